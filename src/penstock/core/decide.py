@@ -1,0 +1,73 @@
+"""May this prepared commit land on what the table has landed? The exactly-once argument.
+
+The rules and their order are protocol.md 4; each order was found by counterexample. Correctness
+rests on the compare-and-set over offsets alone (rules 1, 3, 4, 5): the answer is only good for the
+very state it was given, and the table must still be in that state when the commit is applied.
+Rule 2 makes zombies stop early and keeps them from landing after a newer generation.
+
+Invariants: no I/O, no clock, no randomness; every pair of facts gives exactly one decision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.core.commits import Claim, Committable, Landed, position
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The table stands exactly where this commit begins: land it on the examined state."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyLanded:
+    """All of its ranges are in the table; `ours` tells whether with these very files."""
+
+    ours: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """A newer owner has landed something."""
+
+    by: Claim
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The table stands before this commit's start: what came in between never landed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """Another run landed an overlapping range."""
+
+
+Decision = Commit | AlreadyLanded | Fenced | Gap | Superseded
+
+
+def decide(prepared: Committable, landed: Landed, claim: Claim) -> Decision:
+    """Decide what to do with a prepared commit, given what the table says it has landed."""
+    # Rule 1: it is there already.
+    digest = landed.digest_of(prepared.commit_id)
+    if digest is not None:
+        return AlreadyLanded(ours=digest == prepared.digest)
+    ranges = prepared.progress
+    behind = [position(landed.offsets, at) - covered.stop for at, covered in ranges.items()]
+    if ranges and min(behind) >= 0:
+        return AlreadyLanded(ours=False)
+    # Rule 2: a newer owner landed. Before rule 3, for an empty commit of theirs moves no offset.
+    theirs = Claim(landed.generation, landed.owner)
+    if theirs.generation > claim.generation or (
+        theirs.generation == claim.generation and theirs.owner != claim.owner
+    ):
+        return Fenced(by=theirs)
+    # Rule 3: it continues exactly where the table is. True as well when there are no ranges.
+    ahead = [position(landed.offsets, at) - covered.start for at, covered in ranges.items()]
+    if all(distance == 0 for distance in ahead):
+        return Commit()
+    # Rule 4 before 5: a gap on any partition outweighs an overlap on another.
+    if any(distance < 0 for distance in ahead):
+        return Gap()
+    return Superseded()

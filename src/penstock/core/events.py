@@ -1,0 +1,205 @@
+"""Everything that can be told, as frozen data: log lines, metrics, progress and status listen.
+
+Names are `<Noun><PastVerb>` (interface.md 5). Durations are seconds, sizes bytes, times epoch
+milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened in a pipeline."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStarted(Event):
+    """A coordinator holds the claim and begins with recovery."""
+
+    pipeline: str
+    generation: int
+    owner: str
+    tables: int
+    pending: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableCreated(Event):
+    """A table came into being with its ledger."""
+
+    table: str
+    columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochPlanned(Event):
+    """An epoch was opened. `lag` is the backlog in records per topic, before this epoch."""
+
+    epoch: int
+    slices: int
+    records: int
+    lag: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRead(Event):
+    """A task came back with what it read."""
+
+    epoch: int
+    slice: int
+    records: int
+    size_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class FilesWritten(Event):
+    """An epoch's files for one table are on storage, not yet visible."""
+
+    epoch: int
+    table: str
+    files: int
+    rows: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochPrepared(Event):
+    """All committables of an epoch are in the pending store: the next epoch may begin."""
+
+    epoch: int
+    records: int
+    tables: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TableCommitted(Event):
+    """Files and progress became visible in one table."""
+
+    epoch: int
+    table: str
+    chain: str
+    kind: str
+    commit_id: str
+    snapshot: str
+    rows: int
+    files: int
+    size_bytes: int
+    seconds: float
+    valid_through_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFoundLanded(Event):
+    """A commit of an earlier attempt was found in the table; nothing was done again."""
+
+    table: str
+    chain: str
+    commit_id: str
+    ours: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CommitConflicted(Event):
+    """The table moved while we committed; everything is read and decided again."""
+
+    table: str
+    chain: str
+    commit_id: str
+    turn: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitLeftInDoubt(Event):
+    """The answer to a commit was lost; the next turn finds out."""
+
+    table: str
+    chain: str
+    commit_id: str
+    turn: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAborted(Event):
+    """A prepared commit was proven unable to land; its range is read again where needed."""
+
+    table: str
+    chain: str
+    commit_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableParked(Event):
+    """One table stands aside with its reason; the others go on."""
+
+    table: str
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableResumed(Event):
+    """A parked table is back and catches up by ranges of its own."""
+
+    table: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsQuarantined(Event):
+    """Records of an epoch did not fit; codes with their counts."""
+
+    epoch: int
+    table: str
+    codes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChanged(Event):
+    """The coordinator changed a table's schema."""
+
+    table: str
+    kind: str
+    change: str
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorFenced(Event):
+    """A newer owner was seen."""
+
+    generation: int
+    by_generation: int
+    by_owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class GapFound(Event):
+    """A table stands before a prepared commit; the stretch is planned again."""
+
+    table: str
+    chain: str
+    commit_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStalled(Event):
+    """A partition could not be read in this epoch; it holds up nobody else."""
+
+    partition: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStopped(Event):
+    """The coordinator ended. `clean` when all chains are level and nothing is pending."""
+
+    pipeline: str
+    reason: str
+    clean: bool

@@ -1,0 +1,184 @@
+"""From positions and ends to the slices of one epoch.
+
+A *lane* is one range of one partition and the tables that want exactly that range. Tables that
+stand at the same offset share a lane and its records are read once; a table that trails gets a lane
+of its own up to where the others stand, so it catches up beside them without a second reading
+(docs/design/0002-lanes.md).
+
+Invariants:
+- lanes of one table never overlap and start exactly at the table's position;
+- a range is split over slices only alone: a slice that holds a part of a range holds nothing else,
+  so a part whose predecessor stopped early can be dropped with all its files (protocol.md 2);
+- the sum of planned records is at most the budget's, and every lane with a backlog gets some.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from penstock.core.commits import EpochNumber
+from penstock.core.offsets import Offset, OffsetRange, Positions, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Tell what of a partition can be read now.
+
+    `stop` is the last stable offset, listed under the isolation level of the reader; `high` is the
+    high watermark: the two are equal when no transaction is open.
+    """
+
+    start: Offset
+    stop: Offset
+    high: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One range of one partition, read once for all of its tables."""
+
+    at: TopicPartition
+    covered: OffsetRange
+    tables: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The work of one task: several small lanes, or a part of one large lane."""
+
+    number: int
+    lanes: tuple[Lane, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One round of planning; the number is a label for people, never an identity."""
+
+    number: EpochNumber
+    slices: tuple[Slice, ...]
+
+    @property
+    def records(self) -> int:
+        """Count the positions covered, an upper bound of the records."""
+        return sum(lane.covered.count for part in self.slices for lane in part.lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Bound one epoch: records and bytes in all, bytes a slice, and tasks that run at once."""
+
+    records_max: int
+    bytes_max: int
+    slice_bytes: int
+    capacity: int
+    slice_bytes_min: int = 4 << 20
+    record_bytes: Mapping[TopicPartition, float] = field(default_factory=dict)
+    record_bytes_unknown: float = 500.0
+
+    def bytes_of(self, at: TopicPartition) -> float:
+        """Estimate the bytes of one record, from what was read before."""
+        return max(self.record_bytes.get(at, self.record_bytes_unknown), 1.0)
+
+
+def lanes_of(positions: Mapping[str, Positions], ends: Positions) -> list[Lane]:
+    """Lay out what each table has yet to read; tables at one offset share a lane.
+
+    A lane of trailing tables ends where the next tables stand, and they go on together from there
+    in the next epoch.
+    """
+    standing: dict[TopicPartition, dict[Offset, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for table, offsets in positions.items():
+        for at, offset in offsets.items():
+            standing[at][offset].append(table)
+    lanes = []
+    for at in sorted(standing):
+        end = ends.get(at)
+        if end is None:
+            continue
+        for start, stop in pairwise([*sorted(standing[at]), max(end, *standing[at])]):
+            if start < min(stop, end):
+                tables = tuple(sorted(standing[at][start]))
+                lanes.append(Lane(at, OffsetRange(start, min(stop, end)), tables))
+    return lanes
+
+
+def cut(lanes: Sequence[Lane], budget: Budget) -> list[Lane]:
+    """Cut lanes to the budget, fairly: a short lane keeps all, the long ones share what is left."""
+    wanted = {lane: lane.covered.count for lane in lanes}
+    records_max = min(budget.records_max, _records_within(budget, lanes))
+    shares = _fair_shares(wanted, max(records_max, len(wanted)))
+    return [
+        Lane(
+            lane.at,
+            OffsetRange(lane.covered.start, Offset(lane.covered.start + shares[lane])),
+            lane.tables,
+        )
+        for lane in lanes
+    ]
+
+
+def pack(lanes: Sequence[Lane], budget: Budget) -> tuple[Slice, ...]:
+    """Pack lanes into slices worth the work of a task, using all tasks that can run at once."""
+    total = sum(lane.covered.count * budget.bytes_of(lane.at) for lane in lanes)
+    target = max(budget.slice_bytes_min, min(budget.slice_bytes, total / max(budget.capacity, 1)))
+    alone: list[list[Lane]] = []
+    small: list[Lane] = []
+    for lane in lanes:
+        parts = _split(lane, target / budget.bytes_of(lane.at))
+        if len(parts) > 1:
+            alone += [[part] for part in parts]
+        else:
+            small.append(lane)
+    bins = _fill(small, budget, target)
+    return tuple(Slice(number, tuple(group)) for number, group in enumerate([*alone, *bins]))
+
+
+def plan(
+    number: EpochNumber, positions: Mapping[str, Positions], ends: Positions, budget: Budget
+) -> Epoch:
+    """Plan one epoch. No slices when nothing is left to read."""
+    return Epoch(number, pack(cut(lanes_of(positions, ends), budget), budget))
+
+
+def _records_within(budget: Budget, lanes: Sequence[Lane]) -> int:
+    total = sum(lane.covered.count for lane in lanes)
+    size = sum(lane.covered.count * budget.bytes_of(lane.at) for lane in lanes)
+    return total if size <= budget.bytes_max else int(total * budget.bytes_max / size)
+
+
+def _fair_shares(wanted: Mapping[Lane, int], available: int) -> dict[Lane, int]:
+    shares: dict[Lane, int] = {}
+    left = available
+    for rank, lane in enumerate(
+        sorted(wanted, key=lambda each: (wanted[each], each.at, each.covered))
+    ):
+        shares[lane] = min(wanted[lane], max(left // (len(wanted) - rank), 1))
+        left -= shares[lane]
+    return shares
+
+
+def _split(lane: Lane, records: float) -> list[Lane]:
+    """Cut a lane into equal parts when it is worth more than one and a half tasks."""
+    if lane.covered.count <= 1.5 * records:
+        return [lane]
+    parts = round(lane.covered.count / records)
+    edges = [lane.covered.start + lane.covered.count * i // parts for i in range(parts + 1)]
+    ranges = [OffsetRange(Offset(a), Offset(b)) for a, b in pairwise(edges)]
+    return [Lane(lane.at, covered, lane.tables) for covered in ranges]
+
+
+def _fill(lanes: Sequence[Lane], budget: Budget, target: float) -> list[list[Lane]]:
+    """Put each lane, largest first, into the emptiest of as few bins as hold them all."""
+    sizes = {lane: lane.covered.count * budget.bytes_of(lane.at) for lane in lanes}
+    total = sum(sizes.values())
+    count = min(len(lanes), max(1, round(total / target)))
+    bins: list[list[Lane]] = [[] for _ in range(count)]
+    loads = [0.0] * count
+    for lane in sorted(lanes, key=lambda each: (-sizes[each], each.at, each.covered)):
+        slot = loads.index(min(loads))
+        bins[slot].append(lane)
+        loads[slot] += sizes[lane]
+    return [sorted(group, key=lambda each: (each.at, each.covered)) for group in bins if group]

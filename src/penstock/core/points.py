@@ -1,0 +1,37 @@
+"""Crash points: a name for the moment before and after each durable act (protocol.md 9)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Point(StrEnum):
+    """Name a moment at which a crash must lose and double nothing."""
+
+    CLAIM_BEFORE = "claim.before"
+    CLAIM_AFTER = "claim.after"
+    EPOCH_PLANNED = "epoch.planned"
+    FILE_OPENED = "file.opened"
+    FILE_WRITTEN = "file.written"
+    FILE_CLOSED = "file.closed"
+    RESULT_RETURNED = "result.returned"
+    PREPARE_BEFORE = "prepare.before"
+    PREPARE_AFTER = "prepare.after"
+    CREATE_BEFORE = "create.before"
+    CREATE_AFTER = "create.after"
+    EVOLVE_BEFORE = "evolve.before"
+    EVOLVE_AFTER = "evolve.after"
+    MANIFEST_WRITTEN = "manifest.written"
+    COMMIT_BEFORE = "commit.before"
+    COMMIT_AFTER = "commit.after"
+    QUARANTINE_BEFORE = "quarantine.before"
+    QUARANTINE_AFTER = "quarantine.after"
+    ANCHOR_BEFORE = "anchor.before"
+    ANCHOR_AFTER = "anchor.after"
+    FENCE_BEFORE = "fence.before"
+    FENCE_AFTER = "fence.after"
+    READ_BACK = "read-back"
+    SETTLE_BEFORE = "settle.before"
+    SETTLE_AFTER = "settle.after"
+    HEARTBEAT = "heartbeat"
+    STOPPING = "stopping"

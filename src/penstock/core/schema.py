@@ -1,0 +1,283 @@
+"""The type tree every format is mapped to and from: types, their text and JSON forms, join.
+
+Invariants:
+- types are values: equal trees are equal types, whatever made them;
+- `join` never narrows: each value that fits one side fits the join, or the clash is reported;
+- the text form is Iceberg's (`decimal(10,2)`, `timestamptz`, `list<string>`), and parses back.
+
+Source: Apache Iceberg table specification, "Schemas and Data Types"; data.md 2.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+PRECISION_MAX = 38
+
+
+class Kind(StrEnum):
+    """Name the types without parameters. `unknown` is the type of a column of nulls only."""
+
+    UNKNOWN = "unknown"
+    BOOLEAN = "boolean"
+    INT = "int"
+    LONG = "long"
+    FLOAT = "float"
+    DOUBLE = "double"
+    STRING = "string"
+    BINARY = "binary"
+    UUID = "uuid"
+    DATE = "date"
+    TIME = "time"
+    TIMESTAMP = "timestamp"
+    TIMESTAMPTZ = "timestamptz"
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal:
+    """Hold exact numbers of up to `precision` digits, `scale` of them behind the point."""
+
+    precision: int
+    scale: int
+
+    def __post_init__(self) -> None:
+        assert 1 <= self.precision <= PRECISION_MAX, f"precision {self.precision} is not in 1..38"
+        assert 0 <= self.scale <= self.precision, f"scale {self.scale} exceeds the precision"
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Hold byte strings of one length."""
+
+    length: int
+
+    def __str__(self) -> str:
+        return f"fixed[{self.length}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Name one member of a struct."""
+
+    name: str
+    type: Type
+    required: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.type}{' not null' if self.required else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """Hold named members in order."""
+
+    fields: tuple[Field, ...]
+
+    def field(self, name: str) -> Field | None:
+        """Find a member by its exact name."""
+        return next((field for field in self.fields if field.name == name), None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """List the names of the members in order."""
+        return tuple(field.name for field in self.fields)
+
+    def __str__(self) -> str:
+        return f"struct<{', '.join(map(str, self.fields))}>"
+
+
+@dataclass(frozen=True, slots=True)
+class List:
+    """Hold any number of elements of one type."""
+
+    element: Type
+    element_required: bool = False
+
+    def __str__(self) -> str:
+        return f"list<{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """Hold values by key."""
+
+    key: Type
+    value: Type
+    value_required: bool = False
+
+    def __str__(self) -> str:
+        return f"map<{self.key}, {self.value}>"
+
+
+Type = Kind | Decimal | Fixed | Struct | List | Map
+Schema = Struct
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """Report two types that no lossless join covers; the left one was kept."""
+
+    path: str
+    kept: Type
+    refused: Type
+
+
+_PROMOTIONS = {
+    frozenset({Kind.INT, Kind.LONG}): Kind.LONG,
+    frozenset({Kind.FLOAT, Kind.DOUBLE}): Kind.DOUBLE,
+    frozenset({Kind.INT, Kind.DOUBLE}): Kind.DOUBLE,
+    frozenset({Kind.LONG, Kind.DOUBLE}): Kind.DOUBLE,
+}
+
+
+def join(left: Type, right: Type, *, path: str = "") -> tuple[Type, list[Clash]]:
+    """Give the smallest type both sides fit in; on a clash the left side stays and is reported."""
+    if left == right or right is Kind.UNKNOWN:
+        return left, []
+    if left is Kind.UNKNOWN:
+        return right, []
+    match left, right:
+        case Struct(), Struct():
+            return _join_structs(left, right, path)
+        case List(), List():
+            element, clashes = join(left.element, right.element, path=f"{path}[]")
+            return List(element, left.element_required and right.element_required), clashes
+        case Map(), Map() if left.key == right.key:
+            value, clashes = join(left.value, right.value, path=f"{path}{{}}")
+            return Map(left.key, value, left.value_required and right.value_required), clashes
+        case Decimal(), Decimal() if left.scale == right.scale:
+            return Decimal(max(left.precision, right.precision), left.scale), []
+        case Kind(), Kind() if (promoted := _PROMOTIONS.get(frozenset({left, right}))) is not None:
+            return promoted, []
+        case _:
+            return left, [Clash(path, left, right)]
+
+
+def _join_structs(left: Struct, right: Struct, path: str) -> tuple[Struct, list[Clash]]:
+    fields, clashes = [], []
+    theirs = {field.name: field for field in right.fields}
+    for field in left.fields:
+        other = theirs.pop(field.name, None)
+        if other is None:
+            fields.append(Field(field.name, field.type))
+            continue
+        joined, found = join(
+            field.type, other.type, path=f"{path}.{field.name}" if path else field.name
+        )
+        fields.append(Field(field.name, joined, field.required and other.required))
+        clashes += found
+    fields += [Field(field.name, field.type) for field in theirs.values()]
+    return Struct(tuple(fields)), clashes
+
+
+def known(schema: Struct) -> Struct:
+    """Leave out what has no type yet: null-only columns, empty objects, lists of nothing."""
+    return Struct(tuple(f for field in schema.fields if (f := _known_field(field)) is not None))
+
+
+def _known_field(field: Field) -> Field | None:
+    kept = _known_type(field.type)
+    return None if kept is None else Field(field.name, kept, field.required)
+
+
+def _known_type(type_: Type) -> Type | None:
+    match type_:
+        case Kind.UNKNOWN:
+            return None
+        case Struct():
+            inner = known(type_)
+            return inner if inner.fields else None
+        case List():
+            element = _known_type(type_.element)
+            return None if element is None else List(element, type_.element_required)
+        case Map():
+            value = _known_type(type_.value)
+            return None if value is None else Map(type_.key, value, type_.value_required)
+        case _:
+            return type_
+
+
+_SCALARS = {kind.value: kind for kind in Kind if kind is not Kind.UNKNOWN}
+_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+_FIXED = re.compile(r"fixed\[\s*(\d+)\s*\]")
+
+
+def parse_type(text: str) -> Type:
+    """Read a scalar type or `list<scalar>`; raises ValueError that names the known types."""
+    text = text.strip().lower()
+    if text in _SCALARS:
+        return _SCALARS[text]
+    if found := _DECIMAL.fullmatch(text):
+        precision, scale = int(found[1]), int(found[2])
+        if 1 <= precision <= PRECISION_MAX and scale <= precision:
+            return Decimal(precision, scale)
+        raise ValueError(f"{text!r}: precision is 1 to 38 and scale at most the precision")
+    if found := _FIXED.fullmatch(text):
+        return Fixed(int(found[1]))
+    if text.startswith("list<") and text.endswith(">"):
+        return List(parse_type(text[5:-1]))
+    names = ", ".join(_SCALARS)
+    raise ValueError(f"{text!r} is not a type; known are {names}, decimal(p,s), fixed[n], list<…>")
+
+
+def type_to_json(type_: Type) -> Any:
+    """Give the plain-data form of a type; scalars are their text."""
+    match type_:
+        case Struct():
+            return {"struct": [[f.name, type_to_json(f.type), f.required] for f in type_.fields]}
+        case List():
+            return {"list": type_to_json(type_.element), "required": type_.element_required}
+        case Map():
+            return {
+                "map": [type_to_json(type_.key), type_to_json(type_.value)],
+                "required": type_.value_required,
+            }
+        case _:
+            return str(type_)
+
+
+def type_from_json(data: Any) -> Type:
+    """Read the plain-data form back; raises ValueError for anything else."""
+    match data:
+        case str():
+            return Kind.UNKNOWN if data == Kind.UNKNOWN else parse_type(data)
+        case {"struct": list(fields)}:
+            return Struct(tuple(Field(str(n), type_from_json(t), bool(r)) for n, t, r in fields))
+        case {"list": element, "required": required}:
+            return List(type_from_json(element), bool(required))
+        case {"map": [key, value], "required": required}:
+            return Map(type_from_json(key), type_from_json(value), bool(required))
+        case _:
+            raise ValueError(f"not a type: {json.dumps(data)[:100]}")
+
+
+def schema_from_json(data: Any) -> Schema:
+    """Read a schema's plain-data form; raises ValueError when it is no struct."""
+    schema = type_from_json(data)
+    if not isinstance(schema, Struct):
+        raise ValueError("a schema is a struct")
+    return schema
+
+
+def with_hints(schema: Schema, hints: Mapping[str, Type]) -> Schema:
+    """Replace the types of top-level or dotted columns by declared ones; declared wins."""
+    return Struct(tuple(_hinted(field, (), hints) for field in schema.fields))
+
+
+def _hinted(field: Field, prefix: Sequence[str], hints: Mapping[str, Type]) -> Field:
+    path = (*prefix, field.name)
+    declared = hints.get(".".join(path))
+    if declared is not None:
+        return Field(field.name, declared, field.required)
+    if isinstance(field.type, Struct):
+        members = tuple(_hinted(member, path, hints) for member in field.type.fields)
+        return Field(field.name, Struct(members), field.required)
+    return field

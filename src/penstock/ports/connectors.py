@@ -1,0 +1,49 @@
+"""How connectors are found: entry points of the group `penstock.connectors`.
+
+An entry point's name is the connector's (`kafka`, `iceberg`, `delta`, `sqlite`) and its object one
+of the three dataclasses below, with the version of these ports it was written for. Ours use the
+same door. Importing the object must not import heavy libraries; calling its functions may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.ports.log import Log, RangeReader
+from penstock.ports.running import Observer, Secrets
+from penstock.ports.store import PendingStore
+from penstock.ports.tables import TableFormat, WriterFactory
+
+PORTS_VERSION = 1
+
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LogConnector:
+    """Opens a source log. Settings are the spec's `kafka` block as plain data, references unresolved."""
+
+    ports_version: int
+    open_log: Callable[[Settings, Secrets], Log]
+    open_reader: Callable[[Settings, Secrets], RangeReader]
+
+
+@dataclass(frozen=True, slots=True)
+class TableConnector:
+    """Opens catalogs of one table format. Settings are one entry of the spec's `catalogs`, plus `name`."""
+
+    ports_version: int
+    catalog_types: frozenset[str]
+    open_catalog: Callable[[Settings, Secrets, Observer], TableFormat]
+    open_writer: WriterFactory
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConnector:
+    """Opens a pending store from its address (`sqlite:///…`)."""
+
+    ports_version: int
+    schemes: frozenset[str]
+    open_store: Callable[[str, Secrets], PendingStore]

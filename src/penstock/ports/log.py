@@ -1,0 +1,83 @@
+"""The source log: listing on the driver, reading on the workers.
+
+Positions are next-to-read; ends are listed under the isolation level that the reader uses
+(protocol.md 7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.core.offsets import Offset, OffsetRange, Positions, TopicPartition
+from penstock.core.planning import Bounds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Log(Protocol):
+    """Lists a cluster's topics; used by the driver only."""
+
+    def cluster_id(self) -> str:
+        """Give the cluster's id. Raises UnavailableError."""
+        ...
+
+    def partitions(self) -> Sequence[TopicPartition]:
+        """List the partitions of all topics the spec names or whose name a pattern matches, sorted.
+
+        Raises InvalidError when an exactly named topic does not exist or may not be read, or when
+        topic ids are missing and `identity: name` was not chosen; UnavailableError when no broker
+        answers.
+        """
+        ...
+
+    def bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
+        """Tell what of each partition can be read now; a partition without a leader is left out.
+
+        Raises UnavailableError when no broker answers.
+        """
+        ...
+
+    def positions_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Positions:
+        """Give the first position whose record is not older than a time, else the end."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """One batch of records and the position behind it.
+
+    `batch` has the columns `offset: int64, timestamp: timestamp[ms, UTC] or null, key: binary,
+    value: binary` (null key or value where the record has none), and `headers:
+    list<struct<key: string, value: binary>>` only when asked for; offsets ascend. It may have no
+    rows: then only the position moved, over transaction markers or compacted offsets.
+    """
+
+    batch: pa.RecordBatch
+    reached: Offset
+
+
+class RangeReader(Protocol):
+    """Reads ranges of partitions on a worker; kept and used again over tasks."""
+
+    def read(
+        self, at: TopicPartition, covered: OffsetRange, *, deadline: float, headers: bool = False
+    ) -> Iterator[Fetched]:
+        """Yield the committed records of a range in order, ending by position.
+
+        The last `reached` equals `covered.stop` unless `deadline` (monotonic seconds) passed or the
+        partition gave nothing until then: the range ends early, nothing is lost. Records of aborted
+        transactions are left out. Raises DecisionNeededError when the log now starts above the
+        range's start (retention) or was truncated, UnavailableError when the cluster is gone.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
+        ...

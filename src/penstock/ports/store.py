@@ -1,0 +1,100 @@
+"""The pending store: prepared commits between the two phases. Never the truth (protocol.md 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.core.commits import Claim, Committable, Generation
+from penstock.core.offsets import Positions
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Tell who holds a pipeline: `id` is unique for each run; times are epoch milliseconds."""
+
+    id: str
+    host: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """The newest claim of a pipeline and how long its owner said it would be alive."""
+
+    claim: Claim
+    owner: Owner
+    alive_until_ms: int
+
+
+class PendingStore(Protocol):
+    """Keeps prepared commits durably, guarded by the generation.
+
+    Every write raises FencedError when the claim is no longer the newest, and UnavailableError when
+    the store cannot be reached or its disk is full.
+    """
+
+    def claim(
+        self,
+        pipeline: str,
+        owner: Owner,
+        *,
+        above: Generation,
+        now_ms: int,
+        alive_until_ms: int,
+        takeover: bool,
+    ) -> Claim:
+        """Claim `max(stored, above) + 1` by compare-and-swap.
+
+        Raises UnavailableError (P510) while another owner's heartbeat is alive, unless `takeover`.
+        """
+        ...
+
+    def heartbeat(self, pipeline: str, claim: Claim, *, alive_until_ms: int) -> None:
+        """Say that the owner is alive."""
+        ...
+
+    def release(self, pipeline: str, claim: Claim) -> None:
+        """Say that the owner has ended; a no-op when fenced."""
+        ...
+
+    def holding(self, pipeline: str) -> Holding | None:
+        """Tell who holds the pipeline, dead or alive."""
+        ...
+
+    def prepare(
+        self,
+        pipeline: str,
+        claim: Claim,
+        commits: Sequence[Committable],
+        examined: Mapping[str, Positions],
+    ) -> None:
+        """Insert commits as PENDING and replace `examined` (by table) in one transaction."""
+        ...
+
+    def pending(self, pipeline: str) -> Sequence[Committable]:
+        """List PENDING commits, oldest epoch first, in the order they were prepared."""
+        ...
+
+    def settle(
+        self, pipeline: str, claim: Claim, commit: Committable, *, landed: bool, reason: str
+    ) -> None:
+        """Move one commit to COMMITTED or ABORTED; settled rows older than the newest are pruned."""
+        ...
+
+    def examined(self, pipeline: str) -> Mapping[str, Positions]:
+        """Give the offsets examined by table, as of the last prepare. Advisory."""
+        ...
+
+    def keep_rules(self, pipeline: str, rules_hash: str, text: str) -> None:
+        """Keep the text of a spec by its hash."""
+        ...
+
+    def rules(self, pipeline: str, rules_hash: str) -> str | None:
+        """Give the text of a spec kept before."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the store."""
+        ...

@@ -1,0 +1,193 @@
+"""Tables: examined, created and committed by the driver, written to by the workers.
+
+Rules of protocol.md 3 and 5 that every implementation keeps, and the contract suite checks:
+- `Table.state` reads fresh; `Table.commit` makes ONE attempt on exactly the state it was given;
+- files and ledger become visible together or not at all;
+- ConflictError means certainly not applied, OutcomeUnknownError means find out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.core.commits import Chain, Committable, DataFile, Landed
+from penstock.core.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from penstock.ports.running import Observer
+
+
+class Verdict(StrEnum):
+    """Tell how the witnesses of a chain agree (protocol.md 3)."""
+
+    AGREED = "agreed"
+    ABSENT = "absent"
+    ROLLED_BACK = "rolled back"
+    UNCERTAIN = "uncertain"
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """Hold one consistent reading of a table, for one chain.
+
+    `landed` is None exactly when the verdict is ABSENT. `target` is versioned JSON for the
+    connector's own FileWriter (location, field ids, partition spec, write properties; no secrets).
+    `handle` is the connector's own and goes back to `commit` untouched.
+    """
+
+    uuid: str
+    head: str
+    schema: Schema
+    schema_id: int
+    landed: Landed | None
+    verdict: Verdict
+    evidence: str
+    target: str
+    handle: Any = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """Describe a table to create: columns, partitioning (`day(ts)`, `bucket(16, id)`), properties."""
+
+    schema: Schema
+    partition_by: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """One own commit as the table's metadata tells it, for the audit; `progress` is JSON rows
+    `[topic id, partition, topic, start, stop]` as `core.wire.progress_to_json` gives them.
+    """
+
+    commit_id: str
+    snapshot: str
+    timestamp_ms: int
+    kind: str
+    progress: Sequence[Sequence[Any]]
+    rows: int
+    files: int
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What the audit reads from metadata alone, oldest commit first.
+
+    `complete` is false when older commits are no longer told (trimmed or expired): the chain is
+    then checked from the oldest one told up to the ledger. `paths` lists every live data file once
+    per reference, so a path that stands twice is a file referenced twice.
+    """
+
+    commits: Sequence[CommitRecord]
+    complete: bool
+    paths: Sequence[str]
+    foreign_commits: int
+
+
+class Table(Protocol):
+    """One table of one catalog, on the driver."""
+
+    name: str
+
+    def state(self, chain: Chain) -> TableState:
+        """Read the table afresh. Raises UnavailableError (not there, catalog gone), InvalidError
+        (a feature that cannot be honoured, by name).
+        """
+        ...
+
+    def commit(self, state: TableState, commit: Committable, *, retain: int) -> str:
+        """Land files, progress and ledger in one compare-and-set on `state`; give the snapshot.
+
+        The new ledger is `landed_after(state.landed, commit)`; for a chain without a ledger, the
+        commit's origins are the first one. Own snapshots beyond `retain` are trimmed in the same
+        act where the format allows. A FENCE on a ROLLED_BACK state moves the head and leaves the
+        ledger as it is. Raises ConflictError, OutcomeUnknownError, UnavailableError, InvalidError.
+        """
+        ...
+
+    def missing(self, files: Sequence[DataFile]) -> Sequence[str]:
+        """List the paths that are not on storage with the size described."""
+        ...
+
+    def history(self, chain: Chain) -> History:
+        """Read what the audit needs. Raises UnavailableError."""
+        ...
+
+    def quarantined(
+        self, chain: Chain, ranges: Sequence[Sequence[Any]]
+    ) -> Sequence[tuple[str, int, int]]:
+        """For a quarantine table: the coordinates (topic id, partition, offset) already in it for
+        the chain's table within JSON ranges `[topic id, partition, topic, start, stop]`.
+        """
+        ...
+
+    def coordinates(self, columns: Mapping[str, str]) -> pa.Table:
+        """Read every live row's source coordinates: `topic: string, partition: int32, offset:
+        int64`, in any order, duplicates kept. `columns` maps those three names to the table's
+        columns. For the row-by-row audit and for tests; reads data files.
+        """
+        ...
+
+    def housekeep(self) -> None:
+        """Do what may fail without harm after a commit, out of band (checkpoints, old metadata)."""
+        ...
+
+
+class TableFormat(Protocol):
+    """One catalog of the spec, on the driver."""
+
+    def load(self, name: str) -> Table | None:
+        """Find a table by the name behind the catalog's (`bronze.orders`); None when there is none.
+
+        Raises UnavailableError when the catalog does not answer, InvalidError when something else
+        stands in its place.
+        """
+        ...
+
+    def create(self, name: str, definition: TableDefinition, ledgers: Sequence[Landed]) -> Table:
+        """Create a table together with its ledgers; give the existing one when another was first.
+
+        Raises InvalidError (hostile name, unwritable place, unsupported partitioning or type).
+        """
+        ...
+
+    def check(self) -> None:
+        """Prove that the catalog answers and may be written. Raises InvalidError, UnavailableError."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+class FileWriter(Protocol):
+    """Writes rows of one table on a worker; rolls files at the target size, buffers row groups."""
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Take rows whose columns are the schema's, in its order and Arrow mapping.
+
+        Raises UnavailableError (disk full, storage gone).
+        """
+        ...
+
+    def close(self) -> Sequence[DataFile]:
+        """Finish all files and describe them; `ranges` are left empty for the caller to fill in."""
+        ...
+
+    def abandon(self) -> None:
+        """Let go of open files without finishing them; deletes nothing."""
+        ...
+
+
+class WriterFactory(Protocol):
+    """Opens a writer from a table's `target`, on a worker."""
+
+    def __call__(self, target: str, *, prefix: str, observer: Observer) -> FileWriter:
+        """`prefix` begins every file's name: it attributes leftovers; a random part is added."""
+        ...

@@ -1,1 +1,1 @@
-"""commit"""
+"""The two phases and recovery. The only caller of `Table.commit` and `TableFormat.create`."""

@@ -44,6 +44,11 @@ class Chain:
     name: str
     table: str
 
+    @property
+    def is_quarantine(self) -> bool:
+        """Tell whether this is the quarantine chain of some table; pipelines have no slash."""
+        return "/" in self.name
+
     def __str__(self) -> str:
         return f"{self.table} ({self.name})"
 

@@ -59,9 +59,7 @@ def decide(prepared: Committable, landed: Landed, claim: Claim) -> Decision:
         return AlreadyLanded(ours=False)
     # Rule 2: a newer owner landed. Before rule 3, for an empty commit of theirs moves no offset.
     theirs = Claim(landed.generation, landed.owner)
-    if theirs.generation > claim.generation or (
-        theirs.generation == claim.generation and theirs.owner != claim.owner
-    ):
+    if outranks(theirs, claim):
         return Fenced(by=theirs)
     # Rule 3: it continues exactly where the table is. True as well when there are no ranges.
     ahead = [position(landed.offsets, at) - covered.start for at, covered in ranges.items()]
@@ -71,3 +69,13 @@ def decide(prepared: Committable, landed: Landed, claim: Claim) -> Decision:
     if any(distance < 0 for distance in ahead):
         return Gap()
     return Superseded()
+
+
+def outranks(theirs: Claim, ours: Claim) -> bool:
+    """Tell whether another claim fences ours: higher, or equal with another known owner.
+
+    A ledger may have forgotten its owner (""), never its generation (protocol.md 3).
+    """
+    if theirs.generation == ours.generation:
+        return theirs.owner not in ("", ours.owner)
+    return theirs.generation > ours.generation

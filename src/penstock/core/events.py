@@ -36,12 +36,15 @@ class TableCreated(Event):
 
 @dataclass(frozen=True, slots=True)
 class EpochPlanned(Event):
-    """An epoch was opened. `lag` is the backlog in records per topic, before this epoch."""
+    """An epoch was opened. `lag` is the backlog in records per topic, `behind` the same per table,
+    both before this epoch.
+    """
 
     epoch: int
     slices: int
     records: int
     lag: Mapping[str, int] = field(default_factory=dict)
+    behind: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +200,19 @@ class PartitionStalled(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TopicUnrouted(Event):
+    """A topic that the pipeline reads goes to no table; none of its records is read."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineStopped(Event):
-    """The coordinator ended. `clean` when all chains are level and nothing is pending."""
+    """The coordinator ended. `clean` when all chains are level and nothing is pending; `code` is
+    that of the error which ended it, empty when it was asked to stop.
+    """
 
     pipeline: str
     reason: str
     clean: bool
+    code: str = ""

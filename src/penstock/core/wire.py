@@ -215,7 +215,7 @@ def _malformed(what: str, error: Exception) -> InvalidError:
     return InvalidError(
         f"this is not a {what} of Penstock: {type(error).__name__}: {error}",
         code="P131",
-        hint="it was edited or damaged by others; restore it, or see docs/how-to/what-can-go-wrong.md",
+        hint="it was edited or damaged by others; restore it from a backup",
     )
 
 

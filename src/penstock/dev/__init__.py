@@ -1,1 +1,1 @@
-"""dev"""
+"""A real Kafka broker on this machine, for trying things out, for the demo and for tests."""

@@ -1,1 +1,5 @@
-"""Parquet files: row groups buffered, files rolled, open writers bounded; knows no table format."""
+"""Parquet files: written in row groups of good size, by partition, durable before they are told."""
+
+from penstock.files.parquet import ParquetOptions, PartitionedParquetWriter, Written
+
+__all__ = ["ParquetOptions", "PartitionedParquetWriter", "Written"]

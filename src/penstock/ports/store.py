@@ -12,11 +12,16 @@ from penstock.core.offsets import Positions
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Tell who holds a pipeline: `id` is unique for each run; times are epoch milliseconds."""
+    """Tell who holds a pipeline: `id` is unique for each run.
+
+    `started_ms` is when the process began, in epoch milliseconds by the machine's own books (0 when
+    unknown): with it a store on the same host tells a living owner from a stranger with his pid.
+    """
 
     id: str
     host: str
     pid: int
+    started_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,18 @@ class Holding:
     claim: Claim
     owner: Owner
     alive_until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What one table had examined, good only for the positions it was noted with.
+
+    `basis` is what the table was to have landed then, `rejects` the same of its quarantine chain.
+    """
+
+    basis: Positions
+    rejects: Positions
+    reached: Positions
 
 
 class PendingStore(Protocol):
@@ -68,7 +85,7 @@ class PendingStore(Protocol):
         pipeline: str,
         claim: Claim,
         commits: Sequence[Committable],
-        examined: Mapping[str, Positions],
+        examined: Mapping[str, Examined],
     ) -> None:
         """Insert commits as PENDING and replace `examined` (by table) in one transaction."""
         ...
@@ -83,7 +100,7 @@ class PendingStore(Protocol):
         """Move one commit to COMMITTED or ABORTED; settled rows older than the newest are pruned."""
         ...
 
-    def examined(self, pipeline: str) -> Mapping[str, Positions]:
+    def examined(self, pipeline: str) -> Mapping[str, Examined]:
         """Give the offsets examined by table, as of the last prepare. Advisory."""
         ...
 

@@ -1,1 +1,48 @@
-"""connectors.delta"""
+"""Delta Lake tables through deltalake: directories below a root, on a local disk or S3.
+
+Invariants:
+- a commit is one optimistic transaction from the very handle that was examined, with our `txn`
+  actions in it: a racing commit of ours is refused by the log (protocol.md 5);
+- the library's hooks are off: checkpoints and log clean-up run out of band;
+- importing this package imports neither deltalake nor pyarrow, and workers never import deltalake:
+  it does not survive a fork.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.ports.connectors import PORTS_VERSION, Settings, TableConnector
+
+if TYPE_CHECKING:
+    from penstock.ports.running import Observer, Secrets
+    from penstock.ports.tables import FileWriter, TableFormat
+
+
+def open_catalog(settings: Settings, secrets: Secrets, observer: Observer) -> TableFormat:
+    """Open a root directory from one entry of the spec's `catalogs`, plus `name`.
+
+    `root` is an absolute path or `s3://bucket/prefix`; a table `bronze.orders` is the directory
+    `root/bronze/orders`. `storage_options` are deltalake's, with references resolved here. Optional:
+    `penstock.target_file_bytes` (256 MiB), `penstock.row_group_bytes` (64 MiB),
+    `penstock.open_writers` (64); `penstock.retain` is accepted and does nothing: the table's own
+    `delta.logRetentionDuration` says how long its log is kept. Raises InvalidError (P432).
+    """
+    from penstock.connectors.delta.catalog import open_delta
+
+    return open_delta(settings, secrets, observer)
+
+
+def open_writer(target: str, *, prefix: str, observer: Observer) -> FileWriter:
+    """Open a writer on a worker from a table's `target`; opens no log and no deltalake."""
+    from penstock.connectors.delta.writer import DeltaWriter
+
+    return DeltaWriter(target, prefix=prefix, observer=observer)
+
+
+connector = TableConnector(
+    ports_version=PORTS_VERSION,
+    catalog_types=frozenset({"delta"}),
+    open_catalog=open_catalog,
+    open_writer=open_writer,
+)

@@ -1,1 +1,50 @@
-"""connectors.iceberg"""
+"""Apache Iceberg tables through PyIceberg: any catalog it knows, SQL on SQLite first.
+
+Invariants:
+- a commit is built by hand on the examined state and sent once; the library's retrying commit,
+  which stages an append again without any check, is never called (notes of protocol.md 5);
+- importing this package imports neither PyIceberg nor pyarrow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.ports.connectors import PORTS_VERSION, Settings, TableConnector
+
+if TYPE_CHECKING:
+    from penstock.ports.running import Observer, Secrets
+    from penstock.ports.tables import FileWriter, TableFormat
+
+CATALOG_TYPES = frozenset({"sql", "rest", "hive", "glue", "dynamodb", "bigquery", "in-memory"})
+
+
+def open_catalog(settings: Settings, secrets: Secrets, observer: Observer) -> TableFormat:
+    """Open a catalog from one entry of the spec's `catalogs`, plus `name`.
+
+    All keys are PyIceberg's (`type`, `uri`, `warehouse`, `s3.*`, ...) with string values, in which
+    `${env:..}` and `${file:..}` are resolved here. Ours begin with `penstock.` and are optional:
+    `target_file_bytes` (256 MiB), `row_group_bytes` (64 MiB), `open_writers` (64), used where a
+    table has no property that says otherwise; `metadata_horizon_seconds` (3600), the age from which
+    metadata files that nothing names any more are removed; `retain`, which is the caller's to pass
+    to `commit` and is accepted here so that one mapping serves both.
+    Raises InvalidError (P431 to P432) and UnavailableError (P430).
+    """
+    from penstock.connectors.iceberg.catalog import open_iceberg
+
+    return open_iceberg(settings, secrets, observer)
+
+
+def open_writer(target: str, *, prefix: str, observer: Observer) -> FileWriter:
+    """Open a writer on a worker from a table's `target`; opens no catalog."""
+    from penstock.connectors.iceberg.writer import IcebergWriter
+
+    return IcebergWriter(target, prefix=prefix, observer=observer)
+
+
+connector = TableConnector(
+    ports_version=PORTS_VERSION,
+    catalog_types=CATALOG_TYPES,
+    open_catalog=open_catalog,
+    open_writer=open_writer,
+)

@@ -1,0 +1,91 @@
+# Every recipe of this repository; .ci/run calls the same ones. `make` alone lists them.
+#
+# Needs python3 >= 3.11 and make; Java 17 or 21 for what runs Spark or a broker.
+# All that is installed goes into .venv; PYTHON=… chooses another interpreter.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?=
+BIN := .venv/bin
+INSTALLED := .venv/installed
+LOCKS := requirements/bootstrap.lock requirements/build.lock requirements/all.lock
+SUITES := $(BIN)/python tests/suites.py
+# `--upgrade`, or `--upgrade-package NAME`; without it `make lock` keeps the versions it finds.
+LOCK_OPTIONS ?=
+COMPILE := $(BIN)/uv pip compile --quiet --system-certs --universal --generate-hashes \
+	--python-version 3.11 --no-annotate --no-header $(LOCK_OPTIONS)
+
+.PHONY: help
+help: ## list the recipes
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: install
+install: $(INSTALLED) ## install everything into .venv, from the locks
+
+$(INSTALLED): pyproject.toml $(LOCKS) .ci/install
+	@PYTHON="$(PYTHON)" .ci/install
+
+.PHONY: demo
+demo: $(INSTALLED) ## the whole story: broker, real data, pipeline, a kill in the middle, audit
+	@$(BIN)/penstock demo
+
+.PHONY: test
+test: $(INSTALLED) ## all suites in order, with the time each took against its budget
+	@$(SUITES)
+
+.PHONY: lint
+lint: $(INSTALLED) ## ruff: rules and format
+	@$(SUITES) lint
+
+.PHONY: types
+types: $(INSTALLED) ## mypy, strict
+	@$(SUITES) types
+
+.PHONY: layers
+layers: $(INSTALLED) ## who may import whom, sizes, names, docs in step
+	@$(SUITES) layers
+
+.PHONY: unit
+unit: $(INSTALLED) ## one room at a time, no sockets
+	@$(SUITES) unit
+
+.PHONY: properties
+properties: $(INSTALLED) ## laws under generated input
+	@$(SUITES) properties
+
+.PHONY: contracts
+contracts: $(INSTALLED) ## one suite per port against every implementation
+	@$(SUITES) contracts
+
+.PHONY: integration
+integration: $(INSTALLED) ## real broker, real catalogs, real Spark
+	@$(SUITES) integration
+
+.PHONY: kills
+kills: $(INSTALLED) ## a few rounds of kill -9, each compared with Kafka row by row
+	@$(SUITES) kills
+
+.PHONY: crash
+crash: $(INSTALLED) ## a hundred rounds of kill -9 and more; takes long
+	@$(BIN)/python -m pytest tests/crash -m slow --timeout=0 -s
+
+.PHONY: bench
+bench: $(INSTALLED) ## throughput, freshness, commit and recovery times on this machine
+	@$(BIN)/python -m benchmarks
+
+.PHONY: docs
+docs: $(INSTALLED) ## write the generated reference pages again
+	@$(BIN)/python tests/tidy/reference_pages.py
+
+.PHONY: lock
+lock: $(INSTALLED) ## resolve the locks again (LOCK_OPTIONS=--upgrade for newer versions)
+	@$(COMPILE) --extra demo --group dev --group build pyproject.toml -o requirements/all.lock
+	@$(COMPILE) --group build --constraint requirements/all.lock -o requirements/build.lock
+	@$(COMPILE) requirements/bootstrap.in -o requirements/bootstrap.lock
+
+.PHONY: clean
+clean: ## remove .venv, caches and what the demo left
+	rm -rf .venv .penstock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

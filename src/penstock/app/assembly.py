@@ -1,0 +1,188 @@
+"""The composition root: a spec becomes settings and a world of connectors.
+
+Everything else is given what it needs; here is decided what that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+from penstock.app.connectors import log_connector, store_connector, table_connector
+from penstock.app.process import SystemClock, jitter, this_owner, token
+from penstock.core.errors import InvalidError
+from penstock.landing.settings import Consent, Place, Settings, Start, Target, World
+from penstock.ports.log import Log, RangeReader
+from penstock.ports.running import Clock, Engine, Observer
+from penstock.ports.store import PendingStore
+from penstock.ports.tables import TableFormat
+from penstock.rows.options import RowOptions
+from penstock.rows.quarantine import QUARANTINE_SCHEMA
+from penstock.spec.model import Pipeline, Table
+from penstock.spec.routing import tables_for
+from penstock.spec.rules import rules_hash, rules_text
+from penstock.spec.secrets import ProcessSecrets
+
+LOG = "kafka"
+INLINE = "inline"
+
+
+def settings_of(
+    pipeline: Pipeline, *, accept: frozenset[Consent] = frozenset(), faults: str = ""
+) -> Settings:
+    """Give the coordinator's settings. Raises InvalidError for a catalog nobody knows."""
+    commit = pipeline.commit
+    return Settings(
+        pipeline=pipeline.name,
+        rules_hash=rules_hash(pipeline),
+        rules_text=rules_text(pipeline),
+        route=partial(route, pipeline),
+        quarantine=place_of(pipeline, pipeline.quarantine.into),
+        quarantine_schema=QUARANTINE_SCHEMA,
+        start=_start(pipeline),
+        log=log_settings(pipeline),
+        every_seconds=commit.every_seconds,
+        records_max=commit.or_records,
+        bytes_max=commit.or_bytes,
+        slice_bytes=pipeline.slice_bytes,
+        timeout_seconds=commit.timeout_seconds,
+        anchor_every_seconds=commit.anchor_every_seconds,
+        max_epochs=pipeline.pending.max_epochs,
+        retain=commit.retain,
+        stop_above_share=pipeline.quarantine.stop_above_share,
+        accept=accept,
+        faults=faults,
+    )
+
+
+def route(pipeline: Pipeline, topic: str) -> tuple[Target, ...]:
+    """Give the targets of a topic's records, by the spec's rules."""
+    return tuple(
+        _target(pipeline, found.table, found.rule) for found in tables_for(pipeline, topic)
+    )
+
+
+def place_of(pipeline: Pipeline, table: str) -> Place:
+    """Find where a table is from its name in the spec."""
+    catalog, _, name = table.partition(".")
+    connector, _ = table_connector(pipeline.catalogs[catalog].type)
+    return Place(table, catalog, name, connector)
+
+
+def log_settings(pipeline: Pipeline) -> dict[str, Any]:
+    """Give what a worker needs to read the log; references to secrets stay references."""
+    return {**pipeline.kafka.settings(), "connector": LOG}
+
+
+def open_log(pipeline: Pipeline) -> Log:
+    """Open the log for listing."""
+    return log_connector(LOG).open_log(log_settings(pipeline), ProcessSecrets())
+
+
+def open_reader(pipeline: Pipeline) -> RangeReader:
+    """Open the log for reading in this process."""
+    return log_connector(LOG).open_reader(log_settings(pipeline), ProcessSecrets())
+
+
+def open_catalogs(pipeline: Pipeline, observer: Observer) -> dict[str, TableFormat]:
+    """Open all catalogs of the spec, by name."""
+    return {name: _open_catalog(pipeline, name, observer) for name in pipeline.catalogs}
+
+
+def open_store(pipeline: Pipeline) -> PendingStore:
+    """Open the pending store."""
+    address = pipeline.pending.store.replace("{name}", pipeline.name)
+    return store_connector(address).open_store(address, ProcessSecrets())
+
+
+def open_engine(pipeline: Pipeline, session: Any = None) -> Engine:
+    """Start Spark, take a running session, or run in this process (`spark.master: inline`)."""
+    if pipeline.spark.master == INLINE and session is None:
+        from penstock.engines.inline import InlineEngine
+
+        return InlineEngine()
+    from penstock.engines.spark import SparkEngine, SparkSettings
+
+    if session is not None:
+        return SparkEngine(session=session)
+    settings = SparkSettings(master=pipeline.spark.master, conf=dict(pipeline.spark.conf))
+    return SparkEngine(settings)
+
+
+def open_world(
+    pipeline: Pipeline,
+    stack: ExitStack,
+    *,
+    observer: Observer,
+    clock: Clock | None = None,
+    engine: Callable[[], Engine] | None = None,
+) -> World:
+    """Open everything a run needs; `stack` closes it again. The engine comes last: it is slow."""
+    log = open_log(pipeline)
+    stack.callback(log.close)
+    log.cluster_id()  # brokers that do not answer are told before a JVM is started
+    catalogs = open_catalogs(pipeline, observer)
+    for catalog in catalogs.values():
+        stack.callback(catalog.close)
+        catalog.check()
+    store = open_store(pipeline)
+    stack.callback(store.close)
+    started = engine() if engine is not None else open_engine(pipeline)
+    stack.callback(started.close)
+    return World(
+        log=log,
+        catalogs=catalogs,
+        store=store,
+        engine=started,
+        observer=observer,
+        clock=clock or SystemClock(),
+        owner=this_owner(),
+        jitter=jitter,
+        token=token,
+    )
+
+
+def _open_catalog(pipeline: Pipeline, name: str, observer: Observer) -> TableFormat:
+    entry = pipeline.catalogs[name]
+    _, connector = table_connector(entry.type)
+    settings: Mapping[str, Any] = {
+        **entry.settings(name),
+        "penstock.target-file-bytes": str(pipeline.target_file_bytes),
+        "penstock.row-group-bytes": str(pipeline.row_group_bytes),
+        "penstock.open-writers": str(pipeline.limits.open_writers),
+    }
+    return connector.open_catalog(settings, ProcessSecrets(), observer)
+
+
+def _target(pipeline: Pipeline, table: str, rule: Table) -> Target:
+    schema = rule.schema_
+    return Target(
+        place=place_of(pipeline, table),
+        options=RowOptions(
+            source_columns={name: f"_{name}" for name in rule.source_columns},
+            columns=schema.columns,
+            types=schema.types,
+            record_bytes_max=pipeline.limits.record_bytes,
+            depth_max=pipeline.limits.depth,
+            tombstones=rule.tombstones,
+            assume_zone=schema.assume_zone,
+            drop_offset=schema.drop_offset,
+        ),
+        create=schema.create,
+        hints=schema.hint_types(),
+        partition_by=tuple(rule.partition_by),
+        properties=dict(rule.properties),
+    )
+
+
+def _start(pipeline: Pipeline) -> Start:
+    start = pipeline.kafka.start
+    if isinstance(start, str):
+        if start not in ("earliest", "latest"):
+            raise InvalidError(f"start: {start!r}", code="P107", hint="earliest or latest")
+        return "earliest" if start == "earliest" else "latest"
+    if isinstance(start, Mapping):
+        return start
+    return int(start.timestamp() * 1000)

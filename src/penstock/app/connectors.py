@@ -1,0 +1,102 @@
+"""Find connectors by entry point and open them: the one door for ours and for others'."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import TypeVar
+
+from penstock.core.errors import InvalidError
+from penstock.ports.connectors import (
+    PORTS_VERSION,
+    LogConnector,
+    StoreConnector,
+    TableConnector,
+)
+
+GROUP = "penstock.connectors"
+Connector = LogConnector | TableConnector | StoreConnector
+Kind = TypeVar("Kind", LogConnector, TableConnector, StoreConnector)
+
+
+@cache
+def connector(name: str) -> Connector:
+    """Load a connector by its entry point's name.
+
+    Raises InvalidError when there is none, or when it was written for other ports.
+    """
+    for entry in entry_points(group=GROUP):
+        if entry.name == name:
+            return _loaded(entry)
+    known = ", ".join(sorted(entry.name for entry in entry_points(group=GROUP)))
+    raise InvalidError(
+        f"no connector is called {name!r}; installed are {known}",
+        code="P140",
+        hint="install the package that brings it",
+    )
+
+
+def log_connector(name: str) -> LogConnector:
+    """Load a connector that reads logs. Raises InvalidError."""
+    return _of(LogConnector, name)
+
+
+def table_connector(catalog_type: str) -> tuple[str, TableConnector]:
+    """Find the connector for a type of catalog, with its name. Raises InvalidError."""
+    for entry in entry_points(group=GROUP):
+        found = connector(entry.name)
+        if isinstance(found, TableConnector) and catalog_type in found.catalog_types:
+            return entry.name, found
+    raise InvalidError(
+        f"no installed connector knows catalogs of type {catalog_type!r}",
+        code="P141",
+        hint="this release brings types sql (Iceberg) and delta",
+    )
+
+
+def table_connector_named(name: str) -> TableConnector:
+    """Load a connector that writes tables. Raises InvalidError."""
+    return _of(TableConnector, name)
+
+
+def store_connector(address: str) -> StoreConnector:
+    """Find the connector for a pending store's address. Raises InvalidError."""
+    scheme = address.partition(":")[0]
+    for entry in entry_points(group=GROUP):
+        found = connector(entry.name)
+        if isinstance(found, StoreConnector) and scheme in found.schemes:
+            return found
+    raise InvalidError(
+        f"no installed connector knows stores at {scheme}:…",
+        code="P142",
+        hint="this release brings sqlite:///path",
+    )
+
+
+def _of(kind: type[Kind], name: str) -> Kind:
+    found = connector(name)
+    if not isinstance(found, kind):
+        raise InvalidError(
+            f"connector {name!r} is a {type(found).__name__}, not a {kind.__name__}",
+            code="P143",
+            hint="two packages may bring connectors of one name: uninstall one",
+        )
+    return found
+
+
+def _loaded(entry: EntryPoint) -> Connector:
+    found = entry.load()
+    if not isinstance(found, LogConnector | TableConnector | StoreConnector):
+        raise InvalidError(
+            f"entry point {entry.name} = {entry.value} is not a connector",
+            code="P143",
+            hint="it must be one of the dataclasses of penstock.ports.connectors",
+        )
+    if found.ports_version != PORTS_VERSION:
+        raise InvalidError(
+            f"connector {entry.name} speaks ports version {found.ports_version}, this penstock "
+            f"{PORTS_VERSION}",
+            code="P144",
+            hint="upgrade the older of the two packages",
+        )
+    return found

@@ -1,0 +1,47 @@
+"""What this process is: its clock, its randomness, its name as an owner."""
+
+from __future__ import annotations
+
+import os
+import random  # noqa: TID251  this is where randomness comes from
+import secrets
+import socket
+import threading
+import time
+from dataclasses import dataclass, field
+
+from penstock.ports.store import Owner
+
+
+@dataclass(frozen=True, slots=True)
+class SystemClock:
+    """Tells the machine's time; `wait` ends early when `attention` is set."""
+
+    attention: threading.Event = field(default_factory=threading.Event)
+
+    def now_ms(self) -> int:
+        """Give wall-clock epoch milliseconds."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        """Give seconds that never run backwards."""
+        return time.monotonic()
+
+    def wait(self, seconds: float) -> None:
+        """Wait, or less when something asks for attention."""
+        self.attention.wait(seconds)
+
+
+def this_owner() -> Owner:
+    """Name this run of this process."""
+    return Owner(id=token(), host=socket.gethostname(), pid=os.getpid())
+
+
+def token() -> str:
+    """Give a short random text, for names of files and owners."""
+    return secrets.token_hex(4)
+
+
+def jitter() -> float:
+    """Give a random number in 0..1."""
+    return random.random()  # noqa: S311  spreads retries, guards nothing

@@ -1,0 +1,100 @@
+"""`penstock run`: land records until told to stop, and say with which exit code it ended."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from penstock.app import assembly
+from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError
+from penstock.landing.coordinator import Ended, coordinate
+from penstock.landing.leveling import Leveling
+from penstock.landing.settings import Consent, Until, World
+from penstock.ports.running import Engine, Observer
+from penstock.spec.model import Pipeline
+from penstock.spec.rules import with_rules
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How to run: until when, whether to take a live owner's place, and what a human consented to.
+
+    `accept`: `gap` (go on behind records that retention took), `topic` (a re-created topic is a new
+    one), `rules` (the present rules count for stretches other tables landed under former ones).
+    """
+
+    until: Until = "stopped"
+    takeover: bool = False
+    accept: frozenset[Consent] = frozenset()
+    faults: str = ""
+
+
+def run(
+    pipeline: Pipeline,
+    options: RunOptions,
+    *,
+    observer: Observer,
+    stop: threading.Event,
+    engine: Callable[[], Engine] | None = None,
+) -> Ended:
+    """Run a pipeline to its end. Raises any PenstockError that concerns it as a whole."""
+    with ExitStack() as stack:
+        world = assembly.open_world(pipeline, stack, observer=observer, engine=engine)
+        settings = assembly.settings_of(pipeline, accept=options.accept, faults=options.faults)
+        ended = coordinate(settings, world, stop, options.until, takeover=options.takeover)
+        if ended.level_first is None:
+            return ended
+        _level(pipeline, options, world, stop, ended.level_first)
+        if stop.is_set():
+            return ended
+        return coordinate(settings, world, stop, options.until)
+
+
+def _level(
+    pipeline: Pipeline,
+    options: RunOptions,
+    world: World,
+    stop: threading.Event,
+    leveling: Leveling,
+) -> None:
+    """Bring trailing tables level under the rules they were fed with (protocol.md 2)."""
+    texts = [world.store.rules(pipeline.name, each) for each in leveling.rules_hashes]
+    if len(texts) != 1 or texts[0] is None:
+        stretches = "; ".join(
+            f"{table} {at}{covered}"
+            for table, ranges in leveling.stretches.items()
+            for at, covered in ranges.items()
+        )
+        raise DecisionNeededError(
+            f"the spec changed while tables were not level, and the former rules are lost: "
+            f"{stretches}",
+            code="P160",
+            hint="to judge these stretches by the present rules:  penstock run --accept rules",
+        )
+    former = assembly.settings_of(with_rules(pipeline, texts[0]), faults=options.faults)
+    ended = coordinate(former, world, stop, "caught-up", ends=leveling.ends)
+    for error in ended.parked.values():
+        raise error
+
+
+def exit_code(ended: Ended, until: Until, *, asked_to_stop: bool) -> int:
+    """Give the exit code of a run that came to its end (interface.md 2).
+
+    A stop that was asked for is clean; otherwise tables that stand aside count: those that need a
+    human first, then those whose input is at fault, then those that may come back.
+    """
+    if asked_to_stop and until == "stopped":
+        return 0
+    worst = worst_of(list(ended.parked.values()))
+    return 0 if worst is None else worst.exit_code
+
+
+def worst_of(errors: list[PenstockError]) -> PenstockError | None:
+    """Give the error that a human should see first."""
+    for kind in (DecisionNeededError, InvalidError, PenstockError):
+        for error in errors:
+            if isinstance(error, kind):
+                return error
+    return None

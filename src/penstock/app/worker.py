@@ -1,0 +1,58 @@
+"""What an executor calls: one job in, one result out, both JSON text.
+
+The parts are put together here, once a process, and kept for the next tasks: readers are dear to
+open. Errors of ours go back as results, so that no engine runs a hopeless task again.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+from functools import cache
+from typing import Any
+
+from penstock.app.connectors import log_connector, table_connector_named
+from penstock.app.faults import observer_for
+from penstock.app.process import SystemClock
+from penstock.core.errors import PenstockError
+from penstock.core.points import Point
+from penstock.landing.jobs import Result, job_from_json, result_to_json
+from penstock.landing.worker import Tools
+from penstock.landing.worker import work as do_work
+from penstock.ports.log import RangeReader
+from penstock.ports.tables import WriterFactory
+from penstock.spec.secrets import ProcessSecrets
+
+
+def work(text: str) -> str:
+    """Do one job. Never raises a PenstockError: it is part of the result."""
+    job = job_from_json(text)
+    observer = observer_for(job.faults)
+    names = {job.quarantine.connector}
+    names |= {t.destination.connector for t in job.tables.values() if t.destination is not None}
+    gc.disable()  # hot loops make many short-lived objects and no cycles
+    try:
+        tools = Tools(
+            reader=_reader(json.dumps(job.log, sort_keys=True)),
+            writers={name: _writer(name) for name in names},
+            observer=observer,
+            clock=SystemClock(),
+        )
+        result = do_work(job, tools)
+    except PenstockError as error:
+        result = Result(number=job.number, error=error)
+    finally:
+        gc.enable()
+    observer.reached(Point.RESULT_RETURNED)
+    return result_to_json(result)
+
+
+@cache
+def _reader(settings: str) -> RangeReader:
+    data: dict[str, Any] = json.loads(settings)
+    return log_connector(data["connector"]).open_reader(data, ProcessSecrets())
+
+
+@cache
+def _writer(name: str) -> WriterFactory:
+    return table_connector_named(name).open_writer

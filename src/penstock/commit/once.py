@@ -1,0 +1,297 @@
+"""Land one prepared commit once: examine, decide, compare-and-set, read back (protocol.md 5).
+
+Invariants:
+- every attempt is decided on a state read afresh, and is applied to that state or not at all;
+- nothing is deleted here, whatever the outcome;
+- a lost answer is never taken for a failure nor for a success: the next turn finds out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from penstock.core.commits import (
+    Claim,
+    CommitKind,
+    Committable,
+    Landed,
+    commit_id_of,
+    first_ledger,
+)
+from penstock.core.decide import (
+    AlreadyLanded,
+    Commit,
+    Fenced,
+    Gap,
+    Superseded,
+    decide,
+    outranks,
+)
+from penstock.core.errors import (
+    ConflictError,
+    DecisionNeededError,
+    FencedError,
+    OutcomeUnknownError,
+    PenstockError,
+    UnavailableError,
+)
+from penstock.core.events import (
+    CommitAborted,
+    CommitConflicted,
+    CommitFoundLanded,
+    CommitLeftInDoubt,
+    GapFound,
+    TableCommitted,
+)
+from penstock.core.points import Point
+from penstock.ports.running import Clock, Observer
+from penstock.ports.tables import Table, TableState, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """Tell how one commit ended: `landed` with these very files, or proven unable to land."""
+
+    landed: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What landing needs besides the table and the commit.
+
+    `jitter` gives a number in 0..1 for the back-off; `retain` is the number of own snapshots kept.
+    """
+
+    claim: Claim
+    observer: Observer
+    clock: Clock
+    jitter: Callable[[], float]
+    retain: int
+    turns_max: int = 40
+    back_off_seconds: float = 0.02
+    back_off_seconds_max: float = 2.0
+
+
+_IN_DOUBT = "in doubt"
+_POINTS = {
+    CommitKind.APPEND: (Point.COMMIT_BEFORE, Point.COMMIT_AFTER),
+    CommitKind.ANCHOR: (Point.ANCHOR_BEFORE, Point.ANCHOR_AFTER),
+    CommitKind.FENCE: (Point.FENCE_BEFORE, Point.FENCE_AFTER),
+}
+
+
+def land(prepared: Committable, table: Table, conditions: Conditions) -> Landing:
+    """Land a commit exactly once, or prove that it cannot land.
+
+    Raises FencedError (a newer owner landed), DecisionNeededError (rollback, re-created table, lost
+    ledger), UnavailableError (table or catalog not there, or too many foreign commits in a row).
+    """
+    claim, observer = conditions.claim, conditions.observer
+    commit = replace(prepared, generation=claim.generation, owner=claim.owner)
+    attempted = ""
+    began = conditions.clock.monotonic()
+    for turn in range(conditions.turns_max):
+        state = table.state(commit.chain)
+        require_sound(commit, state, table, conditions)
+        landed = examined_ledger(commit, state)
+        decision = decide(commit, landed, claim)
+        match decision:
+            case Commit() if commit.files and state.schema_id != commit.schema_id:
+                # protocol.md 5: landing files of a schema that is gone would lose their columns
+                return _aborted(commit, table, observer, "the table's schema changed meanwhile")
+            case Commit():
+                attempted = _attempt(commit, state, table, conditions, turn) or attempted
+            case AlreadyLanded(ours=ours):
+                if attempted and ours:
+                    seconds = conditions.clock.monotonic() - began
+                    snapshot = state.head if attempted == _IN_DOUBT else attempted
+                    observer(_committed(commit, snapshot, seconds, landed))
+                    return Landing(landed=True, reason="committed")
+                observer(CommitFoundLanded(table.name, commit.chain.name, commit.commit_id, ours))
+                reason = "found landed" if ours else "its ranges landed with other files"
+                return Landing(landed=ours, reason=reason)
+            case Fenced(by=by):
+                raise fenced(by, claim)
+            case Gap():
+                if state.verdict is Verdict.ABSENT:
+                    raise ledger_gone(commit, table)
+                observer(GapFound(table.name, commit.chain.name, commit.commit_id))
+                return _aborted(commit, table, observer, "the table stands before its start")
+            case Superseded():
+                return _aborted(commit, table, observer, "another run landed an overlapping range")
+            case _:
+                assert_never(decision)
+    raise UnavailableError(
+        f"{table.name}: {conditions.turns_max} attempts to commit met a moved table or no answer",
+        code="P410",
+        hint="another writer commits all the time, or the catalog is ill; it is tried again",
+    )
+
+
+def examined_ledger(commit: Committable, state: TableState) -> Landed:
+    """Give the ledger a commit is decided on: the table's, with start positions it lacks.
+
+    Origins count only where the ledger has no position; a chain without a ledger begins with them.
+    """
+    if state.landed is None:
+        claim = Claim(commit.generation, commit.owner)
+        return first_ledger(
+            commit.chain, claim, commit.cluster_id, commit.rules_hash, commit.origins
+        )
+    if not commit.origins:
+        return state.landed
+    return replace(state.landed, offsets={**commit.origins, **state.landed.offsets})
+
+
+def require_sound(
+    commit: Committable, state: TableState, table: Table, conditions: Conditions
+) -> None:
+    """Raise DecisionNeededError when the table is not the one the commit was prepared for.
+
+    A rollback is fenced first: the head moves, so an attempt that the rollback re-armed is dead
+    (protocol.md 3).
+    """
+    if state.uuid != commit.table_uuid:
+        raise DecisionNeededError(
+            f"{table.name} was re-created: its id is {state.uuid}, the commit was prepared for "
+            f"{commit.table_uuid}",
+            code="P420",
+            hint="restore the former table, or give the new one another name in the spec",
+        )
+    if state.landed is not None and state.landed.cluster_id != commit.cluster_id:
+        raise other_cluster(table.name, state.landed.cluster_id, commit.cluster_id)
+    if state.verdict is Verdict.ROLLED_BACK:
+        _require_rank(state, conditions.claim)
+        fence(commit, state, table, conditions)
+        raise rolled_back(table.name, state.evidence)
+    if state.verdict is Verdict.UNCERTAIN:
+        raise rolled_back(table.name, state.evidence)
+
+
+def fence(like: Committable, state: TableState, table: Table, conditions: Conditions) -> None:
+    """Move the head of a table without moving progress, so that no attempt in flight can land."""
+    nonce = f"fence:{state.head}:{conditions.claim.generation}:{conditions.jitter()}"
+    commit = replace(
+        like,
+        kind=CommitKind.FENCE,
+        commit_id=commit_id_of(like.chain, state.uuid, like.segment, {}, nonce=nonce),
+        table_uuid=state.uuid,
+        progress={},
+        files=(),
+        origins={},
+        tallies={},
+        valid_through_ms=None,
+        generation=conditions.claim.generation,
+        owner=conditions.claim.owner,
+    )
+    for turn in range(conditions.turns_max):
+        if _attempt(commit, state, table, conditions, turn):
+            return
+        now = table.state(like.chain)
+        if now.head != state.head:
+            return  # someone else moved the head: what was in flight is dead as well
+        state = now
+    raise UnavailableError(
+        f"{table.name}: the fence could not be committed",
+        code="P411",
+        hint="see whether the catalog takes commits, then run again",
+    )
+
+
+def _require_rank(state: TableState, claim: Claim) -> None:
+    """Raise FencedError when a newer owner has landed: then even a fence is not ours to land."""
+    assert state.landed is not None, "a rollback is told by a ledger"
+    theirs = Claim(state.landed.generation, state.landed.owner)
+    if outranks(theirs, claim):
+        raise fenced(theirs, claim)
+
+
+def _attempt(
+    commit: Committable, state: TableState, table: Table, conditions: Conditions, turn: int
+) -> str:
+    """Try once on the examined state; give the snapshot, or "" when it has to be found out."""
+    before, after = _POINTS[commit.kind]
+    if commit.kind is CommitKind.APPEND and commit.chain.is_quarantine:
+        before, after = Point.QUARANTINE_BEFORE, Point.QUARANTINE_AFTER
+    conditions.observer.reached(before)
+    names = (table.name, commit.chain.name, commit.commit_id, turn)
+    try:
+        snapshot = table.commit(state, commit, retain=conditions.retain)
+    except ConflictError as error:
+        conditions.observer(CommitConflicted(*names, reason=error.message))
+        _back_off(conditions, turn)
+        return ""
+    except OutcomeUnknownError as error:
+        conditions.observer(CommitLeftInDoubt(*names, reason=error.message))
+        _back_off(conditions, turn)
+        return _IN_DOUBT
+    conditions.observer.reached(after)
+    conditions.observer.reached(Point.READ_BACK)
+    return snapshot
+
+
+def _back_off(conditions: Conditions, turn: int) -> None:
+    longest = min(conditions.back_off_seconds * 2**turn, conditions.back_off_seconds_max)
+    conditions.clock.wait(longest * (0.5 + conditions.jitter() / 2))
+
+
+def _aborted(commit: Committable, table: Table, observer: Observer, reason: str) -> Landing:
+    observer(CommitAborted(table.name, commit.chain.name, commit.commit_id, reason))
+    return Landing(landed=False, reason=reason)
+
+
+def _committed(
+    commit: Committable, snapshot: str, seconds: float, landed: Landed
+) -> TableCommitted:
+    return TableCommitted(
+        epoch=commit.epoch,
+        table=commit.chain.table,
+        chain=commit.chain.name,
+        kind=commit.kind.value,
+        commit_id=commit.commit_id,
+        snapshot=snapshot,
+        rows=commit.rows,
+        files=len(commit.files),
+        size_bytes=sum(file.size_bytes for file in commit.files),
+        seconds=seconds,
+        valid_through_ms=landed.valid_through_ms,
+    )
+
+
+def fenced(by: Claim, claim: Claim) -> FencedError:
+    """Say who took over."""
+    return FencedError(
+        f"generation {by.generation} of owner {by.owner} landed after ours ({claim.generation})",
+        code="P520",
+        hint="another run owns this pipeline now; do not restart this one",
+    )
+
+
+def ledger_gone(commit: Committable, table: Table) -> DecisionNeededError:
+    """Say that a table forgot its progress."""
+    return DecisionNeededError(
+        f"{table.name} has no record of what {commit.chain.name} has landed in it",
+        code="P421",
+        hint="someone removed the table's Penstock properties: restore the table's metadata",
+    )
+
+
+def other_cluster(table: str, ledger: str, here: str) -> DecisionNeededError:
+    """Say that the brokers are not those the table was fed from."""
+    return DecisionNeededError(
+        f"{table} was fed from Kafka cluster {ledger}, and the brokers given are cluster {here}",
+        code="P422",
+        hint="point kafka.brokers at the former cluster, or land into tables of another name",
+    )
+
+
+def rolled_back(table: str, evidence: str) -> PenstockError:
+    """Say that a table went back behind what it had landed."""
+    return DecisionNeededError(
+        f"{table} no longer holds what its ledger says: {evidence}",
+        code="P423",
+        hint="roll the table forward to the snapshot tagged penstock-…, or take a new table name",
+    )

@@ -1,0 +1,125 @@
+"""File descriptions: on the worker from a footer, on the driver back to what the log takes.
+
+The library accepts any `add` and lets it hurt at read time (notes of protocol.md 5): a missing
+column, a wrong partition, a path elsewhere. So a description is checked whole before it is sent.
+
+Invariant: `Addition.path` is a plain name in the table's own directory.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.core.commits import DataFile
+from penstock.core.errors import InvalidError
+from penstock.core.schema import Field, Schema, type_to_json
+
+DESCRIPTION_VERSION = 1
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,239}\.parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """What the log takes of one file."""
+
+    path: str
+    size_bytes: int
+    partition: Mapping[str, str | None]
+    modified_ms: int
+    statistics: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What files of a table must fit: where it is, its columns, what it is partitioned by."""
+
+    table: str
+    location: str
+    schema: Schema
+    partition_by: tuple[str, ...]
+
+
+def detail_of(
+    columns: Schema, partition: Mapping[str, str | None], modified_ms: int, statistics: str
+) -> str:
+    """Write the connector's part of a description."""
+    data = {
+        "v": DESCRIPTION_VERSION,
+        "columns": [_print(field) for field in columns.fields],
+        "partition": dict(partition),
+        "modified_ms": modified_ms,
+        "stats": statistics,
+    }
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+
+
+def additions(files: Sequence[DataFile], shape: Shape) -> list[Addition]:
+    """Check descriptions against a table and give what the log takes.
+
+    Raises InvalidError (P439): the file was written for another table or another shape of it.
+    """
+    found = [_addition(file, shape) for file in files]
+    if len({each.path for each in found}) != len(found):
+        raise _unfit(files[0], shape, "a file of its commit stands twice")
+    return found
+
+
+def _addition(file: DataFile, shape: Shape) -> Addition:
+    try:
+        detail: dict[str, Any] = json.loads(file.detail)
+        statistics = json.loads(detail["stats"])
+        if detail["v"] > DESCRIPTION_VERSION:
+            raise _unfit(file, shape, f"its description has version {detail['v']}")
+        if statistics["numRecords"] != file.record_count or file.size_bytes <= 0:
+            raise _unfit(file, shape, "its counts differ")
+        if list(detail["partition"]) != list(shape.partition_by):
+            raise _unfit(file, shape, "it was written for another partitioning")
+        _require_columns(file, shape, set(detail["columns"]))
+        return Addition(
+            path=relative(file.path, shape.location) or _elsewhere(file, shape),
+            size_bytes=file.size_bytes,
+            partition=detail["partition"],
+            modified_ms=int(detail["modified_ms"]),
+            statistics=detail["stats"],
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise _unfit(file, shape, f"{type(error).__name__}: {str(error)[:120]}") from error
+
+
+def relative(path: str, location: str) -> str:
+    """Give a file's name in the table's directory, "" when it is not one of ours there."""
+    name = path.removeprefix(f"{location}/")
+    return name if name != path and NAME.fullmatch(name) else ""
+
+
+def _require_columns(file: DataFile, shape: Shape, held: set[int]) -> None:
+    """A file may lack columns added since, never hold one dropped since."""
+    known = {_print(field) for field in shape.schema.fields}
+    if held - known:
+        raise _unfit(file, shape, "it holds columns the table lost")
+    for field in shape.schema.fields:
+        if field.required and field.name not in shape.partition_by and _print(field) not in held:
+            raise _unfit(file, shape, f"it lacks the required column {field.name}")
+
+
+def _print(field: Field) -> int:
+    """Give a short fingerprint of a column: its name and type, not whether it is required."""
+    text = json.dumps([field.name, type_to_json(field.type)])
+    return zlib.crc32(text.encode())
+
+
+def _elsewhere(file: DataFile, shape: Shape) -> str:
+    raise _unfit(file, shape, "it is not in the table's directory")
+
+
+def _unfit(file: DataFile, shape: Shape, why: str) -> InvalidError:
+    return InvalidError(
+        f"the prepared file {file.path} cannot be committed to {shape.table}: {why}",
+        code="P439",
+        hint="its range is read and written again from the log; nothing was committed",
+    )

@@ -1,0 +1,164 @@
+"""Turns what deltalake raises into our errors, by certainty.
+
+Invariants (protocol.md 5, "Certainty"):
+- ConflictError only for refusals of the log that the library reports before it writes;
+- whatever may have happened after a write began is OutcomeUnknownError, a panic included: an
+  exception may come after success;
+- messages carry the first line of the library's text and no storage options, so no secret.
+
+Codes: P401 conflict, P402 not there, P430 no answer, P431 refused, P433 outcome unknown,
+P436 feature, P438 unreadable.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from deltalake.exceptions import (
+    CommitFailedError,
+    DeltaError,
+    DeltaProtocolError,
+    TableNotFoundError,
+)
+
+from penstock.core.errors import (
+    ConflictError,
+    InvalidError,
+    OutcomeUnknownError,
+    PenstockError,
+    UnavailableError,
+)
+
+_REFUSED_BY_THE_LOG = (
+    "concurrent transaction",
+    "changed since last commit",
+    "exceeded maximum commit attempts",
+)
+# With retries used up the library names the version that was taken: nothing was written.
+_VERSION_TAKEN = re.compile(r"Failed to commit transaction: \d+")
+_DAMAGED = ("json error", "parquet error", "protocol", "invalid", "expected", "missing")
+_PANIC = "PanicException"
+_TOLD_MAX = 200
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Translate errors of acts that change nothing, or nothing that matters."""
+    try:
+        yield
+    except TableNotFoundError as error:
+        raise not_there(name) from error
+    except DeltaError as error:
+        raise _on_reading(name, error) from error
+    except OSError as error:
+        raise _no_answer(name, error) from error
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        raise _no_answer(name, error) from error
+
+
+@contextmanager
+def sending(name: str) -> Iterator[None]:
+    """Translate errors of the one transaction that commits."""
+    try:
+        yield
+    except DeltaError as error:
+        raise _on_sending(name, error) from error
+    except OSError as error:
+        raise _unknown(name, error) from error
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        raise _unknown(name, error) from error
+
+
+def is_panic(error: BaseException) -> bool:
+    """Tell whether the library panicked: such an exception derives from BaseException only."""
+    return type(error).__name__ == _PANIC
+
+
+def not_there(name: str) -> UnavailableError:
+    """Say that a table is not there."""
+    return UnavailableError(
+        f"the table {name} is not there",
+        code="P402",
+        hint="restore it, or take it out of the spec",
+    )
+
+
+def moved(name: str, why: str) -> ConflictError:
+    """Say that the commit was certainly not applied."""
+    return ConflictError(
+        f"{name} moved since it was examined: {why}",
+        code="P401",
+        hint="it is examined again; nothing has to be done",
+    )
+
+
+def in_doubt(name: str, why: str) -> OutcomeUnknownError:
+    """Say that the commit may have been applied."""
+    return OutcomeUnknownError(
+        f"the commit to {name} got no clear answer: {why}",
+        code="P433",
+        hint="the table is read again to find out; nothing was deleted",
+    )
+
+
+def refused(name: str, why: str) -> InvalidError:
+    """Say that a place may not be written."""
+    return InvalidError(
+        f"{name} cannot be written: {why}",
+        code="P431",
+        hint="see that the catalog's root is a directory that may be written",
+    )
+
+
+def told(error: BaseException) -> str:
+    """Give the first line of a foreign message, short."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0][:_TOLD_MAX]
+
+
+def _on_reading(name: str, error: DeltaError) -> PenstockError:
+    if any(phrase in str(error).lower() for phrase in _DAMAGED):
+        return _unreadable(name, error)
+    return _no_answer(name, error)
+
+
+def _on_sending(name: str, error: DeltaError) -> PenstockError:
+    text = str(error)
+    lowered = text.lower()
+    if isinstance(error, CommitFailedError) and (
+        any(phrase in lowered for phrase in _REFUSED_BY_THE_LOG) or _VERSION_TAKEN.fullmatch(text)
+    ):
+        return moved(name, told(error))
+    if isinstance(error, DeltaProtocolError):
+        return InvalidError(
+            f"{name} asks its writers for what deltalake cannot do: {told(error)}",
+            code="P436",
+            hint="land into a table without it, or remove it from the table",
+        )
+    return _unknown(name, error)
+
+
+def _unknown(name: str, error: BaseException) -> OutcomeUnknownError:
+    return in_doubt(name, told(error))
+
+
+def _unreadable(name: str, error: BaseException) -> InvalidError:
+    return InvalidError(
+        f"the log of {name} cannot be read: {told(error)}",
+        code="P438",
+        hint="see whether the table's other readers can read it, and restore it if not",
+    )
+
+
+def _no_answer(name: str, error: BaseException) -> UnavailableError:
+    return UnavailableError(
+        f"the storage gave no answer about {name}: {told(error)}",
+        code="P430",
+        hint="see that the catalog's root is there, then run again",
+    )

@@ -1,0 +1,74 @@
+"""Refuses tables that ask their writers for more than we do, naming the feature.
+
+The library checks neither constraints nor generated columns for files that one registers oneself
+(notes of protocol.md 5), so what is in force must be found here.
+
+Invariant: a feature we do not know is refused; one that is known is accepted only where appending
+plain files honours it, or where it is supported by the table but not in use.
+
+Source: Delta transaction log protocol, "Valid Feature Names in Table Features".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.core.errors import InvalidError
+
+# Appending plain files honours these, or columns and properties tell whether they are in use.
+_HONOURED = {
+    "appendOnly",
+    "changeDataFeed",
+    "checkConstraints",
+    "columnMapping",
+    "deletionVectors",
+    "generatedColumns",
+    "invariants",
+    "timestampNtz",
+    "v2Checkpoint",
+    "vacuumProtocolCheck",
+    "variantType",
+    "variantType-preview",
+}
+_SWITCHES = {
+    "delta.enableIcebergCompatV1": "Iceberg compatibility",
+    "delta.enableIcebergCompatV2": "Iceberg compatibility",
+    "delta.enableInCommitTimestamps": "in-commit timestamps",
+    "delta.enableRowTracking": "row tracking",
+    "delta.enableTypeWidening": "type widening",
+}
+_WRITER_VERSION_MAX = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What a table's protocol and metadata ask of a writer."""
+
+    writer_version: int
+    features: Sequence[str]
+    configuration: Mapping[str, str]
+
+
+def require_honourable(table: str, demands: Demands) -> None:
+    """Raise InvalidError (P436) that names the first feature we cannot honour."""
+    if demands.writer_version > _WRITER_VERSION_MAX:
+        raise _refusal(table, f"writer version {demands.writer_version}")
+    for feature in sorted(demands.features):
+        if feature not in _HONOURED:
+            raise _refusal(table, f"the table feature {feature}")
+    for key, value in sorted(demands.configuration.items()):
+        if key.startswith("delta.constraints."):
+            raise _refusal(table, f"the check constraint {key.removeprefix('delta.constraints.')}")
+        if key == "delta.columnMapping.mode" and value != "none":
+            raise _refusal(table, "column mapping")
+        if key in _SWITCHES and value.lower() == "true":
+            raise _refusal(table, _SWITCHES[key])
+
+
+def _refusal(table: str, feature: str) -> InvalidError:
+    return InvalidError(
+        f"{table} has {feature}, which Penstock cannot honour",
+        code="P436",
+        hint="land into a table without it, or remove it from the table",
+    )

@@ -1,0 +1,146 @@
+"""Reads a table's transaction log entry by entry: what each version did, and to whom.
+
+The library tells neither which `txn` ids exist nor what a RESTORE removed, so entries are read as
+they stand. Lines that add files are skipped: there may be thousands, and nothing here needs them.
+
+Invariants:
+- an entry that is not there is None, never guessed: log clean-up removes old ones;
+- everything foreign in an entry is read by key with a default: others' writers leave things out.
+
+Source: Delta transaction log protocol, "Delta Log Entries", "Checkpoints", "Commit Provenance".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from penstock.connectors.delta.places import storage_path
+
+MARK_KEY = "penstock"
+
+_ENTRY = re.compile(r"(\d{20})\.json")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\..+)?\.(parquet|json)")
+_ADDS = b'{"add"'
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Tell what one version of a table did."""
+
+    version: int
+    timestamp_ms: int
+    operation: str
+    parameters: Mapping[str, Any]
+    removed: int
+    """How many files it removed together with their rows (`dataChange`)."""
+    transactions: Mapping[str, int]
+    marks: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+    """What we wrote into the commit info, one for each chain it is about."""
+
+    def mark(self, chain: str) -> Mapping[str, Any] | None:
+        """Find our words on a chain."""
+        return next((mark for mark in self.marks if mark.get("chain") == chain), None)
+
+
+class Log:
+    """Reads the log of one table. Raises OSError of its storage."""
+
+    def __init__(self, filesystem: fs.FileSystem, location: str) -> None:
+        self._filesystem = filesystem
+        self._directory = f"{storage_path(location)}/_delta_log"
+
+    def path(self, version: int) -> str:
+        """Name the file of an entry."""
+        return f"{self._directory}/{version:020d}.json"
+
+    def raw(self, version: int) -> bytes | None:
+        """Read an entry's bytes; None when it is not there."""
+        try:
+            with self._filesystem.open_input_file(self.path(version)) as file:
+                return bytes(file.read())
+        except FileNotFoundError:
+            return None
+
+    def entry(self, version: int) -> Entry | None:
+        """Read an entry; None when it is not there."""
+        raw = self.raw(version)
+        return None if raw is None else parsed(version, raw)
+
+    def names(self) -> list[str]:
+        """List the files of the log; empty when there is no log."""
+        selector = fs.FileSelector(self._directory, allow_not_found=True)
+        return [info.base_name for info in self._filesystem.get_file_info(selector)]
+
+    def is_there(self) -> bool:
+        """Tell whether a table's log is here."""
+        return any(_ENTRY.fullmatch(name) or _CHECKPOINT.fullmatch(name) for name in self.names())
+
+    def versions(self) -> list[int]:
+        """List the versions whose entries can be read, ascending."""
+        found = (_ENTRY.fullmatch(name) for name in self.names())
+        return sorted(int(each[1]) for each in found if each)
+
+    def checkpointed(self) -> int:
+        """Give the newest version with a checkpoint, -1 when there is none."""
+        found = (_CHECKPOINT.fullmatch(name) for name in self.names())
+        return max((int(each[1]) for each in found if each), default=-1)
+
+    def transactions(self, head: int) -> dict[str, int]:
+        """Collect all `txn` versions as of a version, from the newest checkpoint and later entries."""
+        base, parts = self._checkpoint(head)
+        collected: dict[str, int] = {}
+        for part in parts:
+            collected |= self._transactions_in(f"{self._directory}/{part}")
+        for version in range(base + 1, head + 1):
+            entry = self.entry(version)
+            collected |= {} if entry is None else entry.transactions
+        return collected
+
+    def _checkpoint(self, head: int) -> tuple[int, list[str]]:
+        found = [each for name in self.names() if (each := _CHECKPOINT.fullmatch(name))]
+        base = max((int(each[1]) for each in found if int(each[1]) <= head), default=-1)
+        return base, [each[0] for each in found if int(each[1]) == base]
+
+    def _transactions_in(self, path: str) -> dict[str, int]:
+        with self._filesystem.open_input_file(path) as file:
+            if path.endswith(".json"):
+                return dict(parsed(0, file.read()).transactions)
+            rows = pq.read_table(file, columns=["txn"])["txn"].drop_null().to_pylist()
+        return {row["appId"]: row["version"] for row in rows}
+
+
+def parsed(version: int, raw: bytes) -> Entry:
+    """Read an entry's lines but for those that add files. Raises ValueError when damaged."""
+    info: Mapping[str, Any] = {}
+    removed = 0
+    transactions: dict[str, int] = {}
+    for line in raw.splitlines():
+        if line.startswith(_ADDS) or not line:
+            continue
+        action = json.loads(line)
+        info = action.get("commitInfo") or info
+        removed += bool((action.get("remove") or {}).get("dataChange"))
+        if transaction := action.get("txn"):
+            transactions[transaction["appId"]] = transaction["version"]
+    return Entry(
+        version=version,
+        timestamp_ms=int(info.get("timestamp") or 0),
+        operation=str(info.get("operation") or "").upper(),
+        parameters=info.get("operationParameters") or {},
+        removed=removed,
+        transactions=transactions,
+        marks=_marks(info),
+    )
+
+
+def _marks(info: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    ours = info.get(MARK_KEY)
+    chains = ours.get("chains") if isinstance(ours, dict) else None
+    return tuple(each for each in chains or () if isinstance(each, dict))

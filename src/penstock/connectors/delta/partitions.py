@@ -1,0 +1,120 @@
+"""Partition values: rows split by them, and their text in the log.
+
+Invariants:
+- the text reads back to the value; what has no such text is refused, never made null: for Delta an
+  empty string is null, in columns of any type;
+- no partition value becomes part of a path: they stand in the log only.
+
+Source: Delta transaction log protocol, "Partition Value Serialization".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal as Exact
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.errors import InvalidError
+from penstock.core.schema import Decimal, Kind, Schema
+
+Texts = tuple[str | None, ...]
+
+_TYPES = {
+    Kind.BOOLEAN,
+    Kind.INT,
+    Kind.LONG,
+    Kind.STRING,
+    Kind.DATE,
+    Kind.TIMESTAMP,
+    Kind.TIMESTAMPTZ,
+}
+
+
+def require_partitionable(schema: Schema, partition_by: Sequence[str], table: str) -> None:
+    """Refuse what Delta cannot partition by. Raises InvalidError (P434) with the alternative."""
+    for text in partition_by:
+        field = schema.field(text)
+        if field is None and "(" in text:
+            raise _unusable(
+                table, text, "Delta partitions by plain columns, not by transforms", "day"
+            )
+        if field is None:
+            raise _unusable(table, text, "there is no such column", "column")
+        if not isinstance(field.type, Decimal) and field.type not in _TYPES:
+            raise _unusable(table, text, f"columns of the type {field.type} have no text", "column")
+    if len(set(partition_by)) != len(partition_by):
+        raise _unusable(table, ", ".join(partition_by), "a column stands twice", "column")
+    if len(schema.fields) == len(partition_by):
+        raise _unusable(
+            table, ", ".join(partition_by), "one column at least must be left", "column"
+        )
+
+
+def split(
+    batch: pa.RecordBatch, partition_by: tuple[str, ...], kept: Sequence[str]
+) -> Iterator[tuple[Texts, pa.RecordBatch]]:
+    """Split rows by partition in order of first appearance of their code; columns are `kept`."""
+    rest = batch.select(list(kept))
+    if not partition_by:
+        yield (), rest
+        return
+    columns = [batch.column(name).dictionary_encode("encode") for name in partition_by]
+    texts = [
+        [_text(value, name) for value in column.dictionary.to_pylist()]
+        for name, column in zip(partition_by, columns, strict=True)
+    ]
+    codes = [column.indices.to_numpy(zero_copy_only=False) for column in columns]
+    distinct, index = np.unique(np.stack(codes), axis=1, return_inverse=True)
+    keys = [
+        tuple(known[code] for known, code in zip(texts, each, strict=True)) for each in distinct.T
+    ]
+    if len(keys) == 1:
+        yield keys[0], rest
+        return
+    order = np.argsort(index, kind="stable")
+    stops = np.cumsum(np.bincount(index, minlength=len(keys)))
+    for key, start, stop in zip(keys, (0, *stops[:-1]), stops, strict=True):
+        yield key, rest.take(pa.array(order[start:stop]))
+
+
+def _text(value: Any, column: str) -> str | None:
+    match value:
+        case None:
+            return None
+        case "":
+            raise InvalidError(
+                f"the partition column {column} holds an empty string, which is null in Delta",
+                code="P470",
+                hint="partition by another column, or turn empty strings away with  where: …",
+            )
+        case bool():
+            return "true" if value else "false"
+        case datetime():
+            return _moment(value)
+        case date():
+            return value.isoformat()
+        case Exact():
+            return f"{value:f}"
+        case _:
+            return str(value)
+
+
+def _moment(value: datetime) -> str:
+    if value.tzinfo is None:
+        return value.isoformat(sep=" ", timespec="microseconds")
+    zoneless = value.astimezone(UTC).replace(tzinfo=None)
+    return zoneless.isoformat(timespec="microseconds") + "Z"
+
+
+def _unusable(table: str, text: str, why: str, instead: str) -> InvalidError:
+    hints = {
+        "day": "let a column of the record hold the day, and partition by it: partition_by: [day]",
+        "column": "partition by columns with few different values, or not at all",
+    }
+    return InvalidError(
+        f"{table} cannot be partitioned by {text[:80]!r}: {why}", code="P434", hint=hints[instead]
+    )

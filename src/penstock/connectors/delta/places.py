@@ -1,0 +1,104 @@
+"""Where a catalog's tables are: names become directories below a root, on a disk or in S3.
+
+Invariants:
+- a name that reaches a path consists of letters, digits and underscores; nothing else does;
+- storage settings that travel to workers are taken from a list of names known to hold no secret:
+  workers find credentials in their own environment (protocol.md 8).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from pyarrow import fs
+
+from penstock.core.errors import InvalidError
+
+_PART = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
+_PARTS_MAX = 8
+_S3 = "s3://"
+_PUBLIC = {"region", "endpoint_url", "allow_http", "virtual_hosted_style_request"}
+_CREDENTIALS = {
+    "access_key_id": "access_key",
+    "secret_access_key": "secret_key",
+    "session_token": "session_token",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Hold where the tables are; `options` are deltalake's, resolved."""
+
+    uri: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def location(self, name: str) -> str:
+        """Give the directory of a table. Raises InvalidError (P404) for a name we do not take."""
+        return "/".join([self.uri, *parts_of(name)])
+
+    @property
+    def public(self) -> dict[str, str]:
+        """Give the options that hold no secret."""
+        known = normalised(self.options)
+        return {key: known[key] for key in sorted(_PUBLIC & known.keys())}
+
+    def filesystem(self) -> fs.FileSystem:
+        """Open the storage with the driver's credentials."""
+        return filesystem_of(self.uri, self.options)
+
+
+def parts_of(name: str) -> list[str]:
+    """Split a table's name. Raises InvalidError (P404) when it may not become a path."""
+    parts = name.split(".")
+    sound = len(parts) <= _PARTS_MAX and all(_PART.fullmatch(part) for part in parts)
+    if sound and "_delta_log" not in parts:
+        return parts
+    raise InvalidError(
+        f"{name[:80]!r} is no name for a table",
+        code="P404",
+        hint="use letters, digits and underscores, as in bronze.orders",
+    )
+
+
+def root_of(catalog: str, uri: str, options: Mapping[str, str]) -> Root:
+    """Check a catalog's root. Raises InvalidError (P432)."""
+    plain = uri.removeprefix("file://").rstrip("/") if not uri.startswith(_S3) else uri.rstrip("/")
+    if uri.startswith(_S3) and len(plain) > len(_S3):
+        return Root(plain, options)
+    if plain.startswith("/") and str(PurePosixPath(plain)) == plain and ".." not in plain:
+        return Root(plain, options)
+    raise InvalidError(
+        f"the root of the catalog {catalog} is {uri[:80]!r}, which is no absolute path and no s3 URI",
+        code="P432",
+        hint="write  root: ./delta  in the spec, or  root: s3://bucket/prefix",
+    )
+
+
+def normalised(options: Mapping[str, str]) -> dict[str, str]:
+    """Give options by the short lower-case names that deltalake takes as well."""
+    short = {key.lower().removeprefix("aws_"): value for key, value in options.items()}
+    if "endpoint" in short:
+        short.setdefault("endpoint_url", short["endpoint"])
+    return short
+
+
+def filesystem_of(uri: str, options: Mapping[str, str]) -> fs.FileSystem:
+    """Open the storage of a location; credentials not given come from the environment."""
+    if not uri.startswith(_S3):
+        return fs.LocalFileSystem()
+    known = normalised(options)
+    settings = {ours: known[theirs] for theirs, ours in _CREDENTIALS.items() if theirs in known}
+    if "region" in known:
+        settings["region"] = known["region"]
+    if endpoint := known.get("endpoint_url"):
+        scheme, _, host = endpoint.rpartition("://")
+        settings |= {"endpoint_override": host, "scheme": scheme or "https"}
+    return fs.S3FileSystem(**settings)
+
+
+def storage_path(uri: str) -> str:
+    """Give the path that the location's filesystem knows."""
+    return uri.removeprefix(_S3)

@@ -1,0 +1,239 @@
+"""Builds one commit by hand: snapshot, head, ledger and tag in one list of updates.
+
+Invariants (protocol.md 5):
+- the requirements name exactly the examined state: table, head, schema and partition spec;
+- files, ledger, tag and trimming are one request, so they become visible together or not at all;
+- the files written here are named by nothing until the request lands, and never deleted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyiceberg.manifest import DataFile
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.snapshots import (
+    Operation,
+    Snapshot,
+    SnapshotSummaryCollector,
+    Summary,
+    update_snapshot_summaries,
+)
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertCurrentSchemaId,
+    AssertDefaultSpecId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemoveSnapshotsUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+
+from penstock.connectors.iceberg.descriptions import data_file
+from penstock.connectors.iceberg.ledgers import (
+    Newest,
+    ancestry_of,
+    chain_of_key,
+    digest_of_ledgers,
+    ledger_key,
+    ledgers_in,
+    newest_in,
+    newest_key,
+    pipeline_of,
+    summary_of,
+    tag_of,
+)
+from penstock.connectors.iceberg.manifests import ManifestStack, live_files_of
+from penstock.connectors.iceberg.trimming import trimmed
+from penstock.connectors.iceberg.witnesses import judge, vouching
+from penstock.core.commits import Committable, Landed, landed_after
+from penstock.core.errors import InvalidError
+from penstock.core.wire import ledger_to_json
+from penstock.ports.tables import Verdict
+
+_UNKNOWN_SNAPSHOT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Hold one request, ready to be sent once."""
+
+    snapshot_id: int
+    requirements: tuple[TableRequirement, ...]
+    updates: tuple[TableUpdate, ...]
+
+
+def attempt(
+    table: Table, name: str, commit: Committable, landed: Landed | None, *, retain: int
+) -> Attempt:
+    """Write a snapshot's files and give the request that lands `commit` on `landed`.
+
+    Raises InvalidError (P439) for files that no longer fit the table.
+    """
+    before = landed or Landed(
+        commit.chain.name,
+        commit.cluster_id,
+        commit.generation,
+        commit.owner,
+        commit.segment,
+        commit.rules_hash,
+        dict(commit.origins),
+    )
+    metadata = table.metadata
+    snapshot_id = metadata.new_snapshot_id()
+    newest = _newest_after(metadata, commit, before, snapshot_id)
+    properties = {
+        ledger_key(commit.chain.name): ledger_to_json(landed_after(before, commit)),
+        newest_key(commit.chain.name): newest.to_json(),
+    }
+    vouched = _vouched(table, commit, properties)
+    keys = summary_of(commit, number=newest.number, ledgers=vouched, keeps_ledger=False)
+    snapshot = _snapshot(table, name, commit, snapshot_id, keys)
+    updates = [*_moved_head(metadata, snapshot), _tagged(metadata, commit, snapshot_id)]
+    if vouched:  # else a trimmed snapshot might be another chain's only way to be found
+        gone = trimmed(
+            metadata,
+            pipeline_of(commit.chain.name),
+            retain=retain,
+            released=tag_of(commit.chain.name),
+            now_ms=snapshot.timestamp_ms,
+        )
+        updates += [RemoveSnapshotsUpdate(snapshot_ids=gone)] if gone else []
+    updates.append(SetPropertiesUpdate(updates=properties))
+    return Attempt(snapshot_id, _requirements(metadata), tuple(updates))
+
+
+def fence_attempt(table: Table, name: str, commit: Committable) -> Attempt:
+    """Give the request that moves the head of a rolled-back table and leaves ledger and tag.
+
+    So a roll-forward to the tag finds everything as it was, and until then the verdict stays.
+    """
+    assert not commit.files, "a fence brings no files"
+    snapshot_id = table.metadata.new_snapshot_id()
+    keys = summary_of(commit, number=0, ledgers="", keeps_ledger=True)
+    snapshot = _snapshot(table, name, commit, snapshot_id, keys)
+    updates = tuple(_moved_head(table.metadata, snapshot))
+    return Attempt(snapshot_id, _requirements(table.metadata), updates)
+
+
+def head_of(metadata: TableMetadata) -> int | None:
+    """Give the snapshot that the main branch points to."""
+    reference = metadata.refs.get(MAIN_BRANCH)
+    return None if reference is None else reference.snapshot_id
+
+
+def _requirements(metadata: TableMetadata) -> tuple[TableRequirement, ...]:
+    return (
+        AssertTableUUID(uuid=metadata.table_uuid),
+        AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head_of(metadata)),
+        AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
+        AssertDefaultSpecId(default_spec_id=metadata.default_spec_id),
+    )
+
+
+def _snapshot(
+    table: Table, name: str, commit: Committable, snapshot_id: int, keys: dict[str, str]
+) -> Snapshot:
+    metadata = table.metadata
+    files = [data_file(file, metadata, name) for file in commit.files]
+    head = head_of(metadata)
+    return Snapshot(
+        snapshot_id=snapshot_id,
+        parent_snapshot_id=head,
+        sequence_number=metadata.next_sequence_number(),
+        # Never before the last change: catalogs refuse a clock that runs behind another writer's.
+        timestamp_ms=max(time.time_ns() // 1_000_000, metadata.last_updated_ms),
+        manifest_list=ManifestStack(table, snapshot_id).appended(files, head),
+        summary=_summary(metadata, files, keys, head),
+        schema_id=metadata.current_schema_id,
+    )
+
+
+def _summary(
+    metadata: TableMetadata, files: Sequence[DataFile], keys: dict[str, str], head: int | None
+) -> Summary:
+    text = metadata.properties.get("write.summary.partition-limit", "0")
+    collector = SnapshotSummaryCollector(int(text) if text.isdecimal() else 0)
+    specs: dict[int, PartitionSpec] = metadata.specs()
+    for file in files:
+        collector.add_file(file, metadata.schema(), specs[file.spec_id])
+    previous = None if head is None else metadata.snapshot_by_id(head)
+    return update_snapshot_summaries(
+        Summary(operation=Operation.APPEND, **collector.build(), **keys),
+        previous.summary if previous is not None else None,
+    )
+
+
+def _moved_head(metadata: TableMetadata, snapshot: Snapshot) -> list[TableUpdate]:
+    return [
+        AddSnapshotUpdate(snapshot=snapshot),
+        _reference(metadata, MAIN_BRANCH, SnapshotRefType.BRANCH, snapshot.snapshot_id),
+    ]
+
+
+def _tagged(metadata: TableMetadata, commit: Committable, snapshot_id: int) -> TableUpdate:
+    return _reference(metadata, tag_of(commit.chain.name), SnapshotRefType.TAG, snapshot_id)
+
+
+def _reference(
+    metadata: TableMetadata, name: str, kind: SnapshotRefType, snapshot_id: int
+) -> SetSnapshotRefUpdate:
+    """Move a reference and keep what was set on it."""
+    now = metadata.refs.get(name)
+    kept: dict[str, Any] = {}
+    if now is not None and now.snapshot_ref_type == kind:
+        kept = {"max_ref_age_ms": now.max_ref_age_ms}
+        if kind is SnapshotRefType.BRANCH:
+            kept["min_snapshots_to_keep"] = now.min_snapshots_to_keep
+            kept["max_snapshot_age_ms"] = now.max_snapshot_age_ms
+    return SetSnapshotRefUpdate(ref_name=name, type=kind, snapshot_id=snapshot_id, **kept)
+
+
+def _newest_after(
+    metadata: TableMetadata, commit: Committable, before: Landed, snapshot_id: int
+) -> Newest:
+    """Tell what the ledger is written with. What was lost stays unknown, and is never made up."""
+    last = newest_in(metadata.properties, commit.chain.name)
+    if not before.recent:
+        number, files_snapshot = 1, 0
+    elif last is not None and last.commit_id == before.recent[-1][0]:
+        number, files_snapshot = last.number + 1, last.files_snapshot
+    else:
+        number, files_snapshot = len(before.recent) + 1, _UNKNOWN_SNAPSHOT
+    return Newest(
+        commit_id=commit.commit_id,
+        snapshot=snapshot_id,
+        sequence=metadata.next_sequence_number(),
+        number=number,
+        files_snapshot=snapshot_id if commit.files else files_snapshot,
+    )
+
+
+def _vouched(table: Table, commit: Committable, properties: dict[str, str]) -> str:
+    """Give the digest of all ledgers as the commit leaves them, or "" when one is in doubt."""
+    metadata = table.metadata
+    after = ledgers_in({**metadata.properties, **properties})
+    others = [key for key in after if key != ledger_key(commit.chain.name)]
+    if not others or vouching(metadata, ancestry_of(metadata)) is not None:
+        return digest_of_ledgers(after)
+    agreed = all(_agrees(table, key) for key in others)
+    return digest_of_ledgers(after) if agreed else ""
+
+
+def _agrees(table: Table, key: str) -> bool:
+    try:
+        finding = judge(
+            table.metadata, chain_of_key(key), lambda snapshot: live_files_of(table, snapshot)
+        )
+    except InvalidError:
+        return False  # a ledger nobody can read vouches for nothing
+    return finding.verdict is Verdict.AGREED

@@ -1,0 +1,232 @@
+"""One Iceberg catalog of the spec: finds, creates and checks tables.
+
+Invariants:
+- a table comes into being with its ledgers in one act, or not at all;
+- whoever was first wins: a second creation gives the first one's table;
+- secrets are resolved here, handed to PyIceberg and never kept, shown or sent to workers.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets as randomness
+from collections.abc import Sequence
+from pathlib import Path
+
+import sqlalchemy
+from pyiceberg import exceptions as library
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.sql import IcebergTables as TablesOfCatalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.io import load_file_io
+
+from penstock.connectors.iceberg.faults import CATALOG_ERRORS, on_reading, reading
+from penstock.connectors.iceberg.features import require_properties
+from penstock.connectors.iceberg.ledgers import ledger_key
+from penstock.connectors.iceberg.partitioning import partition_spec
+from penstock.connectors.iceberg.schemas import to_iceberg
+from penstock.connectors.iceberg.table import Context, IcebergTable
+from penstock.connectors.iceberg.target import Sizes, without_secrets
+from penstock.core.commits import Landed
+from penstock.core.errors import InvalidError
+from penstock.core.wire import ledger_to_json
+from penstock.ports.connectors import Settings
+from penstock.ports.running import Observer, Secrets
+from penstock.ports.tables import Table, TableDefinition
+
+NAME_LENGTH_MAX = 128
+
+_NAME_PARTS_MIN = 2
+_NAME_WHOLE_MAX = 1000
+_OWN = "penstock."
+_OWN_DEFAULTS = {
+    "target_file_bytes": 256 << 20,
+    "row_group_bytes": 64 << 20,
+    "open_writers": 64,
+    "metadata_horizon_seconds": 3600,
+    "retain": 25,
+}
+_NAME = re.compile(rf"[a-z_][a-z0-9_]{{0,{NAME_LENGTH_MAX - 1}}}")
+_DEFAULTS = {
+    "format-version": "2",
+    "write.parquet.compression-codec": "zstd",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "100",
+}
+
+
+def open_iceberg(settings: Settings, secrets: Secrets, observer: Observer) -> IcebergTables:
+    """Open a catalog; see `open_catalog` for the settings."""
+    name = str(settings.get("name", ""))
+    own, given = _split(name, settings, secrets)
+    _make_room(given.get("uri", ""))
+    try:
+        catalog = load_catalog(name, **given)
+    except library.NotInstalledError as error:
+        raise _unusable(name, str(error)[:200]) from error
+    except (ValueError, library.NoSuchPropertyException, sqlalchemy.exc.ArgumentError) as error:
+        raise _unusable(name, f"PyIceberg takes them not ({type(error).__name__})") from error
+    except CATALOG_ERRORS as error:
+        raise on_reading(f"catalog {name}", error) from error
+    context = Context(
+        catalog=catalog,
+        observer=observer,
+        sizes=Sizes(own["target_file_bytes"], own["row_group_bytes"], own["open_writers"]),
+        metadata_horizon_seconds=own["metadata_horizon_seconds"],
+        storage=without_secrets(given),
+    )
+    return IcebergTables(name, context, given.get("warehouse", ""))
+
+
+class IcebergTables:
+    """Implements `ports.tables.TableFormat`."""
+
+    def __init__(self, name: str, context: Context, warehouse: str) -> None:
+        self._name = name
+        self._context = context
+        self._warehouse = warehouse
+
+    def load(self, name: str) -> Table | None:
+        """Find a table. Raises UnavailableError (P430), InvalidError (P404, P437, P438)."""
+        identifier = _identifier(name)
+        try:
+            self._context.catalog.load_table(identifier)
+        except library.NoSuchIcebergTableError as error:
+            raise _something_else(name) from error
+        except (library.NoSuchTableError, library.NoSuchNamespaceError):
+            return None
+        except CATALOG_ERRORS as error:
+            raise on_reading(name, error) from error
+        return IcebergTable(name, identifier, self._context)
+
+    def create(self, name: str, definition: TableDefinition, ledgers: Sequence[Landed]) -> Table:
+        """Create a table with its ledgers; give the existing one when another was first.
+
+        Raises InvalidError (P404 name, P431 refused, P434 partitioning, P435 columns, P436
+        properties, P437 something else of that name), UnavailableError (P430, P480, P481).
+        """
+        identifier = _identifier(name)
+        if not all(_NAME.fullmatch(part) for part in identifier):
+            raise _no_name(name)
+        require_properties(definition.properties, name)
+        schema = to_iceberg(definition.schema)
+        spec = partition_spec(definition.partition_by, schema)
+        properties = {
+            **_DEFAULTS,
+            **definition.properties,
+            **{ledger_key(each.chain): ledger_to_json(each) for each in ledgers},
+        }
+        self._create_namespace(identifier[:-1], name)
+        try:
+            self._context.catalog.create_table(
+                identifier, schema, partition_spec=spec, properties=properties
+            )
+        except library.TableAlreadyExistsError as error:
+            found = self.load(name)
+            if found is None:
+                raise _something_else(name) from error
+            return found
+        except CATALOG_ERRORS as error:
+            raise on_reading(name, error) from error
+        return IcebergTable(name, identifier, self._context)
+
+    def check(self) -> None:
+        """Prove that catalog and warehouse answer and may be written.
+
+        A catalog that is not a database in our hands is only asked, for it has no harmless write.
+        Raises InvalidError (P431), UnavailableError (P430, P480, P481).
+        """
+        catalog = self._context.catalog
+        with reading(f"catalog {self._name}"):
+            catalog.list_namespaces()
+            if isinstance(catalog, SqlCatalog):
+                nothing = sqlalchemy.update(TablesOfCatalog).where(sqlalchemy.false())
+                with catalog.engine.begin() as connection:
+                    connection.execute(nothing.values(metadata_location=None))
+            if self._warehouse:
+                _probe(self._warehouse, catalog)
+
+    def close(self) -> None:
+        """Let go of connections."""
+        catalog = self._context.catalog
+        catalog.close()
+        if isinstance(catalog, SqlCatalog):
+            catalog.engine.dispose()
+
+    def _create_namespace(self, namespace: tuple[str, ...], table: str) -> None:
+        catalog = self._context.catalog
+        with reading(table):
+            for depth in range(1, len(namespace) + 1):
+                try:
+                    catalog.create_namespace_if_not_exists(namespace[:depth])
+                except sqlalchemy.exc.IntegrityError:
+                    continue  # another one created it between the library's look and its insert
+
+
+def _split(
+    name: str, settings: Settings, secrets: Secrets
+) -> tuple[dict[str, int], dict[str, str]]:
+    """Separate our keys from PyIceberg's and resolve references in both."""
+    own, given = dict(_OWN_DEFAULTS), {}
+    for key, value in settings.items():
+        if key == "name" or value is None:
+            continue
+        text = secrets.resolve(str(value))
+        if not key.startswith(_OWN):
+            given[key] = text
+            continue
+        bare = key.removeprefix(_OWN)
+        if bare not in own or not text.isdecimal():
+            known = ", ".join(_OWN + each for each in sorted(own))
+            raise _unusable(name, f"{key} is none of {known} with a whole number")
+        own[bare] = int(text)
+    return own, given
+
+
+def _make_room(uri: str) -> None:
+    """Create the directory of a SQLite catalog, so that a first run needs no preparation."""
+    path = uri.removeprefix("sqlite:///")
+    if path != uri and path and not path.startswith(":"):
+        with reading("the catalog"):
+            Path(path.partition("?")[0]).parent.mkdir(parents=True, exist_ok=True)
+
+
+def _probe(warehouse: str, catalog: Catalog) -> None:
+    """Write and remove a small file in the warehouse."""
+    place = f"{warehouse.rstrip('/')}/.penstock-check-{randomness.token_hex(8)}"
+    io = load_file_io({**catalog.properties}, place)
+    with io.new_output(place).create() as stream:
+        stream.write(b"penstock")
+    io.delete(place)
+
+
+def _identifier(name: str) -> tuple[str, ...]:
+    """Split a name into namespaces and table. Raises InvalidError (P404)."""
+    parts = tuple(name.split("."))
+    if len(parts) < _NAME_PARTS_MIN or not all(parts) or len(name) > _NAME_WHOLE_MAX:
+        raise _no_name(name)
+    return parts
+
+
+def _no_name(name: str) -> InvalidError:
+    return InvalidError(
+        f"{name[:80]!r} is no name for a table in Iceberg",
+        code="P404",
+        hint="name it namespace.table, of small letters, digits and underscores",
+    )
+
+
+def _something_else(name: str) -> InvalidError:
+    return InvalidError(
+        f"{name} is in the catalog, and it is not an Iceberg table",
+        code="P437",
+        hint="give the table another name in the spec, or remove what stands there",
+    )
+
+
+def _unusable(name: str, why: str) -> InvalidError:
+    return InvalidError(
+        f"the catalog {name} cannot be opened with these settings: {why}",
+        code="P432",
+        hint="see the keys PyIceberg takes for the catalog's type, and its extras to install",
+    )

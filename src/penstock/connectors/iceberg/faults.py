@@ -1,0 +1,231 @@
+"""Turns what PyIceberg, its catalogs and storage raise into our errors, by certainty.
+
+Invariants (protocol.md 5, "Certainty"):
+- ConflictError only where the catalog proved by itself that nothing was applied: SQL catalogs
+  answer in this process, all others may answer for an earlier, lost delivery of the same request;
+- whatever may have happened after a request left is OutcomeUnknownError, a missing table included;
+- messages carry no settings of a catalog, so no secret can be in them.
+
+Codes: P401 conflict, P402 not there, P403 file gone, P430 no answer, P431 refused, P433 outcome
+unknown, P438 unreadable, P480 full, P481 storage.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pydantic
+from pyiceberg import exceptions as library
+from pyiceberg.catalog import Catalog, MetastoreCatalog
+from pyiceberg.catalog.sql import SqlCatalog
+from requests.exceptions import RequestException
+from sqlalchemy.exc import SQLAlchemyError
+
+from penstock.core.errors import (
+    ConflictError,
+    InvalidError,
+    OutcomeUnknownError,
+    PenstockError,
+    UnavailableError,
+)
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR}
+_REFUSALS = (library.ForbiddenError, library.UnauthorizedError, library.OAuthError)
+_LOCAL_REQUIREMENTS = ("Requirement failed", "Table UUID does not match")
+
+
+def _optional_clients() -> tuple[type[BaseException], ...]:
+    """Give the base errors of catalog clients that may not be installed."""
+    found: list[type[BaseException]] = []
+    try:
+        from botocore.exceptions import BotoCoreError, ClientError
+    except ImportError:
+        pass
+    else:
+        found += [BotoCoreError, ClientError]
+    try:
+        from thrift.Thrift import TException
+    except ImportError:
+        pass
+    else:
+        found.append(TException)
+    return tuple(found)
+
+
+CATALOG_ERRORS: tuple[type[BaseException], ...] = (
+    library.RESTError,
+    library.CommitFailedException,
+    library.DynamoDbError,
+    library.NoSuchTableError,
+    library.NoSuchNamespaceError,
+    library.NoSuchIdentifierError,
+    library.NoSuchPropertyException,
+    library.ValidationError,
+    library.ValidationException,
+    library.WaitingForLockException,
+    library.SignError,
+    library.ResolveError,
+    library.NotInstalledError,
+    SQLAlchemyError,
+    pydantic.ValidationError,
+    OSError,  # RequestException is one
+    ValueError,
+    NotImplementedError,
+    *_optional_clients(),
+)
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Translate errors of acts that change nothing, or nothing that matters: loads and scans."""
+    try:
+        yield
+    except CATALOG_ERRORS as error:
+        raise on_reading(name, error) from error
+
+
+@contextmanager
+def sending(name: str, catalog: Catalog) -> Iterator[None]:
+    """Translate errors of the one request that commits."""
+    try:
+        yield
+    except CATALOG_ERRORS as error:
+        raise on_sending(name, catalog, error) from error
+
+
+def on_reading(name: str, error: BaseException) -> PenstockError:
+    """Say what an error means for an act that can be repeated."""
+    match error:
+        case library.NoSuchTableError() | library.NoSuchNamespaceError():
+            return not_there(name)
+        case _ if isinstance(error, _REFUSALS):
+            return _refused(name, error)
+        case SQLAlchemyError():
+            return _database(name, error)
+        case FileNotFoundError():
+            return UnavailableError(
+                f"a file of {name} is gone: {_told(error)}",
+                code="P403",
+                hint="restore the file, or roll the table back to a snapshot without it",
+            )
+        case OSError() if not isinstance(error, RequestException):
+            return _storage(name, error)
+        case pydantic.ValidationError() | ValueError() | library.ValidationError():
+            return InvalidError(
+                f"the metadata of {name} cannot be read: {_told(error)}",
+                code="P438",
+                hint="see whether the table's other readers can read it, and restore it if not",
+            )
+    return UnavailableError(
+        f"the catalog gave no answer about {name}: {_told(error)}",
+        code="P430",
+        hint="see whether the catalog's address in the spec answers, then run again",
+    )
+
+
+def on_sending(name: str, catalog: Catalog, error: BaseException) -> PenstockError:
+    """Say whether a commit that failed with `error` may have been applied."""
+    in_process = isinstance(catalog, SqlCatalog)
+    match error:
+        case library.CommitFailedException() if in_process or _asserted_here(catalog, error):
+            return _moved(name, error)
+        case ValueError() if isinstance(catalog, MetastoreCatalog):
+            return _moved(name, error)  # updates that no longer fit, such as sequence numbers
+        case library.NoSuchTableError() if in_process:
+            return not_there(name)
+        case SQLAlchemyError() if in_process and _definite(error):
+            return _database(name, error)
+        case OSError() if in_process:
+            return _storage(name, error)  # the metadata file comes before the compare-and-set
+        case _ if isinstance(error, (*_REFUSALS, library.BadRequestError)):
+            return _refused(name, error)
+    return OutcomeUnknownError(
+        f"the commit to {name} got no clear answer: {_told(error)}",
+        code="P433",
+        hint="the table is read again to find out; nothing was deleted",
+    )
+
+
+def not_there(name: str) -> UnavailableError:
+    """Say that a table is not in its catalog."""
+    return UnavailableError(
+        f"the table {name} is not there",
+        code="P402",
+        hint="restore it, or take it out of the spec",
+    )
+
+
+def _asserted_here(catalog: Catalog, error: BaseException) -> bool:
+    return isinstance(catalog, MetastoreCatalog) and str(error).startswith(_LOCAL_REQUIREMENTS)
+
+
+def _moved(name: str, error: BaseException) -> ConflictError:
+    return ConflictError(
+        f"{name} moved since it was examined: {_told(error)}",
+        code="P401",
+        hint="it is examined again; nothing has to be done",
+    )
+
+
+def _refused(name: str, error: BaseException) -> InvalidError:
+    return InvalidError(
+        f"the catalog refused access to {name}: {_told(error)}",
+        code="P431",
+        hint="give the catalog's user the right to read and write the table",
+    )
+
+
+def _definite(error: SQLAlchemyError) -> bool:
+    """Tell whether SQLite proved that nothing was applied: it was locked, full or read-only."""
+    text = str(getattr(error, "orig", error))
+    return any(sign in text for sign in ("locked", "is full", "readonly", "unable to open"))
+
+
+def _database(name: str, error: SQLAlchemyError) -> PenstockError:
+    text = _told(getattr(error, "orig", None) or error)
+    if "is full" in text:
+        return _full(name)
+    if "readonly" in text or "unable to open" in text or "not a database" in text:
+        return InvalidError(
+            f"the catalog of {name} cannot be opened for writing: {text}",
+            code="P431",
+            hint="see that the file of the catalog's uri and its directory may be written",
+        )
+    return UnavailableError(
+        f"the catalog of {name} did not answer: {text}",
+        code="P430",
+        hint="see who holds the catalog's database, or use PostgreSQL for a shared one; run again",
+    )
+
+
+def _storage(name: str, error: OSError) -> PenstockError:
+    if error.errno in _FULL:
+        return _full(name)
+    if error.errno in _REFUSED or isinstance(error, PermissionError | NotADirectoryError):
+        return InvalidError(
+            f"the storage of {name} refuses to be written: {_told(error)}",
+            code="P431",
+            hint="see that the catalog's warehouse is a directory that may be written",
+        )
+    return UnavailableError(
+        f"the storage of {name} does not answer: {_told(error)}",
+        code="P481",
+        hint="check that the storage is there and may be written, then run again",
+    )
+
+
+def _full(name: str) -> UnavailableError:
+    return UnavailableError(
+        f"no room is left to write {name}",
+        code="P480",
+        hint="free some space on that disk, then run again; nothing was committed",
+    )
+
+
+def _told(error: BaseException) -> str:
+    """Give the first line of a foreign message, cut: SQL and addresses follow on later lines."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:300] if lines else ''}"

@@ -1,0 +1,59 @@
+"""Refuses what cannot be honoured in an Iceberg table, by name, before anything is written to it.
+
+Invariants:
+- a table passes only if files and commits of ours keep every promise its metadata makes;
+- the message names the feature as the table's metadata spells it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.table.metadata import TableMetadata
+
+from penstock.connectors.iceberg.transforms import KNOWN_TRANSFORMS
+from penstock.core.errors import InvalidError
+
+_CODECS = {"zstd", "gzip", "snappy", "lz4", "lz4_raw", "brotli", "uncompressed"}
+_FORMAT_VERSION = 2
+
+
+def require_honourable(metadata: TableMetadata, name: str) -> None:
+    """Raise InvalidError (P436) that names the first feature we cannot honour."""
+    if metadata.format_version != _FORMAT_VERSION:
+        raise _refusal(name, f"format-version {metadata.format_version}", "only version 2 is")
+    require_properties(metadata.properties, name)
+    _require_spec(metadata.spec(), name)
+
+
+def require_properties(properties: Mapping[str, str], name: str) -> None:
+    """Raise InvalidError (P436) for a property that we cannot honour."""
+    version = properties.get("format-version", str(_FORMAT_VERSION))
+    if version != str(_FORMAT_VERSION):
+        raise _refusal(name, f"format-version {version[:20]}", "only version 2 is")
+    for key, value in properties.items():
+        if key.startswith("encryption."):
+            raise _refusal(name, f"table encryption ({key})", "its files would be plain")
+        if key in {"write.location-provider.impl", "write.py-location-provider.impl"}:
+            raise _refusal(name, key, "its files would lie elsewhere")
+        if key == "write.format.default" and value.lower() != "parquet":
+            raise _refusal(name, f"{key}={value[:20]}", "only Parquet is written")
+        if key == "write.parquet.compression-codec" and value.lower() not in _CODECS:
+            raise _refusal(name, f"{key}={value[:20]}", f"known are {', '.join(sorted(_CODECS))}")
+        if key.startswith("write.parquet.bloom-filter-enabled.") and value.lower() == "true":
+            raise _refusal(name, key, "no bloom filters are written")
+
+
+def _require_spec(spec: PartitionSpec, name: str) -> None:
+    for field in spec.fields:
+        if not isinstance(field.transform, KNOWN_TRANSFORMS):
+            raise _refusal(name, f"the partition transform {field.transform}", "it is not known")
+
+
+def _refusal(name: str, feature: str, why: str) -> InvalidError:
+    return InvalidError(
+        f"{name} has {feature}, which Penstock cannot honour: {why}",
+        code="P436",
+        hint="land into a table without it, or remove it from the table or the spec",
+    )

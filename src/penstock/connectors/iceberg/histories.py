@@ -1,0 +1,82 @@
+"""What the audit reads of a chain, from metadata and manifests alone.
+
+Invariants:
+- commits are told oldest first, without a hole between the first told and the ledger: counted by
+  `penstock.number`, a hole hides everything older;
+- `complete` is only said when the chain's first commit is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+
+from penstock.connectors.iceberg.ledgers import Told, ancestry_of, told_by
+from penstock.connectors.iceberg.manifests import live_entries
+from penstock.connectors.iceberg.witnesses import Finding
+from penstock.core.commits import Chain
+from penstock.ports.tables import CommitRecord, History, Verdict
+
+_Own = tuple[Snapshot, Told]
+
+
+def history_of(table: Table, chain: Chain, finding: Finding) -> History:
+    """Tell the chain's commits and the table's live files."""
+    ancestry = ancestry_of(table.metadata)
+    on_branch = [(s, told) for s, told in ancestry.own() if told.chain == chain.name]
+    told = _told(table.metadata, chain, finding, on_branch)
+    commits = [_record(snapshot, each) for snapshot, each in told]
+    first = told[0][1].number if told else 1
+    landed = bool(finding.landed and finding.landed.recent)
+    return History(
+        commits=commits,
+        complete=first <= 1 and (bool(told) or not landed),
+        paths=[entry.data_file.file_path for entry in live_entries(table)],
+        foreign_commits=sum(told_by(each) is None for each in ancestry.snapshots),
+    )
+
+
+def _told(
+    metadata: TableMetadata, chain: Chain, finding: Finding, on_branch: list[_Own]
+) -> list[_Own]:
+    """Give the commits that can be told: those on the branch, and those the ledger knows.
+
+    In a table that several chains share, trimming may cut a chain's older snapshots off the branch;
+    an agreed ledger proves by commit id that they belong to it.
+    """
+    found = {snapshot.snapshot_id: (snapshot, told) for snapshot, told in on_branch}
+    if finding.verdict is Verdict.AGREED and finding.landed is not None:
+        known = dict(finding.landed.recent)
+        for snapshot in metadata.snapshots:
+            told = told_by(snapshot)
+            if told is not None and told.chain == chain.name and told.commit_id in known:
+                found.setdefault(snapshot.snapshot_id, (snapshot, told))
+    in_order = sorted(found.values(), key=lambda own: own[0].sequence_number or 0)
+    return _without_holes(each for each in in_order if not each[1].keeps_ledger)
+
+
+def _without_holes(own: Iterable[_Own]) -> list[_Own]:
+    """Keep the newest stretch whose commits are counted without a hole and tell their ranges."""
+    kept: list[_Own] = []
+    for each in own:
+        if kept and kept[-1][1].number + 1 != each[1].number:
+            kept.clear()
+        kept.append(each)
+        if each[1].progress is None:
+            kept.clear()
+    return kept
+
+
+def _record(snapshot: Snapshot, told: Told) -> CommitRecord:
+    return CommitRecord(
+        commit_id=told.commit_id,
+        snapshot=str(snapshot.snapshot_id),
+        timestamp_ms=snapshot.timestamp_ms,
+        kind=told.kind,
+        progress=told.progress or [],
+        rows=told.rows,
+        files=told.files,
+    )

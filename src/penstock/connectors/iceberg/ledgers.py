@@ -1,0 +1,255 @@
+"""Where the protocol's records stand in a table: names of properties, tag and summary keys.
+
+Theory of operation (protocol.md 3, plus two keys that make shared tables and trimming sound):
+- the ledger is a table property, the newest own commit a snapshot with a summary and a tag;
+- `penstock.newest.<chain>.<ref>` repeats which snapshot the ledger was written with, and the last
+  one that brought files, so that a lost tag or an expired history loses no witness;
+- `penstock.ledgers` in a summary is a digest of all ledgers as that commit left them: while the
+  nearest own snapshot on the ancestry carries the digest of the ledgers that stand now, none of
+  them can have been rolled back, whatever was trimmed or expired below it.
+
+Invariants: reading gives what was written; foreign or damaged values are never half understood.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import Snapshot
+
+from penstock.core.commits import Chain, CommitId, CommitKind, Committable, Generation, Landed
+from penstock.core.offsets import stops
+from penstock.core.wire import progress_from_json, progress_to_json
+
+RANGES_BYTES_MAX = 16_384
+
+_LEDGER = "penstock.ledger."
+_NEWEST = "penstock.newest."
+_NEWEST_VERSION = 1
+_UNCOUNTED = -1
+
+
+def ledger_key(chain: str) -> str:
+    """Name the property that holds a chain's ledger."""
+    return f"{_LEDGER}{chain}.{MAIN_BRANCH}"
+
+
+def newest_key(chain: str) -> str:
+    """Name the property that tells with which snapshot the ledger was written."""
+    return f"{_NEWEST}{chain}.{MAIN_BRANCH}"
+
+
+def tag_of(chain: str) -> str:
+    """Name the tag on a chain's newest snapshot."""
+    return f"penstock-{chain}"
+
+
+def pipeline_of(chain: str) -> str:
+    """Give the pipeline a chain belongs to: quarantine chains are `<pipeline>/<table>`."""
+    return chain.partition("/")[0]
+
+
+def ledgers_in(properties: Mapping[str, str]) -> dict[str, str]:
+    """Give the texts of all ledgers of the main branch by property."""
+    return {
+        key: text
+        for key, text in properties.items()
+        if key.startswith(_LEDGER) and key.endswith(f".{MAIN_BRANCH}")
+    }
+
+
+def digest_of_ledgers(ledgers: Mapping[str, str]) -> str:
+    """Identify the ledgers as they stand."""
+    text = json.dumps(sorted(ledgers.items()))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """Tell which snapshot a ledger was written with.
+
+    `number` counts a chain's commits from 1; `files_snapshot` is the last own one that brought
+    files, 0 when none has; `sequence` is the snapshot's sequence number.
+    """
+
+    commit_id: str
+    snapshot: int
+    sequence: int
+    number: int
+    files_snapshot: int
+
+    def to_json(self) -> str:
+        """Write it as it stands in the property."""
+        return json.dumps(
+            [
+                _NEWEST_VERSION,
+                self.commit_id,
+                str(self.snapshot),
+                self.sequence,
+                self.number,
+                str(self.files_snapshot),
+            ],
+            separators=(",", ":"),
+        )
+
+
+def newest_in(properties: Mapping[str, str], chain: str) -> Newest | None:
+    """Read which snapshot a ledger was written with; None when it is not told."""
+    try:
+        version, commit_id, snapshot, sequence, number, files = json.loads(
+            properties.get(newest_key(chain), "")
+        )
+        if version != _NEWEST_VERSION:
+            return None
+        return Newest(str(commit_id), int(snapshot), int(sequence), int(number), int(files))
+    except (ValueError, TypeError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Hold what an own snapshot's summary tells.
+
+    `progress` is None when the ranges were too many to be written. `keeps_ledger` marks a fence
+    that was laid on a rolled-back table: it moved the head and nothing else. `ledgers` is the
+    digest of all ledgers after the commit, "" when it could not vouch for them.
+    """
+
+    chain: str
+    commit_id: str
+    kind: str
+    number: int
+    generation: int
+    cluster_id: str
+    progress: list[list[Any]] | None
+    rows: int
+    files: int
+    keeps_ledger: bool
+    ledgers: str
+
+
+def summary_of(
+    commit: Committable, *, number: int, ledgers: str, keeps_ledger: bool
+) -> dict[str, str]:
+    """Give the summary keys of a commit; ranges beyond `RANGES_BYTES_MAX` are left out and said."""
+    ranges = json.dumps(progress_to_json(commit.progress), separators=(",", ":"))
+    keys = {
+        "penstock.pipeline": commit.chain.name,
+        "penstock.commit-id": commit.commit_id,
+        "penstock.kind": commit.kind.value,
+        "penstock.number": str(number),
+        "penstock.generation": str(commit.generation),
+        "penstock.epoch": str(commit.epoch),
+        "penstock.cluster": commit.cluster_id,
+        "penstock.rows": str(commit.rows),
+        "penstock.files": str(len(commit.files)),
+    }
+    if len(ranges) <= RANGES_BYTES_MAX:
+        keys["penstock.ranges"] = ranges
+    else:
+        keys["penstock.ranges-omitted"] = str(len(commit.progress))
+    if commit.valid_through_ms is not None:
+        keys["penstock.valid-through"] = str(commit.valid_through_ms)
+    if ledgers:
+        keys["penstock.ledgers"] = ledgers
+    if keeps_ledger:
+        keys["penstock.keeps-ledger"] = "true"
+    return keys
+
+
+def told_by(snapshot: Snapshot) -> Told | None:
+    """Read an own snapshot's summary; None for a stranger's."""
+    summary = snapshot.summary
+    chain = None if summary is None else summary.get("penstock.pipeline")
+    if summary is None or not chain:
+        return None
+    return Told(
+        chain=str(chain),
+        commit_id=str(summary.get("penstock.commit-id") or ""),
+        kind=str(summary.get("penstock.kind") or CommitKind.APPEND.value),
+        number=_number(summary.get("penstock.number"), _UNCOUNTED),
+        generation=_number(summary.get("penstock.generation"), 0),
+        cluster_id=str(summary.get("penstock.cluster") or ""),
+        progress=_progress(summary.get("penstock.ranges")),
+        rows=_number(summary.get("penstock.rows"), 0),
+        files=_number(summary.get("penstock.files"), 0),
+        keeps_ledger=summary.get("penstock.keeps-ledger") == "true",
+        ledgers=str(summary.get("penstock.ledgers") or ""),
+    )
+
+
+def landed_from(told: Told) -> Landed:
+    """Give what a summary alone tells of a lost ledger: for people to read, not to continue from."""
+    return Landed(
+        chain=told.chain,
+        cluster_id=told.cluster_id,
+        generation=Generation(told.generation),
+        owner="",
+        segment=0,
+        rules_hash="",
+        offsets=stops(progress_from_json(told.progress or [])),
+        recent=((CommitId(told.commit_id), ""),),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ancestry:
+    """Hold the snapshots that can be reached from the head of the main branch, newest first.
+
+    `complete` is true when the walk ended at the table's very first snapshot: one without a parent
+    and with the first sequence number, for expiry may cut the parent off without a trace.
+    """
+
+    snapshots: tuple[Snapshot, ...]
+    complete: bool
+
+    @property
+    def sequence_min(self) -> int:
+        """Give the lowest sequence number reached, or 0 when there is no snapshot."""
+        return min((each.sequence_number or 0 for each in self.snapshots), default=0)
+
+    def own(self) -> Iterator[tuple[Snapshot, Told]]:
+        """Walk the snapshots that a pipeline of ours made, whatever its name, newest first."""
+        for snapshot in self.snapshots:
+            told = told_by(snapshot)
+            if told is not None:
+                yield snapshot, told
+
+
+def ancestry_of(metadata: TableMetadata) -> Ancestry:
+    """Walk from the head of the main branch by parents, as far as snapshots are kept."""
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    reference = metadata.refs.get(MAIN_BRANCH)
+    at = None if reference is None else reference.snapshot_id
+    walked: list[Snapshot] = []
+    while at is not None and at in by_id:
+        walked.append(by_id.pop(at))
+        at = walked[-1].parent_snapshot_id
+    first = not walked or (at is None and (walked[-1].sequence_number or 0) <= 1)
+    return Ancestry(tuple(walked), complete=first)
+
+
+def chain_of_key(key: str) -> Chain:
+    """Give the chain whose ledger a property holds."""
+    return Chain(key.removeprefix(_LEDGER).removesuffix(f".{MAIN_BRANCH}"), "")
+
+
+def _number(text: Any, otherwise: int) -> int:
+    return int(text) if isinstance(text, str) and text.isdecimal() else otherwise
+
+
+def _progress(text: Any) -> list[list[Any]] | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        rows: list[list[Any]] = json.loads(text)
+        progress_from_json(rows)
+    except (ValueError, TypeError, AssertionError):
+        return None
+    return rows

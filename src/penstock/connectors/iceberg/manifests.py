@@ -1,0 +1,168 @@
+"""Writes manifests and manifest lists, and merges small manifests in levels.
+
+Theory of operation: each append adds one small manifest. When `MERGE_AT` manifests of one level
+(1 to 9 entries, 10 to 99, 100 to 999) have gathered, they become one of the next; from
+`ENTRIES_MAX` entries on a manifest is left alone. So each entry is rewritten at most three times,
+a commit reads and writes few manifests, and the list grows by one for a thousand files.
+
+Invariants:
+- an entry keeps its snapshot id and sequence numbers when its manifest is merged;
+- delete manifests and manifests of other partition specs are passed on as they are;
+- nothing is deleted, whatever happens.
+
+Source: Apache Iceberg table specification, "Manifests" and "Manifest Lists".
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import uuid
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from pyiceberg.io import OutputFile
+from pyiceberg.manifest import (
+    DataFile,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    write_manifest,
+    write_manifest_list,
+)
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.table import Table, TableProperties
+
+MERGE_AT = 10
+ENTRIES_MAX = 1000
+
+
+class ManifestStack:
+    """Writes the metadata files of one snapshot of one table."""
+
+    def __init__(self, table: Table, snapshot_id: int) -> None:
+        self._table = table
+        self._metadata = table.metadata
+        self._snapshot_id = snapshot_id
+        self._id = uuid.UUID(bytes=os.urandom(16), version=4)
+        self._numbers = itertools.count()
+        self._places = table.location_provider()
+        self._compression: Any = self._metadata.properties.get(
+            TableProperties.WRITE_AVRO_COMPRESSION, TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
+        )
+
+    def appended(self, files: Sequence[DataFile], head: int | None) -> str:
+        """Write what a snapshot on `head` with more files needs; give the manifest list's path."""
+        added = [self._added(spec_id, group) for spec_id, group in _by_spec(files).items()]
+        kept = self._merged(self._standing(head))
+        path = self._places.new_metadata_location(f"snap-{self._snapshot_id}-0-{self._id}.avro")
+        with write_manifest_list(
+            format_version=self._metadata.format_version,
+            output_file=self._table.io.new_output(path),
+            snapshot_id=self._snapshot_id,
+            parent_snapshot_id=head,
+            sequence_number=self._metadata.next_sequence_number(),
+            avro_compression=self._compression,
+        ) as writer:
+            writer.add_manifests([*added, *kept])
+        return path
+
+    def _standing(self, head: int | None) -> list[ManifestFile]:
+        snapshot = None if head is None else self._metadata.snapshot_by_id(head)
+        if snapshot is None:
+            return []
+        manifests = snapshot.manifests(self._table.io)
+        return [each for each in manifests if each.has_added_files() or each.has_existing_files()]
+
+    def _added(self, spec_id: int, files: Sequence[DataFile]) -> ManifestFile:
+        with self._writer(self._metadata.specs()[spec_id]) as writer:
+            for file in files:
+                writer.add(
+                    ManifestEntry.from_args(
+                        status=ManifestEntryStatus.ADDED,
+                        snapshot_id=self._snapshot_id,
+                        sequence_number=None,
+                        file_sequence_number=None,
+                        data_file=file,
+                    )
+                )
+        return writer.to_manifest_file()
+
+    def _merged(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
+        if self._metadata.properties.get(TableProperties.MANIFEST_MERGE_ENABLED) == "false":
+            return manifests
+        levels: dict[tuple[int, int], list[ManifestFile]] = defaultdict(list)
+        for each in manifests:
+            if each.content == ManifestContent.DATA and _entries(each) < ENTRIES_MAX:
+                levels[each.partition_spec_id, len(str(_entries(each)))].append(each)
+        for (spec_id, _), group in levels.items():
+            bundle = _bundle(group)
+            if len(group) >= MERGE_AT and len(bundle) > 1:
+                gone = {each.manifest_path for each in bundle}
+                rest = [each for each in manifests if each.manifest_path not in gone]
+                return [*rest, self._one_of(spec_id, bundle)]
+        return manifests
+
+    def _one_of(self, spec_id: int, bundle: Sequence[ManifestFile]) -> ManifestFile:
+        with self._writer(self._metadata.specs()[spec_id]) as writer:
+            for manifest in bundle:
+                for entry in manifest.fetch_manifest_entry(self._table.io, discard_deleted=True):
+                    writer.existing(entry)
+        return writer.to_manifest_file()
+
+    def _writer(self, spec: PartitionSpec) -> Any:
+        return write_manifest(
+            format_version=self._metadata.format_version,
+            spec=spec,
+            schema=self._metadata.schema(),
+            output_file=self._output(),
+            snapshot_id=self._snapshot_id,
+            avro_compression=self._compression,
+        )
+
+    def _output(self) -> OutputFile:
+        name = f"{self._id}-m{next(self._numbers)}.avro"
+        return self._table.io.new_output(self._places.new_metadata_location(name))
+
+
+def live_files_of(table: Table, snapshot_id: int) -> int:
+    """Count the files live in the table's head that a snapshot has added."""
+    return sum(entry.snapshot_id == snapshot_id for entry in live_entries(table))
+
+
+def live_entries(table: Table) -> list[ManifestEntry]:
+    """List the live data file entries of the table's head, in manifest order."""
+    head = table.metadata.current_snapshot()
+    if head is None:
+        return []
+    return [
+        entry
+        for manifest in head.manifests(table.io)
+        if manifest.content == ManifestContent.DATA
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+    ]
+
+
+def _by_spec(files: Sequence[DataFile]) -> dict[int, list[DataFile]]:
+    groups: dict[int, list[DataFile]] = defaultdict(list)
+    for file in files:
+        groups[file.spec_id].append(file)
+    return groups
+
+
+def _entries(manifest: ManifestFile) -> int:
+    return (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
+
+
+def _bundle(group: Sequence[ManifestFile]) -> list[ManifestFile]:
+    """Take manifests while their entries fit into one that is then left alone."""
+    bundle: list[ManifestFile] = []
+    total = 0
+    for each in group:
+        total += _entries(each)
+        if bundle and total > 2 * ENTRIES_MAX:
+            break
+        bundle.append(each)
+    return bundle

@@ -1,0 +1,133 @@
+"""Reads `partition_by` texts into an Iceberg partition spec.
+
+    day(ts)    bucket(16, id)    truncate(4, name)    identity(country)    country
+
+Names of partition fields are those Iceberg's own builders give: `ts_day`, `id_bucket`,
+`name_trunc`, and the column's name for identity; dots of nested columns become underscores.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
+from pyiceberg.schema import Schema as IcebergSchema
+from pyiceberg.transforms import (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    Transform,
+    TruncateTransform,
+    YearTransform,
+)
+from pyiceberg.types import NestedField
+
+from penstock.core.errors import InvalidError
+
+_CALL = re.compile(r"\s*([A-Za-z_]+)\s*\(\s*(?:(\d{1,9})\s*,\s*)?([^()]+?)\s*\)\s*")
+_BARE = re.compile(r"\s*([^()]+?)\s*")
+_PLAIN: dict[str, tuple[Callable[[], Transform], str]] = {
+    "identity": (IdentityTransform, ""),
+    "year": (YearTransform, "_year"),
+    "month": (MonthTransform, "_month"),
+    "day": (DayTransform, "_day"),
+    "hour": (HourTransform, "_hour"),
+}
+_SIZED: dict[str, tuple[Callable[[int], Transform], str]] = {
+    "bucket": (BucketTransform, "_bucket"),
+    "truncate": (TruncateTransform, "_trunc"),
+}
+_HINT = "write day(ts), bucket(16, id), truncate(4, name) or a column's name in partition_by"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Hold one parsed text: a transform, the column it reads and what its field's name ends in."""
+
+    column: str
+    transform: Transform
+    suffix: str
+
+
+def parse_term(text: str) -> Term:
+    """Read one text. Raises InvalidError (P434) that names it."""
+    call = _CALL.fullmatch(text)
+    if call is not None:
+        return _called(text, call[1].lower(), call[2], call[3])
+    bare = _BARE.fullmatch(text)
+    if bare is None:
+        raise _unusable(text, "it is neither a column nor transform(column)")
+    return Term(bare[1], IdentityTransform(), "")
+
+
+def partition_spec(texts: Sequence[str], schema: IcebergSchema) -> PartitionSpec:
+    """Give the partition spec of a new table.
+
+    Raises InvalidError (P434) for unknown columns, transforms that do not fit a column's type, and
+    names that are taken.
+    """
+    fields: list[PartitionField] = []
+    taken = {field.name: field.field_id for field in schema.fields}
+    for number, text in enumerate(texts):
+        term = parse_term(text)
+        source = _source(text, term, schema)
+        name = term.column.replace(".", "_") + term.suffix
+        identity = isinstance(term.transform, IdentityTransform)
+        if taken.get(name, source.field_id if identity else None) != (
+            source.field_id if identity else None
+        ) or name in {field.name for field in fields}:
+            raise _unusable(text, f"the name {name!r} is taken")
+        fields.append(
+            PartitionField(
+                source_id=source.field_id,
+                field_id=PARTITION_FIELD_ID_START + number,
+                transform=term.transform,
+                name=name,
+            )
+        )
+    return PartitionSpec(*fields)
+
+
+def _called(text: str, name: str, size: str | None, column: str) -> Term:
+    if name in _PLAIN and size is None:
+        make, suffix = _PLAIN[name]
+        return Term(column, make(), suffix)
+    if name in _SIZED and size is not None and int(size) > 0:
+        make_sized, suffix = _SIZED[name]
+        return Term(column, make_sized(int(size)), suffix)
+    known = ", ".join(sorted((*_PLAIN, *_SIZED)))
+    if name in _SIZED:
+        raise _unusable(text, f"{name} needs a size above 0, as in {name}(16, {column[:80]})")
+    if name in _PLAIN:
+        raise _unusable(text, f"{name} takes a column alone")
+    raise _unusable(text, f"there is no transform {name[:80]!r}; known are {known}")
+
+
+def _source(text: str, term: Term, schema: IcebergSchema) -> NestedField:
+    try:
+        source = schema.find_field(term.column)
+    except ValueError as error:
+        raise _unusable(text, f"there is no column {term.column[:80]!r}") from error
+    inside = schema.find_column_name(source.field_id) or ""
+    if not _reachable(schema, inside):
+        raise _unusable(text, "a column inside a list or map cannot partition a table")
+    if not term.transform.can_transform(source.field_type):
+        raise _unusable(text, f"the type {source.field_type} does not fit the transform")
+    return source
+
+
+def _reachable(schema: IcebergSchema, name: str) -> bool:
+    """Tell whether a column is reached through structs alone."""
+    parts = name.split(".")
+    parents = [".".join(parts[:end]) for end in range(1, len(parts))]
+    return all(schema.find_field(parent).field_type.is_struct for parent in parents)
+
+
+def _unusable(text: str, why: str) -> InvalidError:
+    return InvalidError(
+        f"the table cannot be partitioned by {text[:80]!r}: {why}", code="P434", hint=_HINT
+    )

@@ -1,0 +1,75 @@
+"""Reads rows back: source coordinates for the row-by-row audit, and what is in quarantine.
+
+Invariants:
+- only the columns asked for are read;
+- duplicates are kept: this is what finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.expressions import And, BooleanExpression, EqualTo, In
+from pyiceberg.table import Table
+
+from penstock.core.errors import InvalidError
+
+_COORDINATES = pa.schema(
+    [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())]
+)
+_PLACE = ("topic_id", "partition", "offset")
+
+
+def coordinates_of(table: Table, name: str, columns: Mapping[str, str]) -> pa.Table:
+    """Read `topic, partition, offset` of every live row. Raises InvalidError (P435)."""
+    names = [columns[each] for each in _COORDINATES.names]
+    _require_columns(table, name, names)
+    read = table.scan(selected_fields=tuple(dict.fromkeys(names))).to_arrow()
+    return read.select(names).rename_columns(_COORDINATES.names).cast(_COORDINATES)
+
+
+def quarantined_in(
+    table: Table, name: str, chain: str, ranges: Sequence[Sequence[Any]]
+) -> list[tuple[str, int, int]]:
+    """Find the coordinates in quarantine for the chain's table within ranges.
+
+    Raises InvalidError (P435) when the table has not the columns of a quarantine.
+    """
+    if not ranges:
+        return []
+    _require_columns(table, name, ("pipeline", "table", *_PLACE))
+    rows = table.scan(row_filter=_row_filter(chain, ranges), selected_fields=_PLACE).to_arrow()
+    covered: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for topic_id, partition, _, start, stop in ranges:
+        covered.setdefault((topic_id, partition), []).append((start, stop))
+    return [
+        (topic_id, partition, offset)
+        for topic_id, partition, offset in zip(
+            *(rows.column(each).to_pylist() for each in _PLACE), strict=True
+        )
+        if any(start <= offset < stop for start, stop in covered.get((topic_id, partition), ()))
+    ]
+
+
+def _row_filter(chain: str, ranges: Sequence[Sequence[Any]]) -> BooleanExpression:
+    """Give one flat filter however many ranges there are; the rest is compared row by row."""
+    pipeline, _, target = chain.partition("/")
+    return And(
+        EqualTo("pipeline", pipeline),
+        EqualTo("table", target),
+        In("topic_id", {each[0] for each in ranges}),
+        In("partition", {each[1] for each in ranges}),
+    )
+
+
+def _require_columns(table: Table, name: str, columns: Sequence[str]) -> None:
+    there = set(table.schema().column_names)
+    for column in columns:
+        if column not in there:
+            raise InvalidError(
+                f"{name} has no column {column}",
+                code="P435",
+                hint="see source_columns in the spec, or name the table's own columns",
+            )

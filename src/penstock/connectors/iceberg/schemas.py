@@ -1,0 +1,188 @@
+"""Maps our type tree to Iceberg's and back, and Iceberg's to the Arrow schema of data files.
+
+Invariants:
+- `to_core(to_iceberg(schema))` equals the schema: nothing is widened or narrowed on the way;
+- what has no equal on the other side is refused by name, never replaced;
+- the Arrow schema of files carries field ids, so a rename later does not lose a column.
+
+Source: Apache Iceberg table specification, "Schemas and Data Types" and "Parquet".
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyiceberg import types as iceberg
+from pyiceberg.schema import Schema as IcebergSchema
+
+from penstock.core.errors import InvalidError
+from penstock.core.schema import Decimal, Field, Fixed, Kind, List, Map, Schema, Struct, Type
+
+_KINDS: dict[Kind, iceberg.PrimitiveType] = {
+    Kind.BOOLEAN: iceberg.BooleanType(),
+    Kind.INT: iceberg.IntegerType(),
+    Kind.LONG: iceberg.LongType(),
+    Kind.FLOAT: iceberg.FloatType(),
+    Kind.DOUBLE: iceberg.DoubleType(),
+    Kind.STRING: iceberg.StringType(),
+    Kind.BINARY: iceberg.BinaryType(),
+    Kind.UUID: iceberg.UUIDType(),
+    Kind.DATE: iceberg.DateType(),
+    Kind.TIME: iceberg.TimeType(),
+    Kind.TIMESTAMP: iceberg.TimestampType(),
+    Kind.TIMESTAMPTZ: iceberg.TimestamptzType(),
+}
+_ARROW: dict[iceberg.PrimitiveType, pa.DataType] = {
+    iceberg.BooleanType(): pa.bool_(),
+    iceberg.IntegerType(): pa.int32(),
+    iceberg.LongType(): pa.int64(),
+    iceberg.FloatType(): pa.float32(),
+    iceberg.DoubleType(): pa.float64(),
+    iceberg.StringType(): pa.string(),
+    iceberg.BinaryType(): pa.binary(),
+    iceberg.UUIDType(): pa.uuid(),
+    iceberg.DateType(): pa.date32(),
+    iceberg.TimeType(): pa.time64("us"),
+    iceberg.TimestampType(): pa.timestamp("us"),
+    iceberg.TimestamptzType(): pa.timestamp("us", tz="UTC"),
+}
+
+
+def to_iceberg(schema: Schema) -> IcebergSchema:
+    """Give the Iceberg schema with ids counted from 1; a catalog assigns its own.
+
+    Raises InvalidError (P435) for types and names that Iceberg cannot hold.
+    """
+    _check_names(schema, "")
+    ids = itertools.count(1)
+    return IcebergSchema(*_fields(schema, "", ids))
+
+
+def to_core(schema: IcebergSchema, table: str) -> Schema:
+    """Give our type tree of an Iceberg schema. Raises InvalidError (P435) that names the column."""
+    return Struct(tuple(_core_field(field, table, field.name) for field in schema.fields))
+
+
+def file_schema(schema: IcebergSchema) -> pa.Schema:
+    """Give the Arrow schema of data files: plain types, with the field ids Parquet needs."""
+    return pa.schema([_arrow_field(field) for field in schema.fields])
+
+
+def field_ids(schema: IcebergSchema) -> frozenset[int]:
+    """List the ids of all columns, nested ones too."""
+    return frozenset(schema.field_ids)
+
+
+def _check_names(struct: Struct, path: str) -> None:
+    seen: set[str] = set()
+    for field in struct.fields:
+        if not field.name or field.name in seen:
+            what = f"the column {path}{field.name!r} stands twice" if field.name else "a nameless"
+            raise InvalidError(
+                f"{what} column cannot be in a table" if not field.name else what,
+                code="P435",
+                hint="rename or leave out the column in the spec's schema",
+            )
+        seen.add(field.name)
+
+
+def _fields(struct: Struct, path: str, ids: Iterator[int]) -> list[iceberg.NestedField]:
+    numbered = [(next(ids), field) for field in struct.fields]
+    return [
+        iceberg.NestedField(
+            number,
+            field.name,
+            _iceberg_type(field.type, f"{path}{field.name}", ids),
+            required=field.required,
+        )
+        for number, field in numbered
+    ]
+
+
+def _iceberg_type(type_: Type, path: str, ids: Iterator[int]) -> iceberg.IcebergType:
+    match type_:
+        case Struct():
+            _check_names(type_, f"{path}.")
+            return iceberg.StructType(*_fields(type_, f"{path}.", ids))
+        case List():
+            number = next(ids)
+            element = _iceberg_type(type_.element, f"{path}[]", ids)
+            return iceberg.ListType(number, element, element_required=type_.element_required)
+        case Map():
+            key, value = next(ids), next(ids)
+            return iceberg.MapType(
+                key,
+                _iceberg_type(type_.key, f"{path}{{}}", ids),
+                value,
+                _iceberg_type(type_.value, f"{path}{{}}", ids),
+                value_required=type_.value_required,
+            )
+        case Decimal():
+            return iceberg.DecimalType(type_.precision, type_.scale)
+        case Fixed():
+            return iceberg.FixedType(type_.length)
+        case _ if type_ in _KINDS:
+            return _KINDS[type_]
+    raise InvalidError(
+        f"the column {path} has the type {type_}, which Iceberg cannot hold",
+        code="P435",
+        hint="give the column a type under schema.hints",
+    )
+
+
+def _core_field(field: iceberg.NestedField, table: str, path: str) -> Field:
+    return Field(field.name, _core_type(field.field_type, table, path), field.required)
+
+
+def _core_type(type_: iceberg.IcebergType, table: str, path: str) -> Type:
+    match type_:
+        case iceberg.StructType():
+            return Struct(tuple(_core_field(f, table, f"{path}.{f.name}") for f in type_.fields))
+        case iceberg.ListType():
+            element = _core_type(type_.element_type, table, f"{path}[]")
+            return List(element, type_.element_required)
+        case iceberg.MapType():
+            key = _core_type(type_.key_type, table, f"{path}{{}}")
+            value = _core_type(type_.value_type, table, f"{path}{{}}")
+            return Map(key, value, type_.value_required)
+        case iceberg.DecimalType():
+            return Decimal(type_.precision, type_.scale)
+        case iceberg.FixedType():
+            return Fixed(len(type_))
+        case _:
+            found = next((kind for kind, known in _KINDS.items() if known == type_), None)
+    if found is None:
+        raise InvalidError(
+            f"the column {path} of {table} has the type {type_}, which Penstock cannot write",
+            code="P435",
+            hint="leave the column out of the table, or land into another one",
+        )
+    return found
+
+
+def _arrow_field(field: iceberg.NestedField) -> pa.Field:
+    return pa.field(
+        field.name,
+        _arrow_type(field.field_type),
+        nullable=not field.required,
+        metadata={b"PARQUET:field_id": str(field.field_id).encode()},
+    )
+
+
+def _arrow_type(type_: iceberg.IcebergType) -> pa.DataType:
+    match type_:
+        case iceberg.StructType():
+            return pa.struct([_arrow_field(field) for field in type_.fields])
+        case iceberg.ListType():
+            return pa.list_(_arrow_field(type_.element_field))
+        case iceberg.MapType():
+            return pa.map_(_arrow_field(type_.key_field), _arrow_field(type_.value_field))
+        case iceberg.DecimalType():
+            return pa.decimal128(type_.precision, type_.scale)
+        case iceberg.FixedType():
+            return pa.binary(len(type_))
+        case iceberg.PrimitiveType():
+            return _ARROW[type_]
+    raise AssertionError(f"an Iceberg type nobody knows: {type_}")

@@ -1,0 +1,162 @@
+"""One Iceberg table on the driver: examined, committed to, audited.
+
+Invariants:
+- `state` loads afresh and its handle is the very metadata that was judged;
+- `commit` sends one request on that metadata and never retries; on whatever error, nothing that
+  was written is deleted (protocol.md 5);
+- errors are translated here and in `faults`, and nowhere above.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table as PyIcebergTable
+
+from penstock.connectors.iceberg.appends import Attempt, attempt, fence_attempt, head_of
+from penstock.connectors.iceberg.faults import reading, sending
+from penstock.connectors.iceberg.features import require_honourable
+from penstock.connectors.iceberg.histories import history_of
+from penstock.connectors.iceberg.housekeeping import remove_old_metadata
+from penstock.connectors.iceberg.manifests import live_files_of
+from penstock.connectors.iceberg.scans import coordinates_of, quarantined_in
+from penstock.connectors.iceberg.schemas import to_core
+from penstock.connectors.iceberg.target import Sizes, target_of
+from penstock.connectors.iceberg.witnesses import Finding, judge
+from penstock.core.commits import Chain, CommitKind, Committable, DataFile
+from penstock.core.points import Point
+from penstock.ports.running import Observer
+from penstock.ports.tables import History, TableState, Verdict
+
+_STAT_THREADS = 16
+_HOUSEKEEPING_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What all tables of one catalog share. `storage` are settings without secrets."""
+
+    catalog: Catalog
+    observer: Observer
+    sizes: Sizes
+    metadata_horizon_seconds: float
+    storage: Mapping[str, str] = field(default_factory=dict)
+    monotonic: Callable[[], float] = time.monotonic
+
+
+class IcebergTable:
+    """Implements `ports.tables.Table`; `name` is the one behind the catalog's."""
+
+    def __init__(self, name: str, identifier: tuple[str, ...], context: Context) -> None:
+        self.name = name
+        self._identifier = identifier
+        self._context = context
+        self._tidied: float | None = None
+
+    def state(self, chain: Chain) -> TableState:
+        """Read the table afresh and judge the chain.
+
+        Raises UnavailableError (P402 not there, P430 catalog gone), InvalidError (P130, P131 ledger
+        unreadable, P435, P436 what cannot be honoured).
+        """
+        table = self._loaded()
+        metadata = table.metadata
+        require_honourable(metadata, self.name)
+        finding = self._judged(table, chain)
+        head = head_of(metadata)
+        return TableState(
+            uuid=str(metadata.table_uuid),
+            head="" if head is None else str(head),
+            schema=to_core(metadata.schema(), self.name),
+            schema_id=metadata.current_schema_id,
+            landed=finding.landed,
+            verdict=finding.verdict,
+            evidence=finding.evidence,
+            target=target_of(self.name, table, self._context.storage, self._context.sizes),
+            handle=table,
+        )
+
+    def commit(self, state: TableState, commit: Committable, *, retain: int) -> str:
+        """Land files, progress and ledger in one request on the examined metadata.
+
+        Raises ConflictError (P401), OutcomeUnknownError (P433), UnavailableError (P402, P430, P480,
+        P481), InvalidError (P431 refused, P439 files that no longer fit).
+        """
+        table: PyIcebergTable = state.handle
+        prepared = self._prepared(table, state, commit, retain)
+        self._context.observer.reached(Point.MANIFEST_WRITTEN)
+        with sending(self.name, self._context.catalog):
+            self._context.catalog.commit_table(table, prepared.requirements, prepared.updates)
+        return str(prepared.snapshot_id)
+
+    def missing(self, files: Sequence[DataFile]) -> Sequence[str]:
+        """List the paths that are not on storage with the size described. Raises UnavailableError."""
+        if not files:
+            return []
+        io = self._loaded().io
+
+        def size_of(file: DataFile) -> int | None:
+            try:
+                return len(io.new_input(file.path))
+            except FileNotFoundError:
+                return None
+
+        with reading(self.name), ThreadPoolExecutor(_STAT_THREADS) as pool:
+            sizes = list(pool.map(size_of, files))
+        return [
+            file.path for file, size in zip(files, sizes, strict=True) if size != file.size_bytes
+        ]
+
+    def history(self, chain: Chain) -> History:
+        """Read what the audit needs. Raises UnavailableError, InvalidError (P130, P131)."""
+        table = self._loaded()
+        with reading(self.name):
+            return history_of(table, chain, self._judged(table, chain))
+
+    def quarantined(
+        self, chain: Chain, ranges: Sequence[Sequence[Any]]
+    ) -> Sequence[tuple[str, int, int]]:
+        """Find the coordinates already in quarantine. Raises UnavailableError, InvalidError."""
+        table = self._loaded()
+        with reading(self.name):
+            return quarantined_in(table, self.name, chain.name, ranges)
+
+    def coordinates(self, columns: Mapping[str, str]) -> pa.Table:
+        """Read every live row's source coordinates. Raises UnavailableError, InvalidError."""
+        table = self._loaded()
+        with reading(self.name):
+            return coordinates_of(table, self.name, columns)
+
+    def housekeep(self) -> None:
+        """Remove old metadata files, at most every ten minutes. Raises UnavailableError."""
+        now = self._context.monotonic()
+        if self._tidied is not None and now - self._tidied < _HOUSEKEEPING_SECONDS:
+            return
+        self._tidied = now
+        table = self._loaded()
+        with reading(self.name):
+            remove_old_metadata(table, horizon_seconds=self._context.metadata_horizon_seconds)
+
+    def _loaded(self) -> PyIcebergTable:
+        with reading(self.name):
+            return self._context.catalog.load_table(self._identifier)
+
+    def _judged(self, table: PyIcebergTable, chain: Chain) -> Finding:
+        with reading(self.name):
+            return judge(table.metadata, chain, lambda snapshot: live_files_of(table, snapshot))
+
+    def _prepared(
+        self, table: PyIcebergTable, state: TableState, commit: Committable, retain: int
+    ) -> Attempt:
+        with reading(self.name):
+            if state.verdict is Verdict.ROLLED_BACK:
+                assert commit.kind is CommitKind.FENCE, "only a fence lands on a rolled-back table"
+                return fence_attempt(table, self.name, commit)
+            assert state.verdict is not Verdict.UNCERTAIN, "nothing lands where it is uncertain"
+            return attempt(table, self.name, commit, state.landed, retain=retain)

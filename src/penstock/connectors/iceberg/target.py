@@ -1,0 +1,159 @@
+"""What a worker has to know of a table, as versioned JSON: no catalog, no secret.
+
+Invariants:
+- reading back what was written gives an equal value; a newer version is refused;
+- storage settings are taken from a list of names known to hold no secret: workers find credentials
+  in their own environment (protocol.md 8).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pydantic
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema as IcebergSchema
+from pyiceberg.table import Table as IcebergTable
+from pyiceberg.table import TableProperties
+
+from penstock.core.errors import BugError, InvalidError
+from penstock.files import ParquetOptions
+
+TARGET_VERSION = 1
+
+_STORAGE_KEYS = (
+    "client.region",
+    "gcs.endpoint",
+    "gcs.project-id",
+    "hdfs.host",
+    "hdfs.port",
+    "s3.endpoint",
+    "s3.force-virtual-addressing",
+    "s3.region",
+)
+_PROPERTY_PREFIXES = (
+    "write.parquet.",
+    "write.metadata.metrics.",
+    "write.data.path",
+    "write.object-storage.",
+    "write.target-file-size-bytes",
+    "write.metadata.path",
+)
+_CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Hold the sizes a catalog is opened with; sizes are bytes."""
+
+    target_file_bytes: int = 256 << 20
+    row_group_bytes: int = 64 << 20
+    open_writers: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Hold where and how files of a table are written."""
+
+    table: str
+    location: str
+    schema: IcebergSchema
+    spec: PartitionSpec
+    properties: Mapping[str, str]
+    storage: Mapping[str, str]
+    sizes: Sizes
+
+    def options(self) -> ParquetOptions:
+        """Give the Parquet settings: the table's properties first, then the catalog's sizes.
+
+        Raises InvalidError (P436) for a property that is no number.
+        """
+        codec = self.properties.get(TableProperties.PARQUET_COMPRESSION, "zstd").lower()
+        level = self._number(TableProperties.PARQUET_COMPRESSION_LEVEL)
+        group = self._number(TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES)
+        size = self._number(TableProperties.WRITE_TARGET_FILE_SIZE_BYTES)
+        return ParquetOptions(
+            compression=_CODECS.get(codec, codec),
+            compression_level=level if level is not None else _level(codec),
+            row_group_bytes=group or self.sizes.row_group_bytes,
+            target_file_bytes=size or self.sizes.target_file_bytes,
+            open_writers=self.sizes.open_writers,
+        )
+
+    def _number(self, key: str) -> int | None:
+        text = self.properties.get(key)
+        if text is None:
+            return None
+        try:
+            return int(text)
+        except ValueError as error:
+            raise InvalidError(
+                f"the property {key} of {self.table} is not a whole number: {text[:80]!r}",
+                code="P436",
+                hint="set the table's property to a number, or remove it",
+            ) from error
+
+
+def target_of(name: str, table: IcebergTable, storage: Mapping[str, str], sizes: Sizes) -> str:
+    """Write the target of a table as it stands now."""
+    metadata = table.metadata
+    data = {
+        "v": TARGET_VERSION,
+        "table": name,
+        "location": metadata.location,
+        "schema": metadata.schema().model_dump(mode="json", by_alias=True),
+        "spec": metadata.spec().model_dump(mode="json", by_alias=True),
+        "properties": {
+            key: value
+            for key, value in sorted(metadata.properties.items())
+            if key.startswith(_PROPERTY_PREFIXES)
+        },
+        "storage": without_secrets(storage),
+        "sizes": [sizes.target_file_bytes, sizes.row_group_bytes, sizes.open_writers],
+    }
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+
+
+def without_secrets(settings: Mapping[str, str]) -> dict[str, str]:
+    """Keep the storage settings that are known to hold no secret."""
+    return {key: settings[key] for key in _STORAGE_KEYS if key in settings}
+
+
+@functools.lru_cache(maxsize=64)
+def target_from_json(text: str) -> Target:
+    """Read a target. Raises InvalidError (P130) for a newer version, BugError (P702) for no target.
+
+    Kept for the texts seen last: a worker gets the same one with every task.
+    """
+    try:
+        data: dict[str, Any] = json.loads(text)
+        version = data["v"]
+        if version > TARGET_VERSION:
+            raise InvalidError(
+                f"this target has version {version}, and this penstock reads {TARGET_VERSION}",
+                code="P130",
+                hint="install the driver's version of penstock on the workers",
+            )
+        return Target(
+            table=data["table"],
+            location=data["location"],
+            schema=IcebergSchema.model_validate(data["schema"]),
+            spec=PartitionSpec.model_validate(data["spec"]),
+            properties=data["properties"],
+            storage=data["storage"],
+            sizes=Sizes(*data["sizes"]),
+        )
+    except (ValueError, KeyError, TypeError, pydantic.ValidationError) as error:
+        raise BugError(
+            f"this is not the target of an Iceberg table: {type(error).__name__}",
+            code="P702",
+            hint="please report this",
+        ) from error
+
+
+def _level(codec: str) -> int | None:
+    return 1 if codec == "zstd" else None

@@ -1,0 +1,84 @@
+"""Which own snapshots a commit removes, so that its cost stays flat (protocol.md 5).
+
+Invariants:
+- only snapshots of the committing pipeline go, whatever chain of it made them; never a stranger's;
+- what a branch or tag points to stays, and what `history.expire.*` or a reference's own retention
+  keeps for readers stays;
+- `gc.enabled=false` keeps everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot
+
+from penstock.connectors.iceberg.ledgers import pipeline_of, told_by
+
+_KEEP_KEY = "history.expire.min-snapshots-to-keep"
+_AGE_KEY = "history.expire.max-snapshot-age-ms"
+
+
+def trimmed(
+    metadata: TableMetadata, pipeline: str, *, retain: int, released: str, now_ms: int
+) -> list[int]:
+    """List the snapshots to remove beside a commit that is about to add one more.
+
+    `released` names the tag that the commit moves away, so what it points to is free.
+    """
+    if metadata.properties.get("gc.enabled", "true").lower() == "false":
+        return []
+    own = [each for each in metadata.snapshots if _is_of(each, pipeline)]
+    own.sort(key=lambda each: each.sequence_number or 0)
+    spare = own[: max(len(own) - max(retain, 1) + 1, 0)]
+    if not spare:
+        return []
+    kept = {i for name, ref in metadata.refs.items() for i in _kept(metadata, name, ref, released)}
+    young = _age_limit(metadata, None)
+    return [
+        each.snapshot_id
+        for each in spare
+        if each.snapshot_id not in kept and (young is None or now_ms - each.timestamp_ms > young)
+    ]
+
+
+def _is_of(snapshot: Snapshot, pipeline: str) -> bool:
+    told = told_by(snapshot)
+    return told is not None and pipeline_of(told.chain) == pipeline
+
+
+def _kept(
+    metadata: TableMetadata, name: str, reference: SnapshotRef, released: str
+) -> Iterator[int]:
+    """Give the snapshots that a reference keeps: its own, and a branch's newest ancestors."""
+    if reference.snapshot_ref_type == SnapshotRefType.TAG:
+        if name != released:
+            yield reference.snapshot_id
+        return
+    text = metadata.properties.get(_KEEP_KEY, "1")
+    least = reference.min_snapshots_to_keep or (int(text) if text.isdecimal() else 1)
+    age = _age_limit(metadata, reference)
+    newest = 0
+    at = metadata.snapshot_by_id(reference.snapshot_id)
+    number = 0
+    while at is not None:
+        newest = newest or at.timestamp_ms
+        young = age is not None and newest - at.timestamp_ms <= age
+        if number >= max(least, 1) and not young:
+            return
+        yield at.snapshot_id
+        number += 1
+        parent = at.parent_snapshot_id
+        at = None if parent is None else metadata.snapshot_by_id(parent)
+
+
+def _age_limit(metadata: TableMetadata, reference: SnapshotRef | None) -> int | None:
+    """Give the age up to which snapshots stay, only where someone set it: Iceberg's default of
+    five days is for expiry by hand and would keep every commit of a pipeline.
+    """
+    if reference is not None:
+        return reference.max_snapshot_age_ms
+    text = metadata.properties.get(_AGE_KEY, "")
+    return int(text) if text.isdecimal() else None

@@ -1,0 +1,189 @@
+"""What do the witnesses of a chain say? The verdict of protocol.md 3, from metadata.
+
+Facts are gathered in the order in which they are cheap; the third witness, the live manifests, is
+asked only where history is broken above our newest snapshot.
+
+Invariants:
+- AGREED is only said when no rollback of this chain's rows can explain what is found;
+- each chain of a shared table is judged alone;
+- nothing here writes, and only the third witness reads more than the table's metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyiceberg.table.metadata import TableMetadata
+
+from penstock.connectors.iceberg.ledgers import (
+    Ancestry,
+    Newest,
+    Told,
+    ancestry_of,
+    digest_of_ledgers,
+    landed_from,
+    ledger_key,
+    ledgers_in,
+    newest_in,
+    tag_of,
+    told_by,
+)
+from penstock.core.commits import Chain, Landed
+from penstock.core.wire import ledger_from_json
+from penstock.ports.tables import Verdict
+
+LiveFilesOf = Callable[[int], int]
+"""Counts the live files that a snapshot, given by id, has added: the third witness."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Hold a verdict, the ledger it is about, and a sentence for people."""
+
+    verdict: Verdict
+    landed: Landed | None
+    evidence: str
+
+
+def judge(metadata: TableMetadata, chain: Chain, live_files_of: LiveFilesOf) -> Finding:
+    """Judge one chain. Raises InvalidError (P130, P131) when its ledger cannot be read."""
+    text = metadata.properties.get(ledger_key(chain.name))
+    ancestry = ancestry_of(metadata)
+    if text is None:
+        return _without_ledger(metadata, chain)
+    landed = ledger_from_json(text)
+    if landed.chain != chain.name:
+        return _uncertain(landed, f"the ledger of {chain.name} is that of {landed.chain}")
+    if not landed.recent:
+        return _agreed(landed, "nothing has landed since the ledger was written")
+    vouched = vouching(metadata, ancestry)
+    if vouched is not None:
+        return _agreed(landed, f"snapshot {vouched} vouches for all ledgers of the table")
+    return _by_summary(metadata, chain, landed, ancestry, live_files_of)
+
+
+def vouching(metadata: TableMetadata, ancestry: Ancestry) -> int | None:
+    """Give the nearest own snapshot when it was made with the ledgers as they stand now.
+
+    A rollback moves it back and leaves the ledgers; a fence on a rolled-back table vouches for
+    nothing. So a match means that no ledger of the table was rolled back.
+    """
+    nearest = next(ancestry.own(), None)
+    if nearest is None:
+        return None
+    snapshot, told = nearest
+    digest = digest_of_ledgers(ledgers_in(metadata.properties))
+    return snapshot.snapshot_id if told.ledgers == digest else None
+
+
+def _by_summary(
+    metadata: TableMetadata,
+    chain: Chain,
+    landed: Landed,
+    ancestry: Ancestry,
+    live_files_of: LiveFilesOf,
+) -> Finding:
+    newest_id, _ = landed.recent[-1]
+    own = next(((s, told) for s, told in ancestry.own() if told.chain == chain.name), None)
+    if own is None:
+        return _without_summary(metadata, chain, landed, ancestry, live_files_of)
+    snapshot, told = own
+    where = f"snapshot {snapshot.snapshot_id}"
+    if told.keeps_ledger:
+        return _rolled_back(landed, f"{where} fences a table that had been rolled back before")
+    if told.commit_id == newest_id:
+        return _agreed(landed, f"{where} and the ledger name the same commit")
+    older = told.commit_id in dict(landed.recent)
+    newest = newest_in(metadata.properties, chain.name)
+    if older or (newest is not None and (snapshot.sequence_number or 0) < newest.sequence):
+        return _rolled_back(
+            landed,
+            f"the newest commit of {chain.name} that the main branch holds is {told.commit_id} "
+            f"in {where}, and its ledger has landed {newest_id}",
+        )
+    return _uncertain(landed, f"{where} holds {told.commit_id}, which the ledger does not know")
+
+
+def _without_summary(
+    metadata: TableMetadata,
+    chain: Chain,
+    landed: Landed,
+    ancestry: Ancestry,
+    live_files_of: LiveFilesOf,
+) -> Finding:
+    """Judge a chain none of whose commits is on the ancestry that can still be read."""
+    newest_id, _ = landed.recent[-1]
+    newest = newest_in(metadata.properties, chain.name) or _tagged(metadata, chain)
+    if ancestry.complete:
+        return _rolled_back(landed, f"the main branch's complete history does not hold {newest_id}")
+    if newest is None:
+        return _uncertain(
+            landed, "the history is cut off, and neither tag nor property tells our snapshot"
+        )
+    if ancestry.sequence_min <= newest.sequence:
+        return _rolled_back(
+            landed,
+            f"the main branch's history goes back below snapshot {newest.snapshot} without it",
+        )
+    if newest.commit_id != newest_id:
+        return _uncertain(landed, f"the last snapshot told is of {newest.commit_id}")
+    if not newest.files_snapshot:
+        return _agreed(landed, "the history is cut off, and no commit of the chain had files")
+    live = live_files_of(newest.files_snapshot)
+    if live:
+        return _agreed(
+            landed,
+            f"the history is cut off, and {live} files of snapshot {newest.files_snapshot} are "
+            "live",
+        )
+    return _uncertain(
+        landed,
+        f"the history is cut off above snapshot {newest.snapshot}, and no file that snapshot "
+        f"{newest.files_snapshot} added is live: a rollback or a compaction, which cannot be told",
+    )
+
+
+def _without_ledger(metadata: TableMetadata, chain: Chain) -> Finding:
+    own = [
+        (snapshot.sequence_number or 0, told)
+        for snapshot in metadata.snapshots
+        if (told := told_by(snapshot)) is not None and told.chain == chain.name
+    ]
+    if own:
+        _, told = max(own, key=lambda pair: pair[0])
+        return _uncertain(
+            landed_from(told),
+            f"the property {ledger_key(chain.name)} was removed, and snapshots tell that "
+            f"{told.commit_id} landed",
+        )
+    return Finding(Verdict.ABSENT, None, f"the table has no ledger of {chain.name}")
+
+
+def _tagged(metadata: TableMetadata, chain: Chain) -> Newest | None:
+    """Read from the tagged snapshot what the property would tell."""
+    reference = metadata.refs.get(tag_of(chain.name))
+    snapshot = None if reference is None else metadata.snapshot_by_id(reference.snapshot_id)
+    told: Told | None = None if snapshot is None else told_by(snapshot)
+    if snapshot is None or told is None or told.chain != chain.name:
+        return None
+    return Newest(
+        commit_id=told.commit_id,
+        snapshot=snapshot.snapshot_id,
+        sequence=snapshot.sequence_number or 0,
+        number=told.number,
+        # Without files it proves nothing by itself: the one before it may have been rolled back.
+        files_snapshot=snapshot.snapshot_id,
+    )
+
+
+def _agreed(landed: Landed, evidence: str) -> Finding:
+    return Finding(Verdict.AGREED, landed, evidence)
+
+
+def _rolled_back(landed: Landed, evidence: str) -> Finding:
+    return Finding(Verdict.ROLLED_BACK, landed, evidence)
+
+
+def _uncertain(landed: Landed, evidence: str) -> Finding:
+    return Finding(Verdict.UNCERTAIN, landed, evidence)

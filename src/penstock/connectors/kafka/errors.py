@@ -1,0 +1,180 @@
+"""From librdkafka's errors to ours: the one place where they are told apart.
+
+Invariants:
+- a message names the topic, partition or brokers concerned, and no secret;
+- trouble that passes by itself is UnavailableError; what a person must change is InvalidError;
+  records that are gone or were replaced are DecisionNeededError.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.connectors.kafka.settings import KafkaSettings
+from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError, UnavailableError
+from penstock.core.offsets import OffsetRange, TopicPartition
+
+HEARD_MAX = 50
+
+# Names as `KafkaError.name()` gives them.
+AUTHENTICATION = {
+    "_AUTHENTICATION",
+    "SASL_AUTHENTICATION_FAILED",
+    "UNSUPPORTED_SASL_MECHANISM",
+    "ILLEGAL_SASL_STATE",
+}
+TLS = {"_SSL"}
+AUTHORIZATION = {
+    "TOPIC_AUTHORIZATION_FAILED",
+    "CLUSTER_AUTHORIZATION_FAILED",
+    "GROUP_AUTHORIZATION_FAILED",
+}
+NO_TOPIC = {
+    "UNKNOWN_TOPIC_OR_PART",
+    "UNKNOWN_TOPIC_ID",
+    "INCONSISTENT_TOPIC_ID",
+    "TOPIC_EXCEPTION",
+    "_UNKNOWN_TOPIC",
+    "_UNKNOWN_PARTITION",
+}
+NO_LEADER = {
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_FOR_PARTITION",
+    "REPLICA_NOT_AVAILABLE",
+    "BROKER_NOT_AVAILABLE",
+    "KAFKA_STORAGE_ERROR",
+    "OFFSET_NOT_AVAILABLE",
+    "FENCED_LEADER_EPOCH",
+    "UNKNOWN_LEADER_EPOCH",
+    "_LEADER_NOT_AVAILABLE",
+}
+UNREACHABLE = {
+    "_TRANSPORT",
+    "_TIMED_OUT",
+    "_TIMED_OUT_QUEUE",
+    "_ALL_BROKERS_DOWN",
+    "_RESOLVE",
+    "REQUEST_TIMED_OUT",
+    "NETWORK_EXCEPTION",
+}
+CORRUPT = {"_BAD_MSG", "_BAD_COMPRESSION", "_UNDERFLOW", "INVALID_MSG"}
+OUT_OF_RANGE = {"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION"}
+HOPELESS = AUTHENTICATION | TLS
+"""Waiting longer does not help: the brokers answered, and refuse us."""
+
+
+@dataclass(slots=True)
+class Heard:
+    """Listen to a client's error callback; keeps the newest of what its threads had to say."""
+
+    errors: deque[Any] = field(default_factory=lambda: deque(maxlen=HEARD_MAX))
+
+    def __call__(self, error: Any) -> None:
+        """Take note; called by the client while it is polled."""
+        self.errors.append(error)
+
+    def first(self, names: set[str], *, about: str = "") -> Any | None:
+        """Give the oldest error that has one of these names and begins with `about`."""
+        matching = (error for error in self.errors if error.name() in names)
+        return next((error for error in matching if error.str().startswith(about)), None)
+
+
+def translated(error: Any, what: str, settings: KafkaSettings, heard: Heard) -> PenstockError:
+    """Translate a KafkaError about `what` (`topic shop.orders`, `the cluster`).
+
+    A time-out is blamed on what the client's threads heard meanwhile: a refused password shows in
+    the answer only as silence.
+    """
+    name = error.name()
+    if name in UNREACHABLE:
+        cause = heard.first(HOPELESS) or heard.first({"_RESOLVE"}) or heard.first({"_TRANSPORT"})
+        if cause is not None and cause.name() in HOPELESS:
+            return translated(cause, what, settings, heard)
+        return unreachable(settings, cause if cause is not None else error)
+    if name in AUTHENTICATION:
+        return InvalidError(
+            f"the brokers at {settings.brokers} refused user {settings.user}: {error.str()}",
+            code="P202",
+            hint="check protocol, mechanism, username and password under kafka.security",
+        )
+    if name in TLS:
+        return InvalidError(
+            f"no TLS connection with {settings.brokers} came about: {error.str()}",
+            code="P203",
+            hint="check protocol, ca, certificate and key under kafka.security",
+        )
+    if name in AUTHORIZATION:
+        return not_allowed(what, settings)
+    if name in NO_TOPIC:
+        return InvalidError(
+            f"{what} does not exist on {settings.brokers}",
+            code="P205",
+            hint="create it, or correct kafka.topics",
+        )
+    if name in CORRUPT:
+        return DecisionNeededError(
+            f"{what} holds a damaged batch: {error.str()}",
+            code="P212",
+            hint="restore the partition from a replica or backup, or: penstock seek",
+        )
+    return UnavailableError(
+        f"Kafka did not answer for {what}: {error.str()} ({name})",
+        code="P220",
+        hint="wait and run again; if it stays, look into the brokers' logs",
+    )
+
+
+def unreachable(settings: KafkaSettings, cause: Any) -> UnavailableError:
+    """Tell that no broker answers, which ones were tried, and why."""
+    return UnavailableError(
+        f"no broker answers at {settings.brokers}: {cause.str()}",
+        code="P201",
+        hint="check kafka.brokers and the network; on this machine: penstock dev status",
+    )
+
+
+def not_allowed(what: str, settings: KafkaSettings) -> InvalidError:
+    """Tell which permission is missing."""
+    kind, _, name = what.partition(" ")
+    named = f" --{kind} '{name}'" if kind in ("topic", "group") else " --cluster"
+    return InvalidError(
+        f"user {settings.user} may not read {what}",
+        code="P204",
+        hint=f"kafka-acls --add --allow-principal 'User:{settings.user}'"
+        f" --operation Read --operation Describe{named}",
+    )
+
+
+def overtaken(at: TopicPartition, missing: OffsetRange) -> DecisionNeededError:
+    """Tell that retention deleted records before they were read."""
+    return DecisionNeededError(
+        f"{at}: offsets {missing} are no longer in Kafka: {missing.count} positions were deleted"
+        " by retention before they were read",
+        code="P210",
+        hint="restore them, or give them up: penstock seek",
+    )
+
+
+def truncated(at: TopicPartition, position: int) -> DecisionNeededError:
+    """Tell that the log lost records that had been read (an unclean leader election)."""
+    return DecisionNeededError(
+        f"{at}: was read up to {position}, and its leader's log no longer holds what was read:"
+        " records were lost or replaced, as by an unclean leader election",
+        code="P211",
+        hint="compare the table with the topic from there on, then: penstock seek",
+    )
+
+
+def refused(error: Any, settings: KafkaSettings) -> InvalidError:
+    """Tell that librdkafka refuses a property, without the values of secret ones."""
+    text = error.str()
+    for name, value in settings.client.items():
+        if name.startswith(("sasl.", "ssl.")):
+            text = text.replace(value, "…")
+    return InvalidError(
+        f"the Kafka client refuses its settings: {text}",
+        code="P207",
+        hint="correct kafka.security in the spec",
+    )

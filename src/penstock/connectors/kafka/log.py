@@ -1,0 +1,197 @@
+"""List a cluster's topics, partitions and ends, on the driver.
+
+Invariants:
+- `stop` is the last stable offset, what a read_committed reader can reach; `high` the high
+  watermark (protocol.md 7);
+- a topic is known by its id, in the form Kafka's own tools show; by its name only where the spec
+  says so;
+- a partition without a leader is left out of bounds and positions, and named in `leaderless`;
+- every call ends within `ANSWER_SECONDS_MAX`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec
+
+from penstock.connectors.kafka.errors import (
+    HOPELESS,
+    NO_LEADER,
+    NO_TOPIC,
+    Heard,
+    not_allowed,
+    refused,
+    translated,
+)
+from penstock.connectors.kafka.settings import BY_NAME, KafkaSettings
+from penstock.core.errors import InvalidError
+from penstock.core.offsets import Offset, Positions, TopicPartition
+from penstock.core.planning import Bounds
+
+ANSWER_SECONDS_MAX = 20
+LOOK_UP_SECONDS = 0.1
+REFUSAL_SECONDS = 2
+NO_ID = "A" * 22
+NO_OFFSET = -1
+
+
+class KafkaLog:
+    """The Log of a Kafka cluster. Not for use by several threads at once."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._heard = Heard()
+        self._client: AdminClient | None = None
+        self.leaderless: tuple[TopicPartition, ...] = ()
+
+    def cluster_id(self) -> str:
+        """Give the cluster's id."""
+        asked = self._admin().describe_cluster(request_timeout=ANSWER_SECONDS_MAX)
+        return str(self._answer(asked, "the cluster").cluster_id)
+
+    def partitions(self) -> Sequence[TopicPartition]:
+        """List the partitions of all topics that are named or matched, sorted."""
+        names = {*self._settings.topics, *self._matching()}
+        described = self._admin().describe_topics(
+            TopicCollection(sorted(names)),
+            include_authorized_operations=True,
+            request_timeout=ANSWER_SECONDS_MAX,
+        )
+        found: list[TopicPartition] = []
+        for name, asked in described.items():
+            topic = self._described(name, asked)
+            if topic is not None:
+                identity = self._identity(name, str(topic.topic_id))
+                found += [TopicPartition(identity, each.id, name) for each in topic.partitions]
+        return sorted(found)
+
+    def bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
+        """Tell what of each partition can be read now; those without a leader are left out."""
+        committed = IsolationLevel.READ_COMMITTED
+        asked = (
+            self._ask(partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
+            self._ask(partitions, OffsetSpec.latest(), committed),
+            self._ask(partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
+        )
+        starts, stops, highs = (self._offsets(each) for each in asked)
+        known = {}
+        for at in partitions:
+            if at in starts and at in stops and at in highs:
+                # Asked one after the other: what was asked later may have moved on.
+                stop = max(starts[at], stops[at])
+                known[at] = Bounds(starts[at], stop, max(stop, highs[at]))
+        self.leaderless = tuple(at for at in partitions if at not in known)
+        return known
+
+    def positions_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Positions:
+        """Give the first position whose record is not older than a time, else the end."""
+        committed = IsolationLevel.READ_COMMITTED
+        at_time = self._ask(partitions, OffsetSpec.for_timestamp(timestamp_ms), committed)
+        ends = self._offsets(self._ask(partitions, OffsetSpec.latest(), committed))
+        found = self._offsets(at_time)
+        return {at: found[at] if found.get(at, NO_OFFSET) >= 0 else end for at, end in ends.items()}
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._client = None
+
+    def _admin(self) -> AdminClient:
+        if self._client is None:
+            try:
+                self._client = AdminClient({**self._settings.client, "error_cb": self._heard})
+            except KafkaException as error:
+                raise refused(error.args[0], self._settings) from error
+        return self._client
+
+    def _matching(self) -> Iterable[str]:
+        """Name the topics that a pattern matches; Kafka's own are not meant."""
+        patterns = self._settings.patterns
+        if not patterns:
+            return ()
+        try:
+            listed = self._admin().list_topics(timeout=ANSWER_SECONDS_MAX).topics
+        except KafkaException as error:
+            raise self._told(error, "the cluster") from error
+        names = [name for name in listed if any(each.fullmatch(name) for each in patterns)]
+        return [name for name in names if not name.startswith("__")]
+
+    def _described(self, name: str, asked: Future[Any]) -> Any | None:
+        """Give a topic's description, or None when one that a pattern matched is gone meanwhile."""
+        accepted = set() if name in self._settings.topics else NO_TOPIC
+        topic = self._unless(asked, f"topic {name}", accepted)
+        if topic is None or (topic.is_internal and name not in self._settings.topics):
+            return None
+        allowed = topic.authorized_operations
+        if allowed is not None and AclOperation.READ not in allowed:
+            raise not_allowed(f"topic {name}", self._settings)
+        return topic
+
+    def _identity(self, name: str, uuid: str) -> str:
+        if self._settings.identity == BY_NAME:
+            return f"name:{name}"
+        if uuid == NO_ID:
+            raise InvalidError(
+                f"the brokers give no id for topic {name}, so a re-created topic would go unseen",
+                code="P206",
+                hint="upgrade the brokers to Kafka 3.1 or later, or write  identity: name  under"
+                " kafka: and never re-create a topic",
+            )
+        return uuid.translate(str.maketrans("+/", "-_"))  # as kafka-topics shows it
+
+    def _ask(
+        self, partitions: Sequence[TopicPartition], spec: OffsetSpec, level: IsolationLevel
+    ) -> dict[TopicPartition, Future[Any]]:
+        """Send one request for all partitions and do not wait for it."""
+        wanted = {ClientPartition(at.topic, at.partition): spec for at in partitions}
+        asked = self._admin().list_offsets(
+            wanted, isolation_level=level, request_timeout=ANSWER_SECONDS_MAX
+        )
+        by_place = {(each.topic, each.partition): future for each, future in asked.items()}
+        return {at: by_place[at.topic, at.partition] for at in partitions}
+
+    def _offsets(self, asked: Mapping[TopicPartition, Future[Any]]) -> dict[TopicPartition, Offset]:
+        found = {}
+        for at, future in asked.items():
+            answer = self._unless(future, f"topic {at.topic}", NO_LEADER | NO_TOPIC)
+            if answer is not None:
+                found[at] = Offset(answer.offset)
+        return found
+
+    def _unless(self, asked: Future[Any], what: str, accepted: set[str]) -> Any | None:
+        """Wait for an answer; None when it is one of the errors that the caller accepts."""
+        try:
+            return self._waited(asked)
+        except KafkaException as error:
+            if error.args[0].name() in accepted:
+                return None
+            raise self._told(error, what) from error
+
+    def _answer(self, asked: Future[Any], what: str) -> Any:
+        try:
+            return self._waited(asked)
+        except KafkaException as error:
+            raise self._told(error, what) from error
+
+    def _waited(self, asked: Future[Any]) -> Any:
+        """Wait for an answer, but not long when brokers have refused us: others may not."""
+        self._heard.errors.clear()
+        begun = time.monotonic()
+        while time.monotonic() < begun + ANSWER_SECONDS_MAX + 1:
+            try:
+                return asked.result(timeout=LOOK_UP_SECONDS)
+            except TimeoutError:
+                self._admin().poll(0)
+                refusal = self._heard.first(HOPELESS)
+                if refusal is not None and time.monotonic() > begun + REFUSAL_SECONDS:
+                    raise KafkaException(refusal) from None
+        return asked.result(timeout=0)
+
+    def _told(self, error: KafkaException, what: str) -> Exception:
+        self._admin().poll(0)
+        return translated(error.args[0], what, self._settings, self._heard)

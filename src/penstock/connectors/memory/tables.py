@@ -1,0 +1,276 @@
+"""Table formats in memory, with the witnesses of Iceberg: summaries, a property, a tag.
+
+Invariants: those of `ports/tables.py`, proven by the contract suite.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from penstock.connectors.memory.warehouse import Contents, Row, Snapshot, Summary, Warehouse
+from penstock.core.commits import (
+    Chain,
+    Claim,
+    CommitKind,
+    Committable,
+    DataFile,
+    Landed,
+    first_ledger,
+    landed_after,
+)
+from penstock.core.errors import ConflictError, InvalidError
+from penstock.core.points import Point
+from penstock.core.wire import ledger_from_json, ledger_to_json, progress_to_json
+from penstock.ports.running import Observer
+from penstock.ports.tables import (
+    CommitRecord,
+    FileWriter,
+    History,
+    TableDefinition,
+    TableState,
+    Verdict,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}(\.[A-Za-z_][A-Za-z0-9_]{0,127}){1,7}")
+START_MS = 1_700_000_000_000
+
+
+class MemoryTables:
+    """One catalog over a warehouse; several may be opened over the same one."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+
+    def load(self, name: str) -> MemoryTable | None:
+        """Find a table; None when there is none."""
+        if self._warehouse.find(name) is None:
+            return None
+        return MemoryTable(self._warehouse, name)
+
+    def create(
+        self, name: str, definition: TableDefinition, ledgers: Sequence[Landed]
+    ) -> MemoryTable:
+        """Create a table with its ledgers, or give the one that is there."""
+        if not NAME.fullmatch(name):
+            raise InvalidError(
+                f"{name[:80]!r} is no name for a table",
+                code="P404",
+                hint="use letters, digits and underscores, as in bronze.orders",
+            )
+        texts = {landed.chain: ledger_to_json(landed) for landed in ledgers}
+        uuid = f"table-{self._warehouse.number()}"
+        self._warehouse.put(name, Contents(uuid, definition, ledgers=texts))
+        return MemoryTable(self._warehouse, name)
+
+    def check(self) -> None:
+        """Answer."""
+
+    def close(self) -> None:
+        """Let go of nothing."""
+
+    def open_writer(self, target: str, *, prefix: str, observer: Observer) -> FileWriter:
+        """Open a writer of rows kept in memory."""
+        name = json.loads(target)["table"]
+        path = f"memory:///{name}/{prefix}{self._warehouse.number()}"
+        return MemoryWriter(self._warehouse, path, observer)
+
+
+class MemoryTable:
+    """One table of a warehouse."""
+
+    def __init__(self, warehouse: Warehouse, name: str) -> None:
+        self.name = name
+        self._warehouse = warehouse
+
+    def state(self, chain: Chain) -> TableState:
+        """Read the table and judge the witnesses of a chain."""
+        contents = self._warehouse.get(self.name).contents
+        text = contents.ledgers.get(chain.name)
+        landed = None if text is None else ledger_from_json(text)
+        verdict, evidence = _verdict(contents, chain, landed)
+        return TableState(
+            uuid=contents.uuid,
+            head=str(contents.head),
+            schema=contents.schema,
+            schema_id=contents.schema_id,
+            landed=landed,
+            verdict=verdict,
+            evidence=evidence,
+            target=json.dumps({"v": 1, "table": self.name}),
+            handle=contents,
+        )
+
+    def commit(self, state: TableState, commit: Committable, *, retain: int) -> str:
+        """Land a commit on exactly the contents that were examined."""
+        base: Contents = state.handle
+        stored = self._warehouse.get(self.name)
+        if stored.contents.uuid != base.uuid:
+            raise ConflictError(f"{self.name} was created again", code="P401")
+        if commit.schema_id != base.schema_id and commit.files:
+            raise ConflictError(f"the schema of {self.name} changed", code="P401")
+        number = self._warehouse.number()
+        snapshot = Snapshot(
+            f"s{number}",
+            base.head,
+            START_MS + number,
+            (*base.files, *commit.files),
+            Summary(commit.chain.name, commit),
+        )
+        changed = _trimmed(_with_ledger(base, state, commit, snapshot), retain)
+        stored.apply(base, changed)
+        return snapshot.id
+
+    def missing(self, files: Sequence[DataFile]) -> Sequence[str]:
+        """List the paths that are not on storage with the size described."""
+        sizes = [(file, self._warehouse.file_size(file.path)) for file in files]
+        return [file.path for file, size in sizes if size != file.size_bytes]
+
+    def history(self, chain: Chain) -> History:
+        """Tell the chain's commits on the ancestry of the head."""
+        contents = self._warehouse.get(self.name).contents
+        told = list(contents.ancestry())[::-1]
+        own = [each for each in told if each.summary and each.summary.chain == chain.name]
+        return History(
+            commits=[_record(each) for each in own],
+            complete=not contents.broken,
+            paths=[file.path for file in contents.files],
+            foreign_commits=sum(each.summary is None for each in told),
+        )
+
+    def quarantined(
+        self, chain: Chain, ranges: Sequence[Sequence[Any]]
+    ) -> Sequence[tuple[str, int, int]]:
+        """Find the coordinates that are in quarantine for the chain's table."""
+        pipeline, _, table = chain.name.partition("/")
+        return [
+            (row["topic_id"], row["partition"], row["offset"])
+            for row in self._warehouse.rows(self.name)
+            if (row["pipeline"], row["table"]) == (pipeline, table) and _within(row, ranges)
+        ]
+
+    def coordinates(self, columns: Mapping[str, str]) -> pa.Table:
+        """Read every live row's source coordinates."""
+        import pyarrow as pa
+
+        schema = pa.schema(
+            [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())]
+        )
+        rows = self._warehouse.rows(self.name)
+        return pa.Table.from_pylist(
+            [{name: row[columns[name]] for name in schema.names} for row in rows], schema=schema
+        )
+
+    def housekeep(self) -> None:
+        """Do nothing: there is nothing to tidy."""
+
+
+class MemoryWriter:
+    """Keep rows in memory until closed; one file for each writer that got rows."""
+
+    def __init__(self, warehouse: Warehouse, path: str, observer: Observer) -> None:
+        self._warehouse, self._path, self._observer = warehouse, path, observer
+        self._rows: list[Row] = []
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Take rows."""
+        if not self._rows:
+            self._observer.reached(Point.FILE_OPENED)
+        self._rows += rows.to_pylist()
+        self._observer.reached(Point.FILE_WRITTEN)
+
+    def close(self) -> Sequence[DataFile]:
+        """Put the rows on storage and describe the file."""
+        if not self._rows:
+            return []
+        size_bytes = 4 + 100 * len(self._rows)
+        self._warehouse.keep_file(self._path, self._rows, size_bytes)
+        self._observer.reached(Point.FILE_CLOSED)
+        return [DataFile(self._path, len(self._rows), size_bytes, {})]
+
+    def abandon(self) -> None:
+        """Forget the rows."""
+        self._rows.clear()
+
+
+def _with_ledger(
+    base: Contents, state: TableState, commit: Committable, snapshot: Snapshot
+) -> Contents:
+    added = base.with_snapshot(snapshot)
+    if commit.kind is CommitKind.FENCE and state.verdict is Verdict.ROLLED_BACK:
+        return added
+    chain, claim = commit.chain, Claim(commit.generation, commit.owner)
+    before = state.landed or first_ledger(
+        chain, claim, commit.cluster_id, commit.rules_hash, commit.origins
+    )
+    text = ledger_to_json(landed_after(before, commit))
+    return replace(
+        added,
+        ledgers={**base.ledgers, chain.name: text},
+        tags={**base.tags, chain.name: snapshot.id},
+    )
+
+
+def _trimmed(contents: Contents, retain: int) -> Contents:
+    """Remove own snapshots beyond `retain`, never the tagged, never a stranger's."""
+    own = [each.id for each in contents.snapshots.values() if each.summary is not None]
+    gone = {*own[: max(len(own) - retain, 0)]} - {*contents.tags.values(), contents.head}
+    return replace(
+        contents, snapshots={i: each for i, each in contents.snapshots.items() if i not in gone}
+    )
+
+
+def _verdict(contents: Contents, chain: Chain, landed: Landed | None) -> tuple[Verdict, str]:
+    """Judge by the table of protocol.md 3."""
+    if landed is None:
+        return Verdict.ABSENT, f"no ledger {chain.name}"
+    if not landed.recent:
+        return Verdict.AGREED, "nothing landed since the ledger was written"
+    newest, _ = landed.recent[-1]
+    for snapshot in contents.ancestry():
+        summary = snapshot.summary
+        if summary is None or summary.chain != chain.name:
+            continue
+        if summary.commit.commit_id == newest:
+            return Verdict.AGREED, f"{snapshot.id} and the ledger agree"
+        return Verdict.ROLLED_BACK, f"{snapshot.id} is older than the ledger's {newest}"
+    if not contents.broken:
+        return Verdict.ROLLED_BACK, f"the ledger's {newest} is not on the ancestry of the head"
+    return _third_witness(contents, chain)
+
+
+def _third_witness(contents: Contents, chain: Chain) -> tuple[Verdict, str]:
+    tag = contents.tags[chain.name]
+    newest_first = contents.log[::-1]
+    since = newest_first[: newest_first.index(tag)]
+    if len({*since}) == len(since) and {*since}.isdisjoint(newest_first[len(since) :]):
+        return Verdict.AGREED, f"no rollback since {tag}"
+    return Verdict.UNCERTAIN, f"{tag} is cut off from the head, and there was a rollback since"
+
+
+def _record(snapshot: Snapshot) -> CommitRecord:
+    assert snapshot.summary is not None
+    commit = snapshot.summary.commit
+    return CommitRecord(
+        commit_id=commit.commit_id,
+        snapshot=snapshot.id,
+        timestamp_ms=snapshot.timestamp_ms,
+        kind=commit.kind.value,
+        progress=progress_to_json(commit.progress),
+        rows=commit.rows,
+        files=len(commit.files),
+    )
+
+
+def _within(row: Row, ranges: Sequence[Sequence[Any]]) -> bool:
+    return any(
+        (row["topic_id"], row["partition"]) == (topic_id, partition)
+        and start <= row["offset"] < stop
+        for topic_id, partition, _, start, stop in ranges
+    )

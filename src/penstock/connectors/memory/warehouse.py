@@ -1,0 +1,218 @@
+"""What lies behind memory tables: snapshots with parents, properties, tags and files, as Iceberg's.
+
+Invariants:
+- a table changes by `Stored.apply` only: one compare-and-set on head and schema, under one lock;
+- properties survive a rollback, summaries go with their snapshot, a tagged snapshot never expires:
+  so the witnesses disagree here in the very ways they do in Iceberg (protocol.md 3).
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from penstock.core.commits import Committable, DataFile
+from penstock.core.errors import ConflictError, UnavailableError
+from penstock.core.schema import Schema
+from penstock.ports.tables import TableDefinition
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What an own snapshot tells of the commit that made it."""
+
+    chain: str
+    commit: Committable
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One version of a table; `summary` is None for a stranger's."""
+
+    id: str
+    parent: str | None
+    timestamp_ms: int
+    files: tuple[DataFile, ...]
+    summary: Summary | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Everything a table is at one moment; replaced as a whole."""
+
+    uuid: str
+    definition: TableDefinition
+    schema_id: int = 0
+    head: str | None = None
+    snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
+    ledgers: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    log: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> Schema:
+        """Give the columns."""
+        return self.definition.schema
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        """List the live files."""
+        return () if self.head is None else self.snapshots[self.head].files
+
+    def ancestry(self) -> Iterator[Snapshot]:
+        """Walk from the head to the oldest snapshot that can still be read."""
+        at = self.head
+        while at is not None and at in self.snapshots:
+            snapshot = self.snapshots[at]
+            yield snapshot
+            at = snapshot.parent
+
+    @property
+    def broken(self) -> bool:
+        """Tell whether the ancestry ends at an expired snapshot."""
+        oldest = list(self.ancestry())[-1:]
+        return any(snapshot.parent is not None for snapshot in oldest)
+
+    def with_snapshot(self, snapshot: Snapshot) -> Contents:
+        """Add a snapshot and make it the head."""
+        return replace(
+            self,
+            head=snapshot.id,
+            snapshots={**self.snapshots, snapshot.id: snapshot},
+            log=(*self.log, snapshot.id),
+        )
+
+
+@dataclass(slots=True)
+class Stored:
+    """One table as the catalog keeps it: the only mutable thing of a table."""
+
+    contents: Contents
+    guard: threading.Lock
+
+    def apply(self, base: Contents, changed: Contents) -> None:
+        """Put `changed` in place of `base`. Raises ConflictError when the table has moved."""
+        with self.guard:
+            if self.contents is not base:
+                raise ConflictError(
+                    f"the table moved from {base.head} to {self.contents.head}", code="P401"
+                )
+            self.contents = changed
+
+
+class Warehouse:
+    """Keep the tables and files of one catalog; shared by all who open it in this process."""
+
+    def __init__(self) -> None:
+        self._guard = threading.RLock()
+        self._tables: dict[str, Stored] = {}
+        self._missing: set[str] = set()
+        self._numbers = itertools.count(1)
+        self._files: dict[str, tuple[tuple[Row, ...], int]] = {}
+
+    def number(self) -> int:
+        """Give a number never given before: for ids, and for times that move by a millisecond."""
+        return next(self._numbers)
+
+    def find(self, name: str) -> Stored | None:
+        """Find a table by name."""
+        with self._guard:
+            return None if name in self._missing else self._tables.get(name)
+
+    def put(self, name: str, contents: Contents) -> Stored:
+        """Add a table, or give the one that is there already."""
+        with self._guard:
+            return self._tables.setdefault(name, Stored(contents, threading.Lock()))
+
+    def get(self, name: str) -> Stored:
+        """Find a table that must be there. Raises UnavailableError."""
+        stored = self.find(name)
+        if stored is None:
+            raise UnavailableError(
+                f"the table {name} is not there",
+                code="P402",
+                hint="restore it, or take it out of the spec",
+            )
+        return stored
+
+    def keep_file(self, path: str, rows: Sequence[Row], size_bytes: int) -> None:
+        """Put a file on storage."""
+        with self._guard:
+            self._files[path] = (tuple(rows), size_bytes)
+
+    def file_size(self, path: str) -> int | None:
+        """Give the size of a file on storage, or None."""
+        with self._guard:
+            found = self._files.get(path)
+            return None if found is None else found[1]
+
+    def rows_of(self, files: Sequence[DataFile]) -> list[Row]:
+        """Read the rows of files. Raises UnavailableError when one is gone."""
+        with self._guard:
+            gone = [file.path for file in files if file.path not in self._files]
+            if gone:
+                raise UnavailableError(f"the file {gone[0]} is gone", code="P403")
+            return [row for file in files for row in self._files[file.path][0]]
+
+    # What strangers do.
+
+    def rows(self, name: str) -> list[Row]:
+        """Read all live rows of a table."""
+        return self.rows_of(self.get(name).contents.files)
+
+    def foreign_append(self, name: str, rows: Sequence[Row]) -> str:
+        """Append rows as a stranger; give the snapshot."""
+        stored, number = self.get(name), self.number()
+        path = f"memory:///{name}/foreign-{number}"
+        self.keep_file(path, rows, 100)
+        file = DataFile(path, len(rows), 100, {})
+        contents = stored.contents
+        snapshot = Snapshot(f"s{number}", contents.head, number, (*contents.files, file))
+        stored.apply(contents, contents.with_snapshot(snapshot))
+        return snapshot.id
+
+    def roll_back(self, name: str, snapshot: str) -> None:
+        """Make an older snapshot the head; properties stay as they are."""
+        stored = self.get(name)
+        base = stored.contents
+        assert snapshot in base.snapshots, f"{snapshot} cannot be read any more"
+        stored.apply(base, replace(base, head=snapshot, log=(*base.log, snapshot)))
+
+    def expire(self, name: str, *, keep: int) -> None:
+        """Remove all snapshots but the newest of the ancestry and the tagged ones."""
+        stored = self.get(name)
+        base = stored.contents
+        kept = {each.id for each in itertools.islice(base.ancestry(), keep)} | {*base.tags.values()}
+        snapshots = {i: each for i, each in base.snapshots.items() if i in kept}
+        stored.apply(base, replace(base, snapshots=snapshots))
+
+    def drop(self, name: str) -> None:
+        """Drop a table; its files stay on storage."""
+        with self._guard:
+            self._tables.pop(name)
+
+    def hide(self, name: str) -> None:
+        """Make a table missing for a while."""
+        with self._guard:
+            self._missing.add(name)
+
+    def show(self, name: str) -> None:
+        """Bring a hidden table back as it was."""
+        with self._guard:
+            self._missing.discard(name)
+
+    def remove_file(self, path: str) -> None:
+        """Remove a file from storage."""
+        with self._guard:
+            del self._files[path]
+
+    def truncate_file(self, path: str) -> None:
+        """Cut a file on storage to half."""
+        with self._guard:
+            rows, size_bytes = self._files[path]
+            self._files[path] = (rows[: len(rows) // 2], size_bytes // 2)

@@ -1,0 +1,182 @@
+"""One SQLite file, its transactions, and what its failures mean.
+
+Invariants:
+- a transaction that returned is on disk: rollback journal, truncated and synced (`kill -9` and a
+  power cut lose nothing that was told; one file to copy or delete, no stray log beside it);
+- a file that was deleted or replaced under this process is noticed before each transaction and
+  reported as lost (P502), never written to in silence;
+- SQLite's and SQLAlchemy's exceptions end here.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import StaticPool
+
+from penstock.connectors.sqlite.layout import prepare_layout
+from penstock.core.errors import InvalidError, PenstockError, UnavailableError
+
+LOCK_WAIT_SECONDS = 5.0
+
+_RESTART = "start `penstock run` again: the tables tell where to go on"
+
+
+class StoreFile:
+    """Open a store file when first needed; one connection, used by one thread at a time."""
+
+    def __init__(self, path: Path, *, lock_wait_seconds: float = LOCK_WAIT_SECONDS) -> None:
+        self.path = path
+        self._lock_wait_seconds = lock_wait_seconds
+        self._guard = threading.RLock()
+        self._engine: Engine | None = None
+        self._identity: tuple[int, int] | None = None
+
+    @contextmanager
+    def creating(self) -> Iterator[Connection]:
+        """Write in one transaction; the file is created when it is not there (any more)."""
+        with self._guard, self._translated():
+            if self._lost():
+                self._close()
+            if self._engine is None:
+                self._open()
+            with self._transaction("BEGIN IMMEDIATE") as connection:
+                yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Write in one transaction. Raises UnavailableError (P502) when the file is lost."""
+        with self._guard, self._translated():
+            if self._lost() or not self._there():
+                raise self.lost()
+            with self._transaction("BEGIN IMMEDIATE") as connection:
+                yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection | None]:
+        """Read in one transaction; None when there is no file yet."""
+        with self._guard, self._translated():
+            if self._lost():
+                raise self.lost()
+            if not self._there():
+                yield None
+                return
+            with self._transaction("BEGIN") as connection:
+                yield connection
+
+    def lost(self) -> UnavailableError:
+        """Give the error of a store that is not the one we began with."""
+        return UnavailableError(
+            f"the pending store {self.path} was lost: it was deleted, replaced or restored",
+            code="P502",
+            hint=_RESTART,
+        )
+
+    def close(self) -> None:
+        """Close the connection; the next use opens the file again."""
+        with self._guard:
+            self._close()
+
+    def _there(self) -> bool:
+        if self._engine is None and self.path.exists():
+            self._open()
+        return self._engine is not None
+
+    def _lost(self) -> bool:
+        return self._engine is not None and _identity_of(self.path) != self._identity
+
+    def _open(self) -> None:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unwritable(self.path, str(error)) from error
+        self._engine = create_engine("sqlite://", creator=self._connect, poolclass=StaticPool)
+        try:
+            with self._transaction("BEGIN IMMEDIATE") as connection:
+                prepare_layout(connection, self.path)
+        except BaseException:
+            self._close()
+            raise
+        self._identity = _identity_of(self.path)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path,
+            timeout=self._lock_wait_seconds,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        connection.execute("PRAGMA journal_mode = TRUNCATE")
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[Connection]:
+        assert self._engine is not None
+        with self._engine.connect() as connection:
+            # SQLite's own BEGIN: IMMEDIATE takes the write lock before anything is read, so that
+            # what a write was decided on cannot change beneath it.
+            connection.exec_driver_sql(begin)
+            yield connection
+            connection.commit()
+
+    def _close(self) -> None:
+        if self._engine is not None:
+            self._engine.dispose()
+        self._engine, self._identity = None, None
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            raise self._translate(error.orig) from error
+        except sqlite3.Error as error:
+            raise self._translate(error) from error
+
+    def _translate(self, error: BaseException | None) -> PenstockError:
+        name = getattr(error, "sqlite_errorname", type(error).__name__)
+        if self._lost() or "no such table" in str(error) or name == "SQLITE_READONLY_DBMOVED":
+            return self.lost()
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            return UnavailableError(
+                f"the pending store {self.path} is locked by another process",
+                code="P503",
+                hint=f"see who holds it: `fuser {self.path}`; then start again",
+            )
+        if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
+            return _unwritable(self.path, str(error))
+        if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+            return InvalidError(
+                f"the pending store {self.path} is damaged or no database: {error}",
+                code="P507",
+                hint="move the file away and start again: landed records are not in it",
+            )
+        return UnavailableError(
+            f"the pending store {self.path} cannot be written: {error}",
+            code="P504",
+            hint=f"make room on its disk (`df -h {self.path.parent}`), then start again",
+        )
+
+
+def _identity_of(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - the cheapest form, asked before each transaction
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _unwritable(path: Path, reason: str) -> InvalidError:
+    return InvalidError(
+        f"the pending store {path} cannot be opened for writing: {reason}",
+        code="P506",
+        hint="give the directory to this user, or name another file at pending.store in the spec",
+    )

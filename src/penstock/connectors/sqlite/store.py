@@ -1,0 +1,318 @@
+"""The pending store on SQLite: prepared commits between the two phases, guarded by the generation.
+
+Invariants (protocol.md 6, I10):
+- each call is one transaction; a write asserts in it that the claim is the newest;
+- a commit goes PENDING to COMMITTED or ABORTED, once;
+- losing the file loses prepared, uncommitted work only; a run that notices ends with P502.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy import Connection, Row, and_, delete, func, insert, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from penstock.connectors.sqlite.file import LOCK_WAIT_SECONDS, StoreFile
+from penstock.connectors.sqlite.layout import (
+    ABORTED,
+    COMMITTED,
+    PENDING,
+    commits,
+    examined,
+    pipelines,
+    rules,
+)
+from penstock.connectors.sqlite.owners import has_ended
+from penstock.core.commits import Claim, Committable, Generation
+from penstock.core.errors import BugError, FencedError, InvalidError, UnavailableError
+from penstock.core.offsets import Positions
+from penstock.core.wire import (
+    committable_from_json,
+    committable_to_json,
+    positions_from_json,
+    positions_to_json,
+)
+from penstock.ports.store import Holding, Owner
+
+_SCHEME = "sqlite:///"
+
+
+def path_of(address: str) -> Path:
+    """Give the file of `sqlite:///relative.db` or `sqlite:////absolute.db`; raises InvalidError."""
+    path = address.removeprefix(_SCHEME)
+    if not address.startswith(_SCHEME) or not path.strip() or path == ":memory:" or "\0" in path:
+        raise InvalidError(
+            f"{address!r} names no SQLite file",
+            code="P508",
+            hint="write  pending: { store: sqlite:///./state/shop.db }",
+        )
+    return Path(path)
+
+
+class SqliteStore:
+    """Keep prepared commits in one file; used by any number of threads and processes."""
+
+    def __init__(self, path: Path, *, lock_wait_seconds: float = LOCK_WAIT_SECONDS) -> None:
+        self._file = StoreFile(path, lock_wait_seconds=lock_wait_seconds)
+
+    def claim(
+        self,
+        pipeline: str,
+        owner: Owner,
+        *,
+        above: Generation,
+        now_ms: int,
+        alive_until_ms: int,
+        takeover: bool,
+    ) -> Claim:
+        """Claim `max(stored, above) + 1`; an owner on this host whose process ended is dead."""
+        with self._file.creating() as connection:
+            held = _holding(connection, pipeline)
+            if held is not None and not takeover:
+                _refuse_alive(pipeline, held, owner, now_ms)
+            stored = 0 if held is None else held.claim.generation
+            claim = Claim(Generation(max(stored, above) + 1), owner.id)
+            values = {
+                "generation": claim.generation,
+                "owner": owner.id,
+                "host": owner.host,
+                "pid": owner.pid,
+                "started_ms": owner.started_ms,
+                "alive_until_ms": alive_until_ms,
+            }
+            connection.execute(
+                upsert(pipelines)
+                .values(pipeline=pipeline, **values)
+                .on_conflict_do_update(index_elements=["pipeline"], set_=values)
+            )
+        return claim
+
+    def heartbeat(self, pipeline: str, claim: Claim, *, alive_until_ms: int) -> None:
+        """Say that the owner is alive."""
+        with self._file.writing() as connection:
+            self._check(connection, pipeline, claim)
+            _set_alive(connection, pipeline, alive_until_ms)
+
+    def release(self, pipeline: str, claim: Claim) -> None:
+        """Say that the owner has ended; a no-op when fenced, and when the store is lost."""
+        try:
+            with self._file.writing() as connection:
+                self._check(connection, pipeline, claim)
+                _set_alive(connection, pipeline, 0)
+        except FencedError:
+            return
+        except UnavailableError as error:
+            if error.code != "P502":
+                raise
+
+    def holding(self, pipeline: str) -> Holding | None:
+        """Tell who holds the pipeline, dead or alive."""
+        with self._file.reading() as connection:
+            return None if connection is None else _holding(connection, pipeline)
+
+    def prepare(
+        self,
+        pipeline: str,
+        claim: Claim,
+        commits: Sequence[Committable],
+        examined: Mapping[str, Positions],
+    ) -> None:
+        """Insert commits as PENDING and replace `examined` of the tables given, all or nothing.
+
+        The same commit given again, body for body, is in order. Raises BugError (P710) when its
+        attempt is there with another body or is settled.
+        """
+        with self._file.writing() as connection:
+            self._check(connection, pipeline, claim)
+            for commit in commits:
+                _insert(connection, pipeline, commit)
+            for table, positions in examined.items():
+                _replace_examined(connection, pipeline, table, positions)
+
+    def pending(self, pipeline: str) -> Sequence[Committable]:
+        """List PENDING commits, oldest epoch first, in the order they were prepared."""
+        with self._file.reading() as connection:
+            if connection is None:
+                return []
+            bodies = connection.execute(
+                select(commits.c.body)
+                .where(commits.c.pipeline == pipeline, commits.c.state == PENDING)
+                .order_by(commits.c.epoch, commits.c.number)
+            ).scalars()
+            return [committable_from_json(body) for body in bodies]
+
+    def settle(
+        self, pipeline: str, claim: Claim, commit: Committable, *, landed: bool, reason: str
+    ) -> None:
+        """Move one commit to COMMITTED or ABORTED; older settled rows of its chain are pruned.
+
+        Settling again the same way, or a commit that is not in the store, changes nothing: it was
+        pruned, or an older store was restored. Raises BugError (P710) for the opposite way.
+        """
+        wanted = COMMITTED if landed else ABORTED
+        with self._file.writing() as connection:
+            self._check(connection, pipeline, claim)
+            row = _find(connection, pipeline, commit)
+            if row is None or row.state == wanted:
+                return
+            if row.state != PENDING:
+                raise _settled_otherwise(commit, row.state, wanted)
+            connection.execute(
+                update(commits)
+                .where(commits.c.number == row.number)
+                .values(state=wanted, reason=reason)
+            )
+            _prune(connection, pipeline, commit)
+
+    def examined(self, pipeline: str) -> Mapping[str, Positions]:
+        """Give the offsets examined by table. Advisory."""
+        with self._file.reading() as connection:
+            if connection is None:
+                return {}
+            rows = connection.execute(
+                select(examined.c.table, examined.c.positions)
+                .where(examined.c.pipeline == pipeline)
+                .order_by(examined.c.table)
+            )
+            return {table: positions_from_json(json.loads(text)) for table, text in rows}
+
+    def keep_rules(self, pipeline: str, rules_hash: str, text: str) -> None:
+        """Keep the text of a spec by its hash."""
+        with self._file.creating() as connection:
+            connection.execute(
+                upsert(rules)
+                .values(pipeline=pipeline, rules_hash=rules_hash, text=text)
+                .on_conflict_do_update(
+                    index_elements=["pipeline", "rules_hash"], set_={"text": text}
+                )
+            )
+
+    def rules(self, pipeline: str, rules_hash: str) -> str | None:
+        """Give the text of a spec kept before."""
+        with self._file.reading() as connection:
+            if connection is None:
+                return None
+            return connection.execute(
+                select(rules.c.text).where(
+                    rules.c.pipeline == pipeline, rules.c.rules_hash == rules_hash
+                )
+            ).scalar_one_or_none()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    def _check(self, connection: Connection, pipeline: str, claim: Claim) -> None:
+        """Assert that the claim is the newest: FencedError (P501), or UnavailableError (P502)."""
+        held = _holding(connection, pipeline)
+        if held is None or held.claim.generation < claim.generation:
+            raise self._file.lost()
+        if held.claim != claim:
+            raise FencedError(
+                f"pipeline {pipeline} was taken over by generation {held.claim.generation} on "
+                f"host {held.owner.host}, pid {held.owner.pid}",
+                code="P501",
+                hint="leave it to the newer owner; do not restart this one",
+            )
+
+
+def _holding(connection: Connection, pipeline: str) -> Holding | None:
+    row = connection.execute(
+        select(pipelines).where(pipelines.c.pipeline == pipeline)
+    ).one_or_none()
+    if row is None:
+        return None
+    owner = Owner(row.owner, row.host, row.pid, row.started_ms)
+    return Holding(Claim(Generation(row.generation), row.owner), owner, row.alive_until_ms)
+
+
+def _refuse_alive(pipeline: str, held: Holding, owner: Owner, now_ms: int) -> None:
+    if held.owner.id == owner.id or held.alive_until_ms <= now_ms or has_ended(held.owner):
+        return
+    until = datetime.fromtimestamp(held.alive_until_ms / 1000, UTC)
+    raise UnavailableError(
+        f"pipeline {pipeline} is run on host {held.owner.host}, pid {held.owner.pid}, which said "
+        f"to be alive until {until:%Y-%m-%d %H:%M:%S} UTC",
+        code="P510",
+        hint="stop it, or take over: `penstock run --takeover`",
+    )
+
+
+def _set_alive(connection: Connection, pipeline: str, alive_until_ms: int) -> None:
+    connection.execute(
+        update(pipelines)
+        .where(pipelines.c.pipeline == pipeline)
+        .values(alive_until_ms=alive_until_ms)
+    )
+
+
+def _insert(connection: Connection, pipeline: str, commit: Committable) -> None:
+    body = committable_to_json(commit)
+    row = _find(connection, pipeline, commit)
+    if row is not None:
+        if (row.state, row.body) != (PENDING, body):
+            raise _settled_otherwise(commit, row.state, PENDING)
+        return
+    connection.execute(
+        insert(commits).values(
+            pipeline=pipeline,
+            chain=commit.chain.name,
+            table=commit.chain.table,
+            commit_id=commit.commit_id,
+            attempt=commit.attempt,
+            epoch=commit.epoch,
+            state=PENDING,
+            reason="",
+            body=body,
+        )
+    )
+
+
+def _find(
+    connection: Connection, pipeline: str, commit: Committable
+) -> Row[*tuple[object, ...]] | None:
+    return connection.execute(
+        select(commits.c.number, commits.c.state, commits.c.body).where(
+            commits.c.pipeline == pipeline,
+            commits.c.chain == commit.chain.name,
+            commits.c.table == commit.chain.table,
+            commits.c.commit_id == commit.commit_id,
+            commits.c.attempt == commit.attempt,
+        )
+    ).one_or_none()
+
+
+def _replace_examined(
+    connection: Connection, pipeline: str, table: str, positions: Positions
+) -> None:
+    text = json.dumps(positions_to_json(positions), separators=(",", ":"))
+    connection.execute(
+        upsert(examined)
+        .values(pipeline=pipeline, table=table, positions=text)
+        .on_conflict_do_update(index_elements=["pipeline", "table"], set_={"positions": text})
+    )
+
+
+def _prune(connection: Connection, pipeline: str, commit: Committable) -> None:
+    """Delete the settled rows of a chain but its newest."""
+    settled = and_(
+        commits.c.pipeline == pipeline,
+        commits.c.chain == commit.chain.name,
+        commits.c.table == commit.chain.table,
+        commits.c.state != PENDING,
+    )
+    newest = select(func.max(commits.c.number)).where(settled).scalar_subquery()
+    connection.execute(delete(commits).where(settled, commits.c.number < newest))
+
+
+def _settled_otherwise(commit: Committable, state: str, wanted: str) -> BugError:
+    return BugError(
+        f"commit {commit.commit_id} of {commit.chain}, attempt {commit.attempt}, is {state} in the "
+        f"pending store and cannot become {wanted}",
+        code="P710",
+        hint="nothing was changed; please report this",
+    )

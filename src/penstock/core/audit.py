@@ -1,0 +1,66 @@
+"""Prove a chain from what metadata tells: gapless, without overlap, level with its ledger.
+
+Source: protocol.md 1, "Audit form of I1-I3": per table and partition the landed ranges form one
+gapless, non-overlapping chain, and no data file is referenced twice. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from penstock.core.commits import Landed
+from penstock.core.offsets import OffsetRange, Progress, TopicPartition, gaps_and_overlaps
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """One place where a chain is broken, as a sentence."""
+
+    kind: str
+    where: str
+    message: str
+
+
+def chain_breaks(landed: Landed, commits: Sequence[Progress]) -> list[Break]:
+    """Check the ranges of the commits told, oldest first, against each other and the ledger."""
+    found: list[Break] = []
+    for at, ranges in sorted(ranges_by_partition(commits).items()):
+        for kind, where in gaps_and_overlaps(ranges):
+            verb = "is in no commit" if kind == "gap" else "is in two commits"
+            found.append(Break(kind, str(at), f"{at}{where} {verb}"))
+        last, ledger = ranges[-1].stop, landed.offsets.get(at)
+        if ledger != last:
+            message = f"{at}: the newest commit ends at {last}, the ledger says {ledger}"
+            found.append(Break("ledger", str(at), message))
+    return found
+
+
+def ranges_by_partition(
+    commits: Iterable[Progress],
+) -> dict[TopicPartition, list[OffsetRange]]:
+    """Sort the ranges of commits by partition, in the order of the commits."""
+    ranges: dict[TopicPartition, list[OffsetRange]] = defaultdict(list)
+    for progress in commits:
+        for at, covered in progress.items():
+            ranges[at].append(covered)
+    return dict(ranges)
+
+
+def doubled_files(paths: Iterable[str]) -> list[Break]:
+    """Find data files that the table references more than once."""
+    return [
+        Break("file", path, f"{path} is referenced {count} times")
+        for path, count in sorted(Counter(paths).items())
+        if count > 1
+    ]
+
+
+def doubled_commits(commit_ids: Iterable[str]) -> list[Break]:
+    """Find commits that landed more than once."""
+    return [
+        Break("commit", commit_id, f"commit {commit_id} landed {count} times")
+        for commit_id, count in sorted(Counter(commit_ids).items())
+        if count > 1
+    ]

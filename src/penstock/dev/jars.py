@@ -1,0 +1,206 @@
+"""Fetch the broker's jars once, check every one, keep them for the next time.
+
+Invariants:
+- a folder of jars appears in the cache whole or not at all, under a name that holds the digest of
+  the lock file: a new pin never mixes with old jars;
+- no jar is handed out whose SHA-256 is not the one in `broker.jars.lock`, and no jar beside those;
+- two processes that fetch at once wait for each other; what an interrupted download left behind is
+  used again.
+
+The jars are resolved by the Ivy that PySpark brings along, from its own default repository, or from
+the mirror that `PENSTOCK_MAVEN_MIRROR` names.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from penstock.core.errors import InvalidError, UnavailableError
+from penstock.dev.java import Java
+
+KAFKA_VERSION = "4.3.1"
+COORDINATES = (
+    ("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
+    # Kafka depends on no logging binding: without one the broker is mute.
+    ("org.slf4j", "slf4j-simple", "1.7.36"),
+)
+LOCK = Path(__file__).with_name("broker.jars.lock")
+FETCH_SECONDS_MAX = 900
+
+Progress = Callable[[str, int, int], None]
+"""Told `(jar, jars fetched so far, jars in all)` after each download."""
+
+
+def silent(_jar: str, _done: int, _total: int) -> None:
+    """Show no progress."""
+
+
+def home(environment: Mapping[str, str] | None = None) -> Path:
+    """Give the folder for what is kept between runs: $PENSTOCK_HOME, else ~/.cache/penstock."""
+    known = os.environ if environment is None else environment
+    chosen = known.get("PENSTOCK_HOME", "").strip()
+    return Path(chosen).expanduser().resolve() if chosen else Path.home() / ".cache" / "penstock"
+
+
+def broker_jars(java: Java, *, cache: Path | None = None, progress: Progress = silent) -> Path:
+    """Give the folder with the broker's jars, checked; fetch them when they are not there.
+
+    Raises UnavailableError when they cannot be fetched (P654), InvalidError when a jar is not the
+    one in the lock file (P653).
+    """
+    cache = home() if cache is None else cache
+    wanted = locked(LOCK.read_text())
+    digest = hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]
+    target = cache / f"kafka-{KAFKA_VERSION}-{digest}"
+    if not target.is_dir():
+        cache.mkdir(parents=True, exist_ok=True)
+        with held(cache / "jars.lock"):
+            if not target.is_dir():
+                _fetch(java, target, wanted, progress)
+    check(target, wanted)
+    return target
+
+
+def locked(text: str) -> dict[str, str]:
+    """Read a lock file, lines of `sha256  name`, into digests by file name."""
+    rows = [line.split() for line in text.splitlines() if line.strip()]
+    return {name: digest for digest, name in rows}
+
+
+def check(folder: Path, wanted: Mapping[str, str]) -> None:
+    """Compare every jar of a folder with the lock file. Raises InvalidError (P653)."""
+    found = {path.name: path for path in folder.glob("*.jar")}
+    wrong = [f"{name} is missing" for name in sorted(wanted.keys() - found.keys())]
+    wrong += [f"{name} is not in the lock file" for name in sorted(found.keys() - wanted.keys())]
+    wrong += [
+        f"{name} has other contents"
+        for name in sorted(wanted.keys() & found.keys())
+        if hashlib.sha256(found[name].read_bytes()).hexdigest() != wanted[name]
+    ]
+    if wrong:
+        raise InvalidError(
+            f"the broker's jars in {folder} are not the ones Penstock was tested with: "
+            f"{'; '.join(wrong[:3])}{' …' if len(wrong) > 3 else ''}",  # noqa: PLR2004
+            code="P653",
+            hint=f"rm -r '{folder}' && penstock dev up",
+        )
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold a lock file against other processes; it is let go of when the holder ends, however."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch(java: Java, target: Path, wanted: Mapping[str, str], progress: Progress) -> None:
+    """Resolve into a folder of its own and rename it when all jars are there and right."""
+    downloads = target.parent / "ivy"
+    with tempfile.TemporaryDirectory(prefix="fetch-", dir=target.parent) as scratch:
+        _resolve(java, Path(scratch), downloads, (len(wanted), progress))
+        fetched = Path(scratch, "jars")
+        fetched.mkdir(exist_ok=True)
+        try:
+            check(fetched, wanted)
+        except InvalidError as error:
+            shutil.rmtree(downloads, ignore_errors=True)  # or the same jar would come back for ever
+            raise InvalidError(
+                error.message.replace(str(fetched), "what was downloaded"),
+                code=error.code,
+                hint="penstock dev up  (fetches all of them anew; a mirror may be serving others)",
+            ) from error
+        fetched.rename(target)
+    shutil.rmtree(downloads, ignore_errors=True)
+
+
+def _resolve(java: Java, scratch: Path, downloads: Path, report: tuple[int, Progress]) -> None:
+    """Run Ivy, telling each jar that arrives."""
+    settings, module = scratch / "ivysettings.xml", scratch / "ivy.xml"
+    settings.write_text(_settings(os.environ.get("PENSTOCK_MAVEN_MIRROR", "").strip()))
+    module.write_text(_module())
+    pattern = f"{scratch}/jars/[artifact]-[revision](-[classifier]).[ext]"
+    command = [str(java.path), "-Xmx256m", "-jar", str(_ivy()), "-settings", str(settings)]
+    command += ["-cache", str(downloads), "-ivy", str(module), "-retrieve", pattern]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    )
+    watch = threading.Timer(FETCH_SECONDS_MAX, process.kill)
+    watch.start()
+    try:
+        said = list(_told(process, report))
+    finally:
+        watch.cancel()
+        process.kill()
+        process.wait()
+    if process.returncode or any("UNRESOLVED" in line for line in said):
+        reasons = [line for line in said if "not found" in line or "rror" in line] or said[-1:]
+        raise UnavailableError(
+            f"the broker's jars could not be fetched: {reasons[0] if reasons else 'Ivy ended'}",
+            code="P654",
+            hint="check the network (or PENSTOCK_MAVEN_MIRROR) and run again; "
+            "what has arrived is kept",
+        )
+
+
+def _told(process: subprocess.Popen[str], report: tuple[int, Progress]) -> Iterator[str]:
+    total, progress = report
+    done = 0
+    assert process.stdout is not None
+    for line in process.stdout:
+        arrived = re.search(r"\[SUCCESSFUL ] \S+!(\S+\.jar)", line)
+        if arrived:
+            done += 1
+            progress(arrived[1], done, total)
+        yield line.strip()
+    process.wait()
+
+
+def _settings(mirror: str) -> str:
+    """Name one repository: Ivy's own default, or a mirror laid out like it.
+
+    Ivy's stock chain would also look into local Maven and Ivy folders and trip over what
+    half-finished downloads of others left there.
+    """
+    root = f" root={quoteattr(mirror)}" if mirror else ""
+    return (
+        '<ivysettings><settings defaultResolver="central"/><resolvers>'
+        f'<ibiblio name="central" m2compatible="true"{root}/></resolvers></ivysettings>'
+    )
+
+
+def _module() -> str:
+    wanted = "".join(
+        f'<dependency org="{group}" name="{name}" rev="{version}" conf="default->default"/>'
+        for group, name, version in COORDINATES
+    )
+    return (
+        '<ivy-module version="2.0"><info organisation="penstock" module="broker"/>'
+        f'<configurations><conf name="default"/></configurations><dependencies>{wanted}'
+        "</dependencies></ivy-module>"
+    )
+
+
+def _ivy() -> Path:
+    """Find the Ivy that PySpark brings along, without importing PySpark."""
+    spark = importlib.util.find_spec("pyspark")
+    for folder in (spark.submodule_search_locations or []) if spark else []:
+        for jar in sorted(Path(folder, "jars").glob("ivy-*.jar")):
+            return jar
+    raise InvalidError(
+        "PySpark, which brings the resolver for the broker's jars, is not installed",
+        code="P655",
+        hint="pip install pyspark",
+    )

@@ -1,0 +1,100 @@
+"""Finds the Java that Spark (and a local broker) will run on, before anything is started.
+
+Invariants:
+- `JAVA_HOME` is law when it is set, as it is for Spark's own launcher; else `java` on `PATH`;
+- a Java is accepted only after it has told its version itself;
+- nothing is installed, downloaded or changed.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.core.errors import InvalidError
+
+SPARK_JAVA_MAJORS = (17, 21)
+"""The Java versions that Spark 4.1 supports."""
+
+ANSWER_SECONDS_MAX = 60.0
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_HINT = (
+    "install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install "
+    "openjdk@17) or point JAVA_HOME at it"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """Name one Java: the path of its `java` program and its major version (17, 21, …)."""
+
+    path: Path
+    major: int
+
+
+def find_java(versions: Collection[int], *, environment: Mapping[str, str]) -> Java:
+    """Find a Java of one of the major versions given, by the variables of an environment.
+
+    Starts `java -version`, about 0.1 s. Raises InvalidError (P602) when there is none, when it
+    does not run, or when its version is another: a `JAVA_HOME` that is unfit is never passed over.
+    """
+    wanted = " or ".join(str(version) for version in sorted(versions))
+    path, origin = _locate(environment, wanted)
+    major = _major(path, origin, environment)
+    if major not in versions:
+        raise InvalidError(
+            f"Java {major} ({origin}) does not fit: it takes Java {wanted}.",
+            code="P602",
+            hint=_HINT,
+        )
+    return Java(path=path, major=major)
+
+
+def _locate(environment: Mapping[str, str], wanted: str) -> tuple[Path, str]:
+    home = environment.get("JAVA_HOME", "")
+    if home:
+        path = Path(home) / "bin" / "java"
+        if not path.is_file():
+            raise InvalidError(
+                f"JAVA_HOME points at {home}, where there is no bin/java.",
+                code="P602",
+                hint=f"unset JAVA_HOME, or set it to the folder of a Java {wanted}",
+            )
+        return path, f"JAVA_HOME={home}"
+    found = shutil.which("java", path=environment.get("PATH", ""))
+    if found is None:
+        raise InvalidError(
+            f"There is no Java on this machine: it takes Java {wanted}.", code="P602", hint=_HINT
+        )
+    return Path(found), found
+
+
+def _major(path: Path, origin: str, environment: Mapping[str, str]) -> int:
+    """Ask a Java for its version; `1.8.0_392` counts as 8."""
+    try:
+        answer = subprocess.run(  # noqa: S603 - the user's own Java, found above
+            [path, "-version"],
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=ANSWER_SECONDS_MAX,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InvalidError(
+            f"Java ({origin}) does not run: {error}.", code="P602", hint=_HINT
+        ) from error
+    told = _VERSION.search(answer.stderr) or _VERSION.search(answer.stdout)
+    if answer.returncode != 0 or told is None:
+        raise InvalidError(
+            f"Java ({origin}) does not tell its version: it ended with {answer.returncode}.",
+            code="P602",
+            hint=f"run {path} -version; {_HINT}",
+        )
+    return int(told.group(1))

@@ -1,0 +1,114 @@
+"""The workers' parent process on an executor: pays what is dear once, then forks (spark.md).
+
+Spark starts it by `spark.python.daemon.module`. PySpark's own daemon hides three costs in every
+task: `importlib.invalidate_caches()` reads the directory of each archive on `sys.path` again, every
+worker imports the heavy libraries for itself, and `gc.collect()` walks all of them after each task.
+
+Invariants:
+- with PySpark's own daemon everything works too, slower;
+- an archive leaves `sys.path` only when the very same packages import without it;
+- what does not survive a fork is never touched here: no deltalake at all, and of confluent_kafka
+  the import only, never a client;
+- a library that is missing here is missing later, where it is needed: that is not judged here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import sys
+import zipfile
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path, PurePosixPath
+
+SHARED_LIBRARIES = (
+    "pyspark.worker",
+    "pyspark.sql.conversion",
+    "pyspark.sql.pandas.serializers",
+    "pyspark.sql.pandas.types",
+    "pyarrow",
+    "pyarrow.compute",
+    "pyarrow.fs",
+    "pyarrow.json",
+    "pyarrow.parquet",
+    "msgspec",
+    "msgspec.json",
+    "confluent_kafka",
+    "pyiceberg.io.pyarrow",
+    "pyiceberg.manifest",
+)
+"""Imported before the first fork, so that all workers share them."""
+
+_MARKS = ("__init__.py", "version.py", "_version.py")
+"""Files that differ between two releases of a package."""
+
+
+def spare_archives(path: Sequence[str]) -> list[str]:
+    """List the archives of a module path that can be left out without losing any package.
+
+    A package counts as the same when the files that name its release are equal byte by byte. An
+    archive without Python modules (a jar) is spare.
+    """
+    archives = [entry for entry in path if zipfile.is_zipfile(entry)]
+    rest = [entry for entry in path if entry not in archives]
+    return [archive for archive in archives if _is_spare(archive, rest)]
+
+
+def drop_archives(archives: Sequence[str]) -> None:
+    """Take archives from this process's module path and forget their importers."""
+    sys.path[:] = [entry for entry in sys.path if entry not in archives]
+    for entry in list(sys.path_importer_cache):
+        if any(entry == archive or entry.startswith(f"{archive}/") for archive in archives):
+            del sys.path_importer_cache[entry]
+
+
+def import_shared(names: Sequence[str] = SHARED_LIBRARIES) -> None:
+    """Import libraries once for all workers to come; those not installed are left out."""
+    for name in names:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+
+
+def _is_spare(archive: str, rest: Sequence[str]) -> bool:
+    with zipfile.ZipFile(archive) as opened:
+        members = set(opened.namelist())
+        packages = {
+            PurePosixPath(member).parts[0] for member in members if member.endswith((".py", ".pyc"))
+        }
+        return all(
+            _is_same(opened, members, package, PathFinder.find_spec(package, rest))
+            for package in packages
+        )
+
+
+def _is_same(
+    opened: zipfile.ZipFile, members: set[str], package: str, found: ModuleSpec | None
+) -> bool:
+    """Compare a package of an archive with the one that would be imported instead of it."""
+    if found is None or found.origin is None:
+        return False
+    folder = Path(found.origin).parent
+    marks = [mark for mark in _MARKS if f"{package}/{mark}" in members]
+    try:
+        return bool(marks) and all(
+            opened.read(f"{package}/{mark}") == (folder / mark).read_bytes() for mark in marks
+        )
+    except OSError:
+        return False
+
+
+def serve() -> None:
+    """Prepare this process, then hand it to PySpark's daemon, which forks workers until its end."""
+    drop_archives(spare_archives(sys.path))
+    import_shared()
+    from pyspark.daemon import manager
+
+    gc.collect()
+    gc.freeze()
+    manager()
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,277 @@
+"""Runs jobs as Spark tasks: one batch job per run, one task per job, text in and text out.
+
+Invariants:
+- exactly one result for each job, in order, whatever Spark retried or ran twice;
+- the thread that calls `run` is the only one that submits; only `cancel` speaks from another;
+- what was not started here is not stopped here;
+- an error of Spark, Py4J or Java never leaves this module untranslated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from penstock.core.errors import BugError, InvalidError, UnavailableError
+from penstock.engines.spark.failures import java_gone, job_failed, results_too_large
+from penstock.engines.spark.session import OwnSession, start_session
+from penstock.engines.spark.settings import (
+    DAEMON_KEY,
+    DAEMON_MODULE,
+    RESULT_BYTES_MAX,
+    SparkSettings,
+    is_local,
+)
+from penstock.engines.spark.task import OUTCOME_COLUMNS, error_from_text, perform
+from penstock.engines.spark.versions import TELL, disagreements, versions_here
+from penstock.engines.work import LANDING_WORK
+
+CANCEL_AGAIN_SECONDS = 0.2
+CANCEL_ROUNDS_MAX = 150
+DEATH_SECONDS_MAX = 5.0
+VERSION_JOBS_MAX = 64
+
+
+class _Run:
+    """One call of `run`, as far as `cancel` must know it."""
+
+    __slots__ = ("cancelled", "ended", "tag", "thread")
+
+    def __init__(self, tag: str) -> None:
+        self.tag = tag
+        self.thread = threading.get_ident()
+        self.cancelled = threading.Event()
+        self.ended = threading.Event()
+
+
+class SparkEngine:
+    """An Engine on Spark: starts a session from `settings`, or uses a running classic `session`.
+
+    `remarks` says what makes a given session slower than one of ours. Raises InvalidError: P602,
+    P603, P604 (`start_session`), and P604 for a Spark Connect session or something else.
+    """
+
+    def __init__(
+        self,
+        session: Any = None,
+        *,
+        settings: SparkSettings | None = None,
+        work: str = LANDING_WORK,
+    ) -> None:
+        assert session is None or settings is None, "a running session has its settings already"
+        self._own: OwnSession | None = None
+        self._result_bytes_max = RESULT_BYTES_MAX
+        if session is None:
+            chosen = settings or SparkSettings()
+            self._result_bytes_max = chosen.result_bytes_max
+            self._own = start_session(chosen)
+            session = self._own.spark
+        else:
+            require_classic(session)
+        self._spark = session
+        self._context = session.sparkContext
+        self._work = work
+        self._runs = itertools.count(1)
+        self._current: _Run | None = None
+        self._agreed = is_local(str(self._context.master))
+        self.remarks = self._remarks()
+
+    def run(self, jobs: Sequence[str]) -> Sequence[str]:
+        """Run all jobs; one result for each, in order.
+
+        Raises the first PenstockError in job order that a job ended with; UnavailableError when
+        Java is gone (P601), the run was cancelled (P605), workers died (P606) or Spark gave up
+        (P609); InvalidError for results too large (P607) or executors that differ from the driver
+        (P608, first run on a cluster only); BugError for anything else a worker raised (P710).
+        """
+        if not jobs:
+            return []
+        if not self._agreed:
+            self.versions()
+            self._agreed = True
+        return self._perform(self._work, jobs)
+
+    def versions(self) -> Sequence[dict[str, str]]:
+        """Ask workers for their versions by one tiny job and give the driver's.
+
+        Raises InvalidError (P608) when any differs. Executors that join later are not asked.
+        """
+        import json
+
+        here = versions_here()
+        answers = self._perform(TELL, [""] * min(self.capacity(), VERSION_JOBS_MAX))
+        for answer in sorted(set(answers)):
+            differing = disagreements(here, json.loads(answer))
+            if differing:
+                raise InvalidError(
+                    f"Driver and executors differ: {'; '.join(differing)}.",
+                    code="P608",
+                    hint="give executors the driver's environment: spark.archives, or an image",
+                )
+        return [json.loads(answer) for answer in sorted(set(answers))]
+
+    def capacity(self) -> int:
+        """Give the number of jobs that run at once: cores here, or of the executors known now."""
+        with self._translated(None):
+            return max(1, int(self._context.defaultParallelism))
+
+    def cancel(self) -> None:
+        """Cancel the present run and wait, at most 30 s, until it has ended; from another thread.
+
+        Python code of its tasks may go on for about 3 s: files it writes are leftovers. From the
+        submitting thread itself (a signal handler) it only asks and does not wait.
+        """
+        current = self._current
+        if current is None:
+            return
+        current.cancelled.set()
+        for _ in range(CANCEL_ROUNDS_MAX):
+            if not self._ask_to_cancel(current) or current.thread == threading.get_ident():
+                return
+            # the job may not have been submitted yet when it was asked for: ask again
+            if current.ended.wait(CANCEL_AGAIN_SECONDS):
+                return
+
+    def close(self) -> None:
+        """Stop the session, if it was started here."""
+        if self._own is not None:
+            self._own.stop()
+            self._own = None
+
+    def _perform(self, work: str, jobs: Sequence[str]) -> Sequence[str]:
+        current = _Run(f"penstock-{os.getpid()}-{id(self)}-{next(self._runs)}")
+        self._current = current
+        try:
+            rows = self._collect(current, work, jobs)
+        finally:
+            self._current = None
+            current.ended.set()
+        return _results(rows, len(jobs), self._result_bytes_max)
+
+    def _collect(self, current: _Run, work: str, jobs: Sequence[str]) -> Sequence[Any]:
+        with self._translated(current):
+            self._require_running()
+            self._context.addJobTag(current.tag)
+            numbers = self._spark.range(0, len(jobs), 1, len(jobs))
+            body = partial(perform, work, tuple(jobs))
+            try:
+                rows: Sequence[Any] = numbers.mapInArrow(body, OUTCOME_COLUMNS).collect()
+            except KeyboardInterrupt:
+                self._ask_to_cancel(current)
+                raise
+        return rows
+
+    def _ask_to_cancel(self, current: _Run) -> bool:
+        """Cancel by tag; false when there is nobody left to ask."""
+        from py4j.protocol import Py4JError
+
+        if self._context._jsc is None:  # noqa: SLF001 - the session was stopped
+            return False
+        try:
+            self._context.cancelJobsWithTag(current.tag)
+        except (Py4JError, OSError):
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def _translated(self, current: _Run | None) -> Iterator[None]:
+        """Translate every error of Spark, Py4J and Java, once."""
+        from py4j.protocol import Py4JError, Py4JJavaError
+        from pyspark.errors import PySparkException
+
+        try:
+            yield
+        except (Py4JJavaError, PySparkException) as error:
+            text = self._text(error)
+            if current is not None and current.cancelled.is_set():
+                raise _cancelled() from error
+            raise job_failed(text) from error
+        except (Py4JError, OSError, EOFError) as error:
+            raise self._gone() from error
+        finally:
+            self._untag(current)
+
+    def _untag(self, current: _Run | None) -> None:
+        from py4j.protocol import Py4JError
+
+        if current is None or self._context._jsc is None:  # noqa: SLF001
+            return
+        with contextlib.suppress(Py4JError, OSError):
+            self._context.removeJobTag(current.tag)
+
+    def _text(self, error: Exception) -> str:
+        """Ask Java for an error's text. Raises UnavailableError (P601) when Java cannot answer."""
+        from py4j.protocol import Py4JError
+
+        try:
+            return str(error)
+        except (Py4JError, OSError) as silence:
+            raise self._gone() from silence
+
+    def _gone(self) -> UnavailableError:
+        own = self._own
+        if own is None or own.is_alive(patience_seconds=DEATH_SECONDS_MAX):
+            return java_gone()
+        return java_gone(own.last_words())
+
+    def _require_running(self) -> None:
+        if self._context._jsc is None:  # noqa: SLF001 - pyspark's own mark of a stopped context
+            raise java_gone("the session was stopped")
+
+    def _remarks(self) -> tuple[str, ...]:
+        daemon = self._context.getConf().get(DAEMON_KEY, "")
+        if daemon == DAEMON_MODULE:
+            return ()
+        slower = (
+            "Workers start with PySpark's own daemon, so a tiny job takes about four times as "
+            f"long: start the session with {DAEMON_KEY}={DAEMON_MODULE}."
+        )
+        return (slower,)
+
+
+def require_classic(session: object) -> None:
+    """Raise InvalidError (P604) unless an object is a running classic Spark session."""
+    kind = type(session)
+    if kind.__module__.startswith("pyspark.sql.connect"):
+        raise InvalidError(
+            "A Spark Connect session cannot run workers: tags, daemon and context are out of reach "
+            "there.",
+            code="P604",
+            hint="hand over a classic session (unset SPARK_REMOTE), or let penstock start its own",
+        )
+    from pyspark.sql import SparkSession
+
+    if not isinstance(session, SparkSession):
+        raise InvalidError(
+            f"A {kind.__module__}.{kind.__qualname__} is not a Spark session.",
+            code="P604",
+            hint="hand over a pyspark.sql.SparkSession",
+        )
+
+
+def _cancelled() -> UnavailableError:
+    return UnavailableError("The run was cancelled.", code="P605", hint="run it again")
+
+
+def _results(rows: Sequence[Any], jobs: int, bytes_max: int) -> Sequence[str]:
+    """Put outcomes in order. Raises the first error among them, or P607, P712."""
+    by_job = {int(row["job"]): row for row in rows}
+    if len(rows) != jobs or by_job.keys() != set(range(jobs)):
+        raise BugError(
+            f"{jobs} jobs gave {len(rows)} results for {len(by_job)} of them.",
+            code="P712",
+            hint="report it",
+        )
+    outcomes = [by_job[number] for number in range(jobs)]
+    for row in outcomes:
+        if row["error"] is not None:
+            raise error_from_text(row["error"])
+    size = sum(len(row["result"]) for row in outcomes)
+    if size > bytes_max:
+        raise results_too_large(f": {size} characters, at most {bytes_max}")
+    return [row["result"] for row in outcomes]

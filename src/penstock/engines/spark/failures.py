@@ -1,0 +1,104 @@
+"""Turns what Spark says when a job fails into what the reader must do. Pure, on texts.
+
+    the Java process or its context is gone          P601  UnavailableError  restart
+    Python workers died on every attempt             P606  UnavailableError  more memory
+    results are larger than the driver takes         P607  InvalidError      smaller epochs
+    executors lack penstock, or Python did not start P608  InvalidError      same environment
+    any other failure of the job                     P609  UnavailableError
+    a worker raised something that is not ours       P710  BugError
+
+Invariant: the texts matched here are Spark 4.1's; a text not known ends as P609, never as success.
+"""
+
+from __future__ import annotations
+
+import re
+
+from penstock.core.errors import BugError, InvalidError, PenstockError, UnavailableError
+
+LINE_CHARACTERS_MAX = 300
+
+_GONE = (
+    "stopped SparkContext",
+    "SparkContext was shut down",
+    "SparkContext has been shutdown",
+    "SparkContext is stopped",
+)
+_DIED = (
+    "Python worker exited unexpectedly",
+    "Python worker failed to connect back",
+    "ExecutorLostFailure",
+    "OutOfMemoryError",
+)
+_MISSING = ("No module named 'penstock", "No module named penstock", "Error from python worker")
+_TRACEBACK = "Traceback (most recent call last):"
+_CAUSE = re.compile(r"^: (?P<cause>\S.*)$", re.MULTILINE)
+
+
+def java_gone(last_words: str = "") -> UnavailableError:
+    """Say that the Java process is gone; it cannot be started again in this process."""
+    said = f" Its last words: {last_words[:LINE_CHARACTERS_MAX]}" if last_words else ""
+    return UnavailableError(
+        f"The Java process of Spark is gone.{said}",
+        code="P601",
+        hint="restart; nothing landed is lost. If it comes again, raise spark.driver.memory",
+    )
+
+
+def job_failed(text: str) -> PenstockError:
+    """Translate the text of a failed job's exception."""
+    if any(mark in text for mark in _GONE):
+        return java_gone("its context was stopped")
+    if "spark.driver.maxResultSize" in text:
+        return results_too_large()
+    if any(mark in text for mark in _MISSING):
+        return InvalidError(
+            f"A worker's Python cannot run penstock: {_python_line(text)}",
+            code="P608",
+            hint="give executors the same environment: spark.archives, or an image, and "
+            "spark.pyspark.python",
+        )
+    if any(mark in text for mark in _DIED) or _python_line(text).startswith("MemoryError"):
+        return UnavailableError(
+            f"Worker processes died on every attempt: {_first_line(text)}",
+            code="P606",
+            hint="look for the out-of-memory killer; raise spark.executor.memoryOverhead, or lower "
+            "slice_bytes",
+        )
+    if _TRACEBACK in text:
+        return BugError(
+            f"A worker failed: {_python_line(text)}",
+            code="P710",
+            hint="report it with the log of the worker",
+        )
+    return UnavailableError(
+        f"Spark gave a job up: {_first_line(text)}", code="P609", hint="try again; see Spark's log"
+    )
+
+
+def results_too_large(told: str = "") -> InvalidError:
+    """Say that the descriptions of an epoch's files do not fit on the driver."""
+    return InvalidError(
+        f"The results of one run are larger than the driver takes{told}.",
+        code="P607",
+        hint="lower commit.or_bytes, or raise spark.driver.maxResultSize",
+    )
+
+
+def _python_line(text: str) -> str:
+    """Give the line of the last traceback that names the exception, else the first line."""
+    _, mark, trace = text.rpartition(_TRACEBACK)
+    if not mark:
+        named = next((line for line in text.splitlines() if "No module named" in line), "")
+        return named.strip()[:LINE_CHARACTERS_MAX] or _first_line(text)
+    lines = [line for line in trace.splitlines() if line.strip() and not line[0].isspace()]
+    return lines[0][:LINE_CHARACTERS_MAX] if lines else _first_line(text)
+
+
+def _first_line(text: str) -> str:
+    """Give the line that names the Java exception, without Py4J's introduction."""
+    cause = _CAUSE.search(text)
+    if cause is not None:
+        return cause.group("cause")[:LINE_CHARACTERS_MAX]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0][:LINE_CHARACTERS_MAX] if lines else "no reason given"

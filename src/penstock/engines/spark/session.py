@@ -1,0 +1,242 @@
+"""Starts a Spark session of our own and ends it, leaving nothing behind.
+
+Invariants:
+- nothing that Java or a worker prints reaches the user's terminal: it goes to a bounded memory of
+  last words, quoted when Java dies;
+- Java runs in a session of its own: neither Ctrl-C nor a closed terminal reaches it before we end
+  it; when this process dies, by SIGKILL too, Java's standard input ends and Java exits, and with
+  Java the daemon and its workers;
+- the SIGINT handler is the one that was installed before the start (SparkContext puts its own);
+- after `stop` or a failed start a new session can be started in this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Iterator
+from typing import IO, Any
+
+from penstock.core.errors import InvalidError
+from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
+from penstock.engines.spark.settings import (
+    SparkSettings,
+    configuration,
+    for_command_line,
+    is_local,
+)
+
+STOP_SECONDS_MAX = 10.0
+LAST_WORDS_LINES_MAX = 200
+_TELLING = ("Error", "Exception", "error:")
+
+
+class LastWords:
+    """Reads a stream to its end in a thread of its own and remembers its last lines."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._lines: deque[str] = deque(maxlen=LAST_WORDS_LINES_MAX)
+        self._thread = threading.Thread(target=self._read, args=(stream,), daemon=True)
+        self._thread.start()
+
+    def telling(self) -> str:
+        """Give the last line that names an error, or nothing; waits a moment for a stream's end."""
+        self._thread.join(timeout=1.0)
+        lines = [line for line in list(self._lines) if not line[:1].isspace()]
+        return next((line for line in reversed(lines) if any(m in line for m in _TELLING)), "")
+
+    def _read(self, stream: IO[bytes]) -> None:
+        with stream:
+            for line in stream:
+                self._lines.append(line.decode(errors="replace").rstrip())
+
+
+class OwnSession:
+    """A running session that we started, with its Java process and scratch folder."""
+
+    def __init__(
+        self,
+        *,
+        spark: Any,
+        process: subprocess.Popen[bytes],
+        last_words: LastWords,
+        folder: tempfile.TemporaryDirectory[str],
+    ) -> None:
+        self.spark = spark
+        self.process = process
+        self._last_words = last_words
+        self._folder = folder
+
+    def is_alive(self, *, patience_seconds: float = 0.0) -> bool:
+        """Tell whether Java runs; with patience, wait that long for it to end."""
+        try:
+            self.process.wait(timeout=patience_seconds)
+        except subprocess.TimeoutExpired:
+            return True
+        return False
+
+    def last_words(self) -> str:
+        """Give the last line of Java's output that names an error, or nothing."""
+        return self._last_words.telling()
+
+    def stop(self) -> None:
+        """Stop Spark, end Java (by SIGKILL after 10 s), remove the scratch folder. Never raises."""
+        context = self.spark.sparkContext
+        if not self.is_alive():
+            context._jsc = None  # noqa: SLF001 - there is no Java left that could be told to stop
+        with _quiet_java_errors():
+            context.stop()
+        _end(self.process)
+        _forget()
+        self._folder.cleanup()
+
+
+def start_session(settings: SparkSettings) -> OwnSession:
+    """Start Java and a session, about 4 s. Call it in the main thread.
+
+    Raises InvalidError: no fit Java (P602), Spark refused the settings (P603), another SparkContext
+    runs in this process (P604).
+    """
+    from pyspark import SparkContext
+
+    find_java(SPARK_JAVA_MAJORS, environment=os.environ)
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001
+        raise InvalidError(
+            "A Spark session already runs in this process.",
+            code="P604",
+            hint="hand it over: SparkEngine(session=spark), or stop it first",
+        )
+    _forget()
+    _quiet_py4j()
+    folder = tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True)
+    try:
+        with _sigint_kept():
+            return _start(settings, folder)
+    except InvalidError:
+        folder.cleanup()
+        raise
+
+
+def _start(settings: SparkSettings, folder: tempfile.TemporaryDirectory[str]) -> OwnSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    chosen = configuration(settings, folder=folder.name)
+    gateway, last_words = _launch(for_command_line(chosen))
+    conf = SparkConf(loadDefaults=False)
+    for name, value in chosen.items():
+        conf.set(name, value)
+    with _start_failures(last_words, gateway.proc):
+        context = SparkContext(conf=conf, gateway=gateway)
+        spark = SparkSession(context)
+    if settings.python is not None:
+        context.pythonExec = settings.python
+    elif is_local(settings.master):
+        context.pythonExec = sys.executable
+    elif "PYSPARK_PYTHON" not in os.environ:
+        context.pythonExec = chosen.get("spark.pyspark.python", "python3")
+    context._accumulatorServer.handle_error = _ignore  # noqa: SLF001 - it would print a traceback
+    return OwnSession(spark=spark, process=gateway.proc, last_words=last_words, folder=folder)
+
+
+def _launch(conf: dict[str, str]) -> tuple[Any, LastWords]:
+    """Start Java; its output goes into a pipe that is always read."""
+    from pyspark import SparkConf
+    from pyspark.java_gateway import launch_gateway
+
+    given = SparkConf(loadDefaults=False)
+    for name, value in conf.items():
+        given.set(name, value)
+    reading, writing = os.pipe()
+    last_words = LastWords(os.fdopen(reading, "rb"))
+    try:
+        with _start_failures(last_words, None):
+            gateway = launch_gateway(
+                given,
+                popen_kwargs={"stdout": writing, "stderr": writing, "start_new_session": True},
+            )
+    finally:
+        os.close(writing)
+    return gateway, last_words
+
+
+@contextlib.contextmanager
+def _start_failures(
+    last_words: LastWords, process: subprocess.Popen[bytes] | None
+) -> Iterator[None]:
+    """Translate what may go wrong at the start, and leave no half-started Java."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException, OSError) as error:
+        if process is not None:
+            _end(process)
+        _forget()
+        said = last_words.telling() or str(error).strip().partition("\n")[0]
+        raise InvalidError(
+            f"Spark did not start: {said[:300]}",
+            code="P603",
+            hint="check spark.master, spark.conf and the memory of this machine",
+        ) from error
+
+
+@contextlib.contextmanager
+def _sigint_kept() -> Iterator[None]:
+    """Put the SIGINT handler back that was installed before; only the main thread has any."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def _quiet_java_errors() -> Iterator[None]:
+    """Suppress what pyspark raises when it stops a Java that has just died."""
+    from py4j.protocol import Py4JError
+
+    with contextlib.suppress(Py4JError, OSError):
+        yield
+
+
+def _quiet_py4j() -> None:
+    """Py4J tells a dead Java by log tracebacks on the terminal; we tell it by an error."""
+    logger = logging.getLogger("py4j")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End Java: the end of its standard input is its signal to exit."""
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        process.wait(timeout=STOP_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _forget() -> None:
+    """Make pyspark forget a Java process that is ended, so that another can be started."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    SparkContext._active_spark_context = None  # noqa: SLF001
+    SparkContext._gateway = None  # noqa: SLF001
+    SparkContext._jvm = None  # noqa: SLF001
+    SparkSession._instantiatedSession = None  # noqa: SLF001
+
+
+def _ignore(*_: object) -> None:
+    """Take no notice."""

@@ -1,0 +1,83 @@
+"""The body of a Spark task: finds its job by number, does the work, tells the outcome as a row.
+
+Invariants:
+- a PenstockError is an outcome, told in the row: Spark does not retry what is definite;
+- any other exception is left to Spark, which retries it and then fails the run;
+- only text crosses: jobs, results and errors, nothing of ours is pickled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.core.errors import (
+    BugError,
+    ConflictError,
+    DecisionNeededError,
+    FencedError,
+    InvalidError,
+    OutcomeUnknownError,
+    PenstockError,
+    UnavailableError,
+)
+from penstock.engines.work import Work, find_work
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OUTCOME_COLUMNS = "job bigint, result string, error string"
+
+_KINDS = {
+    kind.__name__: kind
+    for kind in (
+        InvalidError,
+        FencedError,
+        DecisionNeededError,
+        BugError,
+        UnavailableError,
+        ConflictError,
+        OutcomeUnknownError,
+    )
+}
+
+
+def perform(
+    work: str, jobs: Sequence[str], numbers: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Do the jobs whose numbers come in, one row of OUTCOME_COLUMNS for each."""
+    import pyarrow as pa
+
+    function = find_work(work)
+    columns = pa.schema([("job", pa.int64()), ("result", pa.string()), ("error", pa.string())])
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            result, error = _outcome(function, jobs[number])
+            row = [[number], [result], [error]]
+            yield pa.record_batch(
+                [pa.array(cell, column.type) for cell, column in zip(row, columns, strict=True)],
+                schema=columns,
+            )
+
+
+def error_to_text(error: PenstockError) -> str:
+    """Write an error as JSON; a subclass counts as the direct child of PenstockError it is."""
+    kind = next((base.__name__ for base in type(error).__mro__ if base.__name__ in _KINDS), "")
+    return json.dumps(
+        {"kind": kind, "message": error.message, "code": error.code, "hint": error.hint}
+    )
+
+
+def error_from_text(text: str) -> PenstockError:
+    """Read an error that `error_to_text` wrote; an unknown kind is a BugError."""
+    told = json.loads(text)
+    kind: type[PenstockError] = _KINDS.get(told["kind"], BugError)
+    return kind(told["message"], code=told["code"], hint=told["hint"])
+
+
+def _outcome(function: Work, job: str) -> tuple[str | None, str | None]:
+    try:
+        return function(job), None
+    except PenstockError as error:
+        return None, error_to_text(error)

@@ -1,0 +1,31 @@
+"""Finds the function that does the work, named by text so that nothing of ours is pickled.
+
+Invariant: a name is `module:function`, the function importable and `str -> str`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+
+from penstock.core.errors import BugError
+
+Work = Callable[[str], str]
+
+LANDING_WORK = "penstock.app.worker:work"
+"""The body of a landing task; engines know it by name only."""
+
+
+def find_work(name: str) -> Work:
+    """Import the function that `module:function` names; raises BugError (P711) without one."""
+    module_name, _, function_name = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), function_name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise BugError(
+            f"The work {name!r} cannot be imported: {error}.",
+            code="P711",
+            hint="install the same penstock wherever workers run",
+        ) from error
+    work: Work = found
+    return work

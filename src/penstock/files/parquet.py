@@ -1,0 +1,223 @@
+"""Writes rows to Parquet by partition: few files, large row groups, bounded memory.
+
+Theory of operation: rows wait in one buffer per partition. A buffer that reaches `row_group_bytes`
+becomes a row group of its partition's open file; when all buffers together exceed `buffer_bytes`,
+the largest are written early. What is left at `close` is written one partition after another. So a
+partition gets one file unless it outgrows `target_file_bytes`, or had to give up its place among
+`open_writers`.
+
+Invariants:
+- rows of one partition stay in the order in which they came;
+- at most `open_writers` files are open, at most `buffer_bytes` and one batch are buffered;
+- a file is told of only when it is complete and, on a local disk, synced with its directories;
+- nothing is ever deleted: what an attempt leaves behind belongs to the sweep (protocol.md 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from penstock.core.points import Point
+from penstock.files.storage import Storage
+from penstock.ports.running import Observer
+
+Partition = tuple[Any, ...]
+
+# A piece that pins more than this many times its own bytes is copied, so that a few rows of a
+# rare partition do not keep whole batches alive.
+_PINNED_RATIO_MAX = 2
+_CODECS_WITH_LEVELS = {"zstd", "gzip", "brotli"}
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetOptions:
+    """Say how files are written; sizes are bytes, of Arrow memory where buffered.
+
+    `buffer_bytes` bounds what all partitions of one writer hold together. `compression_level`
+    counts only for codecs that know levels.
+    """
+
+    compression: str = "zstd"
+    compression_level: int | None = 1
+    row_group_bytes: int = 64 << 20
+    target_file_bytes: int = 256 << 20
+    open_writers: int = 64
+    buffer_bytes: int = 512 << 20
+
+    def __post_init__(self) -> None:
+        assert self.row_group_bytes > 0, "a row group holds at least a byte"
+        assert self.target_file_bytes > 0, "a file holds at least a byte"
+        assert self.open_writers > 0, "at least one file can be open"
+        assert self.buffer_bytes > 0, "at least a byte can be buffered"
+
+    @property
+    def level(self) -> int | None:
+        """Give the compression level, or None where the codec has none."""
+        return self.compression_level if self.compression in _CODECS_WITH_LEVELS else None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Describe one complete file; `metadata` is what its writer put into the footer."""
+
+    path: str
+    partition: Partition
+    records: int
+    size_bytes: int
+    metadata: pq.FileMetaData
+
+
+@dataclass(slots=True)
+class _Buffer:
+    pieces: list[pa.RecordBatch]
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenFile:
+    path: str
+    partition: Partition
+    stream: pa.NativeFile
+    writer: pq.ParquetWriter
+    footers: list[pq.FileMetaData]
+
+
+class PartitionedParquetWriter:
+    """Writes the rows of one task for one table.
+
+    `partition_of` splits a batch into pieces of one partition each, with exactly the columns of
+    `schema`; `path_of` gives a new path on `filesystem` at every call. After an error only
+    `abandon` may follow.
+    """
+
+    def __init__(
+        self,
+        *,
+        schema: pa.Schema,
+        filesystem: fs.FileSystem,
+        path_of: Callable[[Partition], str],
+        partition_of: Callable[[pa.RecordBatch], Iterable[tuple[Partition, pa.RecordBatch]]],
+        options: ParquetOptions,
+        observer: Observer,
+    ) -> None:
+        self._schema = schema
+        self._storage = Storage(filesystem)
+        self._path_of = path_of
+        self._partition_of = partition_of
+        self._options = options
+        self._observer = observer
+        self._group_bytes = min(options.row_group_bytes, options.target_file_bytes)
+        self._buffers: dict[Partition, _Buffer] = {}
+        self._buffered_bytes = 0
+        self._open: dict[Partition, _OpenFile] = {}  # in order of use, coldest first
+        self._written: list[Written] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take rows. Raises UnavailableError (disk full, storage gone) with the path."""
+        for partition, piece in self._partition_of(batch):
+            if piece.num_rows:
+                self._take(partition, piece)
+        while self._buffered_bytes > self._options.buffer_bytes:
+            self._flush(max(self._buffers, key=lambda each: self._buffers[each].size_bytes))
+
+    def close(self) -> list[Written]:
+        """Finish all files and describe them in the order they were finished.
+
+        Raises UnavailableError (disk full, storage gone) with the path.
+        """
+        for partition in list(self._open):
+            self._flush(partition)
+            self._finish(partition)
+        for partition in list(self._buffers):
+            self._flush(partition)
+            self._finish(partition)
+        self._storage.sync_directories()
+        return self._written
+
+    def abandon(self) -> None:
+        """Let go of rows and open files without finishing them; deletes nothing, never fails."""
+        self._buffers.clear()
+        self._buffered_bytes = 0
+        for file in self._open.values():
+            file.writer.is_open = False  # or its destructor would write a footer
+            self._storage.let_go(file.stream)
+        self._open.clear()
+
+    def _take(self, partition: Partition, piece: pa.RecordBatch) -> None:
+        piece = _unpinned(piece)
+        buffer = self._buffers.setdefault(partition, _Buffer([], 0))
+        buffer.pieces.append(piece)
+        buffer.size_bytes += piece.nbytes
+        self._buffered_bytes += piece.nbytes
+        if buffer.size_bytes >= self._group_bytes:
+            self._flush(partition)
+
+    def _flush(self, partition: Partition) -> None:
+        buffer = self._buffers.pop(partition, None)
+        if buffer is None:
+            return
+        self._buffered_bytes -= buffer.size_bytes
+        table = pa.Table.from_batches(buffer.pieces, schema=self._schema)
+        groups = max(1, round(buffer.size_bytes / self._group_bytes))
+        rows = -(-table.num_rows // groups)
+        for start in range(0, table.num_rows, rows):
+            self._write_group(partition, table.slice(start, rows))
+
+    def _write_group(self, partition: Partition, rows: pa.Table) -> None:
+        file = self._opened(partition)
+        with self._storage.translated("written", file.path):
+            file.writer.write_table(rows, row_group_size=rows.num_rows)
+            size_bytes = file.stream.tell()
+        if size_bytes >= self._options.target_file_bytes:
+            self._finish(partition)
+
+    def _opened(self, partition: Partition) -> _OpenFile:
+        file = self._open.pop(partition, None)
+        if file is None:
+            while len(self._open) >= self._options.open_writers:
+                self._finish(next(iter(self._open)))
+            file = self._open_file(partition)
+        self._open[partition] = file  # the hottest is last
+        return file
+
+    def _open_file(self, partition: Partition) -> _OpenFile:
+        path = self._path_of(partition)
+        footers: list[pq.FileMetaData] = []
+        stream = self._storage.open(path)
+        writer = pq.ParquetWriter(
+            stream,
+            self._schema,
+            compression=self._options.compression,
+            compression_level=self._options.level,
+            metadata_collector=footers,
+        )
+        self._observer.reached(Point.FILE_OPENED)
+        return _OpenFile(path, partition, stream, writer, footers)
+
+    def _finish(self, partition: Partition) -> None:
+        file = self._open.get(partition)
+        if file is None:
+            return
+        with self._storage.translated("finished", file.path):
+            file.writer.close()
+            size_bytes = file.stream.tell()
+            self._observer.reached(Point.FILE_WRITTEN)
+            file.stream.close()
+        self._storage.sync(file.path)
+        del self._open[partition]
+        self._observer.reached(Point.FILE_CLOSED)
+        (footer,) = file.footers
+        self._written.append(Written(file.path, partition, footer.num_rows, size_bytes, footer))
+
+
+def _unpinned(piece: pa.RecordBatch) -> pa.RecordBatch:
+    """Copy a small slice of a large batch, so that it does not keep the whole batch in memory."""
+    if piece.get_total_buffer_size() <= _PINNED_RATIO_MAX * piece.nbytes:
+        return piece
+    return pa.concat_batches([piece, piece.slice(0, 0)])

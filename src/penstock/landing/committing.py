@@ -1,0 +1,132 @@
+"""Commit prepared epochs in the background, each table in order, tables beside each other.
+
+Invariants:
+- at most one thread works on a table, and its commits go in the order they were prepared;
+- after an error the rest of that table's queue is dropped from memory: it stays PENDING in the
+  store, and is recovered from there when the table is back (protocol.md 6);
+- outcomes are taken by the coordinator's thread; nothing here touches a track.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import Counter, deque
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from penstock.commit.once import Landing
+from penstock.commit.two_phase import TwoPhase
+from penstock.core.commits import Committable
+from penstock.core.errors import PenstockError
+from penstock.ports.tables import Table
+
+Work = tuple[Committable, Table]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The commits of one table for one epoch; `recovering` when they are of an earlier attempt."""
+
+    name: str
+    work: tuple[Work, ...]
+    recovering: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a batch ended: the landings of its commits, or the error that stopped it."""
+
+    batch: Batch
+    landings: tuple[Landing, ...]
+    error: PenstockError | None = None
+
+
+class CommitLine:
+    """Runs batches in a bounded pool. Close it to wait for what is running."""
+
+    def __init__(self, two_phase: TwoPhase, threads: int) -> None:
+        self._two_phase = two_phase
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="penstock-commit")
+        self._lock = threading.Lock()
+        self._queues: dict[str, deque[Batch]] = {}
+        self._outcomes: queue.SimpleQueue[Outcome | Future[None]] = queue.SimpleQueue()
+        self._open: Counter[str] = Counter()
+
+    @property
+    def open(self) -> int:
+        """Count the batches whose outcome was not taken yet."""
+        return self._open.total()
+
+    @property
+    def busy(self) -> set[str]:
+        """Name the tables with batches whose outcome was not taken yet."""
+        return {name for name, count in self._open.items() if count}
+
+    def follow(self, two_phase: TwoPhase) -> None:
+        """Commit under another claim from the next batch on."""
+        self._two_phase = two_phase
+
+    def submit(self, batch: Batch) -> None:
+        """Queue a batch behind the others of its table."""
+        self._open[batch.name] += 1
+        with self._lock:
+            if batch.name in self._queues:
+                self._queues[batch.name].append(batch)
+                return
+            self._queues[batch.name] = deque([batch])
+        self._pool.submit(self._drain, batch.name).add_done_callback(self._outcomes.put)
+
+    def take(self, timeout_seconds: float = 0.0) -> list[Outcome]:
+        """Give the outcomes so far, waiting up to a time for the first. Re-raises our own bugs."""
+        taken: list[Outcome] = []
+        block = timeout_seconds > 0
+        while True:
+            try:
+                item = self._outcomes.get(block and not taken, timeout_seconds or None)
+            except queue.Empty:
+                return taken
+            if isinstance(item, Outcome):
+                taken.append(item)
+                self._open[item.batch.name] -= 1
+            else:
+                item.result()
+
+    def close(self) -> None:
+        """Wait for running commits and let go of the threads."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _drain(self, name: str) -> None:
+        while (batch := self._next(name)) is not None:
+            outcome = self._run(batch)
+            if outcome.error is not None:
+                for dropped in self._drop(name):
+                    self._outcomes.put(Outcome(dropped, (), outcome.error))
+            self._outcomes.put(outcome)
+
+    def _next(self, name: str) -> Batch | None:
+        with self._lock:
+            waiting = self._queues[name]
+            if not waiting:
+                del self._queues[name]
+                return None
+            return waiting.popleft()
+
+    def _drop(self, name: str) -> Sequence[Batch]:
+        with self._lock:
+            dropped = list(self._queues[name])
+            self._queues[name].clear()
+            return dropped
+
+    def _run(self, batch: Batch) -> Outcome:
+        act = self._two_phase.recover if batch.recovering else self._two_phase.settle
+        landings: list[Landing] = []
+        try:
+            for commit, table in batch.work:
+                landings.append(act(commit, table))
+        except PenstockError as error:
+            return Outcome(batch, tuple(landings), error)
+        for table in {id(table): table for _, table in batch.work}.values():
+            table.housekeep()
+        return Outcome(batch, tuple(landings))

@@ -1,0 +1,142 @@
+"""One epoch's work: slices to jobs, a survey for tables that do not exist yet, results back.
+
+Invariants: a table is created with its ledger before anything of the epoch that called for it is
+prepared (holes.md W8); workers never learn of catalogs or credentials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from penstock.commit.beginnings import create
+from penstock.core.commits import Claim, first_ledger
+from penstock.core.events import PartitionStalled, SliceRead
+from penstock.core.planning import Epoch, Slice
+from penstock.core.schema import Schema, Struct, known
+from penstock.landing.adding_up import counted, surveyed
+from penstock.landing.jobs import (
+    Destination,
+    Job,
+    Result,
+    TableJob,
+    job_to_json,
+    result_from_json,
+)
+from penstock.landing.settings import Settings, World
+from penstock.landing.tracks import Track
+from penstock.ports.tables import Table, TableDefinition
+from penstock.rows.infer import table_schema
+
+Tracks = Mapping[str, Track]
+
+
+def run(
+    settings: Settings, world: World, epoch: Epoch, tracks: Tracks, quarantine: Destination
+) -> list[Result]:
+    """Run an epoch's slices; give the results that count. Raises the error of a whole task."""
+    desk = _Desk(settings, world, epoch, tracks, quarantine)
+    jobs = [desk.job(part, survey=False) for part in epoch.slices]
+    results = _run(world, jobs)
+    for result in results:
+        for lane in result.lanes:
+            if lane.reached == lane.lane.covered.start:
+                reason = "it gave nothing until the epoch's time was up"
+                world.observer(PartitionStalled(str(lane.lane.at), reason))
+        records = sum(lane.records for lane in result.lanes)
+        size_bytes = sum(lane.size_bytes for lane in result.lanes)
+        world.observer(SliceRead(epoch.number, result.number, records, size_bytes, result.seconds))
+    return counted(epoch, results)
+
+
+def survey(
+    settings: Settings, world: World, epoch: Epoch, tracks: Tracks, quarantine: Destination
+) -> dict[str, Schema]:
+    """Read the epoch once for the tables that do not exist, and join what their records show.
+
+    Tables none of whose records shows a column are left out.
+    """
+    unborn = {name for name, track in tracks.items() if track.standing is None}
+    desk = _Desk(settings, world, epoch, tracks, quarantine)
+    parts = [_only(part, unborn) for part in epoch.slices]
+    jobs = [desk.job(part, survey=True) for part in parts if part.lanes]
+    found = surveyed(_run(world, jobs)) if jobs else {}
+    return {name: shown for name, schema in found.items() if (shown := known(schema)).fields}
+
+
+def give_birth(
+    settings: Settings, world: World, claim: Claim, track: Track, shown: Schema
+) -> Table:
+    """Create a table of the joined schema, with its ledger where the quarantine chain begins."""
+    target = track.target
+    schema = table_schema(shown, target.hints, target.options)
+    definition = TableDefinition(schema, target.partition_by, target.properties)
+    ledger = first_ledger(
+        track.chain, claim, world.log.cluster_id(), settings.rules_hash, track.rejects.expected
+    )
+    catalog = world.catalogs[target.place.catalog]
+    return create(catalog, target.place.name, definition, (ledger,), world.observer)
+
+
+def _run(world: World, jobs: Sequence[Job]) -> list[Result]:
+    results = [result_from_json(text) for text in world.engine.run([*map(job_to_json, jobs)])]
+    for result in results:
+        if result.error is not None:
+            raise result.error
+    return results
+
+
+def _only(part: Slice, tables: set[str]) -> Slice:
+    lanes = [
+        replace(lane, tables=tuple(name for name in lane.tables if name in tables))
+        for lane in part.lanes
+    ]
+    return Slice(part.number, tuple(lane for lane in lanes if lane.tables))
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    """Writes the jobs of one epoch."""
+
+    settings: Settings
+    world: World
+    epoch: Epoch
+    tracks: Tracks
+    quarantine: Destination
+
+    def job(self, part: Slice, *, survey: bool) -> Job:
+        names = sorted({name for lane in part.lanes for name in lane.tables})
+        pipeline, number = self.settings.pipeline, self.epoch.number
+        return Job(
+            pipeline=pipeline,
+            epoch=number,
+            number=part.number,
+            survey=survey,
+            prefix=f"{pipeline}-{number}-{part.number}-{self.world.token()}",
+            lanes=part.lanes,
+            tables={name: _table_job(self.tracks[name], part) for name in names},
+            quarantine=self.quarantine,
+            timeout_seconds=self.settings.timeout_seconds,
+            now_ms=self.world.clock.now_ms(),
+            log=self.settings.log,
+            faults=self.settings.faults,
+        )
+
+
+def _table_job(track: Track, part: Slice) -> TableJob:
+    options = track.target.options
+    if track.state is None:
+        return TableJob(table_schema(Struct(()), {}, options), options, None)
+    connector = track.target.place.connector
+    return TableJob(
+        schema=track.state.schema,
+        options=options,
+        destination=Destination(connector, track.state.target),
+        already=frozenset(
+            (topic_id, partition, offset)
+            for topic_id, partition, offset in track.already
+            for lane in part.lanes
+            if (lane.at.topic_id, lane.at.partition) == (topic_id, partition)
+            and offset in lane.covered
+        ),
+    )

@@ -1,0 +1,244 @@
+"""All tables of a run: opened, set aside when they fail, recovered and opened again.
+
+Invariants:
+- a table that is set aside gets no rows and holds up nobody;
+- it comes back only through recovery: its pending commits are settled against what it says now,
+  and it goes on from there (protocol.md 6);
+- start-up is the same path for every table.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from penstock.commit.once import Conditions
+from penstock.core.commits import Committable, Generation
+from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError, UnavailableError
+from penstock.core.events import TableParked, TableResumed, TopicUnrouted
+from penstock.core.offsets import Positions, TopicPartition
+from penstock.landing import opening
+from penstock.landing.committing import Batch
+from penstock.landing.settings import Place, Settings, Target, World
+from penstock.landing.tracks import Track
+from penstock.ports.store import Examined
+from penstock.ports.tables import Table
+
+RETRY_SECONDS = 1.0
+RETRY_SECONDS_MAX = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """Why a table stands aside. `quiet` when it only fell out of step with what was planned."""
+
+    error: PenstockError
+    since: float
+    retry_at: float
+    tries: int
+    quiet: bool
+
+    @property
+    def final(self) -> bool:
+        """Tell whether only a human can bring it back."""
+        return isinstance(self.error, DecisionNeededError)
+
+
+@dataclass(slots=True)
+class Fleet:
+    """Holds the tracks of a run. Used by the coordinator's thread only."""
+
+    settings: Settings
+    world: World
+    quarantine: Table
+    tracks: dict[str, Track] = field(default_factory=dict)
+    aside: dict[str, Aside] = field(default_factory=dict)
+    _targets: dict[str, Target] = field(default_factory=dict)
+    _wanted: dict[str, list[TopicPartition]] = field(default_factory=dict)
+    _unrouted: set[str] = field(default_factory=set)
+    _recovering: set[str] = field(default_factory=set)
+
+    @property
+    def active(self) -> dict[str, Track]:
+        """The tables that take part in epochs."""
+        return {name: track for name, track in self.tracks.items() if name not in self.aside}
+
+    @property
+    def stepping(self) -> bool:
+        """Tell whether a table is about to be opened again without anybody's help."""
+        return bool(self._recovering) or any(aside.quiet for aside in self.aside.values())
+
+    def list_topics(self, listing: Sequence[TopicPartition]) -> None:
+        """Take notice of topics and partitions, and open the tables that are new."""
+        if "topic" not in self.settings.accept:
+            opening.recreated(self.tracks.values(), listing)
+        self._targets, self._wanted, unrouted = opening.routed(self.settings, listing)
+        for topic in sorted(set(unrouted) - self._unrouted):
+            self.world.observer(TopicUnrouted(topic))
+        self._unrouted = set(unrouted)
+        for name in self._targets:
+            if name not in self.tracks and name not in self.aside:
+                self.open(name)
+
+    def open(self, name: str) -> None:
+        """Read where a table stands, or set it aside."""
+        try:
+            track = opening.open_track(
+                self.settings, self.world, self._targets[name], self.quarantine
+            )
+        except (UnavailableError, InvalidError, DecisionNeededError) as error:
+            self.park(name, error)
+            return
+        self._take_examined(track)
+        self.tracks[name] = track
+        self.aside.pop(name, None)
+
+    def born(self, name: str, table: Table) -> None:
+        """Take a table that was just created; what was examined before stays examined."""
+        track = self.tracks[name]
+        begun = track.begun
+        try:
+            opening.adopt(track, table, self.world)
+        except (UnavailableError, InvalidError, DecisionNeededError) as error:
+            self.park(name, error)
+            return
+        assert track.standing is not None, "it was adopted"
+        if track.standing.expected != begun:
+            self.unstep(name, "another created it first")
+
+    def generation_in(self, name: str) -> Generation:
+        """Read the generation that the ledgers of one table have seen, afresh."""
+        track = self.tracks[name]
+        standings = [track.rejects, *([track.standing] if track.standing else [])]
+        landed = [each.table.state(each.chain).landed for each in standings]
+        return max((each.generation for each in landed if each), default=Generation(0))
+
+    def generation(self) -> Generation:
+        """Give the highest generation that a readable ledger has seen."""
+        ledgers = opening.ledgers_of(self.tracks.values())
+        return max((ledger.generation for ledger in ledgers), default=Generation(0))
+
+    def begin(self, conditions: Conditions) -> None:
+        """Write start positions for partitions that a ledger does not know yet."""
+        for name, track in self.active.items():
+            wanted = self._wanted.get(name, [])
+            try:
+                opening.begin_missing(self.settings, self.world, track, wanted, conditions)
+            except (UnavailableError, InvalidError, DecisionNeededError) as error:
+                self.park(name, error)
+                continue
+            track.wanted = tuple(wanted)
+
+    def park(self, name: str, error: PenstockError) -> None:
+        """Set a table aside, loudly; it is tried again after a while unless a human must act."""
+        before = self.aside.get(name)
+        tries = 0 if before is None else before.tries + 1
+        now = self.world.clock.monotonic()
+        wait = min(RETRY_SECONDS * 2**tries, RETRY_SECONDS_MAX)
+        since = now if before is None else before.since
+        self.aside[name] = Aside(error, since, now + wait, tries, quiet=False)
+        self._recovering.discard(name)
+        if before is None or before.quiet or before.error.code != error.code:
+            self.world.observer(TableParked(name, error.code, error.message))
+
+    def unstep(self, name: str, reason: str) -> None:
+        """Set a table aside until its queue is empty, to open it again where it really stands."""
+        if name not in self.aside:
+            error = UnavailableError(f"{name}: {reason}", code="P441", hint="it is opened again")
+            now = self.world.clock.monotonic()
+            self.aside[name] = Aside(error, now, now, 0, quiet=True)
+
+    def due(self, busy: Collection[str]) -> list[str]:
+        """List the tables that are to be tried again now and have no commit under way."""
+        now = self.world.clock.monotonic()
+        return [
+            name
+            for name, aside in self.aside.items()
+            if not aside.final
+            and aside.retry_at <= now
+            and name in self._targets
+            and name not in self._recovering
+            and name not in busy
+        ]
+
+    def recovery(self, name: str, rows: Sequence[Committable]) -> Batch | None:
+        """Make the batch that settles what is pending for a table; None when it cannot be had."""
+        work = []
+        for commit in rows:
+            try:
+                table = self._table(name, commit)
+            except (UnavailableError, InvalidError) as error:
+                self.park(name, error)
+                return None
+            work.append((commit, table))
+        self._recovering.add(name)
+        return Batch(name, tuple(work), recovering=True)
+
+    def recovered(self, name: str) -> None:
+        """Open a table whose pending commits were settled."""
+        self._recovering.discard(name)
+        before = self.aside.get(name)
+        self.open(name)
+        if name not in self.aside and before is not None and not before.quiet:
+            seconds = self.world.clock.monotonic() - before.since
+            self.world.observer(TableResumed(name, seconds))
+
+    def _table(self, name: str, commit: Committable) -> Table:
+        if commit.chain.is_quarantine:
+            return self.quarantine
+        place = self._targets[name].place
+        table = self.world.catalogs[place.catalog].load(place.name)
+        if table is None:
+            raise missing(place)
+        return table
+
+    def _take_examined(self, track: Track) -> None:
+        """Go on from what was examined, when the table stands where it stood then (advisory)."""
+        known = self.world.store.examined(self.settings.pipeline).get(track.name)
+        if known is None or track.standing is None or not self._same_rules(track):
+            return
+        if known.basis == track.standing.expected and known.rejects == track.rejects.expected:
+            track.examined = {**track.examined, **known.reached}
+
+    def _same_rules(self, track: Track) -> bool:
+        landed = track.state.landed if track.state else None
+        return landed is not None and landed.rules_hash == self.settings.rules_hash
+
+    def examined(self) -> dict[str, Examined]:
+        """Give what to keep beside the pending commits."""
+        return {
+            name: Examined(dict(track.origins), dict(track.rejects.expected), dict(track.examined))
+            for name, track in self.tracks.items()
+        }
+
+
+def missing(place: Place) -> UnavailableError:
+    """Say that a table with pending commits is not there."""
+    return UnavailableError(
+        f"table {place.table} is missing, and commits are prepared for it",
+        code="P440",
+        hint="restore the table; it goes on by itself where it was",
+    )
+
+
+def by_table(pipeline: str, rows: Iterable[Committable]) -> dict[str, list[Committable]]:
+    """Sort pending commits by the target table they belong to, in order."""
+    found: dict[str, list[Committable]] = defaultdict(list)
+    for commit in rows:
+        chain = commit.chain
+        name = chain.name.removeprefix(f"{pipeline}/") if chain.is_quarantine else chain.table
+        found[name].append(commit)
+    return dict(found)
+
+
+def positions_of(tracks: Iterable[Track], ends: Positions | None) -> dict[str, Positions]:
+    """Give what each table has examined, on the partitions it wants; none beyond `ends`."""
+    return {
+        track.name: {
+            at: track.examined[at]
+            for at in track.wanted
+            if at in track.examined and (ends is None or at in ends)
+        }
+        for track in tracks
+    }

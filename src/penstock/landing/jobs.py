@@ -1,0 +1,257 @@
+"""What travels between coordinator and workers: versioned JSON, no rows, no secrets.
+
+Invariants: a job and its result survive `from_json(to_json(x)) == x`; a result of another version
+is refused; settings hold references to secrets (`${file:…}`), never secrets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from penstock.core.accounting import Tally
+from penstock.core.commits import DataFile
+from penstock.core.errors import (
+    BugError,
+    DecisionNeededError,
+    FencedError,
+    InvalidError,
+    PenstockError,
+    UnavailableError,
+)
+from penstock.core.offsets import Offset, TopicPartition
+from penstock.core.planning import Lane
+from penstock.core.schema import Schema, schema_from_json, type_to_json
+from penstock.core.wire import file_from_data, file_to_data, progress_from_json, progress_to_json
+from penstock.rows.options import RowOptions
+
+JOB_VERSION = 1
+Coordinate = tuple[str, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where a worker writes: the connector's name and its versioned target JSON."""
+
+    connector: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableJob:
+    """What a worker needs to know of one table.
+
+    `destination` is None while the table does not exist: then nothing can land, and what would is
+    rejected (a table is created from the first records that give it columns). `already` are the
+    coordinates whose fate is the quarantine, from an earlier reading (data.md 5).
+    """
+
+    schema: Schema
+    options: RowOptions
+    destination: Destination | None
+    already: frozenset[Coordinate] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The work of one task. A survey only infers schemas; it writes nothing."""
+
+    pipeline: str
+    epoch: int
+    number: int
+    survey: bool
+    prefix: str
+    lanes: tuple[Lane, ...]
+    tables: Mapping[str, TableJob]
+    quarantine: Destination
+    timeout_seconds: float
+    now_ms: int
+    log: Mapping[str, Any]
+    faults: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneResult:
+    """How far a lane came, and the largest record timestamp in it."""
+
+    lane: Lane
+    reached: Offset
+    records: int
+    size_bytes: int
+    timestamp_max_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a task did.
+
+    `failed` names the tables that could not be served here, each with its error: the others' work
+    counts. `error` stands for the whole task; it is told instead of raised, so that no engine
+    retries in vain.
+    """
+
+    number: int
+    lanes: tuple[LaneResult, ...] = ()
+    files: Mapping[str, tuple[DataFile, ...]] = field(default_factory=dict)
+    rejects: Mapping[str, tuple[DataFile, ...]] = field(default_factory=dict)
+    tallies: Mapping[str, Mapping[TopicPartition, Tally]] = field(default_factory=dict)
+    schemas: Mapping[str, Schema] = field(default_factory=dict)
+    failed: Mapping[str, PenstockError] = field(default_factory=dict)
+    seconds: float = 0.0
+    error: PenstockError | None = None
+
+
+def job_to_json(job: Job) -> str:
+    """Write a job."""
+    return json.dumps(
+        {
+            "v": JOB_VERSION,
+            "pipeline": job.pipeline,
+            "epoch": job.epoch,
+            "number": job.number,
+            "survey": job.survey,
+            "prefix": job.prefix,
+            "lanes": [_lane_to_data(lane) for lane in job.lanes],
+            "tables": {name: _table_to_data(table) for name, table in job.tables.items()},
+            "quarantine": [job.quarantine.connector, job.quarantine.target],
+            "timeout_seconds": job.timeout_seconds,
+            "now_ms": job.now_ms,
+            "log": dict(job.log),
+            "faults": job.faults,
+        }
+    )
+
+
+def job_from_json(text: str) -> Job:
+    """Read a job. Raises InvalidError for another version."""
+    data = _load(text, "job")
+    return Job(
+        pipeline=data["pipeline"],
+        epoch=data["epoch"],
+        number=data["number"],
+        survey=data["survey"],
+        prefix=data["prefix"],
+        lanes=tuple(_lane_from_data(lane) for lane in data["lanes"]),
+        tables={name: _table_from_data(table) for name, table in data["tables"].items()},
+        quarantine=Destination(*data["quarantine"]),
+        timeout_seconds=data["timeout_seconds"],
+        now_ms=data["now_ms"],
+        log=data["log"],
+        faults=data["faults"],
+    )
+
+
+def result_to_json(result: Result) -> str:
+    """Write a result."""
+    return json.dumps(
+        {
+            "v": JOB_VERSION,
+            "number": result.number,
+            "lanes": [
+                [_lane_to_data(r.lane), r.reached, r.records, r.size_bytes, r.timestamp_max_ms]
+                for r in result.lanes
+            ],
+            "files": _files_to_data(result.files),
+            "rejects": _files_to_data(result.rejects),
+            "tallies": {t: _tallies_to_data(tallies) for t, tallies in result.tallies.items()},
+            "schemas": {t: type_to_json(schema) for t, schema in result.schemas.items()},
+            "failed": {table: _error_to_data(error) for table, error in result.failed.items()},
+            "seconds": result.seconds,
+            "error": None if result.error is None else _error_to_data(result.error),
+        }
+    )
+
+
+def result_from_json(text: str) -> Result:
+    """Read a result. Raises InvalidError for another version."""
+    data = _load(text, "result")
+    return Result(
+        number=data["number"],
+        lanes=tuple(
+            LaneResult(_lane_from_data(lane), Offset(reached), records, size, newest)
+            for lane, reached, records, size, newest in data["lanes"]
+        ),
+        files=_files_from_data(data["files"]),
+        rejects=_files_from_data(data["rejects"]),
+        tallies={table: _tallies_from_data(rows) for table, rows in data["tallies"].items()},
+        schemas={table: schema_from_json(schema) for table, schema in data["schemas"].items()},
+        failed={table: _error_from_data(error) for table, error in data["failed"].items()},
+        seconds=data["seconds"],
+        error=None if data["error"] is None else _error_from_data(data["error"]),
+    )
+
+
+def _load(text: str, what: str) -> dict[str, Any]:
+    data = json.loads(text)
+    if data.get("v") != JOB_VERSION:
+        raise InvalidError(
+            f"a {what} of version {data.get('v')} met a penstock that speaks {JOB_VERSION}",
+            code="P620",
+            hint="give driver and executors the same penstock: rebuild the executors' environment",
+        )
+    return dict(data)
+
+
+def _lane_to_data(lane: Lane) -> list[Any]:
+    return [*progress_to_json({lane.at: lane.covered}), list(lane.tables)]
+
+
+def _lane_from_data(data: list[Any]) -> Lane:
+    ((at, covered),) = progress_from_json(data[:1]).items()
+    return Lane(at, covered, tuple(data[1]))
+
+
+def _table_to_data(table: TableJob) -> dict[str, Any]:
+    destination = table.destination
+    return {
+        "schema": type_to_json(table.schema),
+        "options": asdict(table.options),
+        "destination": None if destination is None else [destination.connector, destination.target],
+        "already": sorted(table.already),
+    }
+
+
+def _table_from_data(data: Mapping[str, Any]) -> TableJob:
+    return TableJob(
+        schema=schema_from_json(data["schema"]),
+        options=RowOptions(**data["options"]),
+        destination=Destination(*data["destination"]) if data["destination"] else None,
+        already=frozenset((str(i), int(p), int(o)) for i, p, o in data["already"]),
+    )
+
+
+def _files_to_data(files: Mapping[str, tuple[DataFile, ...]]) -> dict[str, Any]:
+    return {table: [file_to_data(file) for file in each] for table, each in files.items()}
+
+
+def _files_from_data(data: Mapping[str, Any]) -> dict[str, tuple[DataFile, ...]]:
+    return {table: tuple(file_from_data(file) for file in each) for table, each in data.items()}
+
+
+def _tallies_to_data(tallies: Mapping[TopicPartition, Tally]) -> list[list[Any]]:
+    return [
+        [at.topic_id, at.partition, at.topic, t.examined, t.landed, t.filtered, t.quarantined]
+        for at, t in sorted(tallies.items())
+    ]
+
+
+def _tallies_from_data(rows: list[list[Any]]) -> dict[TopicPartition, Tally]:
+    return {TopicPartition(i, p, n): Tally(x, y, f, q) for i, p, n, x, y, f, q in rows}
+
+
+_ERRORS = {
+    kind.__name__: kind
+    for kind in (InvalidError, UnavailableError, DecisionNeededError, FencedError, BugError)
+}
+
+
+def _error_to_data(error: PenstockError) -> list[str]:
+    kind = next(base.__name__ for base in type(error).__mro__ if base.__name__ in _ERRORS)
+    return [kind, error.message, error.code, error.hint]
+
+
+def _error_from_data(data: list[str]) -> PenstockError:
+    kind, message, code, hint = data
+    return _ERRORS[kind](message, code=code, hint=hint)

@@ -1,0 +1,272 @@
+"""Find where every table stands before anything is read: ledgers, start positions, identities.
+
+Invariants:
+- a start position is in a ledger before the first record behind it is read (holes.md C4);
+- a topic that was re-created, a cluster that is another one, a log that no longer reaches back to
+  where a table stands: each stops with what was found, and nothing is skipped in silence.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from penstock.commit.beginnings import begin, create
+from penstock.commit.once import Conditions, other_cluster, rolled_back
+from penstock.core.commits import Chain, Landed
+from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
+from penstock.core.offsets import Offset, Positions, TopicPartition
+from penstock.core.planning import Bounds
+from penstock.landing.settings import Settings, Target, World
+from penstock.landing.tracks import Standing, Track
+from penstock.ports.tables import Table, TableDefinition, TableState, Verdict
+
+Listing = Sequence[TopicPartition]
+RETENTION = "P221"
+
+
+def routed(
+    settings: Settings, partitions: Listing
+) -> tuple[dict[str, Target], dict[str, list[TopicPartition]], list[str]]:
+    """Give targets by table, partitions by table, and the topics that no table takes."""
+    targets: dict[str, Target] = {}
+    wanted: dict[str, list[TopicPartition]] = defaultdict(list)
+    unrouted: set[str] = set()
+    routes: dict[str, tuple[Target, ...]] = {}
+    for at in partitions:
+        if at.topic not in routes:
+            routes[at.topic] = settings.route(at.topic)
+        for target in routes[at.topic]:
+            targets[target.place.table] = target
+            wanted[target.place.table].append(at)
+        if not routes[at.topic]:
+            unrouted.add(at.topic)
+    return targets, dict(wanted), sorted(unrouted)
+
+
+def open_quarantine(settings: Settings, world: World) -> Table:
+    """Give the quarantine table, created when it is not there."""
+    place = settings.quarantine
+    catalog = world.catalogs[place.catalog]
+    table = catalog.load(place.name)
+    if table is not None:
+        return table
+    definition = TableDefinition(settings.quarantine_schema)
+    return create(catalog, place.name, definition, (), world.observer)
+
+
+def open_track(settings: Settings, world: World, target: Target, quarantine: Table) -> Track:
+    """Read where a table and its quarantine chain stand. Writes nothing.
+
+    Raises UnavailableError, InvalidError or DecisionNeededError about this table alone.
+    """
+    place = target.place
+    rejects = Chain(f"{settings.pipeline}/{place.table}", settings.quarantine.table)
+    track = Track(
+        target, Chain(settings.pipeline, place.table), _standing(quarantine, rejects, world)
+    )
+    table = world.catalogs[place.catalog].load(place.name)
+    if table is None:
+        if not target.create:
+            raise InvalidError(
+                f"table {place.table} does not exist",
+                code="P430",
+                hint="create it, or let Penstock do so with  schema: {create: true}",
+            )
+        track.begun = dict(track.rejects.expected)
+        track.examined = dict(track.rejects.expected)
+        return track
+    adopt(track, table, world)
+    assert track.standing is not None, "it was adopted"
+    track.examined = dict(track.standing.expected)
+    track.already = _already(track, quarantine)
+    return track
+
+
+def adopt(track: Track, table: Table, world: World) -> None:
+    """Read where an existing table stands. Raises like `open_track`."""
+    state = table.state(track.chain)
+    require_columns(track.target, state)
+    track.standing = _standing_of(table, track.chain, state, world)
+    track.state = state
+    if state.landed is not None:
+        track.valid_through_ms = state.landed.valid_through_ms
+
+
+def require_columns(target: Target, state: TableState) -> None:
+    """Raise InvalidError when the table lacks a column that Penstock is to fill."""
+    lacking = [
+        column
+        for column in target.options.source_columns.values()
+        if state.schema.field(column) is None
+    ]
+    if lacking:
+        raise InvalidError(
+            f"table {target.place.table} has no column {', '.join(lacking)}",
+            code="P431",
+            hint="add the column, or list the source columns it has:  source_columns: []",
+        )
+
+
+def _standing(table: Table, chain: Chain, world: World) -> Standing:
+    return _standing_of(table, chain, table.state(chain), world)
+
+
+def _standing_of(table: Table, chain: Chain, state: TableState, world: World) -> Standing:
+    if state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN):
+        raise rolled_back(table.name, state.evidence)
+    landed = state.landed
+    if landed is not None and landed.cluster_id != world.log.cluster_id():
+        raise other_cluster(table.name, landed.cluster_id, world.log.cluster_id())
+    return Standing(
+        chain=chain,
+        table=table,
+        uuid=state.uuid,
+        segment=0 if landed is None else landed.segment,
+        schema_id=state.schema_id,
+        expected={} if landed is None else dict(landed.offsets),
+    )
+
+
+def _already(track: Track, quarantine: Table) -> frozenset[tuple[str, int, int]]:
+    """Look up what of the stretch that is read again is in quarantine: its fate is final."""
+    ahead = [
+        [at.topic_id, at.partition, at.topic, track.examined[at], stop]
+        for at, stop in track.rejects.expected.items()
+        if at in track.examined and track.examined[at] < stop
+    ]
+    return frozenset(quarantine.quarantined(track.rejects.chain, ahead)) if ahead else frozenset()
+
+
+def begin_missing(
+    settings: Settings, world: World, track: Track, wanted: Listing, conditions: Conditions
+) -> None:
+    """Write start positions for partitions the table's ledger does not know yet."""
+    known = track.origins
+    fresh = [at for at in wanted if at not in known]
+    if not fresh:
+        return
+    refuse_strangers(track.name, known, wanted)
+    origins = start_positions(settings, world, known, fresh)
+    standing = track.standing or track.rejects
+    begin(
+        standing.table,
+        standing.chain,
+        origins,
+        cluster_id=world.log.cluster_id(),
+        rules_hash=settings.rules_hash,
+        conditions=conditions,
+    )
+    standing.expected.update(origins)
+    track.examined.update(origins)
+    if track.standing is None:
+        track.begun.update(origins)
+
+
+def refuse_strangers(table: str, known: Positions, wanted: Listing) -> None:
+    """Raise InvalidError when a ledger of our name knows nothing of what we read (holes.md F4)."""
+    if known and wanted and not {at.topic for at in known} & {at.topic for at in wanted}:
+        names = ", ".join(sorted({at.topic for at in known}))
+        raise InvalidError(
+            f"table {table} is fed by another pipeline of the same name, from {names}",
+            code="P432",
+            hint="give this pipeline another name in the spec",
+        )
+
+
+def start_positions(
+    settings: Settings, world: World, known: Positions, fresh: Listing
+) -> dict[TopicPartition, Offset]:
+    """Decide where to begin: a new partition of a known topic at 0, a topic found later at
+    earliest, and everything at the very first start where the spec says.
+
+    Raises UnavailableError when a partition has no leader now: its start must be known for sure.
+    """
+    topics = {at.topic_id for at in known}
+    bounds = world.log.bounds(fresh)
+    absent = [str(at) for at in fresh if at not in bounds]
+    if absent:
+        raise UnavailableError(
+            f"{', '.join(absent[:3])} cannot be listed: no leader",
+            code="P210",
+            hint="bring the partition's broker back, then run again",
+        )
+    chosen = first_positions(settings, world, fresh, bounds) if not known else {}
+    earliest = {at: Offset(0) if at.topic_id in topics else bounds[at].start for at in fresh}
+    return {**earliest, **chosen}
+
+
+def first_positions(
+    settings: Settings, world: World, fresh: Listing, bounds: Mapping[TopicPartition, Bounds]
+) -> dict[TopicPartition, Offset]:
+    """Apply the spec's `start`."""
+    match settings.start:
+        case "earliest":
+            return {at: bounds[at].start for at in fresh}
+        case "latest":
+            return {at: bounds[at].stop for at in fresh}
+        case int(timestamp_ms):
+            return dict(world.log.positions_at(fresh, timestamp_ms))
+        case offsets:
+            given = {
+                at: offsets[at.topic][at.partition]
+                for at in fresh
+                if at.partition in offsets.get(at.topic, {})
+            }
+            return {at: Offset(given.get(at, bounds[at].start)) for at in fresh}
+
+
+def recreated(tracks: Iterable[Track], listing: Listing) -> None:
+    """Raise DecisionNeededError when a topic's name stands for another topic now (holes.md K7)."""
+    now = {at.topic: at.topic_id for at in listing}
+    for track in tracks:
+        mine = {at.topic_id for at in track.origins}
+        for at in track.origins:
+            other = now.get(at.topic)
+            if other is not None and other not in mine:
+                raise DecisionNeededError(
+                    f"topic {at.topic} was deleted and created again: {track.name} was fed from "
+                    f"id {at.topic_id}, the topic is {other} now",
+                    code="P220",
+                    hint="to land the new topic from its beginning:  penstock run --accept topic",
+                )
+
+
+def overtaken(track: Track, bounds: Mapping[TopicPartition, Bounds]) -> DecisionNeededError | None:
+    """Tell when the log no longer reaches back to where a table stands, or was cut off above it."""
+    for at, offset in sorted(track.examined.items()):
+        found = bounds.get(at)
+        if found is None:
+            continue
+        if found.start > offset:
+            return DecisionNeededError(
+                f"{track.name}: {at} offsets {offset} to {found.start} are gone from Kafka "
+                f"(retention), {found.start - offset} positions",
+                code=RETENTION,
+                hint="to go on behind the gap and record it:  penstock run --accept gap",
+            )
+        if found.high < offset:
+            return DecisionNeededError(
+                f"{track.name}: {at} ends at {found.high}, but {offset} was landed: it was cut",
+                code="P222",
+                hint="unclean leader election lost records the table holds: see the brokers' logs",
+            )
+    return None
+
+
+def ledgers_of(tracks: Iterable[Track]) -> list[Landed]:
+    """List the ledgers that were read."""
+    return [track.state.landed for track in tracks if track.state and track.state.landed]
+
+
+def lag_of(positions: Mapping[str, Positions], ends: Positions) -> dict[str, int]:
+    """Count by topic what the table that is furthest behind has yet to read, in positions."""
+    behind: dict[TopicPartition, int] = {}
+    for offsets in positions.values():
+        for at, offset in offsets.items():
+            if at in ends:
+                behind[at] = max(behind.get(at, 0), ends[at] - offset)
+    lag: dict[str, int] = defaultdict(int)
+    for at, count in behind.items():
+        lag[at.topic] += max(count, 0)
+    return dict(lag)

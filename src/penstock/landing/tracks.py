@@ -1,0 +1,229 @@
+"""Where one table stands: what it has landed, what is pending, what was examined.
+
+Invariants:
+- `expected` is what the table will have landed once its pending commits are in; a commit begins
+  there and nowhere else;
+- `examined` is at or ahead of `expected`: what lies between holds nothing for this table;
+- the quarantine chain is ahead of or level with the table's own (protocol.md 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.core.accounting import Tally
+from penstock.core.commits import (
+    Chain,
+    Claim,
+    CommitKind,
+    Committable,
+    DataFile,
+    EpochNumber,
+    commit_id_of,
+)
+from penstock.core.offsets import (
+    Offset,
+    OffsetRange,
+    Positions,
+    TopicPartition,
+    between,
+    stops,
+)
+from penstock.core.planning import Bounds
+from penstock.landing.adding_up import TableSum
+from penstock.landing.jobs import Coordinate
+from penstock.landing.settings import Target
+from penstock.ports.tables import Table, TableState
+
+
+@dataclass(slots=True)
+class Standing:
+    """Where one chain stands in its table."""
+
+    chain: Chain
+    table: Table
+    uuid: str
+    segment: int
+    schema_id: int
+    expected: dict[TopicPartition, Offset]
+
+
+@dataclass(slots=True)
+class Track:
+    """Follow one target table through a run. Changed by the coordinator's thread only.
+
+    `standing` is None while the table does not exist; `begun` is then where its ledger will begin:
+    what the quarantine chain has durably landed, never what is only pending.
+    """
+
+    target: Target
+    chain: Chain
+    rejects: Standing
+    begun: dict[TopicPartition, Offset] = field(default_factory=dict)
+    standing: Standing | None = None
+    state: TableState | None = None
+    examined: dict[TopicPartition, Offset] = field(default_factory=dict)
+    wanted: tuple[TopicPartition, ...] = ()
+    already: frozenset[Coordinate] = frozenset()
+    newest_ms: dict[TopicPartition, int] = field(default_factory=dict)
+    valid_through_ms: int | None = None
+    waiting: int = 0
+    committed_at: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The table's name in the spec."""
+        return self.target.place.table
+
+    @property
+    def origins(self) -> dict[TopicPartition, Offset]:
+        """What the chain has landed or will have: the table's, or where it is to begin."""
+        return (self.standing or self.rejects).expected
+
+    @property
+    def trailing(self) -> bool:
+        """Tell whether more was examined than the table's ledger will say."""
+        return self.standing is not None and bool(between(self.standing.expected, self.examined))
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """What commits of one epoch share."""
+
+    claim: Claim
+    cluster_id: str
+    epoch: EpochNumber
+    rules_hash: str
+    attempt: str
+
+
+def commits_for(track: Track, found: TableSum, issue: Issue) -> list[Committable]:
+    """Make the commits of one table for one epoch: its quarantine chain's first, then its own.
+
+    A chain without files is not touched; its next commit covers the stretch (protocol.md 2).
+    """
+    examined = {**track.examined, **found.reached}
+    commits = []
+    if found.rejects:
+        commits.append(_quarantine_commit(track, found.rejects, examined, issue))
+    if found.files:
+        assert track.standing is not None, "files are written only for tables that exist"
+        progress = between(track.standing.expected, examined)
+        commits.append(
+            _commit(
+                track.standing,
+                progress,
+                found.files,
+                issue,
+                valid_through_ms=track.valid_through_ms,
+                tallies=found.tallies,
+            )
+        )
+    return commits
+
+
+def anchor_for(track: Track, issue: Issue) -> Committable:
+    """Make the commit that brings a trailing table's ledger level: progress, no files."""
+    assert track.standing is not None, "only a table can be anchored"
+    progress = between(track.standing.expected, track.examined)
+    return _commit(
+        track.standing,
+        progress,
+        (),
+        issue,
+        kind=CommitKind.ANCHOR,
+        valid_through_ms=track.valid_through_ms,
+    )
+
+
+def _quarantine_commit(
+    track: Track, files: tuple[DataFile, ...], examined: Positions, issue: Issue
+) -> Committable:
+    """Begin the chain where the table stands, on partitions it does not know yet."""
+    known = track.rejects.expected
+    origins = {at: offset for at, offset in track.origins.items() if at not in known}
+    progress = between({**origins, **known}, examined)
+    return _commit(track.rejects, progress, files, issue, origins=origins)
+
+
+def _commit(
+    standing: Standing,
+    progress: Mapping[TopicPartition, OffsetRange],
+    files: tuple[DataFile, ...],
+    issue: Issue,
+    *,
+    kind: CommitKind = CommitKind.APPEND,
+    valid_through_ms: int | None = None,
+    origins: Positions | None = None,
+    tallies: Mapping[TopicPartition, Tally] | None = None,
+) -> Committable:
+    nonce = "" if progress else f"{issue.attempt}:{issue.epoch}"
+    return Committable(
+        chain=standing.chain,
+        table_uuid=standing.uuid,
+        segment=standing.segment,
+        commit_id=commit_id_of(
+            standing.chain, standing.uuid, standing.segment, progress, nonce=nonce
+        ),
+        attempt=issue.attempt,
+        generation=issue.claim.generation,
+        owner=issue.claim.owner,
+        cluster_id=issue.cluster_id,
+        epoch=issue.epoch,
+        kind=kind,
+        progress=progress,
+        files=files,
+        rules_hash=issue.rules_hash,
+        schema_id=standing.schema_id,
+        valid_through_ms=valid_through_ms,
+        origins=origins or {},
+        tallies=tallies or {},
+    )
+
+
+def advance(track: Track, commits: list[Committable], found: TableSum) -> None:
+    """Move a track over an epoch whose commits are in the pending store."""
+    for commit in commits:
+        own = commit.chain == track.chain
+        standing = track.standing if own else track.rejects
+        assert standing is not None, "a commit has a table"
+        standing.expected = {**commit.origins, **standing.expected, **stops(commit.progress)}
+    track.examined = {**track.examined, **found.reached}
+    if commits:
+        track.waiting += 1
+
+
+def watch_through(
+    track: Track, found: TableSum, listed: Mapping[TopicPartition, Bounds], listed_at_ms: int
+) -> None:
+    """Work out through what time all of a table's records have been read (protocol.md 2).
+
+    The minimum over its partitions of the largest timestamp read, capped at the listing; a
+    partition read to its listed end counts with the listing's time when no transaction is open.
+    """
+    examined = {**track.examined, **found.reached}
+    for at in track.wanted:
+        bounds = listed.get(at)
+        if at in found.newest_ms:
+            newest = min(found.newest_ms[at], listed_at_ms)
+            track.newest_ms[at] = max(track.newest_ms.get(at, newest), newest)
+        if bounds is not None and examined[at] >= bounds.stop and bounds.stop == bounds.high:
+            track.newest_ms[at] = max(track.newest_ms.get(at, listed_at_ms), listed_at_ms)
+    if track.wanted and all(at in track.newest_ms for at in track.wanted):
+        through = min(track.newest_ms[at] for at in track.wanted)
+        track.valid_through_ms = max(track.valid_through_ms or through, through)
+
+
+def gap_for(track: Track, bounds: Mapping[TopicPartition, Bounds]) -> TableSum:
+    """Book the positions that retention took away, by a human's leave, as filtered."""
+    reached = {
+        at: bounds[at].start
+        for at, offset in track.examined.items()
+        if at in bounds and bounds[at].start > offset
+    }
+    tallies = {}
+    for at, start in reached.items():
+        lost = start - track.examined[at]
+        tallies[at] = Tally(examined=lost, filtered={"lost to retention": lost})
+    return TableSum(reached, (), (), tallies, {})

@@ -1,0 +1,29 @@
+"""One observer made of many.
+
+Invariants:
+- every listener hears every event of one thread in the order in which it happened;
+- listeners guard themselves: no lock is held here, so that a slow one delays only its caller.
+"""
+
+from __future__ import annotations
+
+from penstock.core.events import Event
+from penstock.core.points import Point
+from penstock.ports.running import Observer
+
+
+class Observers:
+    """Pass events and crash points on to several observers, in the order given."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
+
+    def __call__(self, event: Event) -> None:
+        """Tell every observer."""
+        for observer in self._observers:
+            observer(event)
+
+    def reached(self, point: Point) -> None:
+        """Let every observer pass the point; a test's observer may end the process here."""
+        for observer in self._observers:
+            observer.reached(point)

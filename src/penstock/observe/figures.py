@@ -1,0 +1,66 @@
+"""Numbers as people read them: ages, sizes, counts, rates.
+
+Invariants: pure; cut off, never rounded up to more than there is.
+"""
+
+from __future__ import annotations
+
+NOTHING = "-"
+
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400  # seconds
+_WHOLE_FROM = 10  # rates from here on are told without a fraction
+
+_SIZES = (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000))
+
+
+def count_text(count: int | None) -> str:
+    """Write a count with thousands apart: `336,776`; a dash for what is not known."""
+    return NOTHING if count is None else f"{count:,}"
+
+
+def number_of(count: int, noun: str) -> str:
+    """Write a count with its noun: `1 table`, `20,000 rows`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def rate_text(per_second: float) -> str:
+    """Write a rate per second: `4,812`, `0.3`, and a dash for none."""
+    if per_second <= 0:
+        return NOTHING
+    return f"{int(per_second):,}" if per_second >= _WHOLE_FROM else f"{per_second:.1f}"
+
+
+def size_text(size_bytes: int) -> str:
+    """Write a size in bytes with one digit after the point: `1.2 MB`."""
+    for unit, factor in _SIZES:
+        if size_bytes >= factor:
+            return f"{size_bytes * 10 // factor / 10:.1f} {unit}"
+    return f"{size_bytes} B"
+
+
+def seconds_text(seconds: float) -> str:
+    """Write how long an act took: `24 ms`, `1.3 s`, `2m 05s`."""
+    if seconds < 1:
+        return f"{int(seconds * 1000)} ms"
+    return f"{seconds:.1f} s" if seconds < _MINUTE else age_text(int(seconds * 1000))
+
+
+def age_text(age_ms: int | None) -> str:
+    """Write how long ago something was, in two units at most: `12s`, `2m 05s`, `3h 40m`, `2d 3h`;
+    a dash for what is not known.
+    """
+    if age_ms is None:
+        return NOTHING
+    seconds = max(age_ms, 0) // 1000
+    if seconds < _MINUTE:
+        return f"{seconds}s"
+    if seconds < _HOUR:
+        return f"{seconds // _MINUTE}m {seconds % _MINUTE:02}s"
+    if seconds < _DAY:
+        return f"{seconds // _HOUR}h {seconds % _HOUR // _MINUTE:02}m"
+    return f"{seconds // _DAY}d {seconds % _DAY // _HOUR}h"
+
+
+def one_line(text: str) -> str:
+    """Keep foreign text from breaking a line or steering a terminal."""
+    return "".join(each if each.isprintable() else " " for each in text)

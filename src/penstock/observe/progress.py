@@ -1,0 +1,71 @@
+"""The live display of a running pipeline, on a terminal.
+
+Invariants:
+- at most four updates a second, drawn by a thread of its own from the board's snapshot: events cost
+  nothing here;
+- on anything but a terminal it draws nothing;
+- it ends with the last snapshot standing, the cursor shown, and the lines above it kept.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+
+from penstock.observe.render import render_status
+from penstock.observe.snapshot import stalled
+from penstock.observe.status import StatusBoard
+from penstock.ports.running import Clock
+
+UPDATES_PER_SECOND = 4
+LINES_BESIDE_TABLES = 10
+
+
+class Progress:
+    """Show a board while inside the `with` block; lines for `console` go above the display.
+
+    `interval_ms` is the commit interval, against which a stall is judged.
+    """
+
+    def __init__(
+        self, board: StatusBoard, clock: Clock, console: Console, *, interval_ms: int
+    ) -> None:
+        self._board = board
+        self._clock = clock
+        self._console = console
+        self._interval_ms = interval_ms
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live = Live(
+                console=self._console,
+                get_renderable=self.drawn,
+                refresh_per_second=UPDATES_PER_SECOND,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._live.start(refresh=True)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def drawn(self) -> RenderableType:
+        """Give what the display shows now."""
+        snapshot, now_ms = self._board.snapshot(), self._clock.now_ms()
+        return render_status(
+            snapshot,
+            now_ms,
+            stall=stalled(snapshot, now_ms, self._interval_ms),
+            tables_max=max(self._console.height - LINES_BESIDE_TABLES, 1),
+        )

@@ -1,0 +1,212 @@
+"""A snapshot as people see it: a few lines and a table, for `status` and the progress display.
+
+Invariants:
+- pure: the same snapshot, time and width give the same text;
+- useful from 80 columns on; with more room more columns appear; names are cut, numbers never;
+- trouble first: parked tables and those that wait stand on top when not all can be shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from penstock.observe.figures import (
+    NOTHING,
+    age_text,
+    count_text,
+    number_of,
+    one_line,
+    rate_text,
+    size_text,
+)
+from penstock.observe.snapshot import Snapshot, Stall, State, TableStatus, rows_per_second
+
+WIDE_FROM = 110
+CODES_SHOWN_MAX = 4
+
+_STATE_STYLES = {
+    State.RUNNING: "green",
+    State.IDLE: "green",
+    State.CATCHING_UP: "yellow",
+    State.STOPPING: "yellow",
+    State.FAILED: "bold red",
+}
+
+
+def render_status(
+    snapshot: Snapshot, now_ms: int, *, stall: Stall | None = None, tables_max: int | None = None
+) -> RenderableType:
+    """Show a snapshot as it stands at `now_ms`, in the width of the console it is printed on.
+
+    `stall` is what `snapshot.stalled` found. Of more than `tables_max` tables the rest is counted.
+    """
+    return _Status(snapshot, now_ms, stall, tables_max)
+
+
+@dataclass(frozen=True, slots=True)
+class _Status:
+    snapshot: Snapshot
+    now_ms: int
+    stall: Stall | None
+    tables_max: int | None
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        names = _in_order(self.snapshot)
+        shown = names if self.tables_max is None else names[: self.tables_max]
+        yield _headline(self.snapshot, self.now_ms)
+        yield _second_line(self.snapshot, self.now_ms)
+        if shown:
+            yield Text()
+            yield _table(self.snapshot, shown, self.now_ms, wide=options.max_width >= WIDE_FROM)
+        if len(shown) < len(names):
+            yield _line(f"and {number_of(len(names) - len(shown), 'more table')}", "dim")
+        remarks = [*_remarks(self.snapshot, self.now_ms, self.stall)]
+        if remarks:
+            yield Text()
+            yield Group(*remarks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    title: str
+    cell: Callable[[TableStatus, Snapshot, int], str]
+    wide_only: bool = False
+
+
+def _headline(snapshot: Snapshot, now_ms: int) -> Text:
+    line = Text(no_wrap=True, overflow="ellipsis")
+    line.append(one_line(snapshot.pipeline), "bold")
+    line.append("  ")
+    line.append(snapshot.state.value, _STATE_STYLES.get(snapshot.state, ""))
+    if snapshot.state.ended:
+        line.append(f" {age_text(now_ms - snapshot.updated_ms)} ago")
+    else:
+        line.append(f" for {age_text(now_ms - snapshot.started_ms)}")
+    line.append(f"  epoch {snapshot.epoch}  generation {snapshot.generation}")
+    if snapshot.owner:
+        line.append(f"  {one_line(snapshot.owner)}", "dim")
+    return line
+
+
+def _second_line(snapshot: Snapshot, now_ms: int) -> Text:
+    parts = [f"lag {number_of(snapshot.lag_records, 'record')}"]
+    parts.append(f"pending {number_of(snapshot.pending, 'commit')}")
+    if snapshot.recovering:
+        parts.append(f"{count_text(snapshot.recovering)} of an earlier run to settle")
+    if snapshot.reading is not None:
+        read = number_of(snapshot.reading.records, "record")
+        parts.append(f"reading epoch {snapshot.reading.epoch}, {read} so far")
+    through = [table.valid_through_ms for table in snapshot.tables.values()]
+    known = [at_ms for at_ms in through if at_ms is not None]
+    if known and len(known) == len(through):
+        parts.append(f"all valid through {age_text(now_ms - min(known))} ago")
+    return _line("  ".join(parts))
+
+
+def _table(snapshot: Snapshot, names: list[str], now_ms: int, *, wide: bool) -> Table:
+    columns = [column for column in _COLUMNS if wide or not column.wide_only]
+    grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    grid.add_column("table")
+    for column in columns:
+        grid.add_column(column.title, justify="right", no_wrap=True)
+    for name in names:
+        table = snapshot.tables[name]
+        cells = [column.cell(table, snapshot, now_ms) for column in columns]
+        grid.add_row(_line(name), *cells, style="red" if table.parked else "")
+    return grid
+
+
+def _remarks(snapshot: Snapshot, now_ms: int, stall: Stall | None) -> Iterator[Text]:
+    if stall is not None:
+        what = ", ".join(stall.tables) or f"epoch {stall.reading}"
+        age = age_text(now_ms - stall.since_ms)
+        yield _line(f"stalled: records read {age} ago are not committed in {what}", "bold red")
+    for name, table in sorted(snapshot.tables.items()):
+        if table.parked is not None:
+            age = age_text(now_ms - table.parked.since_ms)
+            text = f"{name} parked {age} ago  {table.parked.code}  {table.parked.reason}"
+            yield Text(one_line(text), "red")
+    for name, table in sorted(snapshot.tables.items()):
+        if table.quarantined:
+            yield _line(f"{name} quarantined {_codes(table)}", "yellow")
+    if snapshot.state is State.FAILED:
+        yield Text(one_line(f"failed  {snapshot.code}  {snapshot.reason}"), "bold red")
+    elif snapshot.reason:
+        yield _line(snapshot.reason)
+    if snapshot.clean is False and snapshot.state is State.STOPPED:
+        yield _line("commits are left for the next run")
+
+
+def _codes(table: TableStatus) -> str:
+    most = sorted(table.quarantined.items(), key=lambda pair: (-pair[1], pair[0]))
+    told = [f"{count_text(count)} by {code}" for code, count in most[:CODES_SHOWN_MAX]]
+    return ", ".join([*told, *(["…"] if len(most) > CODES_SHOWN_MAX else [])])
+
+
+def _in_order(snapshot: Snapshot) -> list[str]:
+    tables = snapshot.tables
+    return sorted(
+        tables, key=lambda name: (tables[name].parked is None, -len(tables[name].pending), name)
+    )
+
+
+def _line(text: str, style: str = "") -> Text:
+    return Text(one_line(text), style, no_wrap=True, overflow="ellipsis")
+
+
+def _rows(table: TableStatus, _snapshot: Snapshot, _now_ms: int) -> str:
+    return count_text(table.rows)
+
+
+def _rate(table: TableStatus, snapshot: Snapshot, now_ms: int) -> str:
+    if snapshot.state.ended:
+        return NOTHING
+    return rate_text(rows_per_second(table, now_ms, started_ms=snapshot.started_ms))
+
+
+def _lag(table: TableStatus, _snapshot: Snapshot, _now_ms: int) -> str:
+    return count_text(table.lag_records)
+
+
+def _last(table: TableStatus, _snapshot: Snapshot, now_ms: int) -> str:
+    last = table.last_commit
+    return NOTHING if last is None else f"{age_text(now_ms - last.at_ms)} ago"
+
+
+def _pending(table: TableStatus, _snapshot: Snapshot, _now_ms: int) -> str:
+    return "parked" if table.parked else count_text(len(table.pending))
+
+
+def _through(table: TableStatus, _snapshot: Snapshot, now_ms: int) -> str:
+    at_ms = table.valid_through_ms
+    return NOTHING if at_ms is None else f"{age_text(now_ms - at_ms)} ago"
+
+
+def _files(table: TableStatus, _snapshot: Snapshot, _now_ms: int) -> str:
+    return count_text(table.files)
+
+
+def _size(table: TableStatus, _snapshot: Snapshot, _now_ms: int) -> str:
+    return size_text(table.size_bytes)
+
+
+def _quarantined(table: TableStatus, _snapshot: Snapshot, _now_ms: int) -> str:
+    return count_text(table.quarantined_total)
+
+
+_COLUMNS = (
+    _Column("rows", _rows),
+    _Column("rows/s", _rate),
+    _Column("lag", _lag),
+    _Column("pending", _pending),
+    _Column("last commit", _last),
+    _Column("valid through", _through, wide_only=True),
+    _Column("files", _files, wide_only=True),
+    _Column("size", _size, wide_only=True),
+    _Column("quarantined", _quarantined, wide_only=True),
+)

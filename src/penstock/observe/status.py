@@ -1,0 +1,146 @@
+"""The status of a running pipeline: kept in this process, and in a file for others to read.
+
+Invariants:
+- the board only remembers; the file is written by a thread of its own, at most once a second, and
+  at least every five while the pipeline lives, so that its age tells whether somebody is there;
+- a reader sees a whole document or the one before it; nothing depends on the file being there.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from penstock.core.errors import UnavailableError
+from penstock.core.events import Event
+from penstock.core.points import Point
+from penstock.observe.fold import beginning, folded, stopping
+from penstock.observe.snapshot import Snapshot, from_json, to_json
+from penstock.ports.running import Clock
+
+WRITE_EVERY_MS = 1_000
+WRITE_AT_LEAST_EVERY_MS = 5_000
+SILENT_AFTER_MS = 3 * WRITE_AT_LEAST_EVERY_MS
+
+
+class StatusBoard:
+    """Listen to events and give the snapshot they add up to; safe for threads."""
+
+    def __init__(self, pipeline: str, clock: Clock, *, tables: tuple[str, ...] = ()) -> None:
+        self._clock = clock
+        self._guard = threading.Lock()
+        self._snapshot = beginning(pipeline, clock.now_ms(), tables=tables)
+
+    def __call__(self, event: Event) -> None:
+        """Take an event into the snapshot."""
+        now_ms = self._clock.now_ms()
+        with self._guard:
+            self._snapshot = folded(self._snapshot, event, now_ms)
+
+    def reached(self, point: Point) -> None:
+        """Notice that the pipeline was asked to end; other points say nothing about status."""
+        if point is Point.STOPPING:
+            with self._guard:
+                self._snapshot = stopping(self._snapshot)
+
+    def snapshot(self) -> Snapshot:
+        """Give what is known now."""
+        with self._guard:
+            return self._snapshot
+
+
+class StatusFile:
+    """Keep a board's snapshot in a file, from entering the `with` block to leaving it.
+
+    A file that cannot be written is told once through `complain` and tried again; the pipeline
+    goes on without it.
+    """
+
+    def __init__(
+        self, path: Path, board: StatusBoard, clock: Clock, complain: Callable[[str], None]
+    ) -> None:
+        self._path = path
+        self._board = board
+        self._clock = clock
+        self._complain = complain
+        self._complained = False
+        self._written: tuple[Snapshot, int] | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="status-file", daemon=True)
+
+    def __enter__(self) -> Self:
+        self.write_if_due()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._write(self._board.snapshot(), self._clock.now_ms())
+
+    def write_if_due(self) -> bool:
+        """Write the file when there is news and a second has passed, or nothing for five.
+
+        Tells whether it was time to.
+        """
+        snapshot, now_ms = self._board.snapshot(), self._clock.now_ms()
+        if self._written is not None:
+            before, at_ms = self._written
+            pause_ms = WRITE_AT_LEAST_EVERY_MS if snapshot is before else WRITE_EVERY_MS
+            if now_ms - at_ms < pause_ms:
+                return False
+        self._write(snapshot, now_ms)
+        return True
+
+    def _keep(self) -> None:
+        while not self._stop.wait(WRITE_EVERY_MS / 1000):
+            self.write_if_due()
+
+    def _write(self, snapshot: Snapshot, now_ms: int) -> None:
+        self._written = snapshot, now_ms
+        aside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        try:
+            aside.write_bytes(to_json(snapshot, written_ms=now_ms))
+            aside.replace(self._path)
+        except OSError as error:
+            if not self._complained:
+                self._complain(f"the status file {self._path} cannot be written: {error.strerror}")
+            self._complained = True
+
+
+def status_path(directory: Path, pipeline: str) -> Path:
+    """Name the status file of a pipeline in the directory of its pending store."""
+    return directory / f"{pipeline}.status.json"
+
+
+def read_status(path: Path) -> tuple[Snapshot, int] | None:
+    """Read what another process last wrote, and when; None when there is no file.
+
+    Raises InvalidError (P590) when it is not a status, UnavailableError (P591) when it cannot be
+    opened.
+    """
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UnavailableError(
+            f"the status file {path} cannot be read: {error.strerror}",
+            code="P591",
+            hint=f"look at its permissions: ls -l {path}",
+        ) from error
+    return from_json(text)
+
+
+def silent(snapshot: Snapshot, written_ms: int, now_ms: int) -> bool:
+    """Tell whether the process that wrote a status is gone without having said so."""
+    return not snapshot.state.ended and now_ms - written_ms > SILENT_AFTER_MS

@@ -1,0 +1,189 @@
+"""Every reason for which a record is quarantined: code, stage and meaning.
+
+Invariants: a code has one meaning for ever; a code belongs to one stage; every code has a meaning
+(a test says so). The documentation's table is made from `MEANINGS`.
+
+Source: data.md 2 and 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class Stage(StrEnum):
+    """Name the step of a record's way at which it failed."""
+
+    DECODE = "decode"
+    UNWRAP = "unwrap"
+    ROUTE = "route"
+    CONVERT = "convert"
+    LIMIT = "limit"
+
+
+class Code(StrEnum):
+    """Name the reason of a quarantined record."""
+
+    EMPTY = "P301"
+    MALFORMED = "P302"
+    NOT_UTF8 = "P303"
+    LONE_SURROGATE = "P304"
+    DUPLICATE_KEY = "P305"
+    NOT_AN_OBJECT = "P306"
+    BYTE_ORDER_MARK = "P307"
+    TRAILING_DATA = "P308"
+    TOMBSTONE = "P309"
+    TOO_LARGE = "P341"
+    TOO_DEEP = "P342"
+    UNKNOWN_FIELD = "P361"
+    MISSING = "P362"
+    WRONG_TYPE = "P363"
+    OUT_OF_RANGE = "P364"
+    INEXACT = "P365"
+    UNREADABLE = "P366"
+    ZONE_MISSING = "P367"
+    ZONE_UNEXPECTED = "P368"
+    WRONG_LENGTH = "P369"
+    UNIT_MISSING = "P370"
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """Say where a code arises, what it states, and what a user can do about it."""
+
+    stage: Stage
+    fact: str
+    hint: str
+
+
+_DECODE, _CONVERT, _LIMIT = Stage.DECODE, Stage.CONVERT, Stage.LIMIT
+
+MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
+    {
+        Code.EMPTY: Meaning(
+            _DECODE,
+            "the value has no bytes, or only white space",
+            "send no value at all to mean a tombstone",
+        ),
+        Code.MALFORMED: Meaning(
+            _DECODE,
+            "the value is not JSON (RFC 8259), or is cut off",
+            "mend the producer; NaN, Infinity and raw control characters are not JSON",
+        ),
+        Code.NOT_UTF8: Meaning(
+            _DECODE, "the value is not valid UTF-8", "mend the producer's encoding"
+        ),
+        Code.LONE_SURROGATE: Meaning(
+            _DECODE,
+            "a string escapes one half of a surrogate pair",
+            "mend the producer: it cuts strings in the middle of a character",
+        ),
+        Code.DUPLICATE_KEY: Meaning(
+            _DECODE,
+            "an object has the same key twice",
+            "mend the producer: which of the two values counts is undefined",
+        ),
+        Code.NOT_AN_OBJECT: Meaning(
+            _DECODE, "the value is JSON but not an object", "wrap it: {\"value\": …}"
+        ),
+        Code.BYTE_ORDER_MARK: Meaning(
+            _DECODE,
+            "the value begins with a byte order mark",
+            "mend the producer: RFC 8259 forbids it",
+        ),
+        Code.TRAILING_DATA: Meaning(
+            _DECODE,
+            "something follows the JSON object",
+            "send one object in one record",
+        ),
+        Code.TOMBSTONE: Meaning(
+            _DECODE,
+            "the record has no value, and the table quarantines tombstones",
+            "set  tombstones: skip",
+        ),
+        Code.TOO_LARGE: Meaning(
+            _LIMIT, "the value has more bytes than allowed", "raise  limits.record_bytes"
+        ),
+        Code.TOO_DEEP: Meaning(
+            _LIMIT, "objects and arrays are nested deeper than allowed", "raise  limits.depth"
+        ),
+        Code.UNKNOWN_FIELD: Meaning(
+            _CONVERT,
+            "the table has no such column",
+            "add the column, or set  schema.columns: drop_value",
+        ),
+        Code.MISSING: Meaning(
+            _CONVERT, "a required column is null or missing", "make the column optional"
+        ),
+        Code.WRONG_TYPE: Meaning(
+            _CONVERT,
+            "the value's JSON type does not fit the column's type",
+            "correct the column's type with  schema.hints, or set  schema.types: drop_value",
+        ),
+        Code.OUT_OF_RANGE: Meaning(
+            _CONVERT,
+            "the value is beyond what the column's type can hold",
+            "choose a wider type with  schema.hints",
+        ),
+        Code.INEXACT: Meaning(
+            _CONVERT,
+            "the value would have to be rounded",
+            "choose a type with more digits with  schema.hints",
+        ),
+        Code.UNREADABLE: Meaning(
+            _CONVERT,
+            "the text is not a value of the column's type",
+            "correct the column's type with  schema.hints",
+        ),
+        Code.ZONE_MISSING: Meaning(
+            _CONVERT,
+            "a time stamp names no zone, or a local time that is not unique in the assumed one",
+            "set  assume_zone, or make the column a timestamp",
+        ),
+        Code.ZONE_UNEXPECTED: Meaning(
+            _CONVERT,
+            "a time stamp without zone got an offset",
+            "set  drop_offset, or make the column a timestamptz",
+        ),
+        Code.WRONG_LENGTH: Meaning(
+            _CONVERT,
+            "the bytes have not the length of the column's type",
+            "choose binary, or the right length, with  schema.hints",
+        ),
+        Code.UNIT_MISSING: Meaning(
+            _CONVERT,
+            "a number stands for a date or time, and its unit is not declared",
+            "make the column a long",
+        ),
+    }
+)
+
+_TEXT_LENGTH_MAX = 200
+
+
+class MisfitError(Exception):
+    """Say why one record or value cannot be landed exactly; never leaves this room."""
+
+    def __init__(self, code: Code, reason: str, path: str = "") -> None:
+        super().__init__(code, reason, path)
+        self.code = code
+        self.reason = reason
+        self.path = path
+
+    @property
+    def message(self) -> str:
+        """Give path and reason: one bounded, printable line without the record's values."""
+        return safe_text(f"{self.path}: {self.reason}" if self.path else self.reason)
+
+    def at(self, path: str) -> MisfitError:
+        """Give the same misfit with its place."""
+        return self if self.path else MisfitError(self.code, self.reason, path)
+
+
+def safe_text(text: str, length_max: int = _TEXT_LENGTH_MAX) -> str:
+    """Give a bounded text without control characters, whatever a record's keys were."""
+    cut = text if len(text) <= length_max else f"{text[: length_max - 1]}…"
+    return cut if cut.isprintable() else "".join(c if c.isprintable() else "�" for c in cut)

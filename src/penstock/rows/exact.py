@@ -1,0 +1,200 @@
+"""One parsed JSON scalar becomes the exact value of a column type, or a misfit that says why.
+
+Invariants: nothing is rounded but the digits of a fractional number in a float or double, once, to
+the nearest; integers stay exact or are refused; text stands for a number only in decimal notation;
+base64 and UUID text are taken only in their one standard form.
+
+Values are what `pyarrow.array` takes: dates, times and time stamps are integers of their unit.
+
+Source: data.md 2.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import decimal
+import math
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+from penstock.core.schema import Decimal, Fixed, Kind
+from penstock.rows import times
+from penstock.rows.codes import Code, MisfitError
+from penstock.rows.document import Number, kind_of
+from penstock.rows.options import RowOptions
+
+Scalar = Callable[[Any], Any]
+
+_NUMERIC = re.compile(
+    r"([+-]?)(?:([0-9]+)(?:\.([0-9]*))?|\.([0-9]+))(?:[eE]([+-]?[0-9]+))?"
+)
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_POWER_DIGITS_MAX = 12
+_BOOLEANS = {"true": True, "false": False}
+_BITS = {Kind.INT: 31, Kind.LONG: 63}
+
+
+def scalar(type_: Kind | Decimal | Fixed, options: RowOptions) -> Scalar:
+    """Give the function that converts one non-null value; it raises MisfitError."""
+    match type_:
+        case Decimal():
+            return partial(_decimal, type_=type_)
+        case Fixed(length):
+            return partial(_fixed, length=length)
+        case Kind.INT | Kind.LONG:
+            return partial(_integer, bits=_BITS[type_])
+        case Kind.TIMESTAMP:
+            return _dated(partial(times.timestamp_us, drop_offset=options.drop_offset))
+        case Kind.TIMESTAMPTZ:
+            zone = None if options.assume_zone is None else ZoneInfo(options.assume_zone)
+            return _dated(partial(times.timestamptz_us, zone=zone))
+        case _:
+            return _SCALARS[type_]
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    text = _text(value, "a boolean")
+    if text not in _BOOLEANS:
+        raise MisfitError(Code.UNREADABLE, "the text is neither true nor false")
+    return _BOOLEANS[text]
+
+
+def _string(value: Any) -> str:
+    return _text(value, "a string")
+
+
+def _integer(value: Any, *, bits: int) -> int:
+    sign, digits, exponent = _parts(_numeric(value))
+    if exponent < 0:
+        raise MisfitError(Code.INEXACT, "the number has a fraction, the column holds integers")
+    if len(digits) + exponent <= len(str(1 << bits)):
+        number = int(f"{sign}{digits}") * 10**exponent
+        if -(1 << bits) <= number < 1 << bits:
+            return number
+    raise MisfitError(Code.OUT_OF_RANGE, f"the number does not fit {bits + 1} bits")
+
+
+def _decimal(value: Any, *, type_: Decimal) -> decimal.Decimal:
+    sign, digits, exponent = _parts(_numeric(value))
+    if exponent < -type_.scale:
+        raise MisfitError(Code.INEXACT, f"more than {type_.scale} fraction digits for {type_}")
+    if len(digits) + exponent > type_.precision - type_.scale and digits != "0":
+        raise MisfitError(Code.OUT_OF_RANGE, f"too many digits for {type_}")
+    return decimal.Decimal(f"{sign}{digits}E{exponent}") if digits != "0" else decimal.Decimal(0)
+
+
+def _double(value: Any) -> float:
+    text = _numeric(value)
+    return _faithful(text, float(text))
+
+
+def _float(value: Any) -> float:
+    # Arrow reads the text straight into 32 bits; by way of a double it would be rounded twice.
+    text = _numeric(value)
+    return _faithful(text, pa.scalar(str(text)).cast(pa.float32()).as_py())
+
+
+def _faithful(text: str, number: float) -> float:
+    if not math.isfinite(number):
+        raise MisfitError(Code.OUT_OF_RANGE, "the number is too large for the column")
+    if _INTEGER.fullmatch(text):
+        sign, digits, exponent = _parts(text)
+        if int(f"{sign}{digits}") * 10**exponent != int(number):
+            raise MisfitError(Code.INEXACT, "the integer would be rounded")
+    return number
+
+
+def _numeric(value: Any) -> str:
+    if isinstance(value, Number):
+        return value
+    text = _text(value, "a number")
+    if _NUMERIC.fullmatch(text) is None:
+        raise MisfitError(Code.UNREADABLE, "the text is not a number")
+    return text
+
+
+def _parts(text: str) -> tuple[str, str, int]:
+    """Split a number into sign, digits without outer zeros, and exponent; zero is `0`, 0."""
+    found = _NUMERIC.fullmatch(text)
+    assert found is not None, "JSON numbers match"
+    sign, whole, fraction, bare, power = found.groups(default="")
+    fraction = fraction or bare
+    digits = (whole + fraction).lstrip("0")
+    kept = digits.rstrip("0")
+    if not kept:
+        return "", "0", 0
+    exponent = _power(power) - len(fraction) + len(digits) - len(kept)
+    return sign.replace("+", ""), kept, exponent
+
+
+def _power(text: str) -> int:
+    digits = text.lstrip("+-").lstrip("0")
+    # An exponent of more digits than this is beyond every type, whatever it is exactly.
+    size = int(digits or 0) if len(digits) <= _POWER_DIGITS_MAX else 10**_POWER_DIGITS_MAX
+    return -size if text.startswith("-") else size
+
+
+def _binary(value: Any) -> bytes:
+    text = _text(value, "base64 text")
+    try:
+        data = binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
+    except (binascii.Error, UnicodeEncodeError) as error:
+        raise MisfitError(Code.UNREADABLE, "the text is not base64") from error
+    if base64.b64encode(data) != text.encode("ascii"):
+        raise MisfitError(Code.UNREADABLE, "the base64 text has bits to spare")
+    return data
+
+
+def _fixed(value: Any, *, length: int) -> bytes:
+    data = _binary(value)
+    if len(data) != length:
+        raise MisfitError(Code.WRONG_LENGTH, f"{len(data)} bytes, the column holds {length}")
+    return data
+
+
+def _uuid(value: Any) -> bytes:
+    text = _text(value, "a UUID")
+    if _UUID.fullmatch(text) is None:
+        raise MisfitError(Code.UNREADABLE, "the text is not a UUID (RFC 4122)")
+    return bytes.fromhex(text.replace("-", ""))
+
+
+def _dated(read: Callable[[str], int]) -> Scalar:
+    def convert(value: Any) -> int:
+        if isinstance(value, Number):
+            raise MisfitError(Code.UNIT_MISSING, "a number, and its unit is not declared")
+        return read(_text(value, "a date or time"))
+
+    return convert
+
+
+def _nothing(value: Any) -> None:
+    raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, the column holds nulls only")
+
+
+def _text(value: Any, wanted: str) -> str:
+    if isinstance(value, str) and not isinstance(value, Number):
+        return value
+    raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, the column takes {wanted}")
+
+
+_SCALARS: dict[Kind, Scalar] = {
+    Kind.UNKNOWN: _nothing,
+    Kind.BOOLEAN: _boolean,
+    Kind.FLOAT: _float,
+    Kind.DOUBLE: _double,
+    Kind.STRING: _string,
+    Kind.BINARY: _binary,
+    Kind.UUID: _uuid,
+    Kind.DATE: _dated(times.date_days),
+    Kind.TIME: _dated(times.time_us),
+}

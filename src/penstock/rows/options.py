@@ -1,0 +1,52 @@
+"""What the spec says about turning records into rows, resolved for one table.
+
+Invariant: with equal options, schema and records, the verdict on each record is equal (protocol.md:
+verdicts are reproducible).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from penstock.core.schema import Field, Kind, List, Struct, Type
+
+HEADERS = List(Struct((Field("key", Kind.STRING), Field("value", Kind.BINARY))))
+
+SOURCE_TYPES: Mapping[str, Type] = {
+    "topic": Kind.STRING,
+    "partition": Kind.INT,
+    "offset": Kind.LONG,
+    "timestamp": Kind.TIMESTAMPTZ,
+    "key": Kind.BINARY,
+    "headers": HEADERS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RowOptions:
+    """Hold one table's rules for records.
+
+    `source_columns` maps topic, partition, offset, timestamp, key, headers to the columns that hold
+    them; one that the table has not is left out. `columns` is the fate of unknown fields, `types`
+    of values that do not fit: `drop_value` lands null instead and counts it. `depth_max` counts
+    nested objects and arrays, the record's own object included. `assume_zone` is a name that
+    `zoneinfo` knows; it is given to time stamps without an offset. `drop_offset` lets a
+    `timestamp` column take the local time of a text that has an offset.
+    """
+
+    source_columns: Mapping[str, str]
+    columns: Literal["quarantine", "drop_value"] = "quarantine"
+    types: Literal["quarantine", "drop_value"] = "quarantine"
+    record_bytes_max: int = 8 << 20
+    depth_max: int = 64
+    tombstones: Literal["skip", "quarantine"] = "skip"
+    assume_zone: str | None = None
+    drop_offset: bool = False
+
+    def __post_init__(self) -> None:
+        unknown = self.source_columns.keys() - SOURCE_TYPES.keys()
+        assert not unknown, f"no such source columns: {sorted(unknown)}"
+        names = list(self.source_columns.values())
+        assert len(set(names)) == len(names), f"a source column is named twice: {names}"

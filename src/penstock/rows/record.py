@@ -1,0 +1,151 @@
+"""The record-by-record converter: the authority on what fits a schema and on why something does not.
+
+A schema is compiled once into nested functions; each takes a parsed value and gives what
+`pyarrow.array` takes, or raises. The block path (block.py) may only accept what this one accepts,
+with equal rows; a property test says so.
+
+Invariants:
+- members are matched by their exact names; a missing member is null;
+- what is dropped is told to `Drops`, and only for records that land;
+- a value that does not fit is dropped at the nearest optional place at or above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.core.schema import Field, List, Map, Schema, Struct, Type
+from penstock.rows.codes import Code, MisfitError
+from penstock.rows.document import kind_of, says_nothing
+from penstock.rows.exact import scalar
+from penstock.rows.options import RowOptions
+
+Drops = list[str]
+Fit = Callable[[Any, Drops], Any]
+
+
+def record_fit(schema: Schema, options: RowOptions) -> Fit:
+    """Compile a schema of payload columns into the converter of a parsed object."""
+    return _struct(schema, "", options)
+
+
+def _fit(type_: Type, path: str, options: RowOptions) -> Fit:
+    match type_:
+        case Struct():
+            return _struct(type_, path, options)
+        case List():
+            return _list(type_, path, options)
+        case Map():
+            return _map(type_, path, options)
+        case _:
+            return _scalar(type_, path, options)
+
+
+def _scalar(type_: Any, path: str, options: RowOptions) -> Fit:
+    convert = scalar(type_, options)
+
+    def fit(value: Any, _: Drops) -> Any:
+        try:
+            return convert(value)
+        except MisfitError as misfit:
+            raise misfit.at(path) from misfit.__cause__
+
+    return fit
+
+
+def _struct(type_: Struct, path: str, options: RowOptions) -> Fit:
+    members = [(field.name, _member_fit(field, path, options)) for field in type_.fields]
+    names = frozenset(type_.names)
+
+    def fit(value: Any, drops: Drops) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, not an object", path)
+        row = {name: member(value.get(name), drops) for name, member in members}
+        if not names.issuperset(value):
+            for name in value:
+                if name not in names:
+                    _leave_out(value[name], joined_path(path, name), options, drops)
+        return row
+
+    return fit
+
+
+def _leave_out(value: Any, path: str, options: RowOptions, drops: Drops) -> None:
+    if options.columns == "quarantine" and not says_nothing(value):
+        raise MisfitError(Code.UNKNOWN_FIELD, "the table has no such column", path)
+    if value is not None:
+        drops.append(path)
+
+
+def _list(type_: List, path: str, options: RowOptions) -> Fit:
+    place = f"{path}[]"
+    element = _optional(
+        _fit(type_.element, place, options), place, options, required=type_.element_required
+    )
+
+    def fit(value: Any, drops: Drops) -> list[Any]:
+        if not isinstance(value, list):
+            raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, not an array", path)
+        return [element(item, drops) for item in value]
+
+    return fit
+
+
+def _map(type_: Map, path: str, options: RowOptions) -> Fit:
+    place = f"{path}{{}}"
+    key_fit = _fit(type_.key, place, options)
+    value_fit = _optional(
+        _fit(type_.value, place, options), place, options, required=type_.value_required
+    )
+
+    def fit(value: Any, drops: Drops) -> list[tuple[Any, Any]]:
+        if not isinstance(value, dict):
+            raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, not an object", path)
+        entries = [(key_fit(key, drops), value_fit(item, drops)) for key, item in value.items()]
+        if len({key for key, _ in entries}) != len(entries):
+            raise MisfitError(Code.DUPLICATE_KEY, "two keys of the map become equal", path)
+        return entries
+
+    return fit
+
+
+def _member_fit(field: Field, path: str, options: RowOptions) -> Fit:
+    place = joined_path(path, field.name)
+    return _optional(_fit(field.type, place, options), place, options, required=field.required)
+
+
+def _optional(fit: Fit, path: str, options: RowOptions, *, required: bool) -> Fit:
+    """Let null pass where it may stand, and land null for a misfit where the spec says so."""
+    if required:
+        return _required(fit, path)
+    if options.types == "quarantine":
+        return lambda value, drops: None if value is None else fit(value, drops)
+
+    def lenient(value: Any, drops: Drops) -> Any:
+        if value is None:
+            return None
+        mark = len(drops)
+        try:
+            return fit(value, drops)
+        except MisfitError as misfit:
+            if misfit.code is Code.UNKNOWN_FIELD:
+                raise
+            drops[mark:] = [path]
+            return None
+
+    return lenient
+
+
+def _required(fit: Fit, path: str) -> Fit:
+    def strict(value: Any, drops: Drops) -> Any:
+        if value is None:
+            raise MisfitError(Code.MISSING, "a required column is null or missing", path)
+        return fit(value, drops)
+
+    return strict
+
+
+def joined_path(path: str, name: str) -> str:
+    """Give the dotted path of a member; elements are `[]` and map values `{}`."""
+    return f"{path}.{name}" if path else name

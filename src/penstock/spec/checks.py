@@ -1,0 +1,270 @@
+"""What must agree across settings: catalogs and names, topics and rules, security, secrets.
+
+Invariants: every check is pure and looks at a draft in which wrong blocks are left out (None), so
+that one mistake does not hide the next; every finding names the setting to change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.spec import notation
+from penstock.spec.problems import Path, Problem, listed, nearest, shown
+from penstock.spec.secrets import is_literal, is_secret_name, without_password
+
+if TYPE_CHECKING:
+    from penstock.spec.model import Table
+    from penstock.spec.sections import (
+        Catalog,
+        Kafka,
+        QuarantineSettings,
+        Security,
+        SparkSettings,
+    )
+
+PARTS_MIN = {"sql": 3, "delta": 2}
+OWN_PROPERTIES = "penstock."
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Hold the blocks of a spec that are right in themselves; a wrong one is None.
+
+    `catalogs` is None when no catalog can be told from its text.
+    """
+
+    kafka: Kafka | None
+    catalogs: Mapping[str, Catalog | None] | None
+    tables: Sequence[Table | None]
+    quarantine: QuarantineSettings | None
+    row_group_bytes: int
+    target_file_bytes: int
+    spark: SparkSettings | None = None
+
+
+def check(draft: Draft) -> list[Problem]:
+    """Find everything that does not agree, warnings included."""
+    return [
+        *(_check_security(draft.kafka.security) if draft.kafka else ()),
+        *(_check_start(draft.kafka) if draft.kafka else ()),
+        *_check_catalogs(draft),
+        *_check_rules(draft),
+        *_check_topics(draft),
+        *_check_same_tables(draft),
+        *_check_sizes(draft),
+        *_check_secrets(draft),
+    ]
+
+
+def _check_security(security: Security) -> Iterator[Problem]:
+    at: Path = ("kafka", "security")
+    protocol = security.protocol
+    proofs = {
+        "mechanism": security.mechanism,
+        "username": security.username,
+        "password": security.password,
+    }
+    examples = {
+        "mechanism": "scram-sha-512",
+        "username": "shop",
+        "password": '"${file:/run/secrets/kafka}"',
+    }
+    for name, value in proofs.items():
+        if protocol.startswith("sasl") and value is None:
+            fact = f"protocol {protocol} needs '{name}'"
+            yield Problem(at, "P120", fact, f"add  {name}: {examples[name]}", on_key=True)
+        if not protocol.startswith("sasl") and value is not None:
+            fact = f"'{name}' is not used with protocol {protocol}"
+            yield Problem((*at, name), "P120", fact, "write protocol: sasl_ssl, or remove it")
+    for name in ("ca", "certificate", "key", "key_password"):
+        if not protocol.endswith("ssl") and getattr(security, name) is not None:
+            fact = f"'{name}' is not used with protocol {protocol}"
+            yield Problem((*at, name), "P120", fact, "write protocol: ssl or sasl_ssl")
+    pairs = (("certificate", "key"), ("key", "certificate"), ("key_password", "key"))
+    for name, needed in pairs:
+        if getattr(security, name) is not None and getattr(security, needed) is None:
+            fact = f"'{name}' needs '{needed}' beside it"
+            yield Problem((*at, name), "P120", fact, f"add  {needed}: ./client.pem")
+
+
+def _check_start(kafka: Kafka) -> Iterator[Problem]:
+    if isinstance(kafka.start, Mapping):
+        for topic in kafka.start:
+            if not _is_read(topic, kafka):
+                near = nearest(topic, kafka.names)
+                hint = f"did you mean {shown(near)}?" if near else "add it to kafka.topics"
+                fact = f"the topic {shown(topic)} is not among kafka.topics"
+                yield Problem(("kafka", "start", topic), "P121", fact, hint, on_key=True)
+    if kafka.identity == "name":
+        fact = "a re-created topic cannot be told from the old one: its records may be skipped"
+        hint = "leave it out where brokers give topic ids"
+        yield Problem(("kafka", "identity"), "P126", fact, hint, "warning")
+
+
+def _check_catalogs(draft: Draft) -> Iterator[Problem]:
+    targets: list[tuple[Path, str]] = [
+        (("tables", index, "into"), table.into)
+        for index, table in enumerate(draft.tables)
+        if table is not None
+    ]
+    if draft.quarantine is not None:
+        targets.append((("quarantine", "into"), draft.quarantine.into))
+    for path, into in targets:
+        name, *rest = into.split(".")
+        if draft.catalogs is None:
+            continue
+        if name not in draft.catalogs:
+            near = nearest(name, draft.catalogs)
+            did_you_mean = f". Did you mean '{near}'?" if near else ""
+            hint = "" if near else f"known are {listed(draft.catalogs)}"
+            yield Problem(path, "P117", f"no catalog is named '{name}'{did_you_mean}", hint)
+            continue
+        catalog = draft.catalogs[name]
+        if catalog is not None and len(rest) + 1 < PARTS_MIN[catalog.type]:
+            fact = f"a table of the {catalog.type} catalog '{name}' needs a namespace"
+            yield Problem(path, "P110", fact, f"write {name}.<namespace>.{rest[-1]}")
+
+
+def _check_rules(draft: Draft) -> Iterator[Problem]:
+    for index, table in enumerate(draft.tables):
+        if table is not None:
+            at: Path = ("tables", index)
+            yield from _check_groups(at, table)
+            yield from _check_lists(at, table)
+            if draft.quarantine is not None and table.into == draft.quarantine.into:
+                fact = "the quarantine table cannot be a target as well"
+                yield Problem((*at, "into"), "P119", fact, "name another table")
+
+
+def _check_groups(at: Path, table: Table) -> Iterator[Problem]:
+    groups = notation.groups_of(table.from_)
+    for name in dict.fromkeys(notation.placeholders_of(table.into)):
+        if name not in groups:
+            near = nearest(name, groups)
+            hint = f"write (?P<{name}>…) in 'from'"
+            hint = f"did you mean {{{near}}}?" if near else hint
+            fact = f"'from' has no group named '{name}'"
+            yield Problem((*at, "into"), "P114", fact, hint)
+
+
+def _check_lists(at: Path, table: Table) -> Iterator[Problem]:
+    lists: dict[str, Sequence[str]] = {
+        "partition_by": table.partition_by,
+        "source_columns": table.source_columns,
+    }
+    for name, values in lists.items():
+        for index, value in enumerate(values):
+            if value in values[:index]:
+                fact = f"{shown(value)} stands twice"
+                yield Problem((*at, name, index), "P118", fact, "keep one of them")
+    for name in table.properties:
+        if name.startswith(OWN_PROPERTIES):
+            fact = f"properties that begin with '{OWN_PROPERTIES}' belong to the ledger"
+            yield Problem((*at, "properties", name), "P119", fact, "remove it", on_key=True)
+
+
+def _check_topics(draft: Draft) -> Iterator[Problem]:
+    if draft.kafka is None:
+        return
+    earlier: dict[str, int] = {}
+    for index, table in enumerate(draft.tables):
+        if table is None:
+            continue
+        at: Path = ("tables", index, "from")
+        first = earlier.get(table.from_)
+        if first is not None:
+            fact = f"tables[{first}] takes these topics already, so this rule is never tried"
+            yield Problem(at, "P118", fact, f"add  continue: true  to tables[{first}]")
+        if not table.continue_:
+            earlier.setdefault(table.from_, index)
+        if not _may_match(table.from_, draft.kafka):
+            near = nearest(table.from_, draft.kafka.names)
+            fact = "no topic of kafka.topics matches this"
+            hint = f"did you mean {shown(near)}?" if near else "add the topic to kafka.topics"
+            yield Problem(at, "P121", fact, hint)
+    if None not in draft.tables:
+        yield from _check_taken(draft.kafka, [table for table in draft.tables if table])
+
+
+def _check_taken(kafka: Kafka, tables: Sequence[Table]) -> Iterator[Problem]:
+    sources = [table.from_ for table in tables]
+    for index, topic in enumerate(kafka.topics):
+        if isinstance(topic, str) and not any(matches(source, topic) for source in sources):
+            fact = f"no rule takes the topic {shown(topic)}: its records are quarantined"
+            hint = "add a rule for it to tables, or remove it"
+            yield Problem(("kafka", "topics", index), "P127", fact, hint, "warning")
+
+
+def _check_same_tables(draft: Draft) -> Iterator[Problem]:
+    """Two rules may feed one table only when they say the same of it."""
+    rules: dict[str, list[tuple[int, Table]]] = defaultdict(list)
+    for index, table in enumerate(draft.tables):
+        if table is not None:
+            rules[table.into].append((index, table))
+    for (first, one), *others in rules.values():
+        for index, other in others:
+            for name in differences(one, other):
+                path: Path = ("tables", index, name)
+                fact = f"tables[{first}] says otherwise of the same table {one.into}"
+                yield Problem(path, "P118", fact, f"write the same {name} in both rules")
+            if one.from_ == other.from_ and one.continue_:
+                fact = f"tables[{first}] puts these topics into the same table already"
+                yield Problem(("tables", index), "P118", fact, "remove one of the rules")
+
+
+def differences(one: Table, other: Table) -> list[str]:
+    """List the settings in which two rules for one table contradict each other."""
+    left, right = (each.model_dump(exclude={"from_", "into", "continue_"}) for each in (one, other))
+    return [name for name in left if left[name] != right[name]]
+
+
+def _check_sizes(draft: Draft) -> Iterator[Problem]:
+    if draft.row_group_bytes > draft.target_file_bytes:
+        fact = "a row group cannot be larger than target_file_bytes"
+        yield Problem(("row_group_bytes",), "P108", fact, "such as 64MB")
+
+
+def _check_secrets(draft: Draft) -> Iterator[Problem]:
+    blocks: list[tuple[Path, Mapping[str, Any]]] = []
+    if draft.kafka is not None:
+        security = draft.kafka.security
+        blocks.append((("kafka", "security"), {n: getattr(security, n) for n in type(security).model_fields}))
+    for name, catalog in (draft.catalogs or {}).items():
+        if catalog is not None:
+            settings = {key: value for key, value in catalog.settings(name).items() if key != "name"}
+            blocks.append((("catalogs", name), settings))
+    if draft.spark is not None:
+        blocks.append((("spark", "conf"), draft.spark.conf))
+    for at, settings in blocks:
+        for name, value in settings.items():
+            if isinstance(value, str) and _holds_secret(name, value):
+                fact = "a secret stands in the spec itself"
+                hint = f'write {name}: "${{file:/run/secrets/…}}" or "${{env:…}}"'
+                yield Problem((*at, name), "P124", fact, hint, "warning")
+
+
+def _holds_secret(name: str, value: str) -> bool:
+    return (is_secret_name(name) and is_literal(value)) or without_password(value) != value
+
+
+def _is_read(topic: str, kafka: Kafka) -> bool:
+    return topic in kafka.names or any(re.fullmatch(each, topic) for each in kafka.patterns)
+
+
+def _may_match(source: str, kafka: Kafka) -> bool:
+    """Tell whether a rule can take a topic; two patterns are not compared."""
+    if notation.is_topic_name(source):
+        return _is_read(source, kafka)
+    return bool(kafka.patterns) or any(re.fullmatch(source, name) for name in kafka.names)
+
+
+def matches(source: str, topic: str) -> re.Match[str] | None:
+    """Match a rule's `from` with a topic: by equality for an exact name, else over the whole."""
+    exact = notation.is_topic_name(source)
+    return re.fullmatch(re.escape(source) if exact else source, topic)
+
+

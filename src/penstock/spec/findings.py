@@ -1,0 +1,165 @@
+"""From pydantic's errors to problems in our words: what was read, what was expected, nearest name.
+
+Invariants: every pydantic error becomes exactly one problem; a value at a secret's path is never
+quoted; tags of unions, written `<tag>` in our models, never show in a path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from penstock.spec.problems import Path, Problem, listed, nearest, shown
+from penstock.spec.secrets import is_secret_name
+
+_KINDS = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "settings by name",
+    "mapping_type": "settings by name",
+    "model_type": "settings by name",
+    "model_attributes_type": "settings by name",
+    "none_required": "nothing",
+}
+_QUOTED = re.compile(r"'([^']*)'")
+
+
+def refusal(code: str, message: str, hint: str = "", *, below: str = "") -> PydanticCustomError:
+    """Give the error that a validator raises, so that it becomes a problem with this code.
+
+    `below` names a setting inside of the one that is validated.
+    """
+    context = {"code": code, "message": message, "hint": hint, "below": below}
+    return PydanticCustomError("penstock", "{message}", context)
+
+
+def problems_of(error: ValidationError, model: type[BaseModel]) -> Iterator[Problem]:
+    """Translate all of pydantic's errors over a model, in its order."""
+    for details in error.errors(include_url=False):
+        yield _problem(details, model)
+
+
+def path_of(details: ErrorDetails) -> Path:
+    """Give the path a person would write: without union tags and `[key]` markers."""
+    steps = details["loc"]
+    return tuple(
+        step for step in steps if not (isinstance(step, str) and step[:1] + step[-1:] in ("<>", "[]"))
+    )
+
+
+def fields_at(model: type[BaseModel], path: Path) -> dict[str, FieldInfo]:
+    """Give the settings that may stand at a path, by the names people write."""
+    models: list[type[BaseModel]] = [model]
+    for step in path:
+        found = [_fields(each).get(str(step)) for each in models]
+        inner = [_models_in(field.annotation) for field in found if field is not None]
+        models = [each for group in inner for each in group] or models
+    return {name: field for each in models for name, field in _fields(each).items()}
+
+
+def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
+    path, kind = path_of(details), details["type"]
+    context: Mapping[str, Any] = details.get("ctx", {})
+    on_key = details["loc"][-1:] == ("[key]",)
+    match kind:
+        case "penstock":
+            below = (context["below"],) if context.get("below") else ()
+            return Problem(
+                (*path, *below),
+                context["code"],
+                context["message"],
+                context["hint"],
+                on_key=on_key,
+            )
+        case "extra_forbidden":
+            return _unknown(path, fields_at(model, path[:-1]))
+        case "missing":
+            return _missing(path, fields_at(model, path[:-1]))
+        case "literal_error":
+            return _not_among(path, details["input"], _QUOTED.findall(str(context["expected"])))
+        case _ if kind in _KINDS:
+            return _wrong_kind(path, details["input"], _KINDS[kind])
+        case _:
+            return Problem(path, "P108", _sentence(details["msg"]), on_key=on_key)
+
+
+def _unknown(path: Path, known: Mapping[str, FieldInfo]) -> Problem:
+    near = nearest(str(path[-1]), known)
+    message = f"unknown setting. Did you mean '{near}'?" if near else "unknown setting"
+    hint = "" if near or not known else f"known here: {listed(sorted(known), most=40)}"
+    return Problem(path, "P104", message, hint, on_key=True)
+
+
+def _missing(path: Path, known: Mapping[str, FieldInfo]) -> Problem:
+    name = str(path[-1])
+    field = known.get(name)
+    example = field.examples[0] if field is not None and field.examples else "…"
+    return Problem(
+        path, "P105", "this setting is required and missing", f"add  {name}: {example}", on_key=True
+    )
+
+
+def _not_among(path: Path, value: object, names: Iterable[str]) -> Problem:
+    known = list(names)
+    near = nearest(value, known) if isinstance(value, str) else ""
+    did_you_mean = f". Did you mean '{near}'?" if near else ""
+    message = f"expected {listed(known)}, read {_read(path, value)}{did_you_mean}"
+    return Problem(path, "P107", message)
+
+
+def _wrong_kind(path: Path, value: object, expected: str) -> Problem:
+    message = f"expected {expected}, read {_read(path, value)}"
+    hint = ""
+    if expected == "text" and isinstance(value, int | float):
+        hint = "put quotes around it"
+    if expected == "a list" and isinstance(value, str):
+        hint = "write it as a list: [ … ]"
+    return Problem(path, "P106", message, hint)
+
+
+def _read(path: Path, value: object) -> str:
+    """Say what was read, without quoting a secret."""
+    secret = any(is_secret_name(str(step)) for step in path)
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return "a number" if secret else f"the number {shown(value)}"
+        case str():
+            return "text" if secret else shown(value)
+        case list() | tuple():
+            return "a list"
+        case dict():
+            return "settings by name"
+        case _:
+            return f"a {type(value).__name__}"
+
+
+def _sentence(message: str) -> str:
+    message = message.removeprefix("Input ").removeprefix("should ")
+    return f"expected it to {message}"
+
+
+def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    return {info.alias or name: info for name, info in model.model_fields.items()}
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [cast("type[BaseModel]", annotation)]
+    return [model for part in get_args(annotation) for model in _models_in(part)]
+
+

@@ -1,0 +1,223 @@
+"""The spec as data: `Pipeline` and `Table`, the same for YAML and for Python.
+
+`Pipeline(name=…, tables=[Table(…)])` is checked as strictly as a file; YAML is only its
+serialisation. Paths may be relative until `located` has fixed them (penstock.spec.paths).
+
+Invariants: a `Pipeline` that exists has no contradictions between its blocks; models are frozen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationInfo, model_validator
+
+from penstock.core.schema import Type, parse_type
+from penstock.spec import notation
+from penstock.spec.checks import Draft, check
+from penstock.spec.fields import (
+    NOT_YET,
+    Bytes,
+    CatalogName,
+    FreeText,
+    PipelineName,
+    Seconds,
+    Setting,
+    Several,
+    later,
+    never,
+    reading,
+)
+from penstock.spec.notation import PartitionField
+from penstock.spec.problems import SpecError
+from penstock.spec.sections import (
+    Catalog,
+    CommitSettings,
+    Kafka,
+    LimitSettings,
+    PendingSettings,
+    QuarantineSettings,
+    Records,
+    SparkSettings,
+)
+
+SourceColumn = Literal["topic", "partition", "offset", "timestamp", "key", "headers"]
+UNCHECKED: Mapping[str, str] = {"checks": "done elsewhere"}
+
+
+class SchemaPolicy(Setting):
+    """What happens when records and the table's schema differ."""
+
+    create: bool = Field(
+        default=False,
+        description="Create the table from the first epoch's records when it does not exist.",
+    )
+    columns: Annotated[
+        Literal["drop_value", "quarantine"],
+        later("evolve", "freeze", hint="this release has quarantine and drop_value"),
+    ] = Field("quarantine", description="What to do with a field the table has no column for.")
+    types: Annotated[
+        Literal["drop_value", "quarantine"],
+        later("evolve", "freeze", hint="this release has quarantine and drop_value"),
+    ] = Field("quarantine", description="What to do with a value its column does not accept.")
+    hints: Mapping[str, Annotated[str, reading(notation.column_type)]] = Field(
+        default_factory=dict,
+        description="Types of columns by (dotted) name, when the table is created.",
+        examples=["{ created_at: timestamptz }"],
+    )
+    case_sensitive: Annotated[
+        Literal[True], later(False, hint="fields match columns by their exact names")
+    ] = Field(default=True, description="Match fields and columns by their exact names.")
+    assume_zone: Annotated[str, reading(notation.time_zone)] | None = Field(
+        None, description="Time zone of timestamps that name none, for timestamptz columns."
+    )
+    drop_offset: bool = Field(
+        default=False,
+        description="Accept a timestamp with offset in a timestamp column, without its offset.",
+    )
+    coerce: Annotated[None, never("values are taken as they are, or quarantined")] = Field(
+        None, description=f"This setting {NOT_YET}: take other scalars as text."
+    )
+
+    def hint_types(self) -> dict[str, Type]:
+        """Give the hints as types."""
+        return {column: parse_type(text) for column, text in self.hints.items()}
+
+
+class Table(Setting):
+    """One rule: which topics land in which table or tables, and how."""
+
+    from_: Annotated[str, reading(notation.topic_source)] = Field(
+        alias="from",
+        description="An exact topic name, or a Python pattern that matches a whole name.",
+        examples=["shop.orders"],
+    )
+    into: Annotated[str, reading(lambda text: notation.table_name(text, placeholders=True))] = (
+        Field(
+            description=(
+                "<catalog>.<namespace>.<table>; `{group}` is filled from the pattern's named group."
+            ),
+            examples=["lake.bronze.orders"],
+        )
+    )
+    continue_: bool = Field(
+        default=False,
+        alias="continue",
+        description="Also try the rules below for a topic that this one takes.",
+    )
+    mode: Annotated[
+        Literal["append"], later("upsert", "scd2", hint="this release has append")
+    ] = Field("append", description="How rows are put into the table.")
+    partition_by: Several[
+        Annotated[str, reading(lambda text: str(notation.partition_field(text)))]
+    ] = Field(
+        (),
+        description="Partitioning when the table is created: column, day(column), bucket(16, id).",
+    )
+    schema_: SchemaPolicy = Field(
+        default_factory=SchemaPolicy,
+        alias="schema",
+        description="What happens when records and the table's schema differ.",
+    )
+    source_columns: Several[SourceColumn] = Field(
+        ("topic", "partition", "offset", "timestamp"),
+        description="Columns that say where a row came from: _topic, _partition, …; [] for none.",
+    )
+    tombstones: Annotated[
+        Literal["skip", "quarantine"],
+        later("delete", hint="this release has skip and quarantine"),
+    ] = Field("quarantine", description="What to do with a record that has no value.")
+    properties: Mapping[str, FreeText] = Field(
+        default_factory=dict, description="Properties of the table when it is created, as text."
+    )
+    freshness_seconds: Seconds | None = Field(
+        None, alias="freshness", description="A promise: watched, shown and exported."
+    )
+    where: Annotated[None, never("every record of a topic lands")] = Field(
+        None, description=f"This setting {NOT_YET}: a condition over the record's columns."
+    )
+    transform: Annotated[None, never("records land as they are")] = Field(
+        None, description=f"This setting {NOT_YET}: an expression for each record."
+    )
+    branch: Annotated[None, never("rows land on main")] = Field(
+        None, description=f"This setting {NOT_YET}: the branch of the table to land on."
+    )
+    records: Annotated[None, never("write records once, for all tables")] = Field(
+        None, description=f"This setting {NOT_YET}: what this table's records are."
+    )
+
+    def partition_fields(self) -> tuple[PartitionField, ...]:
+        """Give `partition_by` as data."""
+        return tuple(map(notation.partition_field, self.partition_by))
+
+
+class Pipeline(Setting):
+    """A whole spec. Raises SpecError, with all problems, when its blocks contradict each other."""
+
+    name: PipelineName = Field(
+        description="Name of the pipeline, part of every ledger it writes; not changed later.",
+        examples=["shop"],
+    )
+    kafka: Kafka = Field(
+        description="The cluster and the topics to read.",
+        examples=["{ brokers: localhost:9092, topics: [shop.orders] }"],
+    )
+    records: Records = Field(default_factory=Records, description="What the records' values are.")
+    catalogs: Mapping[CatalogName, Catalog] = Field(
+        min_length=1,
+        description="Where tables are, by the name that begins their full name.",
+        examples=["{ delta: { type: delta, root: ./delta } }"],
+    )
+    tables: Annotated[Several[Table], Field(min_length=1)] = Field(
+        description="Rules from topics to tables; the first that matches wins.",
+        examples=["[{ from: shop.orders, into: delta.bronze.orders }]"],
+    )
+    commit: CommitSettings = Field(
+        default_factory=CommitSettings, description="How often and how much at a time."
+    )
+    quarantine: QuarantineSettings = Field(
+        description="Where records go that do not fit.",
+        examples=["{ into: lake.ops.quarantine }"],
+    )
+    pending: PendingSettings = Field(
+        default_factory=PendingSettings, description="Where prepared commits are kept."
+    )
+    spark: SparkSettings = Field(
+        default_factory=SparkSettings, description="The engine that runs the workers."
+    )
+    limits: LimitSettings = Field(
+        default_factory=LimitSettings, description="Bounds on what others can make us do."
+    )
+    target_file_bytes: Bytes = Field(
+        256_000_000, description="Size at which a data file is finished and the next one begun."
+    )
+    row_group_bytes: Bytes = Field(
+        64_000_000, description="Size of a row group, buffered for each open file."
+    )
+    slice_bytes: Bytes = Field(64_000_000, description="Bytes read that are the work of one task.")
+
+    @model_validator(mode="after")
+    def _agree(self, info: ValidationInfo) -> Self:
+        if info.context is not UNCHECKED:
+            found = check(draft_of(self))
+            if any(problem.severity == "error" for problem in found):
+                raise SpecError(found, name=f"pipeline '{self.name}'")
+        return self
+
+    def redacted(self) -> dict[str, Any]:
+        """Give the spec as plain data for people to see, with secrets hidden."""
+        return self.model_dump(mode="json")
+
+
+def draft_of(pipeline: Pipeline) -> Draft:
+    """Give what the checks look at."""
+    return Draft(
+        kafka=pipeline.kafka,
+        catalogs=dict(pipeline.catalogs),
+        tables=pipeline.tables,
+        quarantine=pipeline.quarantine,
+        row_group_bytes=pipeline.row_group_bytes,
+        target_file_bytes=pipeline.target_file_bytes,
+        spark=pipeline.spark,
+    )

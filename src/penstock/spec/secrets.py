@@ -1,0 +1,174 @@
+"""References to what does not stand in the spec, and the hiding of what should not.
+
+`${env:NAME}` and `${env:NAME:-default}` read the environment, `${file:/path}` a file without its
+last line break. `$${` stands for a plain `${`. As in a shell, `:-` also covers an empty variable.
+
+Invariants:
+- references are resolved once and not again in what they gave;
+- no error, representation or dump made here holds a secret: errors name the reference only;
+- a reference without a default is no secret and is shown as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock.core.errors import InvalidError
+
+SECRET_BYTES_MAX = 64 * 1024
+HIDDEN = "***"
+
+_REFERENCE = re.compile(
+    r"\$\$\{"
+    r"|\$\{env:(?P<env>[A-Za-z_][A-Za-z0-9_]*)(?P<has_default>:-(?P<default>[^}]*))?\}"
+    r"|\$\{file:(?P<file>/[^}]+)\}"
+    r"|(?P<malformed>\$\{[^}]{0,60}\}?)"
+)
+_SECRET_NAME = re.compile(
+    r"password|passwd|passphrase|secret|token|key[-_.]?id|credential|authorization"
+    r"|(?:access|account|api|private)[-_.]?key|connection[-_.]?string",
+    re.IGNORECASE,
+)
+_USERINFO = re.compile(r"(?P<head>[a-z][a-z0-9+.-]*://[^/@:\s]*:)(?P<password>\S+)(?=@)", re.I)
+_QUERY = re.compile(rf"(?P<head>[?&][^=&]*(?:{_SECRET_NAME.pattern})[^=&]*=)(?P<password>[^&]+)", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One reference in a text: `kind` is `env`, `file`, or `malformed`; `text` as it stands."""
+
+    kind: str
+    name: str
+    default: str | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSecrets:
+    """Resolves references in this process: the port `Secrets` over environment and files."""
+
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+
+    def resolve(self, text: str) -> str:
+        """Give the text with references replaced. Raises InvalidError that names the reference."""
+        return _REFERENCE.sub(self._replacement, text)
+
+    def _replacement(self, found: re.Match[str]) -> str:
+        reference = _reference(found)
+        match reference:
+            case None:
+                return "${"
+            case Reference(kind="env"):
+                return self._variable(reference)
+            case Reference(kind="file"):
+                return _content(reference)
+            case _:
+                raise InvalidError(
+                    f"{reference.text} is not a reference",
+                    code="P122",
+                    hint="write ${env:NAME}, ${env:NAME:-default}, ${file:/path}, or $${ for text",
+                )
+
+    def _variable(self, reference: Reference) -> str:
+        value = self.environment.get(reference.name)
+        if reference.default is not None:
+            return value or reference.default
+        if value is None:
+            raise InvalidError(
+                f"the environment variable {reference.name} is not set",
+                code="P123",
+                hint=f"export {reference.name}=…  or write ${{env:{reference.name}:-default}}",
+            )
+        return value
+
+
+def references(text: str) -> Iterator[Reference]:
+    """List the references of a text in order, malformed ones too."""
+    found = map(_reference, _REFERENCE.finditer(text))
+    return (reference for reference in found if reference is not None)
+
+
+def escaped(text: str) -> str:
+    """Write a text so that resolving gives it back."""
+    return text.replace("${", "$${")
+
+
+def is_secret_name(name: str) -> bool:
+    """Tell whether a setting of this name holds a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def is_literal(text: str) -> bool:
+    """Tell whether a secret stands in the text itself and not behind references alone."""
+    return bool(text) and redacted(text) != text
+
+
+def redacted(text: str) -> str:
+    """Give what may be shown of a secret: a bare reference, else stars."""
+    found = _REFERENCE.fullmatch(text)
+    reference = _reference(found) if found else None
+    if reference is None or reference.kind == "malformed":
+        return HIDDEN if text else text
+    if reference.default:
+        return f"${{env:{reference.name}:-{HIDDEN}}}"
+    return text
+
+
+def without_password(text: str) -> str:
+    """Give what may be shown of an address: `scheme://user:***@host?password=***`."""
+    for pattern in (_USERINFO, _QUERY):
+        text = pattern.sub(lambda found: found["head"] + redacted(found["password"]), text)
+    return text
+
+
+def redacted_tree(data: Any, name: str = "") -> Any:
+    """Give plain data in which secrets, known by the names of their settings, are hidden."""
+    match data:
+        case dict():
+            return {key: redacted_tree(value, str(key)) for key, value in data.items()}
+        case list() | tuple():
+            return type(data)(redacted_tree(value, name) for value in data)
+        case str() if is_secret_name(name):
+            return redacted(data)
+        case str():
+            return without_password(data)
+        case _:
+            return data
+
+
+def _reference(found: re.Match[str]) -> Reference | None:
+    """Give the reference that was found, or None for `$${`."""
+    text = found[0]
+    if text == "$${":
+        return None
+    if found["env"] is not None:
+        return Reference("env", found["env"], found["default"], text)
+    if found["file"] is not None:
+        return Reference("file", found["file"], None, text)
+    return Reference("malformed", "", None, text)
+
+
+def _content(reference: Reference) -> str:
+    try:
+        with Path(reference.name).open("rb") as file:
+            data = file.read(SECRET_BYTES_MAX + 1)
+        text = data.decode("utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise _unreadable(reference, reason or "it cannot be opened") from error
+    if len(data) > SECRET_BYTES_MAX:
+        raise _unreadable(reference, f"it is larger than {SECRET_BYTES_MAX // 1024} KiB")
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _unreadable(reference: Reference, reason: str) -> InvalidError:
+    return InvalidError(
+        f"the file {reference.name} of a reference cannot be read: {reason}",
+        code="P123",
+        hint=f"run 'ls -l {reference.name}' as the user of this process",
+    )

@@ -1,0 +1,408 @@
+"""The blocks of a spec around its tables: Kafka, records, catalogs, commit, quarantine, limits.
+
+Invariants: every setting has a description, from which the reference is generated; every setting
+has a default or is required; what crosses several settings is checked in `checks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
+
+from penstock.spec import notation
+from penstock.spec.fields import (
+    NOT_YET,
+    REVEALED,
+    Bytes,
+    Count,
+    Fraction,
+    FreeText,
+    Seconds,
+    Setting,
+    Several,
+    Text,
+    later,
+    never,
+    reading,
+)
+from penstock.spec.findings import refusal
+from penstock.spec.notation import MalformedError
+from penstock.spec.problems import nearest, shown
+
+OFFSET_MAX = 2**63 - 2
+PARTITION_MAX = 2**31 - 1
+
+Start = Literal["earliest", "latest"] | datetime | Mapping[str, Mapping[int, int]]
+
+
+class TopicPattern(Setting):
+    """All topics whose whole name a Python pattern matches, also those that come later."""
+
+    pattern: Annotated[str, reading(notation.pattern)] = Field(
+        description="A Python pattern that matches a topic's whole name.",
+        examples=["'shop\\..+'"],
+    )
+
+
+def _topic_kind(value: Any) -> str | None:
+    if isinstance(value, str):
+        return "<name>"
+    return "<pattern>" if isinstance(value, dict | TopicPattern) else None
+
+
+Topic = Annotated[
+    Annotated[str, reading(notation.topic_name), Tag("<name>")]
+    | Annotated[TopicPattern, Tag("<pattern>")],
+    Discriminator(
+        _topic_kind,
+        custom_error_type="penstock",
+        custom_error_message="{message}",
+        custom_error_context={
+            "code": "P106",
+            "message": "expected a topic's name or { pattern: '…' }",
+            "hint": "",
+        },
+    ),
+]
+
+
+def _start(value: Any) -> Start:
+    try:
+        if isinstance(value, datetime):
+            return notation.in_utc(value)
+        if isinstance(value, str):
+            return _start_word(value)
+        if isinstance(value, dict):
+            return {_start_topic(topic): _offsets(at) for topic, at in value.items()}
+        raise MalformedError(
+            "P125",
+            f"{shown(value)} is not a place to start",
+            "write earliest, latest, 2026-11-01T00:00:00Z, or { topic: { 0: 1200 } }",
+        )
+    except MalformedError as error:
+        raise refusal(error.code, error.message, error.hint) from error
+    except ValueError as error:
+        raise refusal("P125", f"{shown(value)}: {error}") from error
+
+
+def _start_word(text: str) -> Start:
+    if text == "earliest" or text == "latest":  # noqa: PLR1714  # so the checker sees the literals
+        return text
+    near = nearest(text, ["earliest", "latest"])
+    if near:
+        raise MalformedError(
+            "P107", f"expected earliest or latest, read {shown(text)}. Did you mean '{near}'?"
+        )
+    return notation.point_in_time(text)
+
+
+def _start_topic(topic: Any) -> str:
+    if not isinstance(topic, str):
+        raise MalformedError("P110", f"{shown(topic)} is not a topic's name", "put quotes around it")
+    return notation.topic_name(topic)
+
+
+def _offsets(offsets: Any) -> dict[int, int]:
+    if not isinstance(offsets, dict) or not offsets:
+        raise MalformedError("P106", "expected offsets by partition", "such as { 0: 1200 }")
+    return {
+        _whole(partition, "partition", PARTITION_MAX): _whole(offset, "offset", OFFSET_MAX)
+        for partition, offset in offsets.items()
+    }
+
+
+def _whole(value: Any, what: str, largest: int) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:  # noqa: PLR2004
+        value = int(value)
+    if type(value) is int and 0 <= value <= largest:
+        return value
+    raise MalformedError("P108", f"expected a {what} from 0 to {largest}, read {shown(value)}")
+
+
+class Security(Setting):
+    """How brokers are spoken to; mapped to each client that is used.
+
+    Secrets are references, resolved in the process that uses them.
+    """
+
+    protocol: Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"] = Field(
+        "plaintext", description="How the connection is protected."
+    )
+    mechanism: (
+        Annotated[
+            Literal["plain", "scram-sha-256", "scram-sha-512"],
+            later(
+                "oauthbearer",
+                "gssapi",
+                hint="this release speaks plain, scram-sha-256 and scram-sha-512",
+            ),
+        ]
+        | None
+    ) = Field(None, description="How the client proves who it is, with a sasl protocol.")
+    username: Text | None = Field(None, description="Name of the user, with a mechanism.")
+    password: Text | None = Field(
+        None,
+        description="Password of the user, as a reference.",
+        examples=["${file:/run/secrets/kafka}"],
+    )
+    ca: Text | None = Field(
+        None, description="Path of the certificates to trust (PEM); the system's when left out."
+    )
+    certificate: Text | None = Field(
+        None, description="Path of the client's own certificate (PEM), for mutual TLS."
+    )
+    key: Text | None = Field(None, description="Path of the client's private key (PEM).")
+    key_password: Text | None = Field(
+        None, description="Password of the private key, as a reference."
+    )
+
+
+class Kafka(Setting):
+    """The cluster and the topics to read."""
+
+    brokers: Annotated[str, reading(notation.brokers)] = Field(
+        description="Addresses to begin with: host:port, separated by commas.",
+        examples=["localhost:9092"],
+    )
+    topics: Annotated[Several[Topic], Field(min_length=1)] = Field(
+        description="Exact names, or Python patterns that match a whole name.",
+        examples=["[shop.orders]"],
+    )
+    start: Annotated[
+        Start,
+        PlainValidator(_start),
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    {"type": "string"},
+                    {
+                        "type": "object",
+                        "additionalProperties": {
+                            "type": "object",
+                            "additionalProperties": {"type": "integer", "minimum": 0},
+                        },
+                    },
+                ]
+            }
+        ),
+    ] = Field(
+        "earliest",
+        description=(
+            "Where to begin where nothing has landed: earliest, latest, a time with offset, or "
+            "offsets by topic and partition. Partitions without one begin at earliest."
+        ),
+    )
+    security: Security = Field(
+        default_factory=Security, description="Encryption and authentication."
+    )
+    identity: Literal["topic_id", "name"] = Field(
+        "topic_id",
+        description=(
+            "What a topic is known by. `name` is for brokers without topic ids, and cannot tell a "
+            "re-created topic from the old one."
+        ),
+    )
+    mirror_group: Annotated[
+        None, never("lag is shown by 'penstock status', and no consumer group is written")
+    ] = Field(None, description=f"This setting {NOT_YET}: a consumer group that follows.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """List the exact topic names."""
+        return tuple(topic for topic in self.topics if isinstance(topic, str))
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """List the topic patterns."""
+        return tuple(each.pattern for each in self.topics if isinstance(each, TopicPattern))
+
+    def settings(self) -> dict[str, Any]:
+        """Give the block as plain data for a connector, with references unresolved."""
+        return self.model_dump(mode="json", context=REVEALED)
+
+
+class Records(Setting):
+    """What the records' values are."""
+
+    format: Annotated[
+        Literal["json"],
+        later(
+            "json-schema-envelope",
+            "avro",
+            "protobuf",
+            "text",
+            "bytes",
+            hint="this release reads json",
+        ),
+    ] = Field("json", description="How values are encoded.")
+    envelope: Annotated[
+        Literal["none"], later("debezium", "connect", hint="this release reads bare records: none")
+    ] = Field("none", description="What is wrapped around the row inside of the value.")
+    registry: Annotated[None, never("json needs no schema registry")] = Field(
+        None, description=f"This setting {NOT_YET}: address of a schema registry."
+    )
+
+
+class SqlCatalog(Setting, extra="allow"):
+    """An Iceberg catalog in an SQL database. Further keys are PyIceberg's, as text."""
+
+    __pydantic_extra__: dict[str, FreeText]
+
+    type: Literal["sql"] = Field(description="Kind of the catalog.")
+    uri: Text = Field(
+        description="SQLAlchemy address; a relative SQLite path starts at the spec file.",
+        examples=['"sqlite:///./lake/catalog.db"'],
+    )
+    warehouse: Text = Field(
+        description="Where tables are put; a relative path starts at the spec file.",
+        examples=["./lake"],
+    )
+
+    def settings(self, name: str) -> dict[str, str]:
+        """Give the entry as plain data for a connector, with references unresolved."""
+        return {"name": name, **self.model_dump(mode="json", context=REVEALED)}
+
+
+class DeltaCatalog(Setting):
+    """A directory whose sub-directories are Delta tables."""
+
+    type: Literal["delta"] = Field(description="Kind of the catalog.")
+    root: Text = Field(
+        description="Where tables are put; a relative path starts at the spec file.",
+        examples=["./delta"],
+    )
+
+    def settings(self, name: str) -> dict[str, str]:
+        """Give the entry as plain data for a connector, with references unresolved."""
+        return {"name": name, **self.model_dump(mode="json", context=REVEALED)}
+
+
+_LATER_CATALOGS = ("rest", "glue", "hive", "dynamodb", "bigquery", "in-memory", "unity")
+_CATALOG_KINDS = ("sql", "delta")
+
+
+def _known_kind(value: Any) -> Any:
+    """Refuse a type that is not known, or not yet, before its settings are looked at."""
+    if not isinstance(value, dict):
+        return value
+    kind = value.get("type")
+    if "type" not in value:
+        hint = "add  type: sql  or  type: delta"
+        raise refusal("P105", "this setting is required and missing", hint, below="type")
+    if kind in _LATER_CATALOGS:
+        fact = f"'{kind}' {NOT_YET}; this release knows sql and delta"
+        raise refusal("P111", fact, below="type")
+    if kind not in _CATALOG_KINDS:
+        raise refusal("P107", f"expected sql or delta, read {shown(kind)}", below="type")
+    return value
+
+
+def _catalog_kind(value: Any) -> str | None:
+    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    return f"<{kind}>" if isinstance(value, dict | Setting) else None
+
+
+Catalog = Annotated[
+    Annotated[SqlCatalog, Tag("<sql>")] | Annotated[DeltaCatalog, Tag("<delta>")],
+    Discriminator(
+        _catalog_kind,
+        custom_error_type="penstock",
+        custom_error_message="{message}",
+        custom_error_context={
+            "code": "P106",
+            "message": "expected settings by name, with a type",
+            "hint": "such as { type: delta, root: ./delta }",
+        },
+    ),
+    BeforeValidator(_known_kind),
+]
+
+
+class CommitSettings(Setting):
+    """How often and how much at a time; whichever comes first."""
+
+    every_seconds: Seconds = Field(30.0, alias="every", description="Longest time of an epoch.")
+    or_bytes: Bytes = Field(
+        256_000_000,
+        description="Size of an epoch, as written, estimated from what was written before.",
+    )
+    or_records: Count = Field(10_000_000, description="Records in an epoch.")
+    timeout_seconds: Seconds = Field(
+        120.0, alias="timeout", description="How long a slice may read before it hands over."
+    )
+    anchor_every_seconds: Seconds = Field(
+        3600.0,
+        alias="anchor_every",
+        description="How long a table without rows may stay without a commit of its progress.",
+    )
+    retain: Annotated[Count, Field(le=200)] = Field(
+        25, description="Own snapshots kept in a table; others' are never removed."
+    )
+
+
+class QuarantineSettings(Setting):
+    """Where records go that do not fit."""
+
+    into: Annotated[str, reading(lambda text: notation.table_name(text, placeholders=False))] = (
+        Field(
+            description="The table of the quarantine: <catalog>.<namespace>.<table>.",
+            examples=["lake.ops.quarantine"],
+        )
+    )
+    stop_above_share: Fraction = Field(
+        0.01,
+        alias="stop_above",
+        description="Share of an epoch's records above which the pipeline stops (exit 4).",
+    )
+
+
+def _store(text: str) -> str:
+    scheme = text.partition(":")[0].partition("+")[0]
+    if scheme in {"postgres", "postgresql"}:
+        raise MalformedError("P111", f"'{scheme}' {NOT_YET}; write sqlite:///./state/name.db")
+    if not text.startswith("sqlite:///") or not text.removeprefix("sqlite:///"):
+        raise MalformedError(
+            "P125", f"{shown(text)} is not a store's address", "write sqlite:///./state/name.db"
+        )
+    return text
+
+
+class PendingSettings(Setting):
+    """Where prepared commits are kept until they have landed; never the truth."""
+
+    store: Annotated[str, reading(_store)] = Field(
+        "sqlite:///./state/{name}.db",
+        description=(
+            "Address of the store; `{name}` is the pipeline's, a relative path starts at the spec."
+        ),
+    )
+    max_epochs: Annotated[Count, Field(le=64)] = Field(
+        4, description="Prepared epochs a table may have waiting before it is parked."
+    )
+
+
+class SparkSettings(Setting):
+    """The session that is started when none is handed in."""
+
+    master: Text = Field("local[*]", description="Where Spark runs.")
+    conf: Mapping[str, FreeText] = Field(
+        default_factory=dict, description="Further Spark settings, as text; no secrets."
+    )
+
+
+class LimitSettings(Setting):
+    """Bounds on what others can make us do."""
+
+    record_bytes: Bytes = Field(
+        8_000_000, description="Largest value of a record; larger ones are quarantined."
+    )
+    columns: Count = Field(2000, description="Columns of a table, nested ones counted.")
+    new_columns_per_hour: Count = Field(100, description="Columns added to a table in an hour.")
+    tables: Count = Field(1000, description="Tables that rules may lead to.")
+    open_writers: Count = Field(64, description="Files a task writes at once.")
+    depth: Annotated[Count, Field(le=1000)] = Field(
+        64, description="Levels of nesting in a record; deeper ones are quarantined."
+    )

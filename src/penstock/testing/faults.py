@@ -1,0 +1,241 @@
+"""A lying catalog: wraps any `TableFormat` and plays the faults of networks and proxies.
+
+Faults are queued for a table and used up one a commit, in order; without one the commit goes
+through. What each does to the table and to the caller:
+
+| fault          | applied          | the caller sees                          |
+|----------------|------------------|------------------------------------------|
+| LOSE_ANSWER    | yes              | OutcomeUnknownError                      |
+| LOSE_REQUEST   | no               | OutcomeUnknownError                      |
+| DELAY          | at `release()`   | OutcomeUnknownError                      |
+| REFUSE         | no               | UnavailableError                         |
+| FORBID         | no               | InvalidError                             |
+| CONFLICT       | no               | ConflictError                            |
+| OK_UNAPPLIED   | no               | a snapshot, as if it had landed          |
+| TWICE          | asked for twice  | the first answer                         |
+| CRASH_BEFORE   | no               | `Crash`                                  |
+| CRASH_AFTER    | yes              | `Crash`                                  |
+
+Invariants: what is applied goes through the wrapped table's own compare-and-set; nothing is faked
+in it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, assert_never
+
+from penstock.core.commits import Chain, Committable, DataFile, Landed
+from penstock.core.errors import (
+    ConflictError,
+    InvalidError,
+    OutcomeUnknownError,
+    PenstockError,
+    UnavailableError,
+)
+from penstock.ports.tables import History, Table, TableDefinition, TableFormat, TableState
+from penstock.testing.observer import Crash
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Fault(StrEnum):
+    """Name what goes wrong with one commit."""
+
+    LOSE_ANSWER = "lose answer"
+    LOSE_REQUEST = "lose request"
+    DELAY = "delay"
+    REFUSE = "refuse"
+    FORBID = "forbid"
+    CONFLICT = "conflict"
+    OK_UNAPPLIED = "ok unapplied"
+    TWICE = "twice"
+    CRASH_BEFORE = "crash before"
+    CRASH_AFTER = "crash after"
+
+
+class FaultPlan:
+    """Hold the faults to come, the delayed commits, and the tables that are away."""
+
+    def __init__(self) -> None:
+        self._guard = threading.RLock()
+        self._queued: dict[str, deque[Fault]] = defaultdict(deque)
+        self._delayed: list[Callable[[], str]] = []
+        self._away: dict[str, str] = {}
+        self._before: dict[str, deque[Callable[[], object]]] = defaultdict(deque)
+        self.played: list[tuple[str, Fault]] = []
+
+    def queue(self, table: str, *faults: Fault) -> None:
+        """Let the next commits of a table go wrong, one fault a commit."""
+        with self._guard:
+            self._queued[table] += faults
+
+    def before_commit(self, table: str, act: Callable[[], object]) -> None:
+        """Play an act between the next commit's examination and its request: a stranger's, say."""
+        with self._guard:
+            self._before[table].append(act)
+
+    def take_away(self, table: str, reason: str = "is not there") -> None:
+        """Make a table unavailable: not found by `load`, refused by its methods."""
+        with self._guard:
+            self._away[table] = reason
+
+    def give_back(self, table: str) -> None:
+        """Bring a table back."""
+        with self._guard:
+            self._away.pop(table, None)
+
+    def release(self) -> list[str]:
+        """Let delayed commits arrive now, oldest first; tell how each ended."""
+        with self._guard:
+            delayed, self._delayed = self._delayed, []
+        return [_outcome(apply) for apply in delayed]
+
+    def reason_away(self, table: str) -> str | None:
+        """Tell why a table is away, or None."""
+        with self._guard:
+            return self._away.get(table)
+
+    def next(self, table: str) -> Fault | None:
+        """Use up the next fault of a table."""
+        with self._guard:
+            if not self._queued[table]:
+                return None
+            fault = self._queued[table].popleft()
+            self.played.append((table, fault))
+            return fault
+
+    def delay(self, apply: Callable[[], str]) -> None:
+        """Keep a commit for `release`."""
+        with self._guard:
+            self._delayed.append(apply)
+
+    def play_acts(self, table: str) -> None:
+        """Play the acts that were to come before this commit."""
+        with self._guard:
+            acts, self._before[table] = self._before[table], deque()
+        for act in acts:
+            act()
+
+
+class FaultyTables:
+    """Wrap a catalog so that its tables' commits go by a fault plan."""
+
+    def __init__(self, tables: TableFormat, plan: FaultPlan) -> None:
+        self._tables = tables
+        self._plan = plan
+
+    def load(self, name: str) -> Table | None:
+        """Find a table that is not away."""
+        table = None if self._plan.reason_away(name) else self._tables.load(name)
+        return None if table is None else FaultyTable(table, self._plan)
+
+    def create(self, name: str, definition: TableDefinition, ledgers: Sequence[Landed]) -> Table:
+        """Create a table; refused while it is away."""
+        _check_there(name, self._plan)
+        return FaultyTable(self._tables.create(name, definition, ledgers), self._plan)
+
+    def check(self) -> None:
+        """Pass on."""
+        self._tables.check()
+
+    def close(self) -> None:
+        """Pass on."""
+        self._tables.close()
+
+
+class FaultyTable:
+    """Wrap a table so that its commits go by a fault plan."""
+
+    def __init__(self, table: Table, plan: FaultPlan) -> None:
+        self.name = table.name
+        self._table = table
+        self._plan = plan
+
+    def state(self, chain: Chain) -> TableState:
+        """Pass on, unless the table is away."""
+        _check_there(self.name, self._plan)
+        return self._table.state(chain)
+
+    def commit(self, state: TableState, commit: Committable, *, retain: int) -> str:
+        """Commit as the plan says."""
+        self._plan.play_acts(self.name)
+        _check_there(self.name, self._plan)
+        fault = self._plan.next(self.name)
+
+        def apply() -> str:
+            return self._table.commit(state, commit, retain=retain)
+
+        return apply() if fault is None else self._play(fault, apply)
+
+    def missing(self, files: Sequence[DataFile]) -> Sequence[str]:
+        """Pass on."""
+        return self._table.missing(files)
+
+    def history(self, chain: Chain) -> History:
+        """Pass on, unless the table is away."""
+        _check_there(self.name, self._plan)
+        return self._table.history(chain)
+
+    def quarantined(
+        self, chain: Chain, ranges: Sequence[Sequence[Any]]
+    ) -> Sequence[tuple[str, int, int]]:
+        """Pass on, unless the table is away."""
+        _check_there(self.name, self._plan)
+        return self._table.quarantined(chain, ranges)
+
+    def coordinates(self, columns: Mapping[str, str]) -> pa.Table:
+        """Pass on."""
+        return self._table.coordinates(columns)
+
+    def housekeep(self) -> None:
+        """Pass on."""
+        self._table.housekeep()
+
+    def _play(self, fault: Fault, apply: Callable[[], str]) -> str:
+        match fault:
+            case Fault.LOSE_ANSWER:
+                _outcome(apply)
+                raise OutcomeUnknownError(f"{self.name}: the answer was lost", code="P405")
+            case Fault.LOSE_REQUEST:
+                raise OutcomeUnknownError(f"{self.name}: the request was lost", code="P405")
+            case Fault.DELAY:
+                self._plan.delay(apply)
+                raise OutcomeUnknownError(f"{self.name}: no answer yet", code="P405")
+            case Fault.REFUSE:
+                raise UnavailableError(f"{self.name}: the catalog is gone", code="P402")
+            case Fault.FORBID:
+                raise InvalidError(f"{self.name}: the catalog refused us", code="P406")
+            case Fault.CONFLICT:
+                raise ConflictError(f"{self.name}: the table moved", code="P401")
+            case Fault.OK_UNAPPLIED:
+                return "never-made"
+            case Fault.TWICE:
+                snapshot = apply()
+                _outcome(apply)
+                return snapshot
+            case Fault.CRASH_BEFORE:
+                raise Crash(f"crashed before the commit of {self.name}")
+            case Fault.CRASH_AFTER:
+                apply()
+                raise Crash(f"crashed after the commit of {self.name}")
+            case _:
+                assert_never(fault)
+
+
+def _check_there(name: str, plan: FaultPlan) -> None:
+    reason = plan.reason_away(name)
+    if reason is not None:
+        raise UnavailableError(f"the table {name} {reason}", code="P402")
+
+
+def _outcome(apply: Callable[[], str]) -> str:
+    """Apply a commit nobody hears the answer of; tell its end for the test."""
+    try:
+        return apply()
+    except PenstockError as error:
+        return type(error).__name__

@@ -1,0 +1,183 @@
+"""The workbench of the table contract: what a connector's author gives, and the acts tests share.
+
+A subclass of `TableContract` gives the hooks below; none of them is a mock: rows are read by the
+format's own reader, foreign commits made by its own writer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import unquote, urlparse
+
+import pytest
+
+from penstock.core.commits import Chain, Committable, DataFile, Landed
+from penstock.core.events import Event
+from penstock.core.points import Point
+from penstock.core.schema import Kind, Schema
+from penstock.ports.tables import Table, TableDefinition, TableFormat, TableState, WriterFactory
+from penstock.testing.prepared import ORDERS, QUARANTINE, fence, orders, origin, prepared
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+RETAIN = 25
+COLUMNS = {"topic": "_topic", "partition": "_partition", "offset": "_offset"}
+
+Ranges = Mapping[int, tuple[int, int]]
+
+
+class Quiet:
+    """Listen to nothing."""
+
+    def __call__(self, event: Event) -> None:
+        """Take no notice."""
+
+    def reached(self, point: Point) -> None:
+        """Pass by."""
+
+
+class TableBench:
+    """Hold the hooks a subclass gives, and the acts built on them."""
+
+    name: ClassVar[str] = "bronze.orders"
+    quarantine_name: ClassVar[str] = "ops.quarantine"
+    chain: ClassVar[Chain] = Chain("shop", "lake.bronze.orders")
+    trims: ClassVar[bool] = True
+    """Whether the format removes own snapshots beyond `retain` in the commit."""
+
+    # Hooks, to be given by the subclass.
+
+    def open_catalog(self, place: Path) -> TableFormat:
+        """Open the catalog in a directory; opened twice, both see the same tables."""
+        raise NotImplementedError
+
+    def open_writer(self) -> WriterFactory:
+        """Give the connector's own factory of writers."""
+        raise NotImplementedError
+
+    def rows(self, table: Table) -> list[dict[str, Any]]:
+        """Read all live rows by the format's own reader, not through the port."""
+        raise NotImplementedError
+
+    def foreign_append(self, table: Table) -> None:
+        """Append `foreign_row()` by the format's own writer, as a stranger would."""
+        raise NotImplementedError
+
+    def roll_back(self, table: Table, snapshot: str) -> None:
+        """Make `snapshot`, as `Table.commit` named it, current again by the format's own means."""
+        raise NotImplementedError
+
+    def drop(self, catalog: TableFormat, name: str) -> None:
+        """Drop a table with its data, as a stranger would."""
+        raise NotImplementedError
+
+    def snapshots(self, table: Table) -> list[str]:
+        """List the ids of snapshots that can still be read; only asked for where `trims`."""
+        raise NotImplementedError
+
+    def local_path(self, table: Table, path: str) -> Path:
+        """Find a data file on this machine; override where paths are not absolute or `file:`."""
+        del table
+        return Path(unquote(urlparse(path).path) if path.startswith("file:") else path)
+
+    def remove_file(self, table: Table, path: str) -> None:
+        """Remove a data file behind the table's back."""
+        self.local_path(table, path).unlink()
+
+    def truncate_file(self, table: Table, path: str) -> None:
+        """Cut a data file to half behind the table's back."""
+        local = self.local_path(table, path)
+        os.truncate(local, local.stat().st_size // 2)
+
+    # What the tests are given.
+
+    @pytest.fixture
+    def place(self, tmp_path: Path) -> Path:
+        """Give the directory the test's catalog lives in."""
+        return tmp_path
+
+    @pytest.fixture
+    def catalog(self, place: Path) -> Iterator[TableFormat]:
+        """Open a fresh catalog."""
+        opened = self.open_catalog(place)
+        yield opened
+        opened.close()
+
+    @pytest.fixture
+    def table(self, catalog: TableFormat) -> Table:
+        """Create a table whose ledger starts at 0 in two partitions."""
+        return self.create(catalog, origin(self.chain, {0: 0, 1: 0}))
+
+    # Acts.
+
+    def create(self, catalog: TableFormat, *ledgers: Landed) -> Table:
+        """Create the table of orders with its ledgers."""
+        return catalog.create(self.name, TableDefinition(ORDERS), ledgers)
+
+    def create_quarantine(self, catalog: TableFormat, *ledgers: Landed) -> Table:
+        """Create the quarantine table with the ledgers of its chains."""
+        return catalog.create(self.quarantine_name, TableDefinition(QUARANTINE), ledgers)
+
+    def found(self, catalog: TableFormat, name: str = "") -> Table:
+        """Load a table that is there."""
+        table = catalog.load(name or self.name)
+        assert table is not None
+        return table
+
+    def landed(self, table: Table, chain: Chain | None = None) -> Landed:
+        """Read the ledger of a chain that has one."""
+        landed = table.state(chain or self.chain).landed
+        assert landed is not None
+        return landed
+
+    def write(self, state: TableState, rows: Sequence[Mapping[str, Any]]) -> tuple[DataFile, ...]:
+        """Write rows through the connector's own writer."""
+        writer = self.open_writer()(state.target, prefix="shop-1-0-", observer=Quiet())
+        writer.write(batch_of(state.schema, rows))
+        return tuple(writer.close())
+
+    def append(self, state: TableState, ranges: Ranges, **given: Any) -> Committable:
+        """Write one row for each offset of the ranges and prepare their commit."""
+        files = self.write(state, orders(ranges))
+        return self.prepare(state, ranges, files=files, **given)
+
+    def prepare(self, state: TableState, ranges: Ranges, **given: Any) -> Committable:
+        """Prepare a commit for the state's table; an anchor when it has no files."""
+        chain = given.pop("chain", self.chain)
+        return prepared(chain, ranges, uuid=state.uuid, schema_id=state.schema_id, **given)
+
+    def fence(self, state: TableState, **given: Any) -> Committable:
+        """Prepare a fence for the state's table."""
+        return fence(given.pop("chain", self.chain), uuid=state.uuid, **given)
+
+    def land(self, table: Table, ranges: Ranges, **given: Any) -> str:
+        """Write, prepare and commit on a fresh state; give the snapshot."""
+        state = table.state(self.chain)
+        retain = given.pop("retain", RETAIN)
+        return table.commit(state, self.append(state, ranges, **given), retain=retain)
+
+    def ids(self, table: Table) -> list[int]:
+        """List the ids of all live rows, ascending."""
+        return sorted(row["id"] for row in self.rows(table))
+
+
+def foreign_row() -> dict[str, Any]:
+    """Give the row a stranger appends: the id -1 and no source columns."""
+    return {"id": -1, "name": "foreign", "_topic": None, "_partition": None, "_offset": None}
+
+
+def batch_of(schema: Schema, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+    """Put rows in Arrow, in the schema's order; for the scalar types these suites use."""
+    import pyarrow as pa  # noqa: PLC0415 - the module is imported where Arrow may be absent
+
+    types = {Kind.LONG: pa.int64(), Kind.INT: pa.int32(), Kind.STRING: pa.string()}
+    fields = [
+        pa.field(each.name, types[each.type])
+        for each in schema.fields
+        if isinstance(each.type, Kind)
+    ]
+    return pa.RecordBatch.from_pylist([dict(row) for row in rows], schema=pa.schema(fields))

@@ -1,0 +1,15 @@
+"""The contract of `ports/tables.py`, as tests that any table format must pass.
+
+How to use: subclass `TableContract` in a test module (`class TestIceberg(TableContract)`), give the
+hooks of `TableBench` (open_catalog, open_writer, rows, foreign_append, roll_back, drop, snapshots)
+and run pytest. Each test gets a fresh catalog in `tmp_path`; nothing sleeps.
+"""
+
+from __future__ import annotations
+
+from penstock.testing.table_landing import LandingTests
+from penstock.testing.table_telling import TellingTests
+
+
+class TableContract(LandingTests, TellingTests):
+    """Check one table format against the promises of its port."""

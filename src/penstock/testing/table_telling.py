@@ -1,0 +1,214 @@
+# ruff: noqa: D102, PLR2004, SIM300 - the names of the tests are their sentences, and offsets are examples
+"""The telling half of the table contract: rollbacks, history, coordinates, missing files, trimming.
+
+Each test names what protocol.md 3 and the audit of protocol.md 1 ask of a table's metadata.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.commits import Chain
+from penstock.core.errors import ConflictError
+from penstock.core.offsets import gaps_and_overlaps, span
+from penstock.core.wire import progress_to_json
+from penstock.ports.tables import History, Table, TableFormat, Verdict
+from penstock.testing.prepared import TOPIC, TOPIC_ID, claim, orders, origin, positions, rejects
+from penstock.testing.table_bench import COLUMNS, RETAIN, TableBench
+
+
+class TellingTests(TableBench):
+    """What a table tells of its past."""
+
+    def test_a_rollback_is_told(self, table: Table) -> None:
+        first = self.land(table, {0: (0, 2)})
+        self.land(table, {0: (2, 5)})
+        self.roll_back(table, first)
+
+        assert [0, 1] == self.ids(table)
+        assert Verdict.ROLLED_BACK == table.state(self.chain).verdict
+        assert table.state(self.chain).evidence
+
+    def test_a_rollback_stays_told_after_a_foreign_append(self, table: Table) -> None:
+        first = self.land(table, {0: (0, 2)})
+        self.land(table, {0: (2, 5)})
+        self.roll_back(table, first)
+        self.foreign_append(table)
+
+        assert Verdict.ROLLED_BACK == table.state(self.chain).verdict
+
+    def test_a_fence_after_a_rollback_moves_the_head_and_stays_told(self, table: Table) -> None:
+        first = self.land(table, {0: (0, 2)})
+        self.land(table, {0: (2, 5)})
+        self.roll_back(table, first)
+        before = table.state(self.chain)
+        table.commit(before, self.fence(before, held=claim(2)), retain=RETAIN)
+        after = table.state(self.chain)
+
+        assert before.head != after.head
+        assert (Verdict.ROLLED_BACK, before.landed) == (after.verdict, after.landed)
+        assert [0, 1] == self.ids(table)
+
+    def test_a_fence_after_a_rollback_kills_the_attempt_it_armed(self, table: Table) -> None:
+        first = self.land(table, {0: (0, 2)})
+        armed = table.state(self.chain)
+        attempt = self.append(armed, {0: (2, 4)})
+        self.land(table, {0: (2, 5)}, held=claim(2))
+        self.roll_back(table, first)
+        state = table.state(self.chain)
+        table.commit(state, self.fence(state, held=claim(2)), retain=RETAIN)
+        with pytest.raises(ConflictError):
+            table.commit(armed, attempt, retain=RETAIN)
+
+        assert [0, 1] == self.ids(table)
+
+    def test_files_that_are_there_are_not_missing(self, table: Table) -> None:
+        files = self.append(table.state(self.chain), {0: (0, 3)}).files
+
+        assert [] == list(table.missing(files))
+
+    def test_removed_and_truncated_files_are_missing(self, table: Table) -> None:
+        state = table.state(self.chain)
+        kept, gone, cut = (self.write(state, orders({0: (n, n + 1)}))[0] for n in range(3))
+        self.remove_file(table, gone.path)
+        self.truncate_file(table, cut.path)
+
+        assert sorted([gone.path, cut.path]) == sorted(table.missing([kept, gone, cut]))
+
+    def test_missing_finds_nothing_in_nothing(self, table: Table) -> None:
+        assert [] == list(table.missing([]))
+
+    def test_history_of_a_new_table_is_empty(self, table: Table) -> None:
+        history = table.history(self.chain)
+
+        assert (True, [], 0) == (history.complete, list(history.paths), history.foreign_commits)
+        assert {} == ranges_told(history)
+
+    def test_history_tells_a_gapless_chain(self, table: Table) -> None:
+        self.land(table, {0: (0, 2), 1: (0, 1)})
+        state = table.state(self.chain)
+        table.commit(state, self.prepare(state, {0: (2, 9)}), retain=RETAIN)
+        state = table.state(self.chain)
+        table.commit(state, self.fence(state), retain=RETAIN)
+        self.land(table, {0: (9, 12), 1: (1, 2)})
+        history = table.history(self.chain)
+
+        assert history.complete
+        assert {0: [(0, 2), (2, 9), (9, 12)], 1: [(0, 1), (1, 2)]} == ranges_told(history)
+
+    def test_history_tells_each_commit_as_it_was_made(self, table: Table) -> None:
+        state = table.state(self.chain)
+        commit = self.append(state, {0: (0, 3)})
+        snapshot = table.commit(state, commit, retain=RETAIN)
+        told = table.history(self.chain).commits[-1]
+
+        assert (commit.commit_id, snapshot, "append", 3, 1) == (
+            told.commit_id,
+            told.snapshot,
+            told.kind,
+            told.rows,
+            told.files,
+        )
+        assert progress_to_json(commit.progress) == [list(row) for row in told.progress]
+        assert told.timestamp_ms > 1_600_000_000_000
+
+    def test_history_lists_each_live_file_once(self, table: Table) -> None:
+        commits = []
+        for turn in range(3):
+            state = table.state(self.chain)
+            commits.append(self.append(state, {0: (turn, turn + 1)}))
+            table.commit(state, commits[-1], retain=RETAIN)
+        written = sorted(file.path for commit in commits for file in commit.files)
+
+        assert written == sorted(table.history(self.chain).paths)
+
+    def test_history_counts_foreign_commits(self, table: Table) -> None:
+        self.land(table, {0: (0, 2)})
+        assert 0 == table.history(self.chain).foreign_commits
+        self.foreign_append(table)
+        self.land(table, {0: (2, 4)})
+        history = table.history(self.chain)
+
+        assert 1 == history.foreign_commits
+        assert {0: [(0, 2), (2, 4)]} == ranges_told(history)
+
+    def test_coordinates_gives_every_row(self, table: Table) -> None:
+        self.land(table, {0: (0, 3), 1: (0, 2)})
+        self.land(table, {0: (3, 4)})
+        read = table.coordinates(COLUMNS)
+
+        assert ["topic", "partition", "offset"] == read.column_names
+        assert ["string", "int32", "int64"] == [str(kind) for kind in read.schema.types]
+        assert [(TOPIC, 0, n) for n in range(4)] + [(TOPIC, 1, n) for n in range(2)] == sorted(
+            tuple(row.values()) for row in read.to_pylist()
+        )
+
+    def test_coordinates_keeps_duplicates(self, table: Table) -> None:
+        state = table.state(self.chain)
+        twice = [*self.write(state, orders({0: (0, 1)})), *self.write(state, orders({0: (0, 1)}))]
+        table.commit(state, self.prepare(state, {0: (0, 1)}, files=twice), retain=RETAIN)
+
+        assert [0, 0] == table.coordinates(COLUMNS)["offset"].to_pylist()
+
+    def test_coordinates_of_an_empty_table_are_none(self, table: Table) -> None:
+        assert 0 == table.coordinates(COLUMNS).num_rows
+
+    def test_quarantined_finds_a_chains_coordinates_within_ranges(
+        self, catalog: TableFormat
+    ) -> None:
+        chain, other = (Chain(f"shop/lake.b.{n}", "lake.ops.quarantine") for n in ("a", "b"))
+        table = self.create_quarantine(catalog, origin(chain, {0: 0, 1: 0}), origin(other, {0: 0}))
+        rows = {chain: [(0, 1), (0, 5), (1, 5), (0, 9)], other: [(0, 2), (0, 6)]}
+        for each, coordinates in rows.items():
+            state = table.state(each)
+            files = self.write(state, rejects(each, coordinates))
+            commit = self.prepare(state, {0: (0, 10)}, chain=each, files=files)
+            table.commit(state, commit, retain=RETAIN)
+        asked = [[TOPIC_ID, 0, TOPIC, 1, 9], [TOPIC_ID, 1, TOPIC, 6, 9]]
+
+        assert [(TOPIC_ID, 0, 1), (TOPIC_ID, 0, 5)] == sorted(table.quarantined(chain, asked))
+        assert [(TOPIC_ID, 0, 2), (TOPIC_ID, 0, 6)] == sorted(table.quarantined(other, asked))
+        assert [] == list(table.quarantined(chain, []))
+        assert [] == list(table.quarantined(chain, [["another topic", 0, TOPIC, 0, 99]]))
+
+    def test_own_snapshots_beyond_retain_are_trimmed_and_no_others(self, table: Table) -> None:
+        self.land(table, {0: (0, 1)})
+        self.foreign_append(table)
+        own = [self.land(table, {0: (n, n + 1)}, retain=3) for n in range(1, 8)]
+        history = table.history(self.chain)
+
+        assert [-1, *range(8)] == self.ids(table)
+        assert positions({0: 8, 1: 0}) == self.landed(table).offsets
+        assert Verdict.AGREED == table.state(self.chain).verdict
+        assert [] == gaps_and_overlaps(span(a, b) for a, b in ranges_told(history)[0])
+        assert 8 == ranges_told(history)[0][-1][1]
+        if self.trims:
+            kept = self.snapshots(table)
+            assert own[-3:] == [snapshot for snapshot in own if snapshot in kept]
+            assert 4 == len(kept), "three of ours and the stranger's"
+            assert not history.complete
+
+    def test_housekeeping_changes_nothing_that_can_be_told(self, table: Table) -> None:
+        for turn in range(3):
+            self.land(table, {0: (turn, turn + 1)})
+        before = table.state(self.chain)
+        table.housekeep()
+        after = table.state(self.chain)
+
+        assert (before.head, before.landed, before.verdict) == (
+            after.head,
+            after.landed,
+            after.verdict,
+        )
+        assert [0, 1, 2] == self.ids(table)
+        self.land(table, {0: (3, 4)})
+        assert [0, 1, 2, 3] == self.ids(table)
+
+
+def ranges_told(history: History) -> dict[int, list[tuple[int, int]]]:
+    """List the ranges a history tells by partition, in the order of the commits."""
+    told: dict[int, list[tuple[int, int]]] = {}
+    for commit in history.commits:
+        for _, partition, _, start, stop in commit.progress:
+            told.setdefault(partition, []).append((start, stop))
+    return told

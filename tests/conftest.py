@@ -1,0 +1,20 @@
+"""Fixtures that several suites share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from penstock.dev.broker import Running
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A real Kafka broker, one for each test process: every test names topics of its own."""
+    from penstock.testing.broker import running_broker
+
+    with running_broker(tmp_path_factory.mktemp("broker")) as running:
+        yield running

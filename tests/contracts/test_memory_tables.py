@@ -1,0 +1,40 @@
+# ruff: noqa: ARG002 - hooks are given more than a format in memory needs
+from pathlib import Path
+
+from penstock.connectors.memory.tables import MemoryTables
+from penstock.connectors.memory.warehouse import Warehouse
+from penstock.ports.tables import Table, TableFormat, WriterFactory
+from penstock.testing.table_bench import foreign_row
+from penstock.testing.table_contract import TableContract
+
+
+class TestMemoryTables(TableContract):
+    def setup_method(self):
+        self.warehouse = Warehouse()
+
+    def open_catalog(self, place: Path) -> TableFormat:
+        return MemoryTables(self.warehouse)
+
+    def open_writer(self) -> WriterFactory:
+        return MemoryTables(self.warehouse).open_writer
+
+    def rows(self, table: Table):
+        return [dict(row) for row in self.warehouse.rows(table.name)]
+
+    def foreign_append(self, table: Table) -> None:
+        self.warehouse.foreign_append(table.name, [foreign_row()])
+
+    def roll_back(self, table: Table, snapshot: str) -> None:
+        self.warehouse.roll_back(table.name, snapshot)
+
+    def drop(self, catalog: TableFormat, name: str) -> None:
+        self.warehouse.drop(name)
+
+    def snapshots(self, table: Table) -> list[str]:
+        return list(self.warehouse.get(table.name).contents.snapshots)
+
+    def remove_file(self, table: Table, path: str) -> None:
+        self.warehouse.remove_file(path)
+
+    def truncate_file(self, table: Table, path: str) -> None:
+        self.warehouse.truncate_file(path)

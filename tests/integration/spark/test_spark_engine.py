@@ -1,0 +1,136 @@
+"""The Spark engine against a real local Spark: what a run promises, whatever happens to workers."""
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.core.errors import BugError, DecisionNeededError, InvalidError, UnavailableError
+from penstock.engines.spark.engine import SparkEngine
+
+pytestmark = pytest.mark.spark
+
+Doing = Callable[[str], SparkEngine]
+Orders = Callable[..., list[str]]
+Eventually = Callable[..., bool]
+
+
+def test_results_come_in_the_order_of_their_jobs(engine: SparkEngine) -> None:
+    jobs = [f"{n:02}" for n in range(11)]
+
+    assert [f"done {job}" for job in jobs] == list(engine.run(jobs))
+    assert [] == engine.run([])
+    assert 2 == engine.capacity()
+    assert () == engine.remarks
+
+
+def test_a_worker_has_the_libraries_before_its_first_task_and_no_archive_to_search(
+    doing: Doing,
+) -> None:
+    told = json.loads(doing("about").run(["x"])[0])
+
+    assert {"pool": "system", "archives": [], "shared": ["pyiceberg.io.pyarrow"]} == told
+
+
+def test_an_error_of_ours_arrives_as_it_was_raised_and_is_not_retried(
+    doing: Doing, orders: Orders, tmp_path: Path
+) -> None:
+    with pytest.raises(DecisionNeededError) as raised:
+        doing("decide").run(orders(2))
+
+    assert ("P299", "The log starts above us.", "look") == (
+        raised.value.code,
+        raised.value.message,
+        raised.value.hint,
+    )
+    assert 2 == len(list(tmp_path.glob("attempt-*")))
+
+
+def test_any_other_exception_of_a_worker_is_our_bug_and_names_its_last_line(
+    doing: Doing, orders: Orders, tmp_path: Path
+) -> None:
+    with pytest.raises(BugError) as raised:
+        doing("stumble").run(orders(1))
+
+    assert "P710" == raised.value.code
+    assert "A worker failed: ValueError: seven is not a colour" == raised.value.message
+    assert 4 == len(list(tmp_path.glob("attempt-*")))
+
+
+def test_a_killed_worker_is_retried_and_gives_one_result(doing: Doing, orders: Orders) -> None:
+    results = doing("die").run(orders(3, deaths=1))
+
+    assert [f"done {n} by True" for n in range(3)] == list(results)
+
+
+def test_a_worker_killed_on_every_attempt_is_a_matter_of_memory(
+    doing: Doing, orders: Orders
+) -> None:
+    with pytest.raises(UnavailableError) as raised:
+        doing("die").run(orders(1, deaths=99))
+
+    assert "P606" == raised.value.code
+
+
+def test_a_run_is_cancelled_from_another_thread_and_the_next_one_works(
+    engine: SparkEngine, doing: Doing, orders: Orders, tmp_path: Path, eventually: Eventually
+) -> None:
+    holding = doing("hold")
+    raised: list[UnavailableError] = []
+
+    def run() -> None:
+        with pytest.raises(UnavailableError) as told:
+            holding.run(orders(2))
+        raised.append(told.value)
+
+    running = threading.Thread(target=run)
+    running.start()
+    assert eventually(lambda: 2 == len(list(tmp_path.glob("running-*"))))
+    holding.cancel()
+    running.join()
+    (tmp_path / "released").touch()
+
+    assert ["P605"] == [error.code for error in raised]
+    assert ["done next"] == list(engine.run(["next"]))
+
+
+def test_cancelling_when_nothing_runs_does_nothing(engine: SparkEngine) -> None:
+    engine.cancel()
+
+    assert ["done still"] == list(engine.run(["still"]))
+
+
+def test_results_too_large_for_the_driver_are_refused(doing: Doing) -> None:
+    with pytest.raises(InvalidError) as raised:
+        doing("large").run(["3000000"])
+
+    assert "P607" == raised.value.code
+
+
+def test_large_jobs_leave_no_files_behind(engine: SparkEngine) -> None:
+    folder = Path(engine._own._folder.name)
+    before = sum(1 for path in folder.rglob("*") if path.is_file())
+    jobs = ["x" * 1_500_000] * 2
+
+    engine.run(["small"])
+    assert [1_500_005] * 2 == [len(result) for result in _run_large(engine, jobs)]
+    assert before == sum(1 for path in folder.rglob("*") if path.is_file())
+
+
+def test_all_workers_have_the_versions_of_the_driver(engine: SparkEngine) -> None:
+    [told] = engine.versions()
+
+    assert "0.1.0" == told["penstock"]
+
+
+def test_another_session_of_our_own_is_refused_while_one_runs(engine: SparkEngine) -> None:
+    with pytest.raises(InvalidError) as raised:
+        SparkEngine()
+
+    assert "P604" == raised.value.code
+
+
+def _run_large(engine: SparkEngine, jobs: list[str]) -> list[str]:
+    return list(SparkEngine(engine._spark, work="spark_jobs:echo").run(jobs))

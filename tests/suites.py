@@ -1,0 +1,178 @@
+"""The suites of `make test`: their order, commands and time budgets.
+
+    python tests/suites.py              all suites, then a table of times against budgets
+    python tests/suites.py unit layers  these only
+
+- Every suite runs, also after one failed; the exit code is 1 when any did.
+- A suite that finds no tests has failed.
+- docs/reference/suites.md shows the same table; tests/tidy compares them.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTHON = sys.executable
+TOOLS = Path(PYTHON).parent
+
+TWO_AT_ONCE = ("-n", "2")
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Name what `make NAME` runs: checks by tools first, then tests by pytest, within a budget."""
+
+    name: str
+    what: str
+    budget_seconds: int
+    tools: tuple[tuple[str, ...], ...] = ()
+    tests: tuple[str, ...] = ()
+
+
+SUITES = (
+    Suite(
+        "lint",
+        "ruff: rules and format",
+        20,
+        tools=(("ruff", "check", "--quiet", "."), ("ruff", "format", "--check", "--quiet", ".")),
+    ),
+    Suite("types", "mypy, strict", 90, tools=(("mypy",),)),
+    Suite(
+        "layers",
+        "who may import whom, sizes, names, docs in step",
+        60,
+        tools=(("lint-imports",),),
+        tests=("tests/tidy",),
+    ),
+    Suite("unit", "one room at a time, no sockets", 120, tests=("tests/unit", *TWO_AT_ONCE)),
+    Suite(
+        "properties",
+        "laws under generated input",
+        120,
+        tests=("tests/properties", *TWO_AT_ONCE),
+    ),
+    Suite(
+        "contracts",
+        "one suite per port against every implementation",
+        180,
+        tests=("tests/contracts",),
+    ),
+    Suite(
+        "integration",
+        "real broker, real catalogs, real Spark",
+        360,
+        tests=("tests/integration", "-m", "not slow"),
+    ),
+    Suite(
+        "kills",
+        "a few rounds of kill -9, compared with Kafka row by row",
+        240,
+        tests=("tests/crash", "-m", "not slow"),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Hold how one suite went."""
+
+    suite: Suite
+    passed: bool
+    seconds: float
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+def main(names: list[str]) -> int:
+    """Run the named suites, or all, and give the exit code."""
+    known = {suite.name: suite for suite in SUITES}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        print(f"no suite {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
+        return 2
+    chosen = [known[name] for name in names] if names else list(SUITES)
+    outcomes = []
+    for suite in chosen:
+        outcomes.append(run(suite))
+        if len(chosen) > 1 and not outcomes[-1].passed:
+            print(f"==> {suite.name} failed", flush=True)
+    if len(chosen) > 1:
+        print(table(outcomes))
+    if any(outcome.counts for outcome in outcomes):
+        print(total(outcomes))
+    return 0 if all(outcome.passed for outcome in outcomes) else 1
+
+
+def run(suite: Suite) -> Outcome:
+    """Run one suite, telling its commands as it goes."""
+    print(f"==> {suite.name}: {suite.what}", flush=True)
+    begun = time.monotonic()
+    codes = [spoken([str(TOOLS / tool[0]), *tool[1:]]) for tool in suite.tools]
+    counts: Counter[str] = Counter()
+    if suite.tests:
+        with tempfile.TemporaryDirectory() as scratch:
+            report = Path(scratch) / "report.xml"
+            codes.append(spoken([PYTHON, "-m", "pytest", *suite.tests, f"--junitxml={report}"]))
+            counts = counted(report)
+    return Outcome(suite, not any(codes), time.monotonic() - begun, counts)
+
+
+def spoken(command: list[str]) -> int:
+    """Run a command after saying it, so that it can be repeated by hand."""
+    shown = [Path(command[0]).name, *(word for word in command[1:] if "--junitxml" not in word)]
+    print(f"    {' '.join(shown)}", flush=True)
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
+
+
+def counted(report: Path) -> Counter[str]:
+    """Read how many tests passed, failed, erred or were skipped from pytest's own report."""
+    if not report.exists():
+        return Counter(errors=1)
+    counts: Counter[str] = Counter()
+    for suite in ET.parse(report).getroot().iter("testsuite"):
+        told = {kind: int(suite.get(kind, 0)) for kind in ("failures", "errors", "skipped")}
+        passed = int(suite.get("tests", 0)) - sum(told.values())
+        counts += Counter(
+            passed=passed,
+            failed=told["failures"],
+            errors=told["errors"],
+            skipped=told["skipped"],
+        )
+    return counts
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """Show each suite's time against its budget."""
+    lines = ["", f"{'suite':<14}{'result':<10}{'seconds':>9}{'budget':>9}"]
+    for outcome in outcomes:
+        over = "  over its budget" if outcome.seconds > outcome.suite.budget_seconds else ""
+        result = "passed" if outcome.passed else "FAILED"
+        lines.append(
+            f"{outcome.suite.name:<14}{result:<10}{outcome.seconds:>9.1f}"
+            f"{outcome.suite.budget_seconds:>9}{over}"
+        )
+    seconds = sum(outcome.seconds for outcome in outcomes)
+    budget = sum(outcome.suite.budget_seconds for outcome in outcomes)
+    lines.append(f"{'all':<14}{'':<10}{seconds:>9.1f}{budget:>9}")
+    return "\n".join([*lines, ""])
+
+
+def total(outcomes: list[Outcome]) -> str:
+    """Add all tests up, in one line of pytest's form."""
+    counts: Counter[str] = Counter()
+    for outcome in outcomes:
+        counts += outcome.counts
+    told = [f"{counts[kind]} {kind}" for kind in ("failed", "passed", "skipped", "errors")]
+    shown = [text for text in told if not text.startswith("0 ")] or ["0 passed"]
+    return f"{', '.join(shown)} in {sum(outcome.seconds for outcome in outcomes):.2f}s"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,35 @@
+from penstock.core.events import Event, TableCreated
+from penstock.core.points import Point
+from penstock.observe.fanout import Observers
+
+
+class Ear:
+    def __init__(self, name: str, heard: list[tuple[str, object]]) -> None:
+        self.name = name
+        self.heard = heard
+
+    def __call__(self, event: Event) -> None:
+        self.heard.append((self.name, event))
+
+    def reached(self, point: Point) -> None:
+        self.heard.append((self.name, point))
+
+
+def test_everybody_hears_everything_in_order() -> None:
+    heard: list[tuple[str, object]] = []
+    created = TableCreated("lake.a", 3)
+    observers = Observers(Ear("log", heard), Observers(Ear("board", heard)))
+
+    observers(created)
+    observers.reached(Point.COMMIT_BEFORE)
+
+    assert [
+        ("log", created),
+        ("board", created),
+        ("log", Point.COMMIT_BEFORE),
+        ("board", Point.COMMIT_BEFORE),
+    ] == heard
+
+
+def test_nobody_may_listen() -> None:
+    Observers()(TableCreated("lake.a", 3))

@@ -73,7 +73,7 @@ SUITES = (
     ),
     Suite(
         "kills",
-        "a few rounds of kill -9, compared with Kafka row by row",
+        "a few rounds of kill -9, each compared with Kafka row by row",
         240,
         tests=("tests/crash", "-m", "not slow"),
     ),

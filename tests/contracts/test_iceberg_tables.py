@@ -45,6 +45,7 @@ class TestIcebergTables(TableContract):
         self.foreign(table).manage_snapshots().rollback_to_snapshot(int(snapshot)).commit()
 
     def drop(self, catalog: TableFormat, name: str) -> None:
+        del catalog
         SqlCatalog("lake", **self.settings).drop_table(name)
 
     def snapshots(self, table: Table) -> list[str]:

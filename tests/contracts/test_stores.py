@@ -1,14 +1,15 @@
+# ruff: noqa: ARG002 - hooks are given more than a store in memory needs
 """Every pending store against the contract of its port."""
 
-import multiprocessing
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 from penstock.connectors.memory.store import MemoryStore, Shelf
 from penstock.connectors.sqlite.store import SqliteStore
-from penstock.core.commits import Generation
-from penstock.core.errors import UnavailableError
-from penstock.ports.store import Owner, PendingStore
-from penstock.testing.store_contract import NOW_MS, StoreContract
+from penstock.ports.store import PendingStore
+from penstock.testing.store_contract import StoreContract
 
 
 class TestMemoryStore(StoreContract):
@@ -30,40 +31,52 @@ class TestSqliteStore(StoreContract):
         (place / "state" / "shop.db").unlink()
 
     def test_of_processes_that_claim_at_once_one_gets_in(self, place):
-        start = multiprocessing.get_context("spawn")
-        with start.Pool(3) as pool:
-            outcomes = pool.starmap(claim_in_child, [(str(place), f"p{n}") for n in range(3)])
+        outcomes = in_processes(3, place / "shop.db", turns=1, takeover=False)
 
-        assert ["P510", "P510", 1] == sorted(outcomes, key=str)[::-1]
+        assert [["P510"], ["P510"], [1]] == sorted(outcomes, key=str)
 
-    def test_of_processes_that_take_over_each_gets_its_own_generation(self, place):
-        start = multiprocessing.get_context("spawn")
-        with start.Pool(3) as pool:
-            claims = pool.starmap(take_over_in_child, [(str(place), f"p{n}") for n in range(3)])
+    def test_of_processes_that_take_over_each_gets_generations_of_its_own(self, place):
+        claims = in_processes(3, place / "shop.db", turns=10, takeover=True)
 
         assert list(range(1, 31)) == sorted(number for each in claims for number in each)
 
 
-def claim_in_child(place: str, name: str) -> int | str:
-    store = SqliteStore(Path(place) / "shop.db")
+def in_processes(count: int, path: Path, *, turns: int, takeover: bool) -> list[list[int | str]]:
+    """Claim in several processes at once; give the generations, or the code of the refusal."""
+    arguments = [sys.executable, "-c", CLAIMING, str(path), str(turns), str(int(takeover))]
+    children = [
+        subprocess.Popen(
+            [*arguments, f"p{n}"], stdout=subprocess.PIPE, text=True, stdin=subprocess.PIPE
+        )
+        for n in range(count)
+    ]
+    for child in children:
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    return [json.loads(child.communicate(timeout=60)[0]) for child in children]
+
+
+CLAIMING = """
+import json, sys
+from pathlib import Path
+from penstock.connectors.sqlite.store import SqliteStore
+from penstock.core.errors import UnavailableError
+from penstock.ports.store import Owner
+
+path, turns, takeover, name = sys.argv[1:]
+store, outcomes = SqliteStore(Path(path)), []
+print("ready", flush=True)
+sys.stdin.readline()
+for turn in range(int(turns)):
     try:
-        return claim(store, name, takeover=False)
+        owner = Owner(f"{name}-{turn}", "elsewhere", 12)
+        held = store.claim(
+            "shop", owner, above=0, now_ms=1, alive_until_ms=60_000, takeover=takeover == "1"
+        )
+        outcomes.append(held.generation)
     except UnavailableError as error:
-        return error.code
-
-
-def take_over_in_child(place: str, name: str) -> list[int]:
-    store = SqliteStore(Path(place) / "shop.db")
-    return [claim(store, f"{name}-{turn}", takeover=True) for turn in range(10)]
-
-
-def claim(store: SqliteStore, name: str, *, takeover: bool) -> int:
-    held = store.claim(
-        "shop",
-        Owner(name, "elsewhere", 12),
-        above=Generation(0),
-        now_ms=NOW_MS,
-        alive_until_ms=NOW_MS + 60_000,
-        takeover=takeover,
-    )
-    return held.generation
+        outcomes.append(error.code)
+print(json.dumps(outcomes))
+"""

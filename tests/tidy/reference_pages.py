@@ -57,19 +57,15 @@ class Use:
 
 
 def uses(where: str, tree: ast.Module) -> Iterator[Use]:
-    """Find the places of one module where a code is given to something."""
-    strings = {id(node): node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
-    seen: set[int] = set()
-    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-        given = [*call.args, *(keyword.value for keyword in call.keywords)]
-        for value in given:
-            code = strings.get(id(value))
-            if isinstance(code, str) and CODE.fullmatch(code):
-                seen.add(id(value))
-                yield _use(code, call, where)
+    """Find the places of one module where a code, or a constant that holds one, is put to use."""
+    named, texts = _constants(tree), _local_texts(tree)
     for node in ast.walk(tree):
-        if id(node) not in seen and isinstance(node, ast.Constant) and _is_code(node.value):
-            yield Use(str(node.value), "", "", "", where)
+        if isinstance(node, ast.Call):
+            yield from _given(node, named, texts.get(id(node), {}), where)
+        elif isinstance(node, ast.Dict):
+            yield from _explained(node, named, where)
+        elif isinstance(node, ast.Constant) and _code(node, {}):
+            yield Use(_code(node, {}), "", "", "", where)
 
 
 def collected(source: Path) -> list[Use]:
@@ -178,18 +174,78 @@ def pages() -> dict[str, str]:
     }
 
 
-def _is_code(value: object) -> bool:
-    return isinstance(value, str) and CODE.fullmatch(value) is not None
+def _constants(tree: ast.Module) -> dict[str, str]:
+    """Find `RETENTION = "P221"` and, in a class, `Code.EMPTY`, with their codes."""
+    named = {}
+    for parent in ast.walk(tree):
+        if not isinstance(parent, ast.Module | ast.ClassDef):
+            continue
+        prefix = f"{parent.name}." if isinstance(parent, ast.ClassDef) else ""
+        for node in parent.body:
+            if isinstance(node, ast.Assign) and _code(node.value, {}):
+                named[prefix + ast.unparse(node.targets[0])] = _code(node.value, {})
+    return named
 
 
-def _use(code: str, call: ast.Call, where: str) -> Use:
-    texts = [_text(value) for value in call.args if _text(value) not in {"", code}]
-    hints = [_text(keyword.value) for keyword in call.keywords if keyword.arg == "hint"]
-    hint = hints[0] if hints else "".join(texts[1:2])
-    return Use(code, ast.unparse(call.func).split(".")[-1], "".join(texts[:1]), hint, where)
+def _code(node: ast.expr | None, named: dict[str, str]) -> str:
+    """Give the code that an expression is, or nothing."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value if CODE.fullmatch(node.value) else ""
+    if isinstance(node, ast.Name | ast.Attribute):
+        return named.get(ast.unparse(node), "")
+    return ""
 
 
-def _text(node: ast.expr) -> str:
+def _local_texts(tree: ast.Module) -> dict[int, dict[str, str]]:
+    """Give, by the id of each call, the texts last put into variables of its function before it."""
+    found: dict[int, dict[str, str]] = {}
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        texts = [
+            (node.lineno, node.targets[0].id, _text(node.value))
+            for node in ast.walk(function)
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        ]
+        for call in ast.walk(function):
+            if isinstance(call, ast.Call):
+                before = sorted(each for each in texts if each[0] <= call.lineno and each[2])
+                found[id(call)] = {name: text for _, name, text in before}
+    return found
+
+
+def _given(
+    call: ast.Call, named: dict[str, str], texts: dict[str, str], where: str
+) -> Iterator[Use]:
+    """Find a code among the arguments: what is said comes right after it, or first."""
+
+    def text(node: ast.expr | None) -> str:
+        return texts.get(node.id, "") if isinstance(node, ast.Name) else _text(node)
+
+    kind = ast.unparse(call.func).split(".")[-1]
+    by_name = {keyword.arg: keyword.value for keyword in call.keywords}
+    hint = text(by_name.get("hint"))
+    code = _code(by_name.get("code"), named)
+    if code:
+        yield Use(code, kind, "".join(map(text, call.args[:1])), hint, where)
+    for place, value in enumerate(call.args):
+        code = _code(value, named)
+        if code:
+            says, does = (*map(text, call.args[place + 1 : place + 3]), "", "")[:2]
+            yield Use(code, kind, says, hint or does, where)
+
+
+def _explained(table: ast.Dict, named: dict[str, str], where: str) -> Iterator[Use]:
+    """Find codes that are keys of a table of meanings: texts of the value, in order."""
+    for key, value in zip(table.keys, table.values, strict=True):
+        code = _code(key, named)
+        if code and isinstance(value, ast.Call):
+            texts = [_text(each) for each in value.args if _text(each)]
+            says, does = (*texts, "", "")[:2]
+            yield Use(code, "", says, does, where)
+
+
+def _text(node: ast.expr | None) -> str:
     match node:
         case ast.Constant(value=str(text)):
             return text

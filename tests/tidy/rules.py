@@ -21,6 +21,7 @@ PROMISES = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 # The rooms that may ask for the time, for randomness, for another's work.
 MAY_ASK_THE_WORLD = ("app", "connectors", "engines", "dev", "testing")
 MAY_CATCH_ALL = ("app",)
+OUTERMOST = "penstock/cli/output.py"  # what nobody caught becomes exit code 70 there
 MAY_COMMIT = ("commit", "connectors", "testing")
 
 WORLDLY_MODULES = {"time", "random", "secrets"}
@@ -104,7 +105,10 @@ def promises(modules: list[Module]) -> list[str]:
 
 
 def without_docstring(modules: list[Module]) -> list[str]:
-    """Find modules, and public classes, functions and methods, that promise nothing."""
+    """Find modules, and public classes, functions and methods, that promise nothing.
+
+    A test of a contract suite is a sentence by its name.
+    """
     found = []
     for each in modules:
         if ast.get_docstring(each.tree) is None:
@@ -112,7 +116,7 @@ def without_docstring(modules: list[Module]) -> list[str]:
         found += [
             f"{each.name}:{node.lineno}: {node.name}"
             for node in _public(each.tree)
-            if ast.get_docstring(node) is None
+            if ast.get_docstring(node) is None and not node.name.startswith("test_")
         ]
     return found
 
@@ -157,8 +161,7 @@ def worldly(modules: list[Module]) -> list[str]:
         found += [
             f"{each.name}:{node.lineno}: {ast.unparse(node.func)}"
             for node in ast.walk(each.tree)
-            if isinstance(node, ast.Call)
-            and _names_of(node.func) & WORLDLY_CALLS
+            if isinstance(node, ast.Call) and _names_of(node.func) & WORLDLY_CALLS
         ]
     return found
 
@@ -171,7 +174,7 @@ def catch_alls(modules: list[Module]) -> list[str]:
     return [
         f"{each.name}:{node.lineno}: {_caught(node)}"
         for each in modules
-        if each.room not in MAY_CATCH_ALL
+        if each.room not in MAY_CATCH_ALL and each.name != OUTERMOST
         for node in ast.walk(each.tree)
         if isinstance(node, ast.ExceptHandler)
         and {"", "Exception"} & set(_caught(node).strip("()").split(", "))

@@ -5,7 +5,7 @@ Everything else is given what it needs; here is decided what that is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from penstock.ports.tables import TableFormat
 from penstock.rows.options import RowOptions
 from penstock.rows.quarantine import QUARANTINE_SCHEMA
 from penstock.spec.model import Pipeline, Table
-from penstock.spec.routing import tables_for
+from penstock.spec.routing import routes
 from penstock.spec.rules import rules_hash, rules_text
 from penstock.spec.secrets import ProcessSecrets
 
@@ -38,7 +38,7 @@ def settings_of(
         pipeline=pipeline.name,
         rules_hash=rules_hash(pipeline),
         rules_text=rules_text(pipeline),
-        route=partial(route, pipeline),
+        routes=partial(targets_of, pipeline),
         quarantine=place_of(pipeline, pipeline.quarantine.into),
         quarantine_schema=QUARANTINE_SCHEMA,
         start=_start(pipeline),
@@ -57,11 +57,12 @@ def settings_of(
     )
 
 
-def route(pipeline: Pipeline, topic: str) -> tuple[Target, ...]:
-    """Give the targets of a topic's records, by the spec's rules."""
-    return tuple(
-        _target(pipeline, found.table, found.rule) for found in tables_for(pipeline, topic)
-    )
+def targets_of(pipeline: Pipeline, topics: Collection[str]) -> dict[str, tuple[Target, ...]]:
+    """Give the targets of topics, by the spec's rules. Raises InvalidError when they collide."""
+    return {
+        topic: tuple(_target(pipeline, each.table, each.rule) for each in found)
+        for topic, found in routes(pipeline, topics).items()
+    }
 
 
 def place_of(pipeline: Pipeline, table: str) -> Place:
@@ -103,12 +104,13 @@ def open_engine(pipeline: Pipeline, session: Any = None) -> Engine:
         from penstock.engines.inline import InlineEngine
 
         return InlineEngine()
-    from penstock.engines.spark import SparkEngine, SparkSettings
+    from penstock.engines.spark.engine import SparkEngine
+    from penstock.engines.spark.settings import SparkSettings
 
     if session is not None:
         return SparkEngine(session=session)
     settings = SparkSettings(master=pipeline.spark.master, conf=dict(pipeline.spark.conf))
-    return SparkEngine(settings)
+    return SparkEngine(settings=settings)
 
 
 def open_world(
@@ -149,9 +151,9 @@ def _open_catalog(pipeline: Pipeline, name: str, observer: Observer) -> TableFor
     _, connector = table_connector(entry.type)
     settings: Mapping[str, Any] = {
         **entry.settings(name),
-        "penstock.target-file-bytes": str(pipeline.target_file_bytes),
-        "penstock.row-group-bytes": str(pipeline.row_group_bytes),
-        "penstock.open-writers": str(pipeline.limits.open_writers),
+        "penstock.target_file_bytes": str(pipeline.target_file_bytes),
+        "penstock.row_group_bytes": str(pipeline.row_group_bytes),
+        "penstock.open_writers": str(pipeline.limits.open_writers),
     }
     return connector.open_catalog(settings, ProcessSecrets(), observer)
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from penstock.app import assembly
-from penstock.app.census import Census, count
+from penstock.app.census import Census, Subject, count
 from penstock.core.audit import Break, chain_breaks, doubled_commits, doubled_files
 from penstock.core.commits import Chain, Landed
 from penstock.core.errors import InvalidError, PenstockError
@@ -82,7 +82,7 @@ def audit(
     with ExitStack() as stack:
         log = assembly.open_log(pipeline)
         stack.callback(log.close)
-        catalogs = assembly.open_catalogs(pipeline, Observers(()))
+        catalogs = assembly.open_catalogs(pipeline, Observers())
         for catalog in catalogs.values():
             stack.callback(catalog.close)
         settings = assembly.settings_of(pipeline)
@@ -91,7 +91,7 @@ def audit(
         if unknown:
             raise InvalidError(
                 f"no topic is routed to {', '.join(unknown)}",
-                code="P145",
+                code="P185",
                 hint=f"tables of this spec are {', '.join(sorted(targets))}",
             )
         chosen = {name: targets[name] for name in sorted(targets) if not tables or name in tables}
@@ -135,7 +135,7 @@ class _Auditor:
         if table is None:
             raise InvalidError(
                 f"table {place.table} does not exist",
-                code="P430",
+                code="P461",
                 hint="nothing has landed in it yet, or it was dropped; see  penstock status",
             )
         return table
@@ -179,16 +179,17 @@ class _Auditor:
             raise InvalidError(
                 f"{target.place.table}: rows cannot be told apart without source columns "
                 f"{', '.join(lacking)}",
-                code="P146",
+                code="P186",
                 hint="audit without --count, or land topic, partition and offset",
             )
         self.progressed(f"counting {target.place.table}")
-        return count(
-            self.pipeline,
-            self.log,
-            landed,
-            table.coordinates({name: columns[name] for name in needed}),
-            quarantine,
-            Chain(f"{self.pipeline.name}/{target.place.table}", self.settings.quarantine.table),
+        subject = Subject(
+            landed=landed,
+            rows=table.coordinates({name: columns[name] for name in needed}),
+            quarantine=quarantine,
+            chain=Chain(
+                f"{self.pipeline.name}/{target.place.table}", self.settings.quarantine.table
+            ),
             skips_tombstones=target.options.tombstones == "skip",
         )
+        return count(self.pipeline, self.log, subject)

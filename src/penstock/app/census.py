@@ -5,24 +5,27 @@ The oracle is Kafka itself, read again by the same reader under the same isolati
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.app import assembly
 from penstock.core.audit import Break
 from penstock.core.commits import Chain, Landed
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
-from penstock.ports.log import Log
+from penstock.ports.log import Log, RangeReader
 from penstock.ports.tables import Table
 from penstock.spec.model import Pipeline
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FOREVER = float("inf")
+Offsets = NDArray[np.int64]
+_NOTHING: Offsets = np.array([], dtype=np.int64)
 SHOWN_MAX = 5
 
 
@@ -41,41 +44,49 @@ class Census:
     breaks: tuple[Break, ...]
 
 
-def count(
-    pipeline: Pipeline,
-    log: Log,
-    landed: Landed,
-    rows: pa.Table,
-    quarantine: Table | None,
-    chain: Chain,
-    *,
-    skips_tombstones: bool,
-) -> Census:
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is counted: one target table and where its rejects are."""
+
+    landed: Landed
+    rows: pa.Table
+    quarantine: Table | None
+    chain: Chain
+    skips_tombstones: bool
+
+
+def count(pipeline: Pipeline, log: Log, subject: Subject) -> Census:
     """Compare a table's coordinates and its quarantine with what Kafka holds below its ledger."""
-    by_partition = _by_partition(rows)
-    bounds = log.bounds(sorted(landed.offsets))
+    offsets = subject.landed.offsets
+    by_partition = _by_partition(subject.rows)
+    bounds = log.bounds(sorted(offsets))
     reader = assembly.open_reader(pipeline)
-    total, breaks = Census(0, 0, 0, 0, 0, ()), list[Break]()
+    parts = []
     try:
-        for at, stop in sorted(landed.offsets.items()):
-            mine = by_partition.get((at.topic, at.partition), np.array([], dtype=np.int64))
-            refused = _quarantined(quarantine, chain, at, stop)
+        for at, stop in sorted(offsets.items()):
+            mine = by_partition.get((at.topic, at.partition), _NOTHING)
+            refused = _quarantined(subject.quarantine, subject.chain, at, stop)
             found = bounds.get(at)
             start = _first(pipeline, found.start if found else stop, mine, refused)
             held, nulls = _read(reader, at, OffsetRange(min(start, stop), stop))
-            part = _compare(
-                at, start, mine, refused, held, nulls if skips_tombstones else nulls[:0]
-            )
-            total = _plus(total, part)
-            breaks += part.breaks
+            skipped = nulls if subject.skips_tombstones else _NOTHING
+            parts.append(_compare(at, start, _Coordinates(mine, refused, held, skipped)))
     finally:
         reader.close()
-    return Census(
-        total.records, total.rows, total.quarantined, total.skipped, total.unchecked, tuple(breaks)
-    )
+    return _total(parts)
 
 
-def _first(pipeline: Pipeline, log_start: Offset, mine: np.ndarray, refused: np.ndarray) -> Offset:
+@dataclass(frozen=True, slots=True)
+class _Coordinates:
+    """The offsets of one partition: in the table, in quarantine, in Kafka, left out on purpose."""
+
+    mine: Offsets
+    refused: Offsets
+    held: Offsets
+    skipped: Offsets
+
+
+def _first(pipeline: Pipeline, log_start: Offset, mine: Offsets, refused: Offsets) -> Offset:
     """Give where the comparison begins: the log's start, or the first record that was landed."""
     if pipeline.kafka.start == "earliest":
         return log_start
@@ -83,28 +94,22 @@ def _first(pipeline: Pipeline, log_start: Offset, mine: np.ndarray, refused: np.
     return Offset(max(log_start, min(firsts, default=log_start)))
 
 
-def _compare(
-    at: TopicPartition,
-    start: Offset,
-    mine: np.ndarray,
-    refused: np.ndarray,
-    held: np.ndarray,
-    skipped: np.ndarray,
-) -> Census:
-    unique, counts = np.unique(mine, return_counts=True)
-    expected = np.setdiff1d(np.setdiff1d(held, refused), skipped)
+def _compare(at: TopicPartition, start: Offset, found: _Coordinates) -> Census:
+    unique, counts = np.unique(found.mine, return_counts=True)
+    expected = np.setdiff1d(np.setdiff1d(found.held, found.refused), found.skipped)
     above = unique[unique >= start]
-    breaks = [
+    lost = np.setdiff1d(expected, above)
+    breaks = (
         *_told("doubled", at, unique[counts > 1], "in the table more than once"),
-        *_told("lost", at, np.setdiff1d(expected, above), "neither in the table nor in quarantine"),
-        *_told("both", at, np.intersect1d(unique, refused), "in the table and in quarantine"),
-        *_told("foreign", at, np.setdiff1d(above, held), "in the table, and Kafka has no such"),
-    ]
-    unchecked = int((mine < start).sum())
-    return Census(held.size, mine.size, refused.size, skipped.size, unchecked, tuple(breaks))
+        *_told("lost", at, lost, "neither in the table nor in quarantine"),
+        *_told("both", at, np.intersect1d(unique, found.refused), "in the table and in quarantine"),
+        *_told("foreign", at, np.setdiff1d(above, found.held), "in the table, unknown to Kafka"),
+    )
+    sizes = (found.held.size, found.mine.size, found.refused.size, found.skipped.size)
+    return Census(*sizes, int((found.mine < start).sum()), breaks)
 
 
-def _told(kind: str, at: TopicPartition, offsets: np.ndarray, what: str) -> list[Break]:
+def _told(kind: str, at: TopicPartition, offsets: Offsets, what: str) -> list[Break]:
     if not offsets.size:
         return []
     some = ", ".join(map(str, offsets[:SHOWN_MAX].tolist()))
@@ -112,13 +117,11 @@ def _told(kind: str, at: TopicPartition, offsets: np.ndarray, what: str) -> list
     return [Break(kind, str(at), f"{at}: {offsets.size} records {what}: {some}{more}")]
 
 
-def _read(
-    reader: object, at: TopicPartition, covered: OffsetRange
-) -> tuple[np.ndarray, np.ndarray]:
+def _read(reader: RangeReader, at: TopicPartition, covered: OffsetRange) -> tuple[Offsets, Offsets]:
     """Read the offsets of a range, and those without a value."""
-    offsets, nulls = [np.array([], dtype=np.int64)], [np.array([], dtype=np.int64)]
+    offsets, nulls = [_NOTHING], [_NOTHING]
     if covered.count:
-        for fetched in reader.read(at, covered, deadline=FOREVER):  # type: ignore[attr-defined]
+        for fetched in reader.read(at, covered, deadline=math.inf):
             these = fetched.batch.column("offset").to_numpy()
             offsets.append(these)
             absent = fetched.batch.column("value").is_null().to_numpy(zero_copy_only=False)
@@ -126,11 +129,11 @@ def _read(
     return np.concatenate(offsets), np.concatenate(nulls)
 
 
-def _by_partition(rows: pa.Table) -> Mapping[tuple[str, int], np.ndarray]:
+def _by_partition(rows: pa.Table) -> Mapping[tuple[str, int], Offsets]:
     topics = rows.column("topic").to_numpy()
     partitions = rows.column("partition").to_numpy()
     offsets = rows.column("offset").to_numpy()
-    found: dict[tuple[str, int], np.ndarray] = {}
+    found: dict[tuple[str, int], Offsets] = {}
     for topic in np.unique(topics.astype(str)):
         of_topic = topics == topic
         for partition in np.unique(partitions[of_topic]):
@@ -141,19 +144,19 @@ def _by_partition(rows: pa.Table) -> Mapping[tuple[str, int], np.ndarray]:
 
 def _quarantined(
     quarantine: Table | None, chain: Chain, at: TopicPartition, stop: Offset
-) -> np.ndarray:
+) -> Offsets:
     if quarantine is None:
-        return np.array([], dtype=np.int64)
+        return _NOTHING
     found = quarantine.quarantined(chain, [[at.topic_id, at.partition, at.topic, 0, stop]])
     return np.array(sorted({offset for _, _, offset in found}), dtype=np.int64)
 
 
-def _plus(first: Census, second: Census) -> Census:
+def _total(parts: list[Census]) -> Census:
     return Census(
-        first.records + second.records,
-        first.rows + second.rows,
-        first.quarantined + second.quarantined,
-        first.skipped + second.skipped,
-        first.unchecked + second.unchecked,
-        (),
+        sum(part.records for part in parts),
+        sum(part.rows for part in parts),
+        sum(part.quarantined for part in parts),
+        sum(part.skipped for part in parts),
+        sum(part.unchecked for part in parts),
+        tuple(each for part in parts for each in part.breaks),
     )

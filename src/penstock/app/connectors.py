@@ -31,7 +31,7 @@ def connector(name: str) -> Connector:
     known = ", ".join(sorted(entry.name for entry in entry_points(group=GROUP)))
     raise InvalidError(
         f"no connector is called {name!r}; installed are {known}",
-        code="P140",
+        code="P180",
         hint="install the package that brings it",
     )
 
@@ -49,7 +49,7 @@ def table_connector(catalog_type: str) -> tuple[str, TableConnector]:
             return entry.name, found
     raise InvalidError(
         f"no installed connector knows catalogs of type {catalog_type!r}",
-        code="P141",
+        code="P181",
         hint="this release brings types sql (Iceberg) and delta",
     )
 
@@ -68,7 +68,7 @@ def store_connector(address: str) -> StoreConnector:
             return found
     raise InvalidError(
         f"no installed connector knows stores at {scheme}:…",
-        code="P142",
+        code="P182",
         hint="this release brings sqlite:///path",
     )
 
@@ -78,7 +78,7 @@ def _of(kind: type[Kind], name: str) -> Kind:
     if not isinstance(found, kind):
         raise InvalidError(
             f"connector {name!r} is a {type(found).__name__}, not a {kind.__name__}",
-            code="P143",
+            code="P183",
             hint="two packages may bring connectors of one name: uninstall one",
         )
     return found
@@ -89,14 +89,14 @@ def _loaded(entry: EntryPoint) -> Connector:
     if not isinstance(found, LogConnector | TableConnector | StoreConnector):
         raise InvalidError(
             f"entry point {entry.name} = {entry.value} is not a connector",
-            code="P143",
+            code="P183",
             hint="it must be one of the dataclasses of penstock.ports.connectors",
         )
     if found.ports_version != PORTS_VERSION:
         raise InvalidError(
             f"connector {entry.name} speaks ports version {found.ports_version}, this penstock "
             f"{PORTS_VERSION}",
-            code="P144",
+            code="P184",
             hint="upgrade the older of the two packages",
         )
     return found

@@ -50,7 +50,7 @@ def observer_for(plan: str) -> CrashPlan:
         except ValueError as error:
             raise InvalidError(
                 f"{VARIABLE}: {item!r} is not a crash point",
-                code="P150",
+                code="P188",
                 hint=f"points are {', '.join(Point)}",
             ) from error
     return CrashPlan(deaths)

@@ -70,7 +70,7 @@ def _level(
         raise DecisionNeededError(
             f"the spec changed while tables were not level, and the former rules are lost: "
             f"{stretches}",
-            code="P160",
+            code="P189",
             hint="to judge these stretches by the present rules:  penstock run --accept rules",
         )
     former = assembly.settings_of(with_rules(pipeline, texts[0]), faults=options.faults)

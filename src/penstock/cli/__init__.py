@@ -1,1 +1,45 @@
-"""cli"""
+"""The commands: parse, call the app, print. stdout is data, stderr is talk.
+
+Invariants: importing this module imports no heavy library, so `--version` and `--help` are quick;
+an error ends with its exit code, its sentence and the next command, never with a traceback unless
+it is a bug.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from penstock import __version__
+
+COMMANDS = {
+    "validate": ("penstock.cli.validate:validate", "Check a spec, and what it names."),
+    "run": ("penstock.cli.run:run", "Land records, until told to stop."),
+    "status": ("penstock.cli.status:status", "Show how each table stands."),
+    "audit": ("penstock.cli.audit:audit", "Prove that nothing is lost or doubled."),
+    "schema": ("penstock.cli.validate:schema", "Print the JSON Schema of a spec."),
+    "demo": ("penstock.cli.demo:demo", "See it all: broker, real data, a kill, the proof."),
+    "dev": ("penstock.cli.dev:app", "A real Kafka broker on this machine, to try things."),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command and exit with its code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words == ["--version"]:
+        print(f"penstock {__version__}")  # noqa: T201  the quickest answer
+        return
+    from cyclopts import App
+
+    from penstock.cli.output import guarded
+
+    app = App(
+        name="penstock",
+        help="Land Kafka topics in Iceberg and Delta Lake tables, exactly once.\n\n"
+        "Example: penstock run penstock.yaml --until-caught-up",
+        version=__version__,
+        help_format="plaintext",
+    )
+    for name, (path, help_text) in COMMANDS.items():
+        app.command(path, name=name, help=help_text)
+    sys.exit(guarded(lambda: app(words, exit_on_error=False, print_error=True), words))

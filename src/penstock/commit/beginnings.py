@@ -18,19 +18,21 @@ from penstock.ports.tables import Table, TableDefinition, TableFormat
 
 def create(
     catalog: TableFormat,
-    name: str,
+    place: tuple[str, str],
     definition: TableDefinition,
     ledgers: Sequence[Landed],
     observer: Observer,
 ) -> Table:
     """Create a table together with its ledgers, or take the one that another created first.
 
+    `place` is the table's name in the spec and in its catalog.
     Raises what `TableFormat.create` raises.
     """
     observer.reached(Point.CREATE_BEFORE)
+    full_name, name = place
     table = catalog.create(name, definition, ledgers)
     observer.reached(Point.CREATE_AFTER)
-    observer(TableCreated(table.name, len(definition.schema.fields)))
+    observer(TableCreated(full_name, len(definition.schema.fields)))
     return table
 
 

@@ -110,7 +110,7 @@ def land(prepared: Committable, table: Table, conditions: Conditions) -> Landing
                     snapshot = state.head if attempted == _IN_DOUBT else attempted
                     observer(_committed(commit, snapshot, seconds, landed))
                     return Landing(landed=True, reason="committed")
-                observer(CommitFoundLanded(table.name, commit.chain.name, commit.commit_id, ours))
+                observer(CommitFoundLanded(commit.chain.table, commit.chain.name, commit.commit_id, ours))
                 reason = "found landed" if ours else "its ranges landed with other files"
                 return Landing(landed=ours, reason=reason)
             case Fenced(by=by):
@@ -118,15 +118,15 @@ def land(prepared: Committable, table: Table, conditions: Conditions) -> Landing
             case Gap():
                 if state.verdict is Verdict.ABSENT:
                     raise ledger_gone(commit, table)
-                observer(GapFound(table.name, commit.chain.name, commit.commit_id))
+                observer(GapFound(commit.chain.table, commit.chain.name, commit.commit_id))
                 return _aborted(commit, table, observer, "the table stands before its start")
             case Superseded():
                 return _aborted(commit, table, observer, "another run landed an overlapping range")
             case _:
                 assert_never(decision)
     raise UnavailableError(
-        f"{table.name}: {conditions.turns_max} attempts to commit met a moved table or no answer",
-        code="P410",
+        f"{commit.chain.table}: {conditions.turns_max} attempts to commit met a moved table or no answer",
+        code="P450",
         hint="another writer commits all the time, or the catalog is ill; it is tried again",
     )
 
@@ -156,19 +156,19 @@ def require_sound(
     """
     if state.uuid != commit.table_uuid:
         raise DecisionNeededError(
-            f"{table.name} was re-created: its id is {state.uuid}, the commit was prepared for "
+            f"{commit.chain.table} was re-created: its id is {state.uuid}, the commit was prepared for "
             f"{commit.table_uuid}",
-            code="P420",
+            code="P452",
             hint="restore the former table, or give the new one another name in the spec",
         )
     if state.landed is not None and state.landed.cluster_id != commit.cluster_id:
-        raise other_cluster(table.name, state.landed.cluster_id, commit.cluster_id)
+        raise other_cluster(commit.chain.table, state.landed.cluster_id, commit.cluster_id)
     if state.verdict is Verdict.ROLLED_BACK:
         _require_rank(state, conditions.claim)
         fence(commit, state, table, conditions)
-        raise rolled_back(table.name, state.evidence)
+        raise rolled_back(commit.chain.table, state.evidence)
     if state.verdict is Verdict.UNCERTAIN:
-        raise rolled_back(table.name, state.evidence)
+        raise rolled_back(commit.chain.table, state.evidence)
 
 
 def fence(like: Committable, state: TableState, table: Table, conditions: Conditions) -> None:
@@ -195,8 +195,8 @@ def fence(like: Committable, state: TableState, table: Table, conditions: Condit
             return  # someone else moved the head: what was in flight is dead as well
         state = now
     raise UnavailableError(
-        f"{table.name}: the fence could not be committed",
-        code="P411",
+        f"{like.chain.table}: the fence could not be committed",
+        code="P451",
         hint="see whether the catalog takes commits, then run again",
     )
 
@@ -217,7 +217,7 @@ def _attempt(
     if commit.kind is CommitKind.APPEND and commit.chain.is_quarantine:
         before, after = Point.QUARANTINE_BEFORE, Point.QUARANTINE_AFTER
     conditions.observer.reached(before)
-    names = (table.name, commit.chain.name, commit.commit_id, turn)
+    names = (commit.chain.table, commit.chain.name, commit.commit_id, turn)
     try:
         snapshot = table.commit(state, commit, retain=conditions.retain)
     except ConflictError as error:
@@ -239,7 +239,7 @@ def _back_off(conditions: Conditions, turn: int) -> None:
 
 
 def _aborted(commit: Committable, table: Table, observer: Observer, reason: str) -> Landing:
-    observer(CommitAborted(table.name, commit.chain.name, commit.commit_id, reason))
+    observer(CommitAborted(commit.chain.table, commit.chain.name, commit.commit_id, reason))
     return Landing(landed=False, reason=reason)
 
 
@@ -273,8 +273,8 @@ def fenced(by: Claim, claim: Claim) -> FencedError:
 def ledger_gone(commit: Committable, table: Table) -> DecisionNeededError:
     """Say that a table forgot its progress."""
     return DecisionNeededError(
-        f"{table.name} has no record of what {commit.chain.name} has landed in it",
-        code="P421",
+        f"{commit.chain.table} has no record of what {commit.chain.name} has landed in it",
+        code="P453",
         hint="someone removed the table's Penstock properties: restore the table's metadata",
     )
 
@@ -283,7 +283,7 @@ def other_cluster(table: str, ledger: str, here: str) -> DecisionNeededError:
     """Say that the brokers are not those the table was fed from."""
     return DecisionNeededError(
         f"{table} was fed from Kafka cluster {ledger}, and the brokers given are cluster {here}",
-        code="P422",
+        code="P454",
         hint="point kafka.brokers at the former cluster, or land into tables of another name",
     )
 
@@ -292,6 +292,6 @@ def rolled_back(table: str, evidence: str) -> PenstockError:
     """Say that a table went back behind what it had landed."""
     return DecisionNeededError(
         f"{table} no longer holds what its ledger says: {evidence}",
-        code="P423",
+        code="P455",
         hint="roll the table forward to the snapshot tagged penstock-…, or take a new table name",
     )

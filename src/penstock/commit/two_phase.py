@@ -40,7 +40,7 @@ class TwoPhase:
             return self.settle(commit, table)
         reason = f"{len(gone)} of its files are gone, {gone[0]} first; its range is read again"
         self.conditions.observer(
-            CommitAborted(table.name, commit.chain.name, commit.commit_id, reason)
+            CommitAborted(commit.chain.table, commit.chain.name, commit.commit_id, reason)
         )
         landing = Landing(landed=False, reason=reason)
         self._say(commit, landing)

@@ -205,7 +205,7 @@ def _load(text: str, what: str, version_max: int) -> dict[str, Any]:
     if version > version_max:
         raise InvalidError(
             f"this {what} has version {version}, and this penstock reads up to {version_max}",
-            code="P130",
+            code="P190",
             hint="run the newer penstock that wrote it, or upgrade this one",
         )
     return dict(data)
@@ -214,7 +214,7 @@ def _load(text: str, what: str, version_max: int) -> dict[str, Any]:
 def _malformed(what: str, error: Exception) -> InvalidError:
     return InvalidError(
         f"this is not a {what} of Penstock: {type(error).__name__}: {error}",
-        code="P131",
+        code="P191",
         hint="it was edited or damaged by others; restore it from a backup",
     )
 

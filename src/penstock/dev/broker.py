@@ -32,6 +32,7 @@ START_SECONDS_MAX = 90
 STOP_SECONDS_MAX = 30
 KILL_SECONDS_MAX = 10
 FREE_PORT_TRIES = 3
+LOG_TAIL_BYTES = 20_000
 
 PROPERTIES: Mapping[str, str] = {
     "process.roles": "broker,controller",
@@ -155,11 +156,11 @@ def _start(launch: _Launch, port: int | None) -> Running:
         return _start_on(launch, PORT_DEFAULT if port is None else port)
     for _ in range(FREE_PORT_TRIES - 1):
         try:
-            return _start_on(launch, _free_port())
+            return _start_on(launch, free_port())
         except UnavailableError:
             if "Address already in use" not in _log_tail(launch.directory):
                 raise
-    return _start_on(launch, _free_port())
+    return _start_on(launch, free_port())
 
 
 def _start_on(launch: _Launch, port: int) -> Running:
@@ -195,7 +196,7 @@ def _start_on(launch: _Launch, port: int) -> Running:
 
 
 def _write_settings(launch: _Launch, port: int) -> Path:
-    controller = _free_port()
+    controller = free_port()
     settings = {
         **PROPERTIES,
         "controller.quorum.voters": f"1@{HOST}:{controller}",
@@ -225,9 +226,8 @@ def _format(launch: _Launch, settings: Path) -> None:
         check=False,
     )
     if done.returncode:
-        last = (done.stderr + done.stdout).strip().splitlines()[-1:] or ["no reason was given"]
         raise UnavailableError(
-            f"the broker's data directory could not be formatted: {last[0]}",
+            f"the broker's data directory could not be formatted: {_telling(done.stderr)}",
             code="P657",
             hint=f"rm -r '{launch.directory}' && penstock dev up",
         )
@@ -307,7 +307,8 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Find a port that nobody listens on now."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
@@ -320,15 +321,20 @@ def _new_cluster_id() -> str:
 
 
 def _log_tail(directory: Path) -> str:
-    """Give the last line of the broker's log that tells of an error, else its last line."""
+    """Give the line near the end of the broker's log that tells why it ended."""
     try:
         with _log_file(directory).open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - 20_000))
-            lines = file.read().decode(errors="replace").splitlines()
+            file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_TAIL_BYTES))
+            return _telling(file.read().decode(errors="replace"))
     except FileNotFoundError:
-        return ""
-    telling = [line for line in lines if "ERROR" in line or "xception" in line]
-    return (telling or lines or [""])[-1].strip()
+        return "it left no log"
+
+
+def _telling(text: str) -> str:
+    """Give the last line that names an exception or error, else the last line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if "xception:" in line or "ERROR" in line]
+    return (telling or lines or ["no reason was given"])[-1]
 
 
 def _log_file(directory: Path) -> Path:

@@ -140,7 +140,7 @@ def require_few_rejects(found: Mapping[str, TableSum], share_max: float) -> None
             raise DecisionNeededError(
                 f"{table}: {rejected} of {total.examined} records do not fit ({codes}), more than "
                 f"quarantine.stop_above allows ({share_max:.1%})",
-                code="P340",
+                code="P345",
                 hint="mend the source or the table, or raise quarantine.stop_above; "
                 "nothing of this epoch was landed",
             )

@@ -100,7 +100,8 @@ class Coordinator:
             self._finish()
             self.world.store.release(self.settings.pipeline, self._claim)
         except BaseException as error:
-            self._tell_stopped(type(error).__name__, clean=False)
+            code = error.code if isinstance(error, PenstockError) else "P700"
+            self._tell_stopped(str(error), clean=False, code=code)
             raise
         finally:
             self._beat.stop()
@@ -252,14 +253,16 @@ class Coordinator:
         positions = positions_of(active.values(), self.ends)
         budget = self.pace.budget(self.world.engine.capacity())
         self.pace.lag = opening.lag_of(positions, ends)
+        self.pace.behind = opening.behind(positions, ends)
         return plan(EpochNumber(self._number + 1), positions, ends, budget)
 
     def _epoch(self, epoch: Epoch, listed: Mapping[TopicPartition, Bounds]) -> None:
         world, began = self.world, self.world.clock.monotonic()
         self.pace.opened()
         self._number = epoch.number
-        lag = dict(self.pace.lag)
-        world.observer(EpochPlanned(epoch.number, len(epoch.slices), epoch.records, lag))
+        slices = len(epoch.slices)
+        lag, behind = dict(self.pace.lag), dict(self.pace.behind)
+        world.observer(EpochPlanned(epoch.number, slices, epoch.records, lag, behind))
         world.observer.reached(Point.EPOCH_PLANNED)
         tracks = self.fleet.active
         if any(tracks[n].standing is None for part in epoch.slices for n in _names(part)):
@@ -405,8 +408,8 @@ class Coordinator:
             self._beat.check()
             self._absorb(TICK_SECONDS)
 
-    def _tell_stopped(self, reason: str, *, clean: bool) -> None:
-        self.world.observer(PipelineStopped(self.settings.pipeline, reason, clean))
+    def _tell_stopped(self, reason: str, *, clean: bool, code: str = "") -> None:
+        self.world.observer(PipelineStopped(self.settings.pipeline, reason, clean, code))
 
 
 def _names(part: Slice) -> list[str]:

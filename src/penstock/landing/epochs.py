@@ -74,8 +74,9 @@ def give_birth(
     ledger = first_ledger(
         track.chain, claim, world.log.cluster_id(), settings.rules_hash, track.rejects.expected
     )
-    catalog = world.catalogs[target.place.catalog]
-    return create(catalog, target.place.name, definition, (ledger,), world.observer)
+    place = target.place
+    catalog = world.catalogs[place.catalog]
+    return create(catalog, (place.table, place.name), definition, (ledger,), world.observer)
 
 
 def _run(world: World, jobs: Sequence[Job]) -> list[Result]:

@@ -145,7 +145,7 @@ class Fleet:
     def unstep(self, name: str, reason: str) -> None:
         """Set a table aside until its queue is empty, to open it again where it really stands."""
         if name not in self.aside:
-            error = UnavailableError(f"{name}: {reason}", code="P441", hint="it is opened again")
+            error = UnavailableError(f"{name}: {reason}", code="P460", hint="it is opened again")
             now = self.world.clock.monotonic()
             self.aside[name] = Aside(error, now, now, 0, quiet=True)
 
@@ -217,7 +217,7 @@ def missing(place: Place) -> UnavailableError:
     """Say that a table with pending commits is not there."""
     return UnavailableError(
         f"table {place.table} is missing, and commits are prepared for it",
-        code="P440",
+        code="P459",
         hint="restore the table; it goes on by itself where it was",
     )
 

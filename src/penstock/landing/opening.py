@@ -22,26 +22,21 @@ from penstock.landing.tracks import Standing, Track
 from penstock.ports.tables import Table, TableDefinition, TableState, Verdict
 
 Listing = Sequence[TopicPartition]
-RETENTION = "P221"
+RETENTION = "P252"
 
 
 def routed(
     settings: Settings, partitions: Listing
 ) -> tuple[dict[str, Target], dict[str, list[TopicPartition]], list[str]]:
     """Give targets by table, partitions by table, and the topics that no table takes."""
+    routes = settings.routes({at.topic for at in partitions})
     targets: dict[str, Target] = {}
     wanted: dict[str, list[TopicPartition]] = defaultdict(list)
-    unrouted: set[str] = set()
-    routes: dict[str, tuple[Target, ...]] = {}
     for at in partitions:
-        if at.topic not in routes:
-            routes[at.topic] = settings.route(at.topic)
         for target in routes[at.topic]:
             targets[target.place.table] = target
             wanted[target.place.table].append(at)
-        if not routes[at.topic]:
-            unrouted.add(at.topic)
-    return targets, dict(wanted), sorted(unrouted)
+    return targets, dict(wanted), sorted(topic for topic, found in routes.items() if not found)
 
 
 def open_quarantine(settings: Settings, world: World) -> Table:
@@ -52,7 +47,7 @@ def open_quarantine(settings: Settings, world: World) -> Table:
     if table is not None:
         return table
     definition = TableDefinition(settings.quarantine_schema)
-    return create(catalog, place.name, definition, (), world.observer)
+    return create(catalog, (place.table, place.name), definition, (), world.observer)
 
 
 def open_track(settings: Settings, world: World, target: Target, quarantine: Table) -> Track:
@@ -68,11 +63,7 @@ def open_track(settings: Settings, world: World, target: Target, quarantine: Tab
     table = world.catalogs[place.catalog].load(place.name)
     if table is None:
         if not target.create:
-            raise InvalidError(
-                f"table {place.table} does not exist",
-                code="P430",
-                hint="create it, or let Penstock do so with  schema: {create: true}",
-            )
+            raise absent(place.table)
         track.begun = dict(track.rejects.expected)
         track.examined = dict(track.rejects.expected)
         return track
@@ -93,6 +84,15 @@ def adopt(track: Track, table: Table, world: World) -> None:
         track.valid_through_ms = state.landed.valid_through_ms
 
 
+def absent(table: str) -> InvalidError:
+    """Say that a table is not there and may not be created."""
+    return InvalidError(
+        f"table {table} does not exist",
+        code="P456",
+        hint="create it, or let Penstock do so with  schema: {create: true}",
+    )
+
+
 def require_columns(target: Target, state: TableState) -> None:
     """Raise InvalidError when the table lacks a column that Penstock is to fill."""
     lacking = [
@@ -103,7 +103,7 @@ def require_columns(target: Target, state: TableState) -> None:
     if lacking:
         raise InvalidError(
             f"table {target.place.table} has no column {', '.join(lacking)}",
-            code="P431",
+            code="P457",
             hint="add the column, or list the source columns it has:  source_columns: []",
         )
 
@@ -114,10 +114,10 @@ def _standing(table: Table, chain: Chain, world: World) -> Standing:
 
 def _standing_of(table: Table, chain: Chain, state: TableState, world: World) -> Standing:
     if state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN):
-        raise rolled_back(table.name, state.evidence)
+        raise rolled_back(chain.table, state.evidence)
     landed = state.landed
     if landed is not None and landed.cluster_id != world.log.cluster_id():
-        raise other_cluster(table.name, landed.cluster_id, world.log.cluster_id())
+        raise other_cluster(chain.table, landed.cluster_id, world.log.cluster_id())
     return Standing(
         chain=chain,
         table=table,
@@ -169,7 +169,7 @@ def refuse_strangers(table: str, known: Positions, wanted: Listing) -> None:
         names = ", ".join(sorted({at.topic for at in known}))
         raise InvalidError(
             f"table {table} is fed by another pipeline of the same name, from {names}",
-            code="P432",
+            code="P458",
             hint="give this pipeline another name in the spec",
         )
 
@@ -188,7 +188,7 @@ def start_positions(
     if absent:
         raise UnavailableError(
             f"{', '.join(absent[:3])} cannot be listed: no leader",
-            code="P210",
+            code="P250",
             hint="bring the partition's broker back, then run again",
         )
     chosen = first_positions(settings, world, fresh, bounds) if not known else {}
@@ -227,7 +227,7 @@ def recreated(tracks: Iterable[Track], listing: Listing) -> None:
                 raise DecisionNeededError(
                     f"topic {at.topic} was deleted and created again: {track.name} was fed from "
                     f"id {at.topic_id}, the topic is {other} now",
-                    code="P220",
+                    code="P251",
                     hint="to land the new topic from its beginning:  penstock run --accept topic",
                 )
 
@@ -248,7 +248,7 @@ def overtaken(track: Track, bounds: Mapping[TopicPartition, Bounds]) -> Decision
         if found.high < offset:
             return DecisionNeededError(
                 f"{track.name}: {at} ends at {found.high}, but {offset} was landed: it was cut",
-                code="P222",
+                code="P253",
                 hint="unclean leader election lost records the table holds: see the brokers' logs",
             )
     return None
@@ -270,3 +270,11 @@ def lag_of(positions: Mapping[str, Positions], ends: Positions) -> dict[str, int
     for at, count in behind.items():
         lag[at.topic] += max(count, 0)
     return dict(lag)
+
+
+def behind(positions: Mapping[str, Positions], ends: Positions) -> dict[str, int]:
+    """Count by table what it has yet to read, in positions."""
+    return {
+        table: sum(max(ends[at] - offset, 0) for at, offset in offsets.items() if at in ends)
+        for table, offsets in positions.items()
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -44,14 +44,15 @@ class Target:
 class Settings:
     """Everything about a pipeline that the loop needs; `log` goes into jobs and holds no secret.
 
-    `route` gives the targets of a topic's records by its name; it is pure. `start` is a word, an
+    `routes` gives the targets of topics by their names; it is pure, and raises InvalidError when
+    two of them cannot live together. `start` is a word, an
     epoch millisecond, or offsets by topic and partition.
     """
 
     pipeline: str
     rules_hash: str
     rules_text: str
-    route: Callable[[str], tuple[Target, ...]]
+    routes: Callable[[Collection[str]], Mapping[str, tuple[Target, ...]]]
     quarantine: Place
     quarantine_schema: Schema
     start: Start

@@ -24,7 +24,7 @@ from penstock.ports.log import Fetched, RangeReader
 from penstock.ports.running import Clock, Observer
 from penstock.ports.tables import FileWriter, WriterFactory
 from penstock.rows.batches import later, newest_ms
-from penstock.rows.codes import NO_COLUMNS
+from penstock.rows.codes import MEANINGS, Code
 from penstock.rows.convert import Converted, Reject, convert
 from penstock.rows.infer import infer
 from penstock.rows.quarantine import quarantine_rows, without
@@ -254,8 +254,8 @@ def _nowhere(batch: pa.RecordBatch, converted: Converted) -> Converted:
             if offset not in refused and not value
         ]
     )
-    message = "it has no column with a value, and the table does not exist yet"
-    rejects = [Reject(offset, "convert", NO_COLUMNS, message) for offset in fit]
+    meaning = MEANINGS[Code.NO_COLUMNS]
+    rejects = [Reject(o, str(meaning.stage), str(Code.NO_COLUMNS), meaning.fact) for o in fit]
     return replace(
         converted,
         rows=converted.rows.slice(0, 0),

@@ -109,6 +109,7 @@ class StatusFile:
         self._written = snapshot, now_ms
         aside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
             aside.write_bytes(to_json(snapshot, written_ms=now_ms))
             aside.replace(self._path)
         except OSError as error:

@@ -56,25 +56,35 @@ class Fetched:
     `batch` has the columns `offset: int64, timestamp: timestamp[ms, UTC] or null, key: binary,
     value: binary` (null key or value where the record has none), and `headers:
     list<struct<key: string, value: binary>>` only when asked for; offsets ascend. It may have no
-    rows: then only the position moved, over transaction markers or compacted offsets.
+    rows: then only the position moved, over transaction markers or compacted offsets. Headers whose
+    names are not UTF-8 are a null list. `leader_epoch` is that of the last record, where known.
     """
 
     batch: pa.RecordBatch
     reached: Offset
+    leader_epoch: int | None = None
 
 
 class RangeReader(Protocol):
     """Reads ranges of partitions on a worker; kept and used again over tasks."""
 
     def read(
-        self, at: TopicPartition, covered: OffsetRange, *, deadline: float, headers: bool = False
+        self,
+        at: TopicPartition,
+        covered: OffsetRange,
+        *,
+        deadline: float,
+        headers: bool = False,
+        leader_epoch: int | None = None,
     ) -> Iterator[Fetched]:
         """Yield the committed records of a range in order, ending by position.
 
         The last `reached` equals `covered.stop` unless `deadline` (monotonic seconds) passed or the
         partition gave nothing until then: the range ends early, nothing is lost. Records of aborted
-        transactions are left out. Raises DecisionNeededError when the log now starts above the
-        range's start (retention) or was truncated, UnavailableError when the cluster is gone.
+        transactions are left out. Give `leader_epoch`, that of the record before the range, to have
+        it checked that the log is still the one that was read. Raises DecisionNeededError when the
+        log now starts above the range's start (retention) or was truncated, UnavailableError when
+        the cluster is gone.
         """
         ...
 

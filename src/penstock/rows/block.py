@@ -13,10 +13,13 @@ with an explicit schema and `unexpected_field_behavior="error"`. A wrap cannot b
 
 What pyarrow.json takes and we do not is either not asked of it (dates, time stamps, decimals in
 128 bits: `parsed_type`) or found afterwards: NaN and infinity, inexact integers (columns.py), UTF-8
-(here). `None` is the answer to anything else: the block must be taken apart.
+(here). `Refused` is the answer to anything else: the block must be taken apart.
 """
 
 from __future__ import annotations
+
+import re
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +37,7 @@ _NO_SEPARATOR = pa.scalar(b"", pa.binary())
 _BLOCK_BYTES_MIN = 1 << 16
 _ASCII_MAX = 0x7F
 _PRECISION_MAX = 38
+_ROW = re.compile(r" in row ([0-9]{1,9})$")
 
 _PARSED = {
     Kind.UNKNOWN: pa.null(),
@@ -43,6 +47,13 @@ _PARSED = {
     Kind.FLOAT: pa.float32(),
     Kind.DOUBLE: pa.float64(),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Say that a block does not parse; `row` is a guess at the first record to blame."""
+
+    row: int | None = None
 
 
 def parsed_type(type_: Type) -> pa.DataType:
@@ -79,10 +90,10 @@ def can_parse(type_: Type, depth_max: int) -> bool:
             return True
 
 
-def parse_block(values: pa.BinaryArray, schema: Schema) -> pa.StructArray | None:
+def parse_block(values: pa.BinaryArray, schema: Schema) -> pa.StructArray | Refused:
     """Parse non-null, non-empty values into a struct of `parsed_type`s, one row each, or refuse."""
     if not _is_utf8(values):
-        return None
+        return Refused()
     lines = pc.binary_join_element_wise(_HEAD, values, _TAIL, _NO_SEPARATOR).buffers()[2]
     try:
         table = arrow_json.read_json(
@@ -95,17 +106,18 @@ def parse_block(values: pa.BinaryArray, schema: Schema) -> pa.StructArray | None
                 unexpected_field_behavior="error",
             ),
         )
-    except pa.ArrowInvalid:
-        return None
+    except pa.ArrowInvalid as error:
+        found = _ROW.search(str(error))
+        return Refused(None if found is None else int(found[1]))
     if table.num_rows != len(values):
-        return None
+        return Refused()
     parsed = table.column("v")
     return parsed.chunk(0) if parsed.num_chunks == 1 else parsed.combine_chunks()
 
 
 def _is_utf8(values: pa.BinaryArray) -> bool:
     _, offsets, data = values.buffers()
-    ends = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
+    ends = np.frombuffer(offsets, np.int32, count=len(values) + 1, offset=4 * values.offset)
     if np.frombuffer(data, np.uint8)[ends[0] : ends[-1]].max() <= _ASCII_MAX:
         return True
     try:

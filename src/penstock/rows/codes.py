@@ -48,6 +48,7 @@ class Code(StrEnum):
     ZONE_UNEXPECTED = "P368"
     WRONG_LENGTH = "P369"
     UNIT_MISSING = "P370"
+    NO_COLUMNS = "P371"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
             "mend the producer: which of the two values counts is undefined",
         ),
         Code.NOT_AN_OBJECT: Meaning(
-            _DECODE, "the value is JSON but not an object", "wrap it: {\"value\": …}"
+            _DECODE, "the value is JSON but not an object", 'wrap it: {"value": …}'
         ),
         Code.BYTE_ORDER_MARK: Meaning(
             _DECODE,
@@ -157,6 +158,11 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
             _CONVERT,
             "a number stands for a date or time, and its unit is not declared",
             "make the column a long",
+        ),
+        Code.NO_COLUMNS: Meaning(
+            _CONVERT,
+            "no field of it has a value, and the table does not exist yet",
+            "create the table, or wait for a record that gives it columns",
         ),
     }
 )

@@ -31,9 +31,7 @@ from penstock.rows.options import RowOptions
 
 Scalar = Callable[[Any], Any]
 
-_NUMERIC = re.compile(
-    r"([+-]?)(?:([0-9]+)(?:\.([0-9]*))?|\.([0-9]+))(?:[eE]([+-]?[0-9]+))?"
-)
+_NUMERIC = re.compile(r"([+-]?)(?:([0-9]+)(?:\.([0-9]*))?|\.([0-9]+))(?:[eE]([+-]?[0-9]+))?")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _POWER_DIGITS_MAX = 12
@@ -59,6 +57,13 @@ def scalar(type_: Kind | Decimal | Fixed, options: RowOptions) -> Scalar:
             return _SCALARS[type_]
 
 
+def stands_for_integer(text: str) -> bool:
+    """Tell whether a number or text is an integer in any notation but the plain one."""
+    if isinstance(text, Number) and _INTEGER.fullmatch(text):
+        return False
+    return _NUMERIC.fullmatch(text) is not None and _parts(text)[2] >= 0
+
+
 def _boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value
@@ -77,7 +82,7 @@ def _integer(value: Any, *, bits: int) -> int:
     if exponent < 0:
         raise MisfitError(Code.INEXACT, "the number has a fraction, the column holds integers")
     if len(digits) + exponent <= len(str(1 << bits)):
-        number = int(f"{sign}{digits}") * 10**exponent
+        number: int = int(f"{sign}{digits}") * 10**exponent
         if -(1 << bits) <= number < 1 << bits:
             return number
     raise MisfitError(Code.OUT_OF_RANGE, f"the number does not fit {bits + 1} bits")

@@ -1,4 +1,4 @@
-"""The record-by-record converter: the authority on what fits a schema and on why something does not.
+"""The converter of single records: the authority on what fits a schema, and why not.
 
 A schema is compiled once into nested functions; each takes a parsed value and gives what
 `pyarrow.array` takes, or raises. The block path (block.py) may only accept what this one accepts,

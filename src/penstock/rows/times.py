@@ -108,7 +108,7 @@ def _offset_seconds(offset: str) -> int:
 
 def _from_zone(local_us: int, zone: ZoneInfo) -> int:
     days, us = divmod(local_us, _DAY_SECONDS * _SECOND_US)
-    seconds, fraction = divmod(us, _SECOND_US)
+    seconds = us // _SECOND_US
     clock = datetime.fromordinal(days + _EPOCH_ORDINAL).replace(
         hour=seconds // 3600, minute=seconds // 60 % 60, second=seconds % 60, tzinfo=zone
     )

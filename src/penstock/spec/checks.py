@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.spec import notation
-from penstock.spec.problems import Path, Problem, listed, nearest, shown
+from penstock.spec.fields import REVEALED
+from penstock.spec.problems import KeyPath, Problem, listed, nearest, shown
 from penstock.spec.secrets import is_literal, is_secret_name, without_password
 
 if TYPE_CHECKING:
+    from penstock.spec.catalogs import Catalog
     from penstock.spec.model import Table
     from penstock.spec.sections import (
-        Catalog,
         Kafka,
         QuarantineSettings,
         Security,
@@ -41,8 +42,8 @@ class Draft:
     catalogs: Mapping[str, Catalog | None] | None
     tables: Sequence[Table | None]
     quarantine: QuarantineSettings | None
-    row_group_bytes: int
-    target_file_bytes: int
+    row_group_bytes: int | None
+    target_file_bytes: int | None
     spark: SparkSettings | None = None
 
 
@@ -61,7 +62,7 @@ def check(draft: Draft) -> list[Problem]:
 
 
 def _check_security(security: Security) -> Iterator[Problem]:
-    at: Path = ("kafka", "security")
+    at: KeyPath = ("kafka", "security")
     protocol = security.protocol
     proofs = {
         "mechanism": security.mechanism,
@@ -76,7 +77,8 @@ def _check_security(security: Security) -> Iterator[Problem]:
     for name, value in proofs.items():
         if protocol.startswith("sasl") and value is None:
             fact = f"protocol {protocol} needs '{name}'"
-            yield Problem(at, "P120", fact, f"add  {name}: {examples[name]}", on_key=True)
+            hint = f"add  {name}: {examples[name]}"
+            yield Problem((*at, name), "P120", fact, hint, on_key=True)
         if not protocol.startswith("sasl") and value is not None:
             fact = f"'{name}' is not used with protocol {protocol}"
             yield Problem((*at, name), "P120", fact, "write protocol: sasl_ssl, or remove it")
@@ -106,7 +108,7 @@ def _check_start(kafka: Kafka) -> Iterator[Problem]:
 
 
 def _check_catalogs(draft: Draft) -> Iterator[Problem]:
-    targets: list[tuple[Path, str]] = [
+    targets: list[tuple[KeyPath, str]] = [
         (("tables", index, "into"), table.into)
         for index, table in enumerate(draft.tables)
         if table is not None
@@ -132,7 +134,7 @@ def _check_catalogs(draft: Draft) -> Iterator[Problem]:
 def _check_rules(draft: Draft) -> Iterator[Problem]:
     for index, table in enumerate(draft.tables):
         if table is not None:
-            at: Path = ("tables", index)
+            at: KeyPath = ("tables", index)
             yield from _check_groups(at, table)
             yield from _check_lists(at, table)
             if draft.quarantine is not None and table.into == draft.quarantine.into:
@@ -140,7 +142,7 @@ def _check_rules(draft: Draft) -> Iterator[Problem]:
                 yield Problem((*at, "into"), "P119", fact, "name another table")
 
 
-def _check_groups(at: Path, table: Table) -> Iterator[Problem]:
+def _check_groups(at: KeyPath, table: Table) -> Iterator[Problem]:
     groups = notation.groups_of(table.from_)
     for name in dict.fromkeys(notation.placeholders_of(table.into)):
         if name not in groups:
@@ -151,16 +153,18 @@ def _check_groups(at: Path, table: Table) -> Iterator[Problem]:
             yield Problem((*at, "into"), "P114", fact, hint)
 
 
-def _check_lists(at: Path, table: Table) -> Iterator[Problem]:
+def _check_lists(at: KeyPath, table: Table) -> Iterator[Problem]:
     lists: dict[str, Sequence[str]] = {
         "partition_by": table.partition_by,
         "source_columns": table.source_columns,
     }
     for name, values in lists.items():
+        seen: set[str] = set()
         for index, value in enumerate(values):
-            if value in values[:index]:
+            if value in seen:
                 fact = f"{shown(value)} stands twice"
                 yield Problem((*at, name, index), "P118", fact, "keep one of them")
+            seen.add(value)
     for name in table.properties:
         if name.startswith(OWN_PROPERTIES):
             fact = f"properties that begin with '{OWN_PROPERTIES}' belong to the ledger"
@@ -170,17 +174,18 @@ def _check_lists(at: Path, table: Table) -> Iterator[Problem]:
 def _check_topics(draft: Draft) -> Iterator[Problem]:
     if draft.kafka is None:
         return
-    earlier: dict[str, int] = {}
+    earlier: list[tuple[int, str]] = []
     for index, table in enumerate(draft.tables):
         if table is None:
             continue
-        at: Path = ("tables", index, "from")
-        first = earlier.get(table.from_)
+        at: KeyPath = ("tables", index, "from")
+        first = next((i for i, source in earlier if _takes_all(source, table.from_)), None)
         if first is not None:
             fact = f"tables[{first}] takes these topics already, so this rule is never tried"
-            yield Problem(at, "P118", fact, f"add  continue: true  to tables[{first}]")
+            hint = f"put this rule above it, or add  continue: true  to tables[{first}]"
+            yield Problem(at, "P118", fact, hint)
         if not table.continue_:
-            earlier.setdefault(table.from_, index)
+            earlier.append((index, table.from_))
         if not _may_match(table.from_, draft.kafka):
             near = nearest(table.from_, draft.kafka.names)
             fact = "no topic of kafka.topics matches this"
@@ -190,11 +195,20 @@ def _check_topics(draft: Draft) -> Iterator[Problem]:
         yield from _check_taken(draft.kafka, [table for table in draft.tables if table])
 
 
+def _takes_all(source: str, other: str) -> bool:
+    """Tell whether a rule surely takes all topics of another; two patterns are not compared."""
+    exact = notation.is_topic_name(other)
+    return source == other or (exact and matches(source, other) is not None)
+
+
 def _check_taken(kafka: Kafka, tables: Sequence[Table]) -> Iterator[Problem]:
-    sources = [table.from_ for table in tables]
+    exact = {table.from_ for table in tables if notation.is_topic_name(table.from_)}
+    patterns = [table.from_ for table in tables if table.from_ not in exact]
     for index, topic in enumerate(kafka.topics):
-        if isinstance(topic, str) and not any(matches(source, topic) for source in sources):
-            fact = f"no rule takes the topic {shown(topic)}: its records are quarantined"
+        if not isinstance(topic, str) or topic in exact:
+            continue
+        if not any(matches(source, topic) for source in patterns):
+            fact = f"no rule takes the topic {shown(topic)}: its records land in no table"
             hint = "add a rule for it to tables, or remove it"
             yield Problem(("kafka", "topics", index), "P127", fact, hint, "warning")
 
@@ -208,7 +222,7 @@ def _check_same_tables(draft: Draft) -> Iterator[Problem]:
     for (first, one), *others in rules.values():
         for index, other in others:
             for name in differences(one, other):
-                path: Path = ("tables", index, name)
+                path: KeyPath = ("tables", index, name)
                 fact = f"tables[{first}] says otherwise of the same table {one.into}"
                 yield Problem(path, "P118", fact, f"write the same {name} in both rules")
             if one.from_ == other.from_ and one.continue_:
@@ -223,27 +237,28 @@ def differences(one: Table, other: Table) -> list[str]:
 
 
 def _check_sizes(draft: Draft) -> Iterator[Problem]:
-    if draft.row_group_bytes > draft.target_file_bytes:
+    group, file = draft.row_group_bytes, draft.target_file_bytes
+    if group is not None and file is not None and group > file:
         fact = "a row group cannot be larger than target_file_bytes"
         yield Problem(("row_group_bytes",), "P108", fact, "such as 64MB")
 
 
 def _check_secrets(draft: Draft) -> Iterator[Problem]:
-    blocks: list[tuple[Path, Mapping[str, Any]]] = []
+    blocks: list[tuple[KeyPath, Mapping[str, Any]]] = []
     if draft.kafka is not None:
         security = draft.kafka.security
-        blocks.append((("kafka", "security"), {n: getattr(security, n) for n in type(security).model_fields}))
+        blocks.append((("kafka", "security"), security.model_dump(context=REVEALED)))
     for name, catalog in (draft.catalogs or {}).items():
         if catalog is not None:
-            settings = {key: value for key, value in catalog.settings(name).items() if key != "name"}
-            blocks.append((("catalogs", name), settings))
+            blocks.append((("catalogs", name), catalog.model_dump(context=REVEALED)))
     if draft.spark is not None:
         blocks.append((("spark", "conf"), draft.spark.conf))
     for at, settings in blocks:
         for name, value in settings.items():
             if isinstance(value, str) and _holds_secret(name, value):
                 fact = "a secret stands in the spec itself"
-                hint = f'write {name}: "${{file:/run/secrets/…}}" or "${{env:…}}"'
+                anywhere = "${env:…}" if at[0] == "spark" else "${file:/run/secrets/…} or ${env:…}"
+                hint = f"write {anywhere} in its place"
                 yield Problem((*at, name), "P124", fact, hint, "warning")
 
 
@@ -252,19 +267,18 @@ def _holds_secret(name: str, value: str) -> bool:
 
 
 def _is_read(topic: str, kafka: Kafka) -> bool:
-    return topic in kafka.names or any(re.fullmatch(each, topic) for each in kafka.patterns)
+    return topic in kafka.names or any(
+        notation.compiled(each).fullmatch(topic) for each in kafka.patterns
+    )
 
 
 def _may_match(source: str, kafka: Kafka) -> bool:
     """Tell whether a rule can take a topic; two patterns are not compared."""
     if notation.is_topic_name(source):
         return _is_read(source, kafka)
-    return bool(kafka.patterns) or any(re.fullmatch(source, name) for name in kafka.names)
+    return bool(kafka.patterns) or any(matches(source, name) for name in kafka.names)
 
 
 def matches(source: str, topic: str) -> re.Match[str] | None:
-    """Match a rule's `from` with a topic: by equality for an exact name, else over the whole."""
-    exact = notation.is_topic_name(source)
-    return re.fullmatch(re.escape(source) if exact else source, topic)
-
-
+    """Match a rule's `from` with the whole of a topic's name."""
+    return notation.matcher(source).fullmatch(topic)

@@ -160,7 +160,10 @@ _SHARE = {
     "examples": ["1%"],
 }
 
-Several = Annotated[tuple[T, ...], BeforeValidator(_as_tuple), Field(max_length=ENTRIES_MAX)]
+Several = Annotated[tuple[T, ...], Field(max_length=ENTRIES_MAX), BeforeValidator(_as_tuple)]
+AtLeastOne = Annotated[
+    tuple[T, ...], Field(min_length=1, max_length=ENTRIES_MAX), BeforeValidator(_as_tuple)
+]
 Text = Annotated[str, Field(min_length=1)]
 FreeText = Annotated[
     str, BeforeValidator(_as_text), WithJsonSchema({"type": ["string", "number", "boolean"]})

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from penstock.spec.problems import Path, Problem, listed, nearest, shown
+from penstock.spec.problems import KeyPath, Problem, listed, nearest, shown
 from penstock.spec.secrets import is_secret_name
 
 _KINDS = {
@@ -35,10 +35,10 @@ _KINDS = {
 _QUOTED = re.compile(r"'([^']*)'")
 
 
-def refusal(code: str, message: str, hint: str = "", *, below: str = "") -> PydanticCustomError:
+def refusal(code: str, message: str, hint: str = "", *, below: KeyPath = ()) -> PydanticCustomError:
     """Give the error that a validator raises, so that it becomes a problem with this code.
 
-    `below` names a setting inside of the one that is validated.
+    `below` leads to the setting that is meant inside of the one that is validated.
     """
     context = {"code": code, "message": message, "hint": hint, "below": below}
     return PydanticCustomError("penstock", "{message}", context)
@@ -50,15 +50,17 @@ def problems_of(error: ValidationError, model: type[BaseModel]) -> Iterator[Prob
         yield _problem(details, model)
 
 
-def path_of(details: ErrorDetails) -> Path:
+def path_of(details: ErrorDetails) -> KeyPath:
     """Give the path a person would write: without union tags and `[key]` markers."""
     steps = details["loc"]
     return tuple(
-        step for step in steps if not (isinstance(step, str) and step[:1] + step[-1:] in ("<>", "[]"))
+        step
+        for step in steps
+        if not (isinstance(step, str) and step[:1] + step[-1:] in ("<>", "[]"))
     )
 
 
-def fields_at(model: type[BaseModel], path: Path) -> dict[str, FieldInfo]:
+def fields_at(model: type[BaseModel], path: KeyPath) -> dict[str, FieldInfo]:
     """Give the settings that may stand at a path, by the names people write."""
     models: list[type[BaseModel]] = [model]
     for step in path:
@@ -74,7 +76,7 @@ def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
     on_key = details["loc"][-1:] == ("[key]",)
     match kind:
         case "penstock":
-            below = (context["below"],) if context.get("below") else ()
+            below = context.get("below", ())
             return Problem(
                 (*path, *below),
                 context["code"],
@@ -91,17 +93,20 @@ def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
         case _ if kind in _KINDS:
             return _wrong_kind(path, details["input"], _KINDS[kind])
         case _:
-            return Problem(path, "P108", _sentence(details["msg"]), on_key=on_key)
+            return Problem(path, "P108", _out_of_bounds(path, details), on_key=on_key)
 
 
-def _unknown(path: Path, known: Mapping[str, FieldInfo]) -> Problem:
+def _unknown(path: KeyPath, known: Mapping[str, FieldInfo]) -> Problem:
+    if path[-1] == "<<":
+        fact = "merge keys are not part of YAML 1.2"
+        return Problem(path, "P104", fact, "write the settings out", on_key=True)
     near = nearest(str(path[-1]), known)
     message = f"unknown setting. Did you mean '{near}'?" if near else "unknown setting"
     hint = "" if near or not known else f"known here: {listed(sorted(known), most=40)}"
     return Problem(path, "P104", message, hint, on_key=True)
 
 
-def _missing(path: Path, known: Mapping[str, FieldInfo]) -> Problem:
+def _missing(path: KeyPath, known: Mapping[str, FieldInfo]) -> Problem:
     name = str(path[-1])
     field = known.get(name)
     example = field.examples[0] if field is not None and field.examples else "…"
@@ -110,7 +115,7 @@ def _missing(path: Path, known: Mapping[str, FieldInfo]) -> Problem:
     )
 
 
-def _not_among(path: Path, value: object, names: Iterable[str]) -> Problem:
+def _not_among(path: KeyPath, value: object, names: Iterable[str]) -> Problem:
     known = list(names)
     near = nearest(value, known) if isinstance(value, str) else ""
     did_you_mean = f". Did you mean '{near}'?" if near else ""
@@ -118,17 +123,19 @@ def _not_among(path: Path, value: object, names: Iterable[str]) -> Problem:
     return Problem(path, "P107", message)
 
 
-def _wrong_kind(path: Path, value: object, expected: str) -> Problem:
+def _wrong_kind(path: KeyPath, value: object, expected: str) -> Problem:
     message = f"expected {expected}, read {_read(path, value)}"
     hint = ""
     if expected == "text" and isinstance(value, int | float):
         hint = "put quotes around it"
+    if value is None and expected == "settings by name":
+        hint = "remove it, or write its settings below"
     if expected == "a list" and isinstance(value, str):
         hint = "write it as a list: [ … ]"
     return Problem(path, "P106", message, hint)
 
 
-def _read(path: Path, value: object) -> str:
+def _read(path: KeyPath, value: object) -> str:
     """Say what was read, without quoting a secret."""
     secret = any(is_secret_name(str(step)) for step in path)
     match value:
@@ -148,9 +155,19 @@ def _read(path: Path, value: object) -> str:
             return f"a {type(value).__name__}"
 
 
-def _sentence(message: str) -> str:
-    message = message.removeprefix("Input ").removeprefix("should ")
-    return f"expected it to {message}"
+def _out_of_bounds(path: KeyPath, details: ErrorDetails) -> str:
+    context = details.get("ctx", {})
+    match details["type"]:
+        case "greater_than_equal":
+            return f"expected {context['ge']} or more, read {_read(path, details['input'])}"
+        case "less_than_equal":
+            return f"expected {context['le']} or less, read {_read(path, details['input'])}"
+        case "too_short" | "string_too_short":
+            return "expected it not to be empty"
+        case "too_long":
+            return f"expected at most {context['max_length']}, read {context['actual_length']}"
+        case _:
+            return details["msg"]
 
 
 def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
@@ -159,7 +176,5 @@ def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [cast("type[BaseModel]", annotation)]
+        return [annotation]
     return [model for part in get_args(annotation) for model in _models_in(part)]
-
-

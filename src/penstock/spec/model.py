@@ -15,9 +15,11 @@ from pydantic import Field, ValidationInfo, model_validator
 
 from penstock.core.schema import Type, parse_type
 from penstock.spec import notation
+from penstock.spec.catalogs import Catalog
 from penstock.spec.checks import Draft, check
 from penstock.spec.fields import (
     NOT_YET,
+    AtLeastOne,
     Bytes,
     CatalogName,
     FreeText,
@@ -32,7 +34,6 @@ from penstock.spec.fields import (
 from penstock.spec.notation import PartitionField
 from penstock.spec.problems import SpecError
 from penstock.spec.sections import (
-    Catalog,
     CommitSettings,
     Kafka,
     LimitSettings,
@@ -106,9 +107,9 @@ class Table(Setting):
         alias="continue",
         description="Also try the rules below for a topic that this one takes.",
     )
-    mode: Annotated[
-        Literal["append"], later("upsert", "scd2", hint="this release has append")
-    ] = Field("append", description="How rows are put into the table.")
+    mode: Annotated[Literal["append"], later("upsert", "scd2", hint="this release has append")] = (
+        Field("append", description="How rows are put into the table.")
+    )
     partition_by: Several[
         Annotated[str, reading(lambda text: str(notation.partition_field(text)))]
     ] = Field(
@@ -165,11 +166,12 @@ class Pipeline(Setting):
     )
     records: Records = Field(default_factory=Records, description="What the records' values are.")
     catalogs: Mapping[CatalogName, Catalog] = Field(
+        max_length=100,
         min_length=1,
         description="Where tables are, by the name that begins their full name.",
         examples=["{ delta: { type: delta, root: ./delta } }"],
     )
-    tables: Annotated[Several[Table], Field(min_length=1)] = Field(
+    tables: AtLeastOne[Table] = Field(
         description="Rules from topics to tables; the first that matches wins.",
         examples=["[{ from: shop.orders, into: delta.bronze.orders }]"],
     )

@@ -1,7 +1,7 @@
 """The small languages inside a spec: names, patterns, `into`, `partition_by`, brokers, times.
 
-Invariants: every reader is pure, gives the canonical form, and raises `MalformedError` with a code, a
-sentence and a hint; no reader takes more than its text is long.
+Invariants: every reader is pure, gives the canonical form, and raises `MalformedError` with a
+code, a sentence and a hint; no reader takes more than its text is long.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from penstock.core.schema import parse_type
@@ -16,6 +17,7 @@ from penstock.spec.problems import listed, nearest, shown
 
 NAME_CHARS_MAX = 128
 PATTERN_CHARS_MAX = 250
+PARTS_MIN = 2
 PARTS_MAX = 8
 PORT_MAX = 65_535
 TYPE_CHARS_MAX = 100
@@ -86,13 +88,15 @@ def part_name(text: str) -> str:
 def table_name(text: str, *, placeholders: bool) -> str:
     """Read `<catalog>.<namespace…>.<table>`; parts behind the catalog may hold `{group}`."""
     parts = text.split(".")
-    if not 2 <= len(parts) <= PARTS_MAX:
+    if not PARTS_MIN <= len(parts) <= PARTS_MAX:
         raise MalformedError(
             "P110", f"{shown(text)} is not a table's name", "write <catalog>.<namespace>.<table>"
         )
     for index, part in enumerate(parts):
         if not placeholders and PLACEHOLDER.search(part):
-            raise MalformedError("P110", f"{shown(text)}: this name is fixed", "write it without { }")
+            raise MalformedError(
+                "P110", f"{shown(text)}: this name is fixed", "write it without { }"
+            )
         part_name(PLACEHOLDER.sub("_", part) if index else part)
     return text
 
@@ -139,11 +143,20 @@ def topic_source(text: str) -> str:
     return text if is_topic_name(text) else pattern(text)
 
 
+@lru_cache(maxsize=4096)
+def compiled(text: str) -> re.Pattern[str]:
+    """Compile a pattern once, however many topics it is tried on."""
+    return re.compile(text)
+
+
+def matcher(source: str) -> re.Pattern[str]:
+    """Give the compiled pattern of a `from`; an exact name matches itself only."""
+    return compiled(re.escape(source) if is_topic_name(source) else source)
+
+
 def groups_of(source: str) -> frozenset[str]:
     """List the named groups of a rule's `from`; an exact name has none."""
-    if is_topic_name(source):
-        return frozenset()
-    return frozenset(re.compile(source).groupindex)
+    return frozenset(matcher(source).groupindex)
 
 
 def placeholders_of(into: str) -> tuple[str, ...]:

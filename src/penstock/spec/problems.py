@@ -18,7 +18,7 @@ from typing import Literal
 
 from penstock.core.errors import InvalidError
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 PROBLEMS_MAX = 100
 WIDTH = 100
@@ -52,7 +52,7 @@ class Problem:
     `on_key` tells that the name of the setting is meant, not its value.
     """
 
-    path: Path
+    path: KeyPath
     code: str
     message: str
     hint: str = ""
@@ -76,7 +76,7 @@ class SpecError(InvalidError):
         super().__init__(
             f"{name} has {count}",
             code=errors[0].code,
-            hint=f"run 'penstock explain {errors[0].code}'",
+            hint="mend the lines named, then  penstock validate",
         )
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ class SpecError(InvalidError):
         return (_rebuild, (self.problems, self.name))
 
 
-def path_text(path: Path) -> str:
+def path_text(path: KeyPath) -> str:
     """Write a path as people do: `tables[0].into`, `tables[0].properties["write.x"]`."""
     text = ""
     for step in path:
@@ -101,18 +101,19 @@ def path_text(path: Path) -> str:
 
 def shown(value: object) -> str:
     """Quote what was read: on one line, printable, and clipped."""
-    if isinstance(value, str):
-        text = json.dumps(value, ensure_ascii=not value.isprintable())
-        text = f"'{text[1:-1]}'" if "'" not in text and '"' not in value else text
-    else:
+    if not isinstance(value, str):
         text = str(value)
+    elif value.isprintable() and "'" not in value:
+        text = f"'{value}'"
+    else:
+        text = json.dumps(value, ensure_ascii=not value.isprintable())
     return text if len(text) <= READ_CHARS_MAX else f"{text[: READ_CHARS_MAX - 1]}…"
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Give the known name that looks most like a word, or nothing."""
     names = {name.lower(): name for name in known}
-    found = difflib.get_close_matches(word[:64].lower(), names, n=1, cutoff=0.6)
+    found = difflib.get_close_matches(word[:64].lower(), names, n=1, cutoff=0.65)
     return names[found[0]] if found else ""
 
 

@@ -34,8 +34,12 @@ _SECRET_NAME = re.compile(
     r"|(?:access|account|api|private)[-_.]?key|connection[-_.]?string",
     re.IGNORECASE,
 )
-_USERINFO = re.compile(r"(?P<head>[a-z][a-z0-9+.-]*://[^/@:\s]*:)(?P<password>\S+)(?=@)", re.I)
-_QUERY = re.compile(rf"(?P<head>[?&][^=&]*(?:{_SECRET_NAME.pattern})[^=&]*=)(?P<password>[^&]+)", re.I)
+_USERINFO = re.compile(
+    r"(?P<head>[a-z][a-z0-9+.-]*://[^/@:\s]*:)(?P<password>\S+)(?=@)", re.IGNORECASE
+)
+_QUERY = re.compile(
+    rf"(?P<head>[?&][^=&]*(?:{_SECRET_NAME.pattern})[^=&]*=)(?P<password>[^&]+)", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class ProcessSecrets:
                 return _content(reference)
             case _:
                 raise InvalidError(
-                    f"{reference.text} is not a reference",
+                    "'${' begins no reference in a text that is to be resolved",
                     code="P122",
                     hint="write ${env:NAME}, ${env:NAME:-default}, ${file:/path}, or $${ for text",
                 )
@@ -124,6 +128,14 @@ def without_password(text: str) -> str:
     for pattern in (_USERINFO, _QUERY):
         text = pattern.sub(lambda found: found["head"] + redacted(found["password"]), text)
     return text
+
+
+def secret_parts(text: str) -> Iterator[tuple[int, int]]:
+    """Give start and stop of each literal password inside of an address."""
+    for pattern in (_USERINFO, _QUERY):
+        for found in pattern.finditer(text):
+            if is_literal(found["password"]):
+                yield found.span("password")
 
 
 def redacted_tree(data: Any, name: str = "") -> Any:

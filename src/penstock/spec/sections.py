@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
+from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 
 from penstock.spec import notation
 from penstock.spec.fields import (
     NOT_YET,
     REVEALED,
+    AtLeastOne,
     Bytes,
     Count,
     Fraction,
     FreeText,
     Seconds,
     Setting,
-    Several,
     Text,
     later,
     never,
@@ -30,7 +30,7 @@ from penstock.spec.fields import (
 )
 from penstock.spec.findings import refusal
 from penstock.spec.notation import MalformedError
-from penstock.spec.problems import nearest, shown
+from penstock.spec.problems import KeyPath, nearest, shown
 
 OFFSET_MAX = 2**63 - 2
 PARTITION_MAX = 2**31 - 1
@@ -71,26 +71,16 @@ Topic = Annotated[
 
 def _start(value: Any) -> Start:
     try:
-        if isinstance(value, datetime):
-            return notation.in_utc(value)
-        if isinstance(value, str):
-            return _start_word(value)
         if isinstance(value, dict):
-            return {_start_topic(topic): _offsets(at) for topic, at in value.items()}
-        raise MalformedError(
-            "P125",
-            f"{shown(value)} is not a place to start",
-            "write earliest, latest, 2026-11-01T00:00:00Z, or { topic: { 0: 1200 } }",
-        )
+            return {_start_topic(topic): _offsets(topic, at) for topic, at in value.items()}
+        return _start_word(value.isoformat() if isinstance(value, datetime) else str(value))
     except MalformedError as error:
         raise refusal(error.code, error.message, error.hint) from error
-    except ValueError as error:
-        raise refusal("P125", f"{shown(value)}: {error}") from error
 
 
 def _start_word(text: str) -> Start:
-    if text == "earliest" or text == "latest":  # noqa: PLR1714  # so the checker sees the literals
-        return text
+    if text in ("earliest", "latest"):
+        return cast("Literal['earliest', 'latest']", text)
     near = nearest(text, ["earliest", "latest"])
     if near:
         raise MalformedError(
@@ -100,26 +90,30 @@ def _start_word(text: str) -> Start:
 
 
 def _start_topic(topic: Any) -> str:
-    if not isinstance(topic, str):
-        raise MalformedError("P110", f"{shown(topic)} is not a topic's name", "put quotes around it")
-    return notation.topic_name(topic)
+    if isinstance(topic, str):
+        return notation.topic_name(topic)
+    raise refusal("P110", f"{shown(topic)} is no topic's name", "put quotes around it")
 
 
-def _offsets(offsets: Any) -> dict[int, int]:
+def _offsets(topic: str, offsets: Any) -> dict[int, int]:
     if not isinstance(offsets, dict) or not offsets:
-        raise MalformedError("P106", "expected offsets by partition", "such as { 0: 1200 }")
+        fact = "expected offsets by partition"
+        raise refusal("P106", fact, "such as { 0: 1200 }", below=(topic,))
     return {
-        _whole(partition, "partition", PARTITION_MAX): _whole(offset, "offset", OFFSET_MAX)
+        _whole(partition, "a partition", PARTITION_MAX, (topic, partition)): _whole(
+            offset, "an offset", OFFSET_MAX, (topic, partition)
+        )
         for partition, offset in offsets.items()
     }
 
 
-def _whole(value: Any, what: str, largest: int) -> int:
+def _whole(value: Any, what: str, largest: int, below: KeyPath) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:  # noqa: PLR2004
         value = int(value)
     if type(value) is int and 0 <= value <= largest:
         return value
-    raise MalformedError("P108", f"expected a {what} from 0 to {largest}, read {shown(value)}")
+    fact = f"expected {what} from 0 to {largest}, read {shown(value)}"
+    raise refusal("P108", fact, below=below)
 
 
 class Security(Setting):
@@ -167,7 +161,7 @@ class Kafka(Setting):
         description="Addresses to begin with: host:port, separated by commas.",
         examples=["localhost:9092"],
     )
-    topics: Annotated[Several[Topic], Field(min_length=1)] = Field(
+    topics: AtLeastOne[Topic] = Field(
         description="Exact names, or Python patterns that match a whole name.",
         examples=["[shop.orders]"],
     )
@@ -244,81 +238,6 @@ class Records(Setting):
     registry: Annotated[None, never("json needs no schema registry")] = Field(
         None, description=f"This setting {NOT_YET}: address of a schema registry."
     )
-
-
-class SqlCatalog(Setting, extra="allow"):
-    """An Iceberg catalog in an SQL database. Further keys are PyIceberg's, as text."""
-
-    __pydantic_extra__: dict[str, FreeText]
-
-    type: Literal["sql"] = Field(description="Kind of the catalog.")
-    uri: Text = Field(
-        description="SQLAlchemy address; a relative SQLite path starts at the spec file.",
-        examples=['"sqlite:///./lake/catalog.db"'],
-    )
-    warehouse: Text = Field(
-        description="Where tables are put; a relative path starts at the spec file.",
-        examples=["./lake"],
-    )
-
-    def settings(self, name: str) -> dict[str, str]:
-        """Give the entry as plain data for a connector, with references unresolved."""
-        return {"name": name, **self.model_dump(mode="json", context=REVEALED)}
-
-
-class DeltaCatalog(Setting):
-    """A directory whose sub-directories are Delta tables."""
-
-    type: Literal["delta"] = Field(description="Kind of the catalog.")
-    root: Text = Field(
-        description="Where tables are put; a relative path starts at the spec file.",
-        examples=["./delta"],
-    )
-
-    def settings(self, name: str) -> dict[str, str]:
-        """Give the entry as plain data for a connector, with references unresolved."""
-        return {"name": name, **self.model_dump(mode="json", context=REVEALED)}
-
-
-_LATER_CATALOGS = ("rest", "glue", "hive", "dynamodb", "bigquery", "in-memory", "unity")
-_CATALOG_KINDS = ("sql", "delta")
-
-
-def _known_kind(value: Any) -> Any:
-    """Refuse a type that is not known, or not yet, before its settings are looked at."""
-    if not isinstance(value, dict):
-        return value
-    kind = value.get("type")
-    if "type" not in value:
-        hint = "add  type: sql  or  type: delta"
-        raise refusal("P105", "this setting is required and missing", hint, below="type")
-    if kind in _LATER_CATALOGS:
-        fact = f"'{kind}' {NOT_YET}; this release knows sql and delta"
-        raise refusal("P111", fact, below="type")
-    if kind not in _CATALOG_KINDS:
-        raise refusal("P107", f"expected sql or delta, read {shown(kind)}", below="type")
-    return value
-
-
-def _catalog_kind(value: Any) -> str | None:
-    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-    return f"<{kind}>" if isinstance(value, dict | Setting) else None
-
-
-Catalog = Annotated[
-    Annotated[SqlCatalog, Tag("<sql>")] | Annotated[DeltaCatalog, Tag("<delta>")],
-    Discriminator(
-        _catalog_kind,
-        custom_error_type="penstock",
-        custom_error_message="{message}",
-        custom_error_context={
-            "code": "P106",
-            "message": "expected settings by name, with a type",
-            "hint": "such as { type: delta, root: ./delta }",
-        },
-    ),
-    BeforeValidator(_known_kind),
-]
 
 
 class CommitSettings(Setting):

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import yaml
 from yaml.composer import Composer
@@ -27,7 +27,7 @@ from yaml.reader import Reader, ReaderError
 from yaml.resolver import BaseResolver
 from yaml.scanner import Scanner
 
-from penstock.spec.problems import Path, shown
+from penstock.spec.problems import KeyPath
 
 CHARS_MAX = 256 * 1024
 DEPTH_MAX = 32
@@ -37,6 +37,8 @@ DIGITS_MAX = 40
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _TAG = "tag:yaml.org,2002:"
 _NULL, _BOOL, _INT, _FLOAT, _STR = (f"{_TAG}{n}" for n in ("null", "bool", "int", "float", "str"))
+_QUOTED_WORD = re.compile(r" '(?!<)[^']{2,}'")
+_QUOTES = "put quotes around a text that begins with * & ! % @ or `"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -55,7 +57,7 @@ class Fault:
     """Tell what is wrong with the text as YAML, and where."""
 
     span: Span
-    path: Path
+    path: KeyPath
     code: str
     message: str
     hint: str = ""
@@ -73,9 +75,9 @@ class Document:
     readable: bool = True
     context: int | None = None
     faults: list[Fault] = field(default_factory=list)
-    keys: dict[Path, Span] = field(default_factory=dict)
-    values: dict[Path, Span] = field(default_factory=dict)
-    texts: dict[Path, str] = field(default_factory=dict)
+    keys: dict[KeyPath, Span] = field(default_factory=dict)
+    values: dict[KeyPath, Span] = field(default_factory=dict)
+    texts: dict[KeyPath, str] = field(default_factory=dict)
 
 
 def lines_of(text: str) -> list[str]:
@@ -103,7 +105,7 @@ def read(text: str) -> Document:
 class _CoreSchema(BaseResolver):
     """Resolves plain scalars by the core schema; the first match wins."""
 
-    yaml_implicit_resolvers: ClassVar[dict[Any, Any]] = {
+    yaml_implicit_resolvers = {  # noqa: RUF012  # the parent's name and kind
         None: [
             (_NULL, re.compile(r"(?:null|Null|NULL|~|)\Z")),
             (_BOOL, re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z")),
@@ -155,7 +157,7 @@ class _Building:
         self.above: list[Node] = []
         self.count = 0
 
-    def value(self, node: Node, path: Path) -> Any:
+    def value(self, node: Node, path: KeyPath) -> Any:
         """Give the plain data of a node and note its place; what is at fault becomes None."""
         self.count += 1
         if self.count > NODES_MAX:
@@ -172,7 +174,7 @@ class _Building:
         self.above.pop()
         return result
 
-    def built(self, node: Node, path: Path) -> Any:
+    def built(self, node: Node, path: KeyPath) -> Any:
         """Dispatch by the kind of node."""
         tag = str(node.tag)
         match node:
@@ -183,10 +185,13 @@ class _Building:
             case ScalarNode():
                 return self.scalar(node, path)
             case _:
-                name = tag.replace(_TAG, "!!")
-                return self.fault(node, path, "P101", f"the tag {shown(name)} is not known here")
+                return self.unknown_tag(node, path)
 
-    def members(self, node: MappingNode, path: Path) -> Iterator[tuple[Any, Any]]:
+    def unknown_tag(self, node: Node, path: KeyPath) -> None:
+        """Refuse a tag; it is not quoted, for it may be an unquoted secret."""
+        self.fault(node, path, "P101", "this tag is not known here", hint=_QUOTES)
+
+    def members(self, node: MappingNode, path: KeyPath) -> Iterator[tuple[Any, Any]]:
         """Yield unique keys with their values; keys are text or whole numbers."""
         seen: dict[Any, int] = {}
         for key_node, value_node in node.value:
@@ -203,11 +208,12 @@ class _Building:
                     f"this setting stands twice, first on line {first + 1}",
                     hint="keep one of them",
                 )
+                self.value(value_node, (*here, "again"))  # so that its secrets are known
                 continue
             self.document.keys[here] = _span(key_node)
             yield key, self.value(value_node, here)
 
-    def key(self, node: Node, path: Path) -> str | int | None:
+    def key(self, node: Node, path: KeyPath) -> str | int | None:
         """Give a key, or None with a fault."""
         if isinstance(node, ScalarNode):
             if node.tag == _STR and not _SURROGATE.search(node.value):
@@ -220,7 +226,7 @@ class _Building:
         )
         return None
 
-    def scalar(self, node: ScalarNode, path: Path) -> Any:
+    def scalar(self, node: ScalarNode, path: KeyPath) -> Any:
         """Give the value of a scalar; the text it was written in is kept beside it."""
         text, tag = str(node.value), str(node.tag)
         if _SURROGATE.search(text):
@@ -237,12 +243,11 @@ class _Building:
                 found = _number(tag, text)
                 if found is not None:
                     return found
-                return self.fault(node, path, "P101", f"{shown(text)} is not a number in range")
+                return self.fault(node, path, "P101", "this is not a number in range")
             case _:
-                name = tag.replace(_TAG, "!!")
-                return self.fault(node, path, "P101", f"the tag {shown(name)} is not known here")
+                return self.unknown_tag(node, path)
 
-    def fault(self, node: Node, path: Path, code: str, message: str, *, hint: str = "") -> None:
+    def fault(self, node: Node, path: KeyPath, code: str, message: str, *, hint: str = "") -> None:
         """Note a fault at a node."""
         self.document.faults.append(Fault(_span(node), path, code, message, hint))
 
@@ -285,6 +290,8 @@ def _syntax_fault(text: str, error: yaml.YAMLError) -> Document:
         return Document(readable=False, faults=[Fault(span, (), "P101", message)])
     marked = cast("yaml.MarkedYAMLError", error)
     context = f", {marked.context}" if marked.context else ""
+    if context and marked.context_mark:
+        context += f" that begins on line {marked.context_mark.line + 1}"
     message = f"{marked.problem or 'this cannot be read as YAML'}{context}"
     if isinstance(error, _LimitError):
         fault = Fault(_point(marked.problem_mark), (), "P102", str(marked.problem))
@@ -298,7 +305,8 @@ def _syntax_fault(text: str, error: yaml.YAMLError) -> Document:
 
 
 def _clean(message: str) -> str:
-    return " ".join(message.split())
+    """Put a message on one line, without words of the file, which may be secret."""
+    return " ".join(_QUOTED_WORD.sub("", message).split())
 
 
 def _syntax_hint(line: str, message: str) -> str:
@@ -306,6 +314,8 @@ def _syntax_hint(line: str, message: str) -> str:
         return 'put quotes around a reference inside of { }: "${env:X}"'
     if "'\\t'" in message:
         return "indent with blanks, not tabs"
+    if any(word in message for word in ("alias", "anchor", "tag", "start any token")):
+        return _QUOTES
     if "mapping values are not allowed" in message:
         return "put quotes around a text that holds ': '"
     if "block mapping" in message or "block collection" in message:

@@ -1,4 +1,4 @@
-# ruff: noqa: D102, PLR2004, SIM300 - test names are the sentences, and numbers are examples
+# ruff: noqa: D102, SIM300 - test names are the sentences, and numbers are examples
 """The contract of `ports/store.py`, as tests that any pending store must pass.
 
 How to use: subclass `StoreContract` in a test module, give `open_store` (opened twice in one place,
@@ -17,8 +17,7 @@ import pytest
 
 from penstock.core.commits import Chain, Claim, Committable, DataFile, Generation
 from penstock.core.errors import BugError, FencedError, UnavailableError
-from penstock.core.offsets import Positions
-from penstock.ports.store import Owner, PendingStore
+from penstock.ports.store import Examined, Owner, PendingStore
 from penstock.testing.prepared import claim, positions, prepared, progress
 
 NOW_MS = 1_700_000_000_000
@@ -50,6 +49,12 @@ def commit_of(
     return prepared(
         chain, {0: (start, start + 3)}, files=[FILE], epoch=epoch, attempt=attempt, held=claim()
     )
+
+
+def noted(offsets: Mapping[int, int]) -> Examined:
+    """Note that a table was examined from 0 up to some offsets."""
+    basis = positions(dict.fromkeys(offsets, 0))
+    return Examined(basis=basis, rejects=basis, reached=positions(offsets))
 
 
 class StoreContract:
@@ -133,7 +138,7 @@ class StoreContract:
 
     def test_pipelines_do_not_disturb_each_other(self, store: PendingStore) -> None:
         shop, bank = take(store, "a"), take(store, "b", pipeline="bank", takeover=False)
-        store.prepare("shop", shop, [commit_of(0)], {"t": positions({0: 1})})
+        store.prepare("shop", shop, [commit_of(0)], {"t": noted({0: 1})})
         store.prepare("bank", bank, [commit_of(3)], {})
         store.keep_rules("bank", "r1", "bank's")
 
@@ -159,7 +164,7 @@ class StoreContract:
         new = take(store, "b")
         before = store.holding("shop")
         with pytest.raises(FencedError):
-            store.prepare("shop", old, [commit_of(3)], {"t": positions({0: 9})})
+            store.prepare("shop", old, [commit_of(3)], {"t": noted({0: 9})})
         with pytest.raises(FencedError):
             store.settle("shop", old, commit_of(0), landed=True, reason="")
         with pytest.raises(FencedError):
@@ -230,7 +235,7 @@ class StoreContract:
         store.prepare("shop", held, [commit_of(0)], {})
         store.settle("shop", held, commit_of(0), landed=True, reason="")
         with pytest.raises(BugError):
-            store.prepare("shop", held, [commit_of(3), commit_of(0)], {"t": positions({0: 1})})
+            store.prepare("shop", held, [commit_of(3), commit_of(0)], {"t": noted({0: 1})})
 
         assert [] == list(store.pending("shop"))
         assert {} == store.examined("shop")
@@ -254,7 +259,7 @@ class StoreContract:
 
     @pytest.mark.parametrize("landed", [True, False], ids=["committed", "aborted"])
     def test_a_settled_commit_is_not_pending_and_stays_as_it_is(
-        self, store: PendingStore, landed: bool
+        self, store: PendingStore, *, landed: bool
     ) -> None:
         held = take(store)
         store.prepare("shop", held, [commit_of(0), commit_of(3)], {})
@@ -299,14 +304,14 @@ class StoreContract:
 
     def test_examined_is_replaced_table_by_table(self, store: PendingStore) -> None:
         held = take(store)
-        steps: Sequence[Mapping[str, Positions]] = [
-            {"a": positions({0: 1, 1: 1}), "b": positions({0: 1})},
-            {"a": positions({0: 5})},
+        steps: Sequence[Mapping[str, Examined]] = [
+            {"a": noted({0: 1, 1: 1}), "b": noted({0: 1})},
+            {"a": noted({0: 5})},
         ]
         for step in steps:
             store.prepare("shop", held, [], step)
 
-        assert {"a": positions({0: 5}), "b": positions({0: 1})} == store.examined("shop")
+        assert {"a": noted({0: 5}), "b": noted({0: 1})} == store.examined("shop")
 
     def test_rules_are_kept_by_hash(self, store: PendingStore) -> None:
         store.keep_rules("shop", "r1", "name: shop\n# ünïcode")
@@ -320,14 +325,14 @@ class StoreContract:
         self, store: PendingStore, place: Path
     ) -> None:
         held = take(store)
-        store.prepare("shop", held, [commit_of(0)], {"t": positions({0: 4})})
+        store.prepare("shop", held, [commit_of(0)], {"t": noted({0: 4})})
         store.keep_rules("shop", "r1", "text")
         store.close()
         again = self.open_store(place)
         again.heartbeat("shop", held, alive_until_ms=NOW_MS)
 
         assert [commit_of(0)] == list(again.pending("shop"))
-        assert {"t": positions({0: 4})} == again.examined("shop")
+        assert {"t": noted({0: 4})} == again.examined("shop")
         assert "text" == again.rules("shop", "r1")
         again.close()
 
@@ -336,7 +341,7 @@ class StoreContract:
         all_commits = [commit_of(start * 3, epoch=start + 1) for start in range(40)]
 
         def both_phases(commit: Committable) -> None:
-            store.prepare("shop", held, [commit], {"t": positions({0: commit.epoch})})
+            store.prepare("shop", held, [commit], {"t": noted({0: commit.epoch})})
             if commit.epoch % 2:
                 store.settle("shop", held, commit, landed=True, reason="")
 

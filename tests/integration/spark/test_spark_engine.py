@@ -1,6 +1,7 @@
 """The Spark engine against a real local Spark: what a run promises, whatever happens to workers."""
 
 import json
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -107,6 +108,26 @@ def test_results_too_large_for_the_driver_are_refused(doing: Doing) -> None:
         doing("large").run(["3000000"])
 
     assert "P607" == raised.value.code
+
+
+def test_results_that_only_compress_to_the_limit_are_refused_too(engine: SparkEngine) -> None:
+    with pytest.raises(InvalidError) as raised:
+        engine.run(["x" * 600_000] * 2)
+
+    assert "P607" == raised.value.code
+
+
+@pytest.mark.skipif(sys.prefix == sys.base_prefix, reason="there is no other Python to try")
+def test_workers_whose_python_lacks_penstock_are_refused(
+    engine: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Path(sys.base_prefix) / "bin" / "python3"
+    monkeypatch.setattr(engine._context, "pythonExec", str(other))
+    with pytest.raises(InvalidError) as raised:
+        engine.run(["x"])
+
+    assert "P608" == raised.value.code
+    assert "No module named" in raised.value.message
 
 
 def test_large_jobs_leave_no_files_behind(engine: SparkEngine) -> None:

@@ -23,10 +23,11 @@ def open_catalog(settings: Settings, secrets: Secrets, observer: Observer) -> Ta
     """Open a root directory from one entry of the spec's `catalogs`, plus `name`.
 
     `root` is an absolute path or `s3://bucket/prefix`; a table `bronze.orders` is the directory
-    `root/bronze/orders`. `storage_options` are deltalake's, with references resolved here. Optional:
-    `penstock.target_file_bytes` (256 MiB), `penstock.row_group_bytes` (64 MiB),
-    `penstock.open_writers` (64); `penstock.retain` is accepted and does nothing: the table's own
-    `delta.logRetentionDuration` says how long its log is kept. Raises InvalidError (P432).
+    `root/bronze/orders`. `storage_options` are deltalake's, with references resolved here; workers
+    find credentials in their own environment. Optional: `penstock.target_file_bytes` (256 MiB),
+    `penstock.row_group_bytes` (64 MiB), `penstock.open_writers` (64); `penstock.retain` is
+    accepted and does nothing: a table's `delta.logRetentionDuration` says how long its log is kept.
+    Raises InvalidError (P432).
     """
     from penstock.connectors.delta.catalog import open_delta
 

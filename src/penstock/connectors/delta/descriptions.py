@@ -98,7 +98,7 @@ def relative(path: str, location: str) -> str:
 
 
 def _require_columns(file: DataFile, shape: Shape, held: set[int]) -> None:
-    """A file may lack columns added since, never hold one dropped since."""
+    """Let a file lack columns added since, never hold one dropped since."""
     known = {_print(field) for field in shape.schema.fields}
     if held - known:
         raise _unfit(file, shape, "it holds columns the table lost")

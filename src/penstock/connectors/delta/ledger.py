@@ -1,16 +1,17 @@
 """The ledger's two forms in a Delta commit: `txn` actions, and words in the commit info.
 
-| app id (behind `penstock/<chain>/`)    | version                                        |
-|-----------------------------------------|------------------------------------------------|
-| `generation`                            | the generation; in every commit of ours, so that racing commits collide |
-| `sequence`                              | the version examined + 1: our newest commit is at this version or later  |
-| `<segment>/<topic id>/<partition>`      | the next offset                                |
-| `segment`, `valid-through`              | themselves                                     |
-| `cluster/<id>`, `rules/<hash>`          | the sequence at which it began to hold          |
-| `file`                                  | 63 bits of a hash of the newest file landed     |
-| `rolled-back`                           | the sequence of a fence that reports a rollback |
+| app id (behind `penstock/<chain>/`) | version                                               |
+|-------------------------------------|-------------------------------------------------------|
+| `generation`                        | the generation                                        |
+| `sequence`                          | the version examined + 1: our newest commit or before |
+| `<segment>/<topic id>/<partition>`  | the next offset                                       |
+| `segment`, `valid-through`          | themselves                                            |
+| `cluster/<id>`, `rules/<hash>`      | the sequence at which it began to hold                |
+| `file`                              | 63 bits of a hash of the newest file landed           |
+| `rolled-back`                       | the sequence of a fence that reports a rollback       |
 
 Invariants:
+- `generation` is in every commit of a chain, so that of two racing ones the log refuses one;
 - `lastUpdated` is left out, so no retention setting forgets a transaction (protocol.md 3);
 - chain, topic and cluster are percent-encoded: no chain's id is the beginning of another's;
 - without the commit info, which log clean-up removes, the transactions alone give every offset,

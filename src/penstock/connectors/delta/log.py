@@ -93,7 +93,7 @@ class Log:
         return max((int(each[1]) for each in found if each), default=-1)
 
     def transactions(self, head: int) -> dict[str, int]:
-        """Collect all `txn` versions as of a version, from the newest checkpoint and later entries."""
+        """Collect all `txn` versions at a version, from a checkpoint and the entries after it."""
         base, parts = self._checkpoint(head)
         collected: dict[str, int] = {}
         for part in parts:

@@ -62,6 +62,8 @@ def split(
     if not partition_by:
         yield (), rest
         return
+    if not batch.num_rows:
+        return
     columns = [batch.column(name).dictionary_encode("encode") for name in partition_by]
     texts = [
         [_text(value, name) for value in column.dictionary.to_pylist()]

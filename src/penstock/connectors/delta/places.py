@@ -71,7 +71,7 @@ def root_of(catalog: str, uri: str, options: Mapping[str, str]) -> Root:
     if plain.startswith("/") and str(PurePosixPath(plain)) == plain and ".." not in plain:
         return Root(plain, options)
     raise InvalidError(
-        f"the root of the catalog {catalog} is {uri[:80]!r}, which is no absolute path and no s3 URI",
+        f"the root of the catalog {catalog} is {uri[:80]!r}: no absolute path, no s3 URI",
         code="P432",
         hint="write  root: ./delta  in the spec, or  root: s3://bucket/prefix",
     )

@@ -99,7 +99,5 @@ class DeltaWriter:
             size_bytes=written.size_bytes,
             ranges={},
             partition=label[:PARTITION_LABEL_MAX],
-            detail=detail_of(
-                self._columns, partition, time.time_ns() // 1_000_000, statistics
-            ),
+            detail=detail_of(self._columns, partition, time.time_ns() // 1_000_000, statistics),
         )

@@ -10,7 +10,8 @@ Invariants:
 - columns beyond `METRICS_COLUMNS_MAX` have none unless the table names a default mode, so a
   description stays small however wide the table is.
 
-Source: Apache Iceberg table specification, "Manifests" and "Appendix D: Single-value serialization".
+Source: Apache Iceberg table specification, "Manifests", "Appendix D: Single-value
+serialization".
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Record
+from pyiceberg.types import PrimitiveType
 
 from penstock.connectors.iceberg.schemas import field_ids
 from penstock.core.commits import DataFile
@@ -61,7 +63,7 @@ class Describer:
         self._spec = spec
         self._plan = _plan(schema, dict(properties))
         self._ids = parquet_path_to_id_mapping(schema)
-        self._types = [field.field_type for field in spec.partition_type(schema).fields]
+        self._types = _kinds(spec, schema)
 
     def described(
         self, path: str, partition: Sequence[Any], size_bytes: int, footer: pq.FileMetaData
@@ -136,7 +138,7 @@ def _rebuilt(
     file: DataFile, detail: Mapping[str, Any], spec: PartitionSpec, schema: IcebergSchema
 ) -> ManifestFile:
     columns: list[list[Any]] = detail["columns"]
-    kinds = [field.field_type for field in spec.partition_type(schema).fields]
+    kinds = _kinds(spec, schema)
     partition = [
         None if text is None else _internal(from_bytes(kind, _bytes(text)))
         for kind, text in zip(kinds, detail["partition"], strict=True)
@@ -161,6 +163,12 @@ def _rebuilt(
     )
     rebuilt.spec_id = spec.spec_id
     return rebuilt
+
+
+def _kinds(spec: PartitionSpec, schema: IcebergSchema) -> list[PrimitiveType]:
+    """Give the types of partition values."""
+    found = [field.field_type for field in spec.partition_type(schema).fields]
+    return [kind for kind in found if isinstance(kind, PrimitiveType)]
 
 
 def _plan(schema: IcebergSchema, properties: dict[str, str]) -> dict[int, StatisticsCollector]:

@@ -41,13 +41,16 @@ def _optional_clients() -> tuple[type[BaseException], ...]:
     """Give the base errors of catalog clients that may not be installed."""
     found: list[type[BaseException]] = []
     try:
-        from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.exceptions import (  # type: ignore[import-not-found]
+            BotoCoreError,
+            ClientError,
+        )
     except ImportError:
         pass
     else:
         found += [BotoCoreError, ClientError]
     try:
-        from thrift.Thrift import TException
+        from thrift.Thrift import TException  # type: ignore[import-not-found]
     except ImportError:
         pass
     else:
@@ -132,11 +135,11 @@ def on_sending(name: str, catalog: Catalog, error: BaseException) -> PenstockErr
     match error:
         case library.CommitFailedException() if in_process or _asserted_here(catalog, error):
             return _moved(name, error)
-        case ValueError() if isinstance(catalog, MetastoreCatalog):
+        case ValueError() if in_process and not isinstance(error, pydantic.ValidationError):
             return _moved(name, error)  # updates that no longer fit, such as sequence numbers
         case library.NoSuchTableError() if in_process:
             return not_there(name)
-        case SQLAlchemyError() if in_process and _definite(error):
+        case SQLAlchemyError() if isinstance(catalog, SqlCatalog) and _definite(catalog, error):
             return _database(name, error)
         case OSError() if in_process:
             return _storage(name, error)  # the metadata file comes before the compare-and-set
@@ -178,8 +181,10 @@ def _refused(name: str, error: BaseException) -> InvalidError:
     )
 
 
-def _definite(error: SQLAlchemyError) -> bool:
+def _definite(catalog: SqlCatalog, error: SQLAlchemyError) -> bool:
     """Tell whether SQLite proved that nothing was applied: it was locked, full or read-only."""
+    if catalog.engine.dialect.name != "sqlite":
+        return False  # a server may have committed before its connection broke
     text = str(getattr(error, "orig", error))
     return any(sign in text for sign in ("locked", "is full", "readonly", "unable to open"))
 

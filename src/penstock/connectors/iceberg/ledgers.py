@@ -185,7 +185,7 @@ def told_by(snapshot: Snapshot) -> Told | None:
 
 
 def landed_from(told: Told) -> Landed:
-    """Give what a summary alone tells of a lost ledger: for people to read, not to continue from."""
+    """Give what a summary alone tells of a lost ledger: to be read, not continued from."""
     return Landed(
         chain=told.chain,
         cluster_id=told.cluster_id,

@@ -29,6 +29,7 @@ from pyiceberg.manifest import (
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
+    ManifestWriter,
     write_manifest,
     write_manifest_list,
 )
@@ -112,7 +113,7 @@ class ManifestStack:
                     writer.existing(entry)
         return writer.to_manifest_file()
 
-    def _writer(self, spec: PartitionSpec) -> Any:
+    def _writer(self, spec: PartitionSpec) -> ManifestWriter:
         return write_manifest(
             format_version=self._metadata.format_version,
             spec=spec,

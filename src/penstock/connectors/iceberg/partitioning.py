@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema as IcebergSchema
@@ -28,16 +29,16 @@ from pyiceberg.types import NestedField
 
 from penstock.core.errors import InvalidError
 
-_CALL = re.compile(r"\s*([A-Za-z_]+)\s*\(\s*(?:(\d{1,9})\s*,\s*)?([^()]+?)\s*\)\s*")
+_CALL = re.compile(r"\s*([A-Za-z_]+)\s*\(\s*(?:(\d{1,9})\s*,\s*)?([^(),]+?)\s*\)\s*")
 _BARE = re.compile(r"\s*([^()]+?)\s*")
-_PLAIN: dict[str, tuple[Callable[[], Transform], str]] = {
+_PLAIN: dict[str, tuple[Callable[[], Transform[Any, Any]], str]] = {
     "identity": (IdentityTransform, ""),
     "year": (YearTransform, "_year"),
     "month": (MonthTransform, "_month"),
     "day": (DayTransform, "_day"),
     "hour": (HourTransform, "_hour"),
 }
-_SIZED: dict[str, tuple[Callable[[int], Transform], str]] = {
+_SIZED: dict[str, tuple[Callable[[int], Transform[Any, Any]], str]] = {
     "bucket": (BucketTransform, "_bucket"),
     "truncate": (TruncateTransform, "_trunc"),
 }
@@ -49,7 +50,7 @@ class Term:
     """Hold one parsed text: a transform, the column it reads and what its field's name ends in."""
 
     column: str
-    transform: Transform
+    transform: Transform[Any, Any]
     suffix: str
 
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.expressions import And, BooleanExpression, EqualTo, In
+from pyiceberg.expressions import And, BooleanExpression, EqualTo, In, Reference
+from pyiceberg.expressions.literals import literal
 from pyiceberg.table import Table
 
 from penstock.core.errors import InvalidError
@@ -57,10 +58,10 @@ def _row_filter(chain: str, ranges: Sequence[Sequence[Any]]) -> BooleanExpressio
     """Give one flat filter however many ranges there are; the rest is compared row by row."""
     pipeline, _, target = chain.partition("/")
     return And(
-        EqualTo("pipeline", pipeline),
-        EqualTo("table", target),
-        In("topic_id", {each[0] for each in ranges}),
-        In("partition", {each[1] for each in ranges}),
+        EqualTo(term=Reference("pipeline"), value=literal(pipeline)),
+        EqualTo(term=Reference("table"), value=literal(target)),
+        In(term=Reference("topic_id"), literals={literal(each[0]) for each in ranges}),
+        In(term=Reference("partition"), literals={literal(each[1]) for each in ranges}),
     )
 
 

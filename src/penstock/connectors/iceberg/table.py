@@ -62,7 +62,7 @@ class IcebergTable:
     def state(self, chain: Chain) -> TableState:
         """Read the table afresh and judge the chain.
 
-        Raises UnavailableError (P402 not there, P430 catalog gone), InvalidError (P130, P131 ledger
+        Raises UnavailableError (P402 not there, P430 catalog gone), InvalidError (P190, P191 ledger
         unreadable, P435, P436 what cannot be honoured).
         """
         table = self._loaded()
@@ -96,7 +96,7 @@ class IcebergTable:
         return str(prepared.snapshot_id)
 
     def missing(self, files: Sequence[DataFile]) -> Sequence[str]:
-        """List the paths that are not on storage with the size described. Raises UnavailableError."""
+        """List the paths not on storage with the size described. Raises UnavailableError."""
         if not files:
             return []
         io = self._loaded().io
@@ -114,7 +114,7 @@ class IcebergTable:
         ]
 
     def history(self, chain: Chain) -> History:
-        """Read what the audit needs. Raises UnavailableError, InvalidError (P130, P131)."""
+        """Read what the audit needs. Raises UnavailableError, InvalidError (P190, P191)."""
         table = self._loaded()
         with reading(self.name):
             return history_of(table, chain, self._judged(table, chain))

@@ -125,7 +125,7 @@ def without_secrets(settings: Mapping[str, str]) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=64)
 def target_from_json(text: str) -> Target:
-    """Read a target. Raises InvalidError (P130) for a newer version, BugError (P702) for no target.
+    """Read a target. Raises InvalidError (P190) for a newer version, BugError (P702) for no target.
 
     Kept for the texts seen last: a worker gets the same one with every task.
     """
@@ -135,7 +135,7 @@ def target_from_json(text: str) -> Target:
         if version > TARGET_VERSION:
             raise InvalidError(
                 f"this target has version {version}, and this penstock reads {TARGET_VERSION}",
-                code="P130",
+                code="P190",
                 hint="install the driver's version of penstock on the workers",
             )
         return Target(

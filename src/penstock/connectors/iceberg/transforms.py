@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import types as iceberg
@@ -43,19 +44,26 @@ KNOWN_TRANSFORMS = (
     VoidTransform,
     YearTransform,
 )
-_CALENDAR = {YearTransform: "datetime64[Y]", MonthTransform: "datetime64[M]"}
-_MICROSECONDS = {DayTransform: 86_400_000_000, HourTransform: 3_600_000_000}
+_CALENDAR: dict[type[Transform[Any, Any]], str] = {
+    YearTransform: "datetime64[Y]",
+    MonthTransform: "datetime64[M]",
+}
+_MICROSECONDS: dict[type[Transform[Any, Any]], int] = {
+    DayTransform: 86_400_000_000,
+    HourTransform: 3_600_000_000,
+}
 _WHOLE = (iceberg.IntegerType, iceberg.LongType)
 _TIMES = (iceberg.TimeType, iceberg.TimestampType, iceberg.TimestamptzType)
 
-Values = pa.Array
+
+_Numbers = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Splitter:
     """Splits batches of a table's rows by partition."""
 
-    parts: tuple[tuple[tuple[int, ...], Callable[[Values], Values]], ...]
+    parts: tuple[tuple[tuple[int, ...], Callable[[pa.Array], pa.Array]], ...]
 
     def __call__(self, batch: pa.RecordBatch) -> Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]:
         """Yield the partition's values and its rows, for each partition in the batch."""
@@ -103,12 +111,14 @@ def _path(fields: Sequence[iceberg.NestedField], source: int) -> tuple[int, ...]
     return ()
 
 
-def _column(batch: pa.RecordBatch, path: tuple[int, ...]) -> Values:
+def _column(batch: pa.RecordBatch, path: tuple[int, ...]) -> pa.Array:
     column = batch.column(path[0])
     return pc.struct_field(column, list(path[1:])) if path[1:] else column
 
 
-def _vectorised(transform: Transform, source: iceberg.IcebergType) -> Callable[[Values], Values]:
+def _vectorised(
+    transform: Transform[Any, Any], source: iceberg.IcebergType
+) -> Callable[[pa.Array], pa.Array]:
     match transform:
         case IdentityTransform():
             return _internal
@@ -127,7 +137,7 @@ def _vectorised(transform: Transform, source: iceberg.IcebergType) -> Callable[[
             return lambda values: _one_by_one(values, one)
 
 
-def _internal(values: Values) -> Values:
+def _internal(values: pa.Array) -> pa.Array:
     """Give values as Iceberg keeps partition values: numbers for dates and times."""
     kind = values.type
     if isinstance(values, pa.ExtensionArray):
@@ -139,17 +149,18 @@ def _internal(values: Values) -> Values:
     return values
 
 
-def _longs(values: Values) -> tuple[np.ndarray, np.ndarray]:
+def _longs(values: pa.Array) -> tuple[_Numbers, _Numbers]:
     """Give values as 64-bit integers, and where they are null."""
     numbers = _internal(values).cast(pa.int64())
     return pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False), _nulls(values)
 
 
-def _nulls(values: Values) -> np.ndarray:
-    return values.is_null().to_numpy(zero_copy_only=False)
+def _nulls(values: pa.Array) -> _Numbers:
+    nulls: _Numbers = values.is_null().to_numpy(zero_copy_only=False)
+    return nulls
 
 
-def _of_time(transform: Transform, values: Values) -> Values:
+def _of_time(transform: Transform[Any, Any], values: pa.Array) -> pa.Array:
     numbers, nulls = _longs(values)
     in_days = pa.types.is_date32(values.type)
     unit = _CALENDAR.get(type(transform))
@@ -161,20 +172,20 @@ def _of_time(transform: Transform, values: Values) -> Values:
     return pa.array(result.astype(np.int32), mask=nulls)
 
 
-def _floored(values: Values, width: int) -> Values:
+def _floored(values: pa.Array, width: int) -> pa.Array:
     numbers, nulls = _longs(values)
     floored = numbers - numbers % width  # below zero as well: numpy's remainder is never negative
     # The lowest numbers wrap around, as they do in Iceberg's own implementation.
     return pa.array(floored.astype(values.type.to_pandas_dtype()), mask=nulls)
 
 
-def _bucket_of_longs(values: Values, count: int) -> Values:
+def _bucket_of_longs(values: pa.Array, count: int) -> pa.Array:
     numbers, nulls = _longs(values)
     hashed = _murmur3(numbers) & np.uint32(0x7FFFFFFF)
     return pa.array((hashed % np.uint32(count)).astype(np.int32), mask=nulls)
 
 
-def _murmur3(numbers: np.ndarray) -> np.ndarray:
+def _murmur3(numbers: _Numbers) -> _Numbers:
     """Hash 64-bit integers, as their 8 little-endian bytes, with 32-bit Murmur3, seed 0."""
     words = np.ascontiguousarray(numbers, dtype="<i8").view("<u4").reshape(-1, 2)
     state = np.zeros(len(words), dtype=np.uint32)
@@ -187,23 +198,23 @@ def _murmur3(numbers: np.ndarray) -> np.ndarray:
     return state ^ (state >> np.uint32(16))
 
 
-def _rotated(words: np.ndarray, bits: int) -> np.ndarray:
+def _rotated(words: _Numbers, bits: int) -> _Numbers:
     return (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))
 
 
-def _one_by_one(values: Values, transform: Callable[[Any], Any]) -> Values:
+def _one_by_one(values: pa.Array, transform: Callable[[Any], Any]) -> pa.Array:
     """Apply a transform to each distinct value once."""
     encoded = _encoded(_internal(values)).dictionary_encode("encode")
     distinct = pa.array([transform(each) for each in encoded.dictionary.to_pylist()])
     return distinct.take(encoded.indices)
 
 
-def _encoded(values: Values) -> Values:
+def _encoded(values: pa.Array) -> pa.Array:
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
-def _codes(encoded: Sequence[pa.DictionaryArray]) -> tuple[np.ndarray, np.ndarray]:
-    """Number the combinations of values: the distinct ones, and for each row which."""
+def _codes(encoded: Sequence[pa.DictionaryArray]) -> tuple[_Numbers, _Numbers]:
+    """Give the distinct combinations of values as numbers, and for each row which it is."""
     combined = np.zeros(len(encoded[0]), dtype=np.int64)
     for each in encoded:
         numbers = each.indices.to_numpy(zero_copy_only=False)

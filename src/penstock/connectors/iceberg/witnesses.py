@@ -47,7 +47,7 @@ class Finding:
 
 
 def judge(metadata: TableMetadata, chain: Chain, live_files_of: LiveFilesOf) -> Finding:
-    """Judge one chain. Raises InvalidError (P130, P131) when its ledger cannot be read."""
+    """Judge one chain. Raises InvalidError (P190, P191) when its ledger cannot be read."""
     text = metadata.properties.get(ledger_key(chain.name))
     ancestry = ancestry_of(metadata)
     if text is None:

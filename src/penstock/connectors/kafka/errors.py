@@ -61,8 +61,8 @@ UNREACHABLE = {
 }
 CORRUPT = {"_BAD_MSG", "_BAD_COMPRESSION", "_UNDERFLOW", "INVALID_MSG"}
 OUT_OF_RANGE = {"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION"}
-HOPELESS = AUTHENTICATION | TLS
-"""Waiting longer does not help: the brokers answered, and refuse us."""
+REFUSAL_SECONDS_MAX = 2
+DOWN_SECONDS_MAX = 8
 
 
 @dataclass(slots=True)
@@ -80,6 +80,18 @@ class Heard:
         matching = (error for error in self.errors if error.name() in names)
         return next((error for error in matching if error.str().startswith(about)), None)
 
+    def reason(self, silent_seconds: float) -> Any | None:
+        """Give what explains a silence and makes it useless to wait longer.
+
+        One broker may refuse us or be down while another answers: hence some patience.
+        """
+        reason = None
+        if silent_seconds > REFUSAL_SECONDS_MAX:
+            reason = self.first(AUTHENTICATION | TLS)
+        if reason is None and silent_seconds > DOWN_SECONDS_MAX:
+            reason = self.first({"_ALL_BROKERS_DOWN"})
+        return reason
+
 
 def translated(error: Any, what: str, settings: KafkaSettings, heard: Heard) -> PenstockError:
     """Translate a KafkaError about `what` (`topic shop.orders`, `the cluster`).
@@ -89,10 +101,10 @@ def translated(error: Any, what: str, settings: KafkaSettings, heard: Heard) -> 
     """
     name = error.name()
     if name in UNREACHABLE:
-        cause = heard.first(HOPELESS) or heard.first({"_RESOLVE"}) or heard.first({"_TRANSPORT"})
-        if cause is not None and cause.name() in HOPELESS:
-            return translated(cause, what, settings, heard)
-        return unreachable(settings, cause if cause is not None else error)
+        refusal = heard.first(AUTHENTICATION | TLS)
+        if refusal is not None:
+            return translated(refusal, what, settings, heard)
+        return unreachable(settings, heard.first({"_RESOLVE", "_TRANSPORT"}) or error)
     if name in AUTHENTICATION:
         return InvalidError(
             f"the brokers at {settings.brokers} refused user {settings.user}: {error.str()}",

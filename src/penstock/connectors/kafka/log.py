@@ -21,7 +21,6 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec
 
 from penstock.connectors.kafka.errors import (
-    HOPELESS,
     NO_LEADER,
     NO_TOPIC,
     Heard,
@@ -36,7 +35,6 @@ from penstock.core.planning import Bounds
 
 ANSWER_SECONDS_MAX = 20
 LOOK_UP_SECONDS = 0.1
-REFUSAL_SECONDS = 2
 NO_ID = "A" * 22
 NO_OFFSET = -1
 
@@ -187,9 +185,9 @@ class KafkaLog:
                 return asked.result(timeout=LOOK_UP_SECONDS)
             except TimeoutError:
                 self._admin().poll(0)
-                refusal = self._heard.first(HOPELESS)
-                if refusal is not None and time.monotonic() > begun + REFUSAL_SECONDS:
-                    raise KafkaException(refusal) from None
+                reason = self._heard.reason(time.monotonic() - begun)
+                if reason is not None:
+                    raise KafkaException(reason) from None
         return asked.result(timeout=0)
 
     def _told(self, error: KafkaException, what: str) -> Exception:

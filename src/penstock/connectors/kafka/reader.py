@@ -23,7 +23,6 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from penstock.connectors.kafka.errors import (
     AUTHORIZATION,
-    HOPELESS,
     NO_TOPIC,
     OUT_OF_RANGE,
     Heard,
@@ -40,8 +39,6 @@ from penstock.ports.log import Fetched
 
 CONSUME_RECORDS = 10_000
 LOOK_UP_SECONDS = 0.25
-REFUSAL_SECONDS = 2
-SILENCE_SECONDS_MAX = 15
 ANSWER_SECONDS_MAX = 10
 NO_EPOCH = -1
 
@@ -65,7 +62,6 @@ CLIENT: dict[str, str | int | bool] = {
 }
 # The client looks for the coordinator of the group that it is never going to join.
 PASSED_OVER = {"GROUP_AUTHORIZATION_FAILED", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"}
-ALL_DOWN = {"_ALL_BROKERS_DOWN"}
 
 
 class KafkaReader:
@@ -111,7 +107,8 @@ class KafkaReader:
                 while reading.goes_on() and not gathered.full():
                     self._consume(consumer, reading, gathered)
                 if reading.position > before:
-                    yield Fetched(gathered.batch(headers=headers), reading.position)
+                    batch = gathered.batch(headers=headers)
+                    yield Fetched(batch, reading.position, gathered.leader_epoch())
                     assert mine == self._readings, "a reader reads one range at a time"
         finally:
             if mine == self._readings:
@@ -168,12 +165,9 @@ class KafkaReader:
 
     def _bear_silence(self, reading: _Reading) -> None:
         """Raise when the silence has a reason that will not pass, or has lasted too long."""
-        silent = time.monotonic() - reading.heard_at
         reason = self._heard.first(NO_TOPIC | AUTHORIZATION, about=reading.place)
-        if reason is None and silent > REFUSAL_SECONDS:
-            reason = self._heard.first(HOPELESS)
-        if reason is None and silent > SILENCE_SECONDS_MAX:
-            reason = self._heard.first(ALL_DOWN)
+        if reason is None:
+            reason = self._heard.reason(time.monotonic() - reading.heard_at)
         if reason is not None:
             raise self._translated(reason, reading)
 

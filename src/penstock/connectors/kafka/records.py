@@ -4,7 +4,8 @@ Invariants:
 - per message only its own accessors are called, each mapped over the whole list in C: this is the
   hottest loop of a worker outside the decoder;
 - a key or value that a record does not have is null; an empty one is empty; a record without
-  headers has an empty list of them; a record without a timestamp has null.
+  headers has an empty list of them; a record without a timestamp has null;
+- headers whose names are not UTF-8 cannot be had from the client: the list is null.
 """
 
 from __future__ import annotations
@@ -45,6 +46,11 @@ class Gathered:
         """Tell whether this is enough for one batch."""
         return len(self.messages) >= BATCH_RECORDS or self.size_bytes >= BATCH_BYTES
 
+    def leader_epoch(self) -> int | None:
+        """Give the leader epoch of the last message; None when unknown, or there is no message."""
+        epoch = self.messages[-1].leader_epoch() if self.messages else None
+        return None if epoch is None or epoch < 0 else epoch
+
     def batch(self, *, headers: bool) -> pa.RecordBatch:
         """Give what was gathered as one batch."""
         messages = self.messages
@@ -56,8 +62,7 @@ class Gathered:
         ]
         if not headers:
             return pa.RecordBatch.from_arrays(columns, schema=PLAIN)
-        given = [found or [] for found in map(Message.headers, messages)]
-        columns.append(pa.array(given, HEADERS))
+        columns.append(pa.array([headers_of(message) for message in messages], HEADERS))
         return pa.RecordBatch.from_arrays(columns, schema=WITH_HEADERS)
 
 
@@ -68,3 +73,11 @@ def timestamps(messages: Sequence[Any]) -> pa.Array:
     missing = stamps == NO_TIMESTAMP
     mask = missing if missing.any() else None
     return pa.array(stamps, pa.int64(), mask=mask).cast(TIMESTAMP)
+
+
+def headers_of(message: Any) -> list[tuple[str, bytes | None]] | None:
+    """Give a message's headers, or None when one's name is not UTF-8."""
+    try:
+        return message.headers() or []
+    except (SystemError, UnicodeDecodeError):  # the former is how the client's C code says it
+        return None

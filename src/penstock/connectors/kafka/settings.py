@@ -21,7 +21,8 @@ BY_ID = "topic_id"
 BY_NAME = "name"
 PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 MECHANISMS = ("plain", "scram-sha-256", "scram-sha-512")
-SECURITY_KEYS = ("protocol", "mechanism", "username", "password", "ca", "certificate", "key")
+TLS_KEYS = ("ca", "certificate", "key", "key_password")
+SECURITY_KEYS = ("protocol", "mechanism", "username", "password", *TLS_KEYS)
 PEM_BEGIN = "-----BEGIN"
 
 
@@ -89,7 +90,7 @@ def security_properties(security: Mapping[str, str]) -> dict[str, str]:
     if protocol.endswith("ssl"):
         properties |= _tls(security)
     else:
-        _refuse(security, ("ca", "certificate", "key"), protocol)
+        _refuse(security, TLS_KEYS, protocol)
     return properties
 
 
@@ -118,6 +119,8 @@ def _tls(security: Mapping[str, str]) -> dict[str, str]:
         if value:
             kind = "pem" if value.lstrip().startswith(PEM_BEGIN) else "location"
             properties[f"{stem}.{kind}"] = value
+    if security.get("key_password"):
+        properties["ssl.key.password"] = security["key_password"]
     if bool(security.get("certificate")) != bool(security.get("key")):
         raise InvalidError(
             "kafka.security has one of certificate and key; a client certificate needs both",
@@ -145,7 +148,8 @@ def _refuse(security: Mapping[str, str], names: Sequence[str], protocol: str) ->
 
 
 def _resolved(security: Mapping[str, Any], secrets: Secrets) -> dict[str, str]:
-    return {name: secrets.resolve(str(value)) for name, value in security.items()}
+    given = {name: value for name, value in security.items() if value is not None}
+    return {name: secrets.resolve(str(value)) for name, value in given.items()}
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

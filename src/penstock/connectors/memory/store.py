@@ -15,9 +15,8 @@ from dataclasses import dataclass, field, replace
 
 from penstock.core.commits import Chain, Claim, Committable, Generation
 from penstock.core.errors import BugError, FencedError, UnavailableError
-from penstock.core.offsets import Positions
 from penstock.core.wire import committable_from_json, committable_to_json
-from penstock.ports.store import Holding, Owner
+from penstock.ports.store import Examined, Holding, Owner
 
 
 @dataclass(slots=True)
@@ -40,7 +39,7 @@ class Shelf:
     numbers: itertools.count[int] = field(default_factory=itertools.count)
     holdings: dict[str, Holding] = field(default_factory=dict)
     entries: list[_Entry] = field(default_factory=list)
-    examined: dict[str, dict[str, Positions]] = field(default_factory=dict)
+    examined: dict[str, dict[str, Examined]] = field(default_factory=dict)
     rules: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def lose(self) -> None:
@@ -107,7 +106,7 @@ class MemoryStore:
         pipeline: str,
         claim: Claim,
         commits: Sequence[Committable],
-        examined: Mapping[str, Positions],
+        examined: Mapping[str, Examined],
     ) -> None:
         """Insert commits as PENDING and replace `examined` of the tables given, all or nothing."""
         with self._shelf.guard:
@@ -150,7 +149,7 @@ class MemoryStore:
             entry.state, entry.reason = wanted, reason
             self._prune(pipeline, commit.chain)
 
-    def examined(self, pipeline: str) -> Mapping[str, Positions]:
+    def examined(self, pipeline: str) -> Mapping[str, Examined]:
         """Give the offsets examined by table. Advisory."""
         with self._shelf.guard:
             return dict(self._shelf.examined.get(pipeline, {}))
@@ -212,6 +211,6 @@ def _settled_otherwise(commit: Committable, state: str, wanted: str) -> BugError
     return BugError(
         f"commit {commit.commit_id} of {commit.chain}, attempt {commit.attempt}, is {state} in the "
         f"pending store and cannot become {wanted}",
-        code="P710",
+        code="P750",
         hint="nothing was changed; please report this",
     )

@@ -1,8 +1,9 @@
 """One SQLite file, its transactions, and what its failures mean.
 
 Invariants:
-- a transaction that returned is on disk: rollback journal, truncated and synced (`kill -9` and a
-  power cut lose nothing that was told; one file to copy or delete, no stray log beside it);
+- a transaction that returned is on disk: rollback journal, truncated and synced. `kill -9` and a
+  power cut lose nothing that was told, and there is one file to copy or delete: a write-ahead log
+  left behind by a deleted file would be played into the next one;
 - a file that was deleted or replaced under this process is noticed before each transaction and
   reported as lost (P502), never written to in silence;
 - SQLite's and SQLAlchemy's exceptions end here.

@@ -65,7 +65,7 @@ examined = Table(
     _metadata,
     Column("pipeline", String, primary_key=True),
     Column("table", String, primary_key=True),
-    Column("positions", Text, nullable=False),
+    Column("body", Text, nullable=False),
 )
 
 rules = Table(

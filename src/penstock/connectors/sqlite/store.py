@@ -29,14 +29,13 @@ from penstock.connectors.sqlite.layout import (
 from penstock.connectors.sqlite.owners import has_ended
 from penstock.core.commits import Claim, Committable, Generation
 from penstock.core.errors import BugError, FencedError, InvalidError, UnavailableError
-from penstock.core.offsets import Positions
 from penstock.core.wire import (
     committable_from_json,
     committable_to_json,
     positions_from_json,
     positions_to_json,
 )
-from penstock.ports.store import Holding, Owner
+from penstock.ports.store import Examined, Holding, Owner
 
 _SCHEME = "sqlite:///"
 
@@ -119,19 +118,19 @@ class SqliteStore:
         pipeline: str,
         claim: Claim,
         commits: Sequence[Committable],
-        examined: Mapping[str, Positions],
+        examined: Mapping[str, Examined],
     ) -> None:
         """Insert commits as PENDING and replace `examined` of the tables given, all or nothing.
 
-        The same commit given again, body for body, is in order. Raises BugError (P710) when its
+        The same commit given again, body for body, is in order. Raises BugError (P750) when its
         attempt is there with another body or is settled.
         """
         with self._file.writing() as connection:
             self._check(connection, pipeline, claim)
             for commit in commits:
                 _insert(connection, pipeline, commit)
-            for table, positions in examined.items():
-                _replace_examined(connection, pipeline, table, positions)
+            for table, noted in examined.items():
+                _replace_examined(connection, pipeline, table, noted)
 
     def pending(self, pipeline: str) -> Sequence[Committable]:
         """List PENDING commits, oldest epoch first, in the order they were prepared."""
@@ -151,7 +150,7 @@ class SqliteStore:
         """Move one commit to COMMITTED or ABORTED; older settled rows of its chain are pruned.
 
         Settling again the same way, or a commit that is not in the store, changes nothing: it was
-        pruned, or an older store was restored. Raises BugError (P710) for the opposite way.
+        pruned, or an older store was restored. Raises BugError (P750) for the opposite way.
         """
         wanted = COMMITTED if landed else ABORTED
         with self._file.writing() as connection:
@@ -168,17 +167,17 @@ class SqliteStore:
             )
             _prune(connection, pipeline, commit)
 
-    def examined(self, pipeline: str) -> Mapping[str, Positions]:
+    def examined(self, pipeline: str) -> Mapping[str, Examined]:
         """Give the offsets examined by table. Advisory."""
         with self._file.reading() as connection:
             if connection is None:
                 return {}
             rows = connection.execute(
-                select(examined.c.table, examined.c.positions)
+                select(examined.c.table, examined.c.body)
                 .where(examined.c.pipeline == pipeline)
                 .order_by(examined.c.table)
             )
-            return {table: positions_from_json(json.loads(text)) for table, text in rows}
+            return {table: _examined_from_json(body) for table, body in rows}
 
     def keep_rules(self, pipeline: str, rules_hash: str, text: str) -> None:
         """Keep the text of a spec by its hash."""
@@ -286,14 +285,27 @@ def _find(
     ).one_or_none()
 
 
-def _replace_examined(
-    connection: Connection, pipeline: str, table: str, positions: Positions
-) -> None:
-    text = json.dumps(positions_to_json(positions), separators=(",", ":"))
+def _replace_examined(connection: Connection, pipeline: str, table: str, noted: Examined) -> None:
+    body = _examined_to_json(noted)
     connection.execute(
         upsert(examined)
-        .values(pipeline=pipeline, table=table, positions=text)
-        .on_conflict_do_update(index_elements=["pipeline", "table"], set_={"positions": text})
+        .values(pipeline=pipeline, table=table, body=body)
+        .on_conflict_do_update(index_elements=["pipeline", "table"], set_={"body": body})
+    )
+
+
+def _examined_to_json(noted: Examined) -> str:
+    parts = {"basis": noted.basis, "rejects": noted.rejects, "reached": noted.reached}
+    data = {name: positions_to_json(positions) for name, positions in parts.items()}
+    return json.dumps({"v": 1, **data}, separators=(",", ":"))
+
+
+def _examined_from_json(body: str) -> Examined:
+    data = json.loads(body)
+    return Examined(
+        basis=positions_from_json(data["basis"]),
+        rejects=positions_from_json(data["rejects"]),
+        reached=positions_from_json(data["reached"]),
     )
 
 
@@ -313,6 +325,6 @@ def _settled_otherwise(commit: Committable, state: str, wanted: str) -> BugError
     return BugError(
         f"commit {commit.commit_id} of {commit.chain}, attempt {commit.attempt}, is {state} in the "
         f"pending store and cannot become {wanted}",
-        code="P710",
+        code="P750",
         hint="nothing was changed; please report this",
     )

@@ -2,7 +2,7 @@
 
 Invariants:
 - exactly one result for each job, in order, whatever Spark retried or ran twice;
-- the thread that calls `run` is the only one that submits; only `cancel` speaks from another;
+- the thread that calls `run` is the only one that submits; `cancel` alone speaks from another;
 - what was not started here is not stopped here;
 - an error of Spark, Py4J or Java never leaves this module untranslated.
 """
@@ -121,21 +121,20 @@ class SparkEngine:
             return max(1, int(self._context.defaultParallelism))
 
     def cancel(self) -> None:
-        """Cancel the present run and wait, at most 30 s, until it has ended; from another thread.
+        """Cancel the present run and wait, at most 30 s, until it has ended; from any thread.
 
-        Python code of its tasks may go on for about 3 s: files it writes are leftovers. From the
-        submitting thread itself (a signal handler) it only asks and does not wait.
+        Python code of its tasks may go on for about 3 s: files it writes are leftovers. Called by
+        the submitting thread itself (a signal handler), it does not wait: `run` raises P605 soon.
         """
         current = self._current
         if current is None:
             return
         current.cancelled.set()
-        for _ in range(CANCEL_ROUNDS_MAX):
-            if not self._ask_to_cancel(current) or current.thread == threading.get_ident():
-                return
-            # the job may not have been submitted yet when it was asked for: ask again
-            if current.ended.wait(CANCEL_AGAIN_SECONDS):
-                return
+        if current.thread == threading.get_ident():
+            # Py4J has one connection for each thread, and this one's waits for the run's answer
+            threading.Thread(target=self._press, args=(current,), daemon=True).start()
+        else:
+            self._press(current)
 
     def close(self) -> None:
         """Stop the session, if it was started here."""
@@ -165,6 +164,12 @@ class SparkEngine:
                 self._ask_to_cancel(current)
                 raise
         return rows
+
+    def _press(self, current: _Run) -> None:
+        """Ask until the run has ended: its job may not have been submitted yet at first."""
+        for _ in range(CANCEL_ROUNDS_MAX):
+            if not self._ask_to_cancel(current) or current.ended.wait(CANCEL_AGAIN_SECONDS):
+                return
 
     def _ask_to_cancel(self, current: _Run) -> bool:
         """Cancel by tag; false when there is nobody left to ask."""

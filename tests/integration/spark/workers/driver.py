@@ -1,7 +1,8 @@
 """A driver process for tests that send real signals: driver.py FOLDER WORK HANDLER.
 
-Prints `ready JAVA_PID` when the engine runs, then the outcome of one run of two jobs per line of
-its standard input, and `closed` at the end of its input.
+Prints `ready JAVA_PID` when the engine runs, the outcome of one run of two jobs per line of its
+standard input, and at its end whether Java was alive and `closed`. The handler `note` tells the
+first signal and cancels at the second; `default` is Python's own.
 """
 
 import json
@@ -14,20 +15,21 @@ from penstock.engines.spark.engine import SparkEngine
 from penstock.engines.spark.settings import SparkSettings
 
 folder, work, handler = sys.argv[1:]
-engine: SparkEngine
+signals: list[int] = []
 
 
 def tell(text: str) -> None:
-    print(text, flush=True)
+    os.write(1, f"{text}\n".encode())
 
 
-def on_signal(*_: object) -> None:
-    tell("signal")
-    if handler == "cancel":
+def on_signal(number: int, _: object) -> None:
+    signals.append(number)
+    tell(f"signal {len(signals)}")
+    if len(signals) > 1:
         engine.cancel()
 
 
-if handler != "default":
+if handler == "note":
     signal.signal(signal.SIGINT, on_signal)
 engine = SparkEngine(settings=SparkSettings(master="local[2]"), work=work)
 tell(f"ready {engine._own.process.pid}")
@@ -41,4 +43,4 @@ for _ in sys.stdin:
         tell("interrupted")
 tell(f"java {engine._own.is_alive()}")
 engine.close()
-tell(f"closed {os.path.exists(engine._context._conf.get('spark.local.dir')) if engine._context._jsc else False}")
+tell("closed")

@@ -53,9 +53,11 @@ def hold(job: str) -> str:
     """Say that the job runs, then wait until it is released."""
     order = json.loads(job)
     folder = Path(order["folder"])
-    (folder / f"running-{order['number']}-{os.getpid()}").touch()
+    running = folder / f"running-{order['number']}-{os.getpid()}"
+    running.touch()
     while not (folder / "released").exists():
         time.sleep(0.02)
+    running.unlink()
     return "released"
 
 

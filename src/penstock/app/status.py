@@ -1,0 +1,116 @@
+"""`penstock status`: what the tables say, with what a running pipeline tells beside it.
+
+Invariants: the truth comes from the tables; the status file of a running process only adds what no
+table knows (rates, this run's totals, why a table is parked). It writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from penstock.app import assembly
+from penstock.core.commits import Chain, Committable, Landed
+from penstock.core.errors import PenstockError
+from penstock.core.offsets import Positions
+from penstock.landing import opening
+from penstock.landing.fleet import by_table
+from penstock.landing.settings import Target
+from penstock.observe.fanout import Observers
+from penstock.observe.fold import beginning
+from penstock.observe.snapshot import Parked, PendingEpoch, Snapshot, State, TableStatus
+from penstock.observe.status import read_status, silent, status_path
+from penstock.ports.running import Clock
+from penstock.ports.store import PendingStore
+from penstock.ports.tables import TableFormat
+from penstock.spec.model import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A snapshot, and whether a process is there that keeps it up to date."""
+
+    snapshot: Snapshot
+    running: bool
+
+
+def status_file(pipeline: Pipeline) -> Path:
+    """Give the place of the status file: beside the pending store, else in the working folder."""
+    address = urlsplit(pipeline.pending.store.replace("{name}", pipeline.name))
+    directory = Path(address.path.replace("//", "/", 1)).parent if address.path else Path()
+    return status_path(directory, pipeline.name)
+
+
+def status(pipeline: Pipeline, clock: Clock) -> Status:
+    """Read how a pipeline stands. Raises UnavailableError when brokers or store are gone."""
+    now_ms = clock.now_ms()
+    told = read_status(status_file(pipeline))
+    with ExitStack() as stack:
+        log = assembly.open_log(pipeline)
+        stack.callback(log.close)
+        store = assembly.open_store(pipeline)
+        stack.callback(store.close)
+        catalogs = assembly.open_catalogs(pipeline, Observers())
+        for catalog in catalogs.values():
+            stack.callback(catalog.close)
+        listing = log.partitions()
+        ends = {at: bounds.stop for at, bounds in log.bounds(listing).items()}
+        targets, wanted, _ = opening.routed(assembly.settings_of(pipeline), listing)
+        pending = by_table(pipeline.name, store.pending(pipeline.name))
+        alive = _alive(store, pipeline.name, now_ms)
+        known = told[0] if told is not None else beginning(pipeline.name, now_ms)
+        tables = {
+            name: _table(
+                known.tables.get(name, TableStatus()),
+                _landed(pipeline, catalogs, target),
+                {at: end for at, end in ends.items() if at in set(wanted[name])},
+                pending.get(name, []),
+                now_ms,
+            )
+            for name, target in sorted(targets.items())
+        }
+    running = alive and told is not None and not silent(*told, now_ms)
+    state = known.state if running or known.state.ended else State.STOPPED
+    lag: dict[str, int] = {}
+    for name, table in tables.items():
+        for at in wanted[name]:
+            lag[at.topic] = max(lag.get(at.topic, 0), table.lag_records or 0)
+    snapshot = replace(known, tables=tables, state=state, updated_ms=now_ms, lag=lag)
+    return Status(snapshot, running)
+
+
+def _alive(store: PendingStore, pipeline: str, now_ms: int) -> bool:
+    held = store.holding(pipeline)
+    return held is not None and held.alive_until_ms > now_ms
+
+
+def _landed(
+    pipeline: Pipeline, catalogs: Mapping[str, TableFormat], target: Target
+) -> Landed | PenstockError | None:
+    place = target.place
+    try:
+        table = catalogs[place.catalog].load(place.name)
+        return None if table is None else table.state(Chain(pipeline.name, place.table)).landed
+    except PenstockError as error:
+        return error
+
+
+def _table(
+    known: TableStatus,
+    landed: Landed | PenstockError | None,
+    ends: Positions,
+    pending: list[Committable],
+    now_ms: int,
+) -> TableStatus:
+    """Lay what the table says over what the last run told."""
+    waiting = tuple(PendingEpoch(commit.epoch, commit.rows, now_ms) for commit in pending)
+    if isinstance(landed, PenstockError):
+        parked = known.parked or Parked(landed.code, landed.message, now_ms)
+        return replace(known, parked=parked, pending=waiting)
+    offsets = {} if landed is None else landed.offsets
+    lag = sum(max(end - offsets.get(at, 0), 0) for at, end in ends.items())
+    through = known.valid_through_ms if landed is None else landed.valid_through_ms
+    return replace(known, lag_records=lag, valid_through_ms=through, pending=waiting)

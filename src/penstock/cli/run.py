@@ -1,0 +1,138 @@
+"""`penstock run`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from penstock.cli.output import INTERRUPTED, error_data, print_json, say, show_error
+
+if TYPE_CHECKING:
+    from penstock.observe.log import LogLines
+    from penstock.observe.status import StatusBoard
+    from penstock.ports.running import Clock
+
+SPEC = Path("penstock.yaml")
+
+
+def run(
+    spec: Path = SPEC,
+    *,
+    once: Annotated[bool, Parameter(negative=())] = False,
+    until_caught_up: Annotated[bool, Parameter(negative=())] = False,
+    takeover: Annotated[bool, Parameter(negative=())] = False,
+    accept: tuple[Literal["gap", "topic", "rules"], ...] = (),
+    json: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Land records, until told to stop.
+
+    Ctrl-C or SIGTERM finishes the open epoch, levels all tables and exits with 0; a second one
+    leaves at once with 130, and nothing is lost.
+
+    Example: penstock run shop.yaml --until-caught-up
+
+    Parameters
+    ----------
+    spec
+        The spec to run.
+    once
+        Land one epoch, then stop.
+    until_caught_up
+        Stop when all that is in the topics has landed.
+    takeover
+        Take the place of another owner, though it is alive; it exits with 3.
+    accept
+        A decision of yours that an exit with 4 asked for: gap, topic or rules.
+    json
+        Log JSON lines, and print the outcome as JSON.
+    """
+    from penstock.app.faults import VARIABLE, observer_for
+    from penstock.app.process import SystemClock
+    from penstock.app.run import RunOptions, exit_code, worst_of
+    from penstock.app.run import run as run_pipeline
+    from penstock.app.status import status_file
+    from penstock.observe.fanout import Observers
+    from penstock.observe.status import StatusBoard, StatusFile
+    from penstock.spec.load import load
+
+    pipeline = load(spec)
+    faults = os.environ.get(VARIABLE, "")
+    until = "once" if once else "caught-up" if until_caught_up else "stopped"
+    options = RunOptions(until, takeover, frozenset(accept), faults)  # type: ignore[arg-type]
+    clock = SystemClock()
+    board = StatusBoard(pipeline.name, clock)
+    stop = threading.Event()
+    with ExitStack() as stack:
+        stack.enter_context(signals(stop))
+        interval_ms = int(pipeline.commit.every_seconds * 1000)
+        log = stack.enter_context(_talk(board, clock, interval_ms, as_json=json))
+        stack.enter_context(StatusFile(status_file(pipeline), board, clock, log.complain))
+        observer = Observers(board, log, observer_for(faults))
+        ended = run_pipeline(pipeline, options, observer=observer, stop=stop)
+    code = exit_code(ended, options.until, asked_to_stop=stop.is_set())
+    if json:
+        parked = {name: error_data(error) for name, error in ended.parked.items()}
+        print_json({"reason": ended.reason, "exit_code": code, "parked": parked})
+    elif ended.parked:
+        for name, error in ended.parked.items():
+            say(f"{name} stands aside:")
+            show_error(error, as_json=False)
+    worst = worst_of(list(ended.parked.values()))
+    assert code == 0 or worst is not None, "an exit code has an error behind it"
+    return code
+
+
+@contextmanager
+def signals(stop: threading.Event) -> Iterator[None]:
+    """Ask to stop at the first SIGINT or SIGTERM; leave at once at the second."""
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            os.write(2, b"leaving at once; what is prepared is finished by the next run\n")
+            os._exit(INTERRUPTED)
+        os.write(2, b"stopping: the open epoch is finished first; once more to leave at once\n")
+        stop.set()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _talk(
+    board: StatusBoard, clock: Clock, interval_ms: int, *, as_json: bool
+) -> Iterator[LogLines]:
+    """Log to stderr: JSON lines, lines for people, or those above a live display."""
+    from rich.console import Console
+
+    from penstock.observe.log import console_log, json_log, wants_colour, written_to
+    from penstock.observe.progress import Progress
+
+    if as_json:
+        yield json_log(written_to(sys.stderr), clock)
+        return
+    if not sys.stderr.isatty():
+        yield console_log(written_to(sys.stderr), clock)
+        return
+    console = Console(stderr=True)
+
+    def above(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    with Progress(board, clock, console, interval_ms=interval_ms):
+        if wants_colour(sys.stderr, os.environ):
+            yield console_log(above, clock, colour="always")
+        else:
+            yield console_log(above, clock)

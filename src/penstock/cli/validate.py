@@ -1,0 +1,70 @@
+"""`penstock validate` and `penstock schema`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from penstock.cli.output import error_data, print_json, show_error, tell
+from penstock.cli.run import SPEC
+
+
+def validate(
+    spec: Path = SPEC,
+    *,
+    offline: Annotated[bool, Parameter(negative=())] = False,
+    json: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Check a spec, and what it names: brokers, topics, catalogs, tables, the store, Java.
+
+    All problems are printed, not only the first. Nothing is written.
+
+    Example: penstock validate shop.yaml --offline
+
+    Parameters
+    ----------
+    spec
+        The spec to check.
+    offline
+        Check the file alone.
+    json
+        Print JSON.
+    """
+    from penstock.app.validate import check
+    from penstock.spec.load import load
+
+    pipeline = load(spec)
+    found = None if offline else check(pipeline)
+    problems = [] if found is None else list(found.problems)
+    code = max((problem.exit_code for problem in problems), default=0)
+    if json:
+        print_json(
+            {
+                "pipeline": pipeline.name,
+                "exit_code": code,
+                "problems": [error_data(problem) for problem in problems],
+                "tables": {} if found is None else dict(found.tables),
+            }
+        )
+        return code
+    for problem in problems:
+        show_error(problem, as_json=False)
+    if found is not None:
+        for table, standing in found.tables.items():
+            tell(f"{table}: {standing}")
+    if not problems:
+        tell(f"{spec}: pipeline {pipeline.name} is valid")
+    return code
+
+
+def schema() -> int:
+    """Print the JSON Schema of a spec, for editors.
+
+    Example: penstock schema > penstock.schema.json
+    """
+    from penstock.spec.writing import json_schema
+
+    print_json(json_schema())
+    return 0

@@ -1,0 +1,218 @@
+"""A root directory as a catalog: tables are found by name, created with their ledgers, checked.
+
+Invariants:
+- a table and its ledgers come into being in one log entry, version 0, or not at all: retries are
+  off, for with them a second creator would replace the first one's table (measured);
+- a directory that holds something else is never made a table, nor one inside another table, whose
+  VACUUM would remove its files.
+"""
+
+from __future__ import annotations
+
+import secrets as tokens
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deltalake import DeltaTable as Handle
+from deltalake.exceptions import DeltaError
+from deltalake.schema import Schema as DeltaSchema
+from deltalake.transaction import CommitProperties, Transaction
+from pyarrow import fs
+
+from penstock.connectors.delta.faults import is_panic, refused, told
+from penstock.connectors.delta.ledger import commit_info, mark_of_creation, transactions_of
+from penstock.connectors.delta.log import Log
+from penstock.connectors.delta.partitions import require_partitionable
+from penstock.connectors.delta.places import Root, parts_of, root_of, storage_path
+from penstock.connectors.delta.schemas import delta_json
+from penstock.connectors.delta.table import NO_HOOKS, DeltaTable
+from penstock.connectors.delta.target import Sizes
+from penstock.core.commits import Landed
+from penstock.core.errors import InvalidError, PenstockError, UnavailableError
+from penstock.files.storage import Storage
+from penstock.ports.connectors import Settings
+from penstock.ports.running import Observer, Secrets
+from penstock.ports.tables import Table, TableDefinition, TableFormat
+
+_SIZES = ("target_file_bytes", "row_group_bytes", "open_writers")
+_KEYS = {"name", "type", "root", "storage_options", "penstock.retain"}
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaCatalog:
+    """The tables below one root."""
+
+    name: str
+    root: Root
+    sizes: Sizes
+
+    def load(self, name: str) -> Table | None:
+        """Find a table; None when nothing is in its place.
+
+        Raises InvalidError (P404, P437) and UnavailableError (P430).
+        """
+        if self._is_there(name):
+            return DeltaTable(name, self.root, self.sizes)
+        return None
+
+    def create(self, name: str, definition: TableDefinition, ledgers: Sequence[Landed]) -> Table:
+        """Create a table together with its ledgers; give the existing one when another was first.
+
+        Raises InvalidError (P404, P431, P434, P435, P437), UnavailableError (P430).
+        """
+        if self._is_there(name):
+            return DeltaTable(name, self.root, self.sizes)
+        self._require_outside_tables(name)
+        require_partitionable(definition.schema, definition.partition_by, name)
+        schema = DeltaSchema.from_json(delta_json(definition.schema))
+        try:
+            self._create(name, schema, definition, ledgers)
+        except DeltaError as error:
+            if not self._is_there(name):
+                raise _not_created(name, definition, error) from error
+        except OSError as error:
+            raise refused(name, told(error)) from error
+        except BaseException as error:
+            if not is_panic(error):
+                raise
+            raise _not_created(name, definition, error) from error
+        return DeltaTable(name, self.root, self.sizes)
+
+    def check(self) -> None:
+        """Write and remove a small file. Raises InvalidError (P431)."""
+        storage = self.root.filesystem()
+        directory = storage_path(self.root.uri)
+        path = f"{directory}/.penstock-check-{tokens.token_hex(8)}"
+        try:
+            storage.create_dir(directory, recursive=True)
+            with storage.open_output_stream(path) as stream:
+                stream.write(b"penstock")
+            storage.delete_file(path)
+        except OSError as error:
+            raise refused(f"the catalog {self.name} at {self.root.uri}", told(error)) from error
+
+    def close(self) -> None:
+        """Let go of nothing: handles live as long as the states they were read for."""
+
+    def _create(
+        self,
+        name: str,
+        schema: DeltaSchema,
+        definition: TableDefinition,
+        ledgers: Sequence[Landed],
+    ) -> None:
+        transactions: dict[str, int] = {}
+        for landed in ledgers:
+            transactions |= transactions_of(landed, None, 0)
+        Handle.create(
+            self.root.location(name),
+            schema,
+            mode="error",
+            partition_by=list(definition.partition_by),
+            configuration=dict(definition.properties),
+            storage_options=dict(self.root.options),
+            commit_properties=CommitProperties(
+                custom_metadata=commit_info(map(mark_of_creation, ledgers)),
+                max_commit_retries=0,
+                app_transactions=[Transaction(*each) for each in transactions.items()],
+            ),
+            post_commithook_properties=NO_HOOKS,
+        )
+        storage = Storage(self.root.filesystem())
+        storage.sync(self._log(name).path(0))
+        storage.sync_directories()
+
+    def _is_there(self, name: str) -> bool:
+        """Tell whether a table is there; raises InvalidError (P437) when something else is."""
+        path = storage_path(self.root.location(name))
+        try:
+            if self._log(name).is_there():
+                return True
+            (info,) = self.root.filesystem().get_file_info([path])
+            if info.type is fs.FileType.NotFound:
+                return False
+            found = [] if info.type is fs.FileType.File else self._contents(path)
+        except OSError as error:
+            raise self._no_answer(error) from error
+        if info.type is fs.FileType.Directory and not found:
+            return False
+        what = "a file" if info.type is fs.FileType.File else f"a directory with {found[0]} in it"
+        raise InvalidError(
+            f"the place of the table {name} is taken: {path} is {what}, and no Delta table",
+            code="P437",
+            hint="move it away, or give the table another name in the spec",
+        )
+
+    def _contents(self, path: str) -> list[str]:
+        selector = fs.FileSelector(path, allow_not_found=True)
+        found = self.root.filesystem().get_file_info(selector)
+        return sorted(info.base_name for info in found if info.base_name != "_delta_log")
+
+    def _require_outside_tables(self, name: str) -> None:
+        parts = parts_of(name)
+        for depth in range(1, len(parts)):
+            above = ".".join(parts[:depth])
+            if self._log(above).is_there():
+                raise InvalidError(
+                    f"the table {name} would lie inside the table {above}",
+                    code="P437",
+                    hint="give one of them a name in another namespace",
+                )
+
+    def _log(self, name: str) -> Log:
+        return Log(self.root.filesystem(), self.root.location(name))
+
+    def _no_answer(self, error: OSError) -> UnavailableError:
+        return UnavailableError(
+            f"the catalog {self.name} gave no answer: {told(error)}",
+            code="P430",
+            hint=f"see that {self.root.uri} is there, then run again",
+        )
+
+
+def open_delta(settings: Settings, secrets: Secrets, observer: Observer) -> TableFormat:
+    """Open a catalog. Raises InvalidError (P432) for settings that cannot be used."""
+    del observer  # all crash points of a driver lie in the rooms that call us
+    name = str(settings.get("name", "delta"))
+    unknown = sorted({*settings} - _KEYS - {f"penstock.{each}" for each in _SIZES})
+    if unknown:
+        raise _unusable(name, f"{unknown[0][:80]!r} is no setting of a Delta catalog")
+    options = settings.get("storage_options") or {}
+    if not isinstance(options, Mapping):
+        raise _unusable(name, "storage_options is no mapping")
+    resolved = {str(key): secrets.resolve(str(value)) for key, value in options.items()}
+    sizes = {
+        each: _size(name, each, settings[f"penstock.{each}"])
+        for each in _SIZES
+        if f"penstock.{each}" in settings
+    }
+    root = secrets.resolve(str(settings.get("root", "")))
+    return DeltaCatalog(name, root_of(name, root, resolved), Sizes(**sizes))
+
+
+def _size(catalog: str, key: str, value: Any) -> int:
+    text = str(value)
+    if text.isascii() and text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise _unusable(catalog, f"penstock.{key} is {text[:80]!r}, which is no number above 0")
+
+
+def _unusable(catalog: str, why: str) -> InvalidError:
+    return InvalidError(
+        f"the catalog {catalog} cannot be opened: {why}",
+        code="P432",
+        hint="correct the catalog's settings in the spec; a Delta catalog needs  root: <directory>",
+    )
+
+
+def _not_created(name: str, definition: TableDefinition, error: BaseException) -> PenstockError:
+    text = told(error)
+    if "property" in text.lower() or is_panic(error):
+        keys = ", ".join(sorted(definition.properties)) or "none"
+        return InvalidError(
+            f"the table {name} cannot be created with its properties ({keys}): {text}",
+            code="P436",
+            hint="leave out under  properties  what deltalake does not know",
+        )
+    return refused(f"the directory of the table {name}", text)

@@ -1,0 +1,80 @@
+"""Reads rows of a Delta table on the driver: coordinates, for the audit and for the quarantine.
+
+Invariant: no SQL text is built from values of records or names of tables; what is asked of the
+library are numbers only, the rest is compared in Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable as Handle
+
+from penstock.connectors.delta.faults import reading
+from penstock.core.commits import Chain
+
+_COORDINATES = pa.schema(
+    [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())]
+)
+_QUARANTINE = pa.schema(
+    [
+        ("pipeline", pa.string()),
+        ("table", pa.string()),
+        ("topic_id", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+    ]
+)
+
+
+def coordinates(handle: Handle, name: str, columns: Mapping[str, str]) -> pa.Table:
+    """Read every live row's source coordinates; duplicates are kept."""
+    wanted = [columns[each] for each in _COORDINATES.names]
+    batches = [
+        pa.table({each: batch.column(columns[each]) for each in _COORDINATES.names}).cast(
+            _COORDINATES
+        )
+        for batch in _scanned(handle, name, wanted, None)
+    ]
+    return pa.concat_tables([_COORDINATES.empty_table(), *batches])
+
+
+def quarantined(
+    handle: Handle, name: str, chain: Chain, ranges: Sequence[Sequence[Any]]
+) -> list[tuple[str, int, int]]:
+    """Find the coordinates of a chain's table within ranges; the chain is `pipeline/table`."""
+    if not ranges:
+        return []
+    lowest = min(int(start) for _, _, _, start, _ in ranges)
+    beyond = max(int(stop) for _, _, _, _, stop in ranges)
+    pipeline, _, table = chain.name.partition("/")
+    predicate = f'"offset" >= {lowest} AND "offset" < {beyond}'
+    found: list[tuple[str, int, int]] = []
+    for scanned in _scanned(handle, name, _QUARANTINE.names, predicate):
+        batch = scanned.select(_QUARANTINE.names).cast(_QUARANTINE)
+        ours = pc.and_(pc.equal(batch["pipeline"], pipeline), pc.equal(batch["table"], table))
+        found += [
+            (row["topic_id"], row["partition"], row["offset"])
+            for row in batch.filter(ours).to_pylist()
+            if _within(row, ranges)
+        ]
+    return found
+
+
+def _within(row: Mapping[str, Any], ranges: Sequence[Sequence[Any]]) -> bool:
+    return any(
+        (row["topic_id"], row["partition"]) == (topic_id, partition)
+        and start <= row["offset"] < stop
+        for topic_id, partition, _, start, stop in ranges
+    )
+
+
+def _scanned(
+    handle: Handle, name: str, columns: list[str], predicate: str | None
+) -> Iterator[pa.RecordBatch]:
+    with reading(name):
+        scan = handle.scan(columns=columns, predicate=predicate)
+        yield from pa.RecordBatchReader.from_stream(scan)

@@ -1,0 +1,160 @@
+"""A batch of records becomes rows of one table, rejects, and counts: nothing else happens to one.
+
+The way of a block: parse it at once (block.py) → finish its columns (columns.py) → rows marked
+doubtful go to the record converter (record.py), which lands or rejects them. A block that does not
+parse is tried again with the unknown fields that its records share (learning.py), then sifted
+(sift.py): plain records as blocks, the others one by one.
+
+Invariants:
+- examined = rows + rejects + filtered (accounting, protocol.md I2);
+- rows and rejects stand in the order of their offsets;
+- the verdict on a record does not depend on the records beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.offsets import TopicPartition
+from penstock.core.schema import Schema
+from penstock.rows import source
+from penstock.rows.arrow import arrow_schema
+from penstock.rows.block import BLOCK_BYTES_MAX, BLOCK_ROWS_MAX
+from penstock.rows.codes import MEANINGS, Code, MisfitError
+from penstock.rows.fitting import Fitted, Plan, fit_block
+from penstock.rows.options import RowOptions
+
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """Say at which offset a record was refused, where on its way, and why.
+
+    `message` is one bounded, printable line that names the column and holds no value.
+    """
+
+    offset: int
+    stage: str
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """Hold the fate of every record of a batch.
+
+    `rows` has the columns of the table's schema in order; `filtered` counts by reason. `dropped`
+    counts values of landed records that were left out, by column path: values that did not fit
+    under `types: drop_value`, unknown fields under `columns: drop_value`, and unknown fields that
+    hold an empty object or array, which are no reason to refuse a record.
+    """
+
+    rows: pa.RecordBatch
+    rejects: tuple[Reject, ...]
+    filtered: Mapping[str, int]
+    dropped: Mapping[str, int]
+
+
+def convert(
+    batch: pa.RecordBatch, *, at: TopicPartition, schema: Schema, options: RowOptions
+) -> Converted:
+    """Turn the JSON records of one partition into rows of a table.
+
+    `batch` is as in `ports.log.Fetched`. Raises InvalidError (P399) when a source column of the
+    table has a type that cannot hold it.
+    """
+    values = batch.column("value")
+    misfits = _refused_unread(batch, schema, options)
+    tombstones = _mask(values.is_null())
+    readable = ~tombstones
+    readable[list(misfits)] = False
+    plan = Plan.of(schema, options)
+    fitted = _fit_blocks(values, np.flatnonzero(readable), plan)
+    misfits |= fitted.misfits
+    filtered = {}
+    if options.tombstones == "quarantine":
+        gone = MisfitError(Code.TOMBSTONE, "the record has no value")
+        misfits |= dict.fromkeys(np.flatnonzero(tombstones).tolist(), gone)
+    elif tombstones.any():
+        filtered["tombstone"] = int(tombstones.sum())
+    rows = _rows(batch, fitted, at=at, plan=plan)
+    assert len(rows) + len(misfits) + sum(filtered.values()) == len(batch), "none is lost"
+    return Converted(rows, _rejects(batch, misfits), filtered, dict(fitted.dropped))
+
+
+def _refused_unread(
+    batch: pa.RecordBatch, schema: Schema, options: RowOptions
+) -> dict[int, MisfitError]:
+    """Find records that need not be decoded: empty, too large, with an impossible time stamp."""
+    lengths = pc.binary_length(batch.column("value")).fill_null(0).to_numpy()
+    reason = f"the value has more than {options.record_bytes_max} bytes"
+    valued = _mask(batch.column("value").is_valid())
+    misfits = source.misfits(batch, schema, options)
+    found = {index: misfit for index, misfit in misfits.items() if valued[index]}
+    empty = np.flatnonzero(valued & (lengths == 0)).tolist()
+    found |= dict.fromkeys(empty, MisfitError(Code.EMPTY, "the value is empty"))
+    large = np.flatnonzero(lengths > options.record_bytes_max).tolist()
+    return found | dict.fromkeys(large, MisfitError(Code.TOO_LARGE, reason))
+
+
+def _fit_blocks(values: pa.BinaryArray, positions: Positions, plan: Plan) -> Fitted:
+    whole = len(positions) == len(values)
+    pieces = []
+    for block in _blocks(values, positions):
+        first, last = int(block[0]), int(block[-1]) + 1
+        dense = whole or last - first == len(block)
+        part = values.slice(first, last - first) if dense else values.take(pa.array(block))
+        pieces.append(fit_block(part, plan).moved(block))
+    return Fitted.joined(pieces, plan)
+
+
+def _blocks(values: pa.BinaryArray, positions: Positions) -> list[Positions]:
+    """Cut positions into blocks bounded in rows and bytes; one value may exceed the bytes."""
+    lengths = pc.binary_length(values).fill_null(0).to_numpy()[positions].astype(np.int64)
+    ends = np.cumsum(lengths)
+    blocks = []
+    start = 0
+    while start < len(positions):
+        before = ends[start - 1] if start else 0
+        stop = int(np.searchsorted(ends, before + BLOCK_BYTES_MAX, side="right"))
+        stop = min(max(stop, start + 1), start + BLOCK_ROWS_MAX)
+        blocks.append(positions[start:stop])
+        start = stop
+    return blocks
+
+
+def _rows(
+    batch: pa.RecordBatch, fitted: Fitted, *, at: TopicPartition, plan: Plan
+) -> pa.RecordBatch:
+    landed = batch
+    if len(fitted.positions) != len(batch):
+        landed = batch.take(pa.array(fitted.positions))
+    columns = dict(zip(plan.payload.names, fitted.rows.flatten(), strict=True))
+    columns |= source.columns(landed, at=at, schema=plan.schema, options=plan.options)
+    arrays = [columns[name] for name in plan.schema.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(plan.schema))
+
+
+def _rejects(batch: pa.RecordBatch, misfits: Mapping[int, MisfitError]) -> tuple[Reject, ...]:
+    offsets = batch.column("offset")
+    return tuple(
+        Reject(
+            offsets[index].as_py(),
+            str(MEANINGS[misfit.code].stage),
+            str(misfit.code),
+            misfit.message,
+        )
+        for index, misfit in sorted(misfits.items())
+    )
+
+
+def _mask(array: pa.Array) -> npt.NDArray[np.bool_]:
+    mask: npt.NDArray[np.bool_] = np.array(array.to_numpy(zero_copy_only=False))
+    return mask

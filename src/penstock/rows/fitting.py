@@ -1,0 +1,198 @@
+"""Sort the records of one block into rows and misfits, by blocks where that can be.
+
+Invariants: every record of a block is either a row or a misfit, under its position in the block;
+rows stand in the order of their positions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.core.schema import Schema, Struct
+from penstock.rows.arrow import arrow_type
+from penstock.rows.block import Refused, can_parse, parse_block
+from penstock.rows.codes import MisfitError, safe_text
+from penstock.rows.columns import DOUBTFUL, Marks, finish
+from penstock.rows.document import parse_object
+from penstock.rows.learning import count_dropped, learn
+from penstock.rows.options import RowOptions
+from penstock.rows.record import Drops, Fit, record_fit
+from penstock.rows.sift import plain
+
+Positions = npt.NDArray[np.int64]
+
+_PATHS_MAX = 1000
+_OTHER_PATHS = "*"
+_PARTS = 8
+_PART_ROWS, _PART_ROWS_MIN = 4096, 64
+_LARGE_INTEGER = re.compile(rb"[0-9]{16}")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Hold what is worked out once for a table: payload columns and compiled converter."""
+
+    schema: Schema
+    payload: Schema
+    options: RowOptions
+    fit: Fit
+    by_block: bool
+
+    @classmethod
+    def of(cls, schema: Schema, options: RowOptions) -> Plan:
+        """Work out the plan of a table. Raises ZoneInfoNotFoundError for an unknown zone."""
+        sources = set(options.source_columns.values())
+        payload = Struct(tuple(f for f in schema.fields if f.name not in sources))
+        by_block = can_parse(payload, options.depth_max)
+        return cls(schema, payload, options, record_fit(payload, options), by_block)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Hold the rows of some records with their positions, and the misfits by position."""
+
+    rows: pa.StructArray
+    positions: Positions
+    misfits: dict[int, MisfitError]
+    dropped: Counter[str]
+
+    def moved(self, positions: Positions) -> Fitted:
+        """Give the same with positions taken from a list of positions."""
+        misfits = {int(positions[index]): misfit for index, misfit in self.misfits.items()}
+        return Fitted(self.rows, positions[self.positions], misfits, self.dropped)
+
+    @classmethod
+    def joined(cls, pieces: Sequence[Fitted], plan: Plan) -> Fitted:
+        """Put pieces together in the order of positions."""
+        if len(pieces) == 1:
+            return pieces[0]
+        rows = [piece.rows for piece in pieces if len(piece.rows)]
+        positions = np.concatenate([np.zeros(0, np.int64), *(p.positions for p in pieces)])
+        misfits = {at: misfit for piece in pieces for at, misfit in piece.misfits.items()}
+        joined = pa.concat_arrays(rows) if rows else pa.array([], arrow_type(plan.payload))
+        if len(rows) > 1 and (np.diff(positions) < 0).any():
+            order = np.argsort(positions)
+            joined, positions = joined.take(pa.array(order)), positions[order]
+        return cls(joined, positions, misfits, _sum(piece.dropped for piece in pieces))
+
+
+@dataclass(slots=True)
+class _Sorting:
+    """Collect the pieces of one block while it is taken apart."""
+
+    plan: Plan
+    values: pa.BinaryArray
+    pieces: list[Fitted] = field(default_factory=list)
+    doubtful: list[Positions] = field(default_factory=list)
+
+    def parse(self, positions: Positions, read: Schema) -> Refused | None:
+        """Land the records at some positions as one block, or tell that it does not parse."""
+        values = self.values
+        if len(positions) != len(values):
+            values = values.take(pa.array(positions))
+        parsed = parse_block(values, read)
+        if isinstance(parsed, Refused):
+            return parsed
+        done = finish(parsed, self.plan.payload, self.plan.options)
+        rows, doubts = done.array, _doubts(parsed, done.marks, values)
+        if doubts.any():
+            self.doubtful.append(positions[doubts])
+            certain = pa.array(~doubts)
+            rows, parsed = rows.filter(certain), parsed.filter(certain)
+            positions = positions[~doubts]
+        dropped: Counter[str] = Counter()
+        if read is not self.plan.payload:
+            count_dropped(parsed, self.plan.payload, dropped)
+        self.pieces.append(Fitted(rows, positions, {}, dropped))
+        return None
+
+    def take_apart(self, positions: Positions, read: Schema) -> None:
+        """Parse what can be parsed as blocks; the records around each fault are doubtful."""
+        while len(positions) > _PART_ROWS_MIN:
+            refused = self.parse(positions, read)
+            if refused is None:
+                return
+            if len(positions) > _PART_ROWS or refused.row is None or refused.row >= len(positions):
+                for part in np.array_split(positions, _PARTS):
+                    self.take_apart(part, read)
+                return
+            self.take_apart(positions[: refused.row], read)
+            self.doubtful.append(positions[refused.row : refused.row + 1])
+            positions = positions[refused.row + 1 :]
+        self.doubtful.append(positions)
+
+
+def fit_block(values: pa.BinaryArray, plan: Plan) -> Fitted:
+    """Sort the values of one block, none of them null or without bytes."""
+    everything = np.arange(len(values))
+    if not plan.by_block:
+        return fit_records(values, everything, plan)
+    sorting = _Sorting(plan, values)
+    if sorting.parse(everything, plan.payload) is not None:
+        _sort_faulty(sorting, everything)
+    if sorting.doubtful:
+        rest = np.sort(np.concatenate(sorting.doubtful))
+        sorting.pieces.append(fit_records(values, rest, plan))
+    return Fitted.joined(sorting.pieces, plan)
+
+
+def _sort_faulty(sorting: _Sorting, everything: Positions) -> None:
+    """Sort a block that did not parse: with what its records share, then sifted."""
+    plan = sorting.plan
+    read = learn(sorting.values, plan.payload, plan.options)
+    if read != plan.payload and sorting.parse(everything, read) is None:
+        return
+    looks_plain = plain(sorting.values, read)
+    sorting.doubtful.append(everything[~looks_plain])
+    sorting.take_apart(everything[looks_plain], read)
+
+
+def fit_records(values: pa.BinaryArray, positions: Positions, plan: Plan) -> Fitted:
+    """Sort the values at some positions one by one."""
+    rows, landed = [], []
+    misfits: dict[int, MisfitError] = {}
+    dropped: Counter[str] = Counter()
+    for position in positions.tolist():
+        drops: Drops = []
+        try:
+            tree = parse_object(values[position].as_py(), depth_max=plan.options.depth_max)
+            rows.append(plan.fit(tree, drops))
+        except MisfitError as misfit:
+            misfits[position] = misfit
+            continue
+        landed.append(position)
+        dropped.update(drops)
+    array = pa.array(rows, arrow_type(plan.payload))
+    return Fitted(array, np.array(landed, np.int64), misfits, _sum([dropped]))
+
+
+def _doubts(
+    parsed: pa.StructArray, marks: Marks | None, values: pa.BinaryArray
+) -> npt.NDArray[np.bool_]:
+    """Tell which rows the record converter must look at: null records, and marked ones."""
+    doubts: npt.NDArray[np.bool_] = np.zeros(len(parsed), np.bool_)
+    if parsed.null_count:
+        doubts |= parsed.is_null().to_numpy(zero_copy_only=False)
+    if marks is not None:
+        doubts |= (marks & DOUBTFUL) != 0
+        # A large double is certain if the record has no integer so long that it may be inexact.
+        for index in np.flatnonzero(~doubts & (marks != 0)).tolist():
+            doubts[index] = _LARGE_INTEGER.search(values[index].as_buffer()) is not None
+    return doubts
+
+
+def _sum(counters: Iterable[Counter[str]]) -> Counter[str]:
+    """Add counts up under bounded, printable paths; what is beyond the bound counts under `*`."""
+    total: Counter[str] = Counter()
+    for counter in counters:
+        for path, count in counter.items():
+            name = safe_text(path)
+            total[name if name in total or len(total) < _PATHS_MAX else _OTHER_PATHS] += count
+    return total

@@ -1,0 +1,181 @@
+"""The schema of a table to create, from the records of its first epoch.
+
+Invariants:
+- only records that decode count, by the same rule that lands them (document.py);
+- types are joined without narrowing; on a clash the first type stays, in the order of the records;
+- names that a table format or a query engine cannot carry, or that differ from an earlier one in
+  case only, become no columns, so that no record can make a table impossible to create;
+- at most `columns_max` columns, nested ones counted.
+
+Source: data.md 2, inference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.core.schema import (
+    Field,
+    Kind,
+    List,
+    Map,
+    Schema,
+    Struct,
+    Type,
+    join,
+    known,
+    with_hints,
+)
+from penstock.rows.codes import MisfitError
+from penstock.rows.document import Number, parse_object
+from penstock.rows.options import SOURCE_TYPES, RowOptions
+
+NAME_LENGTH_MAX = 255
+
+_FRACTIONAL = re.compile(r"[.eE]")
+_NAME = re.compile(r"[^\s,;{}()=.`\"'\\]+")
+
+
+def infer(
+    batch: pa.RecordBatch,
+    *,
+    record_bytes_max: int = 8 << 20,
+    depth_max: int = 64,
+    columns_max: int = 2000,
+) -> Schema:
+    """Join the schemas of the JSON objects of a batch (as in `ports.log.Fetched`).
+
+    A column of nulls only is `unknown`. A record that would bring more than `columns_max` columns
+    is left out.
+    """
+    joined: Struct = Struct(())
+    seen: set[Any] = set()
+    for scalar in batch.column("value"):
+        value = scalar.as_py()
+        if value is None or len(value) > record_bytes_max:
+            continue
+        try:
+            record = parse_object(value, depth_max=depth_max)
+        except MisfitError:
+            continue
+        shape = _shape(record)
+        if shape not in seen:
+            seen.add(shape)
+            joined = _joined_within(joined, record, columns_max)
+    return _with_usable_names(joined)
+
+
+def table_schema(inferred: Schema, hints: Mapping[str, Type], options: RowOptions) -> Schema:
+    """Give the schema to create a table with: hints win, what has no type yet is left out, all is
+    optional, and the source columns stand behind.
+
+    A field that bears a source column's name, in whatever case, becomes no column.
+    """
+    taken = {name.casefold() for name in options.source_columns.values()}
+    payload = known(with_hints(inferred, hints))
+    columns = [
+        Field(field.name, _optional(field.type))
+        for field in payload.fields
+        if field.name.casefold() not in taken
+    ]
+    sources = [
+        Field(column, SOURCE_TYPES[role])
+        for role in SOURCE_TYPES
+        if (column := options.source_columns.get(role)) is not None
+    ]
+    return Struct((*columns, *sources))
+
+
+def type_of(value: Any) -> Type:
+    """Give the type that a parsed JSON value asks for."""
+    match value:
+        case None:
+            return Kind.UNKNOWN
+        case bool():
+            return Kind.BOOLEAN
+        case Number():
+            return Kind.DOUBLE if _FRACTIONAL.search(value) else Kind.LONG
+        case str():
+            return Kind.STRING
+        case dict():
+            return Struct(tuple(Field(name, type_of(member)) for name, member in value.items()))
+        case _:
+            element: Type = Kind.UNKNOWN
+            for item in value:
+                element = join(element, type_of(item))[0]
+            return List(element)
+
+
+def columns_in(type_: Type) -> int:
+    """Count the members of structs in a type, at all depths."""
+    match type_:
+        case Struct(fields):
+            return len(fields) + sum(columns_in(field.type) for field in fields)
+        case List(element):
+            return columns_in(element)
+        case Map(_, value):
+            return columns_in(value)
+        case _:
+            return 0
+
+
+def _joined_within(joined: Struct, record: dict[str, Any], columns_max: int) -> Struct:
+    wider = join(joined, type_of(record))[0]
+    assert isinstance(wider, Struct), "objects join to objects"
+    return wider if columns_in(wider) <= columns_max else joined
+
+
+def _shape(value: Any) -> Any:
+    """Give a cheap key that is equal only for values of equal types."""
+    match value:
+        case dict():
+            return tuple((name, _shape(member)) for name, member in value.items())
+        case list():
+            return frozenset(_shape(item) for item in value)
+        case Number():
+            return _FRACTIONAL.search(value) is None
+        case None:
+            return None
+        case _:
+            return type(value)
+
+
+def _with_usable_names(struct: Struct) -> Struct:
+    fields: dict[str, Field] = {}
+    for field in struct.fields:
+        if is_usable_name(field.name):
+            fields.setdefault(
+                field.name.casefold(), Field(field.name, _usable(field.type), field.required)
+            )
+    return Struct(tuple(fields.values()))
+
+
+def _usable(type_: Type) -> Type:
+    match type_:
+        case Struct():
+            return _with_usable_names(type_)
+        case List(element, required):
+            return List(_usable(element), required)
+        case _:
+            return type_
+
+
+def is_usable_name(name: str) -> bool:
+    """Tell whether a record's key may become a column's name."""
+    return len(name) <= NAME_LENGTH_MAX and name.isprintable() and _NAME.fullmatch(name) is not None
+
+
+def _optional(type_: Type) -> Type:
+    match type_:
+        case Struct(fields):
+            return Struct(tuple(Field(field.name, _optional(field.type)) for field in fields))
+        case List(element):
+            return List(_optional(element))
+        case Map(key, value):
+            return Map(key, _optional(value))
+        case _:
+            return type_

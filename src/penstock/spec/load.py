@@ -1,0 +1,306 @@
+"""From a file or a text to a `Pipeline`, or to all of its problems at once.
+
+The way: characters → YAML 1.2 → references in text leaves → models → checks across blocks → paths.
+
+Invariants:
+- whatever the text, `loads` gives a pipeline or raises SpecError;
+- one mistake does not hide another: what is wrong is left out, and the rest is checked;
+- nothing that is shown or raised holds a secret of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from penstock.core.errors import InvalidError
+from penstock.spec import yaml12
+from penstock.spec.catalogs import Catalog
+from penstock.spec.checks import Draft, check
+from penstock.spec.fields import ENTRIES_MAX, Bytes
+from penstock.spec.findings import problems_of
+from penstock.spec.masks import masked, masked_by_text
+from penstock.spec.model import UNCHECKED, Pipeline, Table
+from penstock.spec.paths import is_resolved_later, located
+from penstock.spec.problems import PROBLEMS_MAX, KeyPath, Place, Problem, SpecError, in_order
+from penstock.spec.secrets import ProcessSecrets, is_secret_name, references
+from penstock.spec.sections import Kafka, QuarantineSettings, SparkSettings
+from penstock.spec.yaml12 import Document, Span
+
+FILE_BYTES_MAX = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Hold a pipeline and what is worth a word about it."""
+
+    pipeline: Pipeline
+    warnings: tuple[Problem, ...]
+
+
+def load(path: Path | str) -> Pipeline:
+    """Read a spec's file; relative paths in it start at its directory. Raises SpecError."""
+    return load_with_warnings(path).pipeline
+
+
+def load_with_warnings(path: Path | str) -> Loaded:
+    """Read a spec's file and keep the warnings. Raises SpecError."""
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            content = file.read(FILE_BYTES_MAX)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it cannot be opened"
+        hint = "run 'penstock init' to begin with a new one"
+        problem = Problem((), "P100", f"{path} cannot be read: {reason}", hint)
+        raise SpecError([problem], name=str(path)) from error
+    return read(content, base=path.absolute().parent, name=str(path))
+
+
+def loads(text: str | bytes, *, base: Path, name: str = "penstock.yaml") -> Pipeline:
+    """Read a spec's text; `base` is where relative paths start. Raises SpecError."""
+    return read(text, base=base, name=name).pipeline
+
+
+def read(
+    text: str | bytes, *, base: Path, name: str, secrets: ProcessSecrets | None = None
+) -> Loaded:
+    """Read a spec's text and keep the warnings. Raises SpecError."""
+    secrets = secrets or ProcessSecrets()
+    reading = _Reading(_decoded(text, name), name)
+    data = reading.interpolated(secrets)
+    problems = [*reading.problems, *_structural(data, reading)]
+    broken = _Broken(problems)
+    problems += [each for each in check(_draft(data, broken)) if not broken.hides(each)]
+    if not _errors(problems):
+        pipeline = Pipeline.model_validate(data, context=UNCHECKED, by_alias=True, by_name=False)
+        try:
+            pipeline = located(pipeline, base, secrets)
+        except SpecError as error:
+            problems += error.problems
+        else:
+            return Loaded(pipeline, tuple(in_order(map(reading.placed, problems))))
+    found = in_order(map(reading.placed, problems))
+    raise SpecError(_most(found), name=name)
+
+
+class _Reading:
+    """A composed text, its problems so far, and how to find places in it."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self.name = name
+        self.document = yaml12.read(text)
+        lines = yaml12.lines_of(text.removeprefix("\ufeff"))
+        by_text = masked_by_text(lines, self.document.context)
+        self.lines = masked(lines, self.document) if self.document.readable else by_text
+        self.problems = [
+            Problem(
+                fault.path,
+                fault.code,
+                fault.message,
+                fault.hint,
+                place=self.place(fault.span, by_text),
+            )
+            for fault in self.document.faults
+        ]
+        if not self.document.readable:
+            raise SpecError(self.problems, name=name)
+
+    def interpolated(self, secrets: ProcessSecrets) -> Any:
+        """Give the data with references resolved that are the driver's to resolve."""
+        data, problems = _interpolated(self.document, secrets)
+        self.problems += problems
+        return data
+
+    def placed(self, problem: Problem) -> Problem:
+        """Give a problem its place, where it has none yet."""
+        if problem.place is not None:
+            return problem
+        return replace(problem, place=self.place(self.span(problem), self.lines))
+
+    def span(self, problem: Problem) -> Span:
+        """Find the text a problem is about: its key or value, or else the nearest one above."""
+        path, document = problem.path, self.document
+        first, second = (document.values, document.keys)
+        if problem.on_key:
+            first, second = second, first
+        span = first.get(path) or second.get(path)
+        while span is None:
+            path = path[:-1]
+            span = document.keys.get(path) or _first_of(document.values.get(path))
+        return span
+
+    def place(self, span: Span, lines: list[str]) -> Place:
+        """Give a place in this file."""
+        line = lines[span.line] if span.line < len(lines) else ""
+        stop = span.end_column if span.end_line == span.line else len(line.rstrip())
+        return Place(self.name, span.line + 1, span.column + 1, max(stop - span.column, 1), line)
+
+
+class _Broken:
+    """The paths of problems found so far: what is found at or around them is a consequence.
+
+    A setting that stands twice is not among them: its first value counts.
+    """
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.paths = {each.path for each in problems if each.code != "P103"}
+        self.above = {path[:size] for path in self.paths for size in range(len(path) + 1)}
+        self.tables = any(path[:1] == ("tables",) for path in self.paths)
+
+    def covers(self, path: KeyPath) -> bool:
+        """Tell whether a path is broken itself or inside of something broken."""
+        return any(path[:size] in self.paths for size in range(len(path) + 1))
+
+    def hides(self, problem: Problem) -> bool:
+        """Tell whether a finding may come from what is broken: rules are compared when whole."""
+        compared = problem.code == "P118" and self.tables
+        return compared or self.covers(problem.path)
+
+    def left_out(self, value: Any, path: KeyPath) -> Any:
+        """Give plain data without what is broken; a list is left out as a whole."""
+        if not isinstance(value, dict):
+            return value
+        kept: dict[Any, Any] = {}
+        for name, inner in value.items():
+            below = (*path, name)
+            if below in self.paths or (isinstance(inner, list) and below in self.above):
+                continue
+            kept[name] = self.left_out(inner, below)
+        return kept
+
+
+def _decoded(text: str | bytes, name: str) -> str:
+    if isinstance(text, str):
+        return text
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = yaml12.lines_of(text[: error.start].decode("utf-8"))
+        place = Place(name, len(before), len(before[-1]) + 1, 1, "")
+        message = f"the byte 0x{text[error.start]:02x} is not UTF-8"
+        problem = Problem((), "P101", message, "save the file as UTF-8", place=place)
+        raise SpecError([problem], name=name) from None
+
+
+def _interpolated(document: Document, secrets: ProcessSecrets) -> tuple[Any, list[Problem]]:
+    problems: list[Problem] = []
+
+    def walk(value: Any, path: KeyPath) -> Any:
+        match value:
+            case dict():
+                return {key: walk(inner, (*path, key)) for key, inner in value.items()}
+            case list():
+                return [walk(inner, (*path, index)) for index, inner in enumerate(value)]
+            case str() if "${" in value:
+                found = list(_reference_problems(value, path))
+                if found or is_resolved_later(path):
+                    problems.extend(found)
+                    return value
+                return resolved(value, path)
+            case bool() | int() | float() if _is_free_text(path):
+                return document.texts.get(path, value)
+            case _:
+                return value
+
+    def resolved(value: str, path: KeyPath) -> str:
+        try:
+            return secrets.resolve(value)
+        except InvalidError as error:
+            problems.append(Problem(path, error.code, error.message, error.hint))
+            return value
+
+    return walk(document.data, ()), problems
+
+
+def _reference_problems(text: str, path: KeyPath) -> Iterator[Problem]:
+    for reference in references(text):
+        if reference.kind == "malformed":
+            secret = any(is_secret_name(str(step)) for step in path)
+            read = "" if secret else f": '{reference.text}'"
+            fact = f"'${{' begins no reference{read}"
+            hint = "write ${env:NAME}, ${env:NAME:-default}, ${file:/path}, or $${ for text"
+            yield Problem(path, "P122", fact, hint)
+        if reference.kind == "file" and not is_resolved_later(path):
+            fact = "a file may be referred to in kafka.security and catalogs only"
+            yield Problem(path, "P122", fact, "write it out, or write ${env:NAME}")
+
+
+def _is_free_text(path: KeyPath) -> bool:
+    """Tell whether a library defines the setting, so that its scalars are taken as written."""
+    match path:
+        case ("catalogs", _, name):
+            return name not in {"type", "uri", "warehouse", "root"}
+        case ("spark", "conf", _) | ("tables", _, "properties", _):
+            return True
+        case _:
+            return False
+
+
+def _structural(data: Any, reading: _Reading) -> list[Problem]:
+    if not isinstance(data, dict):
+        fact = "a spec is settings by name"
+        return [] if reading.problems else [Problem((), "P106", fact, "run 'penstock init'")]
+    try:
+        Pipeline.model_validate(data, context=UNCHECKED, by_alias=True, by_name=False)
+    except ValidationError as error:
+        broken = _Broken(reading.problems)
+        found = problems_of(error, Pipeline)
+        return [problem for problem in found if not broken.covers(problem.path)]
+    return []
+
+
+def _draft(data: Any, broken: _Broken) -> Draft:
+    """Keep the blocks that are right, without their wrong settings."""
+    data = data if isinstance(data, dict) else {}
+    tables, catalogs = data.get("tables"), data.get("catalogs")
+    tables = tables if isinstance(tables, list) else []
+    table_kind, catalog_kind = TypeAdapter(Table), TypeAdapter(Catalog)
+    sizes: list[int | None] = []
+    for name in ("row_group_bytes", "target_file_bytes"):
+        default = Pipeline.model_fields[name].default
+        sizes.append(_valid(TypeAdapter(Bytes), data[name]) if name in data else default)
+    return Draft(
+        kafka=_valid(TypeAdapter(Kafka), broken.left_out(data.get("kafka"), ("kafka",))),
+        catalogs=(
+            {str(name): _valid(catalog_kind, each) for name, each in catalogs.items()}
+            if isinstance(catalogs, dict)
+            else None
+        ),
+        tables=[
+            _valid(table_kind, broken.left_out(table, ("tables", index)))
+            for index, table in enumerate(tables[:ENTRIES_MAX])
+        ],
+        quarantine=_valid(
+            TypeAdapter(QuarantineSettings),
+            broken.left_out(data.get("quarantine"), ("quarantine",)),
+        ),
+        row_group_bytes=sizes[0],
+        target_file_bytes=sizes[1],
+        spark=_valid(TypeAdapter(SparkSettings), broken.left_out(data.get("spark"), ("spark",))),
+    )
+
+
+def _valid(adapter: TypeAdapter[Any], value: Any) -> Any:
+    try:
+        return adapter.validate_python(value, by_alias=True, by_name=False)
+    except ValidationError:
+        return None
+
+
+def _first_of(span: Span | None) -> Span | None:
+    return None if span is None else Span(span.line, span.column, span.line, span.column + 1)
+
+
+def _errors(problems: Iterable[Problem]) -> list[Problem]:
+    return [problem for problem in problems if problem.severity == "error"]
+
+
+def _most(problems: list[Problem]) -> list[Problem]:
+    """Keep as many problems as a person reads; an error stays among them."""
+    errors = _errors(problems)
+    return problems if len(problems) <= PROBLEMS_MAX else errors[:PROBLEMS_MAX]

@@ -1,0 +1,124 @@
+"""Where things are: relative paths of a spec become absolute, starting at the spec's directory.
+
+Invariants:
+- catalogs, `kafka.security` and `pending.store` keep the form in which references are unresolved;
+  what is resolved here to find out a path is escaped again, so it is not resolved twice;
+- an address with a scheme, an absolute path, and a path that begins with a reference stay;
+- `located` of something located is the same.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from penstock.core.errors import InvalidError
+from penstock.spec.catalogs import Catalog, DeltaCatalog, SqlCatalog
+from penstock.spec.model import Pipeline
+from penstock.spec.problems import KeyPath, Problem, SpecError
+from penstock.spec.secrets import ProcessSecrets, escaped, references
+from penstock.spec.sections import Security
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_SQLITE = re.compile(r"(?P<scheme>sqlite(?:\+[a-z0-9]+)?:///)(?P<path>[^?]+)(?P<query>\?.*)?")
+_SECURITY_PATHS = ("ca", "certificate", "key")
+
+
+def is_resolved_later(path: KeyPath) -> bool:
+    """Tell whether the references of a setting stay for the process that uses them."""
+    return path[:1] == ("catalogs",) or path[:2] in (("kafka", "security"), ("pending", "store"))
+
+
+def located(pipeline: Pipeline, base: Path, secrets: ProcessSecrets | None = None) -> Pipeline:
+    """Give the pipeline with absolute paths. Raises SpecError when a path cannot be told."""
+    finding = _Finding(base.absolute(), secrets or ProcessSecrets())
+    catalogs = {name: finding.catalog(name, each) for name, each in pipeline.catalogs.items()}
+    security = finding.security(pipeline.kafka.security)
+    pending = pipeline.pending
+    store = finding.store(pending.store.replace("{name}", pipeline.name))
+    if finding.problems:
+        raise SpecError(finding.problems, name=f"pipeline '{pipeline.name}'")
+    return pipeline.model_copy(
+        update={
+            "catalogs": catalogs,
+            "kafka": pipeline.kafka.model_copy(update={"security": security}),
+            "pending": pending.model_copy(update={"store": store}),
+        }
+    )
+
+
+class _Finding:
+    """Turns the paths of one spec into absolute ones, and keeps what went wrong."""
+
+    def __init__(self, base: Path, secrets: ProcessSecrets) -> None:
+        self.base = base
+        self.secrets = secrets
+        self.problems: list[Problem] = []
+
+    def catalog(self, name: str, catalog: Catalog) -> Catalog:
+        """Locate a catalog's address and the place of its tables."""
+        at: KeyPath = ("catalogs", name)
+        match catalog:
+            case DeltaCatalog():
+                root = self.resolved(catalog.root, (*at, "root"))
+                return catalog.model_copy(update={"root": escaped(self.place(root))})
+            case SqlCatalog():
+                warehouse = self.resolved(catalog.warehouse, (*at, "warehouse"))
+                if not _SCHEME.match(warehouse):
+                    warehouse = f"file://{self.absolute(warehouse)}"
+                found = {"uri": self.address(catalog.uri), "warehouse": escaped(warehouse)}
+                return catalog.model_copy(update=found)
+
+    def security(self, security: Security) -> Security:
+        """Locate certificates and keys; one that begins with a reference stays."""
+        found = {name: getattr(security, name) for name in _SECURITY_PATHS}
+        update = {
+            name: value if value.startswith("${") else self.within_base(value)
+            for name, value in found.items()
+            if value is not None
+        }
+        return security.model_copy(update=update)
+
+    def store(self, text: str) -> str:
+        """Locate the pending store."""
+        return escaped(self.sqlite(self.resolved(text, ("pending", "store"))))
+
+    def address(self, uri: str) -> str:
+        """Locate an SQLite file; other addresses may hold secrets and stay as they are."""
+        try:
+            known = self.secrets.resolve(uri) if "${file:" not in uri else ""
+        except InvalidError:  # who opens the catalog reports it, in the process that does
+            return uri
+        return escaped(self.sqlite(known)) if known.startswith("sqlite") else uri
+
+    def resolved(self, text: str, path: KeyPath) -> str:
+        """Resolve the references of a place, which is no secret."""
+        if any(reference.kind == "file" for reference in references(text)):
+            fact = "a place may not be read from a file"
+            self.problems.append(Problem(path, "P122", fact, "write ${env:NAME}"))
+            return text
+        try:
+            return self.secrets.resolve(text)
+        except InvalidError as error:
+            self.problems.append(Problem(path, error.code, error.message, error.hint))
+            return text
+
+    def sqlite(self, address: str) -> str:
+        """Make the path of an SQLite address absolute; one in memory stays."""
+        found = _SQLITE.fullmatch(address)
+        if found is None or found["path"].startswith((":memory:", "file:")):
+            return address
+        return f"{found['scheme']}{self.absolute(found['path'])}{found['query'] or ''}"
+
+    def place(self, text: str) -> str:
+        """Make a path absolute; an address with a scheme stays."""
+        return text if _SCHEME.match(text) else self.absolute(text)
+
+    def within_base(self, text: str) -> str:
+        """Make a path absolute whose references stay unresolved."""
+        return text if text.startswith("/") else f"{escaped(str(self.base))}/{text}"
+
+    def absolute(self, text: str) -> str:
+        """Join a path to the base, without links being followed."""
+        return os.path.normpath(self.base / text)

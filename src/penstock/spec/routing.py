@@ -1,0 +1,153 @@
+"""Which tables a topic's records go to: pure, by name alone.
+
+Invariants:
+- rules are tried in order; the first that matches wins, unless it says `continue`;
+- a topic never goes to one table twice;
+- filled names hold `[a-z0-9_]` only, and never begin a part with a digit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from penstock.core.errors import InvalidError
+from penstock.spec.checks import differences, matches
+from penstock.spec.model import Pipeline, Table
+from penstock.spec.notation import NAME_CHARS_MAX, PLACEHOLDER, is_topic_name, placeholders_of
+from penstock.spec.problems import listed, shown
+
+_FOREIGN = re.compile(r"[^a-z0-9_]")
+_MENTIONED_MAX = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One table that a topic goes to, by its full name, and the rule that says so."""
+
+    table: str
+    rule: Table
+
+
+@dataclass(frozen=True, slots=True)
+class Collision:
+    """Topics that one table cannot take together, and why."""
+
+    table: str
+    topics: tuple[str, ...]
+    reason: str
+
+
+def tables_for(pipeline: Pipeline, topic: str) -> tuple[Target, ...]:
+    """List the tables a topic goes to; none when no rule takes it.
+
+    Raises InvalidError when a name cannot be made of the topic's.
+    """
+    targets: dict[str, Target] = {}
+    for rule in pipeline.tables:
+        found = matches(rule.from_, topic)
+        if found is None:
+            continue
+        table = _filled(rule, topic, found.groupdict())
+        targets.setdefault(table, Target(table, rule))
+        if not rule.continue_:
+            break
+    return tuple(targets.values())
+
+
+def routes(pipeline: Pipeline, topics: Iterable[str]) -> Mapping[str, tuple[Target, ...]]:
+    """Give the tables of every topic, once it is sure that they can live together.
+
+    Raises InvalidError when two topics collide, or there are more tables than `limits.tables`.
+    """
+    found = {topic: tables_for(pipeline, topic) for topic in sorted(set(topics))}
+    for collision in _collisions(pipeline, found):
+        raise InvalidError(
+            f"the topics {listed(map(shown, collision.topics), most=_MENTIONED_MAX)} cannot share"
+            f" the table {collision.table}: {collision.reason}",
+            code="P141",
+            hint="give one of them a rule of its own, above the others, with another table",
+        )
+    tables = {target.table for targets in found.values() for target in targets}
+    if len(tables) > pipeline.limits.tables:
+        raise InvalidError(
+            f"the topics lead to {len(tables)} tables, and limits.tables is"
+            f" {pipeline.limits.tables}",
+            code="P142",
+            hint="narrow the patterns of kafka.topics, or raise limits.tables",
+        )
+    return found
+
+
+def collisions(pipeline: Pipeline, topics: Iterable[str]) -> tuple[Collision, ...]:
+    """List the tables that topics lead to without being meant to. Raises InvalidError (names)."""
+    found = {topic: tables_for(pipeline, topic) for topic in sorted(set(topics))}
+    return tuple(_collisions(pipeline, found))
+
+
+def _collisions(
+    pipeline: Pipeline, routed: Mapping[str, tuple[Target, ...]]
+) -> Iterable[Collision]:
+    by_table: dict[str, list[tuple[str, Table]]] = defaultdict(list)
+    for topic, targets in routed.items():
+        for target in targets:
+            by_table[target.table].append((topic, target.rule))
+    for table, sources in sorted(by_table.items()):
+        topics = tuple(topic for topic, _ in sources)
+        reason = _reason(sources)
+        if table == pipeline.quarantine.into:
+            yield Collision(table, topics, "it is the quarantine table")
+        elif reason:
+            yield Collision(table, topics, reason)
+
+
+def _reason(sources: list[tuple[str, Table]]) -> str:
+    """Say why topics may not share a table, or nothing when they are meant to."""
+    raws = {raw for topic, rule in sources if (raw := _raw(rule, topic))}
+    if len(raws) > 1:
+        return "their names differ only in what a table's name cannot hold"
+    fixed = {topic for topic, rule in sources if not placeholders_of(rule.into)}
+    filled = {topic for topic, rule in sources if placeholders_of(rule.into)}
+    if fixed and filled and fixed != filled:
+        return "one rule names it, another makes the same name of a topic"
+    first, *others = dict.fromkeys(rule.into for _, rule in sources)
+    rules = {rule.into: rule for _, rule in reversed(sources)}
+    if any(differences(rules[first], rules[other]) for other in others):
+        return "their rules say different things of it"
+    return ""
+
+
+def _raw(rule: Table, topic: str) -> tuple[str | None, ...]:
+    """Give the values that fill a rule's table name, as they stand in the topic's name."""
+    found = matches(rule.from_, topic)
+    assert found is not None, "a target's rule matches its topic"
+    groups = found.groupdict()
+    return tuple(groups[name] for name in dict.fromkeys(placeholders_of(rule.into)))
+
+
+def _filled(rule: Table, topic: str, groups: Mapping[str, str | None]) -> str:
+    """Fill the placeholders of a rule's table name."""
+    if is_topic_name(rule.from_):
+        return rule.into
+    catalog, *parts = rule.into.split(".")
+    return ".".join([catalog, *(_part(part, rule, topic, groups) for part in parts)])
+
+
+def _part(template: str, rule: Table, topic: str, groups: Mapping[str, str | None]) -> str:
+    part = PLACEHOLDER.sub(lambda found: _mapped(groups.get(found[1]) or ""), template)
+    part = f"_{part}" if part[:1].isdigit() else part
+    if part and len(part) <= NAME_CHARS_MAX:
+        return part
+    fault = f"longer than {NAME_CHARS_MAX} characters" if part else "empty"
+    raise InvalidError(
+        f"the topic {shown(topic)} cannot be given a table by {rule.into}: the part {template}"
+        f" would be {fault}",
+        code="P140",
+        hint="add a rule of its own for this topic above the others",
+    )
+
+
+def _mapped(value: str) -> str:
+    return _FOREIGN.sub("_", value.lower())

@@ -1,0 +1,136 @@
+"""What decides a record's fate, as canonical text: hashed into every ledger, kept, and put back.
+
+A changed spec takes effect only where all tables are level (protocol.md 2): trailing tables are
+first brought level under the rules they were fed with, in the surroundings of today.
+
+Invariants:
+- rules hold no secret, no path, no interval: a pipeline that only moves has the same rules;
+- `with_rules(p, rules_text(p))` has the rules of `p`, and its surroundings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.core.errors import InvalidError
+from penstock.spec.fields import REVEALED
+from penstock.spec.model import Pipeline, Table
+from penstock.spec.problems import SpecError, listed
+from penstock.spec.sections import Kafka, LimitSettings, QuarantineSettings, Records
+
+RULES_VERSION = 1
+
+_TABLE = (
+    "from",
+    "into",
+    "continue",
+    "mode",
+    "partition_by",
+    "schema",
+    "source_columns",
+    "tombstones",
+)
+_LIMITS = ("record_bytes", "columns", "depth")
+
+
+def rules_text(pipeline: Pipeline) -> str:
+    """Write the rules as canonical JSON: equal rules give equal text."""
+    limits = {name: getattr(pipeline.limits, name) for name in _LIMITS}
+    rules = {
+        "v": RULES_VERSION,
+        "topics": pipeline.kafka.settings()["topics"],
+        "records": pipeline.records.model_dump(mode="json"),
+        "tables": [_table(table) for table in pipeline.tables],
+        "quarantine": pipeline.quarantine.into,
+        "limits": {**limits, "record_bytes": f"{limits['record_bytes']}B"},
+    }
+    return json.dumps(rules, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def rules_hash(pipeline: Pipeline) -> str:
+    """Identify the rules: the first 16 hexadecimal digits of their SHA-256."""
+    return hashlib.sha256(rules_text(pipeline).encode()).hexdigest()[:16]
+
+
+def with_rules(pipeline: Pipeline, text: str) -> Pipeline:
+    """Give the pipeline with rules kept before, in its present surroundings.
+
+    Properties and freshness of a rule are those of the present rule for the same table. Raises
+    InvalidError when the text is not rules of a version known here, or when it names a catalog that
+    the spec no longer has.
+    """
+    rules = _parsed(text)
+    try:
+        kept = _kept(pipeline, rules)
+    except (KeyError, TypeError, AttributeError, SpecError) as error:
+        raise _damaged() from error
+    names = [table.into for table in kept.tables]
+    for into in [*names, kept.quarantine.into]:
+        catalog = into.partition(".")[0]
+        if catalog not in pipeline.catalogs:
+            raise InvalidError(
+                f"tables are to be brought level under earlier rules, which land in {into}, and the"
+                f" spec has no catalog '{catalog}' (known are {listed(pipeline.catalogs)})",
+                code="P117",
+                hint=f"put the catalog '{catalog}' back until all tables are level",
+            )
+    return kept
+
+
+def _table(table: Table) -> dict[str, Any]:
+    data = table.model_dump(mode="json", context=REVEALED)
+    return {name: data[name] for name in _TABLE}
+
+
+def _parsed(text: str) -> Mapping[str, Any]:
+    try:
+        rules = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _damaged() from error
+    if not isinstance(rules, dict) or type(rules.get("v")) is not int:
+        raise _damaged()
+    if rules["v"] > RULES_VERSION:
+        raise InvalidError(
+            f"these rules have version {rules['v']}, and this penstock reads up to {RULES_VERSION}",
+            code="P130",
+            hint="run the newer penstock that wrote them, or upgrade this one",
+        )
+    return rules
+
+
+def _kept(pipeline: Pipeline, rules: Mapping[str, Any]) -> Pipeline:
+    present = {table.into: table for table in pipeline.tables}
+    tables = []
+    for data in rules["tables"]:
+        table = Table(**{name: data[name] for name in _TABLE})
+        today = present.get(table.into, table)
+        surroundings = {
+            "properties": today.properties,
+            "freshness_seconds": today.freshness_seconds,
+        }
+        tables.append(table.model_copy(update=surroundings))
+    topics = Kafka(brokers="localhost", topics=rules["topics"]).topics
+    limits = LimitSettings(**{name: rules["limits"][name] for name in _LIMITS})
+    into = QuarantineSettings(into=rules["quarantine"]).into
+    return pipeline.model_copy(
+        update={
+            "kafka": pipeline.kafka.model_copy(update={"topics": topics}),
+            "records": Records(**rules["records"]),
+            "tables": tuple(tables),
+            "quarantine": pipeline.quarantine.model_copy(update={"into": into}),
+            "limits": pipeline.limits.model_copy(
+                update={name: getattr(limits, name) for name in _LIMITS}
+            ),
+        }
+    )
+
+
+def _damaged() -> InvalidError:
+    return InvalidError(
+        "this is not the text of rules of Penstock",
+        code="P131",
+        hint="it was edited or damaged by others; restore the pending store from a backup",
+    )

@@ -1,0 +1,43 @@
+# ruff: noqa: ARG002 - hooks are given more than a directory needs
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from penstock.connectors.delta import connector
+from penstock.ports.tables import Table, TableFormat, WriterFactory
+from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.table_bench import Quiet, foreign_row
+from penstock.testing.table_contract import TableContract
+
+
+class TestDeltaTables(TableContract):
+    trims = False
+
+    def open_catalog(self, place: Path) -> TableFormat:
+        settings = {"name": "delta", "type": "delta", "root": f"{place}/lake"}
+        self.root = place / "lake"
+        return connector.open_catalog(settings, ProcessSecrets({}), Quiet())
+
+    def open_writer(self) -> WriterFactory:
+        return connector.open_writer
+
+    def location(self, name: str) -> Path:
+        return self.root.joinpath(*name.split("."))
+
+    def rows(self, table: Table):
+        handle = DeltaTable(self.location(table.name))
+        return pa.table(handle.scan()).to_pylist()
+
+    def foreign_append(self, table: Table) -> None:
+        location = self.location(table.name)
+        schema = pa.schema(DeltaTable(location).schema().to_arrow())
+        rows = pa.Table.from_pylist([foreign_row()], schema=schema)
+        write_deltalake(location, rows, mode="append")
+
+    def roll_back(self, table: Table, snapshot: str) -> None:
+        DeltaTable(self.location(table.name)).restore(int(snapshot))
+
+    def drop(self, catalog: TableFormat, name: str) -> None:
+        shutil.rmtree(self.location(name))

@@ -1,0 +1,219 @@
+"""The verdicts of protocol.md 3, each from what really happened to a table."""
+
+import pytest
+
+from penstock.connectors.iceberg.ledgers import ledger_key, newest_key, tag_of
+from penstock.core.commits import Chain
+from penstock.core.errors import InvalidError
+from penstock.ports.tables import TableDefinition, Verdict
+from penstock.testing.prepared import QUARANTINE, origin, positions
+
+
+def verdict(lake, table, chain=None):
+    return table.state(chain or lake.chain).verdict
+
+
+def middle(lake, *kept):
+    """List the snapshots that are neither kept, nor head, nor tagged."""
+    metadata = lake.foreign().metadata
+    safe = {int(each) for each in kept} | {ref.snapshot_id for ref in metadata.refs.values()}
+    return [s.snapshot_id for s in metadata.snapshots if s.snapshot_id not in safe]
+
+
+def test_f5_a_commit_is_known_after_strangers_committed_and_expired_all_but_the_head(lake):
+    table = lake.create()
+    lake.land(table, {0: (0, 2)})
+    lake.land(table, {0: (2, 5)})
+    for _ in range(3):
+        lake.foreign_append()
+    lake.expire(middle(lake))
+    state = table.state(lake.chain)
+
+    assert Verdict.AGREED == state.verdict, state.evidence
+    assert positions({0: 5, 1: 0}) == state.landed.offsets
+
+
+def test_f5_even_when_the_tag_was_removed_and_its_snapshot_expired(lake):
+    table = lake.create()
+    own = lake.land(table, {0: (0, 2)})
+    for _ in range(3):
+        lake.foreign_append()
+    lake.foreign().manage_snapshots().remove_tag(tag_of("shop")).commit()
+    lake.expire([*middle(lake)])
+
+    assert own not in [str(s.snapshot_id) for s in lake.foreign().snapshots()]
+    assert Verdict.AGREED == verdict(lake, table), table.state(lake.chain).evidence
+
+
+def test_history_cut_off_above_a_chain_of_anchors_loses_nothing(lake):
+    table = lake.create()
+    state = table.state(lake.chain)
+    table.commit(state, lake.anchor(state, {0: (0, 9)}), retain=25)
+    for _ in range(2):
+        lake.foreign_append()
+    lake.expire(middle(lake))
+
+    assert Verdict.AGREED == verdict(lake, table)
+
+
+def test_an_anchor_after_files_is_agreed_by_the_files_before_it(lake):
+    table = lake.create()
+    lake.land(table, {0: (0, 2)})
+    state = table.state(lake.chain)
+    table.commit(state, lake.anchor(state, {0: (2, 9)}), retain=25)
+    for _ in range(2):
+        lake.foreign_append()
+    lake.expire(middle(lake))
+
+    assert Verdict.AGREED == verdict(lake, table)
+
+
+def test_w2_a_rollback_hidden_by_strangers_and_expiry_is_not_taken_for_expiry(lake):
+    table = lake.create()
+    first = lake.land(table, {0: (0, 2)})
+    lake.land(table, {0: (2, 5)})
+    lake.roll_back(first)
+    for _ in range(2):
+        lake.foreign_append()
+    lake.expire(middle(lake))
+
+    assert Verdict.UNCERTAIN == verdict(lake, table)
+    assert "no file" in table.state(lake.chain).evidence
+
+
+def test_a_rollback_to_before_the_first_own_commit_is_told(lake):
+    table = lake.create()
+    lake.foreign_append()
+    before = lake.foreign().current_snapshot().snapshot_id
+    lake.land(table, {0: (0, 2)})
+    lake.roll_back(before)
+
+    assert Verdict.ROLLED_BACK == verdict(lake, table)
+
+
+def test_fence_and_roll_forward_to_the_tag_make_the_table_whole_again(lake):
+    table = lake.create()
+    first = lake.land(table, {0: (0, 2)})
+    last = lake.land(table, {0: (2, 5)})
+    lake.roll_back(first)
+    for turn in range(2):
+        state = table.state(lake.chain)
+        table.commit(state, lake.fence(state, nonce=f"f{turn}"), retain=1)
+        assert Verdict.ROLLED_BACK == verdict(lake, table)
+    assert last == str(lake.foreign().metadata.refs[tag_of("shop")].snapshot_id)
+    lake.roll_forward(last)
+
+    assert Verdict.AGREED == verdict(lake, table)
+    lake.land(table, {0: (5, 6)})
+    assert list(range(6)) == lake.ids()
+
+
+def test_a_removed_ledger_with_own_snapshots_is_uncertain_and_tells_them(lake):
+    table = lake.create()
+    lake.land(table, {0: (0, 2)})
+    lake.remove_properties(ledger_key("shop"))
+    state = table.state(lake.chain)
+
+    assert Verdict.UNCERTAIN == state.verdict
+    assert "was removed" in state.evidence
+    assert positions({0: 2}) == state.landed.offsets
+
+
+def test_a_removed_ledger_without_own_snapshots_is_absent(lake):
+    table = lake.create()
+    lake.remove_properties(ledger_key("shop"))
+
+    assert Verdict.ABSENT == verdict(lake, table)
+
+
+def test_a_removed_newest_property_is_made_again_and_hides_nothing(lake):
+    table = lake.create()
+    lake.land(table, {0: (0, 2)})
+    lake.remove_properties(newest_key("shop"))
+    assert Verdict.AGREED == verdict(lake, table)
+    lake.land(table, {0: (2, 4)})
+    for _ in range(2):
+        lake.foreign_append()
+    lake.expire(middle(lake))
+
+    assert Verdict.AGREED == verdict(lake, table)
+
+
+def test_a_damaged_ledger_is_refused_by_name(lake):
+    table = lake.create()
+    with lake.foreign().transaction() as transaction:
+        transaction.set_properties({ledger_key("shop"): "{"})
+
+    with pytest.raises(InvalidError) as told:
+        table.state(lake.chain)
+    assert "P191" == told.value.code
+
+
+@pytest.mark.parametrize("strangers", [1, 7, 50])
+def test_strangers_between_our_commits_change_nothing(lake, strangers):
+    table = lake.create()
+    lake.land(table, {0: (0, 1)})
+    for _ in range(strangers):
+        lake.foreign_append()
+    lake.land(table, {0: (1, 2)})
+
+    assert Verdict.AGREED == verdict(lake, table)
+    assert [-1] * strangers + [0, 1] == lake.ids()
+
+
+class TestSharedTable:
+    """Many chains in one table, as in quarantine: each is judged alone."""
+
+    chains = tuple(Chain(f"shop/lake.b.{name}", "lake.ops.quarantine") for name in "abc")
+
+    def create(self, lake):
+        ledgers = [origin(chain, {0: 0}) for chain in self.chains]
+        return lake.catalog.create("ops.quarantine", TableDefinition(QUARANTINE), ledgers)
+
+    def anchor(self, lake, table, chain, *span, retain=25):
+        state = table.state(chain)
+        commit = lake.anchor(state, {0: span}, chain=chain)
+        return table.commit(state, commit, retain=retain)
+
+    def verdicts(self, table):
+        return [table.state(chain).verdict for chain in self.chains]
+
+    def test_trimming_for_a_busy_chain_hides_no_quiet_one(self, lake):
+        table = self.create(lake)
+        busy, quiet, silent = self.chains
+        self.anchor(lake, table, quiet, 0, 5)
+        for turn in range(12):
+            self.anchor(lake, table, busy, turn, turn + 1, retain=3)
+
+        kept = lake.foreign("ops.quarantine").snapshots()
+        assert 4 == len(kept), "three of the pipeline, and the quiet chain's tagged one"
+        assert [Verdict.AGREED] * 3 == self.verdicts(table)
+        assert positions({0: 5}) == table.state(quiet).landed.offsets
+        told = table.history(quiet)
+        assert told.complete
+        assert [[0, 5]] == [list(c.progress[0][3:]) for c in told.commits]
+        assert positions({0: 0}) == table.state(silent).landed.offsets
+
+    def test_a_rollback_is_told_by_the_chains_it_hit(self, lake):
+        table = self.create(lake)
+        first, second, third = self.chains
+        self.anchor(lake, table, first, 0, 1)
+        kept = self.anchor(lake, table, second, 0, 1)
+        self.anchor(lake, table, first, 1, 2)
+        lake.roll_back(kept, "ops.quarantine")
+
+        assert [Verdict.ROLLED_BACK, Verdict.AGREED, Verdict.AGREED] == self.verdicts(table)
+        self.anchor(lake, table, second, 1, 2, retain=1)
+        self.anchor(lake, table, third, 0, 1, retain=1)
+        assert [Verdict.ROLLED_BACK, Verdict.AGREED, Verdict.AGREED] == self.verdicts(table)
+
+    def test_strangers_and_expiry_do_not_mix_chains_up(self, lake):
+        table = self.create(lake)
+        for chain in self.chains[:2]:
+            self.anchor(lake, table, chain, 0, 4)
+        self.anchor(lake, table, self.chains[0], 4, 6)
+
+        assert [Verdict.AGREED] * 3 == self.verdicts(table)
+        assert [positions({0: n}) for n in (6, 4, 0)] == [
+            table.state(chain).landed.offsets for chain in self.chains
+        ]

@@ -1,0 +1,276 @@
+"""What only a real broker does to a reader: compaction, large records, truncation, silence."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from penstock.connectors.kafka import connector
+from penstock.connectors.kafka.reader import KafkaReader
+from penstock.connectors.kafka.records import BATCH_RECORDS
+from penstock.connectors.kafka.settings import read_settings
+from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
+from penstock.core.offsets import TopicPartition, span
+from penstock.core.planning import Bounds
+from penstock.dev.broker import Options, Running, down, up
+from penstock.testing.broker import Cluster, wait_until
+from penstock.testing.sent import Sent
+
+pytestmark = pytest.mark.broker
+SECOND, HOUR = 1_000, 3_600_000
+NOON = 1_700_000_000_000
+
+
+class Plain:
+    """Secrets that are none."""
+
+    def resolve(self, text: str) -> str:
+        return text
+
+
+@pytest.fixture
+def cluster(broker: Running) -> Cluster:
+    return Cluster(broker.bootstrap)
+
+
+@pytest.fixture
+def reader(broker: Running) -> Iterator[KafkaReader]:
+    opened = opened_at(broker.bootstrap)
+    yield opened
+    opened.close()
+
+
+def opened_at(brokers: str) -> KafkaReader:
+    return KafkaReader(read_settings({"brokers": brokers}, Plain()))
+
+
+def place(cluster: Cluster, topic: str, partition: int = 0) -> TopicPartition:
+    return listed(cluster, topic)[0][partition]
+
+
+def listed(cluster: Cluster, topic: str):
+    log = connector.open_log({"brokers": cluster.bootstrap, "topics": [topic]}, Plain())
+    partitions = log.partitions()
+    return partitions, log.bounds(partitions)
+
+
+def end(cluster: Cluster, topic: str) -> Bounds:
+    partitions, bounds = listed(cluster, topic)
+    return bounds[partitions[0]]
+
+
+def read(reader: KafkaReader, at: TopicPartition, start: int, stop: int, **given):
+    """Give the rows of a range as one table, and the position reached."""
+    deadline = time.monotonic() + given.pop("seconds", 30)
+    batches = list(reader.read(at, span(start, stop), deadline=deadline, **given))
+    return pa.Table.from_batches([each.batch for each in batches]), batches[-1].reached
+
+
+def values(table: pa.Table) -> list[bytes]:
+    return table["value"].to_pylist()
+
+
+def numbered(first: int, count: int) -> list[Sent]:
+    return [Sent(str(number).encode()) for number in range(first, first + count)]
+
+
+def test_a_compacted_range_is_read_to_its_end(cluster: Cluster, reader: KafkaReader) -> None:
+    """K10: what was compacted away leaves holes, and the position passes over them."""
+    cluster.create(
+        "compacted", cleanup_policy="compact", segment_ms="1000", min_cleanable_dirty_ratio="0.001"
+    )
+    at = place(cluster, "compacted")
+    for number in range(5):  # a segment rolls when the time of its records has moved on
+        sent = [Sent(b"%d" % number, b"k%d" % (n % 3), NOON + number * HOUR) for n in range(20)]
+        cluster.send("compacted", 0, sent)
+    stop = end(cluster, "compacted").stop
+    assert 100 == stop
+
+    wait_until(lambda: len(read(reader, at, 0, stop)[0]) < 40, "compacted")
+    table, reached = read(reader, at, 0, stop)
+    hole = max(offset for offset in range(79) if offset not in table["offset"].to_pylist())
+
+    assert stop == reached
+    assert [b"4"] * 20 == values(table)[-20:]
+    assert 10 == read(reader, at, 5, 10)[1]
+    assert hole + 1 == read(reader, at, hole, hole + 1)[1]
+
+
+def test_committed_and_aborted_transactions_in_any_order_are_told_apart(
+    cluster: Cluster, reader: KafkaReader
+) -> None:
+    """Two open transactions at a time, each committed or aborted, in both orders."""
+    cluster.create("mixed")
+    at = place(cluster, "mixed")
+    seen: list[tuple[int, bytes]] = []
+    stop = 0
+    for first_kept, second_kept, first_ends_first in product((True, False), repeat=3):
+        first = cluster.begin("mixed", 0, numbered(stop, 2))
+        second = cluster.begin("mixed", 0, numbered(stop + 2, 2))
+        ends = [
+            first.commit if first_kept else first.abort,
+            second.commit if second_kept else second.abort,
+        ]
+        for finish in ends if first_ends_first else reversed(ends):
+            finish()
+        kept = [stop, stop + 1] * first_kept + [stop + 2, stop + 3] * second_kept
+        seen += [(offset, b"%d" % offset) for offset in kept]
+        stop += 6  # four records and two markers
+
+    table, reached = read(reader, at, 0, stop)
+    assert seen == list(zip(table["offset"].to_pylist(), values(table), strict=True))
+    assert stop == reached == end(cluster, "mixed").stop
+    for start, count in product(range(0, stop - 7, 5), (1, 3, 7)):
+        table, reached = read(reader, at, start, start + count)
+        assert [value for at_, value in seen if start <= at_ < start + count] == values(table)
+        assert start + count == reached
+
+
+def test_a_record_of_eight_megabytes_is_delivered(cluster: Cluster, reader: KafkaReader) -> None:
+    cluster.create("large", max_message_bytes=str(16 << 20))
+    large = os.urandom(8 << 20)
+    cluster.send("large", 0, [Sent(b"before"), Sent(large), Sent(b"after")])
+
+    table, reached = read(reader, place(cluster, "large"), 0, 3)
+    assert [b"before", large, b"after"] == values(table)
+    assert 3 == reached
+
+
+def test_batches_are_bounded_and_a_deadline_loses_nothing(
+    cluster: Cluster, reader: KafkaReader
+) -> None:
+    cluster.create("long")
+    count = 3 * BATCH_RECORDS
+    cluster.send("long", 0, [Sent(b"%d" % number) for number in range(count)])
+    at = place(cluster, "long")
+
+    whole = list(reader.read(at, span(0, count), deadline=time.monotonic() + 30))
+    assert count == whole[-1].reached
+    assert max(len(each.batch) for each in whole) < 2 * BATCH_RECORDS
+
+    found, position = [], 0
+    while position < count:
+        for each in reader.read(at, span(position, count), deadline=time.monotonic() + 0.05):
+            assert position == each.batch["offset"][0].as_py()
+            found += each.batch["value"].to_pylist()
+            position = each.reached
+    assert [b"%d" % number for number in range(count)] == found
+
+
+def test_a_record_without_a_time_has_none(cluster: Cluster, reader: KafkaReader) -> None:
+    cluster.create("timeless")
+    cluster.send("timeless", 0, [Sent(timestamp_ms=-1), Sent(timestamp_ms=NOON)])
+
+    table, _ = read(reader, place(cluster, "timeless"), 0, 2)
+    assert [None, NOON] == table["timestamp"].cast(pa.int64()).to_pylist()
+
+
+def test_a_thousand_quiet_partitions_are_listed_in_two_seconds(cluster: Cluster) -> None:
+    cluster.create("quiet", 1_000)
+    wait_until(lambda: len(listed(cluster, "quiet")[1]) == 1_000, "all have leaders")
+
+    begun = time.monotonic()
+    partitions, bounds = listed(cluster, "quiet")
+    assert time.monotonic() - begun < 2
+    assert {Bounds(0, 0, 0)} == set(bounds.values())
+    assert list(range(1_000)) == [each.partition for each in partitions]
+    cluster.delete("quiet")
+
+
+def test_a_topic_that_never_was_is_an_error_and_not_a_wait(reader: KafkaReader) -> None:
+    begun = time.monotonic()
+    with pytest.raises(InvalidError, match="topic nowhere does not exist") as caught:
+        read(reader, TopicPartition("id", 0, "nowhere"), 0, 5)
+
+    assert "P205" == caught.value.code
+    assert time.monotonic() - begun < 20
+
+
+def test_a_start_behind_the_end_is_told_as_truncation(
+    cluster: Cluster, reader: KafkaReader
+) -> None:
+    """K11, the plain case: the log now ends below our position."""
+    cluster.create("short")
+    cluster.send("short", 0, numbered(0, 5))
+    with pytest.raises(DecisionNeededError, match="read up to 9") as caught:
+        read(reader, place(cluster, "short"), 9, 12)
+
+    assert "P211" == caught.value.code
+
+
+def test_brokers_that_cannot_be_reached_are_named_in_bounded_time() -> None:
+    begun = time.monotonic()
+    nowhere = {"brokers": "127.0.0.1:1,127.0.0.1:2", "topics": ["t"]}
+    with pytest.raises(UnavailableError, match=r"127\.0\.0\.1:1,127\.0\.0\.1:2.*refused") as caught:
+        connector.open_log(nowhere, Plain()).partitions()
+    with pytest.raises(UnavailableError, match=re.escape("127.0.0.1:1")):
+        read(opened_at(nowhere["brokers"]), TopicPartition("id", 0, "t"), 0, 5, seconds=60)
+
+    assert "P201" == caught.value.code
+    assert time.monotonic() - begun < 60
+
+
+class TestABrokerOfItsOwn:
+    """Stories in which the broker itself goes down."""
+
+    @pytest.fixture
+    def home(self, tmp_path: Path) -> Iterator[Path]:
+        yield tmp_path / "broker"
+        down(tmp_path / "broker")
+
+    def test_a_log_that_was_replaced_under_us_is_told_by_its_epoch(self, home: Path) -> None:
+        """K11 (KIP-320): the log lost what was read and has grown past our position again."""
+        running = up(home, 0)
+        cluster = Cluster(running.bootstrap)
+        cluster.create("orders")
+        cluster.send("orders", 0, numbered(0, 10))
+        at = place(cluster, "orders")
+        first = opened_at(running.bootstrap)
+        (fetched,) = first.read(at, span(0, 10), deadline=time.monotonic() + 30)
+        epoch = fetched.leader_epoch
+        first.close()
+        down(home)
+        (segments,) = (home / "data").glob("orders-0")
+        shutil.rmtree(segments)
+        (home / "data" / ".kafka_cleanshutdown").unlink(missing_ok=True)
+
+        running = up(home, 0, options=Options())
+        cluster = Cluster(running.bootstrap)
+        wait_until(lambda: cluster.partition_count("orders") == 1, "a leader")
+        cluster.send("orders", 0, numbered(100, 20))
+        again = opened_at(running.bootstrap)
+        assert place(cluster, "orders") == at
+        assert epoch is not None
+        with pytest.raises(DecisionNeededError, match="read up to 10") as caught:
+            read(again, at, 10, 20, leader_epoch=epoch)
+        assert "P211" == caught.value.code
+
+        (fresh,) = again.read(at, span(0, 20), deadline=time.monotonic() + 30)
+        assert epoch < fresh.leader_epoch
+        assert 20 == read(again, at, 12, 20, leader_epoch=fresh.leader_epoch)[1]
+        again.close()
+
+    def test_a_broker_that_goes_away_while_reading_is_unavailable(self, home: Path) -> None:
+        running = up(home, 0)
+        cluster = Cluster(running.bootstrap)
+        cluster.create("orders")
+        cluster.send("orders", 0, numbered(0, 10))
+        at = place(cluster, "orders")
+        reader = opened_at(running.bootstrap)
+        assert 10 == read(reader, at, 0, 10)[1]
+        down(home)
+        begun = time.monotonic()
+        with pytest.raises(UnavailableError, match=re.escape(running.bootstrap)) as caught:
+            read(reader, at, 0, 10, seconds=60)
+
+        assert "P201" == caught.value.code
+        assert time.monotonic() - begun < 40
+        reader.close()

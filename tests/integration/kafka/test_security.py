@@ -1,0 +1,182 @@
+"""Who may read: a broker with passwords, TLS and permissions."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from penstock.connectors.kafka import connector
+from penstock.core.errors import InvalidError
+from penstock.core.offsets import TopicPartition, span
+from penstock.dev.broker import free_port
+from penstock.dev.java import find_java
+from penstock.testing.broker import Cluster, running_broker
+from penstock.testing.sent import Sent
+
+pytestmark = pytest.mark.broker
+STORE_PASSWORD = "storepass"
+PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+class Plain:
+    """Secrets that are none."""
+
+    def resolve(self, text: str) -> str:
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """A broker with three doors: one for its owner, one with passwords, one with TLS besides."""
+
+    owner: Cluster
+    passwords: str
+    tls: str
+    ca: Path
+
+    def settings(self, topic: Any, **security: str) -> dict[str, Any]:
+        protocol = security.get("protocol", "sasl_plaintext")
+        brokers = self.passwords if protocol == "sasl_plaintext" else self.tls
+        given = {"protocol": protocol, "mechanism": "plain", "username": "shop", **security}
+        given.setdefault("password", "shop-secret")
+        return {"brokers": brokers, "topics": [topic], "security": given}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    home = tmp_path_factory.mktemp("guarded")
+    store, ca = certificate(home)
+    passwords, tls = free_port(), free_port()
+    login = f'{PLAIN_LOGIN} required user_shop="shop-secret" user_other="other-secret";'
+    properties = {
+        "listeners": "PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller},"
+        f"SASL_PLAINTEXT://127.0.0.1:{passwords},SASL_SSL://127.0.0.1:{tls}",
+        "advertised.listeners": "PLAINTEXT://127.0.0.1:{port},"
+        f"SASL_PLAINTEXT://127.0.0.1:{passwords},SASL_SSL://127.0.0.1:{tls}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
+        "SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": login,
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": login,
+        "ssl.keystore.location": str(store),
+        "ssl.keystore.password": STORE_PASSWORD,
+        "ssl.keystore.type": "PKCS12",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    with running_broker(home / "broker", properties=properties) as running:
+        owner = Cluster(running.bootstrap)
+        owner.create("orders")
+        owner.send("orders", 0, [Sent(b"1"), Sent(b"2")])
+        owner.create("secrets")
+        for operation in (AclOperation.READ, AclOperation.DESCRIBE):
+            allow(owner, "orders", operation)
+        allow(owner, "secrets", AclOperation.DESCRIBE)
+        yield Guarded(owner, f"127.0.0.1:{passwords}", f"127.0.0.1:{tls}", ca)
+
+
+def certificate(home: Path) -> tuple[Path, Path]:
+    """Make a key store for the broker and the certificate to trust it by."""
+    keytool = find_java().path.resolve().with_name("keytool")
+    store, ca = home / "broker.p12", home / "ca.pem"
+    keys = ["-keystore", store, "-storepass", STORE_PASSWORD, "-alias", "broker"]
+    make = ["-genkeypair", "-keyalg", "EC", "-dname", "CN=127.0.0.1", "-validity", "2"]
+    names = ["-ext", "san=ip:127.0.0.1,dns:localhost", "-storetype", "PKCS12"]
+    for command in ([*make, *names], ["-exportcert", "-rfc", "-file", ca]):
+        subprocess.run([keytool, *command, *keys], check=True, capture_output=True)
+    return store, ca
+
+
+def allow(owner: Cluster, topic: str, operation: AclOperation) -> None:
+    rule = AclBinding(
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.LITERAL,
+        "User:shop",
+        "*",
+        operation,
+        AclPermissionType.ALLOW,
+    )
+    for asked in owner.admin.create_acls([rule]).values():
+        asked.result()
+
+
+def read(settings: dict[str, Any], topic: str) -> list[bytes]:
+    reader = connector.open_reader(settings, Plain())
+    at = TopicPartition("id", 0, topic)
+    batches = list(reader.read(at, span(0, 2), deadline=time.monotonic() + 30))
+    reader.close()
+    return [value for each in batches for value in each.batch["value"].to_pylist()]
+
+
+def test_a_user_with_password_and_permission_reads(guarded: Guarded) -> None:
+    """The user has no permission for any consumer group: none is used."""
+    settings = guarded.settings("orders")
+    log = connector.open_log(settings, Plain())
+
+    assert [2] == [each.stop for each in log.bounds(log.partitions()).values()]
+    assert [b"1", b"2"] == read(settings, "orders")
+
+
+def test_tls_with_our_own_authority_reads(guarded: Guarded) -> None:
+    by_file = guarded.settings("orders", protocol="sasl_ssl", ca=str(guarded.ca))
+    by_text = guarded.settings("orders", protocol="sasl_ssl", ca=guarded.ca.read_text())
+
+    assert [b"1", b"2"] == read(by_file, "orders")
+    assert [b"1", b"2"] == read(by_text, "orders")
+
+
+def test_a_certificate_nobody_vouches_for_is_told(guarded: Guarded) -> None:
+    settings = guarded.settings("orders", protocol="sasl_ssl")
+    with pytest.raises(InvalidError, match="certificate") as caught:
+        connector.open_log(settings, Plain()).partitions()
+    with pytest.raises(InvalidError):
+        read(settings, "orders")
+
+    assert "P203" == caught.value.code
+
+
+def test_a_wrong_password_is_told_without_the_password(guarded: Guarded) -> None:
+    settings = guarded.settings("orders", password="wrong-secret")
+    with pytest.raises(InvalidError, match="user shop") as caught:
+        connector.open_log(settings, Plain()).partitions()
+    with pytest.raises(InvalidError, match="user shop"):
+        read(settings, "orders")
+
+    assert "P202" == caught.value.code
+    assert "wrong-secret" not in caught.value.message + caught.value.hint
+
+
+def test_a_missing_permission_is_named(guarded: Guarded) -> None:
+    settings = guarded.settings("secrets")
+    with pytest.raises(InvalidError, match="shop may not read topic secrets") as caught:
+        connector.open_log(settings, Plain()).partitions()
+    with pytest.raises(InvalidError, match="shop may not read topic secrets"):
+        read(settings, "secrets")
+
+    assert "P204" == caught.value.code
+    assert "--operation Read --operation Describe --topic 'secrets'" in caught.value.hint
+
+
+def test_a_topic_one_may_not_even_see_is_named(guarded: Guarded) -> None:
+    settings = guarded.settings("orders", username="other", password="other-secret")
+    with pytest.raises(InvalidError, match="topic orders") as caught:
+        connector.open_log(settings, Plain()).partitions()
+
+    assert "P204" == caught.value.code
+    assert [] == list(
+        connector.open_log({**settings, "topics": [{"pattern": ".*"}]}, Plain()).partitions()
+    )

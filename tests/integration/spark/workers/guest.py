@@ -1,0 +1,35 @@
+"""A program with a Spark session of its own that lends it to penstock; prints what it saw."""
+
+import json
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from penstock.core.errors import PenstockError
+from penstock.engines.spark.engine import SparkEngine
+from penstock.engines.spark.settings import SparkSettings
+
+os.environ["PYSPARK_PYTHON"] = sys.executable
+spark = (
+    SparkSession.builder.master("local[1]")
+    .config("spark.ui.enabled", "false")
+    .config("spark.driver.bindAddress", "127.0.0.1")
+    .config("spark.driver.host", "127.0.0.1")
+    .getOrCreate()
+)
+engine = SparkEngine(spark, work="spark_jobs:echo")
+seen = {"results": engine.run(["a", "b"]), "remarks": len(engine.remarks)}
+engine.close()
+seen["rows after close"] = spark.range(3).count()
+spark.stop()
+for name, act in {
+    "stopped": lambda: engine.run(["c"]),
+    "not a session": lambda: SparkEngine("spark"),
+    "wrong master": lambda: SparkEngine(settings=SparkSettings(master="nowhere[7]")),
+}.items():
+    try:
+        act()
+    except PenstockError as error:
+        seen[name] = error.code
+print(json.dumps(seen))

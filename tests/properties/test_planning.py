@@ -1,0 +1,191 @@
+"""Plans cover what is to be read once, in budget, and split fairly."""
+
+from collections import defaultdict
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.offsets import advanced, gaps_and_overlaps, span
+from penstock.core.planning import Budget, Lane, cut, lanes_of, pack, plan
+from penstock.testing.prepared import part
+
+TABLES = ("a", "b", "c")
+starts = st.integers(0, 40)
+standings = st.dictionaries(
+    st.sampled_from(TABLES),
+    st.dictionaries(st.integers(0, 3).map(part), starts, max_size=4),
+    max_size=3,
+)
+ends = st.dictionaries(st.integers(0, 3).map(part), st.integers(0, 60), max_size=4)
+budgets = st.builds(
+    Budget,
+    records_max=st.integers(1, 200),
+    bytes_max=st.integers(1, 20_000),
+    slice_bytes=st.integers(1, 20_000),
+    capacity=st.integers(0, 8),
+    slice_bytes_min=st.integers(1, 5_000),
+    record_bytes=st.dictionaries(st.integers(0, 3).map(part), st.floats(0.1, 1000), max_size=4),
+    record_bytes_unknown=st.floats(1, 1000),
+)
+
+
+def large(**given_):
+    return Budget(
+        **{
+            "records_max": 10**9,
+            "bytes_max": 10**12,
+            "slice_bytes": 64 << 20,
+            "capacity": 4,
+            **given_,
+        }
+    )
+
+
+@given(standings, ends)
+def test_the_lanes_of_a_table_lead_without_overlap_from_its_position_towards_the_end(standing, end):
+    for table, offsets in standing.items():
+        for at, offset in offsets.items():
+            ranges = [
+                lane.covered
+                for lane in lanes_of(standing, end)
+                if lane.at == at and table in lane.tables
+            ]
+            assert [] == gaps_and_overlaps(ranges)
+            if offset < end.get(at, 0):
+                assert offset == ranges[0].start
+                assert ranges[-1].stop <= end[at]
+            else:
+                assert [] == ranges
+
+
+@given(standings, ends)
+def test_lanes_of_one_partition_do_not_overlap_and_end_at_the_end(standing, end):
+    by_partition = defaultdict(list)
+    for lane in lanes_of(standing, end):
+        by_partition[lane.at].append(lane.covered)
+    for at, ranges in by_partition.items():
+        assert [] == gaps_and_overlaps(ranges)
+        assert end[at] == ranges[-1].stop
+
+
+@given(standings, ends)
+def test_a_trailing_table_catches_up_and_goes_on_with_the_others(standing, end):
+    """Repeated planning without a budget levels all tables in as many epochs as they stand apart."""
+    for _ in range(len(TABLES)):
+        for lane in lanes_of(standing, end):
+            for table in lane.tables:
+                standing[table] = advanced(standing[table], {lane.at: lane.covered})
+
+    assert [] == lanes_of(standing, end)
+
+
+@given(standings, ends, budgets)
+def test_a_plan_covers_the_beginning_of_every_lane_once(standing, end, budget):
+    lanes = lanes_of(standing, end)
+    planned = defaultdict(list)
+    for piece in plan(1, standing, end, budget).slices:
+        for lane in piece.lanes:
+            planned[lane.at, lane.tables].append(lane.covered)
+    wanted = defaultdict(list)
+    for lane in lanes:
+        wanted[lane.at, lane.tables].append(lane.covered)
+
+    assert wanted.keys() == planned.keys()
+    for key, ranges in planned.items():
+        ranges.sort()
+        assert all(piece.count for piece in ranges)
+        for lane in wanted[key]:
+            parts = [each for each in ranges if lane.start <= each.start < lane.stop]
+            assert lane.start == parts[0].start
+            assert parts[-1].stop <= lane.stop
+            assert [] == gaps_and_overlaps(parts)
+
+
+@given(standings, ends, budgets)
+def test_a_plan_keeps_to_its_budget_and_gives_every_lane_some(standing, end, budget):
+    lanes = lanes_of(standing, end)
+    epoch = plan(1, standing, end, budget)
+
+    assert epoch.records <= max(budget.records_max, len(lanes))
+    assert all(lane.covered.count >= 1 for lane in cut(lanes, budget))
+
+
+@given(standings, ends, budgets)
+def test_a_slice_that_holds_a_part_of_a_range_holds_nothing_else(standing, end, budget):
+    whole = set(cut(lanes_of(standing, end), budget))
+    for piece in pack(sorted(whole, key=lambda lane: (lane.at, lane.covered)), budget):
+        if not set(piece.lanes) <= whole:
+            assert 1 == len(piece.lanes)
+
+
+@given(standings, ends, budgets)
+def test_slices_are_numbered_and_hold_something(standing, end, budget):
+    slices = plan(7, standing, end, budget).slices
+
+    assert list(range(len(slices))) == [piece.number for piece in slices]
+    assert all(piece.lanes for piece in slices)
+
+
+@given(standings, ends, budgets)
+def test_planning_is_a_function(standing, end, budget):
+    backwards = {
+        table: dict(reversed(list(offsets.items())))
+        for table, offsets in reversed(list(standing.items()))
+    }
+
+    assert plan(1, standing, end, budget) == plan(1, backwards, end, budget)
+
+
+def test_nothing_to_read_gives_no_slices():
+    assert () == plan(1, {"a": {part(0): 5}}, {part(0): 5}, large()).slices
+    assert () == plan(1, {}, {part(0): 5}, large()).slices
+    assert () == plan(1, {"a": {part(0): 5}}, {part(0): 3}, large()).slices
+
+
+def test_a_partition_without_an_end_is_left_to_the_next_epoch():
+    epoch = plan(1, {"a": {part(0): 0, part(1): 0}}, {part(1): 4}, large())
+
+    assert [Lane(part(1), span(0, 4), ("a",))] == [lane for s in epoch.slices for lane in s.lanes]
+
+
+def test_a_thousand_quiet_partitions_make_few_slices():
+    standing = {"a": {part(number): 0 for number in range(1_000)}}
+    epoch = plan(1, standing, {part(number): 10 for number in range(1_000)}, large())
+
+    assert 1_000 * 10 == epoch.records
+    assert 1 <= len(epoch.slices) <= 4
+
+
+def test_one_busy_partition_is_split_over_all_tasks():
+    epoch = plan(1, {"a": {part(0): 0}}, {part(0): 1_000_000}, large())
+
+    assert 4 <= len(epoch.slices) <= 8
+    assert [1] * len(epoch.slices) == [len(piece.lanes) for piece in epoch.slices]
+    assert 1_000_000 == epoch.records
+
+
+def test_a_busy_partition_does_not_starve_quiet_ones():
+    standing = {"a": {part(number): 0 for number in range(5)}}
+    end = {part(0): 10_000_000, **{part(number): 10 for number in range(1, 5)}}
+    lanes = cut(lanes_of(standing, end), large(records_max=1_000))
+
+    assert [960, 10, 10, 10, 10] == [lane.covered.count for lane in lanes]
+
+
+def test_tables_at_one_offset_share_a_lane_and_a_trailing_one_merges():
+    standing = {"a": {part(0): 10}, "b": {part(0): 10}, "c": {part(0): 4}}
+
+    assert [
+        Lane(part(0), span(4, 10), ("c",)),
+        Lane(part(0), span(10, 20), ("a", "b")),
+    ] == lanes_of(standing, {part(0): 20})
+    standing["c"] = {part(0): 10}
+    assert [Lane(part(0), span(10, 20), ("a", "b", "c"))] == lanes_of(standing, {part(0): 20})
+
+
+def test_a_table_that_trails_in_one_partition_does_not_hold_up_the_others():
+    standing = {"a": {part(0): 10, part(1): 0}, "b": {part(0): 0, part(1): 0}}
+    lanes = lanes_of(standing, {part(0): 20, part(1): 5})
+
+    assert Lane(part(1), span(0, 5), ("a", "b")) in lanes
+    assert Lane(part(0), span(10, 20), ("a",)) in lanes

@@ -1,0 +1,142 @@
+"""What outlives a process comes back equal, and no text does more than raise InvalidError."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.commits import Chain, DataFile
+from penstock.core.errors import InvalidError
+from penstock.core.offsets import TopicPartition, span
+from penstock.core.wire import (
+    committable_from_json,
+    committable_to_json,
+    ledger_from_json,
+    ledger_to_json,
+)
+from penstock.testing.prepared import origin, prepared
+from tests.properties.core_values import committables, ledgers
+
+CHAIN = Chain("shop", "lake.bronze.orders")
+READERS = [ledger_from_json, committable_from_json]
+COMMIT = prepared(
+    CHAIN,
+    {0: (0, 3)},
+    files=[DataFile("a", 1, 2, {TopicPartition("i", 0, "t"): span(0, 3)})],
+    origins={4: 7},
+)
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+documents = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(ledgers)
+def test_a_ledger_comes_back_equal(ledger):
+    assert ledger == ledger_from_json(ledger_to_json(ledger))
+
+
+@given(committables)
+def test_a_committable_comes_back_equal(commit):
+    assert commit == committable_from_json(committable_to_json(commit))
+
+
+@given(ledgers)
+def test_writing_again_gives_the_same_text(ledger):
+    text = ledger_to_json(ledger)
+
+    assert text == ledger_to_json(ledger_from_json(text))
+
+
+@pytest.mark.parametrize("read", READERS)
+@given(text=st.text() | documents.map(lambda data: json.dumps(data)))
+def test_any_text_gives_a_value_or_an_invalid_error(read, text):
+    with pytest.raises(InvalidError):
+        read(text)
+
+
+@given(st.data())
+def test_a_ledger_with_one_thing_changed_gives_a_value_or_an_invalid_error(data):
+    mutated_is_refused_or_read(ledger_from_json, ledger_to_json(origin(CHAIN, {0: 1, 1: 2})), data)
+
+
+@given(st.data())
+def test_a_committable_with_one_thing_changed_gives_a_value_or_an_invalid_error(data):
+    mutated_is_refused_or_read(committable_from_json, committable_to_json(COMMIT), data)
+
+
+def mutated_is_refused_or_read(read, text, data):
+    document = json.loads(text)
+    places = list(paths(document))
+    *way, last = data.draw(st.sampled_from(places))
+    holder = document
+    for step in way:
+        holder = holder[step]
+    holder[last] = data.draw(documents)
+    try:
+        read(json.dumps(document))
+    except InvalidError as error:
+        assert error.code in {"P130", "P131"}
+
+
+def paths(document, prefix=()):
+    items = (
+        document.items()
+        if isinstance(document, dict)
+        else enumerate(document)
+        if isinstance(document, list)
+        else ()
+    )
+    for key, value in items:
+        yield (*prefix, key)
+        yield from paths(value, (*prefix, key))
+
+
+@pytest.mark.parametrize("read", READERS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        "9" * 10_000,
+        '{"v":' + "9" * 10_000 + "}",
+        '{"v":1e999}',
+        '{"v":NaN}',
+        "\ud800",
+        "null",
+        "",
+    ],
+    ids=["deep", "long number", "long version", "infinite", "nan", "surrogate", "null", "empty"],
+)
+def test_hostile_text_is_refused(read, text):
+    with pytest.raises(InvalidError):
+        read(text)
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (ledger_from_json, ledger_to_json(origin(CHAIN, {0: 1}))),
+        (committable_from_json, committable_to_json(COMMIT)),
+    ],
+    ids=["ledger", "committable"],
+)
+def test_a_newer_version_is_refused_with_what_it_needs(read, text):
+    with pytest.raises(InvalidError, match="version 2") as refused:
+        read(text.replace('"v":1', '"v":2'))
+
+    assert "P130" == refused.value.code
+
+
+def test_the_text_of_a_ledger_is_as_the_tables_have_it():
+    """Ledgers stand in tables for years: this text may be added to, and not changed."""
+    assert (
+        '{"chain":"shop","cluster":"cluster-1","generation":1,"owner":"owner-1","recent":[],'
+        '"rules":"rules-1","segment":0,"topics":{"AAAAAAAAAAAAAAAAAAAAAQ":{"name":"orders",'
+        '"offsets":{"0":5}}},"v":1,"valid_through_ms":null}'
+    ) == ledger_to_json(origin(CHAIN, {0: 5}))

@@ -1,0 +1,85 @@
+"""The generated pages say what the source says."""
+
+import ast
+
+import pytest
+
+NAMES = ["docs/reference/errors.md", "docs/reference/events.md", "docs/reference/suites.md"]
+
+SOURCE = """
+GAP = "P210"
+
+class Code(StrEnum):
+    EMPTY = "P301"
+
+MEANINGS = {Code.EMPTY: Meaning(_DECODE, "the value has no bytes", "send none")}
+
+def first(at):
+    raise InvalidError(f"{at} is gone", code="P201", hint="bring " + "it back")
+
+def second(at):
+    fact = "two of them"
+    yield Problem(at, "P104", fact, "keep one", "warning")
+
+def third():
+    raise DecisionNeededError("a gap", code=GAP)
+"""
+
+
+@pytest.fixture
+def found(pages) -> list:
+    return list(pages.uses("a.py", ast.parse(SOURCE)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_is_in_step_with_the_source(root, pages, name: str) -> None:
+    assert pages.pages()[name] == (root / name).read_text(), "run 'make docs'"
+
+
+def test_every_generated_page_is_compared(pages) -> None:
+    assert NAMES == list(pages.pages())
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        ("P201", "InvalidError", "… is gone", "bring it back", "a.py"),
+        ("P104", "Problem", "two of them", "keep one", "a.py"),
+        ("P210", "DecisionNeededError", "a gap", "", "a.py"),
+        ("P301", "", "the value has no bytes", "send none", "a.py"),
+    ],
+)
+def test_a_code_is_found_with_what_is_said(pages, found, use) -> None:
+    assert pages.Use(*use) in found
+
+
+def test_a_code_of_two_kinds_is_found(pages) -> None:
+    uses = [
+        pages.Use("P201", "InvalidError", "", "", "a.py"),
+        pages.Use("P201", "BugError", "", "", "b.py"),
+        pages.Use("P202", "BugError", "", "", "b.py"),
+    ]
+
+    assert ["P201: BugError, InvalidError"] == pages.ambiguous(uses)
+
+
+def test_one_code_has_one_meaning(root, pages) -> None:
+    assert [] == pages.ambiguous(pages.collected(root / "src"))
+
+
+def test_every_code_says_something(root, pages) -> None:
+    found = pages.collected(root / "src")
+
+    told = {use.code for use in found if use.message}
+    assert set() == {use.code for use in found} - told
+
+
+def test_every_event_has_a_promise(root) -> None:
+    tree = ast.parse((root / "src/penstock/core/events.py").read_text())
+
+    silent = [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and ast.get_docstring(node) is None
+    ]
+    assert [] == silent

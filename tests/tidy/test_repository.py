@@ -1,0 +1,93 @@
+"""The repository's own files: locks, licence, suites, recipes."""
+
+import hashlib
+import re
+import tomllib
+
+import pytest
+
+LOCKS = ["requirements/bootstrap.lock", "requirements/build.lock", "requirements/all.lock"]
+APACHE_2 = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"  # apache.org's file
+PINNED = re.compile(r"^([a-z0-9._-]+)==(\S+)", re.MULTILINE)
+
+
+def pins(text: str) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for name, version in PINNED.findall(text):
+        found.setdefault(name, set()).add(version)
+    return found
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_names_no_host(root, lock: str) -> None:
+    text = (root / lock).read_text()
+
+    assert [] == re.findall(r"\S*://\S*|--(?:index-url|find-links|trusted-host)\S*", text)
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_pin_has_hashes(root, lock: str) -> None:
+    blocks = re.split(r"\n(?=\S)", (root / lock).read_text().strip())
+
+    assert [] == [block for block in blocks if "==" not in block or "--hash=sha256:" not in block]
+
+
+def test_sources_are_built_with_the_versions_that_are_installed(root) -> None:
+    build, everything = (pins((root / lock).read_text()) for lock in LOCKS[1:])
+
+    assert build.items() <= everything.items()
+
+
+def test_every_direct_dependency_is_pinned_and_explained(root) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    groups = [
+        project["project"]["dependencies"],
+        *project["project"]["optional-dependencies"].values(),
+        *project["dependency-groups"].values(),
+    ]
+    names = {re.split(r"[<>=~!\[; ]", entry)[0].lower() for group in groups for entry in group}
+    explained = (root / "docs/design/dependencies.md").read_text()
+
+    assert set() == names - pins((root / LOCKS[2]).read_text()).keys()
+    assert [] == sorted(name for name in names if f"| `{name}` |" not in explained)
+
+
+def test_the_licence_is_apache_2_to_the_letter(root) -> None:
+    assert APACHE_2 == hashlib.sha256((root / "LICENSE").read_bytes()).hexdigest()
+
+
+def test_every_test_is_in_a_suite(root, suites) -> None:
+    rooms = {suite.tests[0] for suite in suites.SUITES if suite.tests}
+    found = {
+        f"tests/{path.relative_to(root / 'tests').parts[0]}"
+        for path in (root / "tests").rglob("test_*.py")
+    }
+
+    assert set() == found - rooms
+
+
+def test_all_suites_together_take_twenty_minutes_at_most(suites) -> None:
+    assert 20 * 60 >= sum(suite.budget_seconds for suite in suites.SUITES)
+
+
+def test_every_suite_is_a_recipe_that_says_the_same(root, suites) -> None:
+    recipes = dict(re.findall(r"^(\w+):.*?## (.+)$", (root / "Makefile").read_text(), re.MULTILINE))
+
+    for suite in suites.SUITES:
+        assert suite.what == recipes[suite.name]
+
+
+def test_every_recipe_is_phony(root) -> None:
+    text = (root / "Makefile").read_text()
+    recipes = re.findall(r"^(\w+):.*## ", text, re.MULTILINE)
+
+    assert recipes == re.findall(r"^\.PHONY: (\w+)$", text, re.MULTILINE)
+
+
+def test_the_words_of_the_house_are_in_the_glossary(root) -> None:
+    text = (root / "docs/reference/glossary.md").read_text()
+    words = re.findall(r"^\*\*(.+?)\*\*", text, re.MULTILINE)
+
+    assert sorted(words) == words
+    assert {"land", "publish", "pipeline", "table", "epoch", "range", "landed"} <= set(words)
+    assert {"pending", "generation", "quarantine", "valid-through"} <= set(words)

@@ -1,0 +1,36 @@
+"""Workers fork: nothing they import may load deltalake, and the connector itself loads nothing."""
+
+import subprocess
+import sys
+
+
+def loaded_by(code):
+    program = f"import sys\n{code}\nprint(','.join(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    return set(found.stdout.decode().strip().split(","))
+
+
+def test_the_connector_imports_nothing_heavy():
+    loaded = loaded_by("from penstock.connectors.delta import connector")
+
+    assert set() == loaded & {"deltalake", "pyarrow", "numpy"}
+
+
+def test_a_writer_works_without_deltalake():
+    loaded = loaded_by(
+        "import tempfile\n"
+        "import pyarrow as pa\n"
+        "from penstock.connectors.delta import connector\n"
+        "from penstock.connectors.delta.target import Target, target_to_json\n"
+        "from penstock.core.schema import Field, Kind, Struct\n"
+        "class Quiet:\n"
+        "    def reached(self, point): pass\n"
+        "schema = Struct((Field('id', Kind.LONG), Field('p', Kind.STRING)))\n"
+        "target = Target('t', tempfile.mkdtemp(), schema, ('p',))\n"
+        "writer = connector.open_writer(target_to_json(target), prefix='x', observer=Quiet())\n"
+        "writer.write(pa.record_batch({'id': [1, 2], 'p': ['a', 'b']}))\n"
+        "assert 2 == len(writer.close())\n"
+    )
+
+    assert "deltalake" not in loaded
+    assert "pyarrow" in loaded

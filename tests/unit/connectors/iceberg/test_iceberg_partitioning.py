@@ -1,0 +1,72 @@
+import pytest
+
+from penstock.connectors.iceberg.partitioning import parse_term, partition_spec
+from penstock.connectors.iceberg.schemas import to_iceberg
+from penstock.core.errors import InvalidError
+from penstock.core.schema import Field, Kind, List, Struct
+
+SCHEMA = to_iceberg(
+    Struct(
+        (
+            Field("id", Kind.LONG),
+            Field("ts", Kind.TIMESTAMPTZ),
+            Field("a b", Kind.STRING),
+            Field("ts_day", Kind.STRING),
+            Field("tags", List(Struct((Field("x", Kind.LONG),)))),
+        )
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "transform"),
+    [
+        ("id", "id", "identity"),
+        (" identity( id ) ", "id", "identity"),
+        ("DAY(ts)", "ts", "day"),
+        ("bucket(16,id)", "id", "bucket[16]"),
+        ("truncate( 4 , a b )", "a b", "truncate[4]"),
+        ("a b", "a b", "identity"),
+    ],
+)
+def test_a_term_is_read(text, column, transform):
+    term = parse_term(text)
+
+    assert (column, transform) == (term.column, str(term.transform))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "day()",
+        "day(ts, 3)",
+        "day(3, ts)",
+        "bucket(id)",
+        "x(id)",
+        "bucket(16, id",
+        "day(day(ts))",
+    ],
+)
+def test_what_is_no_term_is_refused_by_name(text):
+    with pytest.raises(InvalidError) as told:
+        parse_term(text)
+    assert "P434" == told.value.code
+    assert repr(text) in told.value.message
+
+
+def test_several_terms_get_ids_and_names_of_their_own():
+    spec = partition_spec(["bucket(16, id)", "hour(ts)", "a b"], SCHEMA)
+
+    assert [("id_bucket", 1000), ("ts_hour", 1001), ("a b", 1002)] == [
+        (field.name, field.field_id) for field in spec.fields
+    ]
+
+
+@pytest.mark.parametrize(
+    "texts", [["day(ts)"], ["id", "id"], ["bucket(2, id)", "bucket(3, id)"], ["tags.element.x"]]
+)
+def test_names_that_are_taken_and_columns_in_lists_are_refused(texts):
+    with pytest.raises(InvalidError) as told:
+        partition_spec(texts, SCHEMA)
+    assert "P434" == told.value.code

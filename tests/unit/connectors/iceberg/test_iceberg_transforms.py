@@ -1,0 +1,87 @@
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyiceberg import types as iceberg
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import parse_transform
+
+from penstock.connectors.iceberg.transforms import splitter
+
+MOMENTS = st.datetimes(dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31))  # noqa: DTZ001
+KINDS = {
+    "long": (iceberg.LongType(), pa.int64(), st.integers(-(2**63) + 1000, 2**63 - 1)),
+    "int": (iceberg.IntegerType(), pa.int32(), st.integers(-(2**31) + 1000, 2**31 - 1)),
+    "string": (iceberg.StringType(), pa.string(), st.text(max_size=9)),
+    "binary": (iceberg.BinaryType(), pa.binary(), st.binary(max_size=9)),
+    "date": (iceberg.DateType(), pa.date32(), st.dates()),
+    "timestamp": (iceberg.TimestampType(), pa.timestamp("us"), MOMENTS),
+    "decimal": (
+        iceberg.DecimalType(9, 2),
+        pa.decimal128(9, 2),
+        st.integers(-(10**9) + 1, 10**9 - 1).map(lambda n: Decimal(n).scaleb(-2)),
+    ),
+}
+FITTING = {
+    "bucket[7]": set(KINDS),
+    "truncate[3]": {"long", "int", "string", "binary", "decimal"},
+    "year": {"date", "timestamp"},
+    "month": {"date", "timestamp"},
+    "day": {"date", "timestamp"},
+    "hour": {"timestamp"},
+    "identity": {"long", "string", "decimal"},
+}
+PAIRS = [(text, kind) for text, kinds in FITTING.items() for kind in sorted(kinds)]
+
+
+def split(text, kind, values):
+    type_, arrow, _ = KINDS[kind]
+    schema = Schema(
+        iceberg.NestedField(1, "v", type_), iceberg.NestedField(2, "n", iceberg.LongType())
+    )
+    transform = parse_transform(text)
+    spec = PartitionSpec(PartitionField(1, 1000, transform, "p"))
+    batch = pa.record_batch({"v": pa.array(values, arrow), "n": pa.array(range(len(values)))})
+    pieces = list(splitter(spec, schema)(batch))
+    return [(key[0], piece["n"].to_pylist()) for key, piece in pieces], transform.transform(type_)
+
+
+@pytest.mark.parametrize(("text", "kind"), PAIRS, ids=[f"{t}-{k}" for t, k in PAIRS])
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_values_are_the_librarys_and_rows_keep_their_order(text, kind, data):
+    values = data.draw(st.lists(st.none() | KINDS[kind][2], min_size=1, max_size=20))
+    pieces, expected = split(text, kind, values)
+
+    wanted: dict = {}
+    for number, value in enumerate(values):
+        wanted.setdefault(expected(value), []).append(number)
+    assert wanted == dict(pieces)
+    assert len(wanted) == len(pieces)
+
+
+def test_a_batch_without_partitioning_is_passed_on_as_it_is():
+    schema = Schema(iceberg.NestedField(1, "v", iceberg.LongType()))
+    batch = pa.record_batch({"v": pa.array([1, 2])})
+    ((key, piece),) = splitter(PartitionSpec(), schema)(batch)
+
+    assert ((), True) == (key, piece is batch)
+
+
+def test_several_fields_split_by_their_combinations():
+    schema = Schema(
+        iceberg.NestedField(1, "a", iceberg.LongType()),
+        iceberg.NestedField(2, "b", iceberg.StringType()),
+    )
+    spec = PartitionSpec(
+        PartitionField(1, 1000, parse_transform("truncate[10]"), "x"),
+        PartitionField(2, 1001, parse_transform("identity"), "b"),
+    )
+    batch = pa.record_batch({"a": pa.array([1, 12, 3, None]), "b": pa.array(["x", "x", "y", None])})
+    pieces = {key: piece["a"].to_pylist() for key, piece in splitter(spec, schema)(batch)}
+
+    assert {(0, "x"): [1], (10, "x"): [12], (0, "y"): [3], (None, None): [None]} == pieces

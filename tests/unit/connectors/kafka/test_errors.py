@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from confluent_kafka import KafkaError
+
+from penstock.connectors.kafka.errors import (
+    DOWN_SECONDS_MAX,
+    REFUSAL_SECONDS_MAX,
+    Heard,
+    overtaken,
+    refused,
+    translated,
+)
+from penstock.connectors.kafka.settings import KafkaSettings
+from penstock.core.errors import (
+    DecisionNeededError,
+    InvalidError,
+    PenstockError,
+    UnavailableError,
+)
+from penstock.core.offsets import TopicPartition, span
+
+SETTINGS = KafkaSettings(
+    "k1:9092,k2:9092",
+    (),
+    (),
+    "topic_id",
+    {"sasl.username": "shop", "sasl.password": "hush"},
+)
+
+
+def error(code: int, text: str = "why") -> KafkaError:
+    return KafkaError(code, text)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "ours"),
+    [
+        (KafkaError._TRANSPORT, UnavailableError, "P201"),
+        (KafkaError._TIMED_OUT, UnavailableError, "P201"),
+        (KafkaError._ALL_BROKERS_DOWN, UnavailableError, "P201"),
+        (KafkaError._AUTHENTICATION, InvalidError, "P202"),
+        (KafkaError.SASL_AUTHENTICATION_FAILED, InvalidError, "P202"),
+        (KafkaError._SSL, InvalidError, "P203"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, InvalidError, "P204"),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, InvalidError, "P205"),
+        (KafkaError._UNKNOWN_PARTITION, InvalidError, "P205"),
+        (KafkaError._BAD_MSG, DecisionNeededError, "P212"),
+        (KafkaError.UNKNOWN, UnavailableError, "P220"),
+        (KafkaError.NOT_ENOUGH_REPLICAS, UnavailableError, "P220"),
+    ],
+)
+def test_each_error_says_what_to_do(code: int, kind: type[PenstockError], ours: str) -> None:
+    told = translated(error(code), "topic orders", SETTINGS, Heard())
+
+    assert (kind, ours) == (type(told), ours)
+    assert told.hint
+    assert "hush" not in told.message + told.hint
+
+
+def test_silence_is_blamed_on_what_was_heard_meanwhile() -> None:
+    heard = Heard()
+    heard(error(KafkaError._TRANSPORT, "k2: Connection refused"))
+    down = translated(error(KafkaError._TIMED_OUT, "timed out"), "the cluster", SETTINGS, heard)
+    heard(error(KafkaError._AUTHENTICATION, "k1: wrong password"))
+    unwelcome = translated(error(KafkaError._TIMED_OUT), "the cluster", SETTINGS, heard)
+
+    assert ("P201", True) == (down.code, "k2: Connection refused" in down.message)
+    assert ("P202", True) == (unwelcome.code, "k1: wrong password" in unwelcome.message)
+
+
+def test_waiting_ends_sooner_when_it_is_useless() -> None:
+    heard = Heard()
+    heard(error(KafkaError._ALL_BROKERS_DOWN))
+    assert heard.reason(DOWN_SECONDS_MAX - 1) is None
+    assert heard.reason(DOWN_SECONDS_MAX + 1) is not None
+
+    heard(error(KafkaError._SSL))
+    assert heard.reason(REFUSAL_SECONDS_MAX - 1) is None
+    assert "_SSL" == heard.reason(REFUSAL_SECONDS_MAX + 1).name()
+
+
+def test_what_was_heard_of_another_partition_is_not_ours() -> None:
+    heard = Heard()
+    heard(error(KafkaError.UNKNOWN_TOPIC_OR_PART, "orders [10]: topic does not exist"))
+
+    assert heard.first({"UNKNOWN_TOPIC_OR_PART"}, about="orders [1]:") is None
+    assert heard.first({"UNKNOWN_TOPIC_OR_PART"}, about="orders [10]:") is not None
+
+
+def test_the_missing_range_is_exact() -> None:
+    told = overtaken(TopicPartition("id", 3, "orders"), span(5, 12))
+
+    assert "orders[3]: offsets [5, 12) are no longer in Kafka: 7 positions" in told.message
+
+
+def test_a_refused_property_shows_no_secret() -> None:
+    told = refused(error(KafkaError._INVALID_ARG, 'bad value "hush" for sasl.password'), SETTINGS)
+
+    assert ("P207", False) == (told.code, "hush" in told.message)
+
+
+def test_the_connector_is_light_to_import() -> None:
+    program = (
+        "import sys, penstock.connectors.kafka as k; assert k.connector; "
+        "print([m for m in ('confluent_kafka', 'pyarrow', 'numpy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+
+    assert b"[]" == done.stdout.strip()

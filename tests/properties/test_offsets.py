@@ -2,6 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.properties.core_values import positions
 
 from penstock.core.offsets import (
     advanced,
@@ -12,7 +13,6 @@ from penstock.core.offsets import (
     stops,
     without_empty,
 )
-from tests.properties.core_values import positions
 
 small = st.tuples(st.integers(0, 12), st.integers(0, 6)).map(lambda pair: span(pair[0], sum(pair)))
 growths = st.dictionaries(st.integers(0, 4), st.integers(0, 9), max_size=5)

@@ -33,6 +33,7 @@ from penstock.core.errors import (
     ConflictError,
     DecisionNeededError,
     FencedError,
+    InvalidError,
     OutcomeUnknownError,
     PenstockError,
     UnavailableError,
@@ -47,7 +48,7 @@ from penstock.core.events import (
 )
 from penstock.core.points import Point
 from penstock.ports.running import Clock, Observer
-from penstock.ports.tables import Table, TableState, Verdict
+from penstock.ports.tables import FILES_UNFIT, Table, TableState, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,31 +102,39 @@ def land(prepared: Committable, table: Table, conditions: Conditions) -> Landing
         match decision:
             case Commit() if commit.files and state.schema_id != commit.schema_id:
                 # protocol.md 5: landing files of a schema that is gone would lose their columns
-                return _aborted(commit, table, observer, "the table's schema changed meanwhile")
+                return _aborted(commit, observer, "the table's schema changed meanwhile")
             case Commit():
-                attempted = _attempt(commit, state, table, conditions, turn) or attempted
+                try:
+                    attempted = _attempt(commit, state, table, conditions, turn) or attempted
+                except InvalidError as error:
+                    if error.code != FILES_UNFIT:
+                        raise
+                    return _aborted(commit, observer, error.message)
             case AlreadyLanded(ours=ours):
                 if attempted and ours:
                     seconds = conditions.clock.monotonic() - began
                     snapshot = state.head if attempted == _IN_DOUBT else attempted
                     observer(_committed(commit, snapshot, seconds, landed))
                     return Landing(landed=True, reason="committed")
-                observer(CommitFoundLanded(commit.chain.table, commit.chain.name, commit.commit_id, ours))
+                observer(
+                    CommitFoundLanded(commit.chain.table, commit.chain.name, commit.commit_id, ours)
+                )
                 reason = "found landed" if ours else "its ranges landed with other files"
                 return Landing(landed=ours, reason=reason)
             case Fenced(by=by):
                 raise fenced(by, claim)
             case Gap():
                 if state.verdict is Verdict.ABSENT:
-                    raise ledger_gone(commit, table)
-                observer(GapFound(commit.chain.table, commit.chain.name, commit.commit_id))
-                return _aborted(commit, table, observer, "the table stands before its start")
+                    raise ledger_gone(commit)
+                observer(GapFound(*_names(commit)))
+                return _aborted(commit, observer, "the table stands before its start")
             case Superseded():
-                return _aborted(commit, table, observer, "another run landed an overlapping range")
+                return _aborted(commit, observer, "another run landed an overlapping range")
             case _:
                 assert_never(decision)
     raise UnavailableError(
-        f"{commit.chain.table}: {conditions.turns_max} attempts to commit met a moved table or no answer",
+        f"{commit.chain.table}: {conditions.turns_max} attempts to commit met a moved table or no "
+        "answer",
         code="P450",
         hint="another writer commits all the time, or the catalog is ill; it is tried again",
     )
@@ -156,8 +165,8 @@ def require_sound(
     """
     if state.uuid != commit.table_uuid:
         raise DecisionNeededError(
-            f"{commit.chain.table} was re-created: its id is {state.uuid}, the commit was prepared for "
-            f"{commit.table_uuid}",
+            f"{commit.chain.table} was re-created: its id is {state.uuid}, the commit was prepared "
+            f"for {commit.table_uuid}",
             code="P452",
             hint="restore the former table, or give the new one another name in the spec",
         )
@@ -217,15 +226,14 @@ def _attempt(
     if commit.kind is CommitKind.APPEND and commit.chain.is_quarantine:
         before, after = Point.QUARANTINE_BEFORE, Point.QUARANTINE_AFTER
     conditions.observer.reached(before)
-    names = (commit.chain.table, commit.chain.name, commit.commit_id, turn)
     try:
         snapshot = table.commit(state, commit, retain=conditions.retain)
     except ConflictError as error:
-        conditions.observer(CommitConflicted(*names, reason=error.message))
+        conditions.observer(CommitConflicted(*_names(commit), turn, error.message))
         _back_off(conditions, turn)
         return ""
     except OutcomeUnknownError as error:
-        conditions.observer(CommitLeftInDoubt(*names, reason=error.message))
+        conditions.observer(CommitLeftInDoubt(*_names(commit), turn, error.message))
         _back_off(conditions, turn)
         return _IN_DOUBT
     conditions.observer.reached(after)
@@ -233,13 +241,17 @@ def _attempt(
     return snapshot
 
 
+def _names(commit: Committable) -> tuple[str, str, str]:
+    return commit.chain.table, commit.chain.name, commit.commit_id
+
+
 def _back_off(conditions: Conditions, turn: int) -> None:
     longest = min(conditions.back_off_seconds * 2**turn, conditions.back_off_seconds_max)
     conditions.clock.wait(longest * (0.5 + conditions.jitter() / 2))
 
 
-def _aborted(commit: Committable, table: Table, observer: Observer, reason: str) -> Landing:
-    observer(CommitAborted(commit.chain.table, commit.chain.name, commit.commit_id, reason))
+def _aborted(commit: Committable, observer: Observer, reason: str) -> Landing:
+    observer(CommitAborted(*_names(commit), reason))
     return Landing(landed=False, reason=reason)
 
 
@@ -270,7 +282,7 @@ def fenced(by: Claim, claim: Claim) -> FencedError:
     )
 
 
-def ledger_gone(commit: Committable, table: Table) -> DecisionNeededError:
+def ledger_gone(commit: Committable) -> DecisionNeededError:
     """Say that a table forgot its progress."""
     return DecisionNeededError(
         f"{commit.chain.table} has no record of what {commit.chain.name} has landed in it",

@@ -164,7 +164,7 @@ def _split(lane: Lane, records: float) -> list[Lane]:
     """Cut a lane into equal parts when it is worth more than one and a half tasks."""
     if lane.covered.count <= 1.5 * records:
         return [lane]
-    parts = round(lane.covered.count / records)
+    parts = min(round(lane.covered.count / records), lane.covered.count)
     edges = [lane.covered.start + lane.covered.count * i // parts for i in range(parts + 1)]
     ranges = [OffsetRange(Offset(a), Offset(b)) for a, b in pairwise(edges)]
     return [Lane(lane.at, covered, lane.tables) for covered in ranges]

@@ -127,7 +127,9 @@ def committable_from_json(text: str) -> Committable:
             valid_through_ms=_optional(data["valid_through_ms"]),
             origins=positions_from_json(data["origins"]),
             tallies={
-                TopicPartition(_text(i), _whole(p), _text(n)): Tally(_whole(x), _whole(y), f, q)
+                TopicPartition(_text(i), _whole(p), _text(n)): Tally(
+                    _natural(x), _natural(y), _counts(f), _counts(q)
+                )
                 for i, p, n, x, y, f, q in data["tallies"]
             },
         )
@@ -236,6 +238,12 @@ def _natural(value: Any) -> int:
     if number < 0:
         raise ValueError(f"a number from 0 on was expected, not {number}")
     return number
+
+
+def _counts(value: Any) -> dict[str, int]:
+    if not isinstance(value, dict):
+        raise TypeError(f"counts by reason were expected, not {value!r}")
+    return {reason: _natural(count) for reason, count in value.items()}
 
 
 def _optional(value: Any) -> int | None:

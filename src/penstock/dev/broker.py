@@ -33,6 +33,7 @@ STOP_SECONDS_MAX = 30
 KILL_SECONDS_MAX = 10
 FREE_PORT_TRIES = 3
 LOG_TAIL_BYTES = 20_000
+PORT_TAKEN = "Address already in use"
 
 PROPERTIES: Mapping[str, str] = {
     "process.roles": "broker,controller",
@@ -120,20 +121,20 @@ def down(directory: Path) -> bool:
     Raises UnavailableError (P658) when the process cannot be ended.
     """
     directory = directory.absolute()
-    process = _process(directory)
-    if process is not None:
-        _end(process)
+    found = _found(directory)
+    if found is not None:
+        _end(found[0])
     _state_file(directory).unlink(missing_ok=True)
-    return process is not None
+    return found is not None
 
 
 def status(directory: Path) -> Running | None:
     """Tell the broker that runs on a directory, or None."""
-    process = _process(directory.absolute())
-    if process is None:
+    found = _found(directory.absolute())
+    if found is None:
         return None
-    state = json.loads(_state_file(directory.absolute()).read_text())
-    return Running(f"{HOST}:{state['port']}", process.pid)
+    process, port = found
+    return Running(f"{HOST}:{port}", process.pid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ def _start(launch: _Launch, port: int | None) -> Running:
         try:
             return _start_on(launch, free_port())
         except UnavailableError:
-            if "Address already in use" not in _log_tail(launch.directory):
+            if PORT_TAKEN not in _log_tail(launch.directory):
                 raise
     return _start_on(launch, free_port())
 
@@ -172,7 +173,10 @@ def _start_on(launch: _Launch, port: int) -> Running:
         )
     settings = _write_settings(launch, port)
     _format(launch, settings)
-    with _log_file(launch.directory).open("ab") as log:
+    log_file = _log_file(launch.directory)
+    if log_file.exists():
+        log_file.replace(log_file.with_suffix(".log.1"))
+    with log_file.open("wb") as log:
         process = subprocess.Popen(
             launch.command("kafka.Kafka", str(settings)),
             stdin=subprocess.DEVNULL,
@@ -245,7 +249,8 @@ def _wait_until_it_answers(process: subprocess.Popen[bytes], port: int, director
             )
         time.sleep(0.02)
     raise UnavailableError(
-        f"the broker ended with {process.returncode} before it answered: {_log_tail(directory)}",
+        f"the broker ended with {process.returncode} before it answered: "
+        f"{_telling(_log_tail(directory))}",
         code="P657",
         hint=hint,
     )
@@ -263,11 +268,11 @@ def _answers(port: int) -> bool:
         return False
 
 
-def _process(directory: Path) -> psutil.Process | None:
-    """Find the broker's process, if what the state file names is still it."""
+def _found(directory: Path) -> tuple[psutil.Process, int] | None:
+    """Find the broker's process and port, if what the state file names is still it."""
     try:
         state = json.loads(_state_file(directory).read_text())
-        process = psutil.Process(state["pid"])
+        process, port = psutil.Process(state["pid"]), int(state["port"])
         ours = (
             process.create_time() == state["started"]
             and str(directory / "server.properties") in process.cmdline()
@@ -275,7 +280,7 @@ def _process(directory: Path) -> psutil.Process | None:
         )
     except (FileNotFoundError, ValueError, KeyError, psutil.Error):
         return None
-    return process if ours else None
+    return (process, port) if ours else None
 
 
 def _end(process: psutil.Process) -> None:
@@ -321,13 +326,13 @@ def _new_cluster_id() -> str:
 
 
 def _log_tail(directory: Path) -> str:
-    """Give the line near the end of the broker's log that tells why it ended."""
+    """Give the end of what the broker has logged since its last start."""
     try:
         with _log_file(directory).open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_TAIL_BYTES))
-            return _telling(file.read().decode(errors="replace"))
+            return file.read().decode(errors="replace")
     except FileNotFoundError:
-        return "it left no log"
+        return ""
 
 
 def _telling(text: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from penstock.commit.once import Conditions
 from penstock.commit.two_phase import TwoPhase
-from penstock.core.commits import Chain, Claim, Committable, EpochNumber, Generation
+from penstock.core.commits import Chain, EpochNumber
 from penstock.core.errors import (
     DecisionNeededError,
     FencedError,
@@ -23,37 +23,28 @@ from penstock.core.errors import (
     UnavailableError,
 )
 from penstock.core.events import (
-    CoordinatorFenced,
     EpochPlanned,
     EpochPrepared,
-    FilesWritten,
     PartitionStalled,
     PipelineStarted,
     PipelineStopped,
-    RecordsQuarantined,
 )
-from penstock.core.offsets import Positions, TopicPartition, stops
+from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.planning import Bounds, Epoch, Slice, plan
 from penstock.core.points import Point
 from penstock.landing import epochs, opening
-from penstock.landing.adding_up import TableSum, failures, require_few_rejects, sums
-from penstock.landing.committing import Batch, CommitLine, Outcome
+from penstock.landing.adding_up import failures, require_few_rejects, sums
+from penstock.landing.committing import CommitLine
 from penstock.landing.fleet import Fleet, by_table, positions_of
 from penstock.landing.jobs import Destination
 from penstock.landing.leveling import Leveling, needed
-from penstock.landing.ownership import Heartbeat, claim
+from penstock.landing.ownership import Tenure
 from penstock.landing.pace import Pace
+from penstock.landing.preparing import Desk
 from penstock.landing.settings import Settings, Until, World
 from penstock.landing.tracks import (
-    Issue,
     Track,
-    advance,
-    anchor_for,
-    commits_for,
-    gap_for,
-    watch_through,
 )
-from penstock.ports.tables import Table
 
 BROKER_PATIENCE_SECONDS = 120.0
 TICK_SECONDS = 0.2
@@ -77,13 +68,11 @@ class Coordinator:
     stop: threading.Event
     fleet: Fleet
     pace: Pace
+    tenure: Tenure
     ends: Positions | None = None
-    _claim: Claim = field(default_factory=lambda: Claim(Generation(0), ""))
     _line: CommitLine = field(init=False)
-    _beat: Heartbeat = field(init=False)
+    _desk: Desk = field(init=False)
     _quarantine: Destination = field(init=False)
-    _number: int = 0
-    _reclaimed: bool = False
     _silent_since: float | None = None
 
     def run(self, until: Until, *, takeover: bool = False) -> Ended:
@@ -98,13 +87,13 @@ class Coordinator:
             level_first = self._leveling()
             reason = "tables are not level" if level_first else self._loop(until)
             self._finish()
-            self.world.store.release(self.settings.pipeline, self._claim)
+            self.tenure.release()
         except BaseException as error:
             code = error.code if isinstance(error, PenstockError) else "P700"
             self._tell_stopped(str(error), clean=False, code=code)
             raise
         finally:
-            self._beat.stop()
+            self.tenure.close()
             self._line.close()
         clean = not self.fleet.aside
         self._tell_stopped(reason, clean=clean)
@@ -115,11 +104,9 @@ class Coordinator:
         state = self.fleet.quarantine.state(self._any_quarantine_chain())
         self._quarantine = Destination(self.settings.quarantine.connector, state.target)
         self.fleet.list_topics(self.world.log.partitions())
-        above = self.fleet.generation()
-        self._claim = claim(self.settings, self.world, above=above, takeover=takeover)
+        self.tenure.take(above=self.fleet.generation(), takeover=takeover)
         self._line = CommitLine(self._two_phase(), self.settings.commit_threads)
-        self._beat = Heartbeat(self.settings, self.world, self._claim)
-        self._beat.start()
+        self._desk = Desk(self.settings, self.world, self.fleet, self.tenure, self._line, self.pace)
 
     def _any_quarantine_chain(self) -> Chain:
         return Chain(f"{self.settings.pipeline}/*", self.settings.quarantine.table)
@@ -127,7 +114,7 @@ class Coordinator:
     def _conditions(self) -> Conditions:
         world = self.world
         return Conditions(
-            self._claim, world.observer, world.clock, world.jitter, self.settings.retain
+            self.tenure.claim, world.observer, world.clock, world.jitter, self.settings.retain
         )
 
     def _two_phase(self) -> TwoPhase:
@@ -137,7 +124,7 @@ class Coordinator:
         pipeline, store = self.settings.pipeline, self.world.store
         store.keep_rules(pipeline, self.settings.rules_hash, self.settings.rules_text)
         rows = by_table(pipeline, store.pending(pipeline))
-        claimed = self._claim
+        claimed = self.tenure.claim
         self.world.observer(
             PipelineStarted(
                 pipeline,
@@ -176,9 +163,10 @@ class Coordinator:
 
     def _loop(self, until: Until) -> str:
         while not self.stop.is_set():
-            self._beat.check()
+            self.tenure.check()
             self._absorb(0.0)
             self._retry_aside()
+            self._anchor_quiet()
             listed = self._listed()
             if listed is None:
                 self.world.clock.wait(1.0)
@@ -207,6 +195,12 @@ class Coordinator:
             if until == "once":
                 return "one epoch was landed"
         return ""
+
+    def _anchor_quiet(self) -> None:
+        """Move the ledgers of tables that got no rows for long (protocol.md 2)."""
+        before = self.world.clock.monotonic() - self.settings.anchor_every_seconds
+        active = self.fleet.active.values()
+        self._desk.anchor(track for track in active if track.committed_at <= before)
 
     def _only_humans_help(self) -> bool:
         return all(aside.final for aside in self.fleet.aside.values())
@@ -243,8 +237,7 @@ class Coordinator:
         if "gap" not in self.settings.accept or error.code != opening.RETENTION:
             self.fleet.park(name, error)
             return
-        found = gap_for(track, bounds)
-        self._prepare({name: found}, bounds, gap=True)
+        self._desk.record_gap(track, bounds)
 
     def _plan(self, active: Mapping[str, Track], listed: Mapping[TopicPartition, Bounds]) -> Epoch:
         ends = {at: bounds.stop for at, bounds in listed.items()}
@@ -254,12 +247,12 @@ class Coordinator:
         budget = self.pace.budget(self.world.engine.capacity())
         self.pace.lag = opening.lag_of(positions, ends)
         self.pace.behind = opening.behind(positions, ends)
-        return plan(EpochNumber(self._number + 1), positions, ends, budget)
+        return plan(EpochNumber(self._desk.epoch + 1), positions, ends, budget)
 
     def _epoch(self, epoch: Epoch, listed: Mapping[TopicPartition, Bounds]) -> None:
         world, began = self.world, self.world.clock.monotonic()
         self.pace.opened()
-        self._number = epoch.number
+        self._desk.epoch = epoch.number
         slices = len(epoch.slices)
         lag, behind = dict(self.pace.lag), dict(self.pace.behind)
         world.observer(EpochPlanned(epoch.number, slices, epoch.records, lag, behind))
@@ -272,10 +265,10 @@ class Coordinator:
         self.fleet.list_topics(world.log.partitions())  # a topic re-created meanwhile: stop here
         for name, error in failures(results).items():
             self.fleet.park(name, error)
-        self._beat.check()
+        self.tenure.check()
         found = sums(results)
         require_few_rejects(found, self.settings.stop_above_share)
-        self._prepare(found, listed)
+        self._desk.prepare(found, listed)
         records = sum(lane.records for result in results for lane in result.lanes)
         seconds = world.clock.monotonic() - began
         world.observer(EpochPrepared(epoch.number, records, len(found), seconds))
@@ -286,75 +279,12 @@ class Coordinator:
         for name, schema in shown.items():
             try:
                 table = epochs.give_birth(
-                    self.settings, self.world, self._claim, tracks[name], schema
+                    self.settings, self.world, self.tenure.claim, tracks[name], schema
                 )
             except (UnavailableError, InvalidError) as error:
                 self.fleet.park(name, error)
                 continue
             self.fleet.born(name, table)
-
-    def _prepare(
-        self,
-        found: Mapping[str, TableSum],
-        listed: Mapping[TopicPartition, Bounds],
-        *,
-        gap: bool = False,
-    ) -> None:
-        """Put an epoch's commits into the pending store in one act, then let them be committed."""
-        issue = self._issue()
-        made: dict[str, list[Committable]] = {}
-        for name, track in self.fleet.active.items():
-            if name not in found:
-                continue
-            watch_through(track, found[name], listed, self.pace.listed_at_ms)
-            made[name] = commits_for(track, found[name], issue)
-            advance(track, made[name], found[name])
-            self._tell(issue.epoch, name, found[name])
-            if gap and track.trailing:
-                made[name] = self._anchors(track, issue)
-        self._put(made)
-
-    def _anchors(self, track: Track, issue: Issue) -> list[Committable]:
-        anchor = anchor_for(track, issue)
-        assert track.standing is not None, "only a table can be anchored"
-        track.standing.expected = {**track.standing.expected, **stops(anchor.progress)}
-        track.waiting += 1
-        return [anchor]
-
-    def _put(self, made: Mapping[str, list[Committable]]) -> None:
-        observer = self.world.observer
-        commits = [commit for each in made.values() for commit in each]
-        observer.reached(Point.PREPARE_BEFORE)
-        self.world.store.prepare(
-            self.settings.pipeline, self._claim, commits, self.fleet.examined()
-        )
-        observer.reached(Point.PREPARE_AFTER)
-        for name, each in made.items():
-            if each:
-                self._line.submit(Batch(name, tuple((c, self._table_of(name, c)) for c in each)))
-
-    def _table_of(self, name: str, commit: Committable) -> Table:
-        track = self.fleet.tracks[name]
-        standing = track.rejects if commit.chain.is_quarantine else track.standing
-        assert standing is not None, "a commit has a table"
-        return standing.table
-
-    def _issue(self) -> Issue:
-        return Issue(
-            self._claim,
-            self.world.log.cluster_id(),
-            EpochNumber(self._number),
-            self.settings.rules_hash,
-            self.world.token(),
-        )
-
-    def _tell(self, epoch: int, name: str, found: TableSum) -> None:
-        total = found.total
-        if total.quarantined_total:
-            self.world.observer(RecordsQuarantined(epoch, name, dict(total.quarantined)))
-        if found.files:
-            size = sum(file.size_bytes for file in found.files)
-            self.world.observer(FilesWritten(epoch, name, len(found.files), total.landed, size))
 
     def _absorb(self, timeout_seconds: float) -> None:
         """Take notice of commits that ended meanwhile."""
@@ -364,7 +294,7 @@ class Coordinator:
             if track is not None and not outcome.batch.recovering:
                 track.waiting -= 1
             if isinstance(outcome.error, FencedError):
-                self._fenced(outcome)
+                self._fenced(name, outcome.error)
             elif outcome.error is not None:
                 if outcome.batch.recovering or name not in self.fleet.aside:
                     self.fleet.park(name, outcome.error)
@@ -376,36 +306,21 @@ class Coordinator:
             elif track is not None:
                 track.committed_at = self.world.clock.monotonic()
 
-    def _fenced(self, outcome: Outcome) -> None:
-        """Claim again once when our own store still says that we are the owner (protocol.md 3)."""
-        error = outcome.error
-        assert error is not None, "a fence is an error"
-        held = self.world.store.holding(self.settings.pipeline)
-        mine = held is not None and held.claim == self._claim
-        if self._reclaimed or not mine:
-            by = held.claim if held is not None else self._claim
-            self.world.observer(CoordinatorFenced(self._claim.generation, by.generation, by.owner))
-            raise error
-        self._reclaimed = True
-        self.fleet.unstep(outcome.batch.name, error.message)
-        above = max(self.fleet.generation_in(outcome.batch.name), self._claim.generation)
-        self._claim = claim(self.settings, self.world, above=above, takeover=False)
-        self._beat.claim = self._claim
+    def _fenced(self, name: str, error: FencedError) -> None:
+        self.tenure.again(self.fleet.generation_in(name), error)
+        self.fleet.unstep(name, error.message)
         self._line.follow(self._two_phase())
 
     def _finish(self) -> None:
         """Let commits end, and leave every table level with what was examined."""
         self.world.observer.reached(Point.STOPPING)
         self._drain()
-        issue = self._issue()
-        trailing = [track for track in self.fleet.active.values() if track.trailing]
-        if trailing:
-            self._put({track.name: self._anchors(track, issue) for track in trailing})
-            self._drain()
+        self._desk.anchor(self.fleet.active.values())
+        self._drain()
 
     def _drain(self) -> None:
         while self._line.open:
-            self._beat.check()
+            self.tenure.check()
             self._absorb(TICK_SECONDS)
 
     def _tell_stopped(self, reason: str, *, clean: bool, code: str = "") -> None:
@@ -431,4 +346,6 @@ def coordinate(
     """
     fleet = Fleet(settings, world, opening.open_quarantine(settings, world))
     pace = Pace(settings, world.clock)
-    return Coordinator(settings, world, stop, fleet, pace, ends).run(until, takeover=takeover)
+    tenure = Tenure(settings, world)
+    coordinator = Coordinator(settings, world, stop, fleet, pace, tenure, ends)
+    return coordinator.run(until, takeover=takeover)

@@ -91,6 +91,7 @@ class Fleet:
             self.park(name, error)
             return
         self._take_examined(track)
+        track.committed_at = self.world.clock.monotonic()
         self.tracks[name] = track
         self.aside.pop(name, None)
 

@@ -1,4 +1,8 @@
-"""Hold a pipeline: claim a generation, say that we are alive, notice that another took over."""
+"""Hold a pipeline: claim a generation, say that we are alive, notice that another took over.
+
+Invariants: the beat runs in a thread of its own, so that a long epoch does not look like death; it
+is advisory, every write to the store is guarded by the claim itself (protocol.md 6).
+"""
 
 from __future__ import annotations
 
@@ -7,64 +11,85 @@ from dataclasses import dataclass, field
 
 from penstock.core.commits import Claim, Generation
 from penstock.core.errors import FencedError, PenstockError, UnavailableError
+from penstock.core.events import CoordinatorFenced
 from penstock.core.points import Point
 from penstock.landing.settings import Settings, World
 
 
-def claim(settings: Settings, world: World, *, above: Generation, takeover: bool) -> Claim:
-    """Claim the next generation, above all that any ledger has seen (protocol.md 6).
-
-    Raises UnavailableError while another owner is alive, unless `takeover`.
-    """
-    now_ms = world.clock.now_ms()
-    world.observer.reached(Point.CLAIM_BEFORE)
-    held = world.store.claim(
-        settings.pipeline,
-        world.owner,
-        above=above,
-        now_ms=now_ms,
-        alive_until_ms=now_ms + int(settings.alive_seconds * 1000),
-        takeover=takeover,
-    )
-    world.observer.reached(Point.CLAIM_AFTER)
-    return held
-
-
 @dataclass(slots=True)
-class Heartbeat:
-    """Beats in a thread of its own, so that a long epoch does not look like death."""
+class Tenure:
+    """One run's hold on its pipeline."""
 
     settings: Settings
     world: World
-    claim: Claim
-    error: PenstockError | None = None
+    claim: Claim = field(default_factory=lambda: Claim(Generation(0), ""))
+    _reclaimed: bool = False
+    _error: PenstockError | None = None
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        """Begin to beat."""
+    def take(self, *, above: Generation, takeover: bool) -> None:
+        """Claim the next generation, above all that any ledger has seen, and begin to beat.
+
+        Raises UnavailableError while another owner is alive, unless `takeover`.
+        """
+        self._claim(above, takeover=takeover)
         self._thread = threading.Thread(target=self._beat, name="penstock-heartbeat", daemon=True)
         self._thread.start()
 
     def check(self) -> None:
         """Raise what the beat found out: FencedError when another owner took over."""
-        if isinstance(self.error, FencedError):
-            raise self.error
+        if isinstance(self._error, FencedError):
+            raise self._error
 
-    def stop(self) -> None:
+    def again(self, above: Generation, error: FencedError) -> None:
+        """Claim again, once, when our own store still says that we are the owner.
+
+        So do two hosts with a store each, that claimed the same number (protocol.md 3). Raises the
+        error when the store names another owner, or when this is the second time.
+        """
+        held = self.world.store.holding(self.settings.pipeline)
+        mine = held is not None and held.claim == self.claim
+        if self._reclaimed or not mine:
+            by = held.claim if held is not None else self.claim
+            self.world.observer(CoordinatorFenced(self.claim.generation, by.generation, by.owner))
+            raise error
+        self._reclaimed = True
+        self._claim(max(above, self.claim.generation), takeover=False)
+
+    def release(self) -> None:
+        """Say that this run has ended."""
+        self.world.store.release(self.settings.pipeline, self.claim)
+
+    def close(self) -> None:
         """End the beat."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(timeout=10)
 
+    def _claim(self, above: Generation, *, takeover: bool) -> None:
+        world, now_ms = self.world, self.world.clock.now_ms()
+        world.observer.reached(Point.CLAIM_BEFORE)
+        self.claim = world.store.claim(
+            self.settings.pipeline,
+            world.owner,
+            above=above,
+            now_ms=now_ms,
+            alive_until_ms=now_ms + int(self.settings.alive_seconds * 1000),
+            takeover=takeover,
+        )
+        world.observer.reached(Point.CLAIM_AFTER)
+
     def _beat(self) -> None:
         while not self._stop.wait(self.settings.heartbeat_seconds):
             until = self.world.clock.now_ms() + int(self.settings.alive_seconds * 1000)
             self.world.observer.reached(Point.HEARTBEAT)
+            claim = self.claim
             try:
-                self.world.store.heartbeat(self.settings.pipeline, self.claim, alive_until_ms=until)
+                self.world.store.heartbeat(self.settings.pipeline, claim, alive_until_ms=until)
             except FencedError as error:
-                self.error = error
-                return
+                if claim == self.claim:
+                    self._error = error
+                    return
             except UnavailableError as error:
-                self.error = error  # advisory: the next prepare finds out for good
+                self._error = error  # the next prepare finds out for good

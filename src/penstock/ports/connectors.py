@@ -23,7 +23,7 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LogConnector:
-    """Opens a source log. Settings are the spec's `kafka` block as plain data, references unresolved."""
+    """Opens a source log. Settings are the spec's `kafka` block, with references unresolved."""
 
     ports_version: int
     open_log: Callable[[Settings, Secrets], Log]
@@ -32,7 +32,7 @@ class LogConnector:
 
 @dataclass(frozen=True, slots=True)
 class TableConnector:
-    """Opens catalogs of one table format. Settings are one entry of the spec's `catalogs`, plus `name`."""
+    """Opens catalogs of one format. Settings are an entry of the spec's `catalogs`, plus `name`."""
 
     ports_version: int
     catalog_types: frozenset[str]

@@ -97,7 +97,7 @@ class PendingStore(Protocol):
     def settle(
         self, pipeline: str, claim: Claim, commit: Committable, *, landed: bool, reason: str
     ) -> None:
-        """Move one commit to COMMITTED or ABORTED; settled rows older than the newest are pruned."""
+        """Move one commit to COMMITTED or ABORTED; older settled rows are pruned."""
         ...
 
     def examined(self, pipeline: str) -> Mapping[str, Examined]:

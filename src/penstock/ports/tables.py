@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from penstock.ports.running import Observer
 
 
+FILES_UNFIT = "P439"
+"""Code of the InvalidError by which `Table.commit` says that prepared files no longer fit the table
+(partitioning changed, a column is gone): it was not applied, and the range is to be read again."""
+
+
 class Verdict(StrEnum):
     """Tell how the witnesses of a chain agree (protocol.md 3)."""
 
@@ -53,7 +58,7 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """Describe a table to create: columns, partitioning (`day(ts)`, `bucket(16, id)`), properties."""
+    """Describe a table to create; partitioning as text: `day(ts)`, `bucket(16, id)`, `country`."""
 
     schema: Schema
     partition_by: tuple[str, ...] = ()
@@ -158,7 +163,10 @@ class TableFormat(Protocol):
         ...
 
     def check(self) -> None:
-        """Prove that the catalog answers and may be written. Raises InvalidError, UnavailableError."""
+        """Prove that the catalog answers and may be written.
+
+        Raises InvalidError, UnavailableError.
+        """
         ...
 
     def close(self) -> None:

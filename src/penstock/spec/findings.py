@@ -1,6 +1,6 @@
 """From pydantic's errors to problems in our words: what was read, what was expected, nearest name.
 
-Invariants: every pydantic error becomes exactly one problem; a value at a secret's path is never
+Invariants: every pydantic error becomes at most one problem; a value at a secret's path is never
 quoted; tags of unions, written `<tag>` in our models, never show in a path.
 """
 
@@ -47,6 +47,8 @@ def refusal(code: str, message: str, hint: str = "", *, below: KeyPath = ()) -> 
 def problems_of(error: ValidationError, model: type[BaseModel]) -> Iterator[Problem]:
     """Translate all of pydantic's errors over a model, in its order."""
     for details in error.errors(include_url=False):
+        if details["type"] == "too_short" and details["input"]:
+            continue  # only what is right was counted; each wrong entry has its own error
         yield _problem(details, model)
 
 

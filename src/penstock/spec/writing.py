@@ -56,8 +56,8 @@ class _Generating(GenerateJsonSchema):
         for name, field in schema["cls"].model_fields.items():
             shown = result["properties"][field.alias or name]
             if isinstance(field.default, int | float) and shown.get("type") == "string":
-                kind: TypeAdapter[Any] = TypeAdapter(Annotated[field.annotation, *field.metadata])
-                shown["default"] = kind.dump_python(field.default, mode="json")
+                kind: Any = Annotated[field.annotation, *field.metadata]
+                shown["default"] = TypeAdapter(kind).dump_python(field.default, mode="json")
         return result
 
 

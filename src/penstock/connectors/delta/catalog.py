@@ -85,7 +85,8 @@ class DeltaCatalog:
         directory = storage_path(self.root.uri)
         path = f"{directory}/.penstock-check-{tokens.token_hex(8)}"
         try:
-            storage.create_dir(directory, recursive=True)
+            if self.root.is_local:
+                storage.create_dir(directory, recursive=True)
             with storage.open_output_stream(path) as stream:
                 stream.write(b"penstock")
             storage.delete_file(path)

@@ -63,13 +63,21 @@ def additions(files: Sequence[DataFile], shape: Shape) -> list[Addition]:
 
     Raises InvalidError (P439): the file was written for another table or another shape of it.
     """
-    found = [_addition(file, shape) for file in files]
+    known = {_print(field) for field in shape.schema.fields}
+    required = {
+        _print(field): field.name
+        for field in shape.schema.fields
+        if field.required and field.name not in shape.partition_by
+    }
+    found = [_addition(file, shape, known, required) for file in files]
     if len({each.path for each in found}) != len(found):
         raise _unfit(files[0], shape, "a file of its commit stands twice")
     return found
 
 
-def _addition(file: DataFile, shape: Shape) -> Addition:
+def _addition(
+    file: DataFile, shape: Shape, known: set[int], required: Mapping[int, str]
+) -> Addition:
     try:
         detail: dict[str, Any] = json.loads(file.detail)
         statistics = json.loads(detail["stats"])
@@ -79,7 +87,13 @@ def _addition(file: DataFile, shape: Shape) -> Addition:
             raise _unfit(file, shape, "its counts differ")
         if list(detail["partition"]) != list(shape.partition_by):
             raise _unfit(file, shape, "it was written for another partitioning")
-        _require_columns(file, shape, set(detail["columns"]))
+        # A file may lack columns added since, never hold one dropped since.
+        held = set(detail["columns"])
+        if held - known:
+            raise _unfit(file, shape, "it holds columns the table lost")
+        if lacking := required.keys() - held:
+            names = ", ".join(sorted(required[each] for each in lacking))
+            raise _unfit(file, shape, f"it lacks the required columns {names}")
         return Addition(
             path=relative(file.path, shape.location) or _elsewhere(file, shape),
             size_bytes=file.size_bytes,
@@ -95,16 +109,6 @@ def relative(path: str, location: str) -> str:
     """Give a file's name in the table's directory, "" when it is not one of ours there."""
     name = path.removeprefix(f"{location}/")
     return name if name != path and NAME.fullmatch(name) else ""
-
-
-def _require_columns(file: DataFile, shape: Shape, held: set[int]) -> None:
-    """Let a file lack columns added since, never hold one dropped since."""
-    known = {_print(field) for field in shape.schema.fields}
-    if held - known:
-        raise _unfit(file, shape, "it holds columns the table lost")
-    for field in shape.schema.fields:
-        if field.required and field.name not in shape.partition_by and _print(field) not in held:
-            raise _unfit(file, shape, f"it lacks the required column {field.name}")
 
 
 def _print(field: Field) -> int:

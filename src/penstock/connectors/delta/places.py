@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -44,6 +45,11 @@ class Root:
         """Give the options that hold no secret."""
         known = normalised(self.options)
         return {key: known[key] for key in sorted(_PUBLIC & known.keys())}
+
+    @property
+    def is_local(self) -> bool:
+        """Tell whether the root is a directory of this machine."""
+        return not self.uri.startswith(_S3)
 
     def filesystem(self) -> fs.FileSystem:
         """Open the storage with the driver's credentials."""
@@ -89,7 +95,12 @@ def filesystem_of(uri: str, options: Mapping[str, str]) -> fs.FileSystem:
     """Open the storage of a location; credentials not given come from the environment."""
     if not uri.startswith(_S3):
         return fs.LocalFileSystem()
-    known = normalised(options)
+    return _s3(tuple(sorted(normalised(options).items())))
+
+
+@functools.lru_cache(maxsize=16)
+def _s3(options: tuple[tuple[str, str], ...]) -> fs.FileSystem:
+    known = dict(options)
     settings = {ours: known[theirs] for theirs, ours in _CREDENTIALS.items() if theirs in known}
     if "region" in known:
         settings["region"] = known["region"]

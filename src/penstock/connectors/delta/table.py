@@ -67,6 +67,7 @@ class DeltaTable:
     name: str
     root: Root
     sizes: Sizes = field(default_factory=Sizes)
+    _checkpoint_every: int = field(default=1, init=False, repr=False)
 
     @property
     def location(self) -> str:
@@ -161,13 +162,14 @@ class DeltaTable:
             log = self._log()
             versions = log.versions()
             since = max(versions, default=-1) - log.checkpointed()
-        if not since:
+        if since < self._checkpoint_every:
             return
         handle = self._open()
         with reading(self.name):
             configuration = handle.metadata().configuration
             every = configuration.get("delta.checkpointInterval", "")
-            if since < (int(every) if every.isdecimal() else CHECKPOINT_EVERY):
+            self._checkpoint_every = int(every) if every.isdecimal() else CHECKPOINT_EVERY
+            if since < self._checkpoint_every:
                 return
             handle.create_checkpoint()
             if configuration.get("delta.enableExpiredLogCleanup", "true").lower() == "true":

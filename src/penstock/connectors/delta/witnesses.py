@@ -24,7 +24,7 @@ from penstock.core.commits import Landed
 from penstock.ports.tables import Verdict
 
 _ROW_OPERATIONS = {"DELETE", "UPDATE", "MERGE"}
-_REPLACING = ("RESTORE", "REPLACE", "CREATE OR REPLACE", "TRUNCATE", "CLONE")
+_REPLACING = ("RESTORE", "REPLACE TABLE", "CREATE OR REPLACE", "TRUNCATE", "CLONE")
 _EVERYTHING = {"", "[]", "true", '["true"]'}
 
 

@@ -122,6 +122,7 @@ def test_a_reported_rollback_stays():
         (entry("UPDATE", 1), ""),
         (entry("MERGE", 1), ""),
         (entry("OPTIMIZE"), ""),
+        (entry("REPLACE COLUMNS"), ""),
         (entry("VACUUM END"), ""),
         (entry("SET TBLPROPERTIES"), ""),
         (entry("WRITE", mode="Append"), ""),

@@ -1,0 +1,61 @@
+import pytest
+
+from penstock.core.errors import BugError, InvalidError, PenstockError, UnavailableError
+from penstock.engines.spark.failures import java_gone, job_failed
+
+LOST = (
+    "An error occurred while calling o175.collectToPython.\n"
+    ": org.apache.spark.SparkException: Job aborted due to stage failure: Task 1 in stage 8.0 "
+    "failed 4 times, most recent failure: Lost task 1.3 in stage 8.0 (TID 40): {cause}\n"
+    "\tat org.apache.spark.api.python.BasePythonRunner(PythonRunner.scala:1)\n"
+)
+RAISED = """
+  An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "a.py", line 1, in f
+KeyError: 'first'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "a.py", line 3, in f
+    raise ValueError(
+{line}
+"""
+DIED = LOST.format(cause="org.apache.spark.SparkException: Python worker exited unexpectedly")
+LARGE = ": org.apache.spark.SparkException: bigger than spark.driver.maxResultSize (2.0 MiB)"
+STOPPED = "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext."
+NO_DAEMON = """: org.apache.spark.SparkException:
+Error from python worker:
+  /usr/bin/python3: Error while finding module specification
+  ModuleNotFoundError: No module named 'penstock'
+PYTHONPATH was:
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "code", "said"),
+    [
+        (STOPPED, UnavailableError, "P601", "The Java process of Spark is gone"),
+        (DIED, UnavailableError, "P606", "org.apache.spark.SparkException: Job aborted"),
+        (RAISED.format(line="MemoryError"), UnavailableError, "P606", "died on every attempt"),
+        (LARGE, InvalidError, "P607", "larger than the driver takes"),
+        (NO_DAEMON, InvalidError, "P608", "ModuleNotFoundError: No module named 'penstock'"),
+        (RAISED.format(line="ValueError: seven"), BugError, "P710", "A worker failed: ValueError"),
+        (LOST.format(cause="disk on fire"), UnavailableError, "P609", "disk on fire"),
+        ("", UnavailableError, "P609", "no reason given"),
+    ],
+)
+def test_what_spark_says_becomes_what_the_reader_must_do(
+    text: str, kind: type[PenstockError], code: str, said: str
+) -> None:
+    error = job_failed(text)
+
+    assert (kind, code) == (type(error), code and error.code)
+    assert said in error.message
+    assert error.hint
+
+
+def test_a_message_stays_short_whatever_java_said() -> None:
+    assert 400 > len(job_failed("x" * 10_000).message)
+    assert 400 > len(java_gone("x" * 10_000).message)

@@ -1,0 +1,127 @@
+"""Parts of the Spark engine that need no Spark: daemon, task outcomes, versions, sessions."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from penstock.core.errors import (
+    BugError,
+    ConflictError,
+    DecisionNeededError,
+    FencedError,
+    InvalidError,
+    OutcomeUnknownError,
+    PenstockError,
+    UnavailableError,
+)
+from penstock.engines.spark.daemon import SHARED_LIBRARIES, import_shared, spare_archives
+from penstock.engines.spark.engine import require_classic
+from penstock.engines.spark.task import error_from_text, error_to_text
+from penstock.engines.spark.versions import ABSENT, disagreements, versions_here
+
+KINDS = (
+    InvalidError,
+    FencedError,
+    DecisionNeededError,
+    BugError,
+    UnavailableError,
+    ConflictError,
+    OutcomeUnknownError,
+)
+
+
+def archive(path: Path, members: dict[str, str]) -> str:
+    with zipfile.ZipFile(path, "w") as opened:
+        for name, text in members.items():
+            opened.writestr(name, text)
+    return str(path)
+
+
+def package(folder: Path, members: dict[str, str]) -> str:
+    for name, text in members.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return str(folder)
+
+
+def test_an_archive_is_spare_when_the_same_packages_import_without_it(tmp_path: Path) -> None:
+    members = {"spam/__init__.py": "", "spam/version.py": "V = 1"}
+    zipped = archive(tmp_path / "spam.zip", members)
+    site = package(tmp_path / "site", members)
+
+    assert [zipped] == spare_archives([zipped, site])
+    assert [] == spare_archives([zipped])
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside"),
+    [
+        ({"spam/__init__.py": "", "spam/version.py": "V = 2"}, {"spam/version.py": "V = 1"}),
+        ({"spam/__init__.py": "", "eggs/__init__.py": ""}, {}),
+        ({"single.py": ""}, {}),
+    ],
+    ids=["another release", "one package more", "a single module"],
+)
+def test_an_archive_stays_when_anything_would_be_lost(
+    tmp_path: Path, inside: dict[str, str], outside: dict[str, str]
+) -> None:
+    zipped = archive(tmp_path / "spam.zip", inside)
+    site = package(tmp_path / "site", {"spam/__init__.py": ""} | outside)
+
+    assert [] == spare_archives([zipped, site])
+
+
+def test_a_jar_without_modules_is_spare_and_folders_and_missing_files_are_no_archives(
+    tmp_path: Path,
+) -> None:
+    jar = archive(tmp_path / "core.jar", {"org/apache/Thing.class": "x"})
+
+    assert [jar] == spare_archives([jar, str(tmp_path), str(tmp_path / "python311.zip")])
+
+
+def test_what_does_not_survive_a_fork_is_not_shared() -> None:
+    assert not {name.partition(".")[0] for name in SHARED_LIBRARIES} & {"deltalake", "grpc"}
+
+
+def test_a_library_that_is_missing_is_no_matter_for_the_daemon() -> None:
+    import_shared(("no_such_library",))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_crosses_from_worker_to_driver_unchanged(kind: type[PenstockError]) -> None:
+    error = error_from_text(error_to_text(kind("It’s so.", code="P123", hint="do")))
+
+    assert (kind, "It’s so.", "P123", "do") == (
+        type(error),
+        error.message,
+        error.code,
+        error.hint,
+    )
+
+
+def test_a_special_error_counts_as_the_kind_it_is() -> None:
+    class DiskFullError(UnavailableError):
+        pass
+
+    assert UnavailableError is type(
+        error_from_text(error_to_text(DiskFullError("Full.", code="P499")))
+    )
+
+
+def test_equal_versions_agree_and_each_difference_is_named() -> None:
+    here = versions_here()
+
+    assert [] == disagreements(here, versions_here())
+    assert ["pyarrow 26 here, 25 there", "pyiceberg 1 here, absent there"] == disagreements(
+        {"pyarrow": "26", "pyiceberg": "1", "x": ABSENT}, {"pyarrow": "25"}
+    )
+
+
+def test_a_spark_connect_session_is_refused_by_name() -> None:
+    remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})
+
+    with pytest.raises(InvalidError, match=r"A Spark Connect session cannot run workers") as raised:
+        require_classic(remote())
+
+    assert "P604" == raised.value.code

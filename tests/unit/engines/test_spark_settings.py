@@ -1,0 +1,87 @@
+import pytest
+
+from penstock.engines.spark.settings import (
+    SparkSettings,
+    configuration,
+    for_command_line,
+    is_local,
+    with_retries,
+)
+
+OPTIONS = "spark.driver.extraJavaOptions"
+
+
+@pytest.mark.parametrize(
+    ("master", "expected"),
+    [
+        ("local", "local[1,4]"),
+        ("local[*]", "local[*,4]"),
+        ("local[3]", "local[3,4]"),
+        ("local[3,1]", "local[3,1]"),
+        ("local[*, 2]", "local[*, 2]"),
+        ("local-cluster[2,1,512]", "local-cluster[2,1,512]"),
+        ("spark://host:7077", "spark://host:7077"),
+        ("yarn", "yarn"),
+    ],
+)
+def test_a_plain_local_master_gets_the_retries_of_a_cluster(master: str, expected: str) -> None:
+    assert expected == with_retries(master)
+    assert expected == configuration(SparkSettings(master=master), folder="/f")["spark.master"]
+
+
+@pytest.mark.parametrize(
+    ("master", "expected"),
+    [("local", True), ("local[*]", True), ("local-cluster[1,1,1]", False), ("yarn", False)],
+)
+def test_local_means_workers_under_the_drivers_own_java(master: str, expected: bool) -> None:
+    assert expected == is_local(master)
+
+
+def test_the_users_configuration_wins_over_every_default() -> None:
+    conf = {"spark.driver.memory": "7g", "spark.ui.retainedJobs": "99", "spark.mine": "x"}
+
+    chosen = configuration(SparkSettings(conf=conf), folder="/f")
+
+    assert conf == {name: chosen[name] for name in conf}
+
+
+def test_java_options_are_added_up_with_the_users_last() -> None:
+    chosen = configuration(SparkSettings(conf={OPTIONS: "-Xss4m"}), folder="/f")
+
+    assert '"-Djava.io.tmpdir=/f" -Xss4m' == chosen[OPTIONS]
+
+
+def test_a_local_session_is_offline_and_keeps_to_its_folder() -> None:
+    chosen = configuration(SparkSettings(), folder="/scratch")
+
+    assert ["127.0.0.1", "127.0.0.1", "/scratch", "true"] == [
+        chosen["spark.driver.host"],
+        chosen["spark.driver.bindAddress"],
+        chosen["spark.local.dir"],
+        chosen["spark.python.unix.domain.socket.enabled"],
+    ]
+
+
+def test_a_cluster_is_not_told_about_the_drivers_folders_and_addresses() -> None:
+    chosen = configuration(SparkSettings(master="yarn"), folder="/scratch")
+
+    assert not {"spark.driver.host", "spark.local.dir", OPTIONS} & chosen.keys()
+
+
+def test_a_folder_too_long_for_sockets_falls_back_to_loopback() -> None:
+    chosen = configuration(SparkSettings(), folder="/" + "x" * 90)
+
+    assert "false" == chosen["spark.python.unix.domain.socket.enabled"]
+
+
+def test_what_looks_like_a_secret_stays_off_the_command_line_and_out_of_reprs() -> None:
+    conf = {
+        "spark.hadoop.fs.s3a.secret.key": "hush",
+        "spark.hadoop.fs.s3a.access.key": "hush",
+        "spark.ssl.keyPassword": "hush",
+        "spark.hadoop.fs.azure.account.key.x": "hush",
+        "spark.mine": "plain",
+    }
+
+    assert {"spark.mine": "plain"} == for_command_line(conf)
+    assert "hush" not in repr(SparkSettings(conf=conf))

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from penstock.spec.problems import KeyPath, Problem, listed, nearest, shown
-from penstock.spec.secrets import is_secret_name
+from penstock.spec.secrets import may_hold_secret
 
 _KINDS = {
     "string_type": "text",
@@ -139,7 +139,7 @@ def _wrong_kind(path: KeyPath, value: object, expected: str) -> Problem:
 
 def _read(path: KeyPath, value: object) -> str:
     """Say what was read, without quoting a secret."""
-    secret = any(is_secret_name(str(step)) for step in path)
+    secret = may_hold_secret(path)
     match value:
         case None:
             return "nothing"

@@ -27,11 +27,11 @@ from penstock.spec.masks import masked, masked_by_text
 from penstock.spec.model import UNCHECKED, Pipeline, Table
 from penstock.spec.paths import is_resolved_later, located
 from penstock.spec.problems import PROBLEMS_MAX, KeyPath, Place, Problem, SpecError, in_order
-from penstock.spec.secrets import ProcessSecrets, is_secret_name, references
+from penstock.spec.secrets import ProcessSecrets, may_hold_secret, references
 from penstock.spec.sections import Kafka, QuarantineSettings, SparkSettings
 from penstock.spec.yaml12 import Document, Span
 
-FILE_BYTES_MAX = 1 << 20
+FILE_BYTES_MAX = 4 * yaml12.CHARS_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def load_with_warnings(path: Path | str) -> Loaded:
     path = Path(path)
     try:
         with path.open("rb") as file:
-            content = file.read(FILE_BYTES_MAX)
+            content = file.read(FILE_BYTES_MAX + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it cannot be opened"
         hint = "run 'penstock init' to begin with a new one"
@@ -177,6 +177,8 @@ class _Broken:
 def _decoded(text: str | bytes, name: str) -> str:
     if isinstance(text, str):
         return text
+    if len(text) > FILE_BYTES_MAX:  # too large, whatever its characters
+        return text.decode("utf-8", "replace")
     try:
         return text.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -220,8 +222,7 @@ def _interpolated(document: Document, secrets: ProcessSecrets) -> tuple[Any, lis
 def _reference_problems(text: str, path: KeyPath) -> Iterator[Problem]:
     for reference in references(text):
         if reference.kind == "malformed":
-            secret = any(is_secret_name(str(step)) for step in path)
-            read = "" if secret else f": '{reference.text}'"
+            read = "" if may_hold_secret(path) else f": '{reference.text}'"
             fact = f"'${{' begins no reference{read}"
             hint = "write ${env:NAME}, ${env:NAME:-default}, ${file:/path}, or $${ for text"
             yield Problem(path, "P122", fact, hint)

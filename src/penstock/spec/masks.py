@@ -10,11 +10,9 @@ import re
 from collections.abc import Sequence
 
 from penstock.spec.problems import KeyPath
-from penstock.spec.secrets import is_literal, is_secret_name, secret_parts
+from penstock.spec.secrets import is_literal, is_secret_name, may_hold_secret, secret_parts
 from penstock.spec.yaml12 import Document, Span
 
-_SHOWN_SECURITY = frozenset({"protocol", "mechanism", "username", "ca", "certificate", "key"})
-_SHOWN_CATALOG = frozenset({"type", "uri", "warehouse", "root"})
 _SETTING = re.compile(r"(?P<name>[\w.-]+)[\"']?\s*:(?=\s|$)")
 
 
@@ -55,20 +53,7 @@ def _secret_start(line: str) -> int | None:
 
 
 def _is_secret(path: KeyPath, text: str) -> bool:
-    return (_may_hold_secret(path) and is_literal(text)) or bool(list(secret_parts(text)))
-
-
-def _may_hold_secret(path: KeyPath) -> bool:
-    """Tell whether a setting may hold a secret; where they are at home, a misspelt one may too."""
-    match path:
-        case ("kafka", "security", name, *_):
-            return name not in _SHOWN_SECURITY
-        case ("catalogs", _, name, *_):
-            return name not in _SHOWN_CATALOG
-        case ("kafka", "start", *_) | ("tables", _, "schema", *_):
-            return False
-        case _:
-            return any(isinstance(step, str) and is_secret_name(step) for step in path)
+    return (may_hold_secret(path) and is_literal(text)) or bool(list(secret_parts(text)))
 
 
 def _mask(lines: list[str], span: Span) -> None:

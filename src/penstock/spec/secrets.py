@@ -34,6 +34,8 @@ _SECRET_NAME = re.compile(
     r"|(?:access|account|api|private)[-_.]?key|connection[-_.]?string",
     re.IGNORECASE,
 )
+_SHOWN_SECURITY = frozenset({"protocol", "mechanism", "username", "ca", "certificate", "key"})
+_SHOWN_CATALOG = frozenset({"type", "uri", "warehouse", "root"})
 _USERINFO = re.compile(
     r"(?P<head>[a-z][a-z0-9+.-]*://[^/@:\s]*:)(?P<password>\S+)(?=@)", re.IGNORECASE
 )
@@ -105,6 +107,21 @@ def escaped(text: str) -> str:
 def is_secret_name(name: str) -> bool:
     """Tell whether a setting of this name holds a secret."""
     return _SECRET_NAME.search(name) is not None
+
+
+def may_hold_secret(path: tuple[str | int, ...]) -> bool:
+    """Tell whether a setting may hold a secret; where they are at home, a misspelt one may too."""
+    match path:
+        case ("kafka", "security", name, *_):
+            return name not in _SHOWN_SECURITY
+        case ("catalogs", _, name, *_):
+            return name not in _SHOWN_CATALOG
+        case ("kafka", "security") | ("catalogs", *_):
+            return True
+        case ("kafka", "start", *_) | ("tables", _, "schema", *_):
+            return False
+        case _:
+            return any(isinstance(step, str) and is_secret_name(step) for step in path)
 
 
 def is_literal(text: str) -> bool:

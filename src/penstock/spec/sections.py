@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema
+from pydantic import Discriminator, Field, PlainSerializer, PlainValidator, Tag, WithJsonSchema
 
 from penstock.spec import notation
 from penstock.spec.fields import (
@@ -76,6 +76,10 @@ def _start(value: Any) -> Start:
         return _start_word(value.isoformat() if isinstance(value, datetime) else str(value))
     except MalformedError as error:
         raise refusal(error.code, error.message, error.hint) from error
+
+
+def _start_text(start: Start) -> Any:
+    return start.isoformat().replace("+00:00", "Z") if isinstance(start, datetime) else start
 
 
 def _start_word(text: str) -> Start:
@@ -168,6 +172,7 @@ class Kafka(Setting):
     start: Annotated[
         Start,
         PlainValidator(_start),
+        PlainSerializer(_start_text, when_used="json"),
         WithJsonSchema(
             {
                 "anyOf": [

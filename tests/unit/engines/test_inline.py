@@ -1,6 +1,5 @@
 import sys
 import threading
-from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
@@ -10,11 +9,11 @@ from penstock.engines.inline import InlineEngine
 
 
 @pytest.fixture
-def bodies(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+def bodies(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """A module of job bodies, importable by its name."""
     module = ModuleType("inline_bodies")
     monkeypatch.setitem(sys.modules, "inline_bodies", module)
-    yield module
+    return module
 
 
 @pytest.mark.parametrize("capacity", [1, 3])

@@ -51,7 +51,7 @@ def test_what_spark_says_becomes_what_the_reader_must_do(
 ) -> None:
     error = job_failed(text)
 
-    assert (kind, code) == (type(error), code and error.code)
+    assert (kind, code) == (type(error), error.code)
     assert said in error.message
     assert error.hint
 

@@ -22,7 +22,7 @@ from penstock.core.errors import (
     PenstockError,
     UnavailableError,
 )
-from penstock.engines.work import Work, find_work
+from penstock.engines.work import find_work
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,11 +49,10 @@ def perform(
     """Do the jobs whose numbers come in, one row of OUTCOME_COLUMNS for each."""
     import pyarrow as pa
 
-    function = find_work(work)
     columns = pa.schema([("job", pa.int64()), ("result", pa.string()), ("error", pa.string())])
     for batch in numbers:
         for number in batch.column(0).to_pylist():
-            result, error = _outcome(function, jobs[number])
+            result, error = _outcome(work, jobs[number])
             row = [[number], [result], [error]]
             yield pa.record_batch(
                 [pa.array(cell, column.type) for cell, column in zip(row, columns, strict=True)],
@@ -76,8 +75,8 @@ def error_from_text(text: str) -> PenstockError:
     return kind(told["message"], code=told["code"], hint=told["hint"])
 
 
-def _outcome(function: Work, job: str) -> tuple[str | None, str | None]:
+def _outcome(work: str, job: str) -> tuple[str | None, str | None]:
     try:
-        return function(job), None
+        return find_work(work)(job), None
     except PenstockError as error:
         return None, error_to_text(error)

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.errors import InvalidError
+from penstock.spec import Collision, Pipeline, collisions, routes, tables_for
+
+Build = Callable[..., Pipeline]
+BY_NAME = {"from": r"shop\.(?P<name>.+)", "into": "lake.bronze.{name}"}
+
+
+def names(pipeline: Pipeline, topic: str) -> list[str]:
+    return [target.table for target in tables_for(pipeline, topic)]
+
+
+def test_the_first_rule_that_matches_wins(pipeline: Build) -> None:
+    found = pipeline(tables=[{"from": "shop.orders", "into": "lake.b.special"}, BY_NAME])
+    assert ["lake.b.special"] == names(found, "shop.orders")
+    assert ["lake.bronze.items"] == names(found, "shop.items")
+    assert [] == names(found, "other.items")
+
+
+def test_a_rule_that_continues_lets_the_next_ones_try(pipeline: Build) -> None:
+    first = {"from": r"shop\..+", "into": "delta.all", "continue": True}
+    found = pipeline(tables=[first, BY_NAME])
+    assert ["delta.all", "lake.bronze.orders"] == names(found, "shop.orders")
+
+
+def test_an_exact_name_is_no_pattern(pipeline: Build) -> None:
+    found = pipeline(tables=[{"from": "shop.orders", "into": "lake.b.orders"}])
+    assert [] == names(found, "shopXorders")
+
+
+def test_a_pattern_matches_whole_names_only(pipeline: Build) -> None:
+    found = pipeline(tables=[{"from": r"shop\.[a-z]+", "into": "lake.b.shop"}])
+    assert [] == names(found, "my.shop.orders")
+    assert [] == names(found, "shop.orders2")
+
+
+@pytest.mark.parametrize(
+    ("topic", "table"),
+    [
+        ("shop.Orders", "lake.bronze.orders"),
+        ("shop.order-items.v2", "lake.bronze.order_items_v2"),
+        ("shop.2024", "lake.bronze._2024"),
+        ("shop._", "lake.bronze._"),
+    ],
+)
+def test_topic_names_are_mapped_to_table_names(pipeline: Build, topic: str, table: str) -> None:
+    assert [table] == names(pipeline(tables=[BY_NAME]), topic)
+
+
+def test_groups_fill_parts_of_names(pipeline: Build) -> None:
+    rule = {"from": r"(?P<team>[^.]+)\.(?P<name>.+)", "into": "lake.{team}_raw.t_{name}"}
+    assert ["lake._1shop_raw.t_2x"] == names(pipeline(tables=[rule]), "1shop.2x")
+
+
+@pytest.mark.parametrize("topic", ["shop.", "shop." + "x" * 129])
+def test_a_name_that_cannot_be_is_refused(pipeline: Build, topic: str) -> None:
+    rule = {"from": r"shop\.(?P<name>.*)", "into": "lake.bronze.{name}"}
+    with pytest.raises(InvalidError) as caught:
+        tables_for(pipeline(tables=[rule]), topic)
+    assert "P140" == caught.value.code
+
+
+@given(st.from_regex(r"shop\.[A-Za-z0-9._-]{1,120}", fullmatch=True))
+def test_every_mapped_name_is_a_name(topic: str) -> None:
+    found = Pipeline(
+        name="p",
+        kafka={"brokers": "h", "topics": [{"pattern": ".*"}]},
+        catalogs={"lake": {"type": "sql", "uri": "sqlite:////c", "warehouse": "/w"}},
+        tables=[BY_NAME],
+        quarantine={"into": "lake.ops.q"},
+    )
+    (target,) = tables_for(found, topic)
+    assert re.fullmatch(r"lake\.bronze\.[a-z_][a-z0-9_]{0,127}", target.table)
+
+
+def test_two_topics_that_differ_only_in_what_is_mapped_collide(pipeline: Build) -> None:
+    found = pipeline(tables=[BY_NAME])
+    topics = ["shop.order-items", "shop.order_items", "shop.others"]
+    reason = "their names differ only in what a table's name cannot hold"
+    table = "lake.bronze.order_items"
+    assert (Collision(table, ("shop.order-items", "shop.order_items"), reason),) == collisions(
+        found, topics
+    )
+    with pytest.raises(
+        InvalidError, match=r"cannot share the table lake.bronze.order_items"
+    ) as caught:
+        routes(found, topics)
+    assert "P141" == caught.value.code
+
+
+def test_topics_may_share_a_table_on_purpose(pipeline: Build) -> None:
+    same_group = {"from": r"(eu|us)\.(?P<name>.+)", "into": "lake.bronze.{name}"}
+    no_group = {"from": r"logs\..+", "into": "lake.bronze.logs"}
+    exact = [{"from": name, "into": "lake.bronze.exact"} for name in ("a", "b")]
+    found = pipeline(tables=[same_group, no_group, *exact])
+    topics = ["eu.orders", "us.orders", "logs.a", "logs.b", "a", "b"]
+    assert () == collisions(found, topics)
+    assert topics == sorted(routes(found, topics), key=topics.index)
+
+
+def test_a_made_name_may_not_meet_a_named_table(pipeline: Build) -> None:
+    found = pipeline(tables=[{"from": "legacy", "into": "lake.bronze.orders"}, BY_NAME])
+    assert ["lake.bronze.orders"] == [
+        each.table for each in collisions(found, ["legacy", "shop.orders"])
+    ]
+    assert () == collisions(found, ["legacy", "shop.items"])
+
+
+def test_a_made_name_may_not_be_the_quarantine(pipeline: Build) -> None:
+    found = pipeline(tables=[{**BY_NAME, "into": "lake.ops.{name}"}])
+    assert ["it is the quarantine table"] == [
+        each.reason for each in collisions(found, ["shop.quarantine"])
+    ]
+
+
+def test_rules_that_meet_in_one_table_must_say_the_same(pipeline: Build) -> None:
+    rules = [{**BY_NAME, "continue": True}, {"from": "shop.orders", "into": "lake.bronze.orders"}]
+    assert ["lake.bronze.orders"] == names(pipeline(tables=rules), "shop.orders")
+    assert () == collisions(pipeline(tables=rules), ["shop.orders"])
+
+
+def test_rules_that_meet_in_one_table_and_contradict_each_other_collide(pipeline: Build) -> None:
+    other = {"from": r"eu\.(?P<x>.+)", "into": "lake.bronze.{x}", "tombstones": "skip"}
+    found = pipeline(tables=[BY_NAME, other])
+    assert ["their rules say different things of it"] == [
+        each.reason for each in collisions(found, ["shop.orders", "eu.orders"])
+    ]
+
+
+def test_a_bomb_of_tables_is_refused(pipeline: Build) -> None:
+    found = pipeline(tables=[BY_NAME], limits={"tables": 3})
+    assert 3 == len(routes(found, [f"shop.t{n}" for n in range(3)]))
+    with pytest.raises(InvalidError) as caught:
+        routes(found, [f"shop.t{n}" for n in range(4)])
+    assert "P142" == caught.value.code

@@ -135,7 +135,8 @@ def test_a_newer_version_is_refused_with_what_it_needs(read, text):
 def test_the_text_of_a_ledger_is_as_the_tables_have_it():
     """Ledgers stand in tables for years: this text may be added to, and not changed."""
     assert (
-        '{"chain":"shop","cluster":"cluster-1","generation":1,"owner":"owner-1","recent":[],'
+        '{"chain":"shop","cluster":"cluster-1","generation":1,'
+        '"leader_epochs":[],"owner":"owner-1","recent":[],'
         '"rules":"rules-1","segment":0,"topics":{"AAAAAAAAAAAAAAAAAAAAAQ":{"name":"orders",'
         '"offsets":{"0":5}}},"v":1,"valid_through_ms":null}'
     ) == ledger_to_json(origin(CHAIN, {0: 5}))

@@ -10,6 +10,8 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+import psutil
+
 from penstock.ports.store import Owner
 
 
@@ -34,7 +36,8 @@ class SystemClock:
 
 def this_owner() -> Owner:
     """Name this run of this process."""
-    return Owner(id=token(), host=socket.gethostname(), pid=os.getpid())
+    started_ms = round(psutil.Process().create_time() * 1000)
+    return Owner(token(), socket.gethostname(), os.getpid(), started_ms)
 
 
 def token() -> str:

@@ -18,6 +18,7 @@ from typing import NewType
 
 from penstock.core.accounting import Tally
 from penstock.core.offsets import (
+    LeaderEpochs,
     Offset,
     Positions,
     Progress,
@@ -97,6 +98,7 @@ class Committable:
     schema_id: int
     valid_through_ms: int | None = None
     origins: Positions = field(default_factory=dict)
+    leader_epochs: LeaderEpochs = field(default_factory=dict)
     tallies: Mapping[TopicPartition, Tally] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -120,7 +122,9 @@ class Committable:
 class Landed:
     """Hold what one chain has landed in a table: the ledger (protocol.md 3).
 
-    `offsets` are next-to-read, for every partition ever read, also of topics no longer read.
+    `offsets` are next-to-read, for every partition ever read, also of topics no longer read;
+    `leader_epochs` are those of the records before them, where known (KIP-320): with them a log
+    that was cut off and has grown past us again is told from the one we read.
     `recent` are the newest commit ids with the digest of their files, oldest first.
     """
 
@@ -133,6 +137,7 @@ class Landed:
     offsets: Positions
     recent: tuple[tuple[CommitId, str], ...] = ()
     valid_through_ms: int | None = None
+    leader_epochs: LeaderEpochs = field(default_factory=dict)
 
     def digest_of(self, commit_id: CommitId) -> str | None:
         """Give the file digest of a recent commit, or None when it is not among them."""
@@ -186,6 +191,7 @@ def landed_after(landed: Landed, commit: Committable) -> Landed:
         offsets=offsets,
         recent=recent,
         valid_through_ms=_later(landed.valid_through_ms, commit.valid_through_ms),
+        leader_epochs={**landed.leader_epochs, **commit.leader_epochs},
     )
 
 

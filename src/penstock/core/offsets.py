@@ -50,6 +50,7 @@ class OffsetRange:
 
 
 Positions = Mapping[TopicPartition, Offset]
+LeaderEpochs = Mapping[TopicPartition, int]
 Progress = Mapping[TopicPartition, OffsetRange]
 
 

@@ -24,7 +24,7 @@ from penstock.core.commits import (
     Landed,
 )
 from penstock.core.errors import InvalidError
-from penstock.core.offsets import Offset, Positions, Progress, TopicPartition, span
+from penstock.core.offsets import LeaderEpochs, Offset, Positions, Progress, TopicPartition, span
 
 LEDGER_VERSION = 1
 COMMITTABLE_VERSION = 1
@@ -43,6 +43,7 @@ def ledger_to_json(landed: Landed) -> str:
             "rules": landed.rules_hash,
             "recent": [list(pair) for pair in landed.recent],
             "valid_through_ms": landed.valid_through_ms,
+            "leader_epochs": epochs_to_json(landed.leader_epochs),
             "topics": positions_to_json(landed.offsets),
         }
     )
@@ -62,6 +63,7 @@ def ledger_from_json(text: str) -> Landed:
             offsets=positions_from_json(data["topics"]),
             recent=tuple((CommitId(_text(i)), _text(d)) for i, d in data["recent"]),
             valid_through_ms=_optional(data.get("valid_through_ms")),
+            leader_epochs=epochs_from_json(data.get("leader_epochs", [])),
         )
     except (KeyError, TypeError, ValueError, AttributeError, AssertionError) as error:
         raise _malformed("ledger", error) from error
@@ -89,6 +91,7 @@ def committable_to_json(commit: Committable) -> str:
             "schema_id": commit.schema_id,
             "valid_through_ms": commit.valid_through_ms,
             "origins": positions_to_json(commit.origins),
+            "leader_epochs": epochs_to_json(commit.leader_epochs),
             "tallies": [
                 [
                     at.topic_id,
@@ -126,6 +129,7 @@ def committable_from_json(text: str) -> Committable:
             schema_id=_whole(data["schema_id"]),
             valid_through_ms=_optional(data["valid_through_ms"]),
             origins=positions_from_json(data["origins"]),
+            leader_epochs=epochs_from_json(data.get("leader_epochs", [])),
             tallies={
                 TopicPartition(_text(i), _whole(p), _text(n)): Tally(
                     _natural(x), _natural(y), _counts(f), _counts(q)
@@ -153,6 +157,16 @@ def positions_from_json(topics: Mapping[str, Any]) -> dict[TopicPartition, Offse
         for topic_id, topic in topics.items()
         for partition, offset in topic["offsets"].items()
     }
+
+
+def epochs_to_json(epochs: LeaderEpochs) -> list[list[Any]]:
+    """List leader epochs as `[topic id, partition, topic, epoch]` in order."""
+    return [[at.topic_id, at.partition, at.topic, epoch] for at, epoch in sorted(epochs.items())]
+
+
+def epochs_from_json(rows: list[list[Any]]) -> dict[TopicPartition, int]:
+    """Read leader epochs back; raises TypeError or ValueError on another form."""
+    return {TopicPartition(_text(i), _whole(p), _text(n)): _natural(e) for i, p, n, e in rows}
 
 
 def progress_to_json(progress: Progress) -> list[list[Any]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from penstock.commit.beginnings import create
 from penstock.core.commits import Claim, first_ledger
 from penstock.core.events import PartitionStalled, SliceRead
+from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Epoch, Slice
 from penstock.core.schema import Schema, Struct, known
 from penstock.landing.adding_up import counted, surveyed
@@ -120,8 +121,20 @@ class _Desk:
             timeout_seconds=self.settings.timeout_seconds,
             now_ms=self.world.clock.now_ms(),
             log=self.settings.log,
+            leader_epochs=_leader_epochs(part, self.tracks),
             faults=self.settings.faults,
         )
+
+
+def _leader_epochs(part: Slice, tracks: Tracks) -> dict[TopicPartition, int]:
+    """Give the leader epochs of the records before each lane that begins where a table stands."""
+    known: dict[TopicPartition, int] = {}
+    for lane in part.lanes:
+        for name in lane.tables:
+            track = tracks[name]
+            if lane.at in track.leader_epochs and track.examined[lane.at] == lane.covered.start:
+                known[lane.at] = track.leader_epochs[lane.at]
+    return known
 
 
 def _table_job(track: Track, part: Slice) -> TableJob:

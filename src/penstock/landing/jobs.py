@@ -21,10 +21,17 @@ from penstock.core.errors import (
     PenstockError,
     UnavailableError,
 )
-from penstock.core.offsets import Offset, TopicPartition
+from penstock.core.offsets import LeaderEpochs, Offset, TopicPartition
 from penstock.core.planning import Lane
 from penstock.core.schema import Schema, schema_from_json, type_to_json
-from penstock.core.wire import file_from_data, file_to_data, progress_from_json, progress_to_json
+from penstock.core.wire import (
+    epochs_from_json,
+    epochs_to_json,
+    file_from_data,
+    file_to_data,
+    progress_from_json,
+    progress_to_json,
+)
 from penstock.rows.options import RowOptions
 
 JOB_VERSION = 1
@@ -69,6 +76,7 @@ class Job:
     timeout_seconds: float
     now_ms: int
     log: Mapping[str, Any]
+    leader_epochs: LeaderEpochs = field(default_factory=dict)
     faults: str = ""
 
 
@@ -81,6 +89,7 @@ class LaneResult:
     records: int
     size_bytes: int
     timestamp_max_ms: int | None
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +128,7 @@ def job_to_json(job: Job) -> str:
             "timeout_seconds": job.timeout_seconds,
             "now_ms": job.now_ms,
             "log": dict(job.log),
+            "leader_epochs": epochs_to_json(job.leader_epochs),
             "faults": job.faults,
         }
     )
@@ -139,6 +149,7 @@ def job_from_json(text: str) -> Job:
         timeout_seconds=data["timeout_seconds"],
         now_ms=data["now_ms"],
         log=data["log"],
+        leader_epochs=epochs_from_json(data["leader_epochs"]),
         faults=data["faults"],
     )
 
@@ -149,10 +160,7 @@ def result_to_json(result: Result) -> str:
         {
             "v": JOB_VERSION,
             "number": result.number,
-            "lanes": [
-                [_lane_to_data(r.lane), r.reached, r.records, r.size_bytes, r.timestamp_max_ms]
-                for r in result.lanes
-            ],
+            "lanes": [_lane_result_to_data(each) for each in result.lanes],
             "files": _files_to_data(result.files),
             "rejects": _files_to_data(result.rejects),
             "tallies": {t: _tallies_to_data(tallies) for t, tallies in result.tallies.items()},
@@ -169,10 +177,7 @@ def result_from_json(text: str) -> Result:
     data = _load(text, "result")
     return Result(
         number=data["number"],
-        lanes=tuple(
-            LaneResult(_lane_from_data(lane), Offset(reached), records, size, newest)
-            for lane, reached, records, size, newest in data["lanes"]
-        ),
+        lanes=tuple(_lane_result_from_data(each) for each in data["lanes"]),
         files=_files_from_data(data["files"]),
         rejects=_files_from_data(data["rejects"]),
         tallies={table: _tallies_from_data(rows) for table, rows in data["tallies"].items()},
@@ -201,6 +206,16 @@ def _lane_to_data(lane: Lane) -> list[Any]:
 def _lane_from_data(data: list[Any]) -> Lane:
     ((at, covered),) = progress_from_json(data[:1]).items()
     return Lane(at, covered, tuple(data[1]))
+
+
+def _lane_result_to_data(each: LaneResult) -> list[Any]:
+    facts = [each.reached, each.records, each.size_bytes, each.timestamp_max_ms, each.leader_epoch]
+    return [_lane_to_data(each.lane), *facts]
+
+
+def _lane_result_from_data(data: list[Any]) -> LaneResult:
+    lane, reached, *facts = data
+    return LaneResult(_lane_from_data(lane), Offset(reached), *facts)
 
 
 def _table_to_data(table: TableJob) -> dict[str, Any]:

@@ -82,6 +82,7 @@ def adopt(track: Track, table: Table, world: World) -> None:
     track.state = state
     if state.landed is not None:
         track.valid_through_ms = state.landed.valid_through_ms
+        track.leader_epochs = dict(state.landed.leader_epochs)
 
 
 def absent(table: str) -> InvalidError:

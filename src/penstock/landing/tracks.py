@@ -23,6 +23,7 @@ from penstock.core.commits import (
     commit_id_of,
 )
 from penstock.core.offsets import (
+    LeaderEpochs,
     Offset,
     OffsetRange,
     Positions,
@@ -67,6 +68,7 @@ class Track:
     wanted: tuple[TopicPartition, ...] = ()
     already: frozenset[Coordinate] = frozenset()
     newest_ms: dict[TopicPartition, int] = field(default_factory=dict)
+    leader_epochs: dict[TopicPartition, int] = field(default_factory=dict)
     valid_through_ms: int | None = None
     waiting: int = 0
     committed_at: float = 0.0
@@ -118,6 +120,7 @@ def commits_for(track: Track, found: TableSum, issue: Issue) -> list[Committable
                 issue,
                 valid_through_ms=track.valid_through_ms,
                 tallies=found.tallies,
+                leader_epochs={**track.leader_epochs, **found.leader_epochs},
             )
         )
     return commits
@@ -134,6 +137,7 @@ def anchor_for(track: Track, issue: Issue) -> Committable:
         issue,
         kind=CommitKind.ANCHOR,
         valid_through_ms=track.valid_through_ms,
+        leader_epochs=track.leader_epochs,
     )
 
 
@@ -157,6 +161,7 @@ def _commit(
     valid_through_ms: int | None = None,
     origins: Positions | None = None,
     tallies: Mapping[TopicPartition, Tally] | None = None,
+    leader_epochs: LeaderEpochs | None = None,
 ) -> Committable:
     nonce = "" if progress else f"{issue.attempt}:{issue.epoch}"
     return Committable(
@@ -178,6 +183,7 @@ def _commit(
         schema_id=standing.schema_id,
         valid_through_ms=valid_through_ms,
         origins=origins or {},
+        leader_epochs={at: e for at, e in (leader_epochs or {}).items() if at in progress},
         tallies=tallies or {},
     )
 
@@ -190,6 +196,7 @@ def advance(track: Track, commits: list[Committable], found: TableSum) -> None:
         assert standing is not None, "a commit has a table"
         standing.expected = {**commit.origins, **standing.expected, **stops(commit.progress)}
     track.examined = {**track.examined, **found.reached}
+    track.leader_epochs = {**track.leader_epochs, **found.leader_epochs}
     if commits:
         track.waiting += 1
 

@@ -64,21 +64,27 @@ def work(job: Job, tools: Tools) -> Result:
 
 def _read(lane: Lane, bench: _Bench, deadline: float) -> LaneResult:
     reached, records, size_bytes, newest = lane.covered.start, 0, 0, None
+    leader_epoch = bench.job.leader_epochs.get(lane.at)
     try:
         for fetched in bench.tools.reader.read(
-            lane.at, lane.covered, deadline=deadline, headers=bench.wants_headers(lane)
+            lane.at,
+            lane.covered,
+            deadline=deadline,
+            headers=bench.wants_headers(lane),
+            leader_epoch=leader_epoch,
         ):
             bench.take(lane, fetched)
             reached = fetched.reached
             records += fetched.batch.num_rows
             size_bytes += fetched.batch.nbytes
             newest = later(newest, newest_ms(fetched.batch))
+            leader_epoch = later(leader_epoch, fetched.leader_epoch)
     except BugError:
         raise
     except PenstockError as error:  # the log refused this lane: its tables go without it
         for name in lane.tables:
             bench.fail(name, error)
-    return LaneResult(lane, Offset(reached), records, size_bytes, newest)
+    return LaneResult(lane, Offset(reached), records, size_bytes, newest, leader_epoch)
 
 
 @dataclass(slots=True)

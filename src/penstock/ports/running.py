@@ -63,7 +63,7 @@ class Clock(Protocol):
 
 
 class Secrets(Protocol):
-    """Resolves `${env:NAME}`, `${env:NAME:-default}`, `${file:/path}` in the process that uses them."""
+    """Resolves `${env:NAME}`, `${env:NAME:-default}` and `${file:/path}` where they are used."""
 
     def resolve(self, text: str) -> str:
         """Give the text with references replaced. Raises InvalidError that names the reference."""

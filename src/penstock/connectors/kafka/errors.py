@@ -129,7 +129,7 @@ def translated(error: Any, what: str, settings: KafkaSettings, heard: Heard) -> 
         return DecisionNeededError(
             f"{what} holds a damaged batch: {error.str()}",
             code="P212",
-            hint="restore the partition from a replica or backup, or: penstock seek",
+            hint="restore the partition from a replica or backup",
         )
     return UnavailableError(
         f"Kafka did not answer for {what}: {error.str()} ({name})",
@@ -165,7 +165,7 @@ def overtaken(at: TopicPartition, missing: OffsetRange) -> DecisionNeededError:
         f"{at}: offsets {missing} are no longer in Kafka: {missing.count} positions were deleted"
         " by retention before they were read",
         code="P210",
-        hint="restore them, or give them up: penstock seek",
+        hint="to go on behind them and record the gap:  penstock run --accept gap",
     )
 
 
@@ -175,7 +175,7 @@ def truncated(at: TopicPartition, position: int) -> DecisionNeededError:
         f"{at}: was read up to {position}, and its leader's log no longer holds what was read:"
         " records were lost or replaced, as by an unclean leader election",
         code="P211",
-        hint="compare the table with the topic from there on, then: penstock seek",
+        hint="an unclean leader election lost records the table holds: compare both",
     )
 
 

@@ -135,7 +135,7 @@ def _check(
         raise DecisionNeededError(
             f"{at}: offsets {span(position, partition.start)} are no longer in the log",
             code="P210",
-            hint="restore them, or give them up: penstock seek",
+            hint="to go on behind them and record the gap:  penstock run --accept gap",
         )
     newer = (each.offset for each in partition.entries if each.leader_epoch > (leader_epoch or 0))
     replaced = leader_epoch is not None and min(newer, default=partition.end) < position
@@ -143,7 +143,7 @@ def _check(
         raise DecisionNeededError(
             f"{at}: was read up to {position}, and its log no longer holds what was read",
             code="P211",
-            hint="compare the table with the topic from there on, then: penstock seek",
+            hint="an unclean leader election lost records the table holds: compare both",
         )
 
 

@@ -1,0 +1,316 @@
+"""Both ways of the converter give equal rows, and what lands is what an oracle reads.
+
+The oracle knows only json, decimal and datetime, and none of our code.
+"""
+
+from __future__ import annotations
+
+import decimal
+import json
+import math
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.offsets import TopicPartition
+from penstock.core.schema import Decimal, Field, Kind, List, Schema, Struct, Type
+from penstock.rows.convert import convert
+from penstock.rows.fitting import Fitted, Plan, fit_block, fit_records
+from penstock.rows.infer import infer, table_schema
+from penstock.rows.options import RowOptions
+
+AT = TopicPartition("id", 0, "events")
+
+NAMES = st.sampled_from(["a", "b", "c", "é", 'q"', "x y"])
+SCALARS = st.sampled_from([kind for kind in Kind if kind is not Kind.UNKNOWN])
+DECIMALS = st.integers(1, 38).flatmap(
+    lambda precision: st.integers(0, precision).map(lambda scale: Decimal(precision, scale))
+)
+
+
+def structs(members: st.SearchStrategy[Type], least: int = 0) -> st.SearchStrategy[Struct]:
+    field = st.builds(Field, NAMES, members, st.sampled_from([False, False, False, True]))
+    return st.lists(field, min_size=least, max_size=4, unique_by=lambda f: f.name).map(
+        lambda fields: Struct(tuple(fields))
+    )
+
+
+TYPES = st.recursive(
+    SCALARS | DECIMALS,
+    lambda inner: structs(inner) | st.builds(List, inner, st.booleans()),
+    max_leaves=5,
+)
+SCHEMAS = structs(TYPES, least=1)
+
+WHOLE = st.one_of(
+    st.integers(-5, 5),
+    st.integers(-(2**33), 2**33),
+    st.integers(2**53 - 3, 2**53 + 3),
+    st.integers(2**63 - 2, 2**63 + 1),
+    st.integers(-(10**40), 10**40),
+).map(str)
+FRACTIONAL = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False).map(repr).map(lambda t: t.replace("inf", "0")),
+    st.tuples(WHOLE, st.integers(0, 10**6)).map(lambda t: f"{t[0]}.{t[1]}"),
+    st.tuples(WHOLE, st.integers(-45, 45)).map(lambda t: f"{t[0]}e{t[1]}"),
+    st.sampled_from(["1e400", "-0", "-0.0", "0e60", "2.0", "1.00", "1e-400", "NaN", "Infinity"]),
+)
+NUMBERS = WHOLE | FRACTIONAL
+STAMPS = st.one_of(
+    st.datetimes(timezones=st.just(UTC)).map(datetime.isoformat),
+    st.datetimes().map(datetime.isoformat),
+    st.dates().map(date.isoformat),
+    st.times().map(str),
+    st.sampled_from(
+        ["0001-01-01T00:00:00+01:00", "2026-11-01T10Z", "2026-11-01T10:00Z", "2026-11-01 10:00"]
+    ),
+)
+WORDS = st.one_of(
+    st.text(max_size=5),
+    st.sampled_from(["AAEC", "AA==", "AB==", "true", "}{", '}\n{"v":', "[[", "\\u0000"]),
+    st.uuids().map(str),
+    NUMBERS,
+    STAMPS,
+)
+STRINGS = WORDS.map(json.dumps) | st.sampled_from(['"\\ud800"', '"\\u0000"', '"\\u00e9"'])
+ATOMS = st.one_of(NUMBERS, STRINGS, st.sampled_from(["null", "null", "true", "false", "{}", "[]"]))
+
+
+def object_text(members: list[tuple[str, str]]) -> str:
+    return "{" + ", ".join(f"{json.dumps(name)}:{value}" for name, value in members) + "}"
+
+
+def array_text(elements: list[str]) -> str:
+    return "[" + ",".join(elements) + "]"
+
+
+ANYTHING = st.recursive(
+    ATOMS,
+    lambda inner: (
+        st.lists(st.tuples(NAMES, inner), max_size=3).map(object_text)
+        | st.lists(inner, max_size=3).map(array_text)
+    ),
+    max_leaves=4,
+)
+
+
+def texts(type_: Type) -> st.SearchStrategy[str]:
+    """Give values that mostly fit a type, and sometimes are anything."""
+    match type_:
+        case Struct(fields):
+            return members(fields).map(object_text)
+        case List(element):
+            return st.lists(texts(element), max_size=3).map(array_text)
+        case Kind.BOOLEAN:
+            return st.sampled_from(["true", "false", '"true"', "null"])
+        case Kind.INT | Kind.LONG | Kind.FLOAT | Kind.DOUBLE | Decimal():
+            return NUMBERS | NUMBERS.map(json.dumps)
+        case Kind.DATE | Kind.TIME | Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
+            return STAMPS.map(json.dumps)
+        case _:
+            return STRINGS
+
+
+@st.composite
+def members(draw: st.DrawFn, fields: tuple[Field, ...]) -> list[tuple[str, str]]:
+    chosen = []
+    for field in fields:
+        fate = draw(st.integers(0, 19))
+        if fate > 1:
+            chosen.append((field.name, draw(texts(field.type))))
+        elif fate == 1:
+            chosen.append((field.name, draw(ANYTHING)))
+    if draw(st.integers(0, 9)) == 0:
+        chosen.append((draw(NAMES), draw(ANYTHING)))
+    return draw(st.permutations(chosen))
+
+
+@st.composite
+def blocks(draw: st.DrawFn) -> tuple[Schema, list[bytes], RowOptions]:
+    schema = draw(SCHEMAS)
+    record = texts(schema).map(lambda text: text.encode("utf-8", "surrogatepass"))
+    values = draw(st.lists(record, min_size=1, max_size=8))
+    if draw(st.booleans()):
+        spoilt = bytearray(values[0])
+        at = draw(st.integers(0, len(spoilt) - 1))
+        spoilt[at : at + draw(st.integers(0, 2))] = draw(st.binary(max_size=3))
+        values.append(bytes(spoilt) or b" ")
+    policies = st.sampled_from(["quarantine", "drop_value"])
+    options = RowOptions({}, columns=draw(policies), types=draw(policies))
+    return schema, values, options
+
+
+def told(fitted: Fitted) -> Any:
+    codes = {position: misfit.message for position, misfit in fitted.misfits.items()}
+    rows = [repr(row) for row in fitted.rows.to_pylist()]
+    return rows, fitted.positions.tolist(), codes, dict(fitted.dropped)
+
+
+@settings(max_examples=600, deadline=None)
+@given(blocks(), st.integers(1, 40))
+def test_the_block_path_and_the_record_path_give_equal_rows_and_misfits(
+    block: tuple[Schema, list[bytes], RowOptions], repeated: int
+) -> None:
+    schema, values, options = block
+    plan = Plan.of(schema, options)
+    array = pa.array(values * repeated, pa.binary())
+
+    by_block = fit_block(array, plan)
+    by_record = fit_records(array, np.arange(len(array)), plan)
+
+    by_block.rows.validate(full=True)
+    assert told(by_record) == told(by_block)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.binary(min_size=1, max_size=40) | st.from_regex(rb'[]{}"v:,\\n1au\n\x00 -]{1,30}'))
+)
+def test_no_bytes_ever_crash_it_and_every_record_has_one_fate(values: list[bytes]) -> None:
+    schema = Struct((Field("a", Kind.LONG), Field("v", Struct((Field("a", Kind.STRING),)))))
+    batch = pa.record_batch(
+        {
+            "offset": pa.array(range(len(values)), pa.int64()),
+            "timestamp": pa.nulls(len(values), pa.timestamp("ms", "UTC")),
+            "key": pa.nulls(len(values), pa.binary()),
+            "value": pa.array(values, pa.binary()),
+        }
+    )
+
+    done = convert(batch, at=AT, schema=schema, options=RowOptions({}))
+
+    assert len(values) == len(done.rows) + len(done.rejects)
+    for reject in done.rejects:
+        assert reject.message.isprintable()
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["p", "q", "r"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+RECORDS = st.lists(st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), JSON_VALUES), max_size=6)
+
+
+@settings(max_examples=300, deadline=None)
+@given(RECORDS, st.sampled_from([None, 1]))
+def test_what_lands_in_an_inferred_table_is_what_json_reads(
+    records: list[dict[str, Any]], indent: int | None
+) -> None:
+    values = [json.dumps(record, indent=indent).encode() for record in records]
+    batch = pa.record_batch(
+        {
+            "offset": pa.array(range(len(values)), pa.int64()),
+            "timestamp": pa.nulls(len(values), pa.timestamp("ms", "UTC")),
+            "key": pa.nulls(len(values), pa.binary()),
+            "value": pa.array(values, pa.binary()),
+        }
+    )
+    options = RowOptions({"offset": "_offset"})
+    schema = table_schema(infer(batch), {}, options)
+
+    done = convert(batch, at=AT, schema=schema, options=options)
+
+    payload = Struct(tuple(field for field in schema.fields if field.name != "_offset"))
+    for row in done.rows.to_pylist():
+        source = records[row.pop("_offset")]
+        assert read_as(source, payload) == row
+    assert len(records) == len(done.rows) + len(done.rejects)
+
+
+def read_as(value: Any, type_: Type) -> Any:
+    """Read a Python value as a column of a type shows it: absent members are null."""
+    match type_:
+        case _ if value is None:
+            return None
+        case Struct(fields):
+            return {field.name: read_as(value.get(field.name), field.type) for field in fields}
+        case List(element):
+            return [read_as(item, element) for item in value]
+        case _:
+            return value
+
+
+@settings(max_examples=300, deadline=None)
+@given(NUMBERS, st.integers(1, 38).flatmap(lambda p: st.tuples(st.just(p), st.integers(0, p))))
+def test_a_decimal_lands_if_and_only_if_an_oracle_finds_it_fits(
+    text: str, size: tuple[int, int]
+) -> None:
+    precision, scale = size
+    landed = lands(text, Decimal(precision, scale))
+    if "N" in text or "I" in text:
+        assert landed is None
+        return
+    exact = decimal.Decimal(text)
+    with decimal.localcontext(decimal.Context(prec=1000, Emax=10**6, Emin=-(10**6))):
+        shifted = exact.scaleb(scale)
+        fits = shifted == shifted.to_integral_value() and abs(shifted) < 10**precision
+    assert (exact if fits else None) == landed
+
+
+@settings(max_examples=300, deadline=None)
+@given(NUMBERS)
+def test_a_number_lands_in_a_long_or_double_if_and_only_if_an_oracle_finds_it_fits(
+    text: str,
+) -> None:
+    number = None if "N" in text or "I" in text else decimal.Decimal(text)
+    fits = number is not None and -(2**63) <= number < 2**63 and number == int(number)
+    assert (int(number) if fits and number is not None else None) == lands(text, Kind.LONG)
+
+    double = math.inf if number is None else float(text)
+    whole = text.lstrip("-").isdigit()
+    fits = math.isfinite(double) and (not whole or int(text) == int(double))
+    assert repr(double if fits else None) == repr(lands(text, Kind.DOUBLE))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.datetimes(timezones=st.timezones().map(lambda zone: zone) | st.just(UTC)))
+def test_a_time_stamp_lands_as_the_instant_datetime_reads(stamp: datetime) -> None:
+    text = stamp.isoformat()
+    offset = stamp.utcoffset()
+    if offset is None or offset.total_seconds() % 60:
+        return
+    try:
+        expected = stamp.astimezone(UTC)
+    except OverflowError:
+        expected = None
+    assert expected == lands(json.dumps(text), Kind.TIMESTAMPTZ)
+
+
+def lands(text: str, type_: Type) -> Any:
+    """Give the value that lands for a JSON text, or None when the record is refused."""
+    plan = Plan.of(Struct((Field("a", type_),)), RowOptions({}))
+    fitted = fit_block(pa.array([f'{{"a":{text}}}'.encode()], pa.binary()), plan)
+    return fitted.rows.field("a")[0].as_py() if len(fitted.rows) else None
+
+
+@pytest.mark.parametrize("count", [1, 100, 5000])
+def test_the_verdict_on_a_record_does_not_depend_on_its_neighbours(count: int) -> None:
+    schema = Struct((Field("a", Kind.LONG), Field("d", Decimal(10, 2))))
+    kinds = [
+        b'{"a":1}',
+        b'{"a":"2"}',
+        b'{"a":1,"a":1}',
+        b'{"d":1.001}',
+        b'{"d":1e99}',
+        b"{}}",
+        b"{",
+    ]
+    plan = Plan.of(schema, RowOptions({}))
+    values = [kinds[i % len(kinds)] for i in range(count)]
+
+    fitted = fit_block(pa.array(values, pa.binary()), plan)
+
+    assert [i for i in range(count) if i % len(kinds) < 2] == fitted.positions.tolist()

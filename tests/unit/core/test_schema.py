@@ -1,0 +1,130 @@
+"""The type tree: join never narrows, text and JSON parse back, unknown is left out."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.schema import (
+    Clash,
+    Decimal,
+    Field,
+    Fixed,
+    Kind,
+    List,
+    Map,
+    Struct,
+    Type,
+    join,
+    known,
+    parse_type,
+    schema_from_json,
+    type_from_json,
+    type_to_json,
+    with_hints,
+)
+
+POINT = Struct((Field("x", Kind.LONG, required=True), Field("y", Kind.DOUBLE)))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "joined"),
+    [
+        (Kind.LONG, Kind.LONG, Kind.LONG),
+        (Kind.INT, Kind.LONG, Kind.LONG),
+        (Kind.LONG, Kind.INT, Kind.LONG),
+        (Kind.FLOAT, Kind.DOUBLE, Kind.DOUBLE),
+        (Kind.LONG, Kind.DOUBLE, Kind.DOUBLE),
+        (Kind.UNKNOWN, Kind.DATE, Kind.DATE),
+        (Kind.DATE, Kind.UNKNOWN, Kind.DATE),
+        (Decimal(5, 2), Decimal(9, 2), Decimal(9, 2)),
+        (List(Kind.UNKNOWN), List(Kind.INT), List(Kind.INT)),
+        (List(Kind.INT, element_required=True), List(Kind.LONG), List(Kind.LONG)),
+        (Map(Kind.STRING, Kind.INT), Map(Kind.STRING, Kind.LONG), Map(Kind.STRING, Kind.LONG)),
+    ],
+)
+def test_types_join_without_narrowing(left: Type, right: Type, joined: Type) -> None:
+    assert (joined, []) == join(left, right)
+
+
+def test_structs_join_member_by_member_and_what_is_not_in_both_is_optional() -> None:
+    other = Struct((Field("y", Kind.LONG), Field("z", POINT, required=True)))
+
+    joined, clashes = join(POINT, other)
+
+    expected = Struct((Field("x", Kind.LONG), Field("y", Kind.DOUBLE), Field("z", POINT)))
+    assert (expected, []) == (joined, clashes)
+
+
+def test_a_clash_keeps_the_left_side_and_tells_where() -> None:
+    left = Struct((Field("l", List(Struct((Field("m", Map(Kind.STRING, Kind.INT)),)))),))
+    right = Struct((Field("l", List(Struct((Field("m", Map(Kind.STRING, Kind.DATE)),)))),))
+
+    assert (left, [Clash("l[].m{}", Kind.INT, Kind.DATE)]) == join(left, right)
+    assert (Decimal(5, 2), [Clash("", Decimal(5, 2), Decimal(5, 1))]) == join(
+        Decimal(5, 2), Decimal(5, 1)
+    )
+
+
+def test_what_has_no_type_yet_is_left_out_at_any_depth() -> None:
+    schema = Struct(
+        (
+            Field("n", Kind.UNKNOWN),
+            Field("e", Struct(())),
+            Field("l", List(Struct((Field("n", Kind.UNKNOWN),)))),
+            Field("m", Map(Kind.STRING, Kind.UNKNOWN)),
+            Field("o", Struct((Field("x", Kind.LONG), Field("n", Kind.UNKNOWN)))),
+        )
+    )
+
+    assert Struct((Field("o", Struct((Field("x", Kind.LONG),))),)) == known(schema)
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        *(kind for kind in Kind if kind is not Kind.UNKNOWN),
+        Decimal(10, 2),
+        Fixed(16),
+        List(Kind.STRING),
+        List(List(Decimal(38, 0))),
+    ],
+)
+def test_the_text_of_a_type_parses_back(type_: Type) -> None:
+    assert type_ == parse_type(str(type_))
+
+
+@pytest.mark.parametrize("text", ["", "varchar", "decimal(39,0)", "decimal(0,0)", "decimal(2,3)"])
+def test_a_text_that_is_no_type_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a type|precision"):
+        parse_type(text)
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        Kind.UNKNOWN,
+        Fixed(3),
+        POINT,
+        List(POINT, element_required=True),
+        Map(Kind.STRING, POINT, value_required=True),
+    ],
+)
+def test_the_json_of_a_type_reads_back(type_: Type) -> None:
+    assert type_ == type_from_json(type_to_json(type_))
+
+
+def test_a_schema_is_a_struct() -> None:
+    assert POINT == schema_from_json(type_to_json(POINT))
+    with pytest.raises(ValueError, match="a schema is a struct"):
+        schema_from_json("long")
+    with pytest.raises(ValueError, match="not a type"):
+        type_from_json({"list": "long"})
+
+
+def test_hints_replace_types_by_dotted_path_and_keep_the_rest() -> None:
+    schema = Struct((Field("p", POINT), Field("q", Kind.STRING, required=True)))
+
+    hinted = with_hints(schema, {"p.x": Kind.INT, "q": Kind.DATE, "absent": Kind.DATE})
+
+    inner = Struct((Field("x", Kind.INT, required=True), Field("y", Kind.DOUBLE)))
+    assert Struct((Field("p", inner), Field("q", Kind.DATE, required=True))) == hinted

@@ -1,0 +1,199 @@
+"""Bytes that are no record, or pretend to be several: each has a code, and no neighbour suffers."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from penstock.core.offsets import TopicPartition
+from penstock.core.schema import Field, Kind, List, Struct
+from penstock.rows.codes import MEANINGS, Code, MisfitError, Stage, safe_text
+from penstock.rows.convert import Converted, convert
+from penstock.rows.document import parse_object
+from penstock.rows.options import RowOptions
+
+AT = TopicPartition("id", 0, "events")
+SCHEMA = Struct((Field("a", Kind.LONG), Field("b", Kind.STRING), Field("c", List(Kind.DOUBLE))))
+
+
+def landed(*values: bytes | None, **options: object) -> Converted:
+    count = len(values)
+    batch = pa.record_batch(
+        {
+            "offset": pa.array(range(count), pa.int64()),
+            "timestamp": pa.nulls(count, pa.timestamp("ms", "UTC")),
+            "key": pa.nulls(count, pa.binary()),
+            "value": pa.array(values, pa.binary()),
+        }
+    )
+    return convert(batch, at=AT, schema=SCHEMA, options=RowOptions({}, **options))  # type: ignore[arg-type]
+
+
+BAD = [
+    (b"", Code.EMPTY),
+    (b" \n\t", Code.EMPTY),
+    (b"{", Code.MALFORMED),
+    (b'{"a"', Code.MALFORMED),
+    (b'{"a":1', Code.MALFORMED),
+    (b'{"a":1,}', Code.MALFORMED),
+    (b'{"a":1 "b":""}', Code.MALFORMED),
+    (b'{"a":1/**/}', Code.MALFORMED),
+    (b"{a:1}", Code.MALFORMED),
+    (b'{"a":nul}', Code.MALFORMED),
+    (b'{"a":NaN}', Code.MALFORMED),
+    (b'{"c":[NaN]}', Code.MALFORMED),
+    (b'{"c":[1,-Infinity]}', Code.MALFORMED),
+    (b"\x00", Code.MALFORMED),
+    (b'{"a":1}\x00', Code.TRAILING_DATA),
+    (b'\x00{"a":1}', Code.MALFORMED),
+    (b'{\x0c"a":1}', Code.MALFORMED),
+    (b"\x00\x00\x00\x00\x05Avro", Code.MALFORMED),
+    (b'{"a":1}x', Code.TRAILING_DATA),
+    (b'{"a":1}{"a":2}', Code.TRAILING_DATA),
+    (b'{"a":1}\n{"a":2}', Code.TRAILING_DATA),
+    (b"\xef\xbb\xbf{}", Code.BYTE_ORDER_MARK),
+    (b"\xff\xfe{\x00}\x00", Code.NOT_UTF8),
+    (b'{"b":"\xff"}', Code.NOT_UTF8),
+    (b'{"b":"\xc0\x80"}', Code.NOT_UTF8),
+    (b'{"b":"\xed\xa0\x80"}', Code.NOT_UTF8),
+    (b'{"b\xff":1}', Code.NOT_UTF8),
+    (b'{"b":"\\ud800"}', Code.LONE_SURROGATE),
+    (b'{"\\udfff":null}', Code.LONE_SURROGATE),
+    (b'{"a":1,"a":1}', Code.DUPLICATE_KEY),
+    (b'{"a":null,"\\u0061":1}', Code.DUPLICATE_KEY),
+    (b'{"x":{"y":null,"y":null}}', Code.DUPLICATE_KEY),
+    (b"null", Code.NOT_AN_OBJECT),
+    (b"1", Code.NOT_AN_OBJECT),
+    (b"[]", Code.NOT_AN_OBJECT),
+    (b'[{"a":1}]', Code.NOT_AN_OBJECT),
+    (b'"{}"', Code.NOT_AN_OBJECT),
+    (b"true", Code.NOT_AN_OBJECT),
+    (b'{"x":' + b"[" * 64 + b"]" * 64 + b"}", Code.TOO_DEEP),
+    (b"[" * 100_000, Code.TOO_DEEP),
+    (b'{"a":' * 100_000, Code.TOO_DEEP),
+    (b'{"nope":1}', Code.UNKNOWN_FIELD),
+    (b'{"A":1}', Code.UNKNOWN_FIELD),
+    (b'{"a\\u0000":1}', Code.UNKNOWN_FIELD),
+    (b'{"' + b"x" * 10_240 + b'":1}', Code.UNKNOWN_FIELD),
+    (b'{"../../etc":1}', Code.UNKNOWN_FIELD),
+    (b"{" + b",".join(b'"k%d":1' % i for i in range(5000)) + b"}", Code.UNKNOWN_FIELD),
+]
+
+FORGED = [
+    b'1}{"v":2',
+    b'{"a":1}}\n{"v":{"a":2}',
+    b'{"a":1}}{"v":{"a":2}',
+    b'{"a":1}}{"v":{"a":2}}{"v":{"a":3}',
+    b'{"a":1},"v":{"a":2}',
+    b'null,"v":{"a":2}',
+    b'{"a":1},"w":null',
+    b'{"a":1}}null{"v":{"a":2}',
+    b'{"a":1}}\n null \n{"v":{"a":2}',
+    b'{"a":1}}{"v":{"a":2}}{"v":{"a":3}}\x00',
+    b'{"a":1}}\n{"v":{"a":2}}\n\x00{',
+    b'}\n{"v":',
+    b'{"b":"',
+    b'"}',
+    b'{"a":1}}\n',
+    b'\n{"v":{"a":1}',
+]
+
+
+@pytest.mark.parametrize(("value", "code"), BAD, ids=lambda x: str(x)[:30])
+def test_a_bad_record_is_refused_with_its_code_and_its_neighbours_land(
+    value: bytes, code: Code
+) -> None:
+    done = landed(b'{"a":1}', value, b'{"a":3}', value)
+
+    assert [1, 3] == done.rows.column("a").to_pylist()
+    assert [(1, code), (3, code)] == [(reject.offset, reject.code) for reject in done.rejects]
+    assert {str(MEANINGS[code].stage)} == {reject.stage for reject in done.rejects}
+    assert all(len(r.message) <= 200 and r.message.isprintable() for r in done.rejects)
+
+
+@pytest.mark.parametrize("value", FORGED, ids=repr)
+def test_a_wrap_cannot_be_forged(value: bytes) -> None:
+    done = landed(b'{"a":1}', value, b'{"a":3}', b'{"a":4}', b" ", b" ", b" ")
+
+    assert [1, 3, 4] == done.rows.column("a").to_pylist()
+    assert [1, 4, 5, 6] == [reject.offset for reject in done.rejects]
+
+
+@pytest.mark.parametrize("value", FORGED, ids=repr)
+def test_a_forged_wrap_alone_or_in_front_is_refused(value: bytes) -> None:
+    assert [0] == [reject.offset for reject in landed(value).rejects]
+    assert [0, 1] == [reject.offset for reject in landed(value, value).rejects]
+
+
+def test_halves_of_a_record_do_not_meet_in_the_middle() -> None:
+    done = landed(b'{"b":"x', b'y"}', b'{"a":1', b',"b":"z"}', b'{"a":1', b"2}", b'{"a":7}')
+
+    assert [7] == done.rows.column("a").to_pylist()
+    assert [0, 1, 2, 3, 4, 5] == [reject.offset for reject in done.rejects]
+
+
+def test_pretty_printed_records_land() -> None:
+    pretty = b'{\r\n  "a" : 1,\n\t"c": [\n 1,\n 2 ]\n}\n'
+
+    done = landed(pretty, b'{"a":2}', pretty, b'\n{"a":3}', pretty)
+
+    assert [1, 2, 1, 3, 1] == done.rows.column("a").to_pylist()
+    assert [[1, 2], None, [1, 2], None, [1, 2]] == done.rows.column("c").to_pylist()
+
+
+def test_a_record_at_the_limit_of_depth_lands_and_its_strings_do_not_count() -> None:
+    deep = b'{"x":' + b"[" * 63 + b"]" * 63 + b"}"
+    brackets = b'{"b":"' + b'[{\\"' * 100 + b'"}'
+
+    done = landed(deep, brackets, b'{"a":1}')
+
+    assert () == done.rejects
+    assert ['[{"' * 100] == done.rows.column("b").to_pylist()[1:2]
+
+
+def test_the_depth_of_nesting_is_counted_with_the_record_itself() -> None:
+    assert {"a": []} == parse_object(b'{"a":[]}', depth_max=2)
+    with pytest.raises(MisfitError, match="deeper than 1"):
+        parse_object(b'{"a":[]}', depth_max=1)
+
+
+def test_a_record_over_the_limit_of_bytes_is_refused_unread() -> None:
+    done = landed(b'{"a":1}', b'{"a":10}', b'{"nope"}', record_bytes_max=7)
+
+    assert [1] == done.rows.column("a").to_pylist()
+    assert [(1, "limit", "P341"), (2, "limit", "P341")] == [
+        (reject.offset, reject.stage, reject.code) for reject in done.rejects
+    ]
+
+
+def test_a_table_shallower_than_its_limit_still_refuses_deep_unknown_fields() -> None:
+    deep = b'{"x":[[[[]]]]}'
+
+    done = landed(deep, b'{"a":1}', deep, depth_max=4)
+
+    assert [(0, "P342"), (2, "P342")] == [(r.offset, r.code) for r in done.rejects]
+    assert [1] == done.rows.column("a").to_pylist()
+
+
+def test_tombstones_are_counted_or_refused() -> None:
+    skipped = landed(None, b'{"a":1}', None)
+    assert ({"tombstone": 2}, ()) == (skipped.filtered, skipped.rejects)
+    assert [1] == skipped.rows.column("a").to_pylist()
+
+    refused = landed(None, b'{"a":1}', None, tombstones="quarantine")
+    assert {} == refused.filtered
+    assert [(0, "P309"), (2, "P309")] == [(r.offset, r.code) for r in refused.rejects]
+
+
+def test_every_code_has_a_meaning_and_a_place_among_the_records_codes() -> None:
+    assert list(Code) == list(MEANINGS)
+    assert all(code.startswith("P3") for code in Code)
+    assert {Stage.DECODE, Stage.CONVERT, Stage.LIMIT} == {m.stage for m in MEANINGS.values()}
+
+
+def test_a_message_is_bounded_and_printable_whatever_a_record_calls_its_fields() -> None:
+    done = landed(b'{"\\u001b[31m' + b"x" * 10_000 + b'":1}')
+
+    assert 200 == len(done.rejects[0].message)
+    assert "�[31mx" == done.rejects[0].message[:6]
+    assert "a�b" == safe_text("a\nb")

@@ -47,6 +47,7 @@ from penstock.landing.tracks import (
 )
 
 BROKER_PATIENCE_SECONDS = 120.0
+PARTITION_PATIENCE_SECONDS = 10.0
 TICK_SECONDS = 0.2
 
 
@@ -74,6 +75,7 @@ class Coordinator:
     _desk: Desk = field(init=False)
     _quarantine: Destination = field(init=False)
     _silent_since: float | None = None
+    _absent_since: float | None = None
 
     def run(self, until: Until, *, takeover: bool = False) -> Ended:
         """Claim the pipeline, recover, land, and leave all tables level.
@@ -183,7 +185,8 @@ class Coordinator:
             return "every table waits for a decision"
         epoch = self._plan(active, listed)
         if not epoch.slices:
-            if until != "stopped" and not self._line.open and not self.fleet.stepping:
+            idle = not self._line.open and not self.fleet.stepping
+            if until != "stopped" and idle and not self._unlisted(listed):
                 return "caught up"
             self._absorb(TICK_SECONDS)
         elif any(track.waiting >= self.settings.max_epochs for track in active.values()):
@@ -195,6 +198,20 @@ class Coordinator:
             if until == "once":
                 return "one epoch was landed"
         return ""
+
+    def _unlisted(self, listed: Mapping[TopicPartition, Bounds]) -> bool:
+        """Tell whether a partition cannot be listed. Raises UnavailableError when that lasts."""
+        wanted = {at for track in self.fleet.active.values() for at in track.wanted}
+        absent = sorted(wanted - set(listed))
+        now = self.world.clock.monotonic()
+        self._absent_since = (self._absent_since or now) if absent else None
+        if self._absent_since is not None and now - self._absent_since > PARTITION_PATIENCE_SECONDS:
+            raise UnavailableError(
+                f"{', '.join(map(str, absent[:3]))} cannot be read: no leader",
+                code="P254",
+                hint="bring the partition's broker back, then run again; the rest has landed",
+            )
+        return bool(absent)
 
     def _anchor_quiet(self) -> None:
         """Move the ledgers of tables that got no rows for long (protocol.md 2)."""

@@ -140,7 +140,8 @@ def _leader_epochs(part: Slice, tracks: Tracks) -> dict[TopicPartition, int]:
 def _table_job(track: Track, part: Slice) -> TableJob:
     options = track.target.options
     if track.state is None:
-        return TableJob(table_schema(Struct(()), {}, options), options, None)
+        strict = replace(options, columns="quarantine")  # a field shows that there is a column
+        return TableJob(table_schema(Struct(()), {}, strict), strict, None)
     connector = track.target.place.connector
     return TableJob(
         schema=track.state.schema,

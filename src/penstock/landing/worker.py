@@ -118,9 +118,9 @@ class _Bench:
                 continue
             batch = without(fetched.batch, _already(table, lane.at))
             alike = next((c for t, c in done if _alike(t, table)), None)
-            converted = alike or self._converted(table, batch, lane.at)
-            done.append((table, converted))
             try:
+                converted = alike or self._converted(table, batch, lane.at)
+                done.append((table, converted))
                 self._book(name, lane.at, batch, converted)
             except (UnavailableError, InvalidError) as error:
                 self.fail(name, error)
@@ -245,7 +245,16 @@ def _offsets_at(coordinates: frozenset[Coordinate], at: TopicPartition) -> list[
 
 
 def _nowhere(batch: pa.RecordBatch, converted: Converted) -> Converted:
-    """Reject what would land in a table that does not exist and that no record gave columns."""
+    """Reject what would land in a table that does not exist and that no record gave columns.
+
+    Raises UnavailableError when a record has a column after all: it was beyond what was surveyed.
+    """
+    if any(reject.code == Code.UNKNOWN_FIELD for reject in converted.rejects):
+        raise UnavailableError(
+            "records beyond those that were surveyed give the table columns",
+            code="P462",
+            hint="it is surveyed again in the next epoch",
+        )
     refused = {reject.offset for reject in converted.rejects}
     fit = (
         []

@@ -24,7 +24,7 @@ import psutil
 
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.dev.jars import Progress, broker_jars, held, silent
-from penstock.dev.java import Java, find_java
+from penstock.engines.java import SPARK_JAVA_MAJORS, Java, find_java
 
 HOST = "127.0.0.1"
 PORT_DEFAULT = 9092
@@ -104,7 +104,7 @@ def up(
             running = status(directory)
             if running:
                 return running
-            java = find_java()
+            java = find_java(SPARK_JAVA_MAJORS, environment=os.environ)
             jars = broker_jars(java, cache=options.cache, progress=progress)
             return _start(_Launch(directory, java, jars, options), port)
     except OSError as error:

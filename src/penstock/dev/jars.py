@@ -28,7 +28,7 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from penstock.core.errors import InvalidError, UnavailableError
-from penstock.dev.java import Java
+from penstock.engines.java import Java
 
 KAFKA_VERSION = "4.3.1"
 COORDINATES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from penstock.connectors.kafka import connector
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition, span
 from penstock.dev.broker import free_port
-from penstock.dev.java import find_java
+from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
 from penstock.testing.broker import Cluster, running_broker
 from penstock.testing.sent import Sent
 
@@ -90,7 +91,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 def certificate(home: Path) -> tuple[Path, Path]:
     """Make a key store for the broker and the certificate to trust it by."""
-    keytool = find_java().path.resolve().with_name("keytool")
+    java = find_java(SPARK_JAVA_MAJORS, environment=os.environ)
+    keytool = java.path.resolve().with_name("keytool")
     store, ca = home / "broker.p12", home / "ca.pem"
     keys = ["-keystore", store, "-storepass", STORE_PASSWORD, "-alias", "broker"]
     make = ["-genkeypair", "-keyalg", "EC", "-dname", "CN=127.0.0.1", "-validity", "2"]

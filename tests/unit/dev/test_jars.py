@@ -7,7 +7,7 @@ import pytest
 
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.dev import jars
-from penstock.dev.java import Java
+from penstock.engines.java import Java
 
 A, B = b"one jar", b"another"
 WANTED = {"a-1.jar": hashlib.sha256(A).hexdigest(), "b-2.jar": hashlib.sha256(B).hexdigest()}

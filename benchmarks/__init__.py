@@ -1,0 +1,13 @@
+"""Measures what Penstock does on this machine, and what it could do at best.
+
+    python -m benchmarks                every figure at full size, kept, and the page written
+    python -m benchmarks drain --help   one figure, with its settings
+    python -m benchmarks --quick        all figures small, compared with the last ones kept
+
+Invariants:
+- what is measured is `penstock run` as a user starts it, in processes of its own;
+- rows are counted by readers that are not ours, before a figure is told;
+- every process that was started is gone at the end, also after Ctrl-C or when time is up;
+- a figure is never told without its command, commit and machine, nor without the load that other
+  programs put on the machine meanwhile.
+"""

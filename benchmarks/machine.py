@@ -1,0 +1,99 @@
+"""Where and when a figure was measured: machine, versions, commit, and what else ran meanwhile."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from penstock.dev.java import find_java
+from penstock.engines.java import SPARK_JAVA_MAJORS
+
+ROOT = Path(__file__).resolve().parent.parent
+LIBRARIES = ("penstock", "pyspark", "pyarrow", "pyiceberg", "deltalake", "confluent-kafka", "numpy")
+
+
+def circumstances() -> dict[str, Any]:
+    """Describe commit, date, machine and versions; nothing that names the machine or its user."""
+    changed = _git("status", "--porcelain", "--untracked-files=no", "src", "benchmarks/*.py")
+    return {
+        "commit": _git("rev-parse", "HEAD") or "unknown",
+        "changed": bool(changed),
+        "date": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "machine": {
+            "cores": len(os.sched_getaffinity(0)),
+            "memory_gib": round(psutil.virtual_memory().total / (1 << 30), 1),
+            "cpu": _cpu_model(),
+            "system": f"{platform.system()} {platform.release()}",
+        },
+        "versions": {
+            "python": platform.python_version(),
+            "java": _java_version(),
+            **{name: metadata.version(name) for name in LIBRARIES},
+        },
+    }
+
+
+@dataclass(slots=True)
+class Bystanders:
+    """Tell how much of the machine other programs used while we measured.
+
+    `ours` gives the CPU seconds of live processes that are ours, such as the broker; those of
+    children that have ended are known already.
+    """
+
+    ours: Callable[[], float]
+    _began: float = 0.0
+    _busy: float = 0.0
+    _own: float = 0.0
+
+    def begin(self) -> None:
+        """Begin to look."""
+        self._began, self._busy, self._own = _now(), _busy_seconds(), _own_seconds() + self.ours()
+
+    def cores(self) -> float:
+        """Give the cores that others kept busy on average since `begin`."""
+        others = (_busy_seconds() - self._busy) - (_own_seconds() + self.ours() - self._own)
+        return max(0.0, others / max(_now() - self._began, 0.001))
+
+
+def _now() -> float:
+    return psutil.time.monotonic() if False else __import__("time").monotonic()
+
+
+def _busy_seconds() -> float:
+    times = psutil.cpu_times()
+    return float(sum(times) - times.idle - getattr(times, "iowait", 0.0))
+
+
+def _own_seconds() -> float:
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if "model name" in line), "")
+
+
+def _java_version() -> str:
+    return find_java(SPARK_JAVA_MAJORS, environment=os.environ).version

@@ -6,6 +6,7 @@ import os
 import platform
 import resource
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,8 +16,7 @@ from typing import Any
 
 import psutil
 
-from penstock.dev.java import find_java
-from penstock.engines.java import SPARK_JAVA_MAJORS
+from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = ("penstock", "pyspark", "pyarrow", "pyiceberg", "deltalake", "confluent-kafka", "numpy")
@@ -24,7 +24,7 @@ LIBRARIES = ("penstock", "pyspark", "pyarrow", "pyiceberg", "deltalake", "conflu
 
 def circumstances() -> dict[str, Any]:
     """Describe commit, date, machine and versions; nothing that names the machine or its user."""
-    changed = _git("status", "--porcelain", "--untracked-files=no", "src", "benchmarks/*.py")
+    changed = _git("status", "--porcelain", "src", "benchmarks")
     return {
         "commit": _git("rev-parse", "HEAD") or "unknown",
         "changed": bool(changed),
@@ -58,16 +58,12 @@ class Bystanders:
 
     def begin(self) -> None:
         """Begin to look."""
-        self._began, self._busy, self._own = _now(), _busy_seconds(), _own_seconds() + self.ours()
+        self._began, self._busy, self._own = time.monotonic(), _busy_seconds(), _own_seconds() + self.ours()
 
     def cores(self) -> float:
         """Give the cores that others kept busy on average since `begin`."""
         others = (_busy_seconds() - self._busy) - (_own_seconds() + self.ours() - self._own)
-        return max(0.0, others / max(_now() - self._began, 0.001))
-
-
-def _now() -> float:
-    return psutil.time.monotonic() if False else __import__("time").monotonic()
+        return max(0.0, others / max(time.monotonic() - self._began, 0.001))
 
 
 def _busy_seconds() -> float:
@@ -96,4 +92,4 @@ def _cpu_model() -> str:
 
 
 def _java_version() -> str:
-    return find_java(SPARK_JAVA_MAJORS, environment=os.environ).version
+    return str(find_java(SPARK_JAVA_MAJORS, environment=os.environ).major)

@@ -1,3 +1,34 @@
-"""Penstock lands Kafka topics in Iceberg and Delta Lake tables, exactly once."""
+"""Penstock lands Kafka topics in Iceberg and Delta Lake tables, exactly once.
+
+`penstock.open`, `penstock.Pipeline` and `penstock.Table` are the Python API; they are imported when
+first used, so that `import penstock` stays light in every worker.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.app.api import OpenPipeline
+    from penstock.app.api import open_pipeline as open  # noqa: A004  penstock.open(…) reads well
+    from penstock.spec.model import Pipeline, Table
 
 __version__ = "0.1.0"
+__all__ = ["OpenPipeline", "Pipeline", "Table", "__version__", "open"]
+
+_HOMES = {
+    "open": ("penstock.app.api", "open_pipeline"),
+    "OpenPipeline": ("penstock.app.api", "OpenPipeline"),
+    "Pipeline": ("penstock.spec.model", "Pipeline"),
+    "Table": ("penstock.spec.model", "Table"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name of the Python API when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415  only when asked
+
+    module, attribute = _HOMES[name]
+    return getattr(import_module(module), attribute)

@@ -51,6 +51,7 @@ def settings_of(
         anchor_every_seconds=commit.anchor_every_seconds,
         max_epochs=pipeline.pending.max_epochs,
         retain=commit.retain,
+        columns_max=pipeline.limits.columns,
         stop_above_share=pipeline.quarantine.stop_above_share,
         accept=accept,
         faults=faults,

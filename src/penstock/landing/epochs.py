@@ -122,6 +122,7 @@ class _Desk:
             now_ms=self.world.clock.now_ms(),
             log=self.settings.log,
             leader_epochs=_leader_epochs(part, self.tracks),
+            columns_max=self.settings.columns_max,
             faults=self.settings.faults,
         )
 

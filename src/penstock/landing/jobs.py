@@ -77,6 +77,7 @@ class Job:
     now_ms: int
     log: Mapping[str, Any]
     leader_epochs: LeaderEpochs = field(default_factory=dict)
+    columns_max: int = 2000
     faults: str = ""
 
 
@@ -129,6 +130,7 @@ def job_to_json(job: Job) -> str:
             "now_ms": job.now_ms,
             "log": dict(job.log),
             "leader_epochs": epochs_to_json(job.leader_epochs),
+            "columns_max": job.columns_max,
             "faults": job.faults,
         }
     )
@@ -150,6 +152,7 @@ def job_from_json(text: str) -> Job:
         now_ms=data["now_ms"],
         log=data["log"],
         leader_epochs=epochs_from_json(data["leader_epochs"]),
+        columns_max=data["columns_max"],
         faults=data["faults"],
     )
 

@@ -65,6 +65,7 @@ class Settings:
     anchor_every_seconds: float = 3600.0
     max_epochs: int = 4
     retain: int = 25
+    columns_max: int = 2000
     stop_above_share: float = 1.0
     commit_threads: int = 8
     heartbeat_seconds: float = 3.0

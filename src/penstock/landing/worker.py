@@ -136,7 +136,12 @@ class _Bench:
 
     def _survey(self, name: str, batch: pa.RecordBatch) -> None:
         options = self.job.tables[name].options
-        found = infer(batch, record_bytes_max=options.record_bytes_max, depth_max=options.depth_max)
+        found = infer(
+            batch,
+            record_bytes_max=options.record_bytes_max,
+            depth_max=options.depth_max,
+            columns_max=self.job.columns_max,
+        )
         joined, _ = join(self.schemas.get(name, Struct(())), found)
         assert isinstance(joined, Struct), "structs join to a struct"
         self.schemas[name] = joined

@@ -94,7 +94,8 @@ class _Reading:
     def __init__(self, text: str, name: str) -> None:
         self.name = name
         self.document = yaml12.read(text)
-        lines = yaml12.lines_of(text.removeprefix("\ufeff"))
+        shown = text if len(text) <= yaml12.CHARS_MAX else ""
+        lines = yaml12.lines_of(shown.removeprefix("\ufeff"))
         by_text = masked_by_text(lines, self.document.context)
         self.lines = masked(lines, self.document) if self.document.readable else by_text
         self.problems = [

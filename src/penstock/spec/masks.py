@@ -13,16 +13,16 @@ from penstock.spec.problems import KeyPath
 from penstock.spec.secrets import is_literal, is_secret_name, may_hold_secret, secret_parts
 from penstock.spec.yaml12 import Document, Span
 
-_SETTING = re.compile(r"(?P<name>[\w.-]+)[\"']?\s*:(?=\s|$)")
+_SETTING = re.compile(r"(?<![\w.-])(?P<name>[\w.-]++)[\"']?\s*+:(?=\s|$)")
 
 
 def masked(lines: Sequence[str], document: Document) -> list[str]:
     """Mask the secrets of a document that was composed."""
-    result = list(lines)
+    changed: dict[int, list[str]] = {}
     for path, text in document.texts.items():
         if _is_secret(path, text):
-            _mask(result, document.values[path])
-    return result
+            _mask(lines, changed, document.values[path])
+    return ["".join(changed.get(number, line)) for number, line in enumerate(lines)]
 
 
 def masked_by_text(lines: Sequence[str], context: int | None = None) -> list[str]:
@@ -56,12 +56,12 @@ def _is_secret(path: KeyPath, text: str) -> bool:
     return (may_hold_secret(path) and is_literal(text)) or bool(list(secret_parts(text)))
 
 
-def _mask(lines: list[str], span: Span) -> None:
+def _mask(lines: Sequence[str], changed: dict[int, list[str]], span: Span) -> None:
     for number in range(span.line, min(span.end_line + 1, len(lines))):
-        line = lines[number]
+        line = changed.setdefault(number, list(lines[number]))
         start = span.column if number == span.line else 0
         stop = span.end_column if number == span.end_line else len(line)
-        lines[number] = line[:start] + _stars(line[start:stop], 0) + line[stop:]
+        line[start:stop] = _stars("".join(line[start:stop]), 0)
 
 
 def _stars(line: str, start: int) -> str:

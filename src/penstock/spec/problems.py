@@ -167,14 +167,12 @@ def _excerpt(place: Place, hint: str) -> list[str]:
 
 def _clipped(line: str, start: int) -> tuple[str, int]:
     """Cut a window out of a long line; give the line and where the mark now begins."""
-    line = "".join(char if char.isprintable() or char == "\t" else "·" for char in line)
-    if len(line) <= EXCERPT_CHARS_MAX:
-        return line, min(start, len(line))
     left = max(0, min(start - EXCERPT_CHARS_MAX // 3, len(line) - EXCERPT_CHARS_MAX))
     window = line[left : left + EXCERPT_CHARS_MAX]
+    clean = "".join(char if char.isprintable() or char == "\t" else "·" for char in window)
     head = "…" if left else ""
     tail = "…" if left + EXCERPT_CHARS_MAX < len(line) else ""
-    return head + window + tail, start - left + len(head)
+    return head + clean + tail, min(start, len(line)) - left + len(head)
 
 
 def _cells(char: str) -> int:

@@ -23,10 +23,11 @@ from penstock.core.errors import InvalidError
 SECRET_BYTES_MAX = 64 * 1024
 HIDDEN = "***"
 
+# Every repeat is bounded, so that no text takes longer than it is long.
 _REFERENCE = re.compile(
     r"\$\$\{"
-    r"|\$\{env:(?P<env>[A-Za-z_][A-Za-z0-9_]*)(?P<has_default>:-(?P<default>[^}]*))?\}"
-    r"|\$\{file:(?P<file>/[^}]+)\}"
+    r"|\$\{env:(?P<env>[A-Za-z_][A-Za-z0-9_]{0,200})(?::-(?P<default>[^}]{0,1000}))?\}"
+    r"|\$\{file:(?P<file>/[^}]{1,1000})\}"
     r"|(?P<malformed>\$\{[^}]{0,60}\}?)"
 )
 _SECRET_NAME = re.compile(
@@ -37,10 +38,12 @@ _SECRET_NAME = re.compile(
 _SHOWN_SECURITY = frozenset({"protocol", "mechanism", "username", "ca", "certificate", "key"})
 _SHOWN_CATALOG = frozenset({"type", "uri", "warehouse", "root"})
 _USERINFO = re.compile(
-    r"(?P<head>[a-z][a-z0-9+.-]*://[^/@:\s]*:)(?P<password>\S+)(?=@)", re.IGNORECASE
+    r"(?P<head>[a-z][a-z0-9+.-]{0,30}://[^/@:\s]{0,200}:)(?P<password>\S{1,500})(?=@)",
+    re.IGNORECASE,
 )
 _QUERY = re.compile(
-    rf"(?P<head>[?&][^=&]*(?:{_SECRET_NAME.pattern})[^=&]*=)(?P<password>[^&]+)", re.IGNORECASE
+    rf"(?P<head>[?&][^=&?\s]{{0,60}}?(?:{_SECRET_NAME.pattern})[^=&?\s]{{0,60}}=)(?P<password>[^&\s]+)",
+    re.IGNORECASE,
 )
 
 

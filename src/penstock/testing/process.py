@@ -25,7 +25,7 @@ import psutil
 
 from penstock.testing.broker import wait_until
 
-SECONDS_MAX = 60.0
+SECONDS_MAX = 120.0
 POLL_SECONDS = 0.005
 KILLED = -signal.SIGKILL
 

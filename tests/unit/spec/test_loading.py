@@ -265,6 +265,56 @@ def test_a_spec_with_blocks_of_anything_is_a_pipeline_or_a_spec_error(
     loaded(yaml.safe_dump(blocks))
 
 
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "u",
+        "a.",
+        "${",
+        "${env:A",
+        "${env:A:-",
+        "${file:/",
+        "a://b:",
+        "a://b:c@",
+        "?password",
+        "&a=",
+        "?",
+        "a ",
+        "a: ",
+        "- ",
+        "'",
+        '"',
+        "{",
+        "*a ",
+        "&a ",
+        "#",
+        "\n",
+        "password: x\n",
+        " x",
+        "~ ",
+        "x:\t",
+        ", ",
+    ],
+)
+@pytest.mark.parametrize(
+    "head",
+    [
+        "",
+        "'",
+        "password: '",
+        "kafka: {security: {password: '",
+        "catalogs: {lake: {uri: '",
+        "tables: [{from: '",
+        "spark: {conf: {a: ",
+    ],
+)
+def test_no_repeated_text_takes_long(head: str, unit: str) -> None:
+    text = head + unit * (200_000 // len(unit))
+    loaded(text)
+    loaded(text + "'" if "'" in head else text + "}}")
+    loaded(text + "'}}" if "'" in head else text + "\n")
+
+
 @pytest.mark.parametrize("count", [1000, 6000])
 def test_a_spec_with_very_many_rules_takes_no_time(spec: Changed, count: int) -> None:
     rules = "".join(f"  - {{ from: 't{n}.*x', into: lake.b.t{n} }}\n" for n in range(count))

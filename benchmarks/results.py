@@ -1,0 +1,59 @@
+"""Results as they were measured, one JSON object a line, a file for each figure.
+
+Invariants: a line is written once and never changed; it holds all that is needed to measure again
+and to tell what the figure is worth.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import ROOT
+
+KEPT = ROOT / "benchmarks" / "results"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a figure came to: `values` are the numbers that are told, `raw` what they stem from."""
+
+    values: dict[str, float]
+    raw: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One measurement. `others_cores` is what other programs used of the machine meanwhile."""
+
+    figure: str
+    command: str
+    seconds: float
+    others_cores: float
+    circumstances: dict[str, Any]
+    values: dict[str, float]
+    raw: dict[str, Any]
+
+
+def keep(result: Result, folder: Path) -> Path:
+    """Append a result to its figure's file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{result.figure}.jsonl"
+    with path.open("a") as file:
+        file.write(json.dumps(asdict(result), separators=(",", ":")) + "\n")
+    return path
+
+
+def kept(figure: str, folder: Path) -> list[Result]:
+    """Read a figure's results, oldest first."""
+    path = folder / f"{figure}.jsonl"
+    if not path.exists():
+        return []
+    return [Result(**json.loads(line)) for line in path.read_text().splitlines()]
+
+
+def newest(figure: str, folder: Path) -> dict[str, Result]:
+    """Give the newest result of each command of a figure."""
+    return {result.command: result for result in kept(figure, folder)}

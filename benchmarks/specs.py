@@ -1,0 +1,61 @@
+"""The specs that are run: one topic into one table, what a figure needs and defaults elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from benchmarks import records
+
+Format = Literal["iceberg", "delta"]
+PIPELINE = "bench"
+TABLE = "bench.events"
+_CATALOGS: dict[str, str] = {"iceberg": "lake", "delta": "delta"}
+
+
+def table_name(table_format: Format) -> str:
+    """Give the table's full name."""
+    return f"{_CATALOGS[table_format]}.{TABLE}"
+
+
+def write(
+    folder: Path,
+    brokers: str,
+    topic: str,
+    *,
+    table_format: Format = "iceberg",
+    every: str = "30s",
+    or_records: int = 10_000_000,
+    partition_by: Sequence[str] = (),
+    source_columns: Sequence[str] | None = None,
+) -> Path:
+    """Write a spec whose tables and store are below its folder; JSON is YAML."""
+    table: dict[str, Any] = {
+        "from": topic,
+        "into": table_name(table_format),
+        "partition_by": list(partition_by),
+        "schema": {"create": True, "hints": records.HINTS},
+    }
+    if source_columns is not None:
+        table["source_columns"] = list(source_columns)
+    spec = {
+        "name": PIPELINE,
+        "kafka": {"brokers": brokers, "topics": [topic]},
+        "catalogs": {
+            "lake": {
+                "type": "sql",
+                "uri": f"sqlite:///{folder}/catalog.db",
+                "warehouse": str(folder / "lake"),
+            },
+            "delta": {"type": "delta", "root": str(folder / "delta")},
+        },
+        "tables": [table],
+        "commit": {"every": every, "or_records": or_records, "or_bytes": "4GB"},
+        "quarantine": {"into": f"{_CATALOGS[table_format]}.ops.quarantine"},
+        "pending": {"store": f"sqlite:///{folder}/state/bench.db"},
+    }
+    path = folder / "penstock.yaml"
+    path.write_text(json.dumps(spec, indent=2))
+    return path

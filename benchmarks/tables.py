@@ -1,0 +1,80 @@
+"""What is in a table, by readers that are not ours: PyIceberg or deltalake lists, DuckDB reads.
+
+Invariant: a table is right when it holds each id from 0 to its number of rows exactly once; an
+empty expectation is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.children import FailedError
+from benchmarks.specs import TABLE, Format
+
+_FILE_EPOCH = r"/bench-(\d+)-[^/]*$"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The live files of a table and the rows in them."""
+
+    rows: int
+    files: int
+    size_bytes: int
+
+
+def checked(folder: Path, table_format: Format, rows: int) -> Found:
+    """Read a table. Raises FailedError unless it holds the records 0 to `rows` once each."""
+    assert rows > 0, "nothing proves nothing"
+    import duckdb
+
+    paths = live_files(folder, table_format)
+    told = duckdb.execute(
+        "select count(*), count(distinct id), min(id), max(id) from read_parquet(?)", [paths]
+    ).fetchone()
+    if told != (rows, rows, 0, rows - 1):
+        raise FailedError(f"{rows} records were sent; rows, ids, first, last are {told}")
+    return Found(rows, len(paths), sum(Path(path).stat().st_size for path in paths))
+
+
+def live_files(folder: Path, table_format: Format) -> list[str]:
+    """List the data files that the table's metadata names."""
+    if table_format == "delta":
+        from deltalake import DeltaTable
+
+        uris = DeltaTable(str(folder / "delta" / TABLE.replace(".", "/"))).file_uris()
+    else:
+        from pyiceberg.catalog import load_catalog
+
+        uri = f"sqlite:///{folder}/catalog.db"
+        catalog = load_catalog("lake", type="sql", uri=uri, warehouse=f"file://{folder}/lake")
+        uris = [task.file.file_path for task in catalog.load_table(TABLE).scan().plan_files()]
+    return [uri.removeprefix("file://") for uri in uris]
+
+
+def latencies(paths: list[str], commits_ms: Mapping[int, int], since_ms: int) -> np.ndarray[Any, Any]:
+    """Give the seconds from a record's making to its commit, of records made since a time.
+
+    Files bear the number of their epoch in their names; `commits_ms` says when it was committed.
+    """
+    import duckdb
+
+    known = pa.table({"epoch": list(commits_ms), "committed": list(commits_ms.values())})
+    with duckdb.connect() as connection:
+        connection.register("commits", known)
+        found = connection.execute(
+            "select committed - epoch_ms(_timestamp) as ms"
+            " from read_parquet(?, filename = true)"
+            " left join commits on epoch = cast(regexp_extract(filename, ?, 1) as bigint)"
+            " where epoch_ms(_timestamp) >= ?",
+            [paths, _FILE_EPOCH, since_ms],
+        ).fetchnumpy()["ms"]
+    if np.ma.is_masked(found):
+        raise FailedError("a file belongs to no commit that was told")
+    return np.asarray(found, np.float64) / 1000.0

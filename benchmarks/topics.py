@@ -1,0 +1,139 @@
+"""Topics full of records, and a producer that keeps a steady rate.
+
+Invariants: record i goes to partition i modulo their number, in order; a topic is handed over only
+when its partitions hold exactly what was sent.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from benchmarks import records
+
+PATIENCE_SECONDS = 60
+STEP_SECONDS = 0.002
+CLIENT: dict[str, Any] = {
+    "acks": "all",
+    "batch.size": 256 << 10,
+    "compression.type": "lz4",
+    "delivery.report.only.error": True,
+    "enable.idempotence": True,
+    "log_level": 0,
+    "queue.buffering.max.messages": 400_000,
+}
+
+
+def create(brokers: str, topic: str, partitions: int) -> None:
+    """Create a topic."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": brokers, "log_level": 0})
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(PATIENCE_SECONDS)
+
+
+def fill(brokers: str, topic: str, partitions: int, count: int, *, first: int = 0) -> float:
+    """Send records `first` to `first + count`; give their mean size in bytes."""
+    sent = _Sending(brokers, topic, partitions, linger_ms=20)
+    sent.send(records.values(first, first + count), first)
+    sent.finish()
+    held = sum(ends(brokers, topic, partitions))
+    assert held >= first + count, f"{topic} holds {held} records, {first + count} were sent"
+    return sent.size_bytes / max(count, 1)
+
+
+def ends(brokers: str, topic: str, partitions: int) -> list[int]:
+    """Give the end offset of each partition."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": brokers, "group.id": "ends", "log_level": 0})
+    try:
+        return [
+            consumer.get_watermark_offsets(TopicPartition(topic, number), PATIENCE_SECONDS)[1]
+            for number in range(partitions)
+        ]
+    finally:
+        consumer.close()
+
+
+def abort(brokers: str, topic: str, partitions: int, times: int) -> None:
+    """Send one record to each partition in a transaction and abort it, so many times."""
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {"bootstrap.servers": brokers, "transactional.id": "bench", "log_level": 0}
+    )
+    producer.init_transactions(PATIENCE_SECONDS)
+    for _ in range(times):
+        producer.begin_transaction()
+        for partition in range(partitions):
+            producer.produce(topic, b"{}", partition=partition)
+        producer.flush(PATIENCE_SECONDS)
+        producer.abort_transaction(PATIENCE_SECONDS)
+
+
+def steady(brokers: str, topic: str, partitions: int, rate: float, seconds: float) -> int:
+    """Send so many records a second for so long; the records bear the time of their making."""
+    sending = _Sending(brokers, topic, partitions, linger_ms=5)
+    records.pool(records.POOL)
+    began, total, sent = time.monotonic(), int(rate * seconds), 0
+    first = sum(ends(brokers, topic, partitions))
+    while sent < total:
+        due = min(total, int((time.monotonic() - began) * rate))
+        if due > sent:
+            sending.send(records.values(first + sent, first + due), first + sent)
+            sent = due
+        time.sleep(STEP_SECONDS)
+    sending.finish()
+    return sent
+
+
+class _Sending:
+    def __init__(self, brokers: str, topic: str, partitions: int, *, linger_ms: int) -> None:
+        from confluent_kafka import Producer
+
+        self._producer = Producer(
+            {**CLIENT, "bootstrap.servers": brokers, "linger.ms": linger_ms}
+        )
+        self._topic, self._partitions = topic, partitions
+        self._failed: list[str] = []
+        self.size_bytes = 0
+
+    def send(self, values: Iterable[bytes], first: int) -> None:
+        """Hand over values, waiting where the client's queue is full."""
+        for number, value in enumerate(values, start=first):
+            self.size_bytes += len(value)
+            while not self._taken(value, number % self._partitions):
+                self._producer.poll(0.05)
+        self._producer.poll(0)
+
+    def finish(self) -> None:
+        """Wait until all are delivered."""
+        left = self._producer.flush(PATIENCE_SECONDS)
+        assert not left and not self._failed, f"{left} records not delivered: {self._failed[:1]}"
+
+    def _taken(self, value: bytes, partition: int) -> bool:
+        try:
+            self._producer.produce(
+                self._topic, value, partition=partition, on_delivery=self._delivered
+            )
+        except BufferError:
+            return False
+        return True
+
+    def _delivered(self, error: Any, _message: Any) -> None:
+        if error is not None:
+            self._failed.append(str(error))
+
+
+def main(order: dict[str, Any]) -> None:
+    """Be a producer in a process of its own: `steady` with the order's arguments."""
+    print(json.dumps({"event": "Ready"}), flush=True)
+    print(json.dumps({"event": "Sent", "records": steady(**order)}), flush=True)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

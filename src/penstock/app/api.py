@@ -1,0 +1,85 @@
+"""The Python API: a pipeline as an object, for notebooks and programs of one's own.
+
+    import penstock
+    pipeline = penstock.open("shop.yaml")           # or a Pipeline(…) made in Python
+    ended = pipeline.run(until="caught-up")
+    pipeline.audit(rows=True).exit_code
+
+The model is the spec's: `penstock.Pipeline` and `penstock.Table`. A running SparkSession may be
+handed in; it is not stopped.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock.app import assembly
+from penstock.app.audit import Audit
+from penstock.app.audit import audit as prove
+from penstock.app.process import SystemClock
+from penstock.app.run import RunOptions
+from penstock.app.run import run as land
+from penstock.app.status import Status
+from penstock.app.status import status as read_status
+from penstock.landing.coordinator import Ended
+from penstock.landing.settings import Consent, Until
+from penstock.observe.fanout import Observers
+from penstock.ports.running import Observer
+from penstock.spec.load import load
+from penstock.spec.model import Pipeline
+
+
+@dataclass(slots=True)
+class OpenPipeline:
+    """A pipeline that can be run, looked at and proved. Nothing is opened until it is used."""
+
+    spec: Pipeline
+    spark: Any = None
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    def run(
+        self,
+        *,
+        until: Until = "caught-up",
+        takeover: bool = False,
+        accept: frozenset[Consent] = frozenset(),
+        observer: Observer | None = None,
+    ) -> Ended:
+        """Land records until `until`; from another thread, `stop` ends it cleanly.
+
+        Tables that stand aside are in the result with their errors. Raises any PenstockError that
+        concerns the pipeline as a whole.
+        """
+        self._stop.clear()
+        options = RunOptions(until, takeover, accept)
+        return land(
+            self.spec,
+            options,
+            observer=observer or Observers(),
+            stop=self._stop,
+            engine=lambda: assembly.open_engine(self.spec, self.spark),
+        )
+
+    def stop(self) -> None:
+        """Ask a run to finish its open epoch, level all tables and end."""
+        self._stop.set()
+
+    def status(self) -> Status:
+        """Read how each table stands. Raises UnavailableError when brokers or store are gone."""
+        return read_status(self.spec, SystemClock())
+
+    def audit(self, *, rows: bool = False) -> Audit:
+        """Prove the chains from metadata, with `rows` also record by record against Kafka."""
+        return prove(self.spec, rows=rows)
+
+
+def open_pipeline(pipeline: Pipeline | Path | str, spark: Any = None) -> OpenPipeline:
+    """Give a pipeline from a spec's path or from a `Pipeline` made in Python.
+
+    Raises SpecError with all problems of a file.
+    """
+    spec = pipeline if isinstance(pipeline, Pipeline) else load(Path(pipeline))
+    return OpenPipeline(spec, spark)

@@ -17,7 +17,9 @@ from penstock.spec.load import load
 def main(spec: Path) -> None:
     """Run until caught up, by the same call as the command."""
     log = json_log(written_to(sys.stdout), SystemClock(), level=logging.DEBUG)
-    ended = run(load(spec), RunOptions("caught-up"), observer=Observers(log), stop=threading.Event())
+    ended = run(
+        load(spec), RunOptions("caught-up"), observer=Observers(log), stop=threading.Event()
+    )
     assert not ended.parked, f"tables stand aside: {ended.parked}"
 
 

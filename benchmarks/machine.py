@@ -58,7 +58,11 @@ class Bystanders:
 
     def begin(self) -> None:
         """Begin to look."""
-        self._began, self._busy, self._own = time.monotonic(), _busy_seconds(), _own_seconds() + self.ours()
+        self._began, self._busy, self._own = (
+            time.monotonic(),
+            _busy_seconds(),
+            _own_seconds() + self.ours(),
+        )
 
     def cores(self) -> float:
         """Give the cores that others kept busy on average since `begin`."""

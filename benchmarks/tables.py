@@ -58,7 +58,9 @@ def live_files(folder: Path, table_format: Format) -> list[str]:
     return [uri.removeprefix("file://") for uri in uris]
 
 
-def latencies(paths: list[str], commits_ms: Mapping[int, int], since_ms: int) -> np.ndarray[Any, Any]:
+def latencies(
+    paths: list[str], commits_ms: Mapping[int, int], since_ms: int
+) -> np.ndarray[Any, Any]:
     """Give the seconds from a record's making to its commit, of records made since a time.
 
     Files bear the number of their epoch in their names; `commits_ms` says when it was committed.

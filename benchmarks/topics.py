@@ -63,9 +63,7 @@ def abort(brokers: str, topic: str, partitions: int, times: int) -> None:
     """Send one record to each partition in a transaction and abort it, so many times."""
     from confluent_kafka import Producer
 
-    producer = Producer(
-        {"bootstrap.servers": brokers, "transactional.id": "bench", "log_level": 0}
-    )
+    producer = Producer({"bootstrap.servers": brokers, "transactional.id": "bench", "log_level": 0})
     producer.init_transactions(PATIENCE_SECONDS)
     for _ in range(times):
         producer.begin_transaction()
@@ -95,9 +93,7 @@ class _Sending:
     def __init__(self, brokers: str, topic: str, partitions: int, *, linger_ms: int) -> None:
         from confluent_kafka import Producer
 
-        self._producer = Producer(
-            {**CLIENT, "bootstrap.servers": brokers, "linger.ms": linger_ms}
-        )
+        self._producer = Producer({**CLIENT, "bootstrap.servers": brokers, "linger.ms": linger_ms})
         self._topic, self._partitions = topic, partitions
         self._failed: list[str] = []
         self.size_bytes = 0

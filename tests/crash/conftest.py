@@ -40,6 +40,8 @@ def series(
         name = f"crash{seed}-{master[:5]}".replace("[", "")
         stage = Stage(tmp_path_factory.mktemp(name), broker.bootstrap, name, master)
         stage.build()
-        return Series(stage, seed + SEED_SHIFT, tally)
+        series = Series(stage, seed + SEED_SHIFT, tally)
+        series.birth()
+        return series
 
     return open_series

@@ -69,6 +69,19 @@ class Series:
         self.chance = random.Random(self.seed)
         self.tally.seeds.append(self.seed)
 
+    def birth(self) -> None:
+        """Create the tables from good records alone, killed as they are created.
+
+        What a table takes is decided by the records it is created from; so bad ones come later.
+        """
+        point = self.chance.choice([Point.CREATE_BEFORE, Point.CREATE_AFTER])
+        plan = {"PENSTOCK_FAULTS": f"{point}:{self.chance.randrange(1, 5)}"}
+        with Driver(self.stage.spec, environment=plan) as driver:
+            assert KILLED == driver.end().code, driver.log
+            self._note("point")
+            driver.wait_until_nothing_is_left()
+        self._recover()
+
     def round(self, victim: str) -> None:
         """Kill once, sometimes once more while it recovers, then catch up and compare."""
         with self.stage.fed(self.chance.randrange(2**32)):

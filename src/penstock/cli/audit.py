@@ -40,10 +40,10 @@ def audit(
         Print JSON.
     """
     from penstock.app.audit import audit as prove
-    from penstock.spec.load import load
+    from penstock.cli.specs import load_spec
 
     found = prove(
-        load(spec),
+        load_spec(spec),
         tables=(table,) if table else (),
         rows=count,
         progressed=(lambda _: None) if json else say,

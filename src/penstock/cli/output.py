@@ -7,10 +7,12 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import BugError, PenstockError
-from penstock.spec.problems import Problem, SpecError, path_text
+
+if TYPE_CHECKING:
+    from penstock.spec.problems import Problem
 
 INTERRUPTED = 130
 BUG = 70
@@ -52,7 +54,7 @@ def show_error(error: PenstockError, *, as_json: bool) -> None:
     if as_json:
         print_json({"error": error_data(error)})
         return
-    if isinstance(error, SpecError):
+    if hasattr(error, "problems"):  # a SpecError, whose text holds them all
         say(str(error))
         return
     say(f"{error.code}  {error.message}")
@@ -61,35 +63,34 @@ def show_error(error: PenstockError, *, as_json: bool) -> None:
 
 
 def error_data(error: PenstockError) -> dict[str, Any]:
-    """Give an error as plain data."""
-    return {
+    """Give an error as plain data; a spec's with all its problems."""
+    data: dict[str, Any] = {
         "kind": type(error).__name__,
         "code": error.code,
         "message": error.message,
         "hint": error.hint,
         "exit_code": error.exit_code,
-        **(
-            {"problems": [_problem_data(p) for p in error.problems]}
-            if isinstance(error, SpecError)
-            else {}
-        ),
     }
+    problems = getattr(error, "problems", None)
+    if problems is not None:
+        data["problems"] = [_problem_data(problem) for problem in problems]
+    return data
 
 
 def _problem_data(problem: Problem) -> dict[str, Any]:
-    place = problem.place
-    return {
+    from penstock.spec.problems import path_text
+
+    data: dict[str, Any] = {
         "code": problem.code,
         "severity": problem.severity,
         "path": path_text(problem.path),
         "message": problem.message,
         "hint": problem.hint,
-        **(
-            {}
-            if place is None
-            else {"file": place.file, "line": place.line, "column": place.column}
-        ),
     }
+    place = problem.place
+    if place is not None:
+        data |= {"file": place.file, "line": place.line, "column": place.column}
+    return data
 
 
 def print_json(data: Any) -> None:

@@ -60,11 +60,11 @@ def run(
     from penstock.app.run import RunOptions, exit_code, worst_of
     from penstock.app.run import run as run_pipeline
     from penstock.app.status import status_file
+    from penstock.cli.specs import load_spec
     from penstock.observe.fanout import Observers
     from penstock.observe.status import StatusBoard, StatusFile
-    from penstock.spec.load import load
 
-    pipeline = load(spec)
+    pipeline = load_spec(spec)
     faults = os.environ.get(VARIABLE, "")
     until = "once" if once else "caught-up" if until_caught_up else "stopped"
     options = RunOptions(until, takeover, frozenset(accept), faults)  # type: ignore[arg-type]

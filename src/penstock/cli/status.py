@@ -31,11 +31,11 @@ def status(spec: Path = SPEC, *, json: Annotated[bool, Parameter(negative=())] =
 
     from penstock.app.process import SystemClock
     from penstock.app.status import status as read
+    from penstock.cli.specs import load_spec
     from penstock.observe.render import render_status
     from penstock.observe.snapshot import stalled
-    from penstock.spec.load import load
 
-    pipeline, clock = load(spec), SystemClock()
+    pipeline, clock = load_spec(spec), SystemClock()
     found = read(pipeline, clock)
     if json:
         print_json({"running": found.running, **to_builtins(found.snapshot)})

@@ -33,9 +33,9 @@ def validate(
         Print JSON.
     """
     from penstock.app.validate import check
-    from penstock.spec.load import load
+    from penstock.cli.specs import load_spec
 
-    pipeline = load(spec)
+    pipeline = load_spec(spec)
     found = None if offline else check(pipeline)
     problems = [] if found is None else list(found.problems)
     code = max((problem.exit_code for problem in problems), default=0)

@@ -27,7 +27,7 @@ from yaml.reader import Reader, ReaderError
 from yaml.resolver import BaseResolver
 from yaml.scanner import Scanner
 
-from penstock.spec.problems import KeyPath
+from penstock.spec.problems import PROBLEMS_MAX, KeyPath
 
 CHARS_MAX = 256 * 1024
 DEPTH_MAX = 32
@@ -248,8 +248,9 @@ class _Building:
                 return self.unknown_tag(node, path)
 
     def fault(self, node: Node, path: KeyPath, code: str, message: str, *, hint: str = "") -> None:
-        """Note a fault at a node."""
-        self.document.faults.append(Fault(_span(node), path, code, message, hint))
+        """Note a fault at a node, as long as people would read on."""
+        if len(self.document.faults) < PROBLEMS_MAX:
+            self.document.faults.append(Fault(_span(node), path, code, message, hint))
 
 
 def _number(tag: str, text: str) -> int | float | None:

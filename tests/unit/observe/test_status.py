@@ -108,12 +108,22 @@ def test_leaving_writes_the_end_at_once(board, clock, path: Path) -> None:
 
 def test_a_file_that_cannot_be_written_is_told_once(board, clock, tmp_path: Path) -> None:
     complaints: list[str] = []
-    path = tmp_path / "nowhere" / "shop.status.json"
+    (tmp_path / "taken").write_text("a file where a folder would have to be")
+    path = tmp_path / "taken" / "shop.status.json"
 
     with StatusFile(path, board, clock, complaints.append):
         pass
 
-    assert [f"the status file {path} cannot be written: No such file or directory"] == complaints
+    assert [f"the status file {path} cannot be written: File exists"] == complaints
+
+
+def test_the_folder_of_the_file_is_made(board, clock, tmp_path: Path) -> None:
+    path = tmp_path / "state" / "shop.status.json"
+
+    with StatusFile(path, board, clock, pytest.fail):
+        pass
+
+    assert read_status(path) is not None
 
 
 def test_no_file_is_no_status(path: Path) -> None:

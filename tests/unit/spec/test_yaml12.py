@@ -102,10 +102,10 @@ def test_what_is_not_plain_yaml_is_a_fault(text: str, code: str) -> None:
 
 def test_an_alias_bomb_is_a_fault_and_takes_no_time() -> None:
     levels = [f"k{n}: &k{n} [{', '.join([f'*k{n - 1}'] * 9)}]" for n in range(1, 20)]
-    started = time.monotonic()
+    started = time.process_time()
     document = read("k0: &k0 [lol]\n" + "\n".join(levels))
     assert ["P102"] == [fault.code for fault in document.faults]
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_merge_keys_are_keys_as_any_other() -> None:

@@ -1,0 +1,184 @@
+"""The figures: what each is called, how large it is measured, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from benchmarks import bound, commits, drain, epoch, freshness, memory, recovery
+from benchmarks.results import Measured
+from benchmarks.scratch import Scratch
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One number of a figure: its unit, the aim where there is one, and which way is better."""
+
+    value: str
+    what: str
+    unit: str = ""
+    aim: str = ""
+    better: Literal["less", "more", ""] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure: `full` and `quick` are its options, one measurement for each."""
+
+    name: str
+    what: str
+    measure: Callable[[Any, Scratch], Measured]
+    full: Sequence[Any]
+    quick: Sequence[Any]
+    told: Sequence[Told]
+    seconds_max: int = 900
+
+    @property
+    def options(self) -> type[Any]:
+        """Give the class of its options."""
+        return type(self.full[0])
+
+    def command(self, options: Any) -> list[str]:
+        """Give the words that measure it with some options."""
+        words = [self.name]
+        for each in fields(options):
+            value, name = getattr(options, each.name), each.name.replace("_", "-")
+            if isinstance(value, bool):
+                words.append(f"--{name}" if value else f"--no-{name}")
+            else:
+                words += [f"--{name}", str(value)]
+        return words
+
+
+FIGURES = (
+    Figure(
+        "drain",
+        "A backlog of nested JSON records, about 300 bytes each, lz4, landed as fast as it goes; "
+        "beside it, on the same topic, the bound path (benchmarks/reference.py), which knows no "
+        "safety.",
+        drain.measure,
+        full=[drain.Options(), drain.Options(format="delta")],
+        quick=[drain.Options(records=300_000, epoch_records=100_000, rounds=1)],
+        told=[
+            Told("rows_per_second", "rows a second", better="more"),
+            Told("rate_ratio", "rate, of the bound path's", "×", "≥ 0.85", "more"),
+            Told("cpu_seconds_per_million", "CPU for a million rows", "s", "", "less"),
+            Told("cpu_ratio", "CPU, of the bound path's", "×", "", "less"),
+            Told("java_seconds_per_million", "of it in Java", "s"),
+            Told("reference_rows_per_second", "the bound path: rows a second"),
+            Told("reference_cpu_seconds_per_million", "the bound path: CPU", "s"),
+            Told("broker_seconds_per_million", "the broker, not counted: CPU", "s"),
+            Told("peak_mib", "largest memory of all processes", "MiB", "", "less"),
+            Told("files", "data files"),
+            Told("bytes_per_record", "bytes written for a record", "B"),
+        ],
+    ),
+    Figure(
+        "epoch",
+        "Epochs of 20,000 records back to back on warm Spark, from plan to commit.",
+        epoch.measure,
+        full=[epoch.Options()],
+        quick=[epoch.Options(epochs=20, tiny_epochs=20)],
+        told=[
+            Told("median_ms", "median", "ms", "≤ 300", "less"),
+            Told("p90_ms", "nine of ten within", "ms", "≤ 300", "less"),
+            Told("median_ratio", "median, of the bound path's", "×", "", "less"),
+            Told("between_commits_median_ms", "from commit to commit", "ms", "", "less"),
+            Told("prepared_median_ms", "plan to prepared", "ms"),
+            Told("reference_median_ms", "the bound path", "ms"),
+            Told("tiny_median_ms", "eight records", "ms", "", "less"),
+            Told("empty_median_ms", "no records, to prepared", "ms", "", "less"),
+        ],
+    ),
+    Figure(
+        "commit",
+        "One prepared commit of ten files, settled: examined, decided, compared and set, read back.",
+        commits.measure,
+        full=[commits.Options(), commits.Options(format="delta")],
+        quick=[
+            commits.Options(early=25, late=60),
+            commits.Options(format="delta", early=25, late=60),
+        ],
+        told=[
+            Told("early_ms", "after the early commits", "ms", "≤ 50", "less"),
+            Told("late_ms", "after the late commits", "ms", "≤ 50", "less"),
+            Told("ratio", "late, of early", "×", "≤ 1.5", "less"),
+            Told("prepare_ms", "putting it into the store before", "ms"),
+            Told("housekeep_ms", "housekeeping behind it", "ms"),
+            Told("housekeep_max_ms", "housekeeping, at worst", "ms"),
+        ],
+    ),
+    Figure(
+        "freshness",
+        "From a record's making to its row being readable, under a steady producer.",
+        freshness.measure,
+        full=[freshness.Options()],
+        quick=[freshness.Options(seconds=12, warm_seconds=6)],
+        told=[
+            Told("p50_seconds", "median", "s", "", "less"),
+            Told("p99_seconds", "p99", "s", "≤ 2", "less"),
+            Told("max_seconds", "at worst", "s"),
+            Told("cores", "cores used", "", "", "less"),
+            Told("commits", "commits"),
+        ],
+    ),
+    Figure(
+        "recovery",
+        "From kill -9 to the first commit of records read anew; the process is started at once.",
+        recovery.measure,
+        full=[recovery.Options()],
+        quick=[recovery.Options(kills=1)],
+        told=[
+            Told("median_seconds", "median", "s", "≤ 12", "less"),
+            Told("max_seconds", "at worst", "s", "≤ 12", "less"),
+            Told("any_commit_median_seconds", "to any commit, prepared before or not", "s"),
+            Told("kills", "kills"),
+        ],
+    ),
+    Figure(
+        "memory",
+        "Memory over many small epochs, after a warm-up.",
+        memory.measure,
+        full=[memory.Options(minutes=2.0)],
+        quick=[],
+        told=[
+            Told("commits", "commits"),
+            Told("driver_start_mib", "driver at first", "MiB"),
+            Told("driver_end_mib", "driver at last", "MiB", "", "less"),
+            Told("driver_mib_per_hour", "driver's slope", "MiB/h", "flat"),
+            Told("java_start_mib", "Java at first", "MiB"),
+            Told("java_end_mib", "Java at last", "MiB", "", "less"),
+            Told("java_mib_per_hour", "Java's slope", "MiB/h", "flat"),
+            Told("worker_end_mib", "workers at last", "MiB"),
+            Told("worker_mib_per_hour", "workers' slope", "MiB/h", "flat"),
+        ],
+        seconds_max=7200,
+    ),
+    Figure(
+        "bound",
+        "CPU seconds for a million rows on one core, stage by stage, in plain processes.",
+        bound.measure,
+        full=[bound.Options()],
+        quick=[bound.Options(records=100_000)],
+        told=[
+            Told("reference_read", "the bound path: read", "s"),
+            Told("reference_wrap", "wrap", "s"),
+            Told("reference_parse", "parse", "s"),
+            Told("reference_unwrap", "unwrap", "s"),
+            Told("reference_parquet", "Parquet", "s"),
+            Told("reference_total", "in all", "s"),
+            Told("penstock_read", "Penstock: read", "s", "", "less"),
+            Told("penstock_convert", "convert", "s", "", "less"),
+            Told("penstock_parse", "of it wrap and parse", "s"),
+            Told("penstock_parquet", "partition, Parquet, statistics, sync", "s", "", "less"),
+            Told("penstock_total", "in all", "s", "", "less"),
+            Told("ratio", "Penstock, of the bound path", "×", "", "less"),
+        ],
+    ),
+)
+
+
+def named(name: str) -> Figure:
+    """Find a figure."""
+    return next(figure for figure in FIGURES if figure.name == name)

@@ -1,0 +1,83 @@
+"""Tables and rows made by Penstock's own rooms, without a pipeline around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from benchmarks import records
+from penstock.app import assembly
+from penstock.app.connectors import table_connector_named
+from penstock.commit.beginnings import create
+from penstock.core.commits import Chain, Claim
+from penstock.core.schema import Schema
+from penstock.landing.settings import Target
+from penstock.observe.fanout import Observers
+from penstock.ports.tables import FileWriter, Table, TableDefinition
+from penstock.rows.convert import convert
+from penstock.rows.infer import infer, table_schema
+from penstock.spec.load import load
+from penstock.spec.model import Pipeline
+from penstock.testing.prepared import origin, part
+
+SAMPLE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A table that exists, with all that writing to it and committing takes."""
+
+    pipeline: Pipeline
+    target: Target
+    chain: Chain
+    table: Table
+    schema: Schema
+
+    def rows(self, start: int, stop: int) -> pa.RecordBatch:
+        """Convert the records start to stop, as a worker does."""
+        done = convert(
+            batch(start, stop), at=part(0), schema=self.schema, options=self.target.options
+        )
+        assert not done.rejects, f"our own records fit: {done.rejects[:1]}"
+        return done.rows
+
+    def writer(self, prefix: str) -> FileWriter:
+        """Open the connector's own writer."""
+        open_writer = table_connector_named(self.target.place.connector).open_writer
+        target = self.table.state(self.chain).target
+        return open_writer(target, prefix=prefix, observer=Observers())
+
+
+def made(spec: Path, claim: Claim, partitions: int) -> Made:
+    """Create the table of a spec, its ledger at 0 in each partition of one topic."""
+    pipeline = load(spec)
+    ((target,),) = assembly.targets_of(pipeline, pipeline.kafka.topics).values()
+    place = target.place
+    shown = infer(batch(0, SAMPLE))
+    schema = table_schema(shown, target.hints, target.options)
+    chain = Chain(pipeline.name, place.table)
+    catalog = assembly.open_catalogs(pipeline, Observers())[place.catalog]
+    table = create(
+        catalog,
+        (place.table, place.name),
+        TableDefinition(schema, target.partition_by, target.properties),
+        (origin(chain, dict.fromkeys(range(partitions), 0), claim),),
+        Observers(),
+    )
+    return Made(pipeline, target, chain, table, table.state(chain).schema)
+
+
+def batch(start: int, stop: int) -> pa.RecordBatch:
+    """Give records as a reader hands them over."""
+    values = list(records.values(start, stop))
+    stamps = pa.array(range(start, stop), pa.int64()).cast(pa.timestamp("ms", "UTC"))
+    return pa.record_batch(
+        {
+            "offset": pa.array(range(start, stop), pa.int64()),
+            "timestamp": stamps,
+            "key": pa.nulls(len(values), pa.binary()),
+            "value": pa.array(values, pa.binary()),
+        }
+    )

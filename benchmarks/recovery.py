@@ -1,0 +1,111 @@
+"""How long nothing lands after SIGKILL: from the kill to the first commit of records read anew.
+
+The killed process is started again at once, as a supervisor would; records keep coming all the
+time. Commits that the killed life had prepared do not count as new, however soon they land.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from benchmarks import records, specs, tables, topics
+from benchmarks.children import Child
+from benchmarks.results import Measured
+from benchmarks.scratch import Scratch
+from benchmarks.specs import Format
+
+TOPIC = "recovery"
+PARTITIONS = 4
+SETTLING = {"TableCommitted", "CommitFoundLanded", "CommitAborted"}
+ROUND_SECONDS_MAX = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """So many kills under a producer of so many records a second."""
+
+    kills: int = 10
+    rate: int = 5000
+    every: str = "1s"
+    format: Format = "iceberg"
+
+
+def measure(options: Options, place: Scratch) -> Measured:
+    """Kill, start again, wait; then count the rows."""
+    place.topic(TOPIC, PARTITIONS)
+    folder = place.subfolder("p")
+    spec = specs.write(
+        folder, place.brokers, TOPIC, table_format=options.format, every=options.every
+    )
+    producer = _producer(options, place)
+    child, draw = place.penstock(spec), np.random.default_rng(records.SEED)
+    any_commit: list[float] = []
+    new_commit: list[float] = []
+    _until_commits(child, 3)
+    for _ in range(options.kills):
+        time.sleep(draw.uniform(0.0, 1.5))
+        killed = time.monotonic()
+        child.kill()
+        child = place.penstock(spec)
+        first, new = _back(child)
+        any_commit.append(first - killed)
+        new_commit.append(new - killed)
+        _until_commits(child, 2)
+    producer.stop()
+    child.stop()
+    total = sum(topics.ends(place.brokers, TOPIC, PARTITIONS))
+    last = place.penstock(spec, "--until-caught-up")
+    for _ in last.lines():
+        pass
+    last.ended()
+    tables.checked(folder, options.format, total)
+    values = {
+        "median_seconds": median(new_commit),
+        "max_seconds": max(new_commit),
+        "any_commit_median_seconds": median(any_commit),
+        "kills": float(options.kills),
+        "rows": float(total),
+    }
+    return Measured(values, {"seconds": new_commit, "any_commit_seconds": any_commit})
+
+
+def _producer(options: Options, place: Scratch) -> Child:
+    order = {
+        "brokers": place.brokers,
+        "topic": TOPIC,
+        "partitions": PARTITIONS,
+        "rate": options.rate,
+        "seconds": (options.kills + 2) * ROUND_SECONDS_MAX,
+    }
+    producer = place.start("benchmarks.topics", json.dumps(order))
+    assert next(producer.lines())["event"] == "Ready"
+    return producer
+
+
+def _until_commits(child: Child, count: int) -> None:
+    for line in child.lines():
+        count -= line["event"] == "TableCommitted" and line["rows"] > 0
+        if not count:
+            return
+    raise child.failed("ended too soon")
+
+
+def _back(child: Child) -> tuple[float, float]:
+    """Give when anything landed again, and when something new did."""
+    pending, first = 0, 0.0
+    for line in child.lines():
+        if line["event"] == "PipelineStarted":
+            pending = line["pending"]
+        if line["event"] not in SETTLING:
+            continue
+        landed = line["event"] == "TableCommitted" and line["rows"] > 0
+        first = first or (time.monotonic() if landed else 0.0)
+        if landed and not pending:
+            return first, time.monotonic()
+        pending = max(0, pending - 1)
+    raise child.failed("ended before anything landed")

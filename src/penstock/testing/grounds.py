@@ -1,0 +1,259 @@
+"""What stories are played on: a cluster, one catalog of tables, pending stores; in memory or real.
+
+Both grounds speak alike, so that one story runs on each. Tables are in the catalog `lake`.
+
+Invariants:
+- acts of strangers go around our ports, through the format's own library where it is real;
+- a ground outlives the lives of coordinators that are lived on it; each life opens it afresh.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from penstock.connectors.memory.cluster import MemoryCluster, Message
+from penstock.connectors.memory.log import MemoryLog, MemoryReader
+from penstock.connectors.memory.store import MemoryStore, Shelf
+from penstock.connectors.memory.tables import MemoryTables
+from penstock.connectors.memory.warehouse import Warehouse
+from penstock.core.schema import Struct
+from penstock.ports.log import Log, RangeReader
+from penstock.ports.running import Clock, Observer
+from penstock.ports.store import PendingStore
+from penstock.ports.tables import TableFormat, WriterFactory
+from penstock.testing.clock import START_MS
+from penstock.testing.sent import Sent
+
+CATALOG = "lake"
+
+
+class Ending(Protocol):
+    """A transaction that waits for its end."""
+
+    def commit(self) -> None:
+        """Make its records visible."""
+
+    def abort(self) -> None:
+        """Make its records never to be seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One committed record as the cluster holds it."""
+
+    partition: int
+    offset: int
+    value: bytes | None
+
+
+class Ground(Protocol):
+    """Where a story is played."""
+
+    connector: str
+
+    def topic(self, name: str) -> str:
+        """Give the topic's name in this cluster."""
+
+    def create(self, topic: str, partitions: int) -> None:
+        """Create a topic."""
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """Add partitions up to a number."""
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic."""
+
+    def send(self, topic: str, partition: int, records: Sequence[Sent]) -> None:
+        """Send records."""
+
+    def begin(self, topic: str, partition: int, records: Sequence[Sent]) -> Ending:
+        """Send records in a transaction and leave it open."""
+
+    def delete_before(self, topic: str, partition: int, offset: int) -> None:
+        """Delete records as retention does."""
+
+    def held(self, topic: str) -> list[Held]:
+        """List the committed records."""
+
+    def log_settings(self, topics: Sequence[str]) -> dict[str, Any]:
+        """Give the settings that travel in jobs."""
+
+    def open_log(self, topics: Sequence[str]) -> Log:
+        """Open the listing side."""
+
+    def open_reader(self, topics: Sequence[str], clock: Clock) -> RangeReader:
+        """Open the reading side."""
+
+    def worker_clock(self, clock: Clock) -> Clock:
+        """Give the clock that readers go by: the story's, or the machine's for a real broker."""
+
+    def open_catalog(self, observer: Observer) -> TableFormat:
+        """Open the catalog."""
+
+    def open_writer(self) -> WriterFactory:
+        """Give the factory of writers."""
+
+    def open_store(self, host: str) -> PendingStore:
+        """Open the pending store of a host."""
+
+    def lose_store(self, host: str) -> None:
+        """Delete a host's store."""
+
+    def save_store(self, host: str) -> Any:
+        """Take a copy of a host's store."""
+
+    def restore_store(self, host: str, saved: Any) -> None:
+        """Put a copy back."""
+
+    def remove_file(self, path: str) -> None:
+        """Remove a data file behind everybody's back."""
+
+    def drop(self, name: str) -> None:
+        """Drop a table as a stranger."""
+
+    def roll_back(self, name: str, snapshot: str) -> None:
+        """Make an older snapshot the table's newest, by the format's own means."""
+
+    def append(self, name: str) -> None:
+        """Append a row as a stranger."""
+
+    def change_columns(self, name: str) -> None:
+        """Change the table's schema as a stranger: drop the column `extra` where one can."""
+
+
+class MemoryGround:
+    """Everything in this process; nothing waits."""
+
+    connector = "memory"
+
+    def __init__(self) -> None:
+        self.cluster = MemoryCluster()
+        self.warehouse = Warehouse()
+        self._shelves: dict[str, Shelf] = {}
+
+    def topic(self, name: str) -> str:
+        """Give the name as it is: the cluster is the story's alone."""
+        return name
+
+    def create(self, topic: str, partitions: int) -> None:
+        """Create a topic."""
+        self.cluster.create(topic, partitions)
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """Add partitions up to a number."""
+        self.cluster.grow(topic, partitions)
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic."""
+        self.cluster.delete(topic)
+
+    def send(self, topic: str, partition: int, records: Sequence[Sent]) -> None:
+        """Send records."""
+        self.cluster.send(topic, *map(_message, records), partition=partition)
+
+    def begin(self, topic: str, partition: int, records: Sequence[Sent]) -> Ending:
+        """Send records in a transaction and leave it open."""
+        transaction = self.cluster.begin()
+        transaction.send(topic, *map(_message, records), partition=partition)
+        return transaction
+
+    def delete_before(self, topic: str, partition: int, offset: int) -> None:
+        """Delete records as retention does."""
+        self.cluster.delete_before(topic, partition, offset)
+
+    def held(self, topic: str) -> list[Held]:
+        """List the committed records."""
+        return [
+            Held(partition, offset, message.value)
+            for partition, entries in self.cluster.records(topic).items()
+            for offset, message in entries
+        ]
+
+    def log_settings(self, topics: Sequence[str]) -> dict[str, Any]:
+        """Give the settings that travel in jobs."""
+        return {"topics": list(topics)}
+
+    def open_log(self, topics: Sequence[str]) -> Log:
+        """Open the listing side."""
+        return MemoryLog(self.cluster, self.log_settings(topics))
+
+    def open_reader(self, topics: Sequence[str], clock: Clock) -> RangeReader:
+        """Open the reading side."""
+        del topics
+        return MemoryReader(self.cluster, clock)
+
+    def worker_clock(self, clock: Clock) -> Clock:
+        """Give the story's clock."""
+        return clock
+
+    def open_catalog(self, observer: Observer) -> TableFormat:
+        """Open the catalog."""
+        del observer
+        return MemoryTables(self.warehouse)
+
+    def open_writer(self) -> WriterFactory:
+        """Give the factory of writers."""
+        return MemoryTables(self.warehouse).open_writer
+
+    def open_store(self, host: str) -> PendingStore:
+        """Open the pending store of a host."""
+        return MemoryStore(self.shelf(host))
+
+    def shelf(self, host: str) -> Shelf:
+        """Give what a host's store holds."""
+        return self._shelves.setdefault(host, Shelf())
+
+    def lose_store(self, host: str) -> None:
+        """Delete a host's store."""
+        self.shelf(host).lose()
+
+    def save_store(self, host: str) -> Any:
+        """Take a copy of a host's store."""
+        shelf = self.shelf(host)
+        with shelf.guard:
+            parts = (shelf.holdings, shelf.entries, shelf.examined, shelf.rules)
+            return copy.deepcopy(parts)
+
+    def restore_store(self, host: str, saved: Any) -> None:
+        """Put a copy back."""
+        shelf = self.shelf(host)
+        with shelf.guard:
+            shelf.holdings, shelf.entries, shelf.examined, shelf.rules = copy.deepcopy(saved)
+
+    def remove_file(self, path: str) -> None:
+        """Remove a data file behind everybody's back."""
+        self.warehouse.remove_file(path)
+
+    def drop(self, name: str) -> None:
+        """Drop a table as a stranger."""
+        self.warehouse.drop(name)
+
+    def roll_back(self, name: str, snapshot: str) -> None:
+        """Make an older snapshot the head."""
+        self.warehouse.roll_back(name, snapshot)
+
+    def append(self, name: str) -> None:
+        """Append a row as a stranger."""
+        columns = [each.name for each in self.warehouse.get(name).contents.schema.fields]
+        self.warehouse.foreign_append(name, [dict.fromkeys(columns)])
+
+    def change_columns(self, name: str) -> None:
+        """Drop the column `extra`."""
+        stored = self.warehouse.get(name)
+        base = stored.contents
+        fields = tuple(each for each in base.schema.fields if each.name != "extra")
+        definition = replace(base.definition, schema=Struct(fields))
+        changed = replace(base, definition=definition, schema_id=base.schema_id + 1)
+        stored.apply(base, changed)
+
+
+def values(first: int, count: int, *, at_ms: int = START_MS) -> list[Sent]:
+    """Give records `{"n": first}` and on, a millisecond apart."""
+    return [Sent(b'{"n": %d}' % n, timestamp_ms=at_ms + n) for n in range(first, first + count)]
+
+
+def _message(sent: Sent) -> Message:
+    return Message(sent.value, sent.key, sent.timestamp_ms, sent.headers)

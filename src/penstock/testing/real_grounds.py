@@ -1,0 +1,241 @@
+"""Grounds of stories made of real parts: a broker, a SQLite store, Iceberg or Delta on this disk.
+
+Invariants: those of `grounds`; topics have names of their own on a broker that stories share.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, Field, Schema, write_deltalake
+from pyiceberg.catalog.sql import SqlCatalog
+
+from penstock.connectors import delta, iceberg, kafka, sqlite
+from penstock.ports.log import Log, RangeReader
+from penstock.ports.running import Clock, Observer
+from penstock.ports.store import PendingStore
+from penstock.ports.tables import TableFormat, WriterFactory
+from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.broker import Cluster
+from penstock.testing.grounds import CATALOG, Ending, Held
+from penstock.testing.oracle import committed_records
+from penstock.testing.sent import Sent
+
+_RUNS = itertools.count(1)
+_SECRETS = ProcessSecrets({})
+
+
+class MachineClock:
+    """Tells the machine's time, for readers of a real broker."""
+
+    def now_ms(self) -> int:
+        """Give wall-clock epoch milliseconds."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        """Give seconds that never run backwards."""
+        return time.monotonic()
+
+    def wait(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+
+class RealGround:
+    """A broker, a store file for each host, and what the table format adds."""
+
+    def __init__(self, bootstrap: str, directory: Path) -> None:
+        self.bootstrap = bootstrap
+        self.directory = directory
+        self._cluster = Cluster(bootstrap)
+        self._suffix = f"{os.getpid()}-{next(_RUNS)}"
+        self._readers: list[RangeReader] = []
+
+    def topic(self, name: str) -> str:
+        """Give a name that no other story has."""
+        return f"{name}-{self._suffix}"
+
+    def create(self, topic: str, partitions: int) -> None:
+        """Create a topic."""
+        self._cluster.create(topic, partitions)
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """Add partitions up to a number."""
+        self._cluster.grow(topic, partitions)
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic."""
+        self._cluster.delete(topic)
+
+    def send(self, topic: str, partition: int, records: Sequence[Sent]) -> None:
+        """Send records."""
+        self._cluster.send(topic, partition, records)
+
+    def begin(self, topic: str, partition: int, records: Sequence[Sent]) -> Ending:
+        """Send records in a transaction and leave it open."""
+        return self._cluster.begin(topic, partition, records)
+
+    def delete_before(self, topic: str, partition: int, offset: int) -> None:
+        """Delete records as retention does."""
+        self._cluster.delete_before(topic, partition, offset)
+
+    def held(self, topic: str) -> list[Held]:
+        """List the committed records by a plain consumer."""
+        return [
+            Held(record.at.partition, record.at.offset, record.value)
+            for record in committed_records(self.bootstrap, [topic])
+        ]
+
+    def log_settings(self, topics: Sequence[str]) -> dict[str, Any]:
+        """Give the settings that travel in jobs."""
+        return {"brokers": self.bootstrap, "topics": list(topics)}
+
+    def open_log(self, topics: Sequence[str]) -> Log:
+        """Open the listing side."""
+        return kafka.open_log(self.log_settings(topics), _SECRETS)
+
+    def open_reader(self, topics: Sequence[str], clock: Clock) -> RangeReader:
+        """Open the reading side; it is kept for later lives, as workers keep theirs."""
+        del clock
+        if not self._readers:
+            self._readers.append(kafka.open_reader(self.log_settings(topics), _SECRETS))
+        return self._readers[0]
+
+    def worker_clock(self, clock: Clock) -> Clock:
+        """Give the machine's clock: a real broker keeps no other."""
+        del clock
+        return MachineClock()
+
+    def open_store(self, host: str) -> PendingStore:
+        """Open the pending store of a host."""
+        return sqlite.open_store(f"sqlite:///{self._store(host)}", _SECRETS)
+
+    def lose_store(self, host: str) -> None:
+        """Delete a host's store."""
+        for path in self.directory.glob(f"{self._store(host).name}*"):
+            path.unlink()
+
+    def save_store(self, host: str) -> Any:
+        """Take a copy of a host's store."""
+        return {
+            path.name: path.read_bytes()
+            for path in self.directory.glob(f"{self._store(host).name}*")
+        }
+
+    def restore_store(self, host: str, saved: Any) -> None:
+        """Put a copy back."""
+        self.lose_store(host)
+        for name, content in saved.items():
+            (self.directory / name).write_bytes(content)
+
+    def remove_file(self, path: str) -> None:
+        """Remove a data file behind everybody's back."""
+        Path(path.removeprefix("file://")).unlink()
+
+    def close(self) -> None:
+        """Let go of readers."""
+        for reader in self._readers:
+            reader.close()
+
+    def _store(self, host: str) -> Path:
+        return self.directory / f"{host}.db"
+
+
+class IcebergGround(RealGround):
+    """Iceberg tables in a SQLite catalog."""
+
+    connector = "iceberg"
+
+    @property
+    def _settings(self) -> dict[str, str]:
+        place = self.directory / "lake"
+        place.mkdir(exist_ok=True)
+        return {"type": "sql", "uri": f"sqlite:///{place}/catalog.db", "warehouse": str(place)}
+
+    def open_catalog(self, observer: Observer) -> TableFormat:
+        """Open the catalog."""
+        return iceberg.open_catalog({"name": CATALOG, **self._settings}, _SECRETS, observer)
+
+    def open_writer(self) -> WriterFactory:
+        """Give the factory of writers."""
+        return iceberg.open_writer
+
+    def drop(self, name: str) -> None:
+        """Drop a table as a stranger."""
+        self.foreign().drop_table(name)
+
+    def roll_back(self, name: str, snapshot: str) -> None:
+        """Make an older snapshot the table's newest."""
+        table = self.foreign().load_table(name)
+        table.manage_snapshots().rollback_to_snapshot(int(snapshot)).commit()
+
+    def append(self, name: str) -> None:
+        """Append a row as a stranger."""
+        table = self.foreign().load_table(name)
+        schema = table.schema().as_arrow()
+        table.append(pa.Table.from_pylist([dict.fromkeys(schema.names)], schema=schema))
+
+    def change_columns(self, name: str) -> None:
+        """Drop the column `extra`."""
+        with self.foreign().load_table(name).update_schema() as update:
+            update.delete_column("extra")
+
+    def expire(self, name: str) -> None:
+        """Remove all snapshots but the newest and those that are tagged."""
+        table = self.foreign().load_table(name)
+        kept = {ref.snapshot_id for ref in table.metadata.refs.values()}
+        gone = [each.snapshot_id for each in table.snapshots() if each.snapshot_id not in kept]
+        table.maintenance.expire_snapshots().by_ids(gone).commit()
+
+    def foreign(self) -> SqlCatalog:
+        """Open the catalog as a stranger does."""
+        return SqlCatalog(CATALOG, **self._settings)
+
+
+class DeltaGround(RealGround):
+    """Delta tables below a directory."""
+
+    connector = "delta"
+
+    @property
+    def _root(self) -> Path:
+        return self.directory / "lake"
+
+    def open_catalog(self, observer: Observer) -> TableFormat:
+        """Open the catalog."""
+        settings = {"name": CATALOG, "type": "delta", "root": str(self._root)}
+        return delta.open_catalog(settings, _SECRETS, observer)
+
+    def open_writer(self) -> WriterFactory:
+        """Give the factory of writers."""
+        return delta.open_writer
+
+    def drop(self, name: str) -> None:
+        """Drop a table as a stranger."""
+        shutil.rmtree(self.location(name))
+
+    def roll_back(self, name: str, snapshot: str) -> None:
+        """Restore an older version."""
+        DeltaTable(self.location(name)).restore(int(snapshot))
+
+    def append(self, name: str) -> None:
+        """Append a row as a stranger."""
+        schema = pa.schema(DeltaTable(self.location(name)).schema().to_arrow())
+        row = pa.Table.from_pylist([dict.fromkeys(schema.names)], schema=schema)
+        write_deltalake(self.location(name), row, mode="append")
+
+    def change_columns(self, name: str) -> None:
+        """Add a column: this format drops none."""
+        fields = Schema([Field("later", "string")]).fields
+        DeltaTable(self.location(name)).alter.add_columns(fields)
+
+    def location(self, name: str) -> Path:
+        """Give the table's directory."""
+        return self._root.joinpath(*name.split("."))

@@ -10,10 +10,9 @@ import json
 from dataclasses import dataclass
 
 from benchmarks import topics
+from benchmarks.making import TOPIC
 from benchmarks.results import Measured
 from benchmarks.scratch import Scratch
-
-TOPIC = "bound"
 
 
 @dataclass(frozen=True, slots=True)

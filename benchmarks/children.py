@@ -38,6 +38,7 @@ class FailedError(RuntimeError):
 class Child:
     """One process and its lines."""
 
+    command: str
     process: subprocess.Popen[str]
     root: psutil.Process
     _known: set[psutil.Process] = field(default_factory=set)
@@ -94,8 +95,7 @@ class Child:
 
     def failed(self, how: str) -> FailedError:
         """Give the error that tells how it went wrong, with its last words."""
-        command = " ".join(str(word) for word in self.process.args)[:200]
-        return FailedError("\n  ".join([f"{command} {how}", *self._words]))
+        return FailedError("\n  ".join([f"{self.command} {how}", *self._words]))
 
     def follow(self, stream: IO[str]) -> None:
         """Read lines until the stream ends; run in a thread."""
@@ -129,7 +129,7 @@ def start(
         text=True,
         start_new_session=True,  # a Ctrl-C is ours to handle
     )
-    child = Child(process, psutil.Process(process.pid))
+    child = Child(" ".join(command)[:200], process, psutil.Process(process.pid))
     stream = process.stdout if says == "stdout" else process.stderr
     assert stream is not None, "it was started with a pipe"
     threading.Thread(target=child.follow, args=(stream,), name="lines", daemon=True).start()

@@ -54,7 +54,9 @@ def measure(options: Options, place: Scratch) -> Measured:
     """Land commit after commit."""
     assert AROUND <= options.early < options.late, "there are commits to look at"
     folder = place.subfolder("c")
-    spec = specs.write(folder, NOWHERE, "events", table_format=options.format, partition_by=["qty"])
+    spec = specs.write(
+        folder, NOWHERE, making.TOPIC, table_format=options.format, partition_by=["qty"]
+    )
     pipeline, clock = load(spec), SystemClock()
     store = assembly.open_store(pipeline)
     now_ms = clock.now_ms()
@@ -97,7 +99,7 @@ def _commit(made: Made, number: int) -> Committable:
     each = ROWS // PARTITIONS
     return prepared(
         made.chain,
-        {part: (number * each, (number + 1) * each) for part in range(PARTITIONS)},
+        dict.fromkeys(range(PARTITIONS), (number * each, (number + 1) * each)),
         files=files,
         uuid=state.uuid,
         schema_id=state.schema_id,

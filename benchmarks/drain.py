@@ -112,7 +112,7 @@ def _reference(options: Options, place: Scratch, total: int) -> Leg:
         "epochs": total // options.epoch_records,
         "folder": str(folder),
     }
-    leg = _followed(place.start("benchmarks.reference", json.dumps(order)), place)
+    leg = _followed(place.start("benchmarks.reference_run", json.dumps(order)), place)
     found = tables.checked(folder, "iceberg", total)
     return Leg(**leg, files=found.files, size_bytes=found.size_bytes)
 

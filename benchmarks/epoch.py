@@ -93,7 +93,7 @@ def _reference(options: Options, place: Scratch) -> list[float]:
         "epochs": options.epochs + WARM,
         "folder": str(place.subfolder("r")),
     }
-    child = place.start("benchmarks.reference", json.dumps(order))
+    child = place.start("benchmarks.reference_run", json.dumps(order))
     lines = [line for line in child.lines() if line["event"] == "TableCommitted"]
     child.ended()
     return [1000 * (line["job_seconds"] + line["commit_seconds"]) for line in lines[WARM:]]

@@ -62,9 +62,9 @@ FIGURES = (
         quick=[drain.Options(records=300_000, epoch_records=100_000, rounds=1)],
         told=[
             Told("rows_per_second", "rows a second", better="more"),
-            Told("rate_ratio", "rate, of the bound path's", "×", "≥ 0.85", "more"),
+            Told("rate_ratio", "rate, of the bound path's", "", "≥ 0.85", "more"),
             Told("cpu_seconds_per_million", "CPU for a million rows", "s", "", "less"),
-            Told("cpu_ratio", "CPU, of the bound path's", "×", "", "less"),
+            Told("cpu_ratio", "CPU, of the bound path's", "", "", "less"),
             Told("java_seconds_per_million", "of it in Java", "s"),
             Told("reference_rows_per_second", "the bound path: rows a second"),
             Told("reference_cpu_seconds_per_million", "the bound path: CPU", "s"),
@@ -83,7 +83,7 @@ FIGURES = (
         told=[
             Told("median_ms", "median", "ms", "≤ 300", "less"),
             Told("p90_ms", "nine of ten within", "ms", "≤ 300", "less"),
-            Told("median_ratio", "median, of the bound path's", "×", "", "less"),
+            Told("median_ratio", "median, of the bound path's", "", "", "less"),
             Told("between_commits_median_ms", "from commit to commit", "ms", "", "less"),
             Told("prepared_median_ms", "plan to prepared", "ms"),
             Told("reference_median_ms", "the bound path", "ms"),
@@ -93,7 +93,7 @@ FIGURES = (
     ),
     Figure(
         "commit",
-        "One prepared commit of ten files, settled: examined, decided, compared and set, read back.",
+        "One prepared commit of ten files: examined, decided, compared and set, read back.",
         commits.measure,
         full=[commits.Options(), commits.Options(format="delta")],
         quick=[
@@ -103,7 +103,7 @@ FIGURES = (
         told=[
             Told("early_ms", "after the early commits", "ms", "≤ 50", "less"),
             Told("late_ms", "after the late commits", "ms", "≤ 50", "less"),
-            Told("ratio", "late, of early", "×", "≤ 1.5", "less"),
+            Told("ratio", "late, of early", "", "≤ 1.5", "less"),
             Told("prepare_ms", "putting it into the store before", "ms"),
             Told("housekeep_ms", "housekeeping behind it", "ms"),
             Told("housekeep_max_ms", "housekeeping, at worst", "ms"),
@@ -173,7 +173,7 @@ FIGURES = (
             Told("penstock_parse", "of it wrap and parse", "s"),
             Told("penstock_parquet", "partition, Parquet, statistics, sync", "s", "", "less"),
             Told("penstock_total", "in all", "s", "", "less"),
-            Told("ratio", "Penstock, of the bound path", "×", "", "less"),
+            Told("ratio", "Penstock, of the bound path", "", "", "less"),
         ],
     ),
 )

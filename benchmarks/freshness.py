@@ -83,7 +83,7 @@ def _producer(options: Options, place: Scratch) -> Child:
 
 def _take(child: Child, commits: dict[int, int], rows: int) -> int:
     """Note commits by epoch until so many rows have landed; give how many have."""
-    landed = 0
+    landed: int = 0
     for line in child.lines():
         if line["event"] == "TableCommitted" and line["rows"]:
             at = np.datetime64(line["time"].removesuffix("Z"), "ms")

@@ -22,6 +22,7 @@ from penstock.spec.load import load
 from penstock.spec.model import Pipeline
 from penstock.testing.prepared import origin, part
 
+TOPIC = "events"
 SAMPLE = 1000
 
 
@@ -51,9 +52,9 @@ class Made:
 
 
 def made(spec: Path, claim: Claim, partitions: int) -> Made:
-    """Create the table of a spec, its ledger at 0 in each partition of one topic."""
+    """Create the table of a spec for `TOPIC`, its ledger at 0 in each partition."""
     pipeline = load(spec)
-    ((target,),) = assembly.targets_of(pipeline, pipeline.kafka.topics).values()
+    ((target,),) = assembly.targets_of(pipeline, [TOPIC]).values()
     place = target.place
     shown = infer(batch(0, SAMPLE))
     schema = table_schema(shown, target.hints, target.options)

@@ -41,15 +41,16 @@ def measure(options: Options, place: Scratch) -> Measured:
         folder, place.brokers, TOPIC, table_format=options.format, every=options.every
     )
     child = place.penstock(spec)
+    seconds = 60 * options.minutes
     order = {
         "brokers": place.brokers,
         "topic": TOPIC,
         "partitions": PARTITIONS,
         "rate": options.rate,
-        "seconds": 60 * options.minutes,
+        "seconds": seconds,
     }
     landed = commits = 0
-    total = PARTITIONS + int(order["rate"] * order["seconds"])
+    total = PARTITIONS + int(options.rate * seconds)
     with watched(child.root, SAMPLE_SECONDS) as samples:
         for line in child.lines():
             if line["event"] != "TableCommitted" or not line["rows"]:

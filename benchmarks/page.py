@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks.figures import FIGURES, Figure
 from benchmarks.machine import ROOT
 from benchmarks.results import KEPT, Result, newest
+from benchmarks.scratch import stated
 
 PAGE = ROOT / "docs" / "reference" / "performance.md"
 QUIET_CORES = 0.15
@@ -37,7 +38,7 @@ def _section(figure: Figure, folder: Path) -> str:
     found = newest(figure.name, folder)
     lines = [f"## {figure.name}", "", figure.what, ""]
     for options in figure.full:
-        command = _stated(figure, options)
+        command = stated(figure.command(options))
         result = found.pop(command, None)
         lines += (
             _measured(figure, result) if result else ["Not measured yet.", "", f"    {command}"]
@@ -48,27 +49,14 @@ def _section(figure: Figure, folder: Path) -> str:
     return "\n".join(lines)
 
 
-def _stated(figure: Figure, options: object) -> str:
-    from benchmarks.scratch import stated
-
-    return stated(figure.command(options))
-
-
 def _measured(figure: Figure, result: Result) -> list[str]:
     rows = [
         f"| {each.what} | {number(result.values[each.value])} {each.unit} | {each.aim} |"
         for each in figure.told
         if each.value in result.values
     ]
-    return [
-        f"    {result.command}",
-        "",
-        "| | measured | aim |",
-        "|---|--:|--:|",
-        *rows,
-        "",
-        _where(result),
-    ]
+    head = [f"    {result.command}", "", "| | measured | aim |", "|---|--:|--:|"]
+    return [*head, *rows, "", _where(result)]
 
 
 def _where(result: Result) -> str:

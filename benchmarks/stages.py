@@ -83,9 +83,8 @@ def penstock(order: dict[str, Any], start: int, laps: Laps) -> int:
         if not batch.num_rows:
             continue
         laps.of("parse", partial(parse_block, batch.column("value"), payload))
-        done = laps.of(
-            "convert", partial(convert, batch, at=at, schema=made.schema, options=options)
-        )
+        act = partial(convert, batch, at=at, schema=made.schema, options=options)
+        done = laps.of("convert", act)
         laps.of("parquet", partial(writer.write, done.rows))
         rows += done.rows.num_rows
     laps.of("parquet", writer.close)

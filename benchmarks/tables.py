@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from benchmarks.children import FailedError
@@ -60,7 +60,7 @@ def live_files(folder: Path, table_format: Format) -> list[str]:
 
 def latencies(
     paths: list[str], commits_ms: Mapping[int, int], since_ms: int
-) -> np.ndarray[Any, Any]:
+) -> npt.NDArray[np.float64]:
     """Give the seconds from a record's making to its commit, of records made since a time.
 
     Files bear the number of their epoch in their names; `commits_ms` says when it was committed.

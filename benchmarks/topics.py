@@ -109,7 +109,8 @@ class _Sending:
     def finish(self) -> None:
         """Wait until all are delivered."""
         left = self._producer.flush(PATIENCE_SECONDS)
-        assert not left and not self._failed, f"{left} records not delivered: {self._failed[:1]}"
+        assert not left, f"{left} records were not delivered"
+        assert not self._failed, f"records were not delivered: {self._failed[0]}"
 
     def _taken(self, value: bytes, partition: int) -> bool:
         try:

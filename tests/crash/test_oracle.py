@@ -9,12 +9,12 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import load_catalog
+from tests.crash.stage import Stage
 
 from penstock.dev.broker import Running
 from penstock.testing.broker import Cluster
 from penstock.testing.process import penstock
 from penstock.testing.sent import Sent
-from tests.crash.stage import Stage
 
 Plant = Callable[[pa.Table], pa.Table]
 TABLES = ("lake.crash.orders", "delta.crash.orders", "lake.crash.clicks", "lake.ops.quarantine")

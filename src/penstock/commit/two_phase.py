@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from penstock.commit.once import Conditions, Landing, examined_ledger, fence, land, require_sound
 from penstock.core.commits import Committable
 from penstock.core.decide import Commit, decide
-from penstock.core.events import CommitAborted
+from penstock.core.errors import PenstockError
+from penstock.core.events import CommitAborted, HousekeepingFailed
 from penstock.core.points import Point
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import Table
@@ -45,6 +46,13 @@ class TwoPhase:
         landing = Landing(landed=False, reason=reason)
         self._say(commit, landing)
         return landing
+
+    def tidy(self, name: str, table: Table) -> None:
+        """Let a table do its housekeeping; a failure is told and does no harm."""
+        try:
+            table.housekeep()
+        except PenstockError as error:
+            self.conditions.observer(HousekeepingFailed(name, error.message))
 
     def _fenced_for_missing_files(self, commit: Committable, table: Table) -> Sequence[str]:
         gone = table.missing(commit.files)

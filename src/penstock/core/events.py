@@ -200,6 +200,14 @@ class PartitionStalled(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class HousekeepingFailed(Event):
+    """What may fail without harm after a commit did: a checkpoint, removal of old metadata."""
+
+    table: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class TopicUnrouted(Event):
     """A topic that the pipeline reads goes to no table; none of its records is read."""
 

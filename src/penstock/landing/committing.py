@@ -128,5 +128,5 @@ class CommitLine:
         except PenstockError as error:
             return Outcome(batch, tuple(landings), error)
         for table in {id(table): table for _, table in batch.work}.values():
-            table.housekeep()
+            self._two_phase.tidy(batch.name, table)
         return Outcome(batch, tuple(landings))

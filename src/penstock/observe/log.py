@@ -189,6 +189,9 @@ def _of_table(event: Event) -> Line:
         case events.TableResumed():
             text = f"is back after {seconds_text(event.seconds)} and catches up"
             return Line(logging.INFO, event.table, text)
+        case events.HousekeepingFailed():
+            text = f"housekeeping failed, without harm: {event.reason}"
+            return Line(logging.WARNING, event.table, text)
         case events.RecordsQuarantined():
             codes = ", ".join(f"{n:,} by {code}" for code, n in event.codes.items())
             text = f"epoch {event.epoch} quarantined records: {codes}"

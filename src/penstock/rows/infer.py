@@ -124,9 +124,31 @@ def columns_in(type_: Type) -> int:
 
 
 def _joined_within(joined: Struct, record: dict[str, Any], columns_max: int) -> Struct:
-    wider = join(joined, type_of(record))[0]
+    asked = type_of(record)
+    if columns_in(joined) + _new_columns(asked, joined) > columns_max:
+        return joined
+    wider = join(joined, asked)[0]
     assert isinstance(wider, Struct), "objects join to objects"
-    return wider if columns_in(wider) <= columns_max else joined
+    return wider
+
+
+def _new_columns(asked: Type, joined: Type) -> int:
+    """Count the members a type would add, which costs less than to join it."""
+    match asked, joined:
+        case Struct(fields), Struct():
+            there = {field.name: field.type for field in joined.fields}
+            return sum(
+                _new_columns(field.type, there[field.name])
+                if field.name in there
+                else 1 + columns_in(field.type)
+                for field in fields
+            )
+        case List(element), List(other):
+            return _new_columns(element, other)
+        case _, Kind.UNKNOWN:
+            return columns_in(asked)
+        case _:
+            return 0
 
 
 def _shape(value: Any) -> Any:

@@ -10,6 +10,7 @@ Invariants:
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -250,9 +251,16 @@ class MemoryGround:
         stored.apply(base, changed)
 
 
-def values(first: int, count: int, *, at_ms: int = START_MS) -> list[Sent]:
-    """Give records `{"n": first}` and on, a millisecond apart."""
-    return [Sent(b'{"n": %d}' % n, timestamp_ms=at_ms + n) for n in range(first, first + count)]
+def numbered(numbers: Sequence[int], fields: Mapping[str, Any]) -> list[Sent]:
+    """Give records `{"n": number, …fields}`, each a millisecond after the one numbered before."""
+    return [
+        Sent(json.dumps({"n": n, **fields}).encode(), timestamp_ms=START_MS + n) for n in numbers
+    ]
+
+
+def catalog_name(table: str) -> str:
+    """Give the name behind the catalog's."""
+    return table.removeprefix(f"{CATALOG}.")
 
 
 def _message(sent: Sent) -> Message:

@@ -153,5 +153,20 @@ def test_another_session_of_our_own_is_refused_while_one_runs(engine: SparkEngin
     assert "P604" == raised.value.code
 
 
+def test_a_java_of_the_wrong_version_is_refused_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(InvalidError) as raised:
+        SparkEngine()
+
+    assert "P602" == raised.value.code
+    assert "it takes Java 17 or 21" in raised.value.message
+
+
 def _run_large(engine: SparkEngine, jobs: list[str]) -> list[str]:
     return list(SparkEngine(engine._spark, work="spark_jobs:echo").run(jobs))

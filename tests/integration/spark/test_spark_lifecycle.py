@@ -124,6 +124,7 @@ def test_a_keyboard_interrupt_ends_the_workers_and_a_killed_driver_leaves_no_pro
     assert {"java", "python"} <= {process.name().rstrip("0123456789.") for process in family}
     driver.process.kill()
     assert eventually(lambda: not any(map(_lives, family)), DEATH_SECONDS_MAX)
+    assert [] == list(driver.scratch.iterdir())
 
 
 def test_a_killed_java_process_is_an_error_that_asks_for_a_restart(

@@ -17,6 +17,7 @@ from penstock.core.errors import (
 )
 from penstock.engines.spark.daemon import SHARED_LIBRARIES, import_shared, spare_archives
 from penstock.engines.spark.engine import require_classic
+from penstock.engines.spark.session import require_same_spark
 from penstock.engines.spark.task import error_from_text, error_to_text
 from penstock.engines.spark.versions import ABSENT, disagreements, versions_here
 
@@ -116,6 +117,16 @@ def test_equal_versions_agree_and_each_difference_is_named() -> None:
     assert ["pyarrow 26 here, 25 there", "pyiceberg 1 here, absent there"] == disagreements(
         {"pyarrow": "26", "pyiceberg": "1", "x": ABSENT}, {"pyarrow": "25"}
     )
+
+
+def test_a_spark_home_of_another_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-core_2.12-3.5.1.jar").touch()
+    with pytest.raises(InvalidError) as raised:
+        require_same_spark({"SPARK_HOME": str(tmp_path)})
+
+    assert "P603" == raised.value.code
+    require_same_spark({})
 
 
 def test_a_spark_connect_session_is_refused_by_name() -> None:

@@ -18,6 +18,7 @@ from penstock.core.events import (
     Event,
     FilesWritten,
     GapFound,
+    HousekeepingFailed,
     PartitionStalled,
     PipelineStarted,
     PipelineStopped,
@@ -92,6 +93,10 @@ LINES = [
     (SchemaChanged(T, "add column", "tailnum: string"), "schema: add column, tailnum: string"),
     (CoordinatorFenced(3, 4, "h:2"), "error: generation 4 of h:2 took over from generation 3"),
     (PartitionStalled("flights-0", "no leader"), "warning: cannot be read: no leader"),
+    (
+        HousekeepingFailed("lake.orders", "the disk is full"),
+        "warning: housekeeping failed, without harm: the disk is full",
+    ),
     (TopicUnrouted("audit"), "warning: goes to no table; its records are not read"),
     (PipelineStopped("shop", "SIGTERM", clean=True), "stopped: SIGTERM"),
     (

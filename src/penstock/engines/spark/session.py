@@ -21,7 +21,8 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import IO, Any
 
 from penstock.core.errors import InvalidError
@@ -107,6 +108,7 @@ def start_session(settings: SparkSettings) -> OwnSession:
     from pyspark import SparkContext
 
     find_java(SPARK_JAVA_MAJORS, environment=os.environ)
+    require_same_spark(os.environ)
     if SparkContext._active_spark_context is not None:  # noqa: SLF001
         raise InvalidError(
             "A Spark session already runs in this process.",
@@ -124,6 +126,20 @@ def start_session(settings: SparkSettings) -> OwnSession:
         raise
 
 
+def require_same_spark(environment: Mapping[str, str]) -> None:
+    """Raise InvalidError (P603) when SPARK_HOME names a Spark of another version than pyspark's."""
+    import pyspark
+
+    home = environment.get("SPARK_HOME", "")
+    version = pyspark.__version__.partition("+")[0]
+    if home and not list(Path(home).glob(f"jars/spark-core_*-{version}*.jar")):
+        raise InvalidError(
+            f"SPARK_HOME points at {home}, which is not Spark {version}.",
+            code="P603",
+            hint="unset SPARK_HOME: pyspark brings its own Spark",
+        )
+
+
 def _start(settings: SparkSettings, folder: tempfile.TemporaryDirectory[str]) -> OwnSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
@@ -136,6 +152,8 @@ def _start(settings: SparkSettings, folder: tempfile.TemporaryDirectory[str]) ->
     with _start_failures(last_words, gateway.proc):
         context = SparkContext(conf=conf, gateway=gateway)
         spark = SparkSession(context)
+        # when we are killed, Java removes the emptied folder as its last act
+        context._jvm.java.io.File(folder.name).deleteOnExit()  # noqa: SLF001
     if settings.python is not None:
         context.pythonExec = settings.python
     elif is_local(settings.master):

@@ -1,0 +1,271 @@
+"""One life of a coordinator in a story: it runs in this thread, and what happens is kept.
+
+Invariants:
+- a life ends as a process would: caught up, with an error, or crashed; after a crash its threads
+  do nothing that a crash point could see;
+- acts of a story are played at named points, in the thread that passes them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from penstock.core.errors import PenstockError, UnavailableError
+from penstock.core.events import Event
+from penstock.core.offsets import Positions, TopicPartition
+from penstock.core.planning import Bounds
+from penstock.core.points import Point
+from penstock.landing.coordinator import Ended
+from penstock.landing.jobs import Result, job_from_json, result_to_json
+from penstock.landing.run import run
+from penstock.landing.settings import Settings, Until
+from penstock.landing.settings import World as Outside
+from penstock.landing.worker import Tools, work
+from penstock.ports.log import Log
+from penstock.ports.running import Observer
+from penstock.ports.store import Owner
+from penstock.ports.tables import FileWriter, WriterFactory
+from penstock.testing.faults import FaultyTables
+from penstock.testing.grounds import CATALOG
+from penstock.testing.observer import Crash, RecordingObserver
+
+if TYPE_CHECKING:
+    from penstock.testing.world import World
+
+Kind = TypeVar("Kind", bound=Event)
+Act = Callable[[], object]
+SECONDS_A_LISTING = 0.5
+TASKS_AT_ONCE = 2
+
+
+class StoryObserver(RecordingObserver):
+    """Remember, crash as planned, and play acts at points."""
+
+    def __init__(self, plan: str) -> None:
+        super().__init__(plan)
+        self.acts: dict[tuple[Point, int], Act] = {}
+        self._seen: Counter[Point] = Counter()
+        self._counting = threading.Lock()
+
+    def reached(self, point: Point) -> None:
+        """Play the act of this passing, then go on as the plan says."""
+        with self._counting:
+            self._seen[point] += 1
+            act = self.acts.pop((point, self._seen[point]), None)
+        if act is not None:
+            act()
+        super().reached(point)
+
+
+@dataclass(slots=True)
+class Life:
+    """Live once. What it was like is in `ended`, `error`, `crashed`, `events` and `jobs`."""
+
+    world: World
+    number: int
+    host: str
+    settings: Settings
+    plan: str
+    listings: dict[int, Act] = field(default_factory=dict)
+    stop: threading.Event = field(default_factory=threading.Event)
+    ended: Ended | None = None
+    error: BaseException | None = None
+    jobs: list[list[str]] = field(default_factory=list)
+    full_disks: dict[str, int] = field(default_factory=dict)
+    observer: StoryObserver = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.observer = StoryObserver(self.plan)
+
+    def at(self, point: Point, act: Act, *, passing: int = 1) -> Life:
+        """Play an act when a point is passed for the n-th time."""
+        self.observer.acts[point, passing] = act
+        return self
+
+    def at_listing(self, number: int, act: Act) -> Life:
+        """Play an act when topics are listed for the n-th time."""
+        self.listings[number] = act
+        return self
+
+    def fill_disk(self, table: str, times: int = 1) -> Life:
+        """Let writers of a table find no space, a number of times."""
+        self.full_disks[table] = times
+        return self
+
+    def run(self, until: Until = "caught-up", *, takeover: bool = False) -> Life:
+        """Live to the end, whatever it is. Raises what is neither an error of ours nor a crash."""
+        if not takeover:
+            self.world.sleep()
+        catalog = FaultyTables(self.world.ground.open_catalog(self.observer), self.world.faults)
+        store = self.world.ground.open_store(self.host)
+        log = WatchedLog(self.world.ground.open_log(self.world.topics), self)
+        outside = Outside(
+            log=log,
+            catalogs={CATALOG: catalog},
+            store=store,
+            engine=LifeEngine(self),
+            observer=self.observer,
+            clock=self.world.clock,
+            owner=Owner(f"owner-{self.number}", f"{self.host}.test", 1),
+            jitter=_Numbers(self.number).fraction,
+            token=_Numbers(self.number).token,
+        )
+        try:
+            self.ended = run(
+                self.settings, outside, self.stop, until, takeover=takeover, former=self._former
+            )
+        except (PenstockError, Crash) as error:
+            self.error = error
+        finally:
+            for part in (log, catalog, store):
+                part.close()
+        return self
+
+    def _former(self, text: str) -> Settings:
+        return self.world.settings(text)
+
+    @property
+    def crashed(self) -> bool:
+        """Tell whether it ended in the crash that was planned."""
+        return self.observer.crashed
+
+    @property
+    def points(self) -> list[Point]:
+        """List the points passed."""
+        return self.observer.points
+
+    def of(self, kind: type[Kind]) -> list[Kind]:
+        """List the events of one kind."""
+        return self.observer.of(kind)
+
+    @property
+    def parked(self) -> dict[str, str]:
+        """Tell the codes of the tables that stood aside in the end."""
+        assert self.ended is not None, f"it ended with {self.error!r}"
+        return {name: error.code for name, error in self.ended.parked.items()}
+
+    @property
+    def code(self) -> str:
+        """Tell the code of the error that ended it; "" when none did."""
+        return self.error.code if isinstance(self.error, PenstockError) else ""
+
+    @property
+    def records_read(self) -> int:
+        """Count the positions that its jobs covered."""
+        return sum(
+            lane.covered.count
+            for jobs in self.jobs
+            for text in jobs
+            for lane in job_from_json(text).lanes
+        )
+
+
+class _Numbers:
+    """Give what a process would draw at random, different in each life."""
+
+    def __init__(self, life: int) -> None:
+        self._life = life
+        self._guard = threading.Lock()
+        self._drawn = 0
+
+    def _draw(self) -> int:
+        with self._guard:
+            self._drawn += 1
+            return self._drawn
+
+    def fraction(self) -> float:
+        return (self._life * 7919 + self._draw() * 104_729) % 1000 / 1000
+
+    def token(self) -> str:
+        return f"{self._life:x}x{self._draw():x}"
+
+
+class WatchedLog:
+    """Pass a log on; time moves a little with each listing, and acts are played."""
+
+    def __init__(self, log: Log, life: Life) -> None:
+        self._log, self._life, self._listed = log, life, 0
+
+    def cluster_id(self) -> str:
+        """Pass on."""
+        return self._log.cluster_id()
+
+    def partitions(self) -> Sequence[TopicPartition]:
+        """Play what the story has for this listing, then pass on."""
+        self._listed += 1
+        self._life.world.clock.advance(SECONDS_A_LISTING)
+        act = self._life.listings.pop(self._listed, None)
+        if act is not None:
+            act()
+        return self._log.partitions()
+
+    def bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
+        """Pass on."""
+        return self._log.bounds(partitions)
+
+    def positions_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Positions:
+        """Pass on."""
+        return self._log.positions_at(partitions, timestamp_ms)
+
+    def close(self) -> None:
+        """Pass on."""
+        self._log.close()
+
+
+class LifeEngine:
+    """Runs the worker's own body in this thread, with the life's observer."""
+
+    def __init__(self, life: Life) -> None:
+        self._life = life
+        world = life.world
+        self._clock = world.ground.worker_clock(world.clock)
+        self._reader = world.ground.open_reader(world.topics, self._clock)
+
+    def run(self, jobs: Sequence[str]) -> Sequence[str]:
+        """Run all jobs in order."""
+        self._life.jobs.append(list(jobs))
+        return [self._run(text) for text in jobs]
+
+    def _run(self, text: str) -> str:
+        job, observer = job_from_json(text), self._life.observer
+        names = {t.destination.target: n for n, t in job.tables.items() if t.destination}
+        writers = WritersOnFullDisks(self._life, names)
+        tools = Tools(
+            self._reader, {self._life.world.ground.connector: writers}, observer, self._clock
+        )
+        try:
+            result = work(job, tools)
+        except PenstockError as error:
+            result = Result(number=job.number, error=error)
+        observer.reached(Point.RESULT_RETURNED)
+        return result_to_json(result)
+
+    def capacity(self) -> int:
+        """Give the number of jobs a cluster of this size would run at once."""
+        return TASKS_AT_ONCE
+
+    def cancel(self) -> None:
+        """Do nothing: jobs end by themselves."""
+
+    def close(self) -> None:
+        """Do nothing: nothing was started."""
+
+
+class WritersOnFullDisks:
+    """Open writers; those of some tables find no space, as often as the story says."""
+
+    def __init__(self, life: Life, names: Mapping[str, str]) -> None:
+        self._life, self._names = life, names
+        self._open: WriterFactory = life.world.ground.open_writer()
+
+    def __call__(self, target: str, *, prefix: str, observer: Observer) -> FileWriter:
+        """Open a writer. Raises UnavailableError where the disk is full."""
+        name = self._names.get(target, "")
+        if self._life.full_disks.get(name, 0):
+            self._life.full_disks[name] -= 1
+            raise UnavailableError(f"{name}: no space left", code="P484", hint="make room")
+        return self._open(target, prefix=prefix, observer=observer)

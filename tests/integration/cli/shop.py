@@ -1,0 +1,115 @@
+"""A small pipeline for tests of the commands: topics of its own, a spec on disk, its tables."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from penstock.testing.broker import Cluster
+from penstock.testing.oracle import Row, delta_rows, iceberg_rows
+from penstock.testing.process import Driver, Finished, penstock
+from penstock.testing.sent import Sent
+
+
+@dataclass(slots=True)
+class Shop:
+    """Topic `<name>.orders` into an Iceberg and a Delta table; everything can be changed first."""
+
+    directory: Path
+    cluster: Cluster
+    name: str
+    spec: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        create = {"schema": {"create": True}}
+        self.spec = {
+            "name": "shop",
+            "kafka": {"brokers": self.cluster.bootstrap, "topics": [self.topic]},
+            "catalogs": {
+                "lake": {
+                    "type": "sql",
+                    "uri": "sqlite:///./lake/catalog.db",
+                    "warehouse": "./lake",
+                },
+                "delta": {"type": "delta", "root": "./delta"},
+            },
+            "tables": [
+                {"from": self.topic, "into": "lake.shop.orders", "continue": True, **create},
+                {"from": self.topic, "into": "delta.shop.orders", **create},
+            ],
+            "commit": {"every": "200ms"},
+            "quarantine": {"into": "lake.ops.quarantine"},
+            "spark": {"master": "inline"},
+        }
+
+    @property
+    def topic(self) -> str:
+        return f"{self.name}.orders"
+
+    @property
+    def path(self) -> Path:
+        path = self.directory / "penstock.yaml"
+        path.write_text(yaml.safe_dump(self.spec, sort_keys=False))
+        return path
+
+    def send(self, first: int, count: int, *, partition: int = 0) -> None:
+        """Send orders with ascending ids."""
+        orders = [Sent(json.dumps({"id": first + n}).encode()) for n in range(count)]
+        self.cluster.send(self.topic, partition, orders)
+
+    def run(self, *words: str, **environment: str) -> Finished:
+        """Run until caught up, with a JSON log."""
+        return self.call("run", "--until-caught-up", "--json", *words, **environment)
+
+    def call(self, command: str, *words: str, **environment: str) -> Finished:
+        """Run a command on the spec."""
+        spec = ("--spec", self.path) if command == "audit" else (self.path,)
+        return penstock(command, *spec, *words, environment=environment, directory=self.directory)
+
+    def driver(self, *words: str, **environment: str) -> Driver:
+        """Start a run that goes on until told to stop."""
+        return Driver(self.path, *words, environment=environment)
+
+    def lake(self, name: str = "shop.orders") -> list[Row]:
+        """Read an Iceberg table."""
+        return iceberg_rows(f"sqlite:///{self.directory}/lake/catalog.db", name)
+
+    def delta(self, name: str = "shop/orders") -> list[Row]:
+        """Read a Delta table."""
+        return delta_rows(self.directory / "delta" / name)
+
+    def ids(self) -> tuple[list[int], list[int]]:
+        """Give the ids landed in the Iceberg and in the Delta table, sorted."""
+        return (sorted(r["id"] for r in self.lake()), sorted(r["id"] for r in self.delta()))
+
+    def rejects(self) -> list[Row]:
+        """Read the quarantine."""
+        return self.lake("ops.quarantine")
+
+    @property
+    def store(self) -> Path:
+        return self.directory / "state" / "shop.db"
+
+    def pending(self) -> int:
+        """Count the commits PENDING in the store."""
+        with closing(sqlite3.connect(self.store)) as store:
+            asked = store.execute("SELECT count(*) FROM commits WHERE state = 'PENDING'")
+            return int(asked.fetchone()[0])
+
+    def levels(self) -> dict[str, int | None]:
+        """Give what each table has yet to read, by the command."""
+        told = self.call("status", "--json").json
+        return {name: table["lag_records"] for name, table in told["tables"].items()}
+
+
+def problem(finished: Finished) -> tuple[str, str]:
+    """Give code and hint of the error that a command with --json ended with."""
+    told = finished.json
+    error = told.get("error") or next(iter(told["parked"].values()))
+    return error["code"], error["hint"]

@@ -47,6 +47,7 @@ class Took:
 
     prepare: float
     settle: float
+    settle_cpu: float
     housekeep: float
 
 
@@ -83,6 +84,8 @@ def measure(options: Options, place: Scratch) -> Measured:
         "early_ms": median(each.settle for each in early),
         "late_ms": median(each.settle for each in late),
         "ratio": median(each.settle for each in late) / median(each.settle for each in early),
+        "early_cpu_ms": median(each.settle_cpu for each in early),
+        "late_cpu_ms": median(each.settle_cpu for each in late),
         "prepare_ms": median(each.prepare for each in late),
         "housekeep_ms": median(each.housekeep for each in late),
         "housekeep_max_ms": max(each.housekeep for each in took),
@@ -111,13 +114,18 @@ def _commit(made: Made, number: int) -> Committable:
 def _settled(commit: Committable, made: Made, two_phase: TwoPhase) -> Took:
     begun = time.perf_counter()
     two_phase.store.prepare(two_phase.pipeline, two_phase.conditions.claim, [commit], {})
-    ready = time.perf_counter()
+    ready, used = time.perf_counter(), time.process_time()
     landing = two_phase.settle(commit, made.table)
-    settled = time.perf_counter()
+    settled, used = time.perf_counter(), time.process_time() - used
     made.table.housekeep()
     ended = time.perf_counter()
     assert landing.landed, landing.reason
-    return Took(1e3 * (ready - begun), 1e3 * (settled - ready), 1e3 * (ended - settled))
+    return Took(
+        prepare=1e3 * (ready - begun),
+        settle=1e3 * (settled - ready),
+        settle_cpu=1e3 * used,
+        housekeep=1e3 * (ended - settled),
+    )
 
 
 def _check(made: Made, commits: int) -> None:

@@ -104,6 +104,8 @@ FIGURES = (
             Told("early_ms", "after the early commits", "ms", "≤ 50", "less"),
             Told("late_ms", "after the late commits", "ms", "≤ 50", "less"),
             Told("ratio", "late, of early", "", "≤ 1.5", "less"),
+            Told("early_cpu_ms", "CPU after the early commits", "ms", "", "less"),
+            Told("late_cpu_ms", "CPU after the late commits", "ms", "", "less"),
             Told("prepare_ms", "putting it into the store before", "ms"),
             Told("housekeep_ms", "housekeeping behind it", "ms"),
             Told("housekeep_max_ms", "housekeeping, at worst", "ms"),

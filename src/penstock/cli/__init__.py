@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from penstock import __version__
+
+if TYPE_CHECKING:
+    from cyclopts import App
 
 COMMANDS = {
     "validate": ("penstock.cli.validate:validate", "Check a spec, and what it names."),
@@ -29,17 +33,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if words == ["--version"]:
         print(f"penstock {__version__}")  # noqa: T201  the quickest answer
         return
-    from cyclopts import App
-
     from penstock.cli.output import guarded
+
+    app = application(words[0] if words else "")
+    sys.exit(guarded(lambda: app(words, exit_on_error=False, print_error=True), words))
+
+
+def application(chosen: str) -> App:
+    """Put the commands together. The chosen one tells its own help; the others are not imported."""
+    from cyclopts import App, Parameter
 
     app = App(
         name="penstock",
         help="Land Kafka topics in Iceberg and Delta Lake tables, exactly once.\n\n"
         "Example: penstock run penstock.yaml --until-caught-up",
         version=__version__,
-        help_format="plaintext",
+        help_format="markdown",
+        default_parameter=Parameter(negative=(), show_default=_worth_showing),
     )
-    for name, (path, help_text) in COMMANDS.items():
-        app.command(path, name=name, help=help_text)
-    sys.exit(guarded(lambda: app(words, exit_on_error=False, print_error=True), words))
+    for name, (path, summary) in COMMANDS.items():
+        app.command(path, name=name, help=None if name == chosen else summary)
+    return app
+
+
+def _worth_showing(default: object) -> str | None:
+    """Show a default in a page of help unless it says nothing."""
+    return None if default in (False, None, ()) else str(default)

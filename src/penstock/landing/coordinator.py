@@ -261,7 +261,8 @@ class Coordinator:
         if self.ends is not None:
             ends = {at: min(end, self.ends[at]) for at, end in ends.items() if at in self.ends}
         positions = positions_of(active.values(), self.ends)
-        budget = self.pace.budget(self.world.engine.capacity())
+        unborn = any(track.standing is None for track in active.values())
+        budget = self.pace.budget(self.world.engine.capacity(), surveying=unborn)
         self.pace.lag = opening.lag_of(positions, ends)
         self.pace.behind = opening.behind(positions, ends)
         return plan(EpochNumber(self._desk.epoch + 1), positions, ends, budget)

@@ -13,6 +13,7 @@ from penstock.ports.running import Clock
 
 SMOOTHING = 0.3
 NEARLY = 0.98
+SURVEYED_RECORDS_MAX = 50_000
 
 
 @dataclass(slots=True)
@@ -32,10 +33,11 @@ class Pace:
     _written_per_read: float = 0.5
     _budget: Budget | None = None
 
-    def budget(self, capacity: int) -> Budget:
-        """Bound the next epoch."""
+    def budget(self, capacity: int, *, surveying: bool = False) -> Budget:
+        """Bound the next epoch; one that is read twice, for a table that does not exist, more."""
+        records_max = self.settings.records_max
         self._budget = Budget(
-            records_max=self.settings.records_max,
+            records_max=min(records_max, SURVEYED_RECORDS_MAX) if surveying else records_max,
             bytes_max=int(self.settings.bytes_max / self._written_per_read),
             slice_bytes=self.settings.slice_bytes,
             capacity=capacity,

@@ -15,6 +15,7 @@ through. What each does to the table and to the caller:
 | TWICE          | asked for twice  | the first answer                         |
 | CRASH_BEFORE   | no               | `Crash`                                  |
 | CRASH_AFTER    | yes              | `Crash`                                  |
+| CRASH_DELAYED  | at `release()`   | `Crash`                                  |
 
 Invariants: what is applied goes through the wrapped table's own compare-and-set; nothing is faked
 in it.
@@ -56,6 +57,7 @@ class Fault(StrEnum):
     TWICE = "twice"
     CRASH_BEFORE = "crash before"
     CRASH_AFTER = "crash after"
+    CRASH_DELAYED = "crash delayed"
 
 
 class FaultPlan:
@@ -223,6 +225,9 @@ class FaultyTable:
             case Fault.CRASH_AFTER:
                 apply()
                 raise Crash(f"crashed after the commit of {self.name}")
+            case Fault.CRASH_DELAYED:
+                self._plan.delay(apply)
+                raise Crash(f"crashed with the commit of {self.name} on its way")
             case _:
                 assert_never(fault)
 

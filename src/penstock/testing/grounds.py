@@ -20,7 +20,7 @@ from penstock.connectors.memory.log import MemoryLog, MemoryReader
 from penstock.connectors.memory.store import MemoryStore, Shelf
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.memory.warehouse import Warehouse
-from penstock.core.schema import Struct
+from penstock.core.schema import Field, Kind, Schema, Struct
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.running import Clock, Observer
 from penstock.ports.store import PendingStore
@@ -123,6 +123,9 @@ class Ground(Protocol):
 
     def change_columns(self, name: str) -> None:
         """Change the table's schema as a stranger: drop the column `extra` where one can."""
+
+    def widen(self, name: str) -> None:
+        """Add an optional column `later` as a stranger."""
 
 
 class MemoryGround:
@@ -243,10 +246,18 @@ class MemoryGround:
 
     def change_columns(self, name: str) -> None:
         """Drop the column `extra`."""
+        fields = self.warehouse.get(name).contents.schema.fields
+        self._alter(name, Struct(tuple(each for each in fields if each.name != "extra")))
+
+    def widen(self, name: str) -> None:
+        """Add an optional column `later`."""
+        fields = self.warehouse.get(name).contents.schema.fields
+        self._alter(name, Struct((*fields, Field("later", Kind.STRING))))
+
+    def _alter(self, name: str, schema: Schema) -> None:
         stored = self.warehouse.get(name)
         base = stored.contents
-        fields = tuple(each for each in base.schema.fields if each.name != "extra")
-        definition = replace(base.definition, schema=Struct(fields))
+        definition = replace(base.definition, schema=schema)
         changed = replace(base, definition=definition, schema_id=base.schema_id + 1)
         stored.apply(base, changed)
 

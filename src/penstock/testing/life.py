@@ -40,6 +40,8 @@ Kind = TypeVar("Kind", bound=Event)
 Act = Callable[[], object]
 SECONDS_A_LISTING = 0.5
 TASKS_AT_ONCE = 2
+HELD_MAX = 50
+HELD_SECONDS_MAX = 20.0
 
 
 class StoryObserver(RecordingObserver):
@@ -59,6 +61,10 @@ class StoryObserver(RecordingObserver):
         if act is not None:
             act()
         super().reached(point)
+
+    def crash_now(self) -> None:
+        """End the run at whatever point is passed next, by whatever thread."""
+        self.crashed = True
 
 
 @dataclass(slots=True)
@@ -90,6 +96,30 @@ class Life:
         """Play an act when topics are listed for the n-th time."""
         self.listings[number] = act
         return self
+
+    def prepare_only(self, epochs: int) -> Life:
+        """Crash when so many epochs are prepared, before any of their commits is sent."""
+        gate = threading.Event()
+
+        def end() -> None:
+            self.observer.crash_now()
+            gate.set()
+
+        for point in (Point.COMMIT_BEFORE, Point.QUARANTINE_BEFORE):
+            for passing in range(1, HELD_MAX):
+                self.at(point, lambda: gate.wait(HELD_SECONDS_MAX), passing=passing)
+        return self.at(Point.PREPARE_AFTER, end, passing=epochs)
+
+    def hold(self, held: Point, until: Point, *, passing: int = 1) -> Life:
+        """Hold the first thread that comes to a point until another is passed; then crash."""
+        gate = threading.Event()
+
+        def end() -> None:
+            self.observer.crash_now()
+            gate.set()
+
+        self.at(held, lambda: gate.wait(HELD_SECONDS_MAX))
+        return self.at(until, end, passing=passing)
 
     def fill_disk(self, table: str, times: int = 1) -> Life:
         """Let writers of a table find no space, a number of times."""
@@ -131,7 +161,7 @@ class Life:
     @property
     def crashed(self) -> bool:
         """Tell whether it ended in the crash that was planned."""
-        return self.observer.crashed
+        return isinstance(self.error, Crash)
 
     @property
     def points(self) -> list[Point]:

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, Field, Schema, write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.types import StringType
 
 from penstock.connectors import delta, iceberg, kafka, sqlite
 from penstock.ports.log import Log, RangeReader
@@ -187,6 +188,11 @@ class IcebergGround(RealGround):
         with self.foreign().load_table(name).update_schema() as update:
             update.delete_column("extra")
 
+    def widen(self, name: str) -> None:
+        """Add an optional column `later`."""
+        with self.foreign().load_table(name).update_schema() as update:
+            update.add_column("later", StringType())
+
     def expire(self, name: str) -> None:
         """Remove all snapshots but the newest and those that are tagged."""
         table = self.foreign().load_table(name)
@@ -233,6 +239,10 @@ class DeltaGround(RealGround):
 
     def change_columns(self, name: str) -> None:
         """Add a column: this format drops none."""
+        self.widen(name)
+
+    def widen(self, name: str) -> None:
+        """Add an optional column `later`."""
         fields = Schema([Field("later", "string")]).fields
         DeltaTable(self.location(name)).alter.add_columns(fields)
 

@@ -29,7 +29,8 @@ def test_every_command_has_a_page_of_help_with_an_example(command: str) -> None:
     page = penstock(*command.split(), "--help")
 
     assert 0 == page.code
-    assert f"Example: penstock {command}" in page.out
+    assert "Example" in page.out
+    assert f"penstock {command}" in page.out.partition("Example")[2]
     assert "" == page.err
 
 

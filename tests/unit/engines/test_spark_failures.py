@@ -1,7 +1,7 @@
 import pytest
 
 from penstock.core.errors import BugError, InvalidError, PenstockError, UnavailableError
-from penstock.engines.spark.failures import java_gone, job_failed
+from penstock.engines.spark.failures import java_gone, job_failed, start_failed
 
 LOST = (
     "An error occurred while calling o175.collectToPython.\n"
@@ -54,6 +54,36 @@ def test_what_spark_says_becomes_what_the_reader_must_do(
     assert (kind, code) == (type(error), error.code)
     assert said in error.message
     assert error.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "last_words", "kind", "code", "said"),
+    [
+        (
+            ": o.a.s.SparkException: Could not parse",
+            "later",
+            InvalidError,
+            "P603",
+            "Could not parse",
+        ),
+        (
+            "[JAVA_GATEWAY_EXITED] Java",
+            "Error: no memory",
+            InvalidError,
+            "P603",
+            "Error: no memory",
+        ),
+        ("", "", InvalidError, "P603", "no reason given"),
+        ("", "Reason: All masters are unresponsive!", UnavailableError, "P610", "does not take"),
+    ],
+)
+def test_a_failed_start_says_what_to_look_at(
+    text: str, last_words: str, kind: type[PenstockError], code: str, said: str
+) -> None:
+    error = start_failed(text, last_words, output=f"more\n{last_words}")
+
+    assert (kind, code) == (type(error), error.code)
+    assert said in error.message
 
 
 def test_a_message_stays_short_whatever_java_said() -> None:

@@ -28,6 +28,8 @@ MARK_KEY = "penstock"
 _ENTRY = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\..+)?\.(parquet|json)")
 _ADDS = b'{"add"'
+_HINT = "_last_checkpoint"
+_RESHAPING = {"metaData", "protocol"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class Entry:
     transactions: Mapping[str, int]
     marks: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
     """What we wrote into the commit info, one for each chain it is about."""
+    reshapes: bool = False
+    """Whether it may change the table's id, columns, partitioning, properties or protocol."""
 
     def mark(self, chain: str) -> Mapping[str, Any] | None:
         """Find our words on a chain."""
@@ -88,9 +92,12 @@ class Log:
         return sorted(int(each[1]) for each in found if each)
 
     def checkpointed(self) -> int:
-        """Give the newest version with a checkpoint, -1 when there is none."""
-        found = (_CHECKPOINT.fullmatch(name) for name in self.names())
-        return max((int(each[1]) for each in found if each), default=-1)
+        """Give the version of the checkpoint that was written last, -1 when none is told of."""
+        try:
+            with self._filesystem.open_input_file(f"{self._directory}/{_HINT}") as file:
+                return int(json.loads(file.read())["version"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return -1
 
     def transactions(self, head: int) -> dict[str, int]:
         """Collect all `txn` versions at a version, from a checkpoint and the entries after it."""
@@ -121,11 +128,13 @@ def parsed(version: int, raw: bytes) -> Entry:
     info: Mapping[str, Any] = {}
     removed = 0
     transactions: dict[str, int] = {}
+    reshapes = False
     for line in raw.splitlines():
         if line.startswith(_ADDS) or not line:
             continue
         action = json.loads(line)
         info = action.get("commitInfo") or info
+        reshapes = reshapes or not _RESHAPING.isdisjoint(action)
         removed += bool((action.get("remove") or {}).get("dataChange"))
         if transaction := action.get("txn"):
             transactions[transaction["appId"]] = transaction["version"]
@@ -137,6 +146,7 @@ def parsed(version: int, raw: bytes) -> Entry:
         removed=removed,
         transactions=transactions,
         marks=_marks(info),
+        reshapes=reshapes,
     )
 
 

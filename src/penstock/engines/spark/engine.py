@@ -53,7 +53,7 @@ class SparkEngine:
     """An Engine on Spark: starts a session from `settings`, or uses a running classic `session`.
 
     `remarks` says what makes a given session slower than one of ours. Raises InvalidError: P602,
-    P603, P604 (`start_session`), and P604 for a Spark Connect session or something else.
+    P603, P604, and UnavailableError P610 (`start_session`); P604 for a Spark Connect session too.
     """
 
     def __init__(

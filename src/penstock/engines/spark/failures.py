@@ -1,5 +1,7 @@
-"""Turns what Spark says when a job fails into what the reader must do. Pure, on texts.
+"""Turns what Spark says when it fails into what the reader must do. Pure, on texts.
 
+    Spark did not start                              P603  InvalidError      settings, memory
+    the cluster does not answer at the start         P610  UnavailableError  try later
     the Java process or its context is gone          P601  UnavailableError  restart
     Python workers died on every attempt             P606  UnavailableError  more memory
     results are larger than the driver takes         P607  InvalidError      smaller epochs
@@ -31,8 +33,25 @@ _DIED = (
     "OutOfMemoryError",
 )
 _MISSING = ("No module named 'penstock", "No module named penstock", "Error from python worker")
+_NO_CLUSTER = ("All masters are unresponsive", "Master removed our application")
 _TRACEBACK = "Traceback (most recent call last):"
 _CAUSE = re.compile(r"^: (?P<cause>\S.*)$", re.MULTILINE)
+
+
+def start_failed(text: str, last_words: str, *, output: str) -> PenstockError:
+    """Translate a failed start: an exception's text, Java's telling line, and all it printed."""
+    if any(mark in text or mark in output for mark in _NO_CLUSTER):
+        return UnavailableError(
+            "The Spark cluster does not take the application.",
+            code="P610",
+            hint="check that the master of spark.master runs and has workers, then try again",
+        )
+    said = _first_line(text) if _CAUSE.search(text) else last_words or _first_line(text)
+    return InvalidError(
+        f"Spark did not start: {said[:LINE_CHARACTERS_MAX]}",
+        code="P603",
+        hint="check spark.master, spark.conf and the memory of this machine",
+    )
 
 
 def java_gone(last_words: str = "") -> UnavailableError:

@@ -25,8 +25,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from penstock.core.errors import InvalidError
+from penstock.core.errors import InvalidError, PenstockError
 from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
+from penstock.engines.spark.failures import start_failed
 from penstock.engines.spark.settings import (
     SparkSettings,
     configuration,
@@ -52,6 +53,10 @@ class LastWords:
         self._thread.join(timeout=1.0)
         lines = [line for line in list(self._lines) if not line[:1].isspace()]
         return next((line for line in reversed(lines) if any(m in line for m in _TELLING)), "")
+
+    def output(self) -> str:
+        """Give all lines remembered."""
+        return "\n".join(list(self._lines))
 
     def _read(self, stream: IO[bytes]) -> None:
         with stream:
@@ -103,7 +108,7 @@ def start_session(settings: SparkSettings) -> OwnSession:
     """Start Java and a session, about 4 s. Call it in the main thread.
 
     Raises InvalidError: no fit Java (P602), Spark refused the settings (P603), another SparkContext
-    runs in this process (P604).
+    runs in this process (P604); UnavailableError: the cluster does not answer (P610).
     """
     from pyspark import SparkContext
 
@@ -121,7 +126,7 @@ def start_session(settings: SparkSettings) -> OwnSession:
     try:
         with _sigint_kept():
             return _start(settings, folder)
-    except InvalidError:
+    except PenstockError:
         folder.cleanup()
         raise
 
@@ -196,15 +201,21 @@ def _start_failures(
     try:
         yield
     except (Py4JError, PySparkException, OSError) as error:
+        text = _text(error)
         if process is not None:
             _end(process)
         _forget()
-        said = last_words.telling() or str(error).strip().partition("\n")[0]
-        raise InvalidError(
-            f"Spark did not start: {said[:300]}",
-            code="P603",
-            hint="check spark.master, spark.conf and the memory of this machine",
-        ) from error
+        raise start_failed(text, last_words.telling(), output=last_words.output()) from error
+
+
+def _text(error: Exception) -> str:
+    """Give an error's text; Py4J asks Java for it, which may be gone."""
+    from py4j.protocol import Py4JError
+
+    try:
+        return str(error)
+    except (Py4JError, OSError):
+        return ""
 
 
 @contextlib.contextmanager

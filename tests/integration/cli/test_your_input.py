@@ -1,0 +1,203 @@
+"""Exit code 2: what only the user can put right, told with place and next act; nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from pyiceberg.catalog import load_catalog
+from tests.integration.cli.shop import Shop, problem
+
+from penstock.testing.process import penstock
+
+
+def test_all_mistakes_of_a_spec_are_told_at_once_with_their_places(tmp_path: Path) -> None:
+    spec = tmp_path / "shop.yaml"
+    spec.write_text(
+        "name: shop\n"
+        "kafka: { brokers: 'localhost:9092', topics: [orders] }\n"
+        "catalogs: { lake: { type: sql, uri: 'sqlite:///c.db', warehouse: ./lake } }\n"
+        "tables:\n"
+        "  - { from: orders, into: pond.shop.orders, mode: upsert }\n"
+        "commit: { evry: 30s }\n"
+        "quarantine: { into: lake.ops.quarantine }\n"
+    )
+    for command in ("validate", "run", "status"):
+        told = penstock(command, spec, "--json")
+        assert 2 == told.code
+        places = [(p["line"], p["column"]) for p in told.json["error"]["problems"]]
+        assert 3 == len(places)
+        assert sorted(places) == places
+    people = penstock("validate", spec)
+    assert (2, "") == (people.code, people.out)
+    assert f"{spec}:6:" in people.err
+    assert "Did you mean 'every'" in people.err
+
+
+def test_a_spec_that_is_not_there_is_told_by_its_path(tmp_path: Path) -> None:
+    told = penstock("run", tmp_path / "no.yaml", "--json")
+    assert 2 == told.code
+    assert "no.yaml" in told.json["error"]["message"]
+
+
+def test_a_topic_that_is_not_there_is_told_by_its_name(shop: Shop) -> None:
+    shop.spec["kafka"]["topics"].append("no.such.topic")
+    for command in ("run", "validate"):
+        told = shop.call(command, "--json")
+        assert 2 == told.code
+        assert "no.such.topic" in told.out
+
+
+@pytest.mark.parametrize("catalog", ["lake", "delta"])
+def test_a_warehouse_that_cannot_be_written_is_told_before_anything_is_read(
+    shop: Shop, catalog: str
+) -> None:
+    (shop.directory / "file").write_text("in the way")
+    shop.spec["catalogs"][catalog]["warehouse" if catalog == "lake" else "root"] = "./file/deep"
+    for command in ("validate", "run"):
+        told = shop.call(command, "--json")
+        assert 2 == told.code
+        assert f"{shop.directory}/file" in told.out
+
+
+def test_a_directory_that_is_no_table_is_left_alone(shop: Shop) -> None:
+    place = shop.directory / "delta" / "shop" / "orders"
+    place.mkdir(parents=True)
+    (place / "mine.csv").write_text("not yours")
+    shop.send(0, 10)
+    ran = shop.run()
+
+    assert 2 == ran.code
+    assert {"delta.shop.orders"} == set(ran.json["parked"])
+    assert 10 == len(shop.lake())
+    assert ["mine.csv"] == [path.name for path in place.iterdir()]
+
+
+@pytest.mark.parametrize("catalog", ["lake", "delta"])
+def test_a_table_without_the_source_columns_is_refused_by_their_names(
+    shop: Shop, catalog: str
+) -> None:
+    table = pa.table({"id": pa.array([1], pa.int64())})
+    if catalog == "delta":
+        write_deltalake(str(shop.directory / "delta/shop/orders"), table)
+    else:
+        _lake(shop).create_table("shop.orders", schema=table.schema)
+    shop.send(0, 10)
+    ran = shop.run()
+
+    assert (2, {f"{catalog}.shop.orders"}) == (ran.code, set(ran.json["parked"]))
+    code, hint = problem(ran)
+    assert "P457" == code
+    assert "source_columns" in hint
+    assert "_topic" in ran.out
+    assert 2 == shop.call("validate").code
+    shop.spec["tables"][0 if catalog == "lake" else 1]["source_columns"] = []
+    assert 0 == shop.run().code
+    assert list(range(10)) == shop.ids()[1 if catalog == "lake" else 0]
+
+
+def test_a_table_of_others_gets_our_rows_beside_theirs(shop: Shop) -> None:
+    source = [("_topic", pa.string()), ("_partition", pa.int32()), ("_offset", pa.int64())]
+    columns = [("id", pa.int64()), *source, ("_timestamp", pa.timestamp("us", "UTC"))]
+    theirs = pa.table({"id": [-1], **{name: [None] for name, _ in columns[1:]}}, pa.schema(columns))
+    write_deltalake(str(shop.directory / "delta/shop/orders"), theirs)
+    shop.send(0, 5)
+
+    assert "exists without progress of this pipeline" in shop.call("validate").out
+    assert 0 == shop.run().code
+    assert [-1, *range(5)] == shop.ids()[1]
+
+
+def test_another_pipeline_of_the_same_name_is_refused(shops: Callable[[], Shop]) -> None:
+    first, second = shops(), shops()
+    first.send(0, 10)
+    second.send(100, 10)
+    assert 0 == first.run().code
+
+    second.directory = first.directory / "elsewhere"
+    second.directory.mkdir()
+    second.spec["catalogs"] = {
+        "lake": {
+            "type": "sql",
+            "uri": f"sqlite:///{first.directory}/lake/catalog.db",
+            "warehouse": str(first.directory / "lake"),
+        },
+        "delta": {"type": "delta", "root": str(first.directory / "delta")},
+    }
+    ran = second.run()
+
+    assert (2, {"lake.shop.orders", "delta.shop.orders"}) == (ran.code, set(ran.json["parked"]))
+    code, hint = problem(ran)
+    assert "P458" == code
+    assert "another name" in hint
+    assert (list(range(10)), list(range(10))) == first.ids()
+
+
+def test_two_pipelines_of_different_names_share_a_table(shops: Callable[[], Shop]) -> None:
+    first, second = shops(), shops()
+    first.send(0, 10)
+    second.send(100, 10)
+    assert 0 == first.run().code
+    second.directory = first.directory
+    second.spec["name"] = "other"
+    assert 0 == second.run().code
+
+    both = [*range(10), *range(100, 110)]
+    assert (both, both) == first.ids()
+    assert 0 == first.call("audit", "--count").code
+
+
+@pytest.mark.parametrize(
+    ("version", "told"), [("11.0.2", "Java 11"), ("25.0.1", "Java 25"), ("", "does not tell")]
+)
+def test_a_java_that_spark_cannot_use_is_refused_by_its_version(
+    shop: Shop, version: str, told: str
+) -> None:
+    java = shop.directory / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2020-01-01' >&2\n")
+    java.chmod(0o755)
+    shop.spec["spark"]["master"] = "local[1]"
+    for command in ("run", "validate"):
+        ended = shop.call(command, "--json", JAVA_HOME=str(shop.directory / "jdk"))
+        assert 2 == ended.code
+        assert "P602" in ended.out
+        assert told in ended.out
+
+
+def test_no_java_at_all_is_told_with_how_to_get_one(shop: Shop) -> None:
+    shop.spec["spark"]["master"] = "local[1]"
+    ended = shop.call("run", "--json", JAVA_HOME="", PATH=str(shop.directory))
+    assert (2, "P602") == (ended.code, problem(ended)[0])
+    assert "JAVA_HOME" in problem(ended)[1]
+    gone = shop.call("run", "--json", JAVA_HOME=str(shop.directory))
+    assert (2, "P602") == (gone.code, problem(gone)[0])
+
+
+def test_two_topics_for_one_table_by_a_pattern_are_refused(shop: Shop) -> None:
+    shop.cluster.create(f"{shop.name}.a.b")
+    shop.cluster.create(f"{shop.name}.a_b")
+    pattern = rf"{shop.name}\.(?P<name>a.b)"
+    shop.spec["kafka"]["topics"] = [{"pattern": pattern}]
+    shop.spec["tables"] = [
+        {"from": pattern, "into": "lake.shop.{name}", "schema": {"create": True}},
+    ]
+    for command in ("run", "validate"):
+        ended = shop.call(command, "--json")
+        assert 2 == ended.code, ended
+        assert f"{shop.name}.a_b" in ended.out
+
+
+def _lake(shop: Shop):
+    (shop.directory / "lake").mkdir(exist_ok=True)
+    lake = load_catalog(
+        "lake",
+        type="sql",
+        uri=f"sqlite:///{shop.directory}/lake/catalog.db",
+        warehouse=f"file://{shop.directory}/lake",
+    )
+    lake.create_namespace_if_not_exists("shop")
+    return lake

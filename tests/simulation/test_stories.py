@@ -1,0 +1,27 @@
+"""The stories of `stories.py` in memory: fast, and with all the faults of the fakes."""
+
+import pytest
+
+from penstock.testing.grounds import MemoryGround
+from tests.simulation.stories import KafkaStories, OwnerStories, RulesStories, TableStories
+
+
+@pytest.fixture
+def ground():
+    return MemoryGround()
+
+
+class TestKafkaInMemory(KafkaStories):
+    pass
+
+
+class TestTablesInMemory(TableStories):
+    pass
+
+
+class TestOwnersInMemory(OwnerStories):
+    pass
+
+
+class TestRulesInMemory(RulesStories):
+    pass

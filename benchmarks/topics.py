@@ -7,9 +7,11 @@ when its partitions hold exactly what was sent.
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import time
 from collections.abc import Iterable
+from threading import Event
 from typing import Any
 
 from benchmarks import records
@@ -73,18 +75,19 @@ def abort(brokers: str, topic: str, partitions: int, times: int) -> None:
         producer.abort_transaction(PATIENCE_SECONDS)
 
 
-def steady(brokers: str, topic: str, partitions: int, rate: float, seconds: float) -> int:
+def steady(
+    brokers: str, topic: str, partitions: int, rate: float, seconds: float, stop: Event
+) -> int:
     """Send so many records a second for so long; the records bear the time of their making."""
     sending = _Sending(brokers, topic, partitions, linger_ms=5)
     records.pool(records.POOL)
     began, total, sent = time.monotonic(), int(rate * seconds), 0
     first = sum(ends(brokers, topic, partitions))
-    while sent < total:
+    while sent < total and not stop.wait(STEP_SECONDS):
         due = min(total, int((time.monotonic() - began) * rate))
         if due > sent:
             sending.send(records.values(first + sent, first + due), first + sent)
             sent = due
-        time.sleep(STEP_SECONDS)
     sending.finish()
     return sent
 
@@ -127,9 +130,11 @@ class _Sending:
 
 
 def main(order: dict[str, Any]) -> None:
-    """Be a producer in a process of its own: `steady` with the order's arguments."""
+    """Be a producer in a process of its own: `steady` as ordered, to the end or to SIGTERM."""
+    stop = Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
     print(json.dumps({"event": "Ready"}), flush=True)
-    print(json.dumps({"event": "Sent", "records": steady(**order)}), flush=True)
+    print(json.dumps({"event": "Sent", "records": steady(**order, stop=stop)}), flush=True)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
     errors.md   every code that the source raises, with what is said and what to do
     events.md   every event with its fields
     suites.md   the suites of `make test` with their time budgets
+    spec.md     every setting of a spec with its default
+    cli.md      every command with its parameters
 
 - Made from the source alone, so that no page can promise what the code does not do.
 - A text with parts that are known only at run time shows them as `…`.
@@ -13,9 +15,14 @@ from __future__ import annotations
 import ast
 import re
 import runpy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from penstock.cli import COMMANDS, application
+from penstock.spec.fields import NOT_YET
+from penstock.spec.writing import json_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = re.compile(r"P[1-7]\d\d")
@@ -96,18 +103,7 @@ def errors_page(found: list[Use]) -> str:
         MARKED,
         "",
         "Every error is a sentence of fact, a code that never changes its meaning, and a hint: the",
-        "next command or act. How the process ends:",
-        "",
-        "| exit | means |",
-        "|---|---|",
-        "| 0 | done, or stopped on request with a clean hand-over |",
-        "| 2 | your input: the spec, a missing topic, a refused permission, an unsupported feature |",
-        "| 3 | fenced by a newer owner: do not restart |",
-        "| 4 | a human must decide: a gap, a rollback, something re-created, a broken chain |",
-        "| 10, 11 | `plan --exit-code`: there are changes, destructive ones |",
-        "| 70 | a bug of ours: please report it |",
-        "| 75 | try again later: broker, catalog, store, Java, disk, another owner alive |",
-        "| 130 | a second Ctrl-C |",
+        "next command or act. What a process ends with is explained in [exit codes](exit-codes.md).",
         "",
         "*Tried again* and *found out* are settled inside; they reach you only in the log.",
     ]
@@ -164,6 +160,72 @@ def suites_page() -> str:
     return "\n".join([*lines, ""])
 
 
+def spec_page(schema: Mapping[str, Any]) -> str:
+    """Write the page of settings from the JSON Schema of a spec."""
+    lines = [
+        "# The spec",
+        "",
+        MARKED,
+        "",
+        "A spec is one YAML file (YAML 1.2 scalars: `no` and `12:30` are text). Unknown settings are",
+        "errors. Durations, sizes and shares are words: `30s`, `256MB`, `1%`. Relative paths start at",
+        "the spec. Any text may hold `${env:NAME}`, `${env:NAME:-default}` or `${file:/path}`. Your",
+        "editor checks it with `penstock schema > penstock.schema.json` and a first line",
+        "`# yaml-language-server: $schema=./penstock.schema.json`.",
+        "",
+        "A setting whose default is *required* must be there; one marked *later* is refused by name",
+        "until a release honours it.",
+    ]
+    for path, block in blocks(schema):
+        about = block["description"] if path else "The blocks and settings of the file's top level."
+        lines += ["", f"## {path or 'Top level'}", "", " ".join(about.split("\n\n")[0].split())]
+        lines += ["", "| setting | default | holds |", "|---|---|---|"]
+        required = block.get("required", ())
+        for name, setting in block["properties"].items():
+            default = "*required*" if name in required else _default(setting)
+            lines.append(f"| `{name}` | {default} | {_holds(setting, schema)} |")
+    return "\n".join([*lines, ""])
+
+
+def blocks(schema: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Give the blocks of settings in the order of a spec, each with its path, outer ones first."""
+    waiting = [("", schema)]
+    while waiting:
+        path, block = waiting.pop(0)
+        yield path, block
+        inner = []
+        for name, setting in block["properties"].items():
+            step, found = _below(setting)
+            whole = f"{path}.{name}{step}".removeprefix(".")
+            for reference in found:
+                kind = reference.rsplit("/", 1)[-1]
+                named = schema["$defs"][kind]
+                constant = named["properties"].get("type", {}).get("const", "")
+                inner.append((f"{whole} (type: {constant})" if constant else whole, named))
+        waiting = [*inner, *waiting]
+
+
+def cli_page() -> str:
+    """Write the page of commands from what they say as help."""
+    says_nothing = " *[default: False]*"
+    lines = [
+        "# Commands",
+        "",
+        MARKED,
+        "",
+        "The spec is `./penstock.yaml` when none is named. `--json` prints data for machines; results",
+        "go to stdout, talk to stderr. `NO_COLOR` is honoured. How a command ends is the same for all:",
+        "[exit codes](exit-codes.md).",
+    ]
+    for name in COMMANDS:
+        text = application(name).generate_docs()
+        section = re.search(rf"^## penstock {name}\n.*?(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
+        assert section is not None, f"the help of {name} has a section"
+        told = re.sub(r"^Example: (.+)$", r"Example: `\1`", section[0], flags=re.MULTILINE)
+        lines += ["", told.replace(says_nothing, "").strip()]
+    return "\n".join([*lines, ""])
+
+
 def pages() -> dict[str, str]:
     """Give every generated page by its path."""
     events = (ROOT / "src/penstock/core/events.py").read_text()
@@ -171,7 +233,50 @@ def pages() -> dict[str, str]:
         "docs/reference/errors.md": errors_page(collected(ROOT / "src")),
         "docs/reference/events.md": events_page(events),
         "docs/reference/suites.md": suites_page(),
+        "docs/reference/spec.md": spec_page(json_schema()),
+        "docs/reference/cli.md": cli_page(),
     }
+
+
+def _below(setting: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """Tell how a setting leads to blocks: as itself, as entries of a list, or by name."""
+    step, value = "", setting
+    if "items" in setting:
+        step, value = "[]", setting["items"]
+    elif isinstance(setting.get("additionalProperties"), dict):
+        step, value = ".<name>", setting["additionalProperties"]
+    every = [value, *value.get("oneOf", ()), *value.get("anyOf", ())]
+    return step, [each["$ref"] for each in every if "$ref" in each]
+
+
+def _default(setting: Mapping[str, Any]) -> str:
+    if NOT_YET in setting.get("description", ""):
+        return "*later*"
+    value = setting.get("default")
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, list):
+        return f"`[{', '.join(value)}]`"
+    return "" if value is None else f"`{value}`"
+
+
+def _holds(setting: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    kind = setting.get("$ref", "").rsplit("/", 1)[-1]
+    about = setting.get("description") or schema["$defs"][kind]["description"].split("\n\n")[0]
+    words = [_cell(about).replace(f"This setting {NOT_YET}: ", "Planned: ")]
+    inner = next(iter(setting.get("anyOf", ())), {})
+    choices = setting.get("enum") or inner.get("enum") or setting.get("items", {}).get("enum", ())
+    if choices:
+        words.append(f"One of {', '.join(f'`{each}`' for each in choices)}.")
+    elif "const" in setting and "default" in setting:
+        words.append("No other value in this release.")
+    elif "const" in setting:
+        words.append(f"`{setting['const']}`.")
+    if setting.get("maximum", 2**53) < 2**53:
+        words.append(f"At most {setting['maximum']}.")
+    if "examples" in setting and "default" not in setting:
+        words.append(f"Such as `{_cell(setting['examples'][0])}`.")
+    return " ".join(words)
 
 
 def _constants(tree: ast.Module) -> dict[str, str]:

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-NAMES = ["docs/reference/errors.md", "docs/reference/events.md", "docs/reference/suites.md"]
+NAMES = [f"docs/reference/{page}.md" for page in ("errors", "events", "suites", "spec", "cli")]
 
 SOURCE = """
 GAP = "P210"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from penstock.app.demo.story import Told
 
 HOME = Path(".penstock/demo")
+ICEBERG_JAR = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
 
 
 def demo(*, directory: Path = HOME, json: Annotated[bool, Parameter(negative=())] = False) -> int:
@@ -34,10 +34,12 @@ def demo(*, directory: Path = HOME, json: Annotated[bool, Parameter(negative=())
         Print the outcome as JSON.
     """
     from penstock.app.demo.story import Demo
+    from penstock.app.process import SystemClock
 
-    began = time.monotonic()
+    clock = SystemClock()
+    began = clock.monotonic()
     told = Demo(directory, say, lambda jar, done, total: say(f"  [{done}/{total}] {jar}")).run()
-    seconds = time.monotonic() - began
+    seconds = clock.monotonic() - began
     if json:
         print_json(
             {
@@ -70,27 +72,31 @@ def _show(told: Told, seconds: float) -> None:
 
 
 def reading(spec: Path) -> str:
-    """Say where the tables are and how to read them, three lines each, and what to try next."""
-    home = spec.parent
+    """Say where the tables are and how to read them, three lines each, and what to try next.
+
+    Tables are read through their metadata, never by the files that lie there: those may hold rows
+    of a commit that never landed.
+    """
+    home, jar = spec.parent, ICEBERG_JAR
     python = sys.executable
     return f"""
 The tables are in {home}
 
-DuckDB      import duckdb
-            files = "{home}/lake/nyc/weather/data/**/*.parquet"
-            print(duckdb.sql(f"select origin, avg(temp) from '{{files}}' group by 1"))
+DuckDB      import duckdb, deltalake
+            flights = deltalake.DeltaTable("{home}/delta/nyc/flights").to_pyarrow_dataset()
+            print(duckdb.sql("select origin, avg(dep_delay) from flights group by 1"))
 
 PyIceberg   from pyiceberg.catalog import load_catalog
             lake = load_catalog("lake", uri="sqlite:///{home}/lake/catalog.db")
-            print(lake.load_table("nyc.flights").scan(row_filter="origin = 'JFK'").to_arrow())
+            print(lake.load_table("nyc.flights").scan(row_filter="origin = 'JFK'").count())
 
 deltalake   from deltalake import DeltaTable
             flights = DeltaTable("{home}/delta/nyc/flights")
             print(flights.version(), flights.to_pyarrow_table().num_rows)
 
-Spark       from pyspark.sql import SparkSession
-            spark = SparkSession.builder.getOrCreate()
-            spark.read.parquet("{home}/lake/nyc/weather/data").groupBy("origin").count().show()
+Spark       from pyspark.sql import SparkSession         # and lake, as for PyIceberg above
+            spark = SparkSession.builder.config("spark.jars.packages", "{jar}").getOrCreate()
+            spark.read.format("iceberg").load(lake.load_table("nyc.flights").metadata_location).show()
 
 Try next    {python} -m penstock dev up
             {python} -m penstock validate {spec} --offline

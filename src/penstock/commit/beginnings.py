@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.commit.once import Conditions, land
+from penstock.commit.once import Conditions, land, ledger_gone
 from penstock.core.commits import Chain, CommitKind, Committable, EpochNumber, Landed, commit_id_of
 from penstock.core.events import TableCreated
 from penstock.core.offsets import Positions
@@ -44,9 +44,10 @@ def begin(
     cluster_id: str,
     rules_hash: str,
     conditions: Conditions,
-) -> None:
+) -> Positions:
     """Write start positions into a chain where it has none, before anything is read from them.
 
+    Gives the positions that are in the ledger now: another may have written his first.
     Raises what `land` raises.
     """
     state = table.state(chain)
@@ -70,3 +71,7 @@ def begin(
         origins=origins,
     )
     land(anchor, table, conditions)
+    landed = table.state(chain).landed
+    if landed is None:
+        raise ledger_gone(anchor)
+    return {at: landed.offsets[at] for at in origins}

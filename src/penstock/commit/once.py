@@ -13,9 +13,11 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from penstock.core.commits import (
+    Chain,
     Claim,
     CommitKind,
     Committable,
+    EpochNumber,
     Landed,
     commit_id_of,
     first_ledger,
@@ -76,6 +78,7 @@ class Conditions:
     back_off_seconds_max: float = 2.0
 
 
+ROLLED_BACK = "P455"
 _IN_DOUBT = "in doubt"
 _POINTS = {
     CommitKind.APPEND: (Point.COMMIT_BEFORE, Point.COMMIT_AFTER),
@@ -210,6 +213,33 @@ def fence(like: Committable, state: TableState, table: Table, conditions: Condit
     )
 
 
+def fence_rollback(chain: Chain, state: TableState, table: Table, conditions: Conditions) -> None:
+    """Move the head of a table that was rolled back: it kills attempts that this re-armed.
+
+    Raises FencedError when a newer owner has landed, and what `fence` raises.
+    """
+    landed = state.landed
+    assert landed is not None, "a rollback is told by a ledger"
+    _require_rank(state, conditions.claim)
+    like = Committable(
+        chain=chain,
+        table_uuid=state.uuid,
+        segment=landed.segment,
+        commit_id=commit_id_of(chain, state.uuid, landed.segment, {}, nonce="rollback"),
+        attempt="fence",
+        generation=conditions.claim.generation,
+        owner=conditions.claim.owner,
+        cluster_id=landed.cluster_id,
+        epoch=EpochNumber(0),
+        kind=CommitKind.FENCE,
+        progress={},
+        files=(),
+        rules_hash=landed.rules_hash,
+        schema_id=state.schema_id,
+    )
+    fence(like, state, table, conditions)
+
+
 def _require_rank(state: TableState, claim: Claim) -> None:
     """Raise FencedError when a newer owner has landed: then even a fence is not ours to land."""
     assert state.landed is not None, "a rollback is told by a ledger"
@@ -304,6 +334,6 @@ def rolled_back(table: str, evidence: str) -> PenstockError:
     """Say that a table went back behind what it had landed."""
     return DecisionNeededError(
         f"{table} no longer holds what its ledger says: {evidence}",
-        code="P455",
+        code=ROLLED_BACK,
         hint="roll the table forward to the snapshot tagged penstock-…, or take a new table name",
     )

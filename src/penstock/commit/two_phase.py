@@ -2,11 +2,13 @@
 
 Invariants: rows are judged oldest first and each on its own; a row leaves PENDING only landed, or
 with the decision that proves it cannot land; files that are gone are fenced before the row is
-dropped, so that no attempt in flight can bring dangling files into the table.
+dropped, so that no attempt in flight can bring dangling files into the table; nothing lands in a
+table's own chain behind a quarantine commit that did not land.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,7 +19,9 @@ from penstock.core.errors import PenstockError
 from penstock.core.events import CommitAborted, HousekeepingFailed
 from penstock.core.points import Point
 from penstock.ports.store import PendingStore
-from penstock.ports.tables import Table
+from penstock.ports.tables import Table, TableState
+
+Work = tuple[Committable, Table]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,24 +32,43 @@ class TwoPhase:
     store: PendingStore
     conditions: Conditions
 
-    def settle(self, commit: Committable, table: Table) -> Landing:
-        """Land one prepared commit and say so in the store. Raises what `land` raises."""
-        landing = land(commit, table, self.conditions)
-        self._say(commit, landing)
-        return landing
+    def settle(self, work: Sequence[Work]) -> list[Landing]:
+        """Land prepared commits of one table in order, up to the first that does not land.
 
-    def recover(self, commit: Committable, table: Table) -> Landing:
-        """Settle a commit of an earlier life, whose files may be gone by now."""
-        gone = self._fenced_for_missing_files(commit, table)
-        if not gone:
-            return self.settle(commit, table)
-        reason = f"{len(gone)} of its files are gone, {gone[0]} first; its range is read again"
-        self.conditions.observer(
-            CommitAborted(commit.chain.table, commit.chain.name, commit.commit_id, reason)
-        )
-        landing = Landing(landed=False, reason=reason)
-        self._say(commit, landing)
-        return landing
+        A quarantine commit that cannot land stays PENDING: what follows it in its table's own chain
+        would bury the records it holds, and is dropped first, by `recover`.
+        Raises what `land` raises.
+        """
+        landings: list[Landing] = []
+        for commit, table in work:
+            landing = land(commit, table, self.conditions)
+            landings.append(landing)
+            if landing.landed or not commit.chain.is_quarantine:
+                self._say(commit, landing)
+            if not landing.landed:
+                break
+        return landings
+
+    def recover(self, work: Sequence[Work]) -> list[Landing]:
+        """Settle all that is pending for one table, in order; files may be gone by now.
+
+        Raises what `land` raises; then the rest stays PENDING.
+        """
+        landings: list[Landing] = []
+        waiting = deque(work)
+        while waiting:
+            commit, table = waiting.popleft()
+            landing = self._judged(commit, table)
+            if commit.chain.is_quarantine and not landing.landed:
+                reason = "records before it did not reach the quarantine; its range is read again"
+                for follower in [each for each in waiting if not each[0].chain.is_quarantine]:
+                    waiting.remove(follower)
+                    dropped = self._kept_out(*follower, reason)
+                    self._say(follower[0], dropped)
+                    landings.append(dropped)
+            self._say(commit, landing)
+            landings.append(landing)
+        return landings
 
     def tidy(self, name: str, table: Table) -> None:
         """Let a table do its housekeeping; a failure is told and does no harm."""
@@ -54,17 +77,30 @@ class TwoPhase:
         except PenstockError as error:
             self.conditions.observer(HousekeepingFailed(name, error.message))
 
-    def _fenced_for_missing_files(self, commit: Committable, table: Table) -> Sequence[str]:
+    def _judged(self, commit: Committable, table: Table) -> Landing:
         gone = table.missing(commit.files)
         if not gone:
-            return ()
+            return land(commit, table, self.conditions)
+        reason = f"{len(gone)} of its files are gone, {gone[0]} first; its range is read again"
+        return self._kept_out(commit, table, reason)
+
+    def _kept_out(self, commit: Committable, table: Table, reason: str) -> Landing:
+        """Prove by a fence that a commit cannot land, unless it landed or cannot land anyway."""
         state = table.state(commit.chain)
-        decision = decide(commit, examined_ledger(commit, state), self.conditions.claim)
-        if not isinstance(decision, Commit):
-            return ()  # it is not going to land; `land` says why
+        if not self._could_land(commit, state):
+            return land(commit, table, self.conditions)
         require_sound(commit, state, table, self.conditions)
         fence(commit, state, table, self.conditions)
-        return gone
+        if not self._could_land(commit, table.state(commit.chain)):
+            return land(commit, table, self.conditions)  # an attempt in flight was faster
+        self.conditions.observer(
+            CommitAborted(commit.chain.table, commit.chain.name, commit.commit_id, reason)
+        )
+        return Landing(landed=False, reason=reason)
+
+    def _could_land(self, commit: Committable, state: TableState) -> bool:
+        landed = examined_ledger(commit, state)
+        return isinstance(decide(commit, landed, self.conditions.claim), Commit)
 
     def _say(self, commit: Committable, landing: Landing) -> None:
         observer, claim = self.conditions.observer, self.conditions.claim

@@ -2,8 +2,8 @@
 
 Invariants:
 - at most one thread works on a table, and its commits go in the order they were prepared;
-- after an error the rest of that table's queue is dropped from memory: it stays PENDING in the
-  store, and is recovered from there when the table is back (protocol.md 6);
+- after an error, or a commit that did not land, a table is halted: what is queued or comes later is
+  dropped from memory, stays PENDING in the store, and is recovered from there (protocol.md 6);
 - outcomes are taken by the coordinator's thread; nothing here touches a track.
 """
 
@@ -12,17 +12,13 @@ from __future__ import annotations
 import queue
 import threading
 from collections import Counter, deque
-from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from penstock.commit.once import Landing
-from penstock.commit.two_phase import TwoPhase
-from penstock.core.commits import Committable
-from penstock.core.errors import PenstockError
-from penstock.ports.tables import Table
-
-Work = tuple[Committable, Table]
+from penstock.commit.two_phase import TwoPhase, Work
+from penstock.core.commits import Claim
+from penstock.core.errors import PenstockError, UnavailableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +32,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a batch ended: the landings of its commits, or the error that stopped it."""
+    """How a batch ended, and under which claim: its landings, or the error that stopped it."""
 
     batch: Batch
-    landings: tuple[Landing, ...]
+    claim: Claim
+    landings: tuple[Landing, ...] = ()
     error: PenstockError | None = None
 
 
@@ -53,6 +50,7 @@ class CommitLine:
         self._queues: dict[str, deque[Batch]] = {}
         self._outcomes: queue.SimpleQueue[Outcome | Future[None]] = queue.SimpleQueue()
         self._open: Counter[str] = Counter()
+        self._halted: set[str] = set()
 
     @property
     def open(self) -> int:
@@ -72,6 +70,11 @@ class CommitLine:
         """Queue a batch behind the others of its table."""
         self._open[batch.name] += 1
         with self._lock:
+            if batch.recovering:
+                self._halted.discard(batch.name)
+            elif batch.name in self._halted:
+                self._outcomes.put(self._held_back(batch))
+                return
             if batch.name in self._queues:
                 self._queues[batch.name].append(batch)
                 return
@@ -100,10 +103,11 @@ class CommitLine:
     def _drain(self, name: str) -> None:
         while (batch := self._next(name)) is not None:
             outcome = self._run(batch)
-            if outcome.error is not None:
-                for dropped in self._drop(name):
-                    self._outcomes.put(Outcome(dropped, (), outcome.error))
+            went_well = outcome.error is None and all(each.landed for each in outcome.landings)
+            dropped = [] if went_well or batch.recovering else self._halt(name)
             self._outcomes.put(outcome)
+            for each in dropped:
+                self._outcomes.put(self._held_back(each))
 
     def _next(self, name: str) -> Batch | None:
         with self._lock:
@@ -113,20 +117,26 @@ class CommitLine:
                 return None
             return waiting.popleft()
 
-    def _drop(self, name: str) -> Sequence[Batch]:
+    def _halt(self, name: str) -> list[Batch]:
         with self._lock:
+            self._halted.add(name)
             dropped = list(self._queues[name])
             self._queues[name].clear()
             return dropped
 
+    def _held_back(self, batch: Batch) -> Outcome:
+        message = f"{batch.name}: a commit before it did not land"
+        error = UnavailableError(message, code="P460", hint="it is opened again")
+        return Outcome(batch, self._two_phase.conditions.claim, error=error)
+
     def _run(self, batch: Batch) -> Outcome:
-        act = self._two_phase.recover if batch.recovering else self._two_phase.settle
-        landings: list[Landing] = []
+        two_phase = self._two_phase
+        claim = two_phase.conditions.claim
+        act = two_phase.recover if batch.recovering else two_phase.settle
         try:
-            for commit, table in batch.work:
-                landings.append(act(commit, table))
+            landings = act(batch.work)
         except PenstockError as error:
-            return Outcome(batch, tuple(landings), error)
+            return Outcome(batch, claim, error=error)
         for table in {id(table): table for _, table in batch.work}.values():
-            self._two_phase.tidy(batch.name, table)
-        return Outcome(batch, tuple(landings))
+            two_phase.tidy(batch.name, table)
+        return Outcome(batch, claim, tuple(landings))

@@ -9,12 +9,12 @@ Invariants:
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.commit.once import Conditions
 from penstock.commit.two_phase import TwoPhase
-from penstock.core.commits import Chain, EpochNumber
+from penstock.core.commits import Chain, EpochNumber, Generation
 from penstock.core.errors import (
     DecisionNeededError,
     FencedError,
@@ -34,9 +34,9 @@ from penstock.core.planning import Bounds, Epoch, Slice, plan
 from penstock.core.points import Point
 from penstock.landing import epochs, opening
 from penstock.landing.adding_up import failures, require_few_rejects, sums
-from penstock.landing.committing import CommitLine
+from penstock.landing.committing import CommitLine, Outcome
 from penstock.landing.fleet import Fleet, by_table, positions_of
-from penstock.landing.jobs import Destination
+from penstock.landing.jobs import Destination, Result
 from penstock.landing.leveling import Leveling, needed
 from penstock.landing.ownership import Tenure
 from penstock.landing.pace import Pace
@@ -142,7 +142,17 @@ class Coordinator:
         self._retry_aside()
         while self._line.open:
             self._absorb(TICK_SECONDS)
-        self.fleet.begin(self._conditions())
+        self.fleet.fence_rollbacks(self._conditions())
+        self._begin()
+
+    def _begin(self) -> None:
+        """Write start positions that ledgers lack, claiming again once when we are fenced there."""
+        try:
+            self.fleet.begin(self._conditions())
+        except FencedError as error:
+            above = max(map(self.fleet.generation_in, self.fleet.active))
+            self._claim_again(above, error)
+            self.fleet.begin(self._conditions())
 
     def _retry_aside(self) -> None:
         """Settle what is pending for tables that stand aside; they open again when it is done."""
@@ -228,7 +238,7 @@ class Coordinator:
         try:
             listing = self.world.log.partitions()
             self.fleet.list_topics(listing)
-            self.fleet.begin(self._conditions())
+            self._begin()
             self.pace.listed_at_ms = self.world.clock.now_ms()
             bounds = self.world.log.bounds(listing)
         except UnavailableError as error:
@@ -280,9 +290,8 @@ class Coordinator:
             self._give_birth(epoch, tracks)
         results = epochs.run(self.settings, world, epoch, tracks, self._quarantine)
         self.pace.learn(results)
-        self.fleet.list_topics(world.log.partitions())  # a topic re-created meanwhile: stop here
-        for name, error in failures(results).items():
-            self.fleet.park(name, error)
+        if not self._still_the_log(results):
+            return
         self.tenure.check()
         found = sums(results)
         require_few_rejects(found, self.settings.stop_above_share)
@@ -290,6 +299,29 @@ class Coordinator:
         records = sum(lane.records for result in results for lane in result.lanes)
         seconds = world.clock.monotonic() - began
         world.observer(EpochPrepared(epoch.number, records, len(found), seconds))
+
+    def _still_the_log(self, results: Sequence[Result]) -> bool:
+        """Set tables aside that failed; False when the epoch is to be read again later.
+
+        Raises DecisionNeededError when a topic was re-created meanwhile.
+        """
+        failed = failures(results)
+        try:
+            listing = self.world.log.partitions()
+            self.fleet.list_topics(listing)
+            lost = any(isinstance(each, DecisionNeededError) for each in failed.values())
+            bounds = self.world.log.bounds(listing) if lost else {}
+        except UnavailableError as error:
+            self.world.observer(PartitionStalled("all", error.message))
+            return False
+        for name, failure in failed.items():
+            track = self.fleet.tracks[name]
+            found = opening.overtaken(track, bounds)
+            if found is None:
+                self.fleet.park(name, failure)
+            else:
+                self._overtaken(name, track, bounds, found)
+        return True
 
     def _give_birth(self, epoch: Epoch, tracks: Mapping[str, Track]) -> None:
         """Create the tables that this epoch calls for. One that cannot be created stands aside."""
@@ -312,21 +344,27 @@ class Coordinator:
             if track is not None and not outcome.batch.recovering:
                 track.waiting -= 1
             if isinstance(outcome.error, FencedError):
-                self._fenced(name, outcome.error)
+                self._fenced(outcome, outcome.error)
             elif outcome.error is not None:
                 if outcome.batch.recovering or name not in self.fleet.aside:
                     self.fleet.park(name, outcome.error)
             elif outcome.batch.recovering:
                 self.fleet.recovered(name)
-                self.fleet.begin(self._conditions())
+                self._begin()
             elif not all(landing.landed for landing in outcome.landings):
                 self.fleet.unstep(name, outcome.landings[-1].reason)
             elif track is not None:
                 track.committed_at = self.world.clock.monotonic()
 
-    def _fenced(self, name: str, error: FencedError) -> None:
-        self.tenure.again(self.fleet.generation_in(name), error)
+    def _fenced(self, outcome: Outcome, error: FencedError) -> None:
+        """Claim again, unless that was done since this commit was tried for another table's."""
+        name = outcome.batch.name
+        if outcome.claim == self.tenure.claim:
+            self._claim_again(self.fleet.generation_in(name), error)
         self.fleet.unstep(name, error.message)
+
+    def _claim_again(self, above: Generation, error: FencedError) -> None:
+        self.tenure.again(above, error)
         self._line.follow(self._two_phase())
 
     def _finish(self) -> None:

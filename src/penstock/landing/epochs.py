@@ -68,12 +68,12 @@ def survey(
 def give_birth(
     settings: Settings, world: World, claim: Claim, track: Track, shown: Schema
 ) -> Table:
-    """Create a table of the joined schema, with its ledger where the quarantine chain begins."""
+    """Create a table of the joined schema, with its ledger where `Track.begun` says."""
     target = track.target
     schema = table_schema(shown, target.hints, target.options)
     definition = TableDefinition(schema, target.partition_by, target.properties)
     ledger = first_ledger(
-        track.chain, claim, world.log.cluster_id(), settings.rules_hash, track.rejects.expected
+        track.chain, claim, world.log.cluster_id(), settings.rules_hash, track.begun
     )
     place = target.place
     catalog = world.catalogs[place.catalog]

@@ -10,11 +10,11 @@ Invariants:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from penstock.commit.once import Conditions
-from penstock.core.commits import Committable, Generation
+from penstock.commit.once import ROLLED_BACK, Conditions, fence_rollback
+from penstock.core.commits import Chain, Committable, Generation
 from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError, UnavailableError
 from penstock.core.events import TableParked, TableResumed, TopicUnrouted
 from penstock.core.offsets import Positions, TopicPartition
@@ -23,7 +23,7 @@ from penstock.landing.committing import Batch
 from penstock.landing.settings import Place, Settings, Target, World
 from penstock.landing.tracks import Track
 from penstock.ports.store import Examined
-from penstock.ports.tables import Table
+from penstock.ports.tables import Table, TableState, Verdict
 
 RETRY_SECONDS = 1.0
 RETRY_SECONDS_MAX = 30.0
@@ -118,7 +118,24 @@ class Fleet:
     def generation(self) -> Generation:
         """Give the highest generation that a readable ledger has seen."""
         ledgers = opening.ledgers_of(self.tracks.values())
+        ledgers += [state.landed for _, _, state in self._rolled_back() if state.landed]
         return max((ledger.generation for ledger in ledgers), default=Generation(0))
+
+    def fence_rollbacks(self, conditions: Conditions) -> None:
+        """Fence the tables that were found rolled back when they were opened (protocol.md 3)."""
+        for chain, table, state in self._rolled_back():
+            fence_rollback(chain, state, table, conditions)
+
+    def _rolled_back(self) -> Iterator[tuple[Chain, Table, TableState]]:
+        for name, aside in self.aside.items():
+            if aside.error.code != ROLLED_BACK or name not in self._targets:
+                continue
+            for chain, table in opening.chains(
+                self.settings, self.world, self._targets[name], self.quarantine
+            ):
+                state = table.state(chain)
+                if state.verdict is Verdict.ROLLED_BACK:
+                    yield chain, table, state
 
     def begin(self, conditions: Conditions) -> None:
         """Write start positions for partitions that a ledger does not know yet."""
@@ -200,17 +217,18 @@ class Fleet:
         if known is None or track.standing is None or not self._same_rules(track):
             return
         if known.basis == track.standing.expected and known.rejects == track.rejects.expected:
-            track.examined = {**track.examined, **known.reached}
+            ahead = {at: max(offset, track.examined[at]) for at, offset in known.reached.items()}
+            track.examined = {**track.examined, **ahead}
 
     def _same_rules(self, track: Track) -> bool:
         landed = track.state.landed if track.state else None
         return landed is not None and landed.rules_hash == self.settings.rules_hash
 
     def examined(self) -> dict[str, Examined]:
-        """Give what to keep beside the pending commits."""
+        """Give what to keep beside the pending commits, of tables that take part."""
         return {
             name: Examined(dict(track.origins), dict(track.rejects.expected), dict(track.examined))
-            for name, track in self.tracks.items()
+            for name, track in self.active.items()
         }
 
 

@@ -56,10 +56,8 @@ def open_track(settings: Settings, world: World, target: Target, quarantine: Tab
     Raises UnavailableError, InvalidError or DecisionNeededError about this table alone.
     """
     place = target.place
-    rejects = Chain(f"{settings.pipeline}/{place.table}", settings.quarantine.table)
-    track = Track(
-        target, Chain(settings.pipeline, place.table), _standing(quarantine, rejects, world)
-    )
+    own, rejects = _chains(settings, target)
+    track = Track(target, own, _standing(quarantine, rejects, world))
     table = world.catalogs[place.catalog].load(place.name)
     if table is None:
         if not target.create:
@@ -72,6 +70,21 @@ def open_track(settings: Settings, world: World, target: Target, quarantine: Tab
     track.examined = dict(track.standing.expected)
     track.already = _already(track, quarantine)
     return track
+
+
+def chains(
+    settings: Settings, world: World, target: Target, quarantine: Table
+) -> list[tuple[Chain, Table]]:
+    """Give the chains of a target with the tables they are in, as far as these are there."""
+    own, rejects = _chains(settings, target)
+    table = world.catalogs[target.place.catalog].load(target.place.name)
+    return [(rejects, quarantine), *([(own, table)] if table is not None else [])]
+
+
+def _chains(settings: Settings, target: Target) -> tuple[Chain, Chain]:
+    name = target.place.table
+    rejects = Chain(f"{settings.pipeline}/{name}", settings.quarantine.table)
+    return Chain(settings.pipeline, name), rejects
 
 
 def adopt(track: Track, table: Table, world: World) -> None:
@@ -148,12 +161,13 @@ def begin_missing(
     if not fresh:
         return
     refuse_strangers(track.name, known, wanted)
-    origins = start_positions(settings, world, known, fresh)
+    if "topic" not in settings.accept:
+        recreated([track], fresh)
     standing = track.standing or track.rejects
-    begin(
+    origins = begin(
         standing.table,
         standing.chain,
-        origins,
+        start_positions(settings, world, known, fresh),
         cluster_id=world.log.cluster_id(),
         rules_hash=settings.rules_hash,
         conditions=conditions,

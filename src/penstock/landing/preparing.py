@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from penstock.core.accounting import Tally
 from penstock.core.commits import Committable, EpochNumber
 from penstock.core.events import FilesWritten, RecordsQuarantined
 from penstock.core.offsets import TopicPartition, stops
@@ -73,7 +74,8 @@ class Desk:
         """Go on behind records that retention took, by a human's leave, and book them."""
         found = gap_for(track, bounds)
         advance(track, [], found)
-        self.anchor([track])
+        if track.standing is not None:
+            self._put({track.name: [_anchored(track, self._issue(), found.tallies)]})
 
     def _put(self, made: Mapping[str, list[Committable]]) -> None:
         observer = self.world.observer
@@ -111,8 +113,10 @@ class Desk:
             self.world.observer(FilesWritten(self.epoch, name, files, total.landed, size))
 
 
-def _anchored(track: Track, issue: Issue) -> Committable:
-    anchor = anchor_for(track, issue)
+def _anchored(
+    track: Track, issue: Issue, tallies: Mapping[TopicPartition, Tally] | None = None
+) -> Committable:
+    anchor = anchor_for(track, issue, tallies)
     assert track.standing is not None, "only a table can be anchored"
     track.standing.expected = {**track.standing.expected, **stops(anchor.progress)}
     track.waiting += 1

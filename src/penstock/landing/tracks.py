@@ -112,6 +112,7 @@ def commits_for(track: Track, found: TableSum, issue: Issue) -> list[Committable
     if found.files:
         assert track.standing is not None, "files are written only for tables that exist"
         progress = between(track.standing.expected, examined)
+        assert progress, f"{track.name}: rows of a stretch that has landed already"
         commits.append(
             _commit(
                 track.standing,
@@ -126,7 +127,9 @@ def commits_for(track: Track, found: TableSum, issue: Issue) -> list[Committable
     return commits
 
 
-def anchor_for(track: Track, issue: Issue) -> Committable:
+def anchor_for(
+    track: Track, issue: Issue, tallies: Mapping[TopicPartition, Tally] | None = None
+) -> Committable:
     """Make the commit that brings a trailing table's ledger level: progress, no files."""
     assert track.standing is not None, "only a table can be anchored"
     progress = between(track.standing.expected, track.examined)
@@ -137,6 +140,7 @@ def anchor_for(track: Track, issue: Issue) -> Committable:
         issue,
         kind=CommitKind.ANCHOR,
         valid_through_ms=track.valid_through_ms,
+        tallies=tallies,
         leader_epochs=track.leader_epochs,
     )
 

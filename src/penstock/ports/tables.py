@@ -42,7 +42,8 @@ class TableState:
 
     `landed` is None exactly when the verdict is ABSENT. `target` is versioned JSON for the
     connector's own FileWriter (location, field ids, partition spec, write properties; no secrets).
-    `handle` is the connector's own and goes back to `commit` untouched.
+    `handle` is the connector's own and goes back to `commit` untouched. `not_empty` are string
+    columns whose empty value the format cannot hold: records with one are quarantined.
     """
 
     uuid: str
@@ -54,6 +55,7 @@ class TableState:
     evidence: str
     target: str
     handle: Any = field(repr=False, compare=False)
+    not_empty: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

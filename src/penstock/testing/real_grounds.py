@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 from deltalake import DeltaTable, Field, Schema, write_deltalake
@@ -140,8 +140,10 @@ class RealGround:
         """Remove a data file behind everybody's back."""
         Path(path.removeprefix("file://")).unlink()
 
-    def close(self) -> None:
-        """Let go of readers."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         for reader in self._readers:
             reader.close()
 

@@ -33,6 +33,8 @@ from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.wire import ledger_from_json, ledger_to_json, progress_to_json
 
 MARK_VERSION = 1
+OURS = "penstock/"
+"""With this the app ids of all chains begin."""
 GENERATION = "generation"
 SEQUENCE = "sequence"
 FILE = "file"

@@ -92,12 +92,17 @@ class Log:
         return sorted(int(each[1]) for each in found if each)
 
     def checkpointed(self) -> int:
-        """Give the version of the checkpoint that was written last, -1 when none is told of."""
+        """Give the version of the checkpoint written last, -1 when none is told of.
+
+        Raises ValueError when what tells of it is damaged.
+        """
         try:
             with self._filesystem.open_input_file(f"{self._directory}/{_HINT}") as file:
                 return int(json.loads(file.read())["version"])
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+        except FileNotFoundError:
             return -1
+        except (KeyError, TypeError) as error:
+            raise ValueError(_HINT) from error
 
     def transactions(self, head: int) -> dict[str, int]:
         """Collect all `txn` versions at a version, from a checkpoint and the entries after it."""

@@ -1,7 +1,8 @@
-"""One Delta table on the driver: examined on a fresh handle, committed from that very handle.
+"""One Delta table on the driver: its newest version examined, and committed to from a handle of it.
 
 Invariants:
-- a handle that was examined commits once at most; every reading opens a new one;
+- a state commits once at most, from a handle at exactly its version; what is read is the log's
+  newest version each time (following.py);
 - every commit of ours bears the chain's `generation` transaction, so of two commits from one state
   the log takes one, files or not; what strangers append in between is rebased over;
 - the log entry a state was read at must still be there when it is committed to: a table dropped and
@@ -11,9 +12,11 @@ Invariants:
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +33,7 @@ from penstock.connectors.delta import reading as readers
 from penstock.connectors.delta.descriptions import Addition, Shape, additions, relative
 from penstock.connectors.delta.examining import Examined, examined
 from penstock.connectors.delta.faults import in_doubt, moved, not_there, reading, sending, told
+from penstock.connectors.delta.following import Following, Held, View
 from penstock.connectors.delta.ledger import (
     CREATED,
     commit_info,
@@ -37,7 +41,7 @@ from penstock.connectors.delta.ledger import (
     mark_of_commit,
     transactions_of,
 )
-from penstock.connectors.delta.log import Entry, Log
+from penstock.connectors.delta.log import Entry
 from penstock.connectors.delta.places import Root, storage_path
 from penstock.connectors.delta.target import Sizes
 from penstock.core.commits import (
@@ -54,20 +58,26 @@ from penstock.files.storage import Storage
 from penstock.ports.tables import CommitRecord, History, TableState, Verdict
 
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
-CHECKPOINT_EVERY = 20
 
+_CHECKPOINT_EVERY_MIN = 20
+_CHECKPOINT_EVERY_MAX = 200
+_PIECE_SECONDS = 0.0001
 _REBASES_MAX = 15
 _STATS_AT_ONCE = 16
 
 
 @dataclass(slots=True)
 class DeltaTable:
-    """One table; cheap to make, opens the log with every reading."""
+    """One table; cheap to make, opens its log when it is first examined, and then follows it."""
 
     name: str
     root: Root
     sizes: Sizes = field(default_factory=Sizes)
-    _checkpoint_every: int = field(default=1, init=False, repr=False)
+    _following: Following = field(init=False, repr=False, compare=False)
+    _checkpoint_seconds: float = field(default=0.0, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._following = Following(self.name, self.root, self.sizes)
 
     @property
     def location(self) -> str:
@@ -75,8 +85,8 @@ class DeltaTable:
         return self.root.location(self.name)
 
     def state(self, chain: Chain) -> TableState:
-        """Read the table afresh. Raises UnavailableError, InvalidError (P435, P436, P438)."""
-        return examined(self.name, self.location, self.root, self.sizes, chain)
+        """Read the newest version. Raises UnavailableError, InvalidError (P435, P436, P438)."""
+        return examined(self.name, self._following, chain)
 
     def commit(self, state: TableState, commit: Committable, *, retain: int) -> str:
         """Land files, progress and ledger in one transaction from the examined handle.
@@ -84,21 +94,23 @@ class DeltaTable:
         `retain` does nothing here: the table's own properties say how long its log is kept.
         """
         del retain
-        handle: Examined = state.handle
+        found: Examined = state.handle
+        view = found.view
         if commit.table_uuid != state.uuid:
             raise moved(self.name, "it was created again")
-        shape = Shape(self.name, self.location, state.schema, handle.partition_by)
+        shape = Shape(self.name, self.location, state.schema, view.form.partition_by)
         added = additions(commit.files, shape)
-        transactions, mark = _words(state, commit, added, handle.version + 1)
+        transactions, mark = _words(state, commit, added, view.version + 1)
+        found.use(self.name)
+        held = self._taken(view)
         with reading(self.name):
-            self._require_same_log(handle)
-        handle.use(self.name)
+            self._require_same_log(view)
         with sending(self.name):
-            handle.table.create_write_transaction(
+            held.handle.create_write_transaction(
                 actions=[_action(each) for each in added],
                 mode="append",
-                schema=handle.table.schema(),
-                partition_by=list(handle.partition_by),
+                schema=held.handle.schema(),
+                partition_by=list(view.form.partition_by),
                 commit_properties=CommitProperties(
                     custom_metadata=commit_info([mark]),
                     max_commit_retries=_REBASES_MAX,
@@ -106,7 +118,8 @@ class DeltaTable:
                 ),
                 post_commithook_properties=NO_HOOKS,
             )
-        return str(self._landed_at(handle.version + 1, commit))
+        self._following.give_back(replace(held, tried=True))
+        return str(self._landed_at(view.version + 1, commit))
 
     def missing(self, files: Sequence[DataFile]) -> Sequence[str]:
         """List the paths that are not on storage with the size described."""
@@ -126,7 +139,7 @@ class DeltaTable:
 
     def history(self, chain: Chain) -> History:
         """Tell the chain's commits from the log entries that are still there."""
-        log = self._log()
+        log = self._following.log
         with reading(self.name):
             paths = Handle(self.location, storage_options=dict(self.root.options)).file_uris()
             versions = log.versions()
@@ -155,42 +168,52 @@ class DeltaTable:
     def housekeep(self) -> None:
         """Write a checkpoint when enough versions came since the last, and clean up the log.
 
-        What is cleaned up is the table's to say: `delta.logRetentionDuration`,
-        `delta.enableExpiredLogCleanup`. Raises UnavailableError; nothing depends on it.
+        When is the table's to say, `delta.checkpointInterval`, or `checkpoint_every`; so is what is
+        cleaned up: `delta.logRetentionDuration`, `delta.enableExpiredLogCleanup`. Then the handle
+        is made ready for the next commit. Raises UnavailableError, InvalidError (P435, P436, P438);
+        nothing depends on it: without a checkpoint readers read more entries.
         """
-        with reading(self.name):
-            log = self._log()
-            versions = log.versions()
-            since = max(versions, default=-1) - log.checkpointed()
-        if since < self._checkpoint_every:
-            return
-        handle = self._open()
-        with reading(self.name):
-            configuration = handle.metadata().configuration
-            every = configuration.get("delta.checkpointInterval", "")
-            self._checkpoint_every = int(every) if every.isdecimal() else CHECKPOINT_EVERY
-            if since < self._checkpoint_every:
-                return
-            handle.create_checkpoint()
-            if configuration.get("delta.enableExpiredLogCleanup", "true").lower() == "true":
-                handle.cleanup_metadata()
+        view = self._following.view()
+        interval = view.form.configuration.get("delta.checkpointInterval", "")
+        every = (
+            int(interval) if interval.isdecimal() else checkpoint_every(self._checkpoint_seconds)
+        )
+        if view.version - view.checkpointed >= max(every, 1):
+            self._checkpoint(view)
+            view = self._following.view()
+        self._following.keep_up(view)
 
-    def _log(self) -> Log:
-        return Log(self.root.filesystem(), self.location)
+    def _checkpoint(self, view: View) -> None:
+        held = self._following.take(view)
+        began = time.monotonic()
+        with reading(self.name):
+            held.handle.create_checkpoint()
+            self._checkpoint_seconds = time.monotonic() - began
+            cleans = view.form.configuration.get("delta.enableExpiredLogCleanup", "true")
+            if cleans.lower() == "true":
+                held.handle.cleanup_metadata()
+        self._following.give_back(held)
 
     def _open(self) -> Handle:
         with reading(self.name):
             return Handle(self.location, storage_options=dict(self.root.options))
 
-    def _require_same_log(self, handle: Examined) -> None:
-        log = self._log()
-        if log.raw(handle.version) == handle.head_entry:
+    def _taken(self, view: View) -> Held:
+        """Take a handle for a commit; nothing was sent when there is none for that version."""
+        try:
+            return self._following.take(view)
+        except PenstockError as error:
+            raise moved(self.name, f"version {view.version} cannot be opened") from error
+
+    def _require_same_log(self, view: View) -> None:
+        log = self._following.log
+        if log.raw(view.version) == view.head_entry:
             return
         raise moved(self.name, "its log is another one") if log.is_there() else not_there(self.name)
 
     def _landed_at(self, version: int, commit: Committable) -> int:
         """Find the version the commit landed as: the one examined from, or later by rebasing."""
-        log = self._log()
+        log = self._following.log
         try:
             while (entry := log.entry(version)) is not None:
                 mark = entry.mark(commit.chain.name)
@@ -203,6 +226,16 @@ class DeltaTable:
         except (OSError, ValueError, PenstockError) as error:
             raise in_doubt(self.name, told(error)) from error
         raise in_doubt(self.name, "the log does not show it")
+
+
+def checkpoint_every(seconds: float) -> int:
+    """Give the number of versions between checkpoints when one takes some seconds.
+
+    A checkpoint costs as much as the table has files; each version since makes every commit about
+    0.1 ms dearer. At this distance both cost the same, and together the least.
+    """
+    best = round(math.sqrt(seconds / _PIECE_SECONDS))
+    return min(max(best, _CHECKPOINT_EVERY_MIN), _CHECKPOINT_EVERY_MAX)
 
 
 def _words(

@@ -37,7 +37,7 @@ from penstock.engines.spark.settings import (
 
 STOP_SECONDS_MAX = 10.0
 LAST_WORDS_LINES_MAX = 200
-_TELLING = ("Error", "Exception", "error:")
+_TELLING = ("Error", "Exception", "error:", "Could not reserve", "Too small", "Invalid maximum")
 
 
 class LastWords:

@@ -165,8 +165,16 @@ def test_ids_of_chains_never_begin_each_other():
     assert "penstock/shop%2Flake.b.a/0/AAA/3" == app_id("shop/lake.b.a", "0", "AAA", "3")
 
 
+@pytest.mark.parametrize("action", ["protocol", "metaData"])
+def test_an_entry_tells_whether_it_may_change_the_table(action):
+    added = b'{"add":{"path":"x"}}\n'
+
+    assert not parsed(1, added).reshapes
+    assert parsed(1, added + f'{{"{action}":{{}}}}\n'.encode()).reshapes
+
+
 def test_entries_of_others_may_leave_everything_out():
-    assert Entry(1, 0, "", {}, 0, {}) == parsed(1, b'{"protocol":{}}\n{"add":{"path":"x"}}\n\n')
+    assert Entry(1, 0, "", {}, 0, {}) == parsed(1, b'{"cdc":{}}\n{"add":{"path":"x"}}\n\n')
     assert 1 == parsed(1, b'{"remove":{"path":"x","dataChange":true}}').removed
     assert 0 == parsed(1, b'{"remove":{"path":"x","dataChange":false}}').removed
     assert {"a": 7} == parsed(1, b'{"txn":{"appId":"a","version":7}}').transactions

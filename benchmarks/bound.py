@@ -13,6 +13,7 @@ from benchmarks import topics
 from benchmarks.making import TOPIC
 from benchmarks.results import Measured
 from benchmarks.scratch import Scratch
+from penstock.engines.spark.settings import WORKER_ENVIRONMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,8 @@ def measure(options: Options, place: Scratch) -> Measured:
             "records": options.records,
             "folder": str(place.subfolder(path[0])),
         }
-        child = place.start("benchmarks.stages", json.dumps(order))
+        words = json.dumps(order)
+        child = place.start("benchmarks.stages", words, environment=WORKER_ENVIRONMENT)
         for line in child.lines():
             values |= {f"{path}_{stage}": seconds for stage, seconds in line["stages"].items()}
         child.ended()

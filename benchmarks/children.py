@@ -27,7 +27,7 @@ from benchmarks.meter import family
 
 Line = dict[str, Any]
 STOP_SECONDS_MAX = 60.0
-LAST_WORDS_MAX = 30
+LAST_WORDS_MAX = 45
 
 
 class FailedError(RuntimeError):
@@ -119,7 +119,9 @@ def start(
     environment: Mapping[str, str],
 ) -> Child:
     """Start a Python module with this interpreter; its JSON lines come on one of its streams."""
-    everything = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **environment}
+    path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    own = {"PYTHONPATH": os.pathsep.join(path), "PYTHONUNBUFFERED": "1"}
+    everything = {**os.environ, **own, **environment}
     process = subprocess.Popen(
         [sys.executable, "-m", *command],
         env=everything,

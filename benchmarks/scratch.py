@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,11 +58,17 @@ class Scratch:
         """Create a topic."""
         topics.create(self.brokers, name, partitions)
 
-    def start(self, *command: str, says: Literal["stdout", "stderr"] = "stdout") -> Child:
+    def start(
+        self,
+        *command: str,
+        says: Literal["stdout", "stderr"] = "stdout",
+        environment: Mapping[str, str] | None = None,
+    ) -> Child:
         """Start a module as a child of this place."""
         temporary = self.folder / "t"
         temporary.mkdir(exist_ok=True)
-        child = children.start(command, says=says, environment={"TMPDIR": str(temporary)})
+        given = {"TMPDIR": str(temporary), **(environment or {})}
+        child = children.start(command, says=says, environment=given)
         self._children.append(child)
         return child
 

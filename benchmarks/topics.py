@@ -10,7 +10,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from threading import Event
 from typing import Any
 
@@ -75,10 +75,10 @@ def abort(brokers: str, topic: str, partitions: int, times: int) -> None:
         producer.abort_transaction(PATIENCE_SECONDS)
 
 
-def steady(
-    brokers: str, topic: str, partitions: int, rate: float, seconds: float, stop: Event
-) -> int:
-    """Send so many records a second for so long; the records bear the time of their making."""
+def steady(order: Mapping[str, Any], stop: Event) -> int:
+    """Send `rate` records a second for `seconds`; they bear the time of their making."""
+    brokers, topic, partitions = order["brokers"], order["topic"], order["partitions"]
+    rate, seconds = order["rate"], order["seconds"]
     sending = _Sending(brokers, topic, partitions, linger_ms=5)
     records.pool(records.POOL)
     began, total, sent = time.monotonic(), int(rate * seconds), 0
@@ -134,7 +134,7 @@ def main(order: dict[str, Any]) -> None:
     stop = Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     print(json.dumps({"event": "Ready"}), flush=True)
-    print(json.dumps({"event": "Sent", "records": steady(**order, stop=stop)}), flush=True)
+    print(json.dumps({"event": "Sent", "records": steady(order, stop)}), flush=True)
 
 
 if __name__ == "__main__":

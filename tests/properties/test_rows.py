@@ -141,7 +141,10 @@ def blocks(draw: st.DrawFn) -> tuple[Schema, list[bytes], RowOptions]:
         spoilt[at : at + draw(st.integers(0, 2))] = draw(st.binary(max_size=3))
         values.append(bytes(spoilt) or b" ")
     policies = st.sampled_from(["quarantine", "drop_value"])
-    options = RowOptions({}, columns=draw(policies), types=draw(policies))
+    not_empty = draw(st.lists(st.sampled_from(schema.names), unique=True))
+    options = RowOptions(
+        {}, columns=draw(policies), types=draw(policies), not_empty=tuple(not_empty)
+    )
     return schema, values, options
 
 

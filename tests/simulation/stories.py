@@ -703,6 +703,67 @@ class RulesStories:
         assert [] == world.breaks(judged=either)
         assert [4] == [offset for _, _, offset in world.rejects()]
 
+    def test_w1_rules_that_count_are_in_every_ledger_before_anything_is_judged_by_them(
+        self, ground
+    ):
+        world = World(ground, routes=THREE, commit_threads=1)
+        world.send("orders", 3)
+        world.run()
+        world.change_rules("rules-2", columns="drop_value")
+        world.send("orders", 2, surprise=1)
+        world.crash_at("commit.after")  # one table has landed something by the new rules
+        ground.lose_store("here")
+        life = world.run()
+
+        assert "" == life.code
+        assert [] == world.breaks(judged=either)
+        assert [[], [], []] == [world.rejects(table) for table in world.tables]
+
+    def test_w1_partitions_found_under_changed_rules_do_not_make_tables_level(self, ground):
+        world = World(ground)
+        world.send("orders", 3)
+        world.run()
+        world.send("orders", 1)
+        world.send("orders", 1, surprise=1)
+        world.crash_at("quarantine.after")
+        world.change_rules("rules-2", columns="drop_value")
+        ground.grow(ground.topic("orders"), 2)
+        ground.lose_store("here")
+
+        assert "P189" == world.run().code
+        assert "P189" == world.run().code
+
+    def test_w1_a_table_that_was_away_when_rules_changed_is_leveled_by_its_former_ones(
+        self, ground
+    ):
+        world = World(ground, routes=THREE, commit_threads=1)
+        world.send("orders", 3)
+        world.run()
+        world.send("orders", 2, surprise=1)
+        world.send("orders", 1)
+        world.crash_at("quarantine.before:3")
+        waiting = [commit for commit in world.pending() if not commit.chain.is_quarantine]
+        away = waiting[-1].chain.table
+        for commit in waiting:
+            ground.remove_file(commit.files[0].path)
+        world.faults.take_away(catalog_name(away))
+        world.change_rules("rules-2", columns="drop_value")
+        world.send("orders", 1)
+        life = world.life()
+
+        def come_back():
+            world.faults.give_back(catalog_name(away))
+            world.sleep(5)
+            world.send("orders", 1)
+
+        life.at(Point.COMMIT_AFTER, come_back).run()
+        assert {away: "P463"} == life.parked
+        world.run()
+
+        assert [] == world.breaks(judged=either)
+        for table in world.tables:
+            assert [3, 4] == [offset for _, _, offset in world.rejects(table)]
+
     def test_d2_bad_records_land_in_quarantine_once_whenever_it_crashes(self, ground):
         world = World(ground)
         for point in ("quarantine.before", "quarantine.after", "commit.before", "settle.after"):

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from penstock.cli.output import error_data, print_json, say, show_error, tell
 from penstock.cli.run import SPEC
+from penstock.observe.figures import number_of
 
 if TYPE_CHECKING:
     from penstock.app.audit import Audit, ChainAudit, TableAudit
@@ -96,12 +97,18 @@ def _tell(each: TableAudit) -> None:
     for broken in each.breaks:
         tell(f"  BROKEN {broken.kind}: {broken.message}")
     if each.problem is None and not each.breaks:
-        proven = "chain gapless" + (", every record landed once" if census else "")
-        tell(f"  ok: {proven}")
+        tell(f"  ok: {_proven(each)}")
+
+
+def _proven(each: TableAudit) -> str:
+    if each.census is None:
+        return "chain gapless"
+    fate = "landed or quarantined once" if each.census.quarantined else "landed once"
+    return f"chain gapless, every record {fate}"
 
 
 def _chain_text(chain: ChainAudit) -> str:
     told = "from the beginning" if chain.from_the_beginning else "the oldest were trimmed"
     name = "quarantine chain" if "/" in chain.chain else "chain"
-    files = "" if "/" in chain.chain else f", {chain.files:,} files"
-    return f"{name}: {chain.commits:,} commits told ({told}){files}"
+    files = "" if "/" in chain.chain else f", {number_of(chain.files, 'file')}"
+    return f"{name}: {number_of(chain.commits, 'commit')} told ({told}){files}"

@@ -94,9 +94,10 @@ deltalake   from deltalake import DeltaTable
             flights = DeltaTable("{home}/delta/nyc/flights")
             print(flights.version(), flights.to_pyarrow_table().num_rows)
 
-Spark       from pyspark.sql import SparkSession         # and lake, as for PyIceberg above
+Spark       from pyspark.sql import SparkSession     # and lake, as for PyIceberg above
             spark = SparkSession.builder.config("spark.jars.packages", "{jar}").getOrCreate()
-            spark.read.format("iceberg").load(lake.load_table("nyc.flights").metadata_location).show()
+            here = lake.load_table("nyc.flights").metadata_location
+            spark.read.format("iceberg").load(here).groupBy("origin").count().show()
 
 Try next    {python} -m penstock dev up
             {python} -m penstock validate {spec} --offline

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 BUG = 70
 USAGE = 2
+WIDTH_MIN, WIDTH_MAX = 60, 100
 
 
 def guarded(act: Callable[[], Any], words: Sequence[str]) -> int:
@@ -54,12 +56,20 @@ def show_error(error: PenstockError, *, as_json: bool) -> None:
     if as_json:
         print_json({"error": error_data(error)})
         return
-    if hasattr(error, "problems"):  # a SpecError, whose text holds them all
-        say(str(error))
+    problems = getattr(error, "problems", None)
+    if problems is not None:  # a SpecError, which holds them all
+        from penstock.spec.problems import render
+
+        say(f"{error.message}\n{render(problems, width=_width())}")
         return
     say(f"{error.code}  {error.message}")
     if error.hint:
         say(f"      → {error.hint}")
+
+
+def _width() -> int:
+    """Give the columns that talk may take: those of the terminal, within what reads well."""
+    return min(max(shutil.get_terminal_size((WIDTH_MAX, 24)).columns, WIDTH_MIN), WIDTH_MAX)
 
 
 def error_data(error: PenstockError) -> dict[str, Any]:

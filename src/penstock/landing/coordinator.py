@@ -9,14 +9,14 @@ Invariants:
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from penstock.commit.once import Conditions
 from penstock.commit.two_phase import TwoPhase
 from penstock.core.commits import Chain, EpochNumber, Generation
 from penstock.core.errors import (
-    DecisionNeededError,
     FencedError,
     InvalidError,
     PenstockError,
@@ -25,7 +25,6 @@ from penstock.core.errors import (
 from penstock.core.events import (
     EpochPlanned,
     EpochPrepared,
-    PartitionStalled,
     PipelineStarted,
     PipelineStopped,
 )
@@ -33,21 +32,18 @@ from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.planning import Bounds, Epoch, Slice, plan
 from penstock.core.points import Point
 from penstock.landing import epochs, opening
-from penstock.landing.adding_up import failures, require_few_rejects, sums
+from penstock.landing.adding_up import require_few_rejects, sums
 from penstock.landing.committing import CommitLine, Outcome
 from penstock.landing.fleet import Fleet, by_table, positions_of
-from penstock.landing.jobs import Destination, Result
+from penstock.landing.jobs import Destination
 from penstock.landing.leveling import Leveling, needed
+from penstock.landing.lookout import Lookout
 from penstock.landing.ownership import Tenure
 from penstock.landing.pace import Pace
 from penstock.landing.preparing import Desk
 from penstock.landing.settings import Settings, Until, World
-from penstock.landing.tracks import (
-    Track,
-)
+from penstock.landing.tracks import Track
 
-BROKER_PATIENCE_SECONDS = 120.0
-PARTITION_PATIENCE_SECONDS = 10.0
 TICK_SECONDS = 0.2
 
 
@@ -73,9 +69,8 @@ class Coordinator:
     ends: Positions | None = None
     _line: CommitLine = field(init=False)
     _desk: Desk = field(init=False)
+    _lookout: Lookout = field(init=False)
     _quarantine: Destination = field(init=False)
-    _silent_since: float | None = None
-    _absent_since: float | None = None
 
     def run(self, until: Until, *, takeover: bool = False) -> Ended:
         """Claim the pipeline, recover, land, and leave all tables level.
@@ -87,6 +82,8 @@ class Coordinator:
         try:
             self._recover_all()
             level_first = self._leveling()
+            if level_first is None and self.ends is None:
+                self._write(self.fleet.adopt_rules)
             reason = "tables are not level" if level_first else self._loop(until)
             self._finish()
             self.tenure.release()
@@ -108,7 +105,9 @@ class Coordinator:
         self.fleet.list_topics(self.world.log.partitions())
         self.tenure.take(above=self.fleet.generation(), takeover=takeover)
         self._line = CommitLine(self._two_phase(), self.settings.commit_threads)
-        self._desk = Desk(self.settings, self.world, self.fleet, self.tenure, self._line, self.pace)
+        room = (self.settings, self.world, self.fleet)
+        self._desk = Desk(*room, self.tenure, self._line, self.pace)
+        self._lookout = Lookout(*room, self._desk, self.pace, self._begin)
 
     def _any_quarantine_chain(self) -> Chain:
         return Chain(f"{self.settings.pipeline}/*", self.settings.quarantine.table)
@@ -142,17 +141,19 @@ class Coordinator:
         self._retry_aside()
         while self._line.open:
             self._absorb(TICK_SECONDS)
-        self.fleet.fence_rollbacks(self._conditions())
-        self._begin()
+        self._write(self.fleet.fence_rollbacks)
 
     def _begin(self) -> None:
-        """Write start positions that ledgers lack, claiming again once when we are fenced there."""
+        self._write(self.fleet.begin)
+
+    def _write(self, act: Callable[[Conditions], None]) -> None:
+        """Act on ledgers, and once more when we are fenced there and could claim again."""
         try:
-            self.fleet.begin(self._conditions())
+            act(self._conditions())
         except FencedError as error:
-            above = max(map(self.fleet.generation_in, self.fleet.active))
-            self._claim_again(above, error)
-            self.fleet.begin(self._conditions())
+            generations = map(self.fleet.generation_in, self.fleet.active)
+            self._claim_again(max(generations, default=self.tenure.claim.generation), error)
+            act(self._conditions())
 
     def _retry_aside(self) -> None:
         """Settle what is pending for tables that stand aside; they open again when it is done."""
@@ -179,7 +180,7 @@ class Coordinator:
             self._absorb(0.0)
             self._retry_aside()
             self._anchor_quiet()
-            listed = self._listed()
+            listed = self._lookout.listed()
             if listed is None:
                 self.world.clock.wait(1.0)
                 continue
@@ -196,7 +197,7 @@ class Coordinator:
         epoch = self._plan(active, listed)
         if not epoch.slices:
             idle = not self._line.open and not self.fleet.stepping
-            if until != "stopped" and idle and not self._unlisted(listed):
+            if until != "stopped" and idle and not self._lookout.unlisted(listed):
                 return "caught up"
             self._absorb(TICK_SECONDS)
         elif any(track.waiting >= self.settings.max_epochs for track in active.values()):
@@ -209,20 +210,6 @@ class Coordinator:
                 return "one epoch was landed"
         return ""
 
-    def _unlisted(self, listed: Mapping[TopicPartition, Bounds]) -> bool:
-        """Tell whether a partition cannot be listed. Raises UnavailableError when that lasts."""
-        wanted = {at for track in self.fleet.active.values() for at in track.wanted}
-        absent = sorted(wanted - set(listed))
-        now = self.world.clock.monotonic()
-        self._absent_since = (self._absent_since or now) if absent else None
-        if self._absent_since is not None and now - self._absent_since > PARTITION_PATIENCE_SECONDS:
-            raise UnavailableError(
-                f"{', '.join(map(str, absent[:3]))} cannot be read: no leader",
-                code="P254",
-                hint="bring the partition's broker back, then run again; the rest has landed",
-            )
-        return bool(absent)
-
     def _anchor_quiet(self) -> None:
         """Move the ledgers of tables that got no rows for long (protocol.md 2)."""
         before = self.world.clock.monotonic() - self.settings.anchor_every_seconds
@@ -231,40 +218,6 @@ class Coordinator:
 
     def _only_humans_help(self) -> bool:
         return all(aside.final for aside in self.fleet.aside.values())
-
-    def _listed(self) -> Mapping[TopicPartition, Bounds] | None:
-        """List topics and bounds; None while no broker answers. Raises when that lasts."""
-        now = self.world.clock.monotonic()
-        try:
-            listing = self.world.log.partitions()
-            self.fleet.list_topics(listing)
-            self._begin()
-            self.pace.listed_at_ms = self.world.clock.now_ms()
-            bounds = self.world.log.bounds(listing)
-        except UnavailableError as error:
-            self._silent_since = now if self._silent_since is None else self._silent_since
-            if now - self._silent_since > BROKER_PATIENCE_SECONDS:
-                raise
-            self.world.observer(PartitionStalled("all", error.message))
-            return None
-        self._silent_since = None
-        for name, track in self.fleet.active.items():
-            found = opening.overtaken(track, bounds)
-            if found is not None:
-                self._overtaken(name, track, bounds, found)
-        return bounds
-
-    def _overtaken(
-        self,
-        name: str,
-        track: Track,
-        bounds: Mapping[TopicPartition, Bounds],
-        error: DecisionNeededError,
-    ) -> None:
-        if "gap" not in self.settings.accept or error.code != opening.RETENTION:
-            self.fleet.park(name, error)
-            return
-        self._desk.record_gap(track, bounds)
 
     def _plan(self, active: Mapping[str, Track], listed: Mapping[TopicPartition, Bounds]) -> Epoch:
         ends = {at: bounds.stop for at, bounds in listed.items()}
@@ -290,7 +243,7 @@ class Coordinator:
             self._give_birth(epoch, tracks)
         results = epochs.run(self.settings, world, epoch, tracks, self._quarantine)
         self.pace.learn(results)
-        if not self._still_the_log(results):
+        if not self._lookout.still_there(results):
             return
         self.tenure.check()
         found = sums(results)
@@ -299,29 +252,6 @@ class Coordinator:
         records = sum(lane.records for result in results for lane in result.lanes)
         seconds = world.clock.monotonic() - began
         world.observer(EpochPrepared(epoch.number, records, len(found), seconds))
-
-    def _still_the_log(self, results: Sequence[Result]) -> bool:
-        """Set tables aside that failed; False when the epoch is to be read again later.
-
-        Raises DecisionNeededError when a topic was re-created meanwhile.
-        """
-        failed = failures(results)
-        try:
-            listing = self.world.log.partitions()
-            self.fleet.list_topics(listing)
-            lost = any(isinstance(each, DecisionNeededError) for each in failed.values())
-            bounds = self.world.log.bounds(listing) if lost else {}
-        except UnavailableError as error:
-            self.world.observer(PartitionStalled("all", error.message))
-            return False
-        for name, failure in failed.items():
-            track = self.fleet.tracks[name]
-            found = opening.overtaken(track, bounds)
-            if found is None:
-                self.fleet.park(name, failure)
-            else:
-                self._overtaken(name, track, bounds, found)
-        return True
 
     def _give_birth(self, epoch: Epoch, tracks: Mapping[str, Track]) -> None:
         """Create the tables that this epoch calls for. One that cannot be created stands aside."""
@@ -349,8 +279,7 @@ class Coordinator:
                 if outcome.batch.recovering or name not in self.fleet.aside:
                     self.fleet.park(name, outcome.error)
             elif outcome.batch.recovering:
-                self.fleet.recovered(name)
-                self._begin()
+                self._write(partial(self.fleet.recovered, name))
             elif not all(landing.landed for landing in outcome.landings):
                 self.fleet.unstep(name, outcome.landings[-1].reason)
             elif track is not None:

@@ -146,7 +146,7 @@ def _table_job(track: Track, part: Slice) -> TableJob:
     connector = track.target.place.connector
     return TableJob(
         schema=track.state.schema,
-        options=options,
+        options=replace(options, not_empty=track.state.not_empty),
         destination=Destination(connector, track.state.target),
         already=frozenset(
             (topic_id, partition, offset)

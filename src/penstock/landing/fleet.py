@@ -20,6 +20,7 @@ from penstock.core.events import TableParked, TableResumed, TopicUnrouted
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.landing import opening
 from penstock.landing.committing import Batch
+from penstock.landing.leveling import former_rules, needed
 from penstock.landing.settings import Place, Settings, Target, World
 from penstock.landing.tracks import Track
 from penstock.ports.store import Examined
@@ -58,6 +59,7 @@ class Fleet:
     _wanted: dict[str, list[TopicPartition]] = field(default_factory=dict)
     _unrouted: set[str] = field(default_factory=set)
     _recovering: set[str] = field(default_factory=set)
+    _ruling: bool = False
 
     @property
     def active(self) -> dict[str, Track]:
@@ -193,11 +195,35 @@ class Fleet:
         self._recovering.add(name)
         return Batch(name, tuple(work), recovering=True)
 
-    def recovered(self, name: str) -> None:
+    def adopt_rules(self, conditions: Conditions) -> None:
+        """Write the present rules into all ledgers, before anything is judged by them.
+
+        Later it can be told what was judged by which rules, though only some tables got rows.
+        """
+        self._ruling = True
+        for name in self.active:
+            self._adopt_rules(name, conditions)
+
+    def _adopt_rules(self, name: str, conditions: Conditions) -> None:
+        track, rules = self.tracks[name], self.settings.rules_hash
+        if not former_rules([track], rules):
+            return
+        leveling = needed(list(self.tracks.values()), rules)
+        if leveling and name in leveling.stretches and "rules" not in self.settings.accept:
+            self.park(name, away_when_rules_changed(name))
+            return
+        try:
+            opening.adopt_rules(self.settings, self.world, track, conditions)
+        except (UnavailableError, InvalidError, DecisionNeededError) as error:
+            self.park(name, error)
+
+    def recovered(self, name: str, conditions: Conditions) -> None:
         """Open a table whose pending commits were settled."""
         self._recovering.discard(name)
         before = self.aside.get(name)
         self.open(name)
+        if self._ruling and name not in self.aside:
+            self._adopt_rules(name, conditions)
         if name not in self.aside and before is not None and not before.quiet:
             seconds = self.world.clock.monotonic() - before.since
             self.world.observer(TableResumed(name, seconds))
@@ -238,6 +264,15 @@ def missing(place: Place) -> UnavailableError:
         f"table {place.table} is missing, and commits are prepared for it",
         code="P459",
         hint="restore the table; it goes on by itself where it was",
+    )
+
+
+def away_when_rules_changed(table: str) -> UnavailableError:
+    """Say that a table trails under rules that are no longer in force."""
+    return UnavailableError(
+        f"table {table} was away when the spec changed, and trails the other tables",
+        code="P463",
+        hint="run again: it is first brought level by the rules it was fed with",
     )
 
 

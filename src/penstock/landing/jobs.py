@@ -234,7 +234,7 @@ def _table_to_data(table: TableJob) -> dict[str, Any]:
 def _table_from_data(data: Mapping[str, Any]) -> TableJob:
     return TableJob(
         schema=schema_from_json(data["schema"]),
-        options=RowOptions(**data["options"]),
+        options=RowOptions(**{**data["options"], "not_empty": tuple(data["options"]["not_empty"])}),
         destination=Destination(*data["destination"]) if data["destination"] else None,
         already=frozenset((str(i), int(p), int(o)) for i, p, o in data["already"]),
     )

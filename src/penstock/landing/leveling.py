@@ -28,10 +28,15 @@ class Leveling:
 
 
 def needed(tracks: Sequence[Track], rules_hash: str) -> Leveling | None:
-    """Tell what trails under other rules than the present ones; None when they may count."""
+    """Tell what trails under other rules than the present ones; None when they may count.
+
+    A table that no former rules have fed, since it only begins now, reads its history under the
+    present ones.
+    """
     hashes = former_rules(tracks, rules_hash)
-    stretches = trailing(tracks)
-    if not hashes or not stretches:
+    fed = {track.name for track in tracks if former_rules([track], rules_hash)}
+    stretches = {name: ranges for name, ranges in trailing(tracks).items() if name in fed}
+    if not stretches:
         return None
     return Leveling(tuple(sorted(hashes)), stretches, furthest(tracks))
 

@@ -178,6 +178,21 @@ def begin_missing(
         track.begun.update(origins)
 
 
+def adopt_rules(settings: Settings, world: World, track: Track, conditions: Conditions) -> None:
+    """Write the present rules into a table's ledger; it moves nothing."""
+    standing = track.standing
+    assert standing is not None, "a table that was fed by other rules exists"
+    begin(
+        standing.table,
+        standing.chain,
+        {},
+        cluster_id=world.log.cluster_id(),
+        rules_hash=settings.rules_hash,
+        conditions=conditions,
+    )
+    track.state = standing.table.state(standing.chain)
+
+
 def refuse_strangers(table: str, known: Positions, wanted: Listing) -> None:
     """Raise InvalidError when a ledger of our name knows nothing of what we read (holes.md F4)."""
     if known and wanted and not {at.topic for at in known} & {at.topic for at in wanted}:

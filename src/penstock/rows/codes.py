@@ -49,6 +49,7 @@ class Code(StrEnum):
     WRONG_LENGTH = "P369"
     UNIT_MISSING = "P370"
     NO_COLUMNS = "P371"
+    EMPTY_TEXT = "P372"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +165,15 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
             "no field of it has a value, and the table does not exist yet",
             "create the table, or wait for a record that gives it columns",
         ),
+        Code.EMPTY_TEXT: Meaning(
+            _CONVERT,
+            "the column is one to partition by, and the format reads its empty text back as null",
+            "send null or a word for nothing, or partition by another column",
+        ),
     }
 )
 
+NO_TEXT = "an empty text, which the table's format reads back as null"
 _TEXT_LENGTH_MAX = 200
 
 

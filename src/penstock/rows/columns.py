@@ -127,6 +127,11 @@ def not_numbers(array: pa.Array) -> Marks | None:
     return None if marks is None else _of_lists(array, marks)
 
 
+def without_text(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """Tell which texts or bytes of a column are empty; null is not."""
+    return _mask(pc.equal(pc.binary_length(array), 0).fill_null(False))
+
+
 def _of_lists(array: pa.ListArray, marks: Marks) -> Marks:
     found = np.flatnonzero(marks)
     owners = np.searchsorted(array.offsets.to_numpy(), found, side="right") - 1

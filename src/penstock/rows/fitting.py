@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.core.schema import Schema, Struct
+from penstock.core.schema import Kind, Schema, Struct
 from penstock.rows.arrow import arrow_type
 from penstock.rows.block import Refused, can_parse, parse_block
 from penstock.rows.codes import MisfitError, safe_text
-from penstock.rows.columns import DOUBTFUL, Marks, finish
+from penstock.rows.columns import DOUBTFUL, Marks, finish, without_text
 from penstock.rows.document import parse_object
 from penstock.rows.learning import count_dropped, learn
 from penstock.rows.options import RowOptions
@@ -44,6 +44,8 @@ class Plan:
     options: RowOptions
     fit: Fit
     by_block: bool
+    not_empty: tuple[int, ...]
+    """Which columns of the payload must not hold an empty text."""
 
     @classmethod
     def of(cls, schema: Schema, options: RowOptions) -> Plan:
@@ -51,7 +53,12 @@ class Plan:
         sources = set(options.source_columns.values())
         payload = Struct(tuple(f for f in schema.fields if f.name not in sources))
         by_block = can_parse(payload, options.depth_max)
-        return cls(schema, payload, options, record_fit(payload, options), by_block)
+        not_empty = tuple(
+            index
+            for index, field in enumerate(payload.fields)
+            if field.type is Kind.STRING and field.name in options.not_empty
+        )
+        return cls(schema, payload, options, record_fit(payload, options), by_block, not_empty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +109,8 @@ class _Sorting:
             return parsed
         done = finish(parsed, self.plan.payload, self.plan.options)
         rows, doubts = done.array, _doubts(parsed, done.marks, values)
+        for index in self.plan.not_empty:
+            doubts |= without_text(rows.field(index))
         if doubts.any():
             self.doubtful.append(positions[doubts])
             certain = pa.array(~doubts)

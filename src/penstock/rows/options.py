@@ -33,7 +33,8 @@ class RowOptions:
     of values that do not fit: `drop_value` lands null instead and counts it. `depth_max` counts
     nested objects and arrays, the record's own object included. `assume_zone` is a name that
     `zoneinfo` knows; it is given to time stamps without an offset. `drop_offset` lets a
-    `timestamp` column take the local time of a text that has an offset.
+    `timestamp` column take the local time of a text that has an offset. `not_empty` are string
+    columns whose empty value the table's format cannot hold (`TableState.not_empty`).
     """
 
     source_columns: Mapping[str, str]
@@ -44,6 +45,7 @@ class RowOptions:
     tombstones: Literal["skip", "quarantine"] = "skip"
     assume_zone: str | None = None
     drop_offset: bool = False
+    not_empty: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         unknown = self.source_columns.keys() - SOURCE_TYPES.keys()

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.core.schema import Field, List, Map, Schema, Struct, Type
-from penstock.rows.codes import Code, MisfitError
+from penstock.core.schema import Field, Kind, List, Map, Schema, Struct, Type
+from penstock.rows.codes import NO_TEXT, Code, MisfitError
 from penstock.rows.document import kind_of, says_nothing
 from penstock.rows.exact import scalar
 from penstock.rows.options import RowOptions
@@ -112,7 +112,19 @@ def _map(type_: Map, path: str, options: RowOptions) -> Fit:
 
 def _member_fit(field: Field, path: str, options: RowOptions) -> Fit:
     place = joined_path(path, field.name)
-    return _optional(_fit(field.type, place, options), place, options, required=field.required)
+    fit = _fit(field.type, place, options)
+    if not path and field.type is Kind.STRING and field.name in options.not_empty:
+        fit = _with_text(fit, place)
+    return _optional(fit, place, options, required=field.required)
+
+
+def _with_text(fit: Fit, path: str) -> Fit:
+    def filled(value: Any, drops: Drops) -> Any:
+        if value == "":
+            raise MisfitError(Code.EMPTY_TEXT, NO_TEXT, path)
+        return fit(value, drops)
+
+    return filled
 
 
 def _optional(fit: Fit, path: str, options: RowOptions, *, required: bool) -> Fit:

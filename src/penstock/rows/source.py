@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
-from penstock.core.schema import Field, Schema
+from penstock.core.schema import Field, Kind, Schema
 from penstock.rows import times
 from penstock.rows.arrow import arrow_type
-from penstock.rows.codes import Code, MisfitError
+from penstock.rows.codes import NO_TEXT, Code, MisfitError
+from penstock.rows.columns import without_text
 from penstock.rows.options import SOURCE_TYPES, RowOptions
 
 _MS_US = 1000
@@ -48,6 +49,11 @@ def misfits(batch: pa.RecordBatch, schema: Schema, options: RowOptions) -> dict[
             absent = batch.column(role).is_null().to_numpy(zero_copy_only=False)
             misfit = MisfitError(Code.MISSING, "a required column is null", field.name)
             found |= dict.fromkeys(np.flatnonzero(absent).tolist(), misfit)
+    field = held.get("key")
+    if field is not None and field.type is Kind.STRING and field.name in options.not_empty:
+        misfit = MisfitError(Code.EMPTY_TEXT, NO_TEXT, field.name)
+        empty = without_text(batch.column("key"))
+        found |= dict.fromkeys(np.flatnonzero(empty).tolist(), misfit)
     return found
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -133,25 +134,34 @@ def in_order(problems: Iterable[Problem]) -> list[Problem]:
     )
 
 
-def render(problems: Sequence[Problem]) -> str:
-    """Write problems for people, one block each (interface.md 1)."""
-    return "\n".join(line for problem in problems for line in _block(problem))
+def render(problems: Sequence[Problem], *, width: int | None = None) -> str:
+    """Write problems for people, one block each (interface.md 1).
+
+    With a `width`, sentences that do not fit go on in further lines.
+    """
+    return "\n".join(line for problem in problems for line in _block(problem, width))
 
 
-def _block(problem: Problem) -> list[str]:
+def _block(problem: Problem, width: int | None) -> list[str]:
     where = path_text(problem.path)
     severity = "warning: " if problem.severity == "warning" else ""
     text = severity + (f"{where}: {problem.message}" if where else problem.message)
     if problem.place is None:
-        return [_headline(text, problem.code), *([f"     {problem.hint}"] if problem.hint else [])]
+        hint = [f"     {problem.hint}"] if problem.hint else []
+        return [*_headline(text, problem.code, width), *hint]
     return [
-        _headline(f"{problem.place}  {text}", problem.code),
+        *_headline(f"{problem.place}  {text}", problem.code, width),
         *_excerpt(problem.place, problem.hint),
     ]
 
 
-def _headline(text: str, code: str) -> str:
-    return f"{text.ljust(WIDTH - len(code) - 2)}  {code}"
+def _headline(text: str, code: str, width: int | None) -> list[str]:
+    """Put the code at the end of the first line, and what does not fit there on further ones."""
+    room = (width or WIDTH) - len(code) - 2
+    if width is None:
+        return [f"{text.ljust(room)}  {code}"]
+    lines = textwrap.wrap(text, room, subsequent_indent="     ", break_on_hyphens=False)
+    return [f"{lines[0].ljust(room)}  {code}", *lines[1:]]
 
 
 def _excerpt(place: Place, hint: str) -> list[str]:

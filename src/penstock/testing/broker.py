@@ -76,6 +76,7 @@ class Cluster:
         """Add partitions up to a number."""
         self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result()
         wait_until(lambda: self.partition_count(topic) == partitions, f"{topic} has grown")
+        self._producer = None  # it would find out in its own time
 
     def delete(self, topic: str) -> None:
         """Delete a topic."""

@@ -124,6 +124,11 @@ class Driver:
             reader.join(timeout=SECONDS_MAX)
 
     @property
+    def pid(self) -> int:
+        """Give the process id of the driver."""
+        return self._process.pid
+
+    @property
     def running(self) -> bool:
         """Tell whether the driver is there."""
         return self._process.poll() is None

@@ -9,11 +9,19 @@ import itertools
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from deltalake import DeltaTable, Field, Schema, write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.types import StringType
@@ -26,11 +34,11 @@ from penstock.ports.tables import TableFormat, WriterFactory
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.broker import Cluster
 from penstock.testing.grounds import CATALOG, Ending, Held
-from penstock.testing.oracle import committed_records
 from penstock.testing.sent import Sent
 
 _RUNS = itertools.count(1)
 _SECRETS = ProcessSecrets({})
+READ_SECONDS_MAX = 30.0
 
 
 class MachineClock:
@@ -49,13 +57,54 @@ class MachineClock:
         time.sleep(seconds)
 
 
+@cache
+def _cluster(bootstrap: str) -> Cluster:
+    """Keep one producer for all stories of a process: a new one takes half a second to be ready."""
+    return Cluster(bootstrap)
+
+
+@cache
+def _consumer(bootstrap: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "stories",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 10,
+            "log_level": 0,
+        }
+    )
+
+
+def read_all(consumer: Consumer, topic: str) -> Iterator[Held]:
+    """Read a topic whole, message by message. Raises KafkaException, TimeoutError."""
+    partitions = consumer.list_topics(topic, timeout=READ_SECONDS_MAX).topics[topic].partitions
+    left = set(partitions)
+    consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in partitions])
+    while left:
+        message = consumer.poll(READ_SECONDS_MAX)
+        if message is None:
+            raise TimeoutError(f"the end of {topic} was not reached")
+        error = message.error()
+        if error is None:
+            yield Held(message.partition(), message.offset(), message.value())
+        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  it has no other name
+            left.discard(message.partition())
+        else:
+            raise KafkaException(error)
+    consumer.unassign()
+
+
 class RealGround:
     """A broker, a store file for each host, and what the table format adds."""
 
     def __init__(self, bootstrap: str, directory: Path) -> None:
         self.bootstrap = bootstrap
         self.directory = directory
-        self._cluster = Cluster(bootstrap)
+        self._cluster = _cluster(bootstrap)
         self._suffix = f"{os.getpid()}-{next(_RUNS)}"
         self._readers: list[RangeReader] = []
 
@@ -88,11 +137,8 @@ class RealGround:
         self._cluster.delete_before(topic, partition, offset)
 
     def held(self, topic: str) -> list[Held]:
-        """List the committed records by a plain consumer."""
-        return [
-            Held(record.at.partition, record.at.offset, record.value)
-            for record in committed_records(self.bootstrap, [topic])
-        ]
+        """List the committed records by a plain consumer. Raises KafkaException, TimeoutError."""
+        return list(read_all(_consumer(self.bootstrap), topic))
 
     def log_settings(self, topics: Sequence[str]) -> dict[str, Any]:
         """Give the settings that travel in jobs."""

@@ -220,7 +220,7 @@ class World:
         }
 
     def rows(self, name: str = ORDERS) -> list[Coordinate]:
-        """List the coordinates of a table's own rows, duplicates kept; none when it is not there."""
+        """List the coordinates of a table's own rows, duplicates kept; none when it is away."""
         table = self.catalog().load(catalog_name(name))
         if table is None:
             return []

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.integration.cli.shop import Shop
 
 from penstock.dev.broker import Running
-from penstock.testing.broker import Cluster
+from penstock.testing.broker import Cluster, running_broker
 
 NUMBERS = itertools.count()
 
@@ -36,3 +36,10 @@ def shops(cluster: Cluster, tmp_path: Path) -> Callable[[], Shop]:
 @pytest.fixture
 def shop(shops: Callable[[], Shop]) -> Shop:
     return shops()
+
+
+@pytest.fixture
+def other_cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """Another broker, with no topics."""
+    with running_broker(tmp_path / "other") as running:
+        yield Cluster(running.bootstrap)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from contextlib import closing
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,6 +66,24 @@ class Shop:
         orders = [Sent(json.dumps({"id": first + n}).encode()) for n in range(count)]
         self.cluster.send(self.topic, partition, orders)
 
+    @contextmanager
+    def producing(self) -> Iterator[Callable[[], int]]:
+        """Send orders all the while, a few at a time; gives how many were sent so far."""
+        stop, sent = threading.Event(), [0]
+
+        def produce() -> None:
+            while not stop.wait(0.02):
+                self.send(sent[0], 20, partition=sent[0] // 20 % 2)
+                sent[0] += 20
+
+        with ThreadPoolExecutor(1) as threads:
+            producing = threads.submit(produce)
+            try:
+                yield lambda: sent[0]
+            finally:
+                stop.set()
+        producing.result()
+
     def run(self, *words: str, **environment: str) -> Finished:
         """Run until caught up, with a JSON log."""
         return self.call("run", "--until-caught-up", "--json", *words, **environment)
@@ -86,7 +107,11 @@ class Shop:
 
     def ids(self) -> tuple[list[int], list[int]]:
         """Give the ids landed in the Iceberg and in the Delta table, sorted."""
-        return (sorted(r["id"] for r in self.lake()), sorted(r["id"] for r in self.delta()))
+        return sorted(row["id"] for row in self.lake()), self.ids_of_delta()
+
+    def ids_of_delta(self) -> list[int]:
+        """Give the ids landed in the Delta table, sorted."""
+        return sorted(row["id"] for row in self.delta())
 
     def rejects(self) -> list[Row]:
         """Read the quarantine."""
@@ -101,11 +126,6 @@ class Shop:
         with closing(sqlite3.connect(self.store)) as store:
             asked = store.execute("SELECT count(*) FROM commits WHERE state = 'PENDING'")
             return int(asked.fetchone()[0])
-
-    def levels(self) -> dict[str, int | None]:
-        """Give what each table has yet to read, by the command."""
-        told = self.call("status", "--json").json
-        return {name: table["lag_records"] for name, table in told["tables"].items()}
 
 
 def problem(finished: Finished) -> tuple[str, str]:

@@ -22,9 +22,13 @@ __all__ = ["CHAIN", "COLUMNS", "NAME", "ORDERS", "Lake", "origin", "positions", 
 
 
 class Lake:
-    def __init__(self, directory: Path, name: str = NAME, **settings):
+    """`warm` keeps one table, as a run does; else each act finds its own, as a new run would."""
+
+    def __init__(self, directory: Path, name: str = NAME, *, warm: bool = False, **settings):
         self.root = directory / "lake"
         self.name = name
+        self.warm = warm
+        self.kept = None
         self.settings = {"name": "delta", "type": "delta", "root": str(self.root), **settings}
         self.catalog = self.open()
 
@@ -41,7 +45,9 @@ class Lake:
 
     @property
     def table(self):
-        return self.catalog.load(self.name)
+        if self.warm and self.kept is None:
+            self.kept = self.catalog.load(self.name)
+        return self.kept or self.catalog.load(self.name)
 
     def create(self, *ledgers, schema=ORDERS, partition_by=(), properties=None):
         definition = TableDefinition(schema, tuple(partition_by), properties or {})

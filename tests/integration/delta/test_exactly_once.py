@@ -17,9 +17,9 @@ from penstock.ports.tables import TableDefinition
 from penstock.testing.prepared import ORDERS, claim, orders, positions, prepared
 
 
-@pytest.fixture
-def lake(tmp_path):
-    lake = Lake(tmp_path)
+@pytest.fixture(params=["cold", "warm"])
+def lake(tmp_path, request):
+    lake = Lake(tmp_path, warm=request.param == "warm")
     lake.create()
     return lake
 

@@ -14,9 +14,9 @@ from penstock.ports.tables import Verdict
 from penstock.testing.prepared import claim, positions
 
 
-@pytest.fixture
-def lake(tmp_path):
-    lake = Lake(tmp_path)
+@pytest.fixture(params=["cold", "warm"])
+def lake(tmp_path, request):
+    lake = Lake(tmp_path, warm=request.param == "warm")
     lake.create()
     return lake
 
@@ -218,11 +218,15 @@ def test_a_rollback_hidden_by_clean_up_is_uncertain(lake):
     assert "entries after version 2 are gone, and so is the newest file landed" == state.evidence
 
 
-def test_a_log_with_a_hole_is_refused(lake):
+def test_a_log_with_a_hole_is_refused_at_the_first_commit_at_the_latest(lake):
     lake.land({0: (0, 2)})
     lake.foreign_append()
     lake.foreign_append()
     (lake.location / "_delta_log" / "00000000000000000002.json").unlink()
+    before = lake.log()
+    with pytest.raises(PenstockError):
+        lake.land({0: (2, 4)})
+    assert before == lake.log()
     with pytest.raises(PenstockError) as caught:
         lake.state()
 

@@ -130,7 +130,7 @@ lag 0 records  pending 0 commits  all valid through 1m 05s ago
 table      rows  rows/s  lag  pending  last commit
 lake.a  336,776       -    0        0       2s ago
 
-SIGTERM
+stopped: SIGTERM; rows, files and sizes are of that run
 commits are left for the next run""" == shown(snapshot)
 
 

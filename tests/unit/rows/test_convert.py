@@ -303,3 +303,56 @@ def test_names_that_msgspec_cannot_carry_are_columns_all_the_same() -> None:
 
     assert [1, None] == done.rows.column(0).to_pylist()
     assert [None, "x"] == done.rows.column(1).to_pylist()
+
+
+@pytest.mark.parametrize("spoilt", [(), (b"no JSON",)], ids=["fast path", "slow path"])
+def test_an_empty_text_is_refused_where_the_format_reads_it_as_null(
+    spoilt: tuple[bytes, ...],
+) -> None:
+    schema = Struct((Field("place", Kind.STRING), Field("note", Kind.STRING)))
+    values = [
+        b'{"place":"here","note":""}',
+        b'{"place":"","note":"x"}',
+        b'{"place":null}',
+        b'{"note":"y"}',
+        b'{"place":" "}',
+        *spoilt,
+    ]
+    options = RowOptions({}, not_empty=("place", "absent"))
+
+    done = convert(batch_of(*values), at=AT, schema=schema, options=options)
+
+    assert ["here", None, None, " "] == done.rows.column("place").to_pylist()
+    assert ["", None, "y", None] == done.rows.column("note").to_pylist()
+    assert (1, "convert", "P372") == (
+        done.rejects[0].offset,
+        done.rejects[0].stage,
+        done.rejects[0].code,
+    )
+    assert 1 + len(spoilt) == len(done.rejects)
+    assert done.rejects[0].message.startswith("place: an empty text")
+
+
+def test_an_empty_text_becomes_null_where_values_that_do_not_fit_do() -> None:
+    inner = Struct((Field("place", Kind.STRING),))
+    schema = Struct((Field("place", Kind.STRING), Field("s", inner), Field("n", Kind.LONG)))
+    options = RowOptions({}, types="drop_value", not_empty=("place", "n"))
+    values = batch_of(b'{"place":"","s":{"place":""},"n":0}')
+
+    done = convert(values, at=AT, schema=schema, options=options)
+
+    assert [{"place": None, "s": {"place": ""}, "n": 0}] == done.rows.to_pylist()
+    assert {"place": 1} == done.dropped
+
+
+def test_an_empty_key_is_refused_where_the_format_reads_it_as_null() -> None:
+    schema = Struct((Field("k", Kind.STRING), Field("a", Kind.LONG)))
+    keys = [b"one", b"", None]
+    batch = batch_of(*[b'{"a":1}'] * 3)
+    batch = batch.set_column(2, "key", pa.array(keys, pa.binary()))
+    options = RowOptions({"key": "k"}, not_empty=("k",))
+
+    done = convert(batch, at=AT, schema=schema, options=options)
+
+    assert ["one", None] == done.rows.column("k").to_pylist()
+    assert [(1, "P372")] == [(reject.offset, reject.code) for reject in done.rejects]

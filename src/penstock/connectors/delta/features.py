@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.core.errors import InvalidError
+from penstock.core.schema import Kind, Schema
 
 # Appending plain files honours these, or columns and properties tell whether they are in use.
 _HONOURED = {
@@ -64,6 +65,14 @@ def require_honourable(table: str, demands: Demands) -> None:
             raise _refusal(table, "column mapping")
         if key in _SWITCHES and value.lower() == "true":
             raise _refusal(table, _SWITCHES[key])
+
+
+def require_exact_partitions(table: str, schema: Schema, partition_by: Sequence[str]) -> None:
+    """Raise InvalidError (P436) for a partition column whose values have no exact text."""
+    for name in partition_by:
+        field = schema.field(name)
+        if field is not None and field.type is Kind.BINARY:
+            raise _refusal(table, f"the binary partition column {name}")
 
 
 def _refusal(table: str, feature: str) -> InvalidError:

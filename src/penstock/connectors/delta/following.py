@@ -5,13 +5,13 @@ one commit to the next stands in the new entries, and those are read for the wit
 library's handle is needed to commit, and for what happened before the log was opened.
 
 Invariants:
-- a view is of one version, and that was the log's newest when the view was given: behind it was no
-  entry, and no checkpoint told of one;
+- a view is of one version, and that was the log's newest when the view was given: no entry came
+  next, and no checkpoint told of one;
 - a view is carried on along the log it was opened on only: the entry it stood at is there, byte for
   byte, after those behind it were read;
 - whatever is odd opens the log afresh: that entry gone or another, a checkpoint ahead (entries
   before it may be cleaned up), an entry that cannot be read or that changes metadata or protocol,
-  or very many entries at once;
+  very many entries at once, a commit whose outcome is in doubt;
 - a handle is taken at exactly the version of a view, by one thread, and never tries two commits on
   one version; it belongs to one opened log, and never serves a view of another.
 
@@ -37,7 +37,7 @@ from penstock.core.errors import PenstockError
 
 _ENTRIES_AT_ONCE = 64
 _ENTRIES_KEPT = 32
-# A handle holds one piece for each version it was brought forward by, and a commit goes through all.
+# A handle has one piece for each version it was brought forward by; a commit goes through all.
 _PIECES_MAX = 16
 
 
@@ -141,8 +141,15 @@ class Following:
         """Let a handle wait for its next use; one that failed is not given back."""
         self._spare.append(held)
 
+    def forget(self) -> None:
+        """Open the log afresh next time, after an act whose outcome is in doubt."""
+        self._view = None
+
     def keep_up(self, view: View) -> None:
-        """Bring the waiting handle to the view's version, so that the next commit need not."""
+        """Bring the waiting handle to the view's version, so that the next commit need not.
+
+        Raises what `take` raises.
+        """
         held = self._waiting(view.opened)
         if held is not None and _in_pieces(held, view):
             held = None

@@ -13,7 +13,11 @@ from dataclasses import dataclass, field
 from deltalake import DeltaTable as Handle
 
 from penstock.connectors.delta.faults import reading
-from penstock.connectors.delta.features import Demands, require_honourable
+from penstock.connectors.delta.features import (
+    Demands,
+    require_exact_partitions,
+    require_honourable,
+)
 from penstock.connectors.delta.places import Root
 from penstock.connectors.delta.schemas import schema_of
 from penstock.connectors.delta.target import Sizes, Target, indexed_by, target_to_json
@@ -47,6 +51,7 @@ def form_of(name: str, root: Root, sizes: Sizes, handle: Handle) -> Form:
     require_honourable(name, demands)
     schema = schema_of(text, name)
     partition_by = tuple(metadata.partition_columns)
+    require_exact_partitions(name, schema, partition_by)
     target = Target(
         table=name,
         location=root.location(name),

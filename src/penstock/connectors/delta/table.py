@@ -53,7 +53,7 @@ from penstock.core.commits import (
     first_ledger,
     landed_after,
 )
-from penstock.core.errors import BugError, PenstockError
+from penstock.core.errors import BugError, OutcomeUnknownError, PenstockError
 from penstock.files.storage import Storage
 from penstock.ports.tables import CommitRecord, History, TableState, Verdict
 
@@ -105,21 +105,14 @@ class DeltaTable:
         held = self._taken(view)
         with reading(self.name):
             self._require_same_log(view)
-        with sending(self.name):
-            held.handle.create_write_transaction(
-                actions=[_action(each) for each in added],
-                mode="append",
-                schema=held.handle.schema(),
-                partition_by=list(view.form.partition_by),
-                commit_properties=CommitProperties(
-                    custom_metadata=commit_info([mark]),
-                    max_commit_retries=_REBASES_MAX,
-                    app_transactions=[Transaction(*each) for each in transactions.items()],
-                ),
-                post_commithook_properties=NO_HOOKS,
-            )
+        try:
+            self._send(held, added, transactions, mark)
+            version = self._landed_at(view.version + 1, commit)
+        except OutcomeUnknownError:
+            self._following.forget()
+            raise
         self._following.give_back(replace(held, tried=True))
-        return str(self._landed_at(view.version + 1, commit))
+        return str(version)
 
     def missing(self, files: Sequence[DataFile]) -> Sequence[str]:
         """List the paths that are not on storage with the size described."""
@@ -170,8 +163,8 @@ class DeltaTable:
 
         When is the table's to say, `delta.checkpointInterval`, or `checkpoint_every`; so is what is
         cleaned up: `delta.logRetentionDuration`, `delta.enableExpiredLogCleanup`. Then the handle
-        is made ready for the next commit. Raises UnavailableError, InvalidError (P435, P436, P438);
-        nothing depends on it: without a checkpoint readers read more entries.
+        is made ready for the next commit. Raises what `state` raises; nothing depends on it, but
+        readers have more entries to read.
         """
         view = self._following.view()
         interval = view.form.configuration.get("delta.checkpointInterval", "")
@@ -193,6 +186,28 @@ class DeltaTable:
             if cleans.lower() == "true":
                 held.handle.cleanup_metadata()
         self._following.give_back(held)
+
+    def _send(
+        self,
+        held: Held,
+        added: Sequence[Addition],
+        transactions: Mapping[str, int],
+        mark: Mapping[str, Any],
+    ) -> None:
+        handle, form = held.handle, held.opened.form
+        with sending(self.name):
+            handle.create_write_transaction(
+                actions=[_action(each) for each in added],
+                mode="append",
+                schema=handle.schema(),
+                partition_by=list(form.partition_by),
+                commit_properties=CommitProperties(
+                    custom_metadata=commit_info([mark]),
+                    max_commit_retries=_REBASES_MAX,
+                    app_transactions=[Transaction(*each) for each in transactions.items()],
+                ),
+                post_commithook_properties=NO_HOOKS,
+            )
 
     def _open(self) -> Handle:
         with reading(self.name):

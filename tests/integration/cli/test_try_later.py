@@ -1,0 +1,86 @@
+"""Exit code 75: wait and start again; what was there is there, what was not yet, lands once."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+
+import pytest
+from tests.integration.cli.shop import Shop, problem
+
+from penstock.testing.broker import wait_until
+
+
+def test_a_broker_that_does_not_answer_is_told_by_its_address(shop: Shop) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        shop.spec["kafka"]["brokers"] = address
+        for command in ("run", "status"):
+            ended = shop.call(command, "--json")
+            assert 75 == ended.code
+            assert address in ended.json["error"]["message"]
+
+
+def test_a_parked_table_holds_up_nobody_and_goes_on_when_it_is_back(shop: Shop) -> None:
+    """holes.md C6: the table's files are away for a while, with records coming in."""
+    shop.send(0, 100)
+    assert 0 == shop.run().code
+    metadata = shop.directory / "lake" / "shop" / "orders" / "metadata"
+    away = metadata.rename(metadata.with_name("away"))
+    shop.send(100, 100)
+
+    ended = shop.run()
+    assert (75, {"lake.shop.orders"}) == (ended.code, set(ended.json["parked"]))
+    assert list(range(200)) == shop.ids_of_delta()
+    status = shop.call("status", "--json").json["tables"]
+    assert status["lake.shop.orders"]["parked"] is not None
+    assert status["delta.shop.orders"]["parked"] is None
+
+    away.rename(metadata)
+    assert 0 == shop.run().code
+    assert (list(range(200)), list(range(200))) == shop.ids()
+
+
+def test_a_table_dropped_under_a_running_pipeline_goes_on_when_restored(shop: Shop) -> None:
+    """holes.md C6, D of the issue: the others advance for epochs; what is pending waits."""
+    shop.send(0, 50)
+    with shop.driver() as driver:
+        driver.wait_for("TableCommitted", 2)
+        table = shop.directory / "delta" / "shop" / "orders"
+        away = table.rename(table.with_name("away"))
+        for first in range(50, 300, 50):
+            landed = driver.count("TableCommitted")
+            shop.send(first, 50)
+            driver.wait_for("TableCommitted", landed + 1)
+        driver.wait_for("TableParked")
+        assert list(range(300)) == sorted(row["id"] for row in shop.lake())
+        if table.exists():
+            shutil.rmtree(table)
+        away.rename(table)
+        driver.wait_for("TableResumed")
+        wait_until(lambda: list(range(300)) == shop.ids_of_delta(), "it has caught up")
+        driver.send(signal.SIGTERM)
+        assert 0 == driver.end().code
+    assert (list(range(300)), list(range(300))) == shop.ids()
+    assert 0 == shop.call("audit", "--count").code
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_store_deleted_while_it_runs_ends_the_run_and_loses_nothing(
+    shop: Shop, times: int
+) -> None:
+    for life in range(times):
+        shop.send(life * 200, 100)
+        with shop.driver() as driver:
+            driver.wait_for("TableCommitted", 2)
+            for left in shop.store.parent.glob("shop.db*"):
+                left.unlink()
+            shop.send(life * 200 + 100, 100)
+            ended = driver.end()
+            assert (75, "P502") == (ended.code, problem(ended)[0])
+    assert 0 == shop.run().code
+    everything = list(range(times * 200))
+    assert (everything, everything) == shop.ids()
+    assert 0 == shop.call("audit", "--count").code

@@ -1,0 +1,337 @@
+"""A table that is kept sees what others do to it between our acts, as one opened afresh does."""
+
+import os
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+from deltalake import Field as DeltaField
+from tests.integration.delta.lake import CHAIN, Lake, origin
+
+from penstock.connectors.delta.following import Following
+from penstock.connectors.delta.table import checkpoint_every
+from penstock.connectors.delta.target import Sizes
+from penstock.core.errors import ConflictError, OutcomeUnknownError, UnavailableError
+from penstock.ports.tables import Verdict
+from penstock.testing.prepared import claim, orders, positions, prepared
+
+OTHER = replace(CHAIN, name="shop/lake.b.a")
+
+
+@pytest.fixture
+def lake(tmp_path):
+    """A kept table with two commits, examined for two chains; its handle is ready."""
+    lake = Lake(tmp_path, warm=True)
+    lake.create()
+    lake.land({0: (0, 2)})
+    lake.land({0: (2, 4)})
+    lake.table.housekeep()
+    lake.state(OTHER)
+    lake.state()
+    return lake
+
+
+def another(lake):
+    """The same table as another run opens it."""
+    return lake.open().load(lake.name)
+
+
+def nothing(lake):
+    del lake
+
+
+def append(lake):
+    lake.foreign_append()
+
+
+def append_often(lake):
+    for _ in range(70):
+        lake.foreign_append()
+
+
+def commit_of_another_run(lake):
+    table = another(lake)
+    state = table.state(CHAIN)
+    files = lake.write(state, orders({0: (4, 6)}))
+    commit = prepared(CHAIN, {0: (4, 6)}, files=files, uuid=state.uuid, held=claim(2))
+    table.commit(state, replace(commit, schema_id=state.schema_id), retain=25)
+
+
+def commit_of_another_chain(lake):
+    table = another(lake)
+    uuid = table.state(OTHER).uuid
+    commit = prepared(OTHER, {0: (7, 8)}, uuid=uuid, origins={0: 7})
+    table.commit(table.state(OTHER), commit, retain=25)
+
+
+def delete_some(lake):
+    lake.handle.delete("id = 1")
+
+
+def restore(lake):
+    lake.handle.restore(1)
+
+
+def restore_and_append(lake):
+    lake.handle.restore(1)
+    lake.foreign_append()
+
+
+def add_a_column(lake):
+    lake.handle.alter.add_columns(DeltaField("more", "long"))
+
+
+def set_a_property(lake):
+    lake.handle.alter.set_table_properties({"delta.dataSkippingNumIndexedCols": "1"})
+
+
+def drop_and_create(lake):
+    shutil.rmtree(lake.location)
+    lake.create(origin(CHAIN, {0: 1}))
+
+
+def drop_and_create_further_than_before(lake):
+    shutil.rmtree(lake.location)
+    lake.create(origin(CHAIN, {0: 1}))
+    for _ in range(5):
+        lake.foreign_append()
+
+
+def put_back_an_older_copy(lake):
+    (lake.location / "_delta_log" / "00000000000000000002.json").unlink()
+
+
+def put_back_an_older_copy_and_append(lake):
+    put_back_an_older_copy(lake)
+    lake.foreign_append()
+
+
+def clean_up(lake):
+    lake.clean_up_log()
+
+
+def append_and_clean_up(lake):
+    for _ in range(3):
+        lake.foreign_append()
+    lake.clean_up_log()
+
+
+def append_and_break_off_cleaning_up(lake):
+    """The entry the kept table stands at is still there, the ones behind it are not."""
+    for _ in range(3):
+        lake.foreign_append()
+    stood_at = lake.location / "_delta_log" / "00000000000000000002.json"
+    copied = stood_at.read_bytes()
+    lake.clean_up_log()
+    stood_at.write_bytes(copied)
+
+
+def compact_and_checkpoint(lake):
+    lake.handle.optimize.compact()
+    lake.handle.create_checkpoint()
+
+
+def damage_what_tells_of_the_checkpoint(lake):
+    lake.handle.create_checkpoint()
+    (lake.location / "_delta_log" / "_last_checkpoint").write_text("{")
+    lake.foreign_append()
+
+
+ACTS = [
+    nothing,
+    append,
+    append_often,
+    commit_of_another_run,
+    commit_of_another_chain,
+    delete_some,
+    restore,
+    restore_and_append,
+    add_a_column,
+    set_a_property,
+    drop_and_create,
+    drop_and_create_further_than_before,
+    put_back_an_older_copy,
+    put_back_an_older_copy_and_append,
+    clean_up,
+    append_and_clean_up,
+    append_and_break_off_cleaning_up,
+    compact_and_checkpoint,
+    damage_what_tells_of_the_checkpoint,
+]
+
+
+@pytest.mark.parametrize("chain", [CHAIN, OTHER], ids=["chain", "other"])
+@pytest.mark.parametrize("act", ACTS)
+def test_a_kept_table_tells_what_one_opened_afresh_tells(lake, act, chain):
+    act(lake)
+    kept, fresh = lake.state(chain), another(lake).state(chain)
+
+    # It may know more than what is left of a cleaned log: the words on its newest commit.
+    if kept.landed and fresh.landed and not fresh.landed.owner:
+        fresh = replace(fresh, landed=kept.landed, evidence=kept.evidence)
+        assert another(lake).state(chain).landed.offsets == kept.landed.offsets
+    assert fresh == kept
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_a_kept_table_lands_or_refuses_after_what_others_did(lake, act):
+    stale = lake.state()
+    late = lake.prepare(stale, {0: (4, 6)}, held=claim(3))
+    act(lake)
+    try:
+        lake.table.commit(stale, late, retain=25)
+    except (ConflictError, OutcomeUnknownError):
+        refused = True
+    else:
+        refused = False
+    landed = another(lake).state(CHAIN).landed
+
+    # Refused is what is examined again in any case; what landed, landed once.
+    assert refused == (landed.generation != 3)
+    assert [4, 5] == [number for number in lake.ids() if number in (4, 5)] or refused
+    assert lake.state().landed.offsets == landed.offsets
+
+
+def test_what_is_refused_and_what_is_rebased_over(lake):
+    told = {}
+    for act in (append, commit_of_another_chain, delete_some, restore, add_a_column):
+        lake.table.housekeep()
+        state = lake.state()
+        start = state.landed.offsets[next(iter(state.landed.offsets))]
+        commit = lake.prepare(state, {0: (start, start + 1)}, files=())
+        act(lake)
+        try:
+            lake.table.commit(state, commit, retain=25)
+            told[act.__name__] = "landed"
+        except ConflictError:
+            told[act.__name__] = "conflict"
+
+    assert "landed" == told["append"]
+    assert "landed" == told["commit_of_another_chain"]
+    assert "conflict" == told["restore"]
+    assert "conflict" == told["add_a_column"]
+
+
+def test_a_state_that_was_overtaken_is_committed_from_its_own_version(lake):
+    """The handle has moved on since: from there the log would see no race with the other chain."""
+    overtaken = lake.state()
+    ours = lake.prepare(overtaken, {0: (4, 5)}, held=claim(1, "slow"))
+    lake.land({0: (4, 6)}, held=claim(1, "quick"))
+    lake.table.housekeep()
+    with pytest.raises(ConflictError):
+        lake.table.commit(overtaken, ours, retain=25)
+
+    overtaken = lake.state()
+    ours = lake.prepare(overtaken, {0: (6, 7)})
+    lake.foreign_append()
+    lake.state()
+    lake.table.housekeep()
+    assert "5" == lake.table.commit(overtaken, ours, retain=25)
+    assert [-1, 0, 1, 2, 3, 4, 5, 6] == lake.ids()
+
+
+def test_a_state_whose_version_was_cleaned_away_is_a_conflict(lake):
+    state = lake.state()
+    commit = lake.prepare(state, {0: (4, 6)})
+    append_and_clean_up(lake)
+    lake.state()
+    with pytest.raises(ConflictError):
+        lake.table.commit(state, commit, retain=25)
+
+
+def test_a_dropped_table_is_not_there(lake):
+    state = lake.state()
+    commit = lake.prepare(state, {0: (4, 6)})
+    shutil.rmtree(lake.location)
+    for act in (lake.state, lake.table.housekeep):
+        with pytest.raises(UnavailableError) as caught:
+            act()
+    with pytest.raises((ConflictError, UnavailableError)):
+        lake.table.commit(state, commit, retain=25)
+
+    assert "P402" == caught.value.code
+    assert not lake.location.exists()
+
+
+def test_a_log_is_opened_once_whoever_commits_and_again_when_the_table_changes(lake):
+    following = Following(lake.name, lake.catalog.root, Sizes())
+    first = following.view()
+    for start in range(4, 10):
+        lake.land({0: (start, start + 1)})
+        lake.foreign_append()
+        lake.table.housekeep()
+        following.view()
+    second = following.view()
+    add_a_column(lake)
+    third = following.view()
+
+    assert (2, 14, 15) == (first.version, second.version, third.version)
+    assert first.opened is second.opened
+    assert second.opened is not third.opened
+    assert second is not first
+
+
+def test_threads_that_share_a_table_land_each_chain_once(lake):
+    chains = [replace(CHAIN, name=f"shop/lake.b.{number}") for number in range(3)]
+
+    def land_all(number):
+        chain = chains[number]
+        for start in range(6):
+            first = 1000 * (number + 1) + start
+            for _ in range(40):
+                state = lake.table.state(chain)
+                commit = prepared(
+                    chain,
+                    {0: (start, start + 1)},
+                    files=lake.write(state, orders({0: (first, first + 1)})),
+                    uuid=state.uuid,
+                    schema_id=state.schema_id,
+                    origins={0: 0},
+                )
+                try:
+                    lake.table.commit(state, commit, retain=25)
+                    break
+                except ConflictError:
+                    continue
+            lake.table.housekeep()
+        return lake.table.state(chain).landed.offsets
+
+    with ThreadPoolExecutor(len(chains)) as pool:
+        assert [positions({0: 6})] * 3 == list(pool.map(land_all, range(3)))
+    histories = [lake.table.history(chain) for chain in chains]
+    assert [6, 6, 6] == [len(history.commits) for history in histories]
+    rows = [1000 * number + start for number in (1, 2, 3) for start in range(6)]
+    assert [0, 1, 2, 3, *rows] == lake.ids()
+
+
+def test_a_checkpoint_comes_every_20_versions_and_less_often_where_it_is_dear(lake):
+    for start in range(4, 44):
+        lake.land({0: (start, start + 1)}, files=())
+        lake.table.housekeep()
+
+    checkpoints = [name for name in lake.log() if "checkpoint.parquet" in name]
+    assert ["00000000000000000019", "00000000000000000039"] == [
+        name.partition(".")[0] for name in checkpoints
+    ]
+    assert [20, 20, 50, 100, 200, 200] == [
+        checkpoint_every(seconds) for seconds in (0.0, 0.01, 0.25, 1.0, 4.0, 60.0)
+    ]
+
+
+def test_a_rollback_is_told_on_however_old_the_kept_view_is(lake):
+    for start in range(4, 8):
+        lake.land({0: (start, start + 1)})
+    lake.handle.restore(2)
+    assert Verdict.ROLLED_BACK == lake.state().verdict
+    lake.fence(held=claim(2))
+    lake.foreign_append()
+    old = time.time() - 90 * 24 * 3600
+    lake.handle.create_checkpoint()
+    for path in (lake.location / "_delta_log").iterdir():
+        os.utime(path, (old, old))
+    lake.handle.cleanup_metadata()
+
+    assert Verdict.ROLLED_BACK == lake.state().verdict
+    assert Verdict.ROLLED_BACK == another(lake).state(CHAIN).verdict

@@ -55,6 +55,10 @@ unit: $(INSTALLED) ## one room at a time, no sockets
 properties: $(INSTALLED) ## laws under generated input
 	@$(SUITES) properties
 
+.PHONY: simulation
+simulation: $(INSTALLED) ## the coordinator's stories on verified fakes
+	@$(SUITES) simulation
+
 .PHONY: contracts
 contracts: $(INSTALLED) ## one suite per port against every implementation
 	@$(SUITES) contracts

@@ -66,6 +66,12 @@ SUITES = (
         tests=("tests/contracts",),
     ),
     Suite(
+        "simulation",
+        "the coordinator's stories on verified fakes",
+        90,
+        tests=("tests/simulation", *TWO_AT_ONCE),
+    ),
+    Suite(
         "integration",
         "real broker, real catalogs, real Spark",
         360,

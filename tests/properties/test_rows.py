@@ -197,7 +197,8 @@ JSON_VALUES = st.recursive(
     | st.booleans()
     | st.integers(-(2**63), 2**63 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=["Cs"]), max_size=6),
+    # no digits: "0" in a column of numbers is read as 0, by the matrix
+    | st.text(st.characters(exclude_categories=["Cs", "Nd"]), max_size=6),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(st.sampled_from(["p", "q", "r"]), inner, max_size=3)

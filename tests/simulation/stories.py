@@ -4,6 +4,8 @@ Ids are those of the holes that others fell into. Each story ends with every rec
 chains gapless, and nothing left pending, unless it says otherwise.
 """
 
+import pytest
+
 from penstock.core.commits import Chain
 from penstock.core.events import (
     CommitAborted,
@@ -12,6 +14,7 @@ from penstock.core.events import (
     CommitLeftInDoubt,
     TableCommitted,
     TableParked,
+    TableResumed,
 )
 from penstock.core.points import Point
 from penstock.ports.tables import TableDefinition
@@ -453,6 +456,64 @@ class TableStories:
         assert ["ConflictError"] == world.faults.release()
         assert {ORDERS: "P455"} == world.run().parked
 
+    def test_a_full_disk_parks_one_table_and_the_others_go_on(self, ground):
+        world = World(ground, routes=THREE)
+        world.send("orders", 3)
+        world.run()
+        world.send("orders", 4)
+        full = world.tables[1]
+        life = world.life().fill_disk(full).run()
+
+        assert {full: "P484"} == life.parked
+        assert 7 == len(world.rows(world.tables[0])) == len(world.rows(world.tables[2]))
+        world.run()
+        assert [] == world.breaks()
+
+    def test_a_table_that_is_back_goes_on_in_the_same_run(self, ground):
+        world = World(ground, routes=THREE)
+        world.send("orders", 3)
+        world.run()
+        world.send("orders", 4)
+        life = world.life().fill_disk(world.tables[1])
+        life.at(Point.COMMIT_AFTER, lambda: world.send("orders", 1))
+        life.at(Point.SETTLE_AFTER, world.sleep).run()
+
+        assert {} == life.parked
+        assert [world.tables[1]] == [each.table for each in life.of(TableResumed)]
+        assert [] == world.breaks()
+
+    def test_nothing_is_landed_when_too_many_records_are_refused(self, ground):
+        world = World(ground, stop_above_share=0.5)
+        world.send("orders", 3)
+        world.run()
+        world.send("orders", 10)
+        world.send_raw("orders", *[b"bad"] * 150)
+
+        assert "P345" == world.run().code
+        assert {0: 3} == world.offsets()
+        assert [] == world.rejects()
+        assert [] == world.pending()
+
+        world.run(stop_above_share=1.0)
+        assert [] == world.breaks()
+
+    def test_f5_a_landed_commit_is_known_after_its_history_expired(self, ground):
+        world = World(ground)
+        world.send("orders", 3)
+        world.run()
+        world.send("orders", 2)
+        world.faults.queue(ORDERS_NAME, Fault.CRASH_AFTER)
+        assert world.run().crashed
+        for _ in range(3):
+            ground.append(ORDERS_NAME)
+        ground.expire(ORDERS_NAME)
+        world.send("orders", 1)
+        life = world.run()
+
+        assert {} == life.parked
+        assert 1 == len(life.of(CommitFoundLanded))
+        assert [] == world.breaks()
+
 
 class OwnerStories:
     """What happens when two want to be the owner, and to the store."""
@@ -826,6 +887,46 @@ class RulesStories:
         world.run()
 
         assert [] == world.breaks()
+
+
+class PointStories:
+    """A life that does everything once dies at each crash point; the next one ends exact."""
+
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+    @pytest.mark.parametrize("point", Point)
+    def test_a_crash_at_every_point_leaves_every_record_exactly_once(self, ground, point):
+        world = _eventful(ground)
+        life = world.life(crash=f"{point}:1", heartbeat_seconds=0.001).run()
+
+        assert (point not in ground.unreached) == life.observer.crashed
+        world.send("orders", 1)
+        world.run()
+        assert [] == world.breaks()
+        assert {0: 10, 1: 4, 2: 1} == world.offsets()
+
+
+def _eventful(ground) -> World:
+    """Leave a world in which the next life recovers, fences, begins, creates, refuses and anchors.
+
+    A staged file is gone, a partition and a topic are new, records are bad, one partition holds
+    nothing but a tombstone.
+    """
+    world = World(ground, routes=tables_named("orders", "items"))
+    world.send("orders", 3)
+    world.run()
+    world.send("orders", 2)
+    world.send_raw("orders", b"bad")
+    world.life().prepare_only(1).run()
+    own = next(each for each in world.pending() if not each.chain.is_quarantine)
+    ground.remove_file(own.files[0].path)
+    world.send("orders", 2)
+    world.send_raw("orders", b"worse")
+    ground.grow(ground.topic("orders"), 3)
+    world.send("orders", 4, partition=1)
+    world.send_raw("orders", None, partition=2)
+    world.send("items", 2)
+    world.send_raw("items", b"bad")
+    return world
 
 
 def _chain():

@@ -1,9 +1,15 @@
 """The stories of `stories.py` in memory: fast, and with all the faults of the fakes."""
 
 import pytest
+from tests.simulation.stories import (
+    KafkaStories,
+    OwnerStories,
+    PointStories,
+    RulesStories,
+    TableStories,
+)
 
 from penstock.testing.grounds import MemoryGround
-from tests.simulation.stories import KafkaStories, OwnerStories, RulesStories, TableStories
 
 
 @pytest.fixture
@@ -24,4 +30,8 @@ class TestOwnersInMemory(OwnerStories):
 
 
 class TestRulesInMemory(RulesStories):
+    pass
+
+
+class TestPointsInMemory(PointStories):
     pass

@@ -20,6 +20,7 @@ from penstock.connectors.memory.log import MemoryLog, MemoryReader
 from penstock.connectors.memory.store import MemoryStore, Shelf
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.memory.warehouse import Warehouse
+from penstock.core.points import Point
 from penstock.core.schema import Field, Kind, Schema, Struct
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.running import Clock, Observer
@@ -29,6 +30,8 @@ from penstock.testing.clock import START_MS
 from penstock.testing.sent import Sent
 
 CATALOG = "lake"
+NOWHERE_REACHED = frozenset({Point.EVOLVE_BEFORE, Point.EVOLVE_AFTER})
+"""Points of acts that no coordinator does yet."""
 
 
 class Ending(Protocol):
@@ -51,9 +54,10 @@ class Held:
 
 
 class Ground(Protocol):
-    """Where a story is played."""
+    """Where a story is played. `unreached` are crash points that no life comes to here."""
 
     connector: str
+    unreached: frozenset[Point]
 
     def topic(self, name: str) -> str:
         """Give the topic's name in this cluster."""
@@ -121,6 +125,9 @@ class Ground(Protocol):
     def append(self, name: str) -> None:
         """Append a row as a stranger."""
 
+    def expire(self, name: str) -> None:
+        """Forget all of the table's history that one may."""
+
     def change_columns(self, name: str) -> None:
         """Change the table's schema as a stranger: drop the column `extra` where one can."""
 
@@ -132,6 +139,7 @@ class MemoryGround:
     """Everything in this process; nothing waits."""
 
     connector = "memory"
+    unreached = frozenset({Point.MANIFEST_WRITTEN, *NOWHERE_REACHED})
 
     def __init__(self) -> None:
         self.cluster = MemoryCluster()
@@ -243,6 +251,10 @@ class MemoryGround:
         """Append a row as a stranger."""
         columns = [each.name for each in self.warehouse.get(name).contents.schema.fields]
         self.warehouse.foreign_append(name, [dict.fromkeys(columns)])
+
+    def expire(self, name: str) -> None:
+        """Remove all snapshots but the newest and those that are tagged."""
+        self.warehouse.expire(name, keep=1)
 
     def change_columns(self, name: str) -> None:
         """Drop the column `extra`."""

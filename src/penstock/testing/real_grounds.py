@@ -27,13 +27,14 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.types import StringType
 
 from penstock.connectors import delta, iceberg, kafka, sqlite
+from penstock.core.points import Point
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.running import Clock, Observer
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat, WriterFactory
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.broker import Cluster
-from penstock.testing.grounds import CATALOG, Ending, Held
+from penstock.testing.grounds import CATALOG, NOWHERE_REACHED, Ending, Held
 from penstock.testing.sent import Sent
 
 _RUNS = itertools.count(1)
@@ -201,6 +202,7 @@ class IcebergGround(RealGround):
     """Iceberg tables in a SQLite catalog."""
 
     connector = "iceberg"
+    unreached = NOWHERE_REACHED
 
     @property
     def _settings(self) -> dict[str, str]:
@@ -257,6 +259,7 @@ class DeltaGround(RealGround):
     """Delta tables below a directory."""
 
     connector = "delta"
+    unreached = frozenset({Point.MANIFEST_WRITTEN, *NOWHERE_REACHED})
 
     @property
     def _root(self) -> Path:
@@ -293,6 +296,15 @@ class DeltaGround(RealGround):
         """Add an optional column `later`."""
         fields = Schema([Field("later", "string")]).fields
         DeltaTable(self.location(name)).alter.add_columns(fields)
+
+    def expire(self, name: str) -> None:
+        """Write a checkpoint and remove the log entries before it."""
+        table = DeltaTable(self.location(name))
+        table.create_checkpoint()
+        newest = table.version()
+        for entry in self.location(name).glob("_delta_log/*.json"):
+            if int(entry.stem) < newest:
+                entry.unlink()
 
     def location(self, name: str) -> Path:
         """Give the table's directory."""

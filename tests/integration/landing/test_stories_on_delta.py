@@ -1,8 +1,13 @@
 """The stories of tests/simulation with a real broker, Delta on disk, and a SQLite store."""
 
 import pytest
-
-from tests.simulation.stories import KafkaStories, OwnerStories, RulesStories, TableStories
+from tests.simulation.stories import (
+    KafkaStories,
+    OwnerStories,
+    PointStories,
+    RulesStories,
+    TableStories,
+)
 
 pytestmark = pytest.mark.broker
 
@@ -25,4 +30,8 @@ class TestOwnersOnDelta(OwnerStories):
 
 
 class TestRulesOnDelta(RulesStories):
+    pass
+
+
+class TestPointsOnDelta(PointStories):
     pass

@@ -1,7 +1,7 @@
 """Delta Lake tables through deltalake: directories below a root, on a local disk or S3.
 
 Invariants:
-- a commit is one optimistic transaction from the very handle that was examined, with our `txn`
+- a commit is one optimistic transaction from exactly the version that was examined, with our `txn`
   actions in it: a racing commit of ours is refused by the log (protocol.md 5);
 - the library's hooks are off: checkpoints and log clean-up run out of band;
 - importing this package imports neither deltalake nor pyarrow, and workers never import deltalake:

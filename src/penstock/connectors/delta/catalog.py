@@ -94,7 +94,7 @@ class DeltaCatalog:
             raise refused(f"the catalog {self.name} at {self.root.uri}", told(error)) from error
 
     def close(self) -> None:
-        """Let go of nothing: handles live as long as the states they were read for."""
+        """Let go of nothing: a handle lives as long as its table."""
 
     def _create(
         self,

@@ -44,7 +44,7 @@ SUITES = (
         20,
         tools=(("ruff", "check", "--quiet", "."), ("ruff", "format", "--check", "--quiet", ".")),
     ),
-    Suite("types", "mypy, strict", 90, tools=(("mypy",),)),
+    Suite("types", "mypy, strict", 60, tools=(("mypy",),)),
     Suite(
         "layers",
         "who may import whom, sizes, names, docs in step",
@@ -56,31 +56,31 @@ SUITES = (
     Suite(
         "properties",
         "laws under generated input",
-        120,
+        100,
         tests=("tests/properties", *TWO_AT_ONCE),
     ),
     Suite(
         "contracts",
         "one suite per port against every implementation",
-        180,
+        120,
         tests=("tests/contracts",),
     ),
     Suite(
         "simulation",
         "the coordinator's stories on verified fakes",
-        90,
+        60,
         tests=("tests/simulation", *TWO_AT_ONCE),
     ),
     Suite(
         "integration",
         "real broker, real catalogs, real Spark",
-        360,
+        480,
         tests=("tests/integration", "-m", "not slow"),
     ),
     Suite(
         "kills",
         "a few rounds of kill -9, each compared with Kafka row by row",
-        240,
+        180,
         tests=("tests/crash", "-m", "not slow"),
     ),
 )

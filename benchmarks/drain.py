@@ -1,6 +1,7 @@
 """A backlog is landed as fast as it goes, beside the bound path on the same topic.
 
-The first epoch of each is left out: it starts Spark's workers and, in Penstock, creates the table.
+What lands first is left out, as many rows as an epoch has: it starts Spark's workers and warms Java
+up, and in Penstock the table is created from it.
 The two take turns, so that both meet what else happens on the machine.
 """
 
@@ -25,7 +26,7 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`records` are landed in timed epochs of `epoch_records`, behind one that is not timed."""
+    """About `records` are timed, in epochs of `epoch_records`, behind as many that warm up."""
 
     records: int = 5_000_000
     epoch_records: int = 1_000_000
@@ -37,7 +38,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """How one run went between its first and its last commit."""
+    """How one run went between the commit that ended its warm-up and its last."""
 
     rows: int
     seconds: float
@@ -97,7 +98,8 @@ def _penstock(options: Options, place: Scratch, total: int) -> Leg:
         or_records=options.epoch_records,
         source_columns=None if options.source_columns else (),
     )
-    leg = _followed(place.penstock(spec, "--until-caught-up"), place)
+    child = place.penstock(spec, "--until-caught-up")
+    leg = _followed(child, place, warm_rows=options.epoch_records)
     found = tables.checked(folder, options.format, total)
     return Leg(**leg, files=found.files, size_bytes=found.size_bytes)
 
@@ -112,24 +114,29 @@ def _reference(options: Options, place: Scratch, total: int) -> Leg:
         "epochs": total // options.epoch_records,
         "folder": str(folder),
     }
-    leg = _followed(place.start("benchmarks.reference_run", json.dumps(order)), place)
+    child = place.start("benchmarks.reference_run", json.dumps(order))
+    leg = _followed(child, place, warm_rows=options.epoch_records)
     found = tables.checked(folder, "iceberg", total)
     return Leg(**leg, files=found.files, size_bytes=found.size_bytes)
 
 
-def _followed(child: Child, place: Scratch) -> dict[str, Any]:
-    """Follow a child's commits; give what it took from the first to the last of them."""
+def _followed(child: Child, place: Scratch, *, warm_rows: int) -> dict[str, Any]:
+    """Follow a child's commits; give what it took from the end of its warm-up to the last."""
     readings: list[tuple[float, int, Usage, float]] = []
+    rows = 0
     with watched(child.root) as samples:
         for line in child.lines():
             if line["event"] == "TableCommitted" and line["rows"]:
-                usage, broker = usage_of(child.root), place.broker_seconds()
-                readings.append((time.monotonic(), line["rows"], usage, broker))
+                rows += line["rows"]
+                if rows >= warm_rows:
+                    usage, broker = usage_of(child.root), place.broker_seconds()
+                    readings.append((time.monotonic(), rows, usage, broker))
     child.ended()
-    assert len(readings) > 1, "one epoch to warm up, and one at least to measure"
-    (began, _, before, broker_before), (ended, _, after, broker_after) = readings[0], readings[-1]
+    assert len(readings) > 1, "there is an epoch to measure behind the warm-up"
+    began, warm, before, broker_before = readings[0]
+    ended, rows, after, broker_after = readings[-1]
     return {
-        "rows": sum(rows for _, rows, _, _ in readings[1:]),
+        "rows": rows - warm,
         "seconds": ended - began,
         "java_seconds": after.java_seconds - before.java_seconds,
         "python_seconds": after.python_seconds - before.python_seconds,

@@ -159,6 +159,10 @@ class KafkaStories:
         assert [] == world.breaks()
         assert 5 == len(world.rows())
 
+
+class TableStories:
+    """What happens to tables and their commits."""
+
     def test_d3_two_topics_with_equal_partition_numbers_share_a_table(self, ground):
         world = World(ground, routes={"orders": (ORDERS,), "returns": (ORDERS,)})
         world.send("orders", 3)
@@ -171,10 +175,6 @@ class KafkaStories:
 
         assert [] == world.breaks()
         assert 13 == len(world.rows())
-
-
-class TableStories:
-    """What happens to tables and their commits."""
 
     def test_c11_a_crash_between_the_tables_of_an_epoch_leaves_all_exact(self, ground):
         world = World(ground, routes=THREE, commit_threads=1)
@@ -462,7 +462,7 @@ class TableStories:
         world.run()
         world.send("orders", 4)
         full = world.tables[1]
-        life = world.life().fill_disk(full).run()
+        life = world.life().fill_disk(full, times=100).run()
 
         assert {full: "P484"} == life.parked
         assert 7 == len(world.rows(world.tables[0])) == len(world.rows(world.tables[2]))

@@ -238,7 +238,7 @@ def _committed(event: events.TableCommitted) -> Line:
 def _stopped(event: events.PipelineStopped) -> Line:
     if event.code:
         return Line(logging.ERROR, event.pipeline, f"failed, {event.code}: {event.reason}")
-    left = "" if event.clean else "; commits are left for the next run"
+    left = "" if event.clean else "; not all tables are level"
     return Line(logging.INFO, event.pipeline, f"stopped: {event.reason}{left}")
 
 

@@ -141,7 +141,7 @@ def _remarks(snapshot: Snapshot, now_ms: int, stall: Stall | None) -> Iterator[T
     elif snapshot.reason:
         yield _line(snapshot.reason)
     if snapshot.clean is False and snapshot.state is State.STOPPED:
-        yield _line("commits are left for the next run")
+        yield _line("not all tables are level; the next run goes on where they stand")
 
 
 def _codes(table: TableStatus) -> str:

@@ -76,6 +76,11 @@ class FaultPlan:
         with self._guard:
             self._queued[table] += faults
 
+    def clear(self) -> None:
+        """Forget the faults that were not used up."""
+        with self._guard:
+            self._queued.clear()
+
     def before_commit(self, table: str, act: Callable[[], object]) -> None:
         """Play an act between the next commit's examination and its request: a stranger's, say."""
         with self._guard:

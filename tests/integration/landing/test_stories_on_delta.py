@@ -1,8 +1,10 @@
-"""The stories of tests/simulation with a real broker, Delta on disk, and a SQLite store."""
+"""The stories of tests/simulation with a real broker, Delta on disk, and a SQLite store.
+
+Those of the log are told on Iceberg: it is the same log.
+"""
 
 import pytest
 from tests.simulation.stories import (
-    KafkaStories,
     OwnerStories,
     PointStories,
     RulesStories,
@@ -15,10 +17,6 @@ pytestmark = pytest.mark.broker
 @pytest.fixture
 def ground(delta):
     return delta
-
-
-class TestKafkaOnDelta(KafkaStories):
-    pass
 
 
 class TestTablesOnDelta(TableStories):

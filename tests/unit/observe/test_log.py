@@ -101,7 +101,7 @@ LINES = [
     (PipelineStopped("shop", "SIGTERM", clean=True), "stopped: SIGTERM"),
     (
         PipelineStopped("shop", "SIGTERM", clean=False),
-        "stopped: SIGTERM; commits are left for the next run",
+        "stopped: SIGTERM; not all tables are level",
     ),
     (
         PipelineStopped("shop", "the broker is gone", clean=False, code="P201"),

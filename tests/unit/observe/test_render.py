@@ -131,7 +131,7 @@ table      rows  rows/s  lag  pending  last commit
 lake.a  336,776       -    0        0       2s ago
 
 stopped: SIGTERM; rows, files and sizes are of that run
-commits are left for the next run""" == shown(snapshot)
+not all tables are level; the next run goes on where they stand""" == shown(snapshot)
 
 
 def test_a_failure_is_told_with_its_code() -> None:

@@ -115,7 +115,7 @@ def _settled(commit: Committable, made: Made, two_phase: TwoPhase) -> Took:
     begun = time.perf_counter()
     two_phase.store.prepare(two_phase.pipeline, two_phase.conditions.claim, [commit], {})
     ready, used = time.perf_counter(), time.process_time()
-    landing = two_phase.settle(commit, made.table)
+    (landing,) = two_phase.settle([(commit, made.table)])
     settled, used = time.perf_counter(), time.process_time() - used
     made.table.housekeep()
     ended = time.perf_counter()

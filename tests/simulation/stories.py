@@ -825,6 +825,34 @@ class RulesStories:
         for table in world.tables:
             assert [3, 4] == [offset for _, _, offset in world.rejects(table)]
 
+    def test_w1_a_table_that_was_away_for_two_changes_is_leveled_by_its_own_former_rules(
+        self, ground
+    ):
+        world = World(ground, routes=THREE, commit_threads=1)
+        world.send("orders", 3)
+        world.run()
+        away = world.tables[1]
+        world.send("orders", 2, surprise=1)
+        world.send("orders", 1)
+        life = world.life()
+        life.at(Point.PREPARE_AFTER, lambda: world.faults.take_away(catalog_name(away))).run()
+        world.change_rules("rules-2", columns="drop_value")
+        world.send("orders", 1)
+        world.run()
+        world.change_rules("rules-3", columns="drop_value", types="drop_value")
+        world.send("orders", 1)
+        world.run()
+        world.faults.give_back(catalog_name(away))
+        for commit in world.pending():
+            ground.remove_file(commit.files[0].path)
+        ground.grow(ground.topic("orders"), 2)
+        world.run()
+
+        assert [] == world.breaks(judged=either)
+        for table in world.tables:
+            assert [3, 4] == [offset for _, _, offset in world.rejects(table)]
+            assert "rules-3" == world.landed(table).rules_hash
+
     def test_d2_bad_records_land_in_quarantine_once_whenever_it_crashes(self, ground):
         world = World(ground)
         for point in ("quarantine.before", "quarantine.after", "commit.before", "settle.after"):

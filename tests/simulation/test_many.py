@@ -30,9 +30,7 @@ def test_a_table_dropped_for_twenty_epochs_catches_up_alone_beside_the_others(gr
     world.run()
     away = NAMES[1]
     world.send("orders", 2)
-    world.life().at(
-        Point.PREPARE_AFTER, lambda: world.faults.take_away(catalog_name(away))
-    ).run()
+    world.life().at(Point.PREPARE_AFTER, lambda: world.faults.take_away(catalog_name(away))).run()
     for _ in range(20):
         world.send("orders", 2)
         assert [away] == [*world.run().parked]
@@ -274,7 +272,9 @@ def test_a_hundred_foreign_commits_between_ours_do_no_harm(ground):
         ground.append(catalog_name(ORDERS))
     world.send("orders", 2)
     for _ in range(30):
-        world.faults.before_commit(catalog_name(ORDERS), lambda: ground.append(catalog_name(ORDERS)))
+        world.faults.before_commit(
+            catalog_name(ORDERS), lambda: ground.append(catalog_name(ORDERS))
+        )
     world.run()
 
     assert [] == world.breaks()

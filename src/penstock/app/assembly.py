@@ -125,7 +125,7 @@ def open_world(
     """Open everything a run needs; `stack` closes it again. The engine comes last: it is slow."""
     log = open_log(pipeline)
     stack.callback(log.close)
-    log.cluster_id()  # brokers that do not answer are told before a JVM is started
+    cluster_id = log.cluster_id()  # brokers that do not answer are told before a JVM is started
     catalogs = open_catalogs(pipeline, observer)
     for catalog in catalogs.values():
         stack.callback(catalog.close)
@@ -136,6 +136,7 @@ def open_world(
     stack.callback(started.close)
     return World(
         log=log,
+        cluster_id=cluster_id,
         catalogs=catalogs,
         store=store,
         engine=started,

@@ -60,14 +60,14 @@ def show_error(error: PenstockError, *, as_json: bool) -> None:
     if problems is not None:  # a SpecError, which holds them all
         from penstock.spec.problems import render
 
-        say(f"{error.message}\n{render(problems, width=_width())}")
+        say(f"{error.message}\n{render(problems, width=talk_width())}")
         return
     say(f"{error.code}  {error.message}")
     if error.hint:
         say(f"      → {error.hint}")
 
 
-def _width() -> int:
+def talk_width() -> int:
     """Give the columns that talk may take: those of the terminal, within what reads well."""
     return min(max(shutil.get_terminal_size((WIDTH_MAX, 24)).columns, WIDTH_MIN), WIDTH_MAX)
 

@@ -72,9 +72,7 @@ def give_birth(
     target = track.target
     schema = table_schema(shown, target.hints, target.options)
     definition = TableDefinition(schema, target.partition_by, target.properties)
-    ledger = first_ledger(
-        track.chain, claim, world.log.cluster_id(), settings.rules_hash, track.begun
-    )
+    ledger = first_ledger(track.chain, claim, world.cluster_id, settings.rules_hash, track.begun)
     place = target.place
     catalog = world.catalogs[place.catalog]
     return create(catalog, (place.table, place.name), definition, (ledger,), world.observer)

@@ -130,8 +130,8 @@ def _standing_of(table: Table, chain: Chain, state: TableState, world: World) ->
     if state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN):
         raise rolled_back(chain.table, state.evidence)
     landed = state.landed
-    if landed is not None and landed.cluster_id != world.log.cluster_id():
-        raise other_cluster(chain.table, landed.cluster_id, world.log.cluster_id())
+    if landed is not None and landed.cluster_id != world.cluster_id:
+        raise other_cluster(chain.table, landed.cluster_id, world.cluster_id)
     return Standing(
         chain=chain,
         table=table,
@@ -163,12 +163,15 @@ def begin_missing(
     refuse_strangers(track.name, known, wanted)
     if "topic" not in settings.accept:
         recreated([track], fresh)
+    chosen = start_positions(settings, world, known, fresh)
+    if not chosen:
+        return
     standing = track.standing or track.rejects
     origins = begin(
         standing.table,
         standing.chain,
-        start_positions(settings, world, known, fresh),
-        cluster_id=world.log.cluster_id(),
+        chosen,
+        cluster_id=world.cluster_id,
         rules_hash=settings.rules_hash,
         conditions=conditions,
     )
@@ -186,7 +189,7 @@ def adopt_rules(settings: Settings, world: World, track: Track, conditions: Cond
         standing.table,
         standing.chain,
         {},
-        cluster_id=world.log.cluster_id(),
+        cluster_id=world.cluster_id,
         rules_hash=settings.rules_hash,
         conditions=conditions,
     )
@@ -210,20 +213,25 @@ def start_positions(
     """Decide where to begin: a new partition of a known topic at 0, a topic found later at
     earliest, and everything at the very first start where the spec says.
 
-    Raises UnavailableError when a partition has no leader now: its start must be known for sure.
+    A topic found later waits until all of its partitions have a leader. Raises UnavailableError
+    when one has none at the very first start: where to begin must be known for sure.
     """
     topics = {at.topic_id for at in known}
-    bounds = world.log.bounds(fresh)
-    absent = [str(at) for at in fresh if at not in bounds]
+    added = {at: Offset(0) for at in fresh if at.topic_id in topics}
+    found = [at for at in fresh if at.topic_id not in topics]
+    bounds = world.log.bounds(found) if found else {}
+    absent = [at for at in found if at not in bounds]
+    if known:
+        waiting = {at.topic_id for at in absent}
+        later = {at: bounds[at].start for at in found if at.topic_id not in waiting}
+        return {**added, **later}
     if absent:
         raise UnavailableError(
-            f"{', '.join(absent[:3])} cannot be listed: no leader",
+            f"{', '.join(map(str, absent[:3]))} cannot be listed: no leader",
             code="P250",
             hint="bring the partition's broker back, then run again",
         )
-    chosen = first_positions(settings, world, fresh, bounds) if not known else {}
-    earliest = {at: Offset(0) if at.topic_id in topics else bounds[at].start for at in fresh}
-    return {**earliest, **chosen}
+    return first_positions(settings, world, found, bounds)
 
 
 def first_positions(

@@ -98,7 +98,7 @@ class Desk:
     def _issue(self) -> Issue:
         return Issue(
             self.tenure.claim,
-            self.world.log.cluster_id(),
+            self.world.cluster_id,
             self.epoch,
             self.settings.rules_hash,
             self.world.token(),

@@ -76,9 +76,12 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The outside, as ports. `jitter` gives numbers in 0..1, `token` short random texts."""
+    """The outside, as ports. `cluster_id` is the log's, asked once: a cluster that takes its place
+    has topics of other ids. `jitter` gives numbers in 0..1, `token` short random texts.
+    """
 
     log: Log
+    cluster_id: str
     catalogs: Mapping[str, TableFormat]
     store: PendingStore
     engine: Engine

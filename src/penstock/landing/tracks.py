@@ -219,7 +219,9 @@ def watch_through(
         if at in found.newest_ms:
             newest = min(found.newest_ms[at], listed_at_ms)
             track.newest_ms[at] = max(track.newest_ms.get(at, newest), newest)
-        if bounds is not None and examined[at] >= bounds.stop and bounds.stop == bounds.high:
+        if bounds is None or at not in examined:
+            continue
+        if examined[at] >= bounds.stop and bounds.stop == bounds.high:
             track.newest_ms[at] = max(track.newest_ms.get(at, listed_at_ms), listed_at_ms)
     if track.wanted and all(at in track.newest_ms for at in track.wanted):
         through = min(track.newest_ms[at] for at in track.wanted)

@@ -185,7 +185,8 @@ def _of_table(event: Event) -> Line:
         case events.SchemaChanged():
             return Line(logging.INFO, event.table, f"schema: {event.kind}, {event.change}")
         case events.TableParked():
-            return Line(logging.ERROR, event.table, f"parked, {event.code}: {event.reason}")
+            reason = event.reason.removeprefix(f"{event.table}: ")
+            return Line(logging.ERROR, event.table, f"parked, {event.code}: {reason}")
         case events.TableResumed():
             text = f"is back after {seconds_text(event.seconds)} and catches up"
             return Line(logging.INFO, event.table, text)

@@ -129,7 +129,8 @@ def _remarks(snapshot: Snapshot, now_ms: int, stall: Stall | None) -> Iterator[T
     for name, table in sorted(snapshot.tables.items()):
         if table.parked is not None:
             age = age_text(now_ms - table.parked.since_ms)
-            text = f"{name} parked {age} ago  {table.parked.code}  {table.parked.reason}"
+            reason = table.parked.reason.removeprefix(f"{name}: ")
+            text = f"{name} parked {age} ago  {table.parked.code}  {reason}"
             yield Text(one_line(text), "red")
     for name, table in sorted(snapshot.tables.items()):
         if table.quarantined:

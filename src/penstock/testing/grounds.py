@@ -135,16 +135,11 @@ class Ground(Protocol):
         """Add an optional column `later` as a stranger."""
 
 
-class MemoryGround:
-    """Everything in this process; nothing waits."""
-
-    connector = "memory"
-    unreached = frozenset({Point.MANIFEST_WRITTEN, *NOWHERE_REACHED})
+class LogInMemory:
+    """The half of a ground that is Kafka's, in this process; nothing waits."""
 
     def __init__(self) -> None:
         self.cluster = MemoryCluster()
-        self.warehouse = Warehouse()
-        self._shelves: dict[str, Shelf] = {}
 
     def topic(self, name: str) -> str:
         """Give the name as it is: the cluster is the story's alone."""
@@ -200,6 +195,18 @@ class MemoryGround:
     def worker_clock(self, clock: Clock) -> Clock:
         """Give the story's clock."""
         return clock
+
+
+class MemoryGround(LogInMemory):
+    """Everything in this process."""
+
+    connector = "memory"
+    unreached = frozenset({Point.MANIFEST_WRITTEN, *NOWHERE_REACHED})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.warehouse = Warehouse()
+        self._shelves: dict[str, Shelf] = {}
 
     def open_catalog(self, observer: Observer) -> TableFormat:
         """Open the catalog."""

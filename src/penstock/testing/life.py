@@ -135,6 +135,7 @@ class Life:
         log = WatchedLog(self.world.ground.open_log(self.world.topics), self)
         outside = Outside(
             log=log,
+            cluster_id=log.cluster_id(),
             catalogs={CATALOG: catalog},
             store=store,
             engine=LifeEngine(self),

@@ -1,4 +1,4 @@
-"""Grounds of stories made of real parts: a broker, a SQLite store, Iceberg or Delta on this disk.
+"""Grounds of stories made of real parts: Iceberg or Delta on this disk, SQLite stores, a broker.
 
 Invariants: those of `grounds`; topics have names of their own on a broker that stories share.
 """
@@ -34,7 +34,7 @@ from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat, WriterFactory
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.broker import Cluster
-from penstock.testing.grounds import CATALOG, NOWHERE_REACHED, Ending, Held
+from penstock.testing.grounds import CATALOG, NOWHERE_REACHED, Ending, Held, LogInMemory
 from penstock.testing.sent import Sent
 
 _RUNS = itertools.count(1)
@@ -99,15 +99,21 @@ def read_all(consumer: Consumer, topic: str) -> Iterator[Held]:
     consumer.unassign()
 
 
-class RealGround:
-    """A broker, a store file for each host, and what the table format adds."""
+class LogOfKafka:
+    """The half of a ground that is Kafka's, on a real broker."""
 
-    def __init__(self, bootstrap: str, directory: Path) -> None:
+    def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
-        self.directory = directory
         self._cluster = _cluster(bootstrap)
         self._suffix = f"{os.getpid()}-{next(_RUNS)}"
         self._readers: list[RangeReader] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for reader in self._readers:
+            reader.close()
 
     def topic(self, name: str) -> str:
         """Give a name that no other story has."""
@@ -161,6 +167,12 @@ class RealGround:
         del clock
         return MachineClock()
 
+
+class StoresOnDisk:
+    """A store file for each host, below a directory."""
+
+    directory: Path
+
     def open_store(self, host: str) -> PendingStore:
         """Open the pending store of a host."""
         return sqlite.open_store(f"sqlite:///{self._store(host)}", _SECRETS)
@@ -187,18 +199,11 @@ class RealGround:
         """Remove a data file behind everybody's back."""
         Path(path.removeprefix("file://")).unlink()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for reader in self._readers:
-            reader.close()
-
     def _store(self, host: str) -> Path:
         return self.directory / f"{host}.db"
 
 
-class IcebergGround(RealGround):
+class IcebergLake(StoresOnDisk):
     """Iceberg tables in a SQLite catalog."""
 
     connector = "iceberg"
@@ -255,7 +260,7 @@ class IcebergGround(RealGround):
         return SqlCatalog(CATALOG, **self._settings)
 
 
-class DeltaGround(RealGround):
+class DeltaLake(StoresOnDisk):
     """Delta tables below a directory."""
 
     connector = "delta"
@@ -309,3 +314,27 @@ class DeltaGround(RealGround):
     def location(self, name: str) -> Path:
         """Give the table's directory."""
         return self._root.joinpath(*name.split("."))
+
+
+class IcebergGround(LogOfKafka, IcebergLake):
+    """A broker, Iceberg, SQLite."""
+
+    def __init__(self, bootstrap: str, directory: Path) -> None:
+        super().__init__(bootstrap)
+        self.directory = directory
+
+
+class IcebergWithoutBroker(LogInMemory, IcebergLake):
+    """A log in memory, Iceberg, SQLite: for stories that are about tables."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self.directory = directory
+
+
+class DeltaWithoutBroker(LogInMemory, DeltaLake):
+    """A log in memory, Delta, SQLite: for stories that are about tables."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self.directory = directory

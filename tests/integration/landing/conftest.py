@@ -1,19 +1,5 @@
-"""Grounds of real parts: the session's broker, a catalog and stores of each test's own."""
+"""Assertions of the shared stories are explained as those of tests are."""
 
 import pytest
 
-from penstock.testing.real_grounds import DeltaGround, IcebergGround
-
 pytest.register_assert_rewrite("tests.simulation.stories")
-
-
-@pytest.fixture
-def iceberg(broker, tmp_path):
-    with IcebergGround(broker.bootstrap, tmp_path) as ground:
-        yield ground
-
-
-@pytest.fixture
-def delta(broker, tmp_path):
-    with DeltaGround(broker.bootstrap, tmp_path) as ground:
-        yield ground

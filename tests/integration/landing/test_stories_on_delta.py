@@ -1,22 +1,14 @@
-"""The stories of tests/simulation with a real broker, Delta on disk, and a SQLite store.
-
-Those of the log are told on Iceberg: it is the same log.
-"""
+"""The stories of tests/simulation that are about tables, with Delta on disk and a SQLite store."""
 
 import pytest
-from tests.simulation.stories import (
-    OwnerStories,
-    PointStories,
-    RulesStories,
-    TableStories,
-)
+from tests.simulation.stories import OwnerStories, PointStories, RulesStories, TableStories
 
-pytestmark = pytest.mark.broker
+from penstock.testing.real_grounds import DeltaWithoutBroker
 
 
 @pytest.fixture
-def ground(delta):
-    return delta
+def ground(tmp_path):
+    return DeltaWithoutBroker(tmp_path)
 
 
 class TestTablesOnDelta(TableStories):

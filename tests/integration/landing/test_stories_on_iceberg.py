@@ -1,4 +1,7 @@
-"""The stories of tests/simulation with a real broker, Iceberg on SQLite, and a SQLite store."""
+"""The stories of tests/simulation with a real broker, Iceberg on SQLite, and a SQLite store.
+
+Crash points are told without the broker: they are about what comes after it.
+"""
 
 import pytest
 from tests.simulation.stories import (
@@ -9,29 +12,36 @@ from tests.simulation.stories import (
     TableStories,
 )
 
-pytestmark = pytest.mark.broker
+from penstock.testing.real_grounds import IcebergGround, IcebergWithoutBroker
 
 
 @pytest.fixture
-def ground(iceberg):
-    return iceberg
+def ground(broker, tmp_path):
+    with IcebergGround(broker.bootstrap, tmp_path) as ground:
+        yield ground
 
 
+@pytest.mark.broker
 class TestKafkaOnIceberg(KafkaStories):
     pass
 
 
+@pytest.mark.broker
 class TestTablesOnIceberg(TableStories):
     pass
 
 
+@pytest.mark.broker
 class TestOwnersOnIceberg(OwnerStories):
     pass
 
 
+@pytest.mark.broker
 class TestRulesOnIceberg(RulesStories):
     pass
 
 
 class TestPointsOnIceberg(PointStories):
-    pass
+    @pytest.fixture
+    def ground(self, tmp_path):
+        return IcebergWithoutBroker(tmp_path)

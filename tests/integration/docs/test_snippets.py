@@ -1,0 +1,77 @@
+"""What the pages tell a reader to type does what they say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.integration.docs.snippets import (
+    RUN,
+    SHOWN,
+    Snippet,
+    call,
+    fragment,
+    pages,
+    run_page,
+    snippets,
+)
+
+from penstock.cli import COMMANDS, application
+from penstock.spec.load import loads
+
+INLINE = "spark: { master: inline }\n"
+ALL = [each for page in pages() for each in snippets(page)]
+COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ )*penstock (?P<words>[^#|&;\n]*)", re.MULTILINE)
+
+
+def of(*languages: str) -> list:
+    return [pytest.param(each, id=each.where) for each in ALL if each.language in languages]
+
+
+def test_the_readme_runs_on_spark_and_what_it_landed_is_read(broker, tmp_path: Path) -> None:
+    environment = {"BROKERS": broker.bootstrap}
+
+    assert 0 < run_page("README.md", tmp_path, environment)
+    assert 0 < run_page("docs/how-to/read-the-tables.md", tmp_path, environment)
+
+
+def test_the_tutorial_runs(broker, tmp_path: Path) -> None:
+    page = "docs/tutorial/first-pipeline.md"
+
+    assert 0 < run_page(page, tmp_path, {"BROKERS": broker.bootstrap}, spec_extra=INLINE)
+
+
+def test_a_block_that_fails_is_found(tmp_path: Path) -> None:
+    planted = Snippet("page.md", 1, "bash", "true\nfalse\ntrue\n", "")
+
+    with pytest.raises(AssertionError, match=r"page\.md:1 ended with 1"):
+        call(["bash", "-euo", "pipefail", "-c", planted.text], planted, tmp_path, {})
+
+
+@pytest.mark.parametrize("snippet", of("", *{each.language for each in ALL} - RUN - SHOWN))
+def test_every_block_is_of_a_language_we_know(snippet: Snippet) -> None:
+    raise AssertionError(f"{snippet.where}: {snippet.language or 'no language'}")
+
+
+@pytest.mark.parametrize("snippet", of("yaml"))
+def test_every_spec_is_valid(snippet: Snippet, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KAFKA_PASSWORD", "secret")
+    whole = snippet.text if snippet.file_name else yaml.safe_dump(fragment(snippet.text))
+
+    assert loads(whole, base=tmp_path).name
+
+
+@pytest.mark.parametrize("snippet", of("bash"))
+def test_every_command_of_ours_exists_with_its_options(snippet: Snippet) -> None:
+    for found in COMMAND.finditer(snippet.text):
+        words = found["words"].split()
+        assert words[0] in COMMANDS, f"{snippet.where}: penstock {words[0]}"
+        told = application(words[0]).generate_docs()
+        unknown = [
+            word
+            for word in words
+            if word.startswith("--") and f"`{word}" not in told and f", {word}" not in told
+        ]
+        assert [] == unknown, snippet.where

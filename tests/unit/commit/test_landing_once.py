@@ -1,0 +1,210 @@
+"""One commit against one table in memory: every end that landing can come to."""
+
+from dataclasses import replace
+
+import pytest
+
+from penstock.commit.once import Conditions, land
+from penstock.commit.two_phase import TwoPhase
+from penstock.connectors.memory.store import MemoryStore
+from penstock.connectors.memory.tables import MemoryTables
+from penstock.connectors.memory.warehouse import Warehouse
+from penstock.core.commits import Chain, Generation
+from penstock.core.errors import DecisionNeededError, FencedError, UnavailableError
+from penstock.core.events import CommitAborted, TableCommitted
+from penstock.core.points import Point
+from penstock.ports.store import Owner
+from penstock.ports.tables import TableDefinition
+from penstock.testing.clock import ManualClock
+from penstock.testing.faults import Fault, FaultPlan, FaultyTables
+from penstock.testing.observer import RecordingObserver
+from penstock.testing.prepared import ORDERS, QUARANTINE, claim, orders, origin, prepared, rejects
+from penstock.testing.table_bench import Quiet, batch_of
+
+OWN = Chain("shop", "lake.bronze.orders")
+REJECTS = Chain("shop/lake.bronze.orders", "lake.ops.quarantine")
+NAME, QUARANTINE_NAME = "bronze.orders", "ops.quarantine"
+
+
+class Bench:
+    def __init__(self):
+        self.warehouse = Warehouse()
+        self.plan = FaultPlan()
+        plain = MemoryTables(self.warehouse)
+        self.open_writer = plain.open_writer
+        tables = FaultyTables(plain, self.plan)
+        self.table = tables.create(NAME, TableDefinition(ORDERS), [origin(OWN, {0: 0})])
+        self.quarantine = tables.create(
+            QUARANTINE_NAME, TableDefinition(QUARANTINE), [origin(REJECTS, {0: 0})]
+        )
+        self.observer = RecordingObserver()
+        self.clock = ManualClock()
+        self.store = MemoryStore()
+        held = self.store.claim(
+            "shop",
+            Owner("owner-1", "here", 1),
+            above=Generation(0),
+            now_ms=0,
+            alive_until_ms=1,
+            takeover=False,
+        )
+        self.conditions = Conditions(held, self.observer, self.clock, lambda: 0.5, 25)
+        self.two_phase = TwoPhase("shop", self.store, self.conditions)
+
+    def prepare(self, start, stop, **given):
+        rows = orders({0: (start, stop)})
+        return self._prepare(OWN, self.table, rows, start, stop, **given)
+
+    def refuse(self, start, stop):
+        rows = rejects(REJECTS, [(0, offset) for offset in range(start, stop)])
+        return self._prepare(REJECTS, self.quarantine, rows, start, stop)
+
+    def _prepare(self, chain, table, rows, start, stop, **given):
+        state = table.state(chain)
+        writer = self.open_writer(state.target, prefix="w", observer=Quiet())
+        writer.write(batch_of(state.schema, rows))
+        return prepared(
+            chain,
+            {0: (start, stop)},
+            files=writer.close(),
+            uuid=state.uuid,
+            schema_id=state.schema_id,
+            **given,
+        )
+
+    def keep(self, *commits):
+        self.store.prepare("shop", self.conditions.claim, commits, {})
+        tables = {OWN: self.table, REJECTS: self.quarantine}
+        return [(each, tables[each.chain]) for each in commits]
+
+    def offsets(self):
+        return [self.warehouse.rows(NAME)[n]["_offset"] for n in range(self.rows())]
+
+    def rows(self):
+        return len(self.warehouse.rows(NAME))
+
+
+@pytest.fixture
+def bench():
+    return Bench()
+
+
+def test_a_commit_lands_and_says_so_once(bench):
+    landing = land(bench.prepare(0, 3), bench.table, bench.conditions)
+
+    assert landing.landed
+    assert [0, 1, 2] == bench.offsets()
+    assert 1 == len(bench.observer.of(TableCommitted))
+
+
+def test_a_table_that_always_moves_is_given_up_for_now_after_a_limit(bench):
+    bench.plan.queue(NAME, *[Fault.CONFLICT] * 1000)
+
+    with pytest.raises(UnavailableError, match="40 attempts") as caught:
+        land(bench.prepare(0, 3), bench.table, bench.conditions)
+    assert "P450" == caught.value.code
+    assert 40 == len(bench.clock.waits)
+    assert max(bench.clock.waits) <= bench.conditions.back_off_seconds_max
+
+
+def test_back_off_grows_and_stays_within_its_limit(bench):
+    bench.plan.queue(NAME, *[Fault.CONFLICT] * 12)
+    land(bench.prepare(0, 3), bench.table, bench.conditions)
+
+    assert bench.clock.waits == sorted(bench.clock.waits)
+    assert 2.0 * 0.75 == bench.clock.waits[-1]
+
+
+def test_a_gap_is_aborted_and_an_overlap_too(bench):
+    assert not land(bench.prepare(2, 5), bench.table, bench.conditions).landed
+    land(bench.prepare(0, 3), bench.table, bench.conditions)
+    assert not land(bench.prepare(2, 5), bench.table, bench.conditions).landed
+
+    assert 3 == bench.rows()
+    assert 2 == len(bench.observer.of(CommitAborted))
+
+
+def test_the_same_ranges_with_other_files_are_not_ours(bench):
+    first, second = bench.prepare(0, 3), bench.prepare(0, 3, attempt="a2")
+    assert land(first, bench.table, bench.conditions).landed
+    landing = land(second, bench.table, bench.conditions)
+
+    assert not landing.landed
+    assert "other files" in landing.reason
+    assert 3 == bench.rows()
+
+
+def test_a_newer_owner_fences(bench):
+    newer = replace(bench.conditions, claim=claim(7, "owner-7"))
+    land(bench.prepare(0, 3), bench.table, newer)
+
+    with pytest.raises(FencedError, match="generation 7"):
+        land(bench.prepare(3, 5), bench.table, bench.conditions)
+
+
+def test_another_cluster_stops(bench):
+    other = replace(bench.prepare(0, 3), cluster_id="cluster-2")
+
+    with pytest.raises(DecisionNeededError) as caught:
+        land(other, bench.table, bench.conditions)
+    assert "P454" == caught.value.code
+
+
+def test_a_table_that_lost_its_ledger_stops(bench):
+    foreign = Chain("another", OWN.table)
+    commit = replace(bench.prepare(0, 3), chain=foreign)
+
+    with pytest.raises(DecisionNeededError) as caught:
+        land(commit, bench.table, bench.conditions)
+    assert "P453" == caught.value.code
+
+
+def test_what_follows_a_quarantine_commit_that_does_not_land_waits_for_recovery(bench):
+    work = bench.keep(bench.refuse(2, 3), bench.prepare(0, 3))  # the quarantine stands at 0
+
+    landings = bench.two_phase.settle(work)
+
+    assert [False] == [each.landed for each in landings]
+    assert 2 == len(bench.store.pending("shop"))
+    assert 0 == bench.rows()
+
+
+def test_recovery_drops_what_follows_before_the_quarantine_commit_itself(bench):
+    work = bench.keep(bench.refuse(2, 3), bench.prepare(0, 3), bench.prepare(3, 5))
+    told = []
+    settle = bench.store.settle
+
+    def noting(pipeline, held, commit, *, landed, reason):
+        told.append((commit.chain.is_quarantine, landed))
+        settle(pipeline, held, commit, landed=landed, reason=reason)
+
+    bench.store.settle = noting
+    landings = bench.two_phase.recover(work)
+
+    assert [False] * 3 == [each.landed for each in landings]
+    assert [(False, False), (False, False), (True, False)] == told
+    assert [] == bench.store.pending("shop")
+    assert 0 == bench.rows()
+    assert 1 == bench.observer.passings(Point.FENCE_AFTER)
+
+
+def test_an_attempt_that_was_faster_than_the_fence_is_found_landed(bench):
+    commit = bench.prepare(0, 3)
+    work = bench.keep(commit)
+    state = bench.table.state(OWN)
+    bench.warehouse.remove_file(commit.files[0].path)
+    bench.plan.before_commit(NAME, lambda: bench.table.commit(state, commit, retain=25))
+
+    (landing,) = bench.two_phase.recover(work)
+
+    assert landing.landed
+    assert {0: 3} == {at.partition: o for at, o in bench.table.state(OWN).landed.offsets.items()}
+
+
+def test_recovery_lands_what_can_land_and_judges_each_on_its_own(bench):
+    work = bench.keep(bench.prepare(0, 3), bench.prepare(3, 5), bench.prepare(9, 11))
+    landings = bench.two_phase.recover(work)
+
+    assert [True, True, False] == [each.landed for each in landings]
+    assert [] == bench.store.pending("shop")
+    assert 5 == bench.rows()

@@ -1,0 +1,137 @@
+"""What counts of an epoch's results, and what is refused as our bug."""
+
+import pytest
+
+from penstock.core.accounting import Tally
+from penstock.core.commits import DataFile, EpochNumber
+from penstock.core.errors import BugError, DecisionNeededError, UnavailableError
+from penstock.core.offsets import Offset, span
+from penstock.core.planning import Epoch, Lane, Slice
+from penstock.landing.adding_up import counted, failures, require_few_rejects, sums
+from penstock.landing.jobs import LaneResult, Result
+from penstock.testing.prepared import part
+
+TABLE = "lake.bronze.orders"
+
+
+def lane(start, stop, partition=0, *tables):
+    return Lane(part(partition), span(start, stop), tables or (TABLE,))
+
+
+def epoch(*lanes):
+    return Epoch(EpochNumber(1), tuple(Slice(n, (each,)) for n, each in enumerate(lanes)))
+
+
+def came_to(number, each, reached, **given):
+    records = reached - each.covered.start
+    done = LaneResult(each, Offset(reached), records, records * 100, None)
+    return Result(number=number, lanes=(done,), **given)
+
+
+def file(rows, path="a"):
+    return DataFile(path, rows, 100, {})
+
+
+def test_a_result_for_each_slice_counts():
+    first, second = lane(0, 5), lane(0, 3, 1)
+    results = [came_to(0, first, 5), came_to(1, second, 3)]
+
+    assert results == counted(epoch(first, second), results)
+
+
+@pytest.mark.parametrize("numbers", [[0], [0, 0], [0, 1, 1], [0, 2], []])
+def test_c8_completion_is_set_equality_never_a_count(numbers):
+    lanes = [lane(0, 5), lane(0, 3, 1), lane(0, 1, 2)]
+    results = [came_to(n, lanes[n], lanes[n].covered.stop) for n in numbers]
+
+    with pytest.raises(BugError, match="results came for"):
+        counted(epoch(lanes[0], lanes[1]), results)
+
+
+def test_a_part_behind_one_that_stopped_early_is_dropped_with_its_files():
+    parts = [lane(0, 5), lane(5, 10), lane(10, 15)]
+    results = [
+        came_to(n, each, reached)
+        for n, (each, reached) in enumerate(zip(parts, (5, 8, 15), strict=True))
+    ]
+
+    assert results[:2] == counted(epoch(*parts), results)
+
+
+def test_parts_of_other_partitions_or_tables_do_not_wait_for_each_other():
+    parts = [lane(0, 5), lane(5, 10), lane(0, 9, 1), lane(20, 30, 0, "lake.b")]
+    results = [came_to(0, parts[0], 2), came_to(1, parts[1], 10)]
+    results += [came_to(2, parts[2], 9), came_to(3, parts[3], 30)]
+
+    assert [0, 2, 3] == [each.number for each in counted(epoch(*parts), results)]
+
+
+@pytest.mark.parametrize("reached", [-1, 6])
+def test_a_lane_that_says_it_came_where_it_was_not_sent_is_a_bug(reached):
+    each = lane(0, 5)
+    result = Result(0, (LaneResult(each, Offset(reached), 0, 0, None),))
+
+    with pytest.raises(BugError, match="says"):
+        counted(epoch(each), [result])
+
+
+def test_a_table_that_failed_anywhere_gets_nothing_and_the_others_get_theirs():
+    both = (TABLE, "lake.b")
+    error = UnavailableError("no space left", code="P484")
+    first = came_to(
+        0, lane(0, 5, 0, *both), 5, files={TABLE: (file(5),), "lake.b": (file(5, "b"),)}
+    )
+    second = came_to(1, lane(0, 2, 1, *both), 2, failed={TABLE: error}, files={"lake.b": ()})
+    tallies = {each: {part(0): Tally(5, 5)} for each in both}
+    found = sums([Result(**{**_fields(first), "tallies": tallies}), second])
+
+    assert {"lake.b": {part(0): 5, part(1): 2}} == {
+        n: dict(each.reached) for n, each in found.items()
+    }
+    assert {TABLE: error} == failures([first, second])
+
+
+def _fields(result):
+    return {name: getattr(result, name) for name in result.__slots__}
+
+
+def test_books_that_do_not_balance_are_a_bug():
+    result = came_to(0, lane(0, 5), 5, tallies={TABLE: {part(0): Tally(5, 4)}})
+
+    with pytest.raises(BugError, match="5 records examined, but 4 landed"):
+        sums([result])
+
+
+def test_files_that_hold_other_than_the_books_say_are_a_bug():
+    tallies = {TABLE: {part(0): Tally(5, 5)}}
+    result = came_to(0, lane(0, 5), 5, tallies=tallies, files={TABLE: (file(4),)})
+
+    with pytest.raises(BugError, match="files hold 4 rows"):
+        sums([result])
+
+
+@pytest.mark.parametrize(
+    ("examined", "rejected", "share", "breaks"),
+    [(200, 150, 0.5, True), (200, 100, 0.5, False), (3, 3, 0.1, False), (150, 150, 1.0, False)],
+)
+def test_the_circuit_breaks_above_the_share_and_not_over_a_handful(
+    examined, rejected, share, breaks
+):
+    tally = Tally(examined, examined - rejected, {}, {"P302": rejected})
+    files = {TABLE: (file(examined - rejected),)}
+    rejects = {TABLE: (file(rejected, "q"),)}
+    result = came_to(
+        0,
+        lane(0, examined),
+        examined,
+        tallies={TABLE: {part(0): tally}},
+        files=files,
+        rejects=rejects,
+    )
+    found = sums([result])
+
+    if breaks:
+        with pytest.raises(DecisionNeededError, match="stop_above allows"):
+            require_few_rejects(found, share)
+    else:
+        require_few_rejects(found, share)

@@ -35,6 +35,8 @@ class Made:
     chain: Chain
     table: Table
     schema: Schema
+    uuid: str
+    schema_id: int
 
     def rows(self, start: int, stop: int) -> pa.RecordBatch:
         """Convert the records start to stop, as a worker does."""
@@ -67,7 +69,8 @@ def made(spec: Path, claim: Claim, partitions: int) -> Made:
         (origin(chain, dict.fromkeys(range(partitions), 0), claim),),
         Observers(),
     )
-    return Made(pipeline, target, chain, table, table.state(chain).schema)
+    state = table.state(chain)
+    return Made(pipeline, target, chain, table, state.schema, state.uuid, state.schema_id)
 
 
 def batch(start: int, stop: int) -> pa.RecordBatch:

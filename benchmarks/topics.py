@@ -80,7 +80,7 @@ def steady(order: Mapping[str, Any], stop: Event) -> int:
     brokers, topic, partitions = order["brokers"], order["topic"], order["partitions"]
     rate, seconds = order["rate"], order["seconds"]
     sending = _Sending(brokers, topic, partitions, linger_ms=5)
-    records.pool(records.POOL)
+    records.pool()
     began, total, sent = time.monotonic(), int(rate * seconds), 0
     first = sum(ends(brokers, topic, partitions))
     while sent < total and not stop.wait(STEP_SECONDS):

@@ -6,13 +6,13 @@ Everything else is given what it needs; here is decided what that is.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
 
 from penstock.app.connectors import log_connector, store_connector, table_connector
 from penstock.app.process import SystemClock, jitter, this_owner, token
-from penstock.core.errors import InvalidError
+from penstock.core.errors import InvalidError, UnavailableError
 from penstock.landing.settings import Consent, Place, Settings, Start, Target, World
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.running import Clock, Engine, Observer
@@ -129,7 +129,8 @@ def open_world(
     catalogs = open_catalogs(pipeline, observer)
     for catalog in catalogs.values():
         stack.callback(catalog.close)
-        catalog.check()
+        with suppress(UnavailableError):  # its tables stand aside, the others land (protocol.md I9)
+            catalog.check()
     store = open_store(pipeline)
     stack.callback(store.close)
     started = engine() if engine is not None else open_engine(pipeline)

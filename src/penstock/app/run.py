@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from penstock.app import assembly
 from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError
-from penstock.landing.coordinator import Ended, coordinate
-from penstock.landing.leveling import Leveling
-from penstock.landing.settings import Consent, Until, World
+from penstock.landing.coordinator import Ended
+from penstock.landing.run import run as land
+from penstock.landing.settings import Consent, Settings, Until
 from penstock.ports.running import Engine, Observer
 from penstock.spec.model import Pipeline
 from penstock.spec.rules import with_rules
@@ -43,41 +43,11 @@ def run(
     with ExitStack() as stack:
         world = assembly.open_world(pipeline, stack, observer=observer, engine=engine)
         settings = assembly.settings_of(pipeline, accept=options.accept, faults=options.faults)
-        ended = coordinate(settings, world, stop, options.until, takeover=options.takeover)
-        if ended.level_first is None:
-            return ended
-        _level(pipeline, options, world, stop, ended.level_first)
-        if stop.is_set():
-            return ended
-        return coordinate(settings, world, stop, options.until)
 
+        def former(text: str) -> Settings:
+            return assembly.settings_of(with_rules(pipeline, text), faults=options.faults)
 
-def _level(
-    pipeline: Pipeline,
-    options: RunOptions,
-    world: World,
-    stop: threading.Event,
-    leveling: Leveling,
-) -> None:
-    """Bring trailing tables level under the rules they were fed with (protocol.md 2)."""
-    texts = [world.store.rules(pipeline.name, each) for each in leveling.rules_hashes]
-    if len(texts) != 1 or texts[0] is None:
-        stretches = "; ".join(
-            f"{table} {at}{covered}"
-            for table, ranges in leveling.stretches.items()
-            for at, covered in ranges.items()
-        )
-        raise DecisionNeededError(
-            f"the spec changed while tables were not level, and the former rules are lost: "
-            f"{stretches}",
-            code="P189",
-            hint="to judge these stretches by the present rules:  penstock run --accept rules",
-        )
-    former = assembly.settings_of(with_rules(pipeline, texts[0]), faults=options.faults)
-    ended = coordinate(former, world, stop, "caught-up", ends=leveling.ends)
-    for table, error in ended.parked.items():
-        if table in leveling.stretches:
-            raise error
+        return land(settings, world, stop, options.until, takeover=options.takeover, former=former)
 
 
 def exit_code(ended: Ended, until: Until, *, asked_to_stop: bool) -> int:

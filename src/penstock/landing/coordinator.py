@@ -144,7 +144,10 @@ class Coordinator:
         self._write(self.fleet.fence_rollbacks)
 
     def _begin(self) -> None:
-        self._write(self.fleet.begin)
+        """Begin what is new; not while tables are leveled, for that is up to the present rules."""
+        if self.ends is None:
+            self._write(self.fleet.begin)
+        self.fleet.follow()
 
     def _write(self, act: Callable[[Conditions], None]) -> None:
         """Act on ledgers, and once more when we are fenced there and could claim again."""

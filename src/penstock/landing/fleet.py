@@ -147,8 +147,11 @@ class Fleet:
                 opening.begin_missing(self.settings, self.world, track, wanted, conditions)
             except (UnavailableError, InvalidError, DecisionNeededError) as error:
                 self.park(name, error)
-                continue
-            track.wanted = tuple(wanted)
+
+    def follow(self) -> None:
+        """Let the active tables take part with all partitions that are routed to them."""
+        for name, track in self.active.items():
+            track.wanted = tuple(self._wanted.get(name, []))
 
     def park(self, name: str, error: PenstockError) -> None:
         """Set a table aside, loudly; it is tried again after a while unless a human must act."""

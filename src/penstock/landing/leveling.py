@@ -33,11 +33,11 @@ def needed(tracks: Sequence[Track], rules_hash: str) -> Leveling | None:
     A table that no former rules have fed, since it only begins now, reads its history under the
     present ones.
     """
-    hashes = former_rules(tracks, rules_hash)
     fed = {track.name for track in tracks if former_rules([track], rules_hash)}
     stretches = {name: ranges for name, ranges in trailing(tracks).items() if name in fed}
     if not stretches:
         return None
+    hashes = former_rules([track for track in tracks if track.name in stretches], rules_hash)
     return Leveling(tuple(sorted(hashes)), stretches, furthest(tracks))
 
 

@@ -1,6 +1,7 @@
 """The code in the pages: found by its fences, run as a reader would run it, in a folder of a page.
 
-- `bash` runs in a shell that stops at the first failure, `python` in an interpreter of its own;
+- `bash` runs in a shell that stops at the first failure; `python` blocks that follow each other run in
+  one interpreter, each with names of its own;
 - `yaml` that begins with `# NAME.yaml` is a file, put there under its name; other `yaml` is a part of
   a spec, checked by `fragment`;
 - `text` and `console` are what was printed, and are not run;
@@ -13,8 +14,9 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -72,23 +74,37 @@ def _found(page: str, text: str) -> Iterator[Snippet]:
         yield Snippet(page, line, found["language"], found["text"], found["reason"] or "")
 
 
-def run_page(page: str, folder: Path, environment: Mapping[str, str], spec_extra: str = "") -> int:
-    """Run a page's blocks in order; give their number. Raises AssertionError where one fails.
+def run_pages(
+    pages: Iterable[str], folder: Path, environment: Mapping[str, str], spec_extra: str
+) -> int:
+    """Run the blocks of pages in order; give their number. Raises AssertionError where one fails.
 
-    `spec_extra` is put at the end of each spec that the page writes.
+    `spec_extra` is put at the end of each spec that a page writes.
     """
-    run = 0
-    for each in snippets(page):
-        if each.reason or each.language in SHOWN:
+    run = [each for page in pages for each in snippets(page) if _is_run(each)]
+    for language, group in groupby(run, lambda each: each.language):
+        blocks = list(group)
+        if language == "python":
+            call([sys.executable, "-c", _in_turn(blocks)], blocks[0], folder, environment)
             continue
-        if each.file_name:
-            (folder / each.file_name).write_text(each.text + spec_extra)
-        elif each.language == "bash":
-            call(["bash", "-euo", "pipefail", "-c", each.text], each, folder, environment)
-        elif each.language == "python":
-            call([sys.executable, "-c", each.text], each, folder, environment)
-        run += 1
-    return run
+        for each in blocks:
+            if each.file_name:
+                (folder / each.file_name).write_text(each.text + spec_extra)
+            else:
+                call(["bash", "-euo", "pipefail", "-c", each.text], each, folder, environment)
+    return len(run)
+
+
+def _in_turn(blocks: Iterable[Snippet]) -> str:
+    """Write a program that runs blocks one after the other, each with names of its own."""
+    return "\n".join(
+        f"exec(compile({each.text!r}, {each.where!r}, 'exec'), {{}})" for each in blocks
+    )
+
+
+def _is_run(snippet: Snippet) -> bool:
+    shown = snippet.language in SHOWN or (snippet.language == "yaml" and not snippet.file_name)
+    return not snippet.reason and not shown
 
 
 def fragment(text: str) -> dict[str, Any]:

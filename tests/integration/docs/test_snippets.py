@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,14 +16,18 @@ from tests.integration.docs.snippets import (
     call,
     fragment,
     pages,
-    run_page,
+    run_pages,
     snippets,
 )
 
 from penstock.cli import COMMANDS, application
 from penstock.spec.load import loads
 
-INLINE = "spark: { master: inline }\n"
+# The pages of a story run in one folder, in order; the second text is added to each spec.
+STORIES = {
+    "readme": (("README.md", "docs/how-to/read-the-tables.md"), ""),
+    "tutorial": (("docs/tutorial/first-pipeline.md",), "spark: { master: inline }\n"),
+}
 ALL = [each for page in pages() for each in snippets(page)]
 COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ )*penstock (?P<words>[^#|&;\n]*)", re.MULTILINE)
 
@@ -30,17 +36,20 @@ def of(*languages: str) -> list:
     return [pytest.param(each, id=each.where) for each in ALL if each.language in languages]
 
 
-def test_the_readme_runs_on_spark_and_what_it_landed_is_read(broker, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def told(broker, tmp_path_factory) -> Iterator[dict[str, Future[int]]]:
+    """All stories, begun together: each has a folder and a topic of its own."""
     environment = {"BROKERS": broker.bootstrap}
+    with ThreadPoolExecutor(len(STORIES)) as pool:
+        yield {
+            name: pool.submit(run_pages, pages, tmp_path_factory.mktemp(name), environment, extra)
+            for name, (pages, extra) in STORIES.items()
+        }
 
-    assert 0 < run_page("README.md", tmp_path, environment)
-    assert 0 < run_page("docs/how-to/read-the-tables.md", tmp_path, environment)
 
-
-def test_the_tutorial_runs(broker, tmp_path: Path) -> None:
-    page = "docs/tutorial/first-pipeline.md"
-
-    assert 0 < run_page(page, tmp_path, {"BROKERS": broker.bootstrap}, spec_extra=INLINE)
+@pytest.mark.parametrize("name", STORIES)
+def test_what_a_page_tells_to_type_runs(told, name: str) -> None:
+    assert 0 < told[name].result()
 
 
 def test_a_block_that_fails_is_found(tmp_path: Path) -> None:

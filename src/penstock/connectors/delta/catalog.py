@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import secrets as tokens
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,7 +60,7 @@ class DeltaCatalog:
     def create(self, name: str, definition: TableDefinition, ledgers: Sequence[Landed]) -> Table:
         """Create a table together with its ledgers; give the existing one when another was first.
 
-        Raises InvalidError (P404, P431, P434, P435, P437), UnavailableError (P430).
+        Raises InvalidError (P404, P431, P434, P435, P437), UnavailableError (P430, P480).
         """
         if self._is_there(name):
             return DeltaTable(name, self.root, self.sizes)
@@ -80,7 +81,7 @@ class DeltaCatalog:
         return DeltaTable(name, self.root, self.sizes)
 
     def check(self) -> None:
-        """Write and remove a small file. Raises InvalidError (P431)."""
+        """Write and remove a small file. Raises InvalidError (P431), UnavailableError (P480)."""
         storage = self.root.filesystem()
         directory = storage_path(self.root.uri)
         path = f"{directory}/.penstock-check-{tokens.token_hex(8)}"
@@ -91,6 +92,8 @@ class DeltaCatalog:
                 stream.write(b"penstock")
             storage.delete_file(path)
         except OSError as error:
+            with suppress(OSError):
+                storage.delete_file(path)
             raise refused(f"the catalog {self.name} at {self.root.uri}", told(error)) from error
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ Invariants (protocol.md 5, "Certainty"):
 - messages carry the first line of the library's text and no storage options, so no secret.
 
 Codes: P401 conflict, P402 not there, P430 no answer, P431 refused, P433 outcome unknown,
-P436 feature, P438 unreadable.
+P436 feature, P438 unreadable, P480 disk full.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ _REFUSED_BY_THE_LOG = (
 # With retries used up the library names the version that was taken: nothing was written.
 _VERSION_TAKEN = re.compile(r"Failed to commit transaction: \d+")
 _DAMAGED = ("json error", "parquet error", "protocol", "invalid", "expected", "missing")
+_FULL = ("no space left", "disk quota exceeded")
 _PANIC = "PanicException"
 _TOLD_MAX = 200
 
@@ -107,8 +108,14 @@ def in_doubt(name: str, why: str) -> OutcomeUnknownError:
     )
 
 
-def refused(name: str, why: str) -> InvalidError:
-    """Say that a place may not be written."""
+def refused(name: str, why: str) -> InvalidError | UnavailableError:
+    """Say that a place may not be written, or that there is no room."""
+    if any(phrase in why.lower() for phrase in _FULL):
+        return UnavailableError(
+            f"no room is left to write {name}",
+            code="P480",
+            hint="free some space on that disk, then run again; nothing was committed",
+        )
     return InvalidError(
         f"{name} cannot be written: {why}",
         code="P431",

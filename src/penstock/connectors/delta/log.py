@@ -80,7 +80,10 @@ class Log:
     def names(self) -> list[str]:
         """List the files of the log; empty when there is no log."""
         selector = fs.FileSelector(self._directory, allow_not_found=True)
-        return [info.base_name for info in self._filesystem.get_file_info(selector)]
+        try:
+            return [info.base_name for info in self._filesystem.get_file_info(selector)]
+        except FileNotFoundError:  # a creator that lost its race takes its folder away meanwhile
+            return []
 
     def is_there(self) -> bool:
         """Tell whether a table's log is here."""

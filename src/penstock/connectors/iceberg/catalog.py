@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import secrets as randomness
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import sqlalchemy
@@ -195,8 +196,13 @@ def _probe(warehouse: str, catalog: Catalog) -> None:
     """Write and remove a small file in the warehouse."""
     place = f"{warehouse.rstrip('/')}/.penstock-check-{randomness.token_hex(8)}"
     io = load_file_io({**catalog.properties}, place)
-    with io.new_output(place).create() as stream:
-        stream.write(b"penstock")
+    try:
+        with io.new_output(place).create() as stream:
+            stream.write(b"penstock")
+    except OSError:
+        with suppress(OSError):
+            io.delete(place)
+        raise
     io.delete(place)
 
 

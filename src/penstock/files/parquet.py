@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from penstock.core.errors import UnavailableError
 from penstock.core.points import Point
 from penstock.files.storage import Storage
 from penstock.ports.running import Observer
@@ -190,13 +191,18 @@ class PartitionedParquetWriter:
         path = self._path_of(partition)
         footers: list[pq.FileMetaData] = []
         stream = self._storage.open(path)
-        writer = pq.ParquetWriter(
-            stream,
-            self._schema,
-            compression=self._options.compression,
-            compression_level=self._options.level,
-            metadata_collector=footers,
-        )
+        try:
+            with self._storage.translated("opened", path):  # it writes its first bytes at once
+                writer = pq.ParquetWriter(
+                    stream,
+                    self._schema,
+                    compression=self._options.compression,
+                    compression_level=self._options.level,
+                    metadata_collector=footers,
+                )
+        except UnavailableError:
+            self._storage.let_go(stream)
+            raise
         self._observer.reached(Point.FILE_OPENED)
         return _OpenFile(path, partition, stream, writer, footers)
 

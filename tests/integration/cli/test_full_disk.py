@@ -54,7 +54,8 @@ def test_a_warehouse_without_space_sets_its_table_aside_and_the_other_lands(
     ballast = _fill(small_disk)
     shop.send(100, 2000)
     full = shop.run()
-    assert (75, {table}) == (full.code, set(full.json["parked"])), full
+    assert "parked" in full.json, full.out + full.err[-3000:]
+    assert (75, {table}) == (full.code, set(full.json["parked"]))
     assert "space" in full.out
     other = shop.ids()[1 if catalog == "lake" else 0]
     assert list(range(2100)) == other

@@ -25,7 +25,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[3]
 SHOWN = {"text", "console"}
 RUN = {"bash", "python", "yaml"}
-SECONDS_MAX = 120
+SECONDS_MAX = 280
 
 _FENCE = re.compile(
     r"(?:^<!-- not run: (?P<reason>[^>]+?) -->\n)?"

@@ -22,7 +22,7 @@ from benchmarks.specs import Format
 TOPIC = "recovery"
 PARTITIONS = 4
 SETTLING = {"TableCommitted", "CommitFoundLanded", "CommitAborted"}
-ROUND_SECONDS_MAX = 40
+PRODUCER_SECONDS_MAX = 86_400  # it is stopped long before
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def _producer(options: Options, place: Scratch) -> Child:
         "topic": TOPIC,
         "partitions": PARTITIONS,
         "rate": options.rate,
-        "seconds": (options.kills + 2) * ROUND_SECONDS_MAX,
+        "seconds": PRODUCER_SECONDS_MAX,
     }
     producer = place.start("benchmarks.topics", json.dumps(order))
     assert next(producer.lines())["event"] == "Ready"

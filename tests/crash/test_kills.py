@@ -15,6 +15,8 @@ OpenSeries = Callable[[int, str], Series]
 INLINE = "inline"
 SPARK = "local[2]"
 
+pytestmark = pytest.mark.timeout(900)
+
 
 def test_a_few_kills_of_the_driver_lose_and_double_nothing(series: OpenSeries) -> None:
     rounds = series(1, INLINE)

@@ -82,7 +82,7 @@ def test_fields_with_hostile_names_become_no_columns_and_land_nowhere_else(shop:
     assert {"P361": 4 * len(HOSTILE)} == dict(Counter(row["code"] for row in shop.rejects()))
     messages = {row["message"] for row in shop.rejects()}
     assert all(len(message) <= 200 and message.isprintable() for message in messages)
-    assert 0 == shop.call("audit", "--count").code
+    shop.prove()
 
 
 def test_a_look_alike_of_a_column_is_another_column(shop: Shop) -> None:
@@ -130,7 +130,7 @@ def test_a_record_of_eight_megabytes_lands_and_one_beyond_the_limit_does_not(sho
     for rows in (shop.lake(), shop.delta()):
         assert [(0, fits["text"])] == [(row["id"], row["text"]) for row in rows]
     assert [("P341", values[1])] * 2 == [(row["code"], row["value"]) for row in shop.rejects()]
-    assert 0 == shop.call("audit", "--count").code
+    shop.prove()
 
 
 def test_tombstones_are_left_out_where_the_spec_says_so_and_counted(shop: Shop) -> None:

@@ -6,7 +6,6 @@ import shutil
 import signal
 import socket
 
-import pytest
 from tests.integration.cli.shop import Shop, problem
 
 from penstock.testing.broker import wait_until
@@ -64,14 +63,12 @@ def test_a_table_dropped_under_a_running_pipeline_goes_on_when_restored(shop: Sh
         driver.send(signal.SIGTERM)
         assert 0 == driver.end().code
     assert (list(range(300)), list(range(300))) == shop.ids()
-    assert 0 == shop.call("audit", "--count").code
+    shop.prove()
 
 
-@pytest.mark.parametrize("times", [1, 3])
-def test_a_store_deleted_while_it_runs_ends_the_run_and_loses_nothing(
-    shop: Shop, times: int
-) -> None:
-    for life in range(times):
+def test_a_store_deleted_while_it_runs_ends_the_run_and_loses_nothing(shop: Shop) -> None:
+    lives = 2
+    for life in range(lives):
         shop.send(life * 200, 100)
         with shop.driver() as driver:
             driver.wait_for("TableCommitted", 2)
@@ -81,6 +78,6 @@ def test_a_store_deleted_while_it_runs_ends_the_run_and_loses_nothing(
             ended = driver.end()
             assert (75, "P502") == (ended.code, problem(ended)[0])
     assert 0 == shop.run().code
-    everything = list(range(times * 200))
+    everything = list(range(lives * 200))
     assert (everything, everything) == shop.ids()
-    assert 0 == shop.call("audit", "--count").code
+    shop.prove()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 
 import pytest
 from tests.integration.docs.snippets import ROOT, pages
@@ -26,6 +27,7 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
 
 
+@cache
 def known_tests() -> set[str]:
     """Name all tests, those of the contract suites and stories included."""
     files = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "src/penstock/testing").rglob("*.py")]
@@ -37,27 +39,44 @@ def known_tests() -> set[str]:
     } | {path.stem for path in files}
 
 
+def broken_links(page: str, text: str) -> list[str]:
+    """Find links to pages or headings that are not there."""
+    broken = []
+    for found in LINK.finditer(text):
+        path, _, anchor = found["target"].partition("#")
+        target = ((ROOT / page).parent / path if path else ROOT / page).resolve()
+        if "://" in path or target.relative_to(ROOT).as_posix() in WRITTEN_LATER:
+            continue
+        if not target.exists() or (anchor and anchor not in anchors(target.read_text())):
+            broken.append(found["target"])
+    return broken
+
+
+def missing_paths(text: str) -> list[str]:
+    """Find paths of this repository that are named in a text and not there."""
+    named = [found["text"] for found in CODE.finditer(text)]
+    paths = [each for each in named if PATH.fullmatch(each) and "<" not in each]
+    return [path for path in paths if not [*ROOT.glob(path.rstrip("/"))]]
+
+
 @pytest.mark.parametrize("page", TEXTS)
 def test_every_link_leads_somewhere(page: str) -> None:
-    for found in LINK.finditer(TEXTS[page]):
-        path, _, anchor = found["target"].partition("#")
-        if "://" in path:
-            continue
-        target = (ROOT / page).parent / path if path else ROOT / page
-        name = target.resolve().relative_to(ROOT).as_posix()
-        if name in WRITTEN_LATER:
-            continue
-        assert target.exists(), f"{page}: {found['target']}"
-        if anchor:
-            assert anchor in anchors(target.read_text()), f"{page}: {found['target']}"
+    assert [] == broken_links(page, TEXTS[page])
+
+
+def test_a_broken_link_is_found() -> None:
+    text = "[a](nowhere.md) [b](README.md#nothing) [c](README.md#licence) [d](LICENSE)"
+
+    assert ["nowhere.md", "README.md#nothing"] == broken_links("README.md", text)
 
 
 @pytest.mark.parametrize("page", TEXTS)
 def test_every_path_that_is_named_exists(page: str) -> None:
-    named = [found["text"] for found in CODE.finditer(TEXTS[page])]
-    paths = [text for text in named if PATH.fullmatch(text) and "<" not in text]
+    assert [] == missing_paths(TEXTS[page])
 
-    assert [] == [path for path in paths if not [*ROOT.glob(path.rstrip("/"))]]
+
+def test_a_missing_path_is_found() -> None:
+    assert ["src/nowhere.py"] == missing_paths("`src/nowhere.py` `tests/suites.py` `tests/*`")
 
 
 @pytest.mark.parametrize("page", TEXTS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -59,9 +60,14 @@ def test_a_block_that_fails_is_found(tmp_path: Path) -> None:
         call(["bash", "-euo", "pipefail", "-c", planted.text], planted, tmp_path, {})
 
 
-@pytest.mark.parametrize("snippet", of("", *{each.language for each in ALL} - RUN - SHOWN))
-def test_every_block_is_of_a_language_we_know(snippet: Snippet) -> None:
-    raise AssertionError(f"{snippet.where}: {snippet.language or 'no language'}")
+def test_every_block_is_of_a_language_we_know() -> None:
+    assert [] == [each.where for each in ALL if each.language not in RUN | SHOWN]
+
+
+@cache
+def told_by(command: str) -> str:
+    """Give the help of a command and of those below it."""
+    return application(command).generate_docs()
 
 
 @pytest.mark.parametrize("snippet", of("yaml"))
@@ -77,10 +83,6 @@ def test_every_command_of_ours_exists_with_its_options(snippet: Snippet) -> None
     for found in COMMAND.finditer(snippet.text):
         words = found["words"].split()
         assert words[0] in COMMANDS, f"{snippet.where}: penstock {words[0]}"
-        told = application(words[0]).generate_docs()
-        unknown = [
-            word
-            for word in words
-            if word.startswith("--") and f"`{word}" not in told and f", {word}" not in told
-        ]
-        assert [] == unknown, snippet.where
+        options = {word for word in words if word.startswith("--")}
+        known = set(re.findall(r"--[a-z-]+", told_by(words[0])))
+        assert set() == options - known, snippet.where

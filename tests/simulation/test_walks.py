@@ -3,7 +3,7 @@
 A seed is a story: `World` draws nothing at random itself, but for the order of its threads.
 """
 
-import random
+import random  # noqa: TID251  seeded
 
 import pytest
 

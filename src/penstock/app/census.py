@@ -59,7 +59,8 @@ def count(pipeline: Pipeline, log: Log, subject: Subject) -> Census:
     """Compare a table's coordinates and its quarantine with what Kafka holds below its ledger."""
     offsets = subject.landed.offsets
     by_partition = _by_partition(subject.rows)
-    bounds = log.bounds(sorted(offsets))
+    present = set(log.partitions())  # of a topic that was re-created, the former log is gone
+    bounds = log.bounds(sorted(at for at in offsets if at in present))
     reader = assembly.open_reader(pipeline)
     parts = []
     try:

@@ -78,7 +78,8 @@ def status(pipeline: Pipeline, clock: Clock) -> Status:
     for name, table in tables.items():
         for at in wanted[name]:
             lag[at.topic] = max(lag.get(at.topic, 0), table.lag_records or 0)
-    snapshot = replace(known, tables=tables, state=state, updated_ms=now_ms, lag=lag)
+    updated_ms = now_ms if told is None else known.updated_ms
+    snapshot = replace(known, tables=tables, state=state, updated_ms=updated_ms, lag=lag)
     return Status(snapshot, running)
 
 

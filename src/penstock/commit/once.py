@@ -335,5 +335,5 @@ def rolled_back(table: str, evidence: str) -> PenstockError:
     return DecisionNeededError(
         f"{table} no longer holds what its ledger says: {evidence}",
         code=ROLLED_BACK,
-        hint="roll the table forward to the snapshot tagged penstock-…, or take a new table name",
+        hint="Iceberg: roll forward to the snapshot tagged penstock-…; else take a new table name",
     )

@@ -3,7 +3,7 @@
 A *lane* is one range of one partition and the tables that want exactly that range. Tables that
 stand at the same offset share a lane and its records are read once; a table that trails gets a lane
 of its own up to where the others stand, so it catches up beside them without a second reading
-(docs/design/0002-lanes.md).
+(docs/design/0004-lanes-instead-of-floors.md).
 
 Invariants:
 - lanes of one table never overlap and start exactly at the table's position;

@@ -55,7 +55,7 @@ def load_with_warnings(path: Path | str) -> Loaded:
             content = file.read(FILE_BYTES_MAX + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it cannot be opened"
-        hint = "run 'penstock init' to begin with a new one"
+        hint = "see docs/tutorial"
         problem = Problem((), "P100", f"{path} cannot be read: {reason}", hint)
         raise SpecError([problem], name=str(path)) from error
     return read(content, base=path.absolute().parent, name=str(path))
@@ -246,7 +246,7 @@ def _is_free_text(path: KeyPath) -> bool:
 def _structural(data: Any, reading: _Reading) -> list[Problem]:
     if not isinstance(data, dict):
         fact = "a spec is settings by name"
-        return [] if reading.problems else [Problem((), "P106", fact, "run 'penstock init'")]
+        return [] if reading.problems else [Problem((), "P106", fact, "see docs/tutorial")]
     try:
         Pipeline.model_validate(data, context=UNCHECKED, by_alias=True, by_name=False)
     except ValidationError as error:

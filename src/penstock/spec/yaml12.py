@@ -96,7 +96,7 @@ def read(text: str) -> Document:
     except (ValueError, OverflowError):  # PyYAML lets these pass for impossible escapes
         return _unreadable("P101", "an escape in a quoted text names no character")
     if node is None:
-        return _unreadable("P101", "the file is empty", hint="run 'penstock init'")
+        return _unreadable("P101", "the file is empty", hint="see docs/tutorial")
     document = Document()
     document.data = _Building(document).value(node, ())
     return document

@@ -122,6 +122,7 @@ def start(
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     own = {"PYTHONPATH": os.pathsep.join(path), "PYTHONUNBUFFERED": "1"}
     everything = {**os.environ, **own, **environment}
+    everything.pop("PYTHONDONTWRITEBYTECODE", None)  # or every start compiles all libraries anew
     process = subprocess.Popen(
         [sys.executable, "-m", *command],
         env=everything,

@@ -15,6 +15,7 @@ import numpy as np
 
 from benchmarks import records, specs, tables, topics
 from benchmarks.children import Child
+from benchmarks.meter import usage_of
 from benchmarks.results import Measured
 from benchmarks.scratch import Scratch
 from benchmarks.specs import Format
@@ -35,6 +36,15 @@ class Options:
     format: Format = "iceberg"
 
 
+@dataclass(frozen=True, slots=True)
+class Back:
+    """When a new life had claimed the pipeline, landed anything, and landed something new."""
+
+    started: float
+    any_commit: float
+    new_commit: float
+
+
 def measure(options: Options, place: Scratch) -> Measured:
     """Kill, start again, wait; then count the rows."""
     place.topic(TOPIC, PARTITIONS)
@@ -44,17 +54,21 @@ def measure(options: Options, place: Scratch) -> Measured:
     )
     producer = _producer(options, place)
     child, draw = place.penstock(spec), np.random.default_rng(records.SEED)
+    started: list[float] = []
     any_commit: list[float] = []
     new_commit: list[float] = []
+    used: list[float] = []
     _until_commits(child, 3)
     for _ in range(options.kills):
         time.sleep(draw.uniform(0.0, 1.5))
         killed = time.monotonic()
         child.kill()
         child = place.penstock(spec)
-        first, new = _back(child)
-        any_commit.append(first - killed)
-        new_commit.append(new - killed)
+        back = _back(child)
+        used.append(usage_of(child.root).seconds)
+        started.append(back.started - killed)
+        any_commit.append(back.any_commit - killed)
+        new_commit.append(back.new_commit - killed)
         _until_commits(child, 2)
     producer.stop()
     child.stop()
@@ -67,11 +81,14 @@ def measure(options: Options, place: Scratch) -> Measured:
     values = {
         "median_seconds": median(new_commit),
         "max_seconds": max(new_commit),
+        "started_median_seconds": median(started),
         "any_commit_median_seconds": median(any_commit),
+        "cpu_median_seconds": median(used),
         "kills": float(options.kills),
         "rows": float(total),
     }
-    return Measured(values, {"seconds": new_commit, "any_commit_seconds": any_commit})
+    raw = {"started": started, "any_commit": any_commit, "new_commit": new_commit, "cpu": used}
+    return Measured(values, raw)
 
 
 def _producer(options: Options, place: Scratch) -> Child:
@@ -95,17 +112,17 @@ def _until_commits(child: Child, count: int) -> None:
     raise child.failed("ended too soon")
 
 
-def _back(child: Child) -> tuple[float, float]:
-    """Give when anything landed again, and when something new did."""
-    pending, first = 0, 0.0
+def _back(child: Child) -> Back:
+    """Follow a new life until something new has landed."""
+    pending, started, first = 0, 0.0, 0.0
     for line in child.lines():
         if line["event"] == "PipelineStarted":
-            pending = line["pending"]
+            pending, started = line["pending"], time.monotonic()
         if line["event"] not in SETTLING:
             continue
         landed = line["event"] == "TableCommitted" and line["rows"] > 0
         first = first or (time.monotonic() if landed else 0.0)
         if landed and not pending:
-            return first, time.monotonic()
+            return Back(started, first, time.monotonic())
         pending = max(0, pending - 1)
     raise child.failed("ended before anything landed")

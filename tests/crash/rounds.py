@@ -7,9 +7,10 @@ import signal
 import statistics
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tests.crash.stage import Stage
+from tests.crash.stage import INLINE, Stage
 
 from penstock.core.points import Point
 from penstock.testing.oracle import summary
@@ -35,19 +36,21 @@ class Tally:
     rounds: int = 0
     kills: list[Kill] = field(default_factory=list)
     seeds: list[int] = field(default_factory=list)
-    recoveries: list[float] = field(default_factory=list)
+    recoveries: dict[str, list[float]] = field(default_factory=dict)
 
     def line(self) -> str:
-        """Tell it in one line."""
+        """Tell it in one line; recovery is from the new start to its first commit."""
         by_kind = Counter(kill.victim for kill in self.kills)
         kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(by_kind.items()))
         pending = sum(kill.pending > 0 for kill in self.kills)
-        share = 100 * pending / len(self.kills) if self.kills else 0.0
-        times = self.recoveries or [0.0]
+        recovery = "; ".join(
+            f"{engine} p50 {statistics.median(times):.1f} s, max {max(times):.1f} s"
+            for engine, times in sorted(self.recoveries.items())
+        )
         return (
             f"rounds {self.rounds} | kills {len(self.kills)} ({kinds}) | with pending {pending} "
-            f"({share:.0f} %) | seeds {', '.join(map(str, self.seeds))} | recovery "
-            f"p50 {statistics.median(times):.1f} s, max {max(times):.1f} s"
+            f"({100 * self.pending_share:.0f} %) | seeds {', '.join(map(str, self.seeds))} | "
+            f"recovery {recovery}"
         )
 
     @property
@@ -75,12 +78,12 @@ class Series:
         What a table takes is decided by the records it is created from; so bad ones come later.
         """
         point = self.chance.choice([Point.CREATE_BEFORE, Point.CREATE_AFTER])
-        plan = {"PENSTOCK_FAULTS": f"{point}:{self.chance.randrange(1, 5)}"}
+        plan = {"PENSTOCK_FAULTS": f"{point}:{self.chance.randrange(1, 5)}", **INLINE}
         with Driver(self.stage.spec, environment=plan) as driver:
             assert KILLED == driver.end().code, driver.log
             self._note("point")
             driver.wait_until_nothing_is_left()
-        self._recover()
+        self._recover(INLINE)
 
     def round(self, victim: str) -> None:
         """Kill once, sometimes once more while it recovers, then catch up and compare."""
@@ -88,7 +91,7 @@ class Series:
             self._killed_run(victim)
             if victim == "driver" and self.chance.random() < 0.2:
                 self._killed_run("driver", starting=True)
-        self._recover()
+        self._recover({} if victim == "java" or self.chance.random() < 0.3 else INLINE)
         differences = self.stage.differences()
         assert [] == differences, f"seed {self.seed}: {summary(differences)}"
         self.tally.rounds += 1
@@ -148,6 +151,12 @@ class Series:
                 assert "P601" in ended.out, ended.out
             case "worker":
                 self._strike_worker(driver)
+                driver.send(signal.SIGTERM)
+                assert 0 == driver.end().code, driver.log
+                assert 0 == self.stage.pending(), "a clean stop leaves nothing pending"
+            case "worker, then driver":
+                self._strike_worker(driver)
+                self._strike("driver", driver)
             case _:
                 raise AssertionError(victim)
 
@@ -158,21 +167,20 @@ class Series:
         self.chance.choice(sorted(workers, key=lambda each: each.pid)).kill()
         self._note("worker")
         driver.wait_for("TableCommitted", driver.count("TableCommitted") + 4)
-        driver.send(signal.SIGTERM)
-        assert 0 == driver.end().code, driver.log
-        assert 0 == self.stage.pending(), "a clean stop leaves nothing pending"
 
     def _note(self, victim: str) -> None:
         kill = Kill(victim, self.stage.pending())
         self.tally.kills.append(kill)
         self.own.kills.append(kill)
 
-    def _recover(self) -> None:
+    def _recover(self, environment: Mapping[str, str]) -> None:
         """Start it again and let it catch up; note when the first commit came."""
-        with Driver(self.stage.spec, "--until-caught-up") as driver:
+        with Driver(self.stage.spec, "--until-caught-up", environment=environment) as driver:
             ended = driver.end(CATCH_UP_SECONDS)
             assert 0 == ended.code, ended.err[-3000:] + ended.out
             commits = [each for each in driver.told if each.event == "TableCommitted"]
             if commits:
-                self.tally.recoveries.append(commits[0].at - driver.began)
+                engine = environment.get("STAGE_MASTER", self.stage.master)
+                seconds = commits[0].at - driver.began
+                self.tally.recoveries.setdefault(engine, []).append(seconds)
         assert 0 == self.stage.pending()

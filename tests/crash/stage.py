@@ -49,9 +49,10 @@ tables:
   - {{ from: {clicks}, into: lake.crash.clicks, schema: {{ create: true, hints: {click_hints} }} }}
 commit: {{ every: 200ms, or_records: 1000 }}
 quarantine: {{ into: lake.ops.quarantine }}
-spark: {{ master: "{master}" }}
+spark: {{ master: "${{env:STAGE_MASTER:-{master}}}" }}
 """
 ORDER_HINTS = "{ id: long, shop: string, amount: double, note: string }"
+INLINE = {"STAGE_MASTER": "inline"}
 CLICK_HINTS = "{ id: long, page: string }"
 LONG = range(-(2**63), 2**63)
 

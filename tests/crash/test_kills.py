@@ -15,18 +15,18 @@ OpenSeries = Callable[[int, str], Series]
 INLINE = "inline"
 SPARK = "local[2]"
 
-pytestmark = pytest.mark.timeout(900)
 
-
+@pytest.mark.timeout(900)
 def test_a_few_kills_of_the_driver_lose_and_double_nothing(series: OpenSeries) -> None:
     rounds = series(1, INLINE)
     for victim in ("driver", "point", "driver"):
         rounds.round(victim)
 
 
+@pytest.mark.timeout(900)
 def test_a_few_kills_on_spark_lose_and_double_nothing(series: OpenSeries) -> None:
     rounds = series(2, SPARK)
-    for victim in ("java", "worker", "driver"):
+    for victim in ("java", "worker, then driver"):
         rounds.round(victim)
 
 
@@ -39,7 +39,7 @@ def test_many_kills_of_the_driver_lose_and_double_nothing(series: OpenSeries, se
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(201, 205))
+@pytest.mark.parametrize("seed", range(201, 204))
 def test_many_kills_on_spark_lose_and_double_nothing(series: OpenSeries, seed: int) -> None:
     rounds = series(seed, SPARK)
     for victim in (

@@ -76,11 +76,14 @@ class Walk:
         self.world.run(**self.given())
 
     def crash(self) -> None:
+        for _ in range(2):
+            self.random.choice([self.send, self.send, self.refuse])()
         point, passing = self.random.choice(POINTS), self.random.choice([1, 1, 2, 4])
         self.told.append(f"{point}:{passing}")
         self.world.life(crash=f"{point}:{passing}", **self.given()).run()
 
     def fault(self) -> None:
+        self.send()
         self.world.faults.queue(self.table(), *self.random.choices(FAULTS, k=2))
         self.live()
         self.world.faults.clear()
@@ -141,6 +144,7 @@ class Walk:
             self.send()
             self.world.life(host=host, **self.given()).run(takeover=True)
 
+        self.send()
         self.world.life(**self.given()).at(point, another).run()
 
     def rules(self) -> None:

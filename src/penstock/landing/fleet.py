@@ -167,6 +167,7 @@ class Fleet:
 
     def unstep(self, name: str, reason: str) -> None:
         """Set a table aside until its queue is empty, to open it again where it really stands."""
+        self._recovering.discard(name)
         if name not in self.aside:
             error = UnavailableError(f"{name}: {reason}", code="P460", hint="it is opened again")
             now = self.world.clock.monotonic()

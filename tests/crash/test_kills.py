@@ -42,17 +42,7 @@ def test_many_kills_of_the_driver_lose_and_double_nothing(series: OpenSeries, se
 @pytest.mark.parametrize("seed", range(201, 204))
 def test_many_kills_on_spark_lose_and_double_nothing(series: OpenSeries, seed: int) -> None:
     rounds = series(seed, SPARK)
-    for victim in (
-        "java",
-        "worker",
-        "driver",
-        "java",
-        "driver",
-        "worker",
-        "point",
-        "driver",
-        "java",
-    ):
+    for victim in ("java", "worker", "driver", "java", "worker, then driver", "point") * 2:
         rounds.round(victim)
 
 

@@ -17,7 +17,6 @@ app = App(
 )
 
 
-@app.command
 def up(
     *,
     port: int = PORT,
@@ -47,7 +46,6 @@ def up(
     return 0
 
 
-@app.command
 def down(*, directory: Path = HOME, json: Annotated[bool, Parameter(negative=())] = False) -> int:
     """Stop the broker; its data stay.
 
@@ -70,7 +68,6 @@ def down(*, directory: Path = HOME, json: Annotated[bool, Parameter(negative=())
     return 0
 
 
-@app.command
 def status(*, directory: Path = HOME, json: Annotated[bool, Parameter(negative=())] = False) -> int:
     """Tell whether the broker runs.
 
@@ -95,3 +92,10 @@ def status(*, directory: Path = HOME, json: Annotated[bool, Parameter(negative=(
 
 def _downloaded(jar: str, done: int, total: int) -> None:
     say(f"[{done}/{total}] {jar}")
+
+
+for command in (up, down, status):
+    # Named here: help would else call a command of a command after the running program.
+    named = App(name=command.__name__)
+    named.default(command)
+    app.command(named)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaException, Producer, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
 from penstock.dev.broker import Options, Running, down, up
 from penstock.testing.sent import Sent
@@ -107,7 +107,13 @@ class Cluster:
         producer = self._idle.pop() if self._idle else self._new_transactional()
         producer.begin_transaction()
         _produce(producer, topic, partition, records)
-        return Transaction(producer, self._idle)
+        return Transaction(producer, self._idle, lambda: self._end(topic, partition))
+
+    def _end(self, topic: str, partition: int) -> int:
+        """Ask for the log's end, whatever readers may see of it."""
+        at = TopicPartition(topic, partition)
+        asked = self.admin.list_offsets({at: OffsetSpec.latest()})
+        return int(asked[at].result().offset)
 
     def _new_producer(self, **settings: Any) -> Producer:
         limits = {"message.max.bytes": RECORD_BYTES_MAX, "linger.ms": 2}
@@ -126,15 +132,21 @@ class Transaction:
 
     producer: Producer
     idle: list[Producer]
+    end: Callable[[], int]
 
     def commit(self) -> None:
         """Make the records visible."""
-        self.producer.commit_transaction(WAIT_SECONDS_MAX)
-        self.idle.append(self.producer)
+        self._finish(self.producer.commit_transaction)
 
     def abort(self) -> None:
         """Make the records never to be seen."""
-        self.producer.abort_transaction(WAIT_SECONDS_MAX)
+        self._finish(self.producer.abort_transaction)
+
+    def _finish(self, act: Callable[[float], Any]) -> None:
+        """End it; the coordinator answers before it has written the marker, so wait for that."""
+        before = self.end()
+        act(WAIT_SECONDS_MAX)
+        wait_until(lambda: self.end() > before, "the transaction's marker is written")
         self.idle.append(self.producer)
 
 

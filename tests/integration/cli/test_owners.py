@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
 
 from tests.integration.cli.shop import Shop, problem
 
@@ -57,10 +61,32 @@ def test_a_stopped_process_that_wakes_after_a_takeover_lands_nothing(shop: Shop)
     shop.send(0, 100)
     with shop.driver() as zombie:
         zombie.wait_for("TableCommitted", 2)
-        os.kill(zombie.pid, signal.SIGSTOP)
+        _stop(zombie.pid, shop.directory)
         shop.send(100, 100)
         assert 0 == shop.run("--takeover").code
         os.kill(zombie.pid, signal.SIGCONT)
         assert 3 == zombie.end().code
     assert (list(range(200)), list(range(200))) == shop.ids()
     shop.prove()
+
+
+def _stop(pid: int, directory: Path) -> None:
+    """Stop a process between its writes: in one it would keep the lock, and everybody waits."""
+    databases = [directory / "state" / "shop.db", directory / "lake" / "catalog.db"]
+    for _ in range(100):
+        os.kill(pid, signal.SIGSTOP)
+        if not any(_is_locked(path) for path in databases):
+            return
+        os.kill(pid, signal.SIGCONT)
+        time.sleep(0.013)
+    raise AssertionError("it writes all the time")
+
+
+def _is_locked(path: Path) -> bool:
+    with closing(sqlite3.connect(path, timeout=0.05, isolation_level=None)) as database:
+        try:
+            database.execute("begin immediate")
+        except sqlite3.OperationalError:
+            return True
+        database.execute("rollback")
+        return False

@@ -150,7 +150,8 @@ class StoreFile:
             return UnavailableError(
                 f"the pending store {self.path} is locked by another process",
                 code="P503",
-                hint=f"see who holds it: `fuser {self.path}`; then start again",
+                hint=f"see who holds it: `fuser {self.path}`; a process stopped in mid-write "
+                "keeps it until it goes on or is killed; then start again",
             )
         if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
             return _unwritable(self.path, str(error))

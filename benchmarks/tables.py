@@ -71,10 +71,10 @@ def latencies(
     with duckdb.connect() as connection:
         connection.register("commits", known)
         found = connection.execute(
-            "select committed - epoch_ms(_timestamp) as ms"
+            "select committed - epoch_ms(_kafka_timestamp) as ms"
             " from read_parquet(?, filename = true)"
             " left join commits on epoch = cast(regexp_extract(filename, ?, 1) as bigint)"
-            " where epoch_ms(_timestamp) >= ?",
+            " where epoch_ms(_kafka_timestamp) >= ?",
             [paths, _FILE_EPOCH, since_ms],
         ).fetchnumpy()["ms"]
     if np.ma.is_masked(found):

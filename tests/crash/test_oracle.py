@@ -74,7 +74,10 @@ def test_a_changed_value_is_found_in_every_table(stage: Stage, planted) -> None:
 
 
 def test_two_rows_that_swapped_their_places_are_found_in_every_table(stage: Stage, planted) -> None:
-    planted(TABLES, lambda rows: _with(rows, "_offset", lambda all_: [all_[1], all_[0], *all_[2:]]))
+    planted(
+        TABLES,
+        lambda rows: _with(rows, "_kafka_offset", lambda all_: [all_[1], all_[0], *all_[2:]]),
+    )
     changed = [finding for finding in stage.differences() if finding.kind == "changed"]
     assert 2 * len(TABLES) == len(changed)
 
@@ -118,8 +121,8 @@ def _with(rows: pa.Table, column: str, change: Callable[[list], list]) -> pa.Tab
 
 def _at(rows: pa.Table, *, offset: int) -> pa.Table:
     """Give one row of partition 1 as if it stood at another offset."""
-    one = rows.filter(pc.equal(rows["_partition"], 1)).slice(0, 1)
-    return _with(one, "_offset", lambda _: [offset])
+    one = rows.filter(pc.equal(rows["_kafka_partition"], 1)).slice(0, 1)
+    return _with(one, "_kafka_offset", lambda _: [offset])
 
 
 def _misplaced(rows: pa.Table, sent: Sent) -> pa.Table:

@@ -222,14 +222,14 @@ def test_what_lands_in_an_inferred_table_is_what_json_reads(
             "value": pa.array(values, pa.binary()),
         }
     )
-    options = RowOptions({"offset": "_offset"})
+    options = RowOptions({"offset": "_kafka_offset"})
     schema = table_schema(infer(batch), {}, options)
 
     done = convert(batch, at=AT, schema=schema, options=options)
 
-    payload = Struct(tuple(field for field in schema.fields if field.name != "_offset"))
+    payload = Struct(tuple(field for field in schema.fields if field.name != "_kafka_offset"))
     for row in done.rows.to_pylist():
-        source = records[row.pop("_offset")]
+        source = records[row.pop("_kafka_offset")]
         assert read_as(source, payload) == row
     assert len(records) == len(done.rows) + len(done.rejects)
 

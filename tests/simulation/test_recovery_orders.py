@@ -38,7 +38,7 @@ def put_in_order(world: World, order: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("landed", range(ROWS + 1))
-@pytest.mark.parametrize("order", permutations(range(ROWS)))
+@pytest.mark.parametrize("order", list(permutations(range(ROWS))))
 def test_r1_pending_commits_in_any_order_with_any_files_gone_recover(order, landed):
     for count in range(ROWS + 1 - landed):
         for gone in combinations(range(landed, ROWS), count):
@@ -53,7 +53,7 @@ def test_r1_pending_commits_in_any_order_with_any_files_gone_recover(order, land
             assert {0: 2 + ROWS} == world.offsets()
 
 
-@pytest.mark.parametrize("order", permutations(range(3)))
+@pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_r1_quarantine_and_table_commits_in_any_order_of_epochs_recover(order):
     for count in range(4):
         for gone in combinations(range(3), count):

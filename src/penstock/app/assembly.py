@@ -5,6 +5,7 @@ Everything else is given what it needs; here is decided what that is.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -27,6 +28,7 @@ from penstock.spec.secrets import ProcessSecrets
 
 LOG = "kafka"
 INLINE = "inline"
+SOURCE_PREFIX = "_kafka_"
 
 
 def settings_of(
@@ -100,18 +102,33 @@ def open_store(pipeline: Pipeline) -> PendingStore:
 
 
 def open_engine(pipeline: Pipeline, session: Any = None) -> Engine:
-    """Start Spark, take a running session, or run in this process (`spark.master: inline`)."""
+    """Start Spark, take a running session, or run in this process (`spark.master: inline`).
+
+    Our own Spark starts in the background: who first runs jobs waits for it. That there is a Java
+    for it is looked at now. Raises InvalidError (P602).
+    """
     if pipeline.spark.master == INLINE and session is None:
         from penstock.engines.inline import InlineEngine
 
         return InlineEngine()
+    if session is not None:
+        from penstock.engines.spark.engine import SparkEngine
+
+        return SparkEngine(session=session)
+    from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
+    from penstock.engines.starting import StartingEngine
+
+    find_java(SPARK_JAVA_MAJORS, environment=os.environ)
+    return StartingEngine(partial(_spark, pipeline))
+
+
+def _spark(pipeline: Pipeline, wanted: Callable[[], bool]) -> Engine:
     from penstock.engines.spark.engine import SparkEngine
     from penstock.engines.spark.settings import SparkSettings
 
-    if session is not None:
-        return SparkEngine(session=session)
-    settings = SparkSettings(master=pipeline.spark.master, conf=dict(pipeline.spark.conf))
-    return SparkEngine(settings=settings)
+    conf = dict(pipeline.spark.conf)
+    engine = SparkEngine(settings=SparkSettings(master=pipeline.spark.master, conf=conf))
+    return engine.warm() if wanted() else engine
 
 
 def open_world(
@@ -122,10 +139,16 @@ def open_world(
     clock: Clock | None = None,
     engine: Callable[[], Engine] | None = None,
 ) -> World:
-    """Open everything a run needs; `stack` closes it again. The engine comes last: it is slow."""
+    """Open everything a run needs; `stack` closes it again.
+
+    The engine is slow to start, so what is quick to fail comes before it, and the rest meanwhile.
+    """
     log = open_log(pipeline)
     stack.callback(log.close)
-    cluster_id = log.cluster_id()  # brokers that do not answer are told before a JVM is started
+    cluster_id = log.cluster_id()  # brokers that do not answer are told before a JVM is started,
+    log.partitions()  # and so are topics that are not there
+    started = engine() if engine is not None else open_engine(pipeline)
+    stack.callback(started.close)
     catalogs = open_catalogs(pipeline, observer)
     for catalog in catalogs.values():
         stack.callback(catalog.close)
@@ -133,8 +156,6 @@ def open_world(
             catalog.check()
     store = open_store(pipeline)
     stack.callback(store.close)
-    started = engine() if engine is not None else open_engine(pipeline)
-    stack.callback(started.close)
     return World(
         log=log,
         cluster_id=cluster_id,
@@ -166,7 +187,7 @@ def _target(pipeline: Pipeline, table: str, rule: Table) -> Target:
     return Target(
         place=place_of(pipeline, table),
         options=RowOptions(
-            source_columns={name: f"_{name}" for name in rule.source_columns},
+            source_columns={name: f"{SOURCE_PREFIX}{name}" for name in rule.source_columns},
             columns=schema.columns,
             types=schema.types,
             record_bytes_max=pipeline.limits.record_bytes,

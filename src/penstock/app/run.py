@@ -43,6 +43,8 @@ def run(
     with ExitStack() as stack:
         world = assembly.open_world(pipeline, stack, observer=observer, engine=engine)
         settings = assembly.settings_of(pipeline, accept=options.accept, faults=options.faults)
+        if options.takeover:
+            world.engine.capacity()  # who takes a live owner's place must be able to do its work
 
         def former(text: str) -> Settings:
             return assembly.settings_of(with_rules(pipeline, text), faults=options.faults)

@@ -86,7 +86,9 @@ def _parse(text: str) -> Any:
         tree = _DECODER.decode(text)
     except JSONDecodeError as error:
         code = Code.TRAILING_DATA if error.msg == "Extra data" else Code.MALFORMED
-        raise MisfitError(code, f"{error.msg.lower()} at character {error.pos}") from error
+        raise MisfitError(
+            code, f"{error.msg.lower().removesuffix(' at')} at character {error.pos}"
+        ) from error
     if _SURROGATE.search(text):
         _check_surrogates(tree)
     return tree

@@ -123,7 +123,7 @@ class Table(Setting):
     )
     source_columns: Several[SourceColumn] = Field(
         ("topic", "partition", "offset", "timestamp"),
-        description="Columns that say where a row came from: _topic, _partition, …; [] for none.",
+        description="Columns that tell a row's origin: _kafka_topic, …; [] for none.",
     )
     tombstones: Annotated[
         Literal["skip", "quarantine"],

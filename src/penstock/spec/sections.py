@@ -279,7 +279,8 @@ class QuarantineSettings(Setting):
     stop_above_share: Fraction = Field(
         0.01,
         alias="stop_above",
-        description="Share of an epoch's records above which the pipeline stops (exit 4).",
+        description="Share of a table's records in an epoch above which the pipeline stops "
+        "(exit 4), from 100 rejects on.",
     )
 
 
@@ -304,7 +305,8 @@ class PendingSettings(Setting):
         ),
     )
     max_epochs: Annotated[Count, Field(le=64)] = Field(
-        4, description="Prepared epochs a table may have waiting before it is parked."
+        4,
+        description="Prepared epochs a table may have waiting; then reading waits.",
     )
 
 

@@ -207,16 +207,16 @@ class FaultyTable:
         match fault:
             case Fault.LOSE_ANSWER:
                 _outcome(apply)
-                raise OutcomeUnknownError(f"{self.name}: the answer was lost", code="P405")
+                raise OutcomeUnknownError(f"{self.name}: the answer was lost", code="P433")
             case Fault.LOSE_REQUEST:
-                raise OutcomeUnknownError(f"{self.name}: the request was lost", code="P405")
+                raise OutcomeUnknownError(f"{self.name}: the request was lost", code="P433")
             case Fault.DELAY:
                 self._plan.delay(apply)
-                raise OutcomeUnknownError(f"{self.name}: no answer yet", code="P405")
+                raise OutcomeUnknownError(f"{self.name}: no answer yet", code="P433")
             case Fault.REFUSE:
-                raise UnavailableError(f"{self.name}: the catalog is gone", code="P402")
+                raise UnavailableError(f"{self.name}: the catalog is gone", code="P430")
             case Fault.FORBID:
-                raise InvalidError(f"{self.name}: the catalog refused us", code="P406")
+                raise InvalidError(f"{self.name}: the catalog refused us", code="P431")
             case Fault.CONFLICT:
                 raise ConflictError(f"{self.name}: the table moved", code="P401")
             case Fault.OK_UNAPPLIED:

@@ -25,7 +25,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 
 READ_SECONDS_MAX = 120.0
-SOURCE_COLUMNS = ("_topic", "_partition", "_offset", "_timestamp")
+SOURCE_COLUMNS = ("_kafka_topic", "_kafka_partition", "_kafka_offset", "_kafka_timestamp")
 
 Row = Mapping[str, Any]
 
@@ -136,7 +136,7 @@ def compare(
     `rejects` are rows of the quarantine table; those of other tables are passed over.
     """
     found: list[Finding] = []
-    landed = _by_coordinate(rows, "_topic", "_partition", "_offset")
+    landed = _by_coordinate(rows, "_kafka_topic", "_kafka_partition", "_kafka_offset")
     mine = [row for row in rejects if row["table"] == table]
     refused = _by_coordinate(mine, "topic", "partition", "offset")
     expected = {record.at: record for record in records}

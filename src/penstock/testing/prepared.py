@@ -37,9 +37,9 @@ ORDERS: Schema = Struct(
     (
         Field("id", Kind.LONG),
         Field("name", Kind.STRING),
-        Field("_topic", Kind.STRING),
-        Field("_partition", Kind.INT),
-        Field("_offset", Kind.LONG),
+        Field("_kafka_topic", Kind.STRING),
+        Field("_kafka_partition", Kind.INT),
+        Field("_kafka_offset", Kind.LONG),
     )
 )
 QUARANTINE: Schema = Struct(
@@ -86,9 +86,9 @@ def orders(ranges: Mapping[int, tuple[int, int]]) -> list[dict[str, Any]]:
         {
             "id": number * 1000 + offset,
             "name": f"order {offset}",
-            "_topic": TOPIC,
-            "_partition": number,
-            "_offset": offset,
+            "_kafka_topic": TOPIC,
+            "_kafka_partition": number,
+            "_kafka_offset": offset,
         }
         for number, (start, stop) in sorted(ranges.items())
         for offset in range(start, stop)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 RETAIN = 25
-COLUMNS = {"topic": "_topic", "partition": "_partition", "offset": "_offset"}
+COLUMNS = {"topic": "_kafka_topic", "partition": "_kafka_partition", "offset": "_kafka_offset"}
 
 Ranges = Mapping[int, tuple[int, int]]
 
@@ -167,7 +167,13 @@ class TableBench:
 
 def foreign_row() -> dict[str, Any]:
     """Give the row a stranger appends: the id -1 and no source columns."""
-    return {"id": -1, "name": "foreign", "_topic": None, "_partition": None, "_offset": None}
+    return {
+        "id": -1,
+        "name": "foreign",
+        "_kafka_topic": None,
+        "_kafka_partition": None,
+        "_kafka_offset": None,
+    }
 
 
 def batch_of(schema: Schema, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:

@@ -45,7 +45,7 @@ PIPELINE = "shop"
 ORDERS = f"{CATALOG}.bronze.orders"
 QUARANTINE = f"{CATALOG}.ops.quarantine"
 RULES = "rules-1"
-SOURCE = {"topic": "_topic", "partition": "_partition", "offset": "_offset"}
+SOURCE = {"topic": "_kafka_topic", "partition": "_kafka_partition", "offset": "_kafka_offset"}
 ASLEEP_SECONDS = 60.0
 
 

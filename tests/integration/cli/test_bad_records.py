@@ -42,8 +42,8 @@ NAMES = (
     " ",
     "\u202eright to left",
     "ID",
-    "_offset",
-    "_OFFSET",
+    "_kafka_offset",
+    "_KAFKA_OFFSET",
 )
 HOSTILE = tuple({"id": 2, name: 1} for name in NAMES)
 
@@ -76,7 +76,7 @@ def test_fields_with_hostile_names_become_no_columns_and_land_nowhere_else(shop:
     shop.cluster.send(shop.topic, 1, hostile)
     assert 0 == shop.run().code
 
-    columns = {"id", "_topic", "_partition", "_offset", "_timestamp"}
+    columns = {"id", "_kafka_topic", "_kafka_partition", "_kafka_offset", "_kafka_timestamp"}
     assert columns == set(shop.lake()[0]) == set(shop.delta()[0])
     assert ([0, 1, 2], [0, 1, 2]) == shop.ids()
     assert {"P361": 4 * len(HOSTILE)} == dict(Counter(row["code"] for row in shop.rejects()))
@@ -110,7 +110,7 @@ def test_topics_with_hostile_names_get_tables_with_plain_names(shop: Shop) -> No
 
     for topic, table in names.items():
         for rows in (shop.lake(f"shop.{table}"), shop.delta(f"shop/{table}")):
-            assert [(f"{prefix}.x{topic}", 1)] == [(row["_topic"], row["id"]) for row in rows]
+            assert [(f"{prefix}.x{topic}", 1)] == [(row["_kafka_topic"], row["id"]) for row in rows]
     inside = {path.name for path in shop.directory.iterdir()}
     assert {"penstock.yaml", "lake", "delta", "state"} == inside
 

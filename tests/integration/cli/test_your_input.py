@@ -89,7 +89,7 @@ def test_a_table_without_the_source_columns_is_refused_by_their_names(
     code, hint = problem(ran)
     assert "P457" == code
     assert "source_columns" in hint
-    assert "_topic" in ran.out
+    assert "_kafka_topic" in ran.out
     assert 2 == shop.call("validate").code
     shop.spec["tables"][0 if catalog == "lake" else 1]["source_columns"] = []
     assert 0 == shop.run().code
@@ -97,8 +97,12 @@ def test_a_table_without_the_source_columns_is_refused_by_their_names(
 
 
 def test_a_table_of_others_gets_our_rows_beside_theirs(shop: Shop) -> None:
-    source = [("_topic", pa.string()), ("_partition", pa.int32()), ("_offset", pa.int64())]
-    columns = [("id", pa.int64()), *source, ("_timestamp", pa.timestamp("us", "UTC"))]
+    source = [
+        ("_kafka_topic", pa.string()),
+        ("_kafka_partition", pa.int32()),
+        ("_kafka_offset", pa.int64()),
+    ]
+    columns = [("id", pa.int64()), *source, ("_kafka_timestamp", pa.timestamp("us", "UTC"))]
     theirs = pa.table({"id": [-1], **{name: [None] for name, _ in columns[1:]}}, pa.schema(columns))
     write_deltalake(str(shop.directory / "delta/shop/orders"), theirs)
     shop.send(0, 5)

@@ -19,9 +19,9 @@ COLUMNS = Struct(
         Field("place", Kind.STRING),
         Field("day", Kind.DATE),
         Field("note", Kind.STRING),
-        Field("_topic", Kind.STRING),
-        Field("_partition", Kind.INT),
-        Field("_offset", Kind.LONG),
+        Field("_kafka_topic", Kind.STRING),
+        Field("_kafka_partition", Kind.INT),
+        Field("_kafka_offset", Kind.LONG),
     )
 )
 
@@ -65,7 +65,7 @@ def test_a_record_with_an_empty_partition_value_is_quarantined_and_the_others_la
     assert [2, 6] == sorted(refused)
     assert {0: 9} == world.offsets()
     assert [0, 1, 3, 4, 5, 7] == [offset for _, _, offset in world.rows()]
-    landed = sorted(ground.read(ORDERS), key=lambda row: row["_offset"])
+    landed = sorted(ground.read(ORDERS), key=lambda row: row["_kafka_offset"])
     assert ["here", "here", None] * 2 == [row["place"] for row in landed]
     assert ["", "", None] * 2 == [row["note"] for row in landed]
 

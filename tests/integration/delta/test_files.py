@@ -249,7 +249,7 @@ def test_w9_files_of_a_lost_column_are_refused_and_of_a_new_one_are_not(lake):
 
 
 def test_rows_can_be_counted_by_coordinates_on_partitioned_tables(lake):
-    lake.create(partition_by=["_partition"])
+    lake.create(partition_by=["_kafka_partition"])
     lake.land({0: (0, 3)})
 
     assert [0, 1, 2] == sorted(lake.table.coordinates(COLUMNS)["offset"].to_pylist())

@@ -206,7 +206,7 @@ def test_deletion_vectors_of_others_and_their_rows_are_left_as_they_are(lake):
     assert (
         4
         == lake.table.coordinates(
-            {"topic": "_topic", "partition": "_partition", "offset": "_offset"}
+            {"topic": "_kafka_topic", "partition": "_kafka_partition", "offset": "_kafka_offset"}
         ).num_rows
     )
 

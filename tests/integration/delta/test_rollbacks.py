@@ -23,7 +23,13 @@ def lake(tmp_path, request):
 
 def replace_rows(lake, mode="overwrite", predicate=None):
     schema = pa.schema(lake.handle.schema().to_arrow())
-    row = {"id": 0, "name": "order 0", "_topic": None, "_partition": None, "_offset": None}
+    row = {
+        "id": 0,
+        "name": "order 0",
+        "_kafka_topic": None,
+        "_kafka_partition": None,
+        "_kafka_offset": None,
+    }
     rows = pa.Table.from_pylist([row], schema=schema)
     write_deltalake(lake.location, rows, mode=mode, predicate=predicate)
 

@@ -205,10 +205,12 @@ def test_duckdb_reads_the_same_rows(lake):
     table = lake.create(partition_by=["bucket(4, id)"])
     lake.land(table, {0: (0, 50), 1: (0, 50)})
     paths = [path.removeprefix("file://") for path in table.history(lake.chain).paths]
-    rows = duckdb.sql(f"select id, name, _partition, _offset from read_parquet({paths})")
+    rows = duckdb.sql(
+        f"select id, name, _kafka_partition, _kafka_offset from read_parquet({paths})"
+    )
 
     assert sorted(
-        (row["id"], row["name"], row["_partition"], row["_offset"])
+        (row["id"], row["name"], row["_kafka_partition"], row["_kafka_offset"])
         for row in orders({0: (0, 50), 1: (0, 50)})
     ) == sorted(rows.fetchall())
 

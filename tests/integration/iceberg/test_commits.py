@@ -60,7 +60,7 @@ def test_files_of_a_former_partition_spec_land_under_it(lake):
     table = lake.create()
     commit = lake.append(table.state(lake.chain), {0: (0, 2)})
     with lake.foreign().update_spec() as change:
-        change.add_identity("_partition")
+        change.add_identity("_kafka_partition")
     stale = table.state(lake.chain)
     table.commit(stale, commit, retain=25)
     lake.land(table, {0: (2, 4)})
@@ -75,7 +75,7 @@ def test_a_changed_partition_spec_between_state_and_commit_is_a_conflict(lake):
     state = table.state(lake.chain)
     commit = lake.append(state, {0: (0, 2)})
     with lake.foreign().update_spec() as change:
-        change.add_identity("_partition")
+        change.add_identity("_kafka_partition")
 
     with pytest.raises(ConflictError):
         table.commit(state, commit, retain=25)

@@ -78,7 +78,7 @@ class Bench:
         return [(each, tables[each.chain]) for each in commits]
 
     def offsets(self):
-        return [self.warehouse.rows(NAME)[n]["_offset"] for n in range(self.rows())]
+        return [self.warehouse.rows(NAME)[n]["_kafka_offset"] for n in range(self.rows())]
 
     def rows(self):
         return len(self.warehouse.rows(NAME))

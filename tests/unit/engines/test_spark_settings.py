@@ -48,7 +48,15 @@ def test_the_users_configuration_wins_over_every_default() -> None:
 def test_java_options_are_added_up_with_the_users_last() -> None:
     chosen = configuration(SparkSettings(conf={OPTIONS: "-Xss4m"}), folder="/f")
 
-    assert '"-Djava.io.tmpdir=/f" -Xss4m' == chosen[OPTIONS]
+    ours = '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "-Djava.io.tmpdir=/f"'
+    assert f"{ours} -Xss4m" == chosen[OPTIONS]
+
+
+def test_a_collector_of_the_users_replaces_ours() -> None:
+    chosen = configuration(SparkSettings(conf={OPTIONS: "-XX:+UseZGC"}), folder="/f")
+
+    assert "-XX:+UseSerialGC" not in chosen[OPTIONS]
+    assert chosen[OPTIONS].endswith(" -XX:+UseZGC")
 
 
 def test_a_local_session_is_offline_and_keeps_to_its_folder() -> None:
@@ -65,7 +73,8 @@ def test_a_local_session_is_offline_and_keeps_to_its_folder() -> None:
 def test_a_cluster_is_not_told_about_the_drivers_folders_and_addresses() -> None:
     chosen = configuration(SparkSettings(master="yarn"), folder="/scratch")
 
-    assert not {"spark.driver.host", "spark.local.dir", OPTIONS} & chosen.keys()
+    assert not {"spark.driver.host", "spark.local.dir"} & chosen.keys()
+    assert "/scratch" not in chosen[OPTIONS]
 
 
 def test_a_folder_too_long_for_sockets_falls_back_to_loopback() -> None:

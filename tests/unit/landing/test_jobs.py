@@ -26,7 +26,9 @@ from penstock.testing.prepared import part
 
 LANE = Lane(part(3), span(5, 9), ("lake.a", "lake.b"))
 SCHEMA = Struct((Field("n", Kind.LONG),))
-OPTIONS = RowOptions({"topic": "_topic"}, columns="drop_value", not_empty=("place", "country"))
+OPTIONS = RowOptions(
+    {"topic": "_kafka_topic"}, columns="drop_value", not_empty=("place", "country")
+)
 JOB = Job(
     pipeline="shop",
     epoch=7,

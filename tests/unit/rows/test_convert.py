@@ -17,16 +17,16 @@ from penstock.rows.options import HEADERS, RowOptions
 
 AT = TopicPartition("Uabc", 3, "events")
 SOURCES = {
-    "topic": "_topic",
-    "partition": "_partition",
-    "offset": "_offset",
-    "timestamp": "_timestamp",
+    "topic": "_kafka_topic",
+    "partition": "_kafka_partition",
+    "offset": "_kafka_offset",
+    "timestamp": "_kafka_timestamp",
 }
 SOURCE_FIELDS = (
-    Field("_topic", Kind.STRING),
-    Field("_partition", Kind.INT),
-    Field("_offset", Kind.LONG),
-    Field("_timestamp", Kind.TIMESTAMPTZ),
+    Field("_kafka_topic", Kind.STRING),
+    Field("_kafka_partition", Kind.INT),
+    Field("_kafka_offset", Kind.LONG),
+    Field("_kafka_timestamp", Kind.TIMESTAMPTZ),
 )
 LONG = Struct((Field("a", Kind.LONG),))
 
@@ -86,8 +86,20 @@ def test_rows_have_the_tables_columns_in_order_and_the_sources_filled_in() -> No
     assert arrow_schema(schema) == done.rows.schema
     second = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
     expected = [
-        {"_offset": 40, "a": 7, "_topic": "events", "_timestamp": second, "_partition": 3},
-        {"_offset": 43, "a": 8, "_topic": "events", "_timestamp": second, "_partition": 3},
+        {
+            "_kafka_offset": 40,
+            "a": 7,
+            "_kafka_topic": "events",
+            "_kafka_timestamp": second,
+            "_kafka_partition": 3,
+        },
+        {
+            "_kafka_offset": 43,
+            "a": 8,
+            "_kafka_topic": "events",
+            "_kafka_timestamp": second,
+            "_kafka_partition": 3,
+        },
     ]
     assert expected == done.rows.to_pylist()
     assert ({"tombstone": 1}, [42]) == (done.filtered, [r.offset for r in done.rejects])
@@ -116,16 +128,20 @@ def test_a_source_column_the_table_has_not_is_left_out() -> None:
 def test_a_record_cannot_write_a_source_column() -> None:
     schema = Struct((Field("a", Kind.LONG), *SOURCE_FIELDS))
 
-    done = convert(batch_of(b'{"_offset":99}'), at=AT, schema=schema, options=RowOptions(SOURCES))
+    done = convert(
+        batch_of(b'{"_kafka_offset":99}'), at=AT, schema=schema, options=RowOptions(SOURCES)
+    )
 
     assert ["P361"] == [reject.code for reject in done.rejects]
 
 
 def test_a_source_column_of_a_wrong_type_is_the_specs_fault() -> None:
-    schema = Struct((Field("_offset", Kind.BOOLEAN), Field("_topic", Kind.LONG)))
+    schema = Struct((Field("_kafka_offset", Kind.BOOLEAN), Field("_kafka_topic", Kind.LONG)))
 
-    with pytest.raises(InvalidError, match="_topic is a long") as caught:
-        convert(batch_of(b"{}"), at=AT, schema=schema, options=RowOptions({"topic": "_topic"}))
+    with pytest.raises(InvalidError, match="_kafka_topic is a long") as caught:
+        convert(
+            batch_of(b"{}"), at=AT, schema=schema, options=RowOptions({"topic": "_kafka_topic"})
+        )
     assert "P399" == caught.value.code
 
 
@@ -145,7 +161,7 @@ def test_a_missing_time_stamp_is_null() -> None:
 
     done = convert(batch_of(b"{}", stamp=None), at=AT, schema=schema, options=RowOptions(SOURCES))
 
-    assert [None] == done.rows.column("_timestamp").to_pylist()
+    assert [None] == done.rows.column("_kafka_timestamp").to_pylist()
 
 
 @pytest.mark.parametrize("values", [(), (None,), (b"x",)])
@@ -161,10 +177,13 @@ def test_a_table_may_have_source_columns_only() -> None:
     batch = batch_of(b"{}", b'{"x":1}', b'{"x":null}')
 
     done = convert(
-        batch, at=AT, schema=Struct((SOURCE_FIELDS[2],)), options=RowOptions({"offset": "_offset"})
+        batch,
+        at=AT,
+        schema=Struct((SOURCE_FIELDS[2],)),
+        options=RowOptions({"offset": "_kafka_offset"}),
     )
 
-    assert [0, 2] == done.rows.column("_offset").to_pylist()
+    assert [0, 2] == done.rows.column("_kafka_offset").to_pylist()
     assert [(1, "P361")] == [(reject.offset, reject.code) for reject in done.rejects]
 
 

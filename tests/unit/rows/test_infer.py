@@ -12,7 +12,12 @@ from penstock.rows.convert import convert
 from penstock.rows.infer import infer, table_schema
 from penstock.rows.options import RowOptions
 
-SOURCES = {"topic": "_topic", "offset": "_offset", "partition": "_partition", "key": "_key"}
+SOURCES = {
+    "topic": "_kafka_topic",
+    "offset": "_kafka_offset",
+    "partition": "_kafka_partition",
+    "key": "_kafka_key",
+}
 
 
 def batch_of(*values: bytes | None) -> pa.RecordBatch:
@@ -89,10 +94,10 @@ def test_hints_win_unknown_is_left_out_and_sources_stand_behind() -> None:
     expected = [
         "at: date",
         "o: struct<x: double>",
-        "_topic: string",
-        "_partition: int",
-        "_offset: long",
-        "_key: binary",
+        "_kafka_topic: string",
+        "_kafka_partition: int",
+        "_kafka_offset: long",
+        "_kafka_key: binary",
     ]
     assert expected == text(schema)
 
@@ -112,9 +117,15 @@ def test_everything_is_optional_in_a_new_table() -> None:
 
 
 def test_a_field_cannot_take_the_place_of_a_source_column() -> None:
-    inferred = infer(batch_of(b'{"_topic":"x","_OFFSET":1,"a":1}'))
+    inferred = infer(batch_of(b'{"_kafka_topic":"x","_KAFKA_OFFSET":1,"a":1}'))
 
-    expected = ["a: long", "_topic: string", "_partition: int", "_offset: long", "_key: binary"]
+    expected = [
+        "a: long",
+        "_kafka_topic: string",
+        "_kafka_partition: int",
+        "_kafka_offset: long",
+        "_kafka_key: binary",
+    ]
     assert expected == text(table_schema(inferred, {}, RowOptions(SOURCES)))
 
 

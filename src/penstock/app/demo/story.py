@@ -26,6 +26,7 @@ from penstock.app.status import Status, status
 from penstock.core.errors import UnavailableError
 from penstock.dev import broker
 from penstock.dev.records import create_topics, produce
+from penstock.observe.figures import number_of
 from penstock.spec.load import load
 from penstock.spec.model import Pipeline
 
@@ -191,10 +192,17 @@ class Demo:
             case "TableCommitted" if line.get("rows"):
                 self.say(
                     f"  epoch {line['epoch']:>3}  {line['table']:<18} {line['rows']:>7,} rows in "
-                    f"{line['files']} files, committed in {line['seconds'] * 1000:.0f} ms"
+                    f"{number_of(line['files'], 'file')}, committed in "
+                    f"{line['seconds'] * 1000:.0f} ms"
                 )
-            case "CommitFoundLanded" | "CommitAborted" | "TableParked" | "GapFound":
-                self.say(f"  {line['event']}: {line.get('table')}: {line.get('reason', '')}")
+            case "CommitFoundLanded":
+                self.say(f"  {line['table']}: a commit of before the kill had landed already")
+            case "GapFound":
+                self.say(f"  {line['table']}: a stretch before a prepared commit is read again")
+            case "CommitAborted":
+                self.say(f"  {line['table']}: a prepared commit is given up: {line['reason']}")
+            case "TableParked":
+                self.say(f"  {line['table']} stands aside: {line['reason']}")
             case _:
                 pass
 

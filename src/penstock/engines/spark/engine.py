@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from penstock.core.errors import BugError, InvalidError, UnavailableError
+from penstock.core.errors import BugError, InvalidError, PenstockError, UnavailableError
 from penstock.engines.spark.failures import java_gone, job_failed, results_too_large
 from penstock.engines.spark.session import OwnSession, start_session
 from penstock.engines.spark.settings import (
@@ -80,6 +80,19 @@ class SparkEngine:
         self._current: _Run | None = None
         self._agreed = is_local(str(self._context.master))
         self.remarks = self._remarks()
+
+    def warm(self) -> SparkEngine:
+        """Run a tiny job, so that the first real one finds workers and a Java that has seen one.
+
+        Closes the engine when that fails; raises what `versions` does.
+        """
+        try:
+            self.versions()
+        except PenstockError:
+            self.close()
+            raise
+        self._agreed = True
+        return self
 
     def run(self, jobs: Sequence[str]) -> Sequence[str]:
         """Run all jobs; one result for each, in order.

@@ -105,7 +105,7 @@ class OwnSession:
 
 
 def start_session(settings: SparkSettings) -> OwnSession:
-    """Start Java and a session, about 4 s. Call it in the main thread.
+    """Start Java and a session, about 4 s. In the main thread it leaves SIGINT as it is.
 
     Raises InvalidError: no fit Java (P602), Spark refused the settings (P603), another SparkContext
     runs in this process (P604); UnavailableError: the cluster does not answer (P610).

@@ -18,10 +18,14 @@ JAVA_OPTIONS_KEY = "spark.driver.extraJavaOptions"
 RESULT_BYTES_MAX = 128 * 1024 * 1024
 TASK_ATTEMPTS_LOCAL = 4
 SOCKET_PATH_BYTES_MAX = 100
+QUICK_JAVA = "-XX:TieredStopAtLevel=1"
+"""The driver's Java only schedules: it is never hot enough to repay its best compiler."""
+SMALL_HEAP_JAVA = "-XX:+UseSerialGC"
 """Unix sockets' paths end at 104 (macOS) or 108 bytes."""
 
 _SOCKET_NAME_BYTES = len("/.01234567-89ab-cdef-0123-456789abcdef.sock")
 _SECRET = re.compile(r"(?i)secret|password|passwd|token|credential|access\.?key|account\.key")
+_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
 _PLAIN_LOCAL = re.compile(r"local(?:\[(\*|\d+)\])?")
 
 WORKER_ENVIRONMENT = {
@@ -41,6 +45,10 @@ _ALWAYS = {
     "spark.ui.retainedTasks": "200",
     "spark.ui.retainedDeadExecutors": "10",
     "spark.sql.ui.retainedExecutions": "10",
+    # one plan of two steps, new each time: what is compiled or adapted for it is never used again
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
     # job descriptions travel in the task itself; pyspark's broadcasts would leave a file per run
     "spark.broadcast.UDFCompressionThreshold": "1g",
 }
@@ -94,7 +102,9 @@ def configuration(settings: SparkSettings, *, folder: str) -> dict[str, str]:
     }
     if is_local(settings.master):
         chosen |= _local(folder)
-    java_options = [chosen.get(JAVA_OPTIONS_KEY, ""), settings.conf.get(JAVA_OPTIONS_KEY, "")]
+    given = settings.conf.get(JAVA_OPTIONS_KEY, "")
+    collector = "" if _COLLECTOR.search(given) else SMALL_HEAP_JAVA
+    java_options = [QUICK_JAVA, collector, chosen.get(JAVA_OPTIONS_KEY, ""), given]
     chosen |= settings.conf
     chosen[JAVA_OPTIONS_KEY] = " ".join(option for option in java_options if option)
     chosen["spark.master"] = with_retries(settings.master)

@@ -5,6 +5,7 @@
     suites.md   the suites of `make test` with their time budgets
     spec.md     every setting of a spec with its default
     cli.md      every command with its parameters
+    penstock.schema.json, at the root: the JSON Schema of a spec
 
 - Made from the source alone, so that no page can promise what the code does not do.
 - A text with parts that are known only at run time shows them as `…`.
@@ -13,6 +14,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import runpy
 from collections.abc import Iterator, Mapping
@@ -22,7 +24,7 @@ from typing import Any
 
 from penstock.cli import COMMANDS, application
 from penstock.spec.fields import NOT_YET
-from penstock.spec.writing import json_schema
+from penstock.spec.writing import SCHEMA_FILE, json_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = re.compile(r"P[1-7]\d\d")
@@ -235,6 +237,7 @@ def pages() -> dict[str, str]:
         "docs/reference/suites.md": suites_page(),
         "docs/reference/spec.md": spec_page(json_schema()),
         "docs/reference/cli.md": cli_page(),
+        SCHEMA_FILE: json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n",
     }
 
 

@@ -5,6 +5,7 @@ import ast
 import pytest
 
 NAMES = [f"docs/reference/{page}.md" for page in ("errors", "events", "suites", "spec", "cli")]
+NAMES.append("penstock.schema.json")
 
 SOURCE = """
 GAP = "P210"

@@ -58,15 +58,13 @@ def examined(name: str, following: Following, chain: Chain) -> TableState:
 
 def _judgement(following: Following, view: View, chain: Chain) -> Judgement:
     def version_of(kind: str) -> int | None:
-        return following.transaction(view, app_id(chain.name, kind))
+        return view.transactions.get(app_id(chain.name, kind))
 
     def file_is_live() -> bool | None:
         landed = version_of(FILE)
         if landed is None:
             return None
-        held = following.take(view)
-        names = [uri.rpartition("/")[2] for uri in held.handle.file_uris()]
-        following.give_back(held)
+        names = [uri.rpartition("/")[2] for uri in following.handle(view).file_uris()]
         return any(file_hash(each) == landed for each in names)
 
     generation, sequence = version_of(GENERATION), version_of(SEQUENCE)
@@ -79,7 +77,7 @@ def _judgement(following: Following, view: View, chain: Chain) -> Judgement:
             sequence=sequence,
             rolled_back=version_of(ROLLED_BACK),
             entries=[following.entry(view, at) for at in range(sequence, view.version + 1)],
-            transactions=lambda: following.log.transactions(view.version),
+            transactions=lambda: view.transactions,
             file_is_live=file_is_live,
         )
     )

@@ -1,7 +1,6 @@
-"""Turns what deltalake raises into our errors, by certainty.
+"""Turns what deltalake and the storage raise into our errors, by certainty.
 
 Invariants (protocol.md 5, "Certainty"):
-- ConflictError only for refusals of the log that the library reports before it writes;
 - whatever may have happened after a write began is OutcomeUnknownError, a panic included: an
   exception may come after success;
 - messages carry the first line of the library's text and no storage options, so no secret.
@@ -12,16 +11,10 @@ P436 feature, P438 unreadable, P480 disk full.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from deltalake.exceptions import (
-    CommitFailedError,
-    DeltaError,
-    DeltaProtocolError,
-    TableNotFoundError,
-)
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from penstock.core.errors import (
     ConflictError,
@@ -31,13 +24,6 @@ from penstock.core.errors import (
     UnavailableError,
 )
 
-_REFUSED_BY_THE_LOG = (
-    "concurrent transaction",
-    "changed since last commit",
-    "exceeded maximum commit attempts",
-)
-# With retries used up the library names the version that was taken: nothing was written.
-_VERSION_TAKEN = re.compile(r"Failed to commit transaction: \d+")
 _DAMAGED = ("json error", "parquet error", "protocol", "invalid", "expected", "missing")
 _FULL = ("no space left", "disk quota exceeded")
 _PANIC = "PanicException"
@@ -59,21 +45,6 @@ def reading(name: str) -> Iterator[None]:
         if not is_panic(error):
             raise
         raise _no_answer(name, error) from error
-
-
-@contextmanager
-def sending(name: str) -> Iterator[None]:
-    """Translate errors of the one transaction that commits."""
-    try:
-        yield
-    except DeltaError as error:
-        raise _on_sending(name, error) from error
-    except OSError as error:
-        raise _unknown(name, error) from error
-    except BaseException as error:
-        if not is_panic(error):
-            raise
-        raise _unknown(name, error) from error
 
 
 def is_panic(error: BaseException) -> bool:
@@ -133,26 +104,6 @@ def _on_reading(name: str, error: DeltaError) -> PenstockError:
     if any(phrase in str(error).lower() for phrase in _DAMAGED):
         return _unreadable(name, error)
     return _no_answer(name, error)
-
-
-def _on_sending(name: str, error: DeltaError) -> PenstockError:
-    text = str(error)
-    lowered = text.lower()
-    if isinstance(error, CommitFailedError) and (
-        any(phrase in lowered for phrase in _REFUSED_BY_THE_LOG) or _VERSION_TAKEN.fullmatch(text)
-    ):
-        return moved(name, told(error))
-    if isinstance(error, DeltaProtocolError):
-        return InvalidError(
-            f"{name} asks its writers for what deltalake cannot do: {told(error)}",
-            code="P436",
-            hint="land into a table without it, or remove it from the table",
-        )
-    return _unknown(name, error)
-
-
-def _unknown(name: str, error: BaseException) -> OutcomeUnknownError:
-    return in_doubt(name, told(error))
 
 
 def _unreadable(name: str, error: BaseException) -> InvalidError:

@@ -1,8 +1,7 @@
 """Follows a table's log: what is known of its newest version, reading only what is new.
 
 To open a log costs as much as the table has files, so it grows with every commit. What changes from
-one commit to the next stands in the new entries, and those are read for the witnesses anyway; the
-library's handle is needed to commit, and for what happened before the log was opened.
+one commit to the next stands in the new entries, and those are read for the witnesses anyway.
 
 Invariants:
 - a view is of one version, and that was the log's newest when the view was given: no entry came
@@ -11,19 +10,15 @@ Invariants:
   byte, after those behind it were read;
 - whatever is odd opens the log afresh: that entry gone or another, a checkpoint ahead (entries
   before it may be cleaned up), an entry that cannot be read or that changes metadata or protocol,
-  very many entries at once, a commit whose outcome is in doubt;
-- a handle is taken at exactly the version of a view, by one thread, and never tries two commits on
-  one version; it belongs to one opened log, and never serves a view of another.
+  very many entries at once, a commit whose outcome is in doubt.
 
-Threads share no lock: views are values, and a handle in use is in nobody else's reach; who finds
-none opens one.
+Threads share no lock: views are values.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from deltalake import DeltaTable as Handle
 
@@ -33,60 +28,25 @@ from penstock.connectors.delta.ledger import OURS
 from penstock.connectors.delta.log import Entry, Log, parsed
 from penstock.connectors.delta.places import Root
 from penstock.connectors.delta.target import Sizes
-from penstock.core.errors import PenstockError
 
 _ENTRIES_AT_ONCE = 64
 _ENTRIES_KEPT = 32
-# A handle has one piece for each version it was brought forward by; a commit goes through all.
-_PIECES_MAX = 16
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Opened:
-    """What was found when a log was opened; the object stands for that very log.
-
-    `transactions` are the ids looked up so far, as of `version`.
-    """
-
-    version: int
-    form: Form
-    transactions: dict[str, int | None] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
     """What is known of a table at one version.
 
-    `transactions` are ours of all entries since the log was opened, `entries` the newest of them;
-    `checkpointed` is the version of the checkpoint written last, or -1.
+    `transactions` are ours, `entries` the newest that were read; `checkpointed` is the version of
+    the checkpoint written last, or -1.
     """
 
-    opened: Opened
+    form: Form
     version: int
     checkpointed: int
     head_entry: bytes | None = field(repr=False)
     transactions: Mapping[str, int] = field(default_factory=dict, repr=False)
     entries: Mapping[int, Entry] = field(default_factory=dict, repr=False)
-
-    @property
-    def form(self) -> Form:
-        """Give what the table is."""
-        return self.opened.form
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Held:
-    """A handle of an opened log, since version `first`; `tried` when it was used for a commit."""
-
-    handle: Handle
-    opened: Opened
-    first: int
-    tried: bool = False
-
-    @property
-    def version(self) -> int:
-        """Give the version the handle stands at; a commit leaves it there."""
-        return int(self.handle.version())
 
 
 class Following:
@@ -96,7 +56,6 @@ class Following:
         self.log = Log(root.filesystem(), root.location(name))
         self._name, self._root, self._sizes = name, root, sizes
         self._view: View | None = None
-        self._spare: deque[Held] = deque(maxlen=1)
 
     def view(self) -> View:
         """Read the newest version. Raises UnavailableError, InvalidError (P435, P436, P438)."""
@@ -110,52 +69,21 @@ class Following:
         """Give an entry up to the view's version; None when it is not there any more."""
         return view.entries.get(version) or self.log.entry(version)
 
-    def transaction(self, view: View, app_id: str) -> int | None:
-        """Look up one of our transactions at the view's version. Raises what `take` raises."""
-        if (version := view.transactions.get(app_id)) is not None:
-            return version
-        # No entry since has touched it, so it is what it was when the log was opened.
-        known = view.opened.transactions
-        if app_id not in known:
-            held = self._waiting(view.opened)
-            if held is None or held.version > view.version:
-                held = self._opened_at(view)
-            with reading(self._name):
-                known[app_id] = held.handle.transaction_version(app_id)
-            self.give_back(held)
-        return known[app_id]
-
-    def take(self, view: View) -> Held:
-        """Take a handle at exactly the view's version, out of reach of all others.
+    def handle(self, view: View) -> Handle:
+        """Open the library's handle at the view's version: dear, it reads the list of files.
 
         Raises UnavailableError, InvalidError (P438) when the version cannot be opened any more.
         """
-        held = self._waiting(view.opened)
-        if held is not None and (held.tried or held.version < view.version):
-            held = self._forward(held)
-        if held is None or held.version != view.version:
-            return self._opened_at(view)
-        return held
-
-    def give_back(self, held: Held) -> None:
-        """Let a handle wait for its next use; one that failed is not given back."""
-        self._spare.append(held)
+        with reading(self._name):
+            handle = self._handle(view.version)
+            uuid = str(handle.metadata().id)
+        if uuid != view.form.uuid:
+            raise not_there(self._name)
+        return handle
 
     def forget(self) -> None:
         """Open the log afresh next time, after an act whose outcome is in doubt."""
         self._view = None
-
-    def keep_up(self, view: View) -> None:
-        """Bring the waiting handle to the view's version, so that the next commit need not.
-
-        Raises what `take` raises.
-        """
-        held = self._waiting(view.opened)
-        if held is not None and _in_pieces(held, view):
-            held = None
-        if held is not None and (held.tried or held.version < view.version):
-            held = self._forward(held)
-        self.give_back(held or self._opened_at(view))
 
     def _carried_on(self, before: View) -> View | None:
         """Read on from a view; None when the log has to be opened afresh."""
@@ -170,9 +98,9 @@ class Following:
             return None
         try:
             entries = [parsed(before.version + n, raw) for n, raw in enumerate(found, 1)]
-            checkpointed = self.log.checkpointed()
         except ValueError:
             return None
+        checkpointed = self.log.checkpointed()
         if checkpointed > before.version + len(found) or any(each.reshapes for each in entries):
             return None
         if not found and checkpointed == before.checkpointed:
@@ -184,68 +112,32 @@ class Following:
             handle = self._handle(None)
             version = int(handle.version())
             head_entry = self.log.raw(version)
-            checkpointed = self._checkpointed()
-        opened = Opened(version, form_of(self._name, self._root, self._sizes, handle))
-        self.give_back(Held(handle, opened, version))
-        return View(opened, version, checkpointed, head_entry)
-
-    def _opened_at(self, view: View) -> Held:
+            checkpointed = self.log.checkpointed()
+        form = form_of(self._name, self._root, self._sizes, handle)
         with reading(self._name):
-            handle = self._handle(view.version)
-            uuid = str(handle.metadata().id)
-        if uuid != view.form.uuid:
-            raise not_there(self._name)
-        return Held(handle, view.opened, view.version)
+            transactions = self.log.transactions(version)
+        return View(form, version, checkpointed, head_entry, _ours(transactions))
 
     def _handle(self, version: int | None) -> Handle:
         location = self._root.location(self._name)
         return Handle(location, version=version, storage_options=dict(self._root.options))
 
-    def _checkpointed(self) -> int:
-        try:
-            return self.log.checkpointed()
-        except ValueError:
-            return -1
-
-    def _waiting(self, opened: Opened) -> Held | None:
-        try:
-            held = self._spare.pop()
-        except IndexError:
-            return None
-        return held if held.opened is opened else None
-
-    def _forward(self, held: Held) -> Held | None:
-        """Bring a handle to the log's newest version; None when it cannot be used any more."""
-        before = held.version
-        try:
-            with reading(self._name):
-                held.handle.update_incremental()
-        except PenstockError:
-            return None
-        if held.tried and held.version == before:
-            return None
-        return replace(held, tried=False)
-
 
 def _moved_on(before: View, entries: list[Entry], checkpointed: int, head_entry: bytes) -> View:
-    ours = {
-        app_id: version
-        for entry in entries
-        for app_id, version in entry.transactions.items()
-        if app_id.startswith(OURS)
-    }
+    transactions = dict(before.transactions)
+    for entry in entries:
+        transactions |= _ours(entry.transactions)
     version = before.version + len(entries)
     known = {**before.entries, **{entry.version: entry for entry in entries}}
     return View(
-        opened=before.opened,
+        form=before.form,
         version=version,
         checkpointed=checkpointed,
         head_entry=head_entry,
-        transactions={**before.transactions, **ours},
+        transactions=transactions,
         entries={each: known[each] for each in known if each > version - _ENTRIES_KEPT},
     )
 
 
-def _in_pieces(held: Held, view: View) -> bool:
-    """Tell whether opening again, from a newer checkpoint, gives a handle in fewer pieces."""
-    return view.checkpointed > held.first and view.version - held.first > _PIECES_MAX
+def _ours(transactions: Mapping[str, int]) -> dict[str, int]:
+    return {app_id: version for app_id, version in transactions.items() if app_id.startswith(OURS)}

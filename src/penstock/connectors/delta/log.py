@@ -95,17 +95,17 @@ class Log:
         return sorted(int(each[1]) for each in found if each)
 
     def checkpointed(self) -> int:
-        """Give the version of the checkpoint written last, -1 when none is told of.
+        """Give the version of the checkpoint written last, -1 when there is none.
 
-        Raises ValueError when what tells of it is damaged.
+        Where the hint at it is damaged, all checkpoints are listed.
         """
         try:
             with self._filesystem.open_input_file(f"{self._directory}/{_HINT}") as file:
                 return int(json.loads(file.read())["version"])
         except FileNotFoundError:
             return -1
-        except (KeyError, TypeError) as error:
-            raise ValueError(_HINT) from error
+        except (ValueError, KeyError, TypeError):
+            return max((int(each[1]) for each in self._checkpoints()), default=-1)
 
     def transactions(self, head: int) -> dict[str, int]:
         """Collect all `txn` versions at a version, from a checkpoint and the entries after it."""
@@ -119,9 +119,12 @@ class Log:
         return collected
 
     def _checkpoint(self, head: int) -> tuple[int, list[str]]:
-        found = [each for name in self.names() if (each := _CHECKPOINT.fullmatch(name))]
+        found = self._checkpoints()
         base = max((int(each[1]) for each in found if int(each[1]) <= head), default=-1)
         return base, [each[0] for each in found if int(each[1]) == base]
+
+    def _checkpoints(self) -> list[re.Match[str]]:
+        return [each for name in self.names() if (each := _CHECKPOINT.fullmatch(name))]
 
     def _transactions_in(self, path: str) -> dict[str, int]:
         with self._filesystem.open_input_file(path) as file:

@@ -1,10 +1,9 @@
-"""One Delta table on the driver: its newest version examined, and committed to from a handle of it.
+"""One Delta table on the driver: its newest version examined, and the next one committed.
 
 Invariants:
-- a state commits once at most, from a handle at exactly its version; what is read is the log's
+- a state commits once at most, as exactly the version after its own; what is read is the log's
   newest version each time (following.py);
-- every commit of ours bears the chain's `generation` transaction, so of two commits from one state
-  the log takes one, files or not; what strangers append in between is rebased over;
+- whatever took that version, a stranger's append too, is a conflict: the table is examined again;
 - the log entry a state was read at must still be there when it is committed to: a table dropped and
   made again takes no old commit;
 - what a commit landed as is read back from the log and, on a local disk, synced.
@@ -12,31 +11,24 @@ Invariants:
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable as Handle
-from deltalake.transaction import (
-    AddAction,
-    CommitProperties,
-    PostCommitHookProperties,
-    Transaction,
-)
+from deltalake.transaction import PostCommitHookProperties
 from pyarrow import fs
 
 from penstock.connectors.delta import reading as readers
 from penstock.connectors.delta.descriptions import Addition, Shape, additions, relative
+from penstock.connectors.delta.entries import Words, entry_of, put
 from penstock.connectors.delta.examining import Examined, examined
-from penstock.connectors.delta.faults import in_doubt, moved, not_there, reading, sending, told
-from penstock.connectors.delta.following import Following, Held, View
+from penstock.connectors.delta.faults import in_doubt, moved, not_there, reading, told
+from penstock.connectors.delta.following import Following, View
 from penstock.connectors.delta.ledger import (
     CREATED,
-    commit_info,
     fence_transactions,
     mark_of_commit,
     transactions_of,
@@ -53,16 +45,13 @@ from penstock.core.commits import (
     first_ledger,
     landed_after,
 )
-from penstock.core.errors import BugError, OutcomeUnknownError, PenstockError
+from penstock.core.errors import BugError, OutcomeUnknownError
 from penstock.files.storage import Storage
 from penstock.ports.tables import CommitRecord, History, TableState, Verdict
 
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
-_CHECKPOINT_EVERY_MIN = 20
-_CHECKPOINT_EVERY_MAX = 200
-_PIECE_SECONDS = 0.0001
-_REBASES_MAX = 15
+_CHECKPOINT_EVERY = 100
 _STATS_AT_ONCE = 16
 
 
@@ -74,7 +63,6 @@ class DeltaTable:
     root: Root
     sizes: Sizes = field(default_factory=Sizes)
     _following: Following = field(init=False, repr=False, compare=False)
-    _checkpoint_seconds: float = field(default=0.0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self._following = Following(self.name, self.root, self.sizes)
@@ -89,7 +77,7 @@ class DeltaTable:
         return examined(self.name, self._following, chain)
 
     def commit(self, state: TableState, commit: Committable, *, retain: int) -> str:
-        """Land files, progress and ledger in one transaction from the examined handle.
+        """Land files, progress and ledger as the version after the one examined.
 
         `retain` does nothing here: the table's own properties say how long its log is kept.
         """
@@ -100,18 +88,17 @@ class DeltaTable:
             raise moved(self.name, "it was created again")
         shape = Shape(self.name, self.location, state.schema, view.form.partition_by)
         added = additions(commit.files, shape)
-        transactions, mark = _words(state, commit, added, view.version + 1)
+        version = view.version + 1
+        body = entry_of(_words(state, commit, added, version), added)
         found.use(self.name)
-        held = self._taken(view)
         with reading(self.name):
-            self._require_same_log(view)
+            self._require_last(view)
         try:
-            self._send(held, added, transactions, mark)
-            version = self._landed_at(view.version + 1, commit)
+            created = put(self.root, self.name, version, body)
+            self._require_there(version, body, created=created)
         except OutcomeUnknownError:
             self._following.forget()
             raise
-        self._following.give_back(replace(held, tried=True))
         return str(version)
 
     def missing(self, files: Sequence[DataFile]) -> Sequence[str]:
@@ -161,107 +148,67 @@ class DeltaTable:
     def housekeep(self) -> None:
         """Write a checkpoint when enough versions came since the last, and clean up the log.
 
-        When is the table's to say, `delta.checkpointInterval`, or `checkpoint_every`; so is what is
-        cleaned up: `delta.logRetentionDuration`, `delta.enableExpiredLogCleanup`. Then the handle
-        is made ready for the next commit. Raises what `state` raises; nothing depends on it, but
-        readers have more entries to read.
+        When is the table's to say, `delta.checkpointInterval`, 100 as Delta has it; so is what is
+        cleaned up: `delta.logRetentionDuration`, `delta.enableExpiredLogCleanup`. Raises what
+        `state` raises; nothing depends on it, but readers have more entries to read.
         """
         view = self._following.view()
         interval = view.form.configuration.get("delta.checkpointInterval", "")
-        every = (
-            int(interval) if interval.isdecimal() else checkpoint_every(self._checkpoint_seconds)
-        )
-        if view.version - view.checkpointed >= max(every, 1):
-            self._checkpoint(view)
-            view = self._following.view()
-        self._following.keep_up(view)
-
-    def _checkpoint(self, view: View) -> None:
-        held = self._following.take(view)
-        began = time.monotonic()
+        every = int(interval) if interval.isdecimal() else _CHECKPOINT_EVERY
+        if view.version - view.checkpointed < max(every, 1):
+            return
+        handle = self._following.handle(view)
         with reading(self.name):
-            held.handle.create_checkpoint()
-            self._checkpoint_seconds = time.monotonic() - began
+            handle.create_checkpoint()
             cleans = view.form.configuration.get("delta.enableExpiredLogCleanup", "true")
             if cleans.lower() == "true":
-                held.handle.cleanup_metadata()
-        self._following.give_back(held)
-
-    def _send(
-        self,
-        held: Held,
-        added: Sequence[Addition],
-        transactions: Mapping[str, int],
-        mark: Mapping[str, Any],
-    ) -> None:
-        handle, form = held.handle, held.opened.form
-        with sending(self.name):
-            handle.create_write_transaction(
-                actions=[_action(each) for each in added],
-                mode="append",
-                schema=handle.schema(),
-                partition_by=list(form.partition_by),
-                commit_properties=CommitProperties(
-                    custom_metadata=commit_info([mark]),
-                    max_commit_retries=_REBASES_MAX,
-                    app_transactions=[Transaction(*each) for each in transactions.items()],
-                ),
-                post_commithook_properties=NO_HOOKS,
-            )
+                handle.cleanup_metadata()
 
     def _open(self) -> Handle:
         with reading(self.name):
             return Handle(self.location, storage_options=dict(self.root.options))
 
-    def _taken(self, view: View) -> Held:
-        """Take a handle for a commit; nothing was sent when there is none for that version."""
-        try:
-            return self._following.take(view)
-        except PenstockError as error:
-            raise moved(self.name, f"version {view.version} cannot be opened") from error
-
-    def _require_same_log(self, view: View) -> None:
+    def _require_last(self, view: View) -> None:
+        """Raise ConflictError unless the log is the one examined, and ends where it ended then."""
         log = self._following.log
-        if log.raw(view.version) == view.head_entry:
-            return
-        raise moved(self.name, "its log is another one") if log.is_there() else not_there(self.name)
+        if log.raw(view.version) != view.head_entry:
+            if log.is_there():
+                raise moved(self.name, "its log is another one")
+            raise not_there(self.name)
+        if log.checkpointed() > view.version or log.raw(view.version + 2) is not None:
+            self._following.forget()
+            raise moved(self.name, f"its log went on behind version {view.version}")
 
-    def _landed_at(self, version: int, commit: Committable) -> int:
-        """Find the version the commit landed as: the one examined from, or later by rebasing."""
+    def _require_there(self, version: int, body: bytes, *, created: bool) -> None:
+        """Read a version back and, where it is on a local disk, sync it.
+
+        Raises ConflictError (another's), OutcomeUnknownError (nobody's, or below a checkpoint: it
+        was cleaned away before, so ours does not count).
+        """
         log = self._following.log
         try:
-            while (entry := log.entry(version)) is not None:
-                mark = entry.mark(commit.chain.name)
-                if mark is not None and mark.get("commit") == commit.commit_id:
-                    storage = Storage(self.root.filesystem())
-                    storage.sync(log.path(version))
-                    storage.sync_directories()
-                    return version
-                version += 1
-        except (OSError, ValueError, PenstockError) as error:
+            found = log.raw(version)
+            if found is not None and found != body:
+                raise moved(self.name, f"version {version} is another commit")
+            if found is None or log.checkpointed() >= version:
+                made = "was made" if created else "was there"
+                raise in_doubt(self.name, f"version {version} {made}, and the log does not tell")
+            storage = Storage(self.root.filesystem())
+            storage.sync(log.path(version))
+            storage.sync_directories()
+        except OSError as error:
             raise in_doubt(self.name, told(error)) from error
-        raise in_doubt(self.name, "the log does not show it")
-
-
-def checkpoint_every(seconds: float) -> int:
-    """Give the number of versions between checkpoints when one takes some seconds.
-
-    A checkpoint costs as much as the table has files; each version since makes every commit about
-    0.1 ms dearer. At this distance both cost the same, and together the least.
-    """
-    best = round(math.sqrt(seconds / _PIECE_SECONDS))
-    return min(max(best, _CHECKPOINT_EVERY_MIN), _CHECKPOINT_EVERY_MAX)
 
 
 def _words(
     state: TableState, commit: Committable, added: Sequence[Addition], sequence: int
-) -> tuple[dict[str, int], Mapping[str, Any]]:
+) -> Words:
     """Give the transactions and the commit info of a commit on a state."""
     if state.verdict is Verdict.ROLLED_BACK and commit.kind is CommitKind.FENCE:
         if state.landed is None:
             raise BugError(f"{commit.chain} is rolled back without a ledger", code="P702")
         mark = mark_of_commit(commit, state.landed, sequence, state.evidence)
-        return fence_transactions(state.landed, sequence), mark
+        return Words(fence_transactions(state.landed, sequence), mark)
     before = state.landed or first_ledger(
         commit.chain,
         Claim(commit.generation, commit.owner),
@@ -272,18 +219,7 @@ def _words(
     landed = landed_after(before, commit)
     paths = [each.path for each in added]
     transactions = transactions_of(landed, state.landed, sequence, paths)
-    return transactions, mark_of_commit(commit, landed, sequence, "")
-
-
-def _action(added: Addition) -> AddAction:
-    return AddAction(
-        path=added.path,
-        size=added.size_bytes,
-        partition_values=added.partition,
-        modification_time=added.modified_ms,
-        data_change=True,
-        stats=added.statistics,
-    )
+    return Words(transactions, mark_of_commit(commit, landed, sequence, ""))
 
 
 def _record(entry: Entry, mark: Mapping[str, Any]) -> CommitRecord:

@@ -1,0 +1,138 @@
+"""Writes one entry of a table's log: a whole commit, put where no entry is yet.
+
+The library can commit too, but reads the table's whole list of files again after each commit, so
+that commits get dearer with every file (docs/design/0012).
+
+Invariants:
+- an entry is there whole or not at all, and never takes another's place: the storage is asked to
+  create it, and says so when something is there already;
+- whoever puts an entry has examined exactly the version before it: nothing is rebased;
+- only what `features.py` lets pass is written to, so these few actions are all that is asked.
+
+Source: Delta transaction log protocol, "Actions", "Commit Provenance Information".
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import obstore
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
+from obstore.store import LocalStore, ObjectStore, S3Store
+
+from penstock import __version__
+from penstock.connectors.delta.descriptions import Addition
+from penstock.connectors.delta.faults import in_doubt, is_panic, refused, told
+from penstock.connectors.delta.ledger import commit_info
+from penstock.connectors.delta.places import Root, normalised
+
+_STORE_KEYS = {
+    "access_key_id",
+    "secret_access_key",
+    "session_token",
+    "region",
+    "virtual_hosted_style_request",
+    "conditional_put",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What a commit says besides its files: `txn` actions, and our words on it (ledger.py)."""
+
+    transactions: Mapping[str, int]
+    mark: Mapping[str, Any]
+
+
+def entry_of(words: Words, added: Sequence[Addition]) -> bytes:
+    """Write the lines of an entry: what was done first, as readers expect, then its actions."""
+    now_ms = time.time_ns() // 1_000_000
+    actions = [
+        {"commitInfo": _info(words.mark, added, now_ms)},
+        *(
+            {"txn": {"appId": app_id, "version": version}}
+            for app_id, version in words.transactions.items()
+        ),
+        *({"add": _add(each)} for each in added),
+    ]
+    lines = [json.dumps(each, separators=(",", ":"), ensure_ascii=False) for each in actions]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def put(root: Root, name: str, version: int, body: bytes) -> bool:
+    """Put an entry as a version of a table; false when that version was taken.
+
+    The storage may have asked twice by itself, so the version may have been taken by this entry.
+    Raises InvalidError (P431) and UnavailableError (P480) when nothing was written,
+    OutcomeUnknownError (P433).
+    """
+    try:
+        store = _store(root.location(name), tuple(sorted(root.options.items())))
+        obstore.put(store, f"_delta_log/{version:020d}.json", body, mode="create")
+    except (AlreadyExistsError, PreconditionError):
+        return False
+    except (PermissionDeniedError, UnauthenticatedError) as error:
+        raise refused(name, told(error)) from error
+    except (BaseError, OSError) as error:
+        raise in_doubt(name, told(error)) from error
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        raise in_doubt(name, told(error)) from error
+    return True
+
+
+def _info(mark: Mapping[str, Any], added: Sequence[Addition], now_ms: int) -> dict[str, Any]:
+    """Say what Spark's streaming writer says, for those who look for it, and our own words."""
+    return {
+        "timestamp": now_ms,
+        "operation": "STREAMING UPDATE",
+        "operationParameters": {
+            "outputMode": "Append",
+            "queryId": mark["chain"],
+            "epochId": str(mark["epoch"]),
+        },
+        "operationMetrics": {
+            "numAddedFiles": str(len(added)),
+            "numRemovedFiles": "0",
+            "numOutputRows": str(mark["rows"]),
+            "numOutputBytes": str(sum(each.size_bytes for each in added)),
+        },
+        "isBlindAppend": True,
+        "engineInfo": f"Penstock/{__version__}",
+        **commit_info([mark]),
+    }
+
+
+def _add(added: Addition) -> dict[str, Any]:
+    return {
+        "path": added.path,
+        "partitionValues": dict(added.partition),
+        "size": added.size_bytes,
+        "modificationTime": added.modified_ms,
+        "dataChange": True,
+        "stats": added.statistics,
+    }
+
+
+@functools.lru_cache(maxsize=64)
+def _store(location: str, options: tuple[tuple[str, str], ...]) -> ObjectStore:
+    if not location.startswith("s3://"):
+        return LocalStore(location)
+    known = normalised(dict(options))
+    config: Any = {key: known[key] for key in _STORE_KEYS & known.keys()}
+    if "endpoint_url" in known:
+        config["endpoint"] = known["endpoint_url"]
+    plain = known.get("allow_http", "").lower() == "true"
+    return S3Store.from_url(location, config=config, client_options={"allow_http": plain})

@@ -685,6 +685,32 @@ class OwnerStories:
         assert [] == life.of(CommitAborted)
         assert [] == world.breaks()
 
+    def test_c3_a_prepared_range_that_begins_below_what_landed_is_read_again_from_there(
+        self, ground
+    ):
+        world = World(ground)
+        world.send("orders", 3)
+        world.run()
+        world.send("orders", 5)
+        world.crash_at("prepare.after")
+        rewound = ground.save_store("here")
+        world.run(host="there", records_max=2)
+        assert {0: 8} == world.offsets()
+        world.send("orders", 4)
+        world.crash_at("commit.after:1", host="there", records_max=2)
+        ground.restore_store("here", rewound)
+        assert [(3, 8)] == [
+            (covered.start, covered.stop)
+            for commit in world.pending()
+            for covered in commit.progress.values()
+        ]
+        life = world.run()
+        world.run(host="there")
+
+        assert [False] == [each.ours for each in life.of(CommitFoundLanded)]
+        assert {0: 12} == world.offsets()
+        assert [] == world.breaks()
+
     def test_w11_a_store_restored_while_the_coordinator_runs_on_skips_nothing(self, ground):
         world = World(ground, partitions=2)
         world.send("orders", 3)

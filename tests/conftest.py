@@ -29,3 +29,12 @@ def postgresql() -> Iterator[Server]:
 
     with running() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def rest_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real REST catalog over a directory of this machine; tests drop what they made."""
+    from tests.servers.rest import running
+
+    with running(tmp_path_factory.mktemp("rest")) as address:
+        yield address

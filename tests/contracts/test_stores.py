@@ -46,9 +46,16 @@ class TestSqliteStore(StoreContract):
 
 
 class TestPostgresqlStore(StoreContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared(cls, postgresql):
+        return postgresql.database()
+
     @pytest.fixture(autouse=True)
-    def database(self, postgresql):
-        self.server, self.name = postgresql, postgresql.database()
+    def database(self, postgresql, shared):
+        self.server, self.name = postgresql, shared
+        yield
+        postgresql.execute("DROP SCHEMA IF EXISTS penstock CASCADE", shared)
 
     def open_store(self, place: Path) -> PendingStore:
         return open_postgresql(self.server.address(self.name), ProcessSecrets({}))

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from tests.servers.postgresql import Server
+
     from penstock.dev.broker import Running
 
 
@@ -18,3 +20,21 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
     with running_broker(tmp_path_factory.mktemp("broker")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Server]:
+    """A real PostgreSQL, one for each test process: every test makes databases of its own."""
+    from tests.servers.postgresql import running
+
+    with running() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def rest_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real REST catalog over a directory of this machine; tests drop what they made."""
+    from tests.servers.rest import running
+
+    with running(tmp_path_factory.mktemp("rest")) as address:
+        yield address

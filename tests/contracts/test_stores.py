@@ -6,9 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from penstock.connectors.memory.store import MemoryStore, Shelf
-from penstock.connectors.sqlite.store import SqliteStore
+from penstock.connectors.sql import open_postgresql
+from penstock.connectors.sql.store import sqlite_store
 from penstock.ports.store import PendingStore
+from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.store_contract import StoreContract
 
 
@@ -25,7 +29,7 @@ class TestMemoryStore(StoreContract):
 
 class TestSqliteStore(StoreContract):
     def open_store(self, place: Path) -> PendingStore:
-        return SqliteStore(place / "state" / "shop.db")
+        return sqlite_store(place / "state" / "shop.db")
 
     def lose(self, place: Path) -> None:
         (place / "state" / "shop.db").unlink()
@@ -39,6 +43,25 @@ class TestSqliteStore(StoreContract):
         claims = in_processes(3, place / "shop.db", turns=10, takeover=True)
 
         assert list(range(1, 31)) == sorted(number for each in claims for number in each)
+
+
+class TestPostgresqlStore(StoreContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared(cls, postgresql):
+        return postgresql.database()
+
+    @pytest.fixture(autouse=True)
+    def database(self, postgresql, shared):
+        self.server, self.name = postgresql, shared
+        yield
+        postgresql.execute("DROP SCHEMA IF EXISTS penstock CASCADE", shared)
+
+    def open_store(self, place: Path) -> PendingStore:
+        return open_postgresql(self.server.address(self.name), ProcessSecrets({}))
+
+    def lose(self, place: Path) -> None:
+        self.server.execute("DROP SCHEMA penstock CASCADE", self.name)
 
 
 def in_processes(count: int, path: Path, *, turns: int, takeover: bool) -> list[list[int | str]]:
@@ -61,12 +84,12 @@ def in_processes(count: int, path: Path, *, turns: int, takeover: bool) -> list[
 CLAIMING = """
 import json, sys
 from pathlib import Path
-from penstock.connectors.sqlite.store import SqliteStore
+from penstock.connectors.sql.store import sqlite_store
 from penstock.core.errors import UnavailableError
 from penstock.ports.store import Owner
 
 path, turns, takeover, name = sys.argv[1:]
-store, outcomes = SqliteStore(Path(path)), []
+store, outcomes = sqlite_store(Path(path)), []
 print("ready", flush=True)
 sys.stdin.readline()
 for turn in range(int(turns)):

@@ -37,6 +37,6 @@ def test_the_version_is_light() -> None:
     assert set() == HEAVY & imported(str(script), "--version")
 
 
-@pytest.mark.parametrize("name", ["kafka", "iceberg", "delta", "sqlite"])
+@pytest.mark.parametrize("name", ["kafka", "iceberg", "delta", "sql"])
 def test_finding_a_connector_is_light(name: str) -> None:
     assert set() == HEAVY & imported("-c", f"import penstock.connectors.{name}")

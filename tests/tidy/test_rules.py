@@ -83,7 +83,7 @@ ALLOWED = {
     "without_docstring": [("a.py", '"""A."""\nclass _Own:\n    def go(self): ...\ndef _f(): ...')],
     "commits_elsewhere": [
         ("penstock/commit/once.py", "def f(table): table.commit(1)"),
-        ("penstock/connectors/sqlite/file.py", "def f(connection): connection.commit()"),
+        ("penstock/connectors/sql/file.py", "def f(connection): connection.commit()"),
         ("penstock/landing/a.py", "class A:\n    def f(self): self.create(1)"),
     ],
     "imports_of_testing": [("penstock/testing/a.py", "import penstock.testing.b")],

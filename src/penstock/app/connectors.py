@@ -69,7 +69,7 @@ def store_connector(address: str) -> StoreConnector:
     raise InvalidError(
         f"no installed connector knows stores at {scheme}:…",
         code="P182",
-        hint="this release brings sqlite:///path",
+        hint="this release brings sqlite:///path and postgresql://user/database",
     )
 
 

@@ -1,4 +1,4 @@
-"""Fetch the broker's jars once, check every one, keep them for the next time.
+"""Fetch jars once, check every one, keep them for the next time: the broker's, and tests' own.
 
 Invariants:
 - a folder of jars appears in the cache whole or not at all, under a name that holds the digest of
@@ -24,6 +24,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -38,6 +39,21 @@ COORDINATES = (
 )
 LOCK = Path(__file__).with_name("broker.jars.lock")
 FETCH_SECONDS_MAX = 900
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Name jars that are fetched together; what they depend on comes along.
+
+    A coordinate is `(group, name, version)`, or with a classifier as its fourth part. The names of
+    modules in `without` are left out wherever they are asked for.
+    """
+
+    name: str
+    coordinates: tuple[tuple[str, ...], ...]
+    lock: Path
+    without: tuple[str, ...] = ()
+
 
 Progress = Callable[[str, int, int], None]
 """Told `(jar, jars fetched so far, jars in all)` after each download."""
@@ -55,20 +71,28 @@ def home(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def broker_jars(java: Java, *, cache: Path | None = None, progress: Progress = silent) -> Path:
-    """Give the folder with the broker's jars, checked; fetch them when they are not there.
+    """Give the folder with the broker's jars; raises like `jars_of`."""
+    bundle = Bundle(f"kafka-{KAFKA_VERSION}", COORDINATES, LOCK)
+    return jars_of(bundle, java, cache=cache, progress=progress)
+
+
+def jars_of(
+    bundle: Bundle, java: Java, *, cache: Path | None = None, progress: Progress = silent
+) -> Path:
+    """Give the folder with a bundle's jars, checked; fetch them when they are not there.
 
     Raises UnavailableError when they cannot be fetched (P654), InvalidError when a jar is not the
     one in the lock file (P653).
     """
     cache = home() if cache is None else cache
-    wanted = locked(LOCK.read_text())
-    digest = hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]
-    target = cache / f"kafka-{KAFKA_VERSION}-{digest}"
+    wanted = locked(bundle.lock.read_text())
+    digest = hashlib.sha256(bundle.lock.read_bytes()).hexdigest()[:12]
+    target = cache / f"{bundle.name}-{digest}"
     if not target.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
         with held(cache / "jars.lock"):
             if not target.is_dir():
-                _fetch(java, target, wanted, progress)
+                _fetch(bundle, java, target, progress)
     check(target, wanted)
     return target
 
@@ -106,11 +130,11 @@ def held(path: Path) -> Iterator[None]:
         yield
 
 
-def _fetch(java: Java, target: Path, wanted: Mapping[str, str], progress: Progress) -> None:
+def _fetch(bundle: Bundle, java: Java, target: Path, progress: Progress) -> None:
     """Resolve into a folder of its own and rename it when all jars are there and right."""
-    downloads = target.parent / "ivy"
+    downloads, wanted = target.parent / "ivy", locked(bundle.lock.read_text())
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=target.parent) as scratch:
-        _resolve(java, Path(scratch), downloads, (len(wanted), progress))
+        _resolve((bundle, java), Path(scratch), downloads, (len(wanted), progress))
         fetched = Path(scratch, "jars")
         fetched.mkdir(exist_ok=True)
         try:
@@ -126,11 +150,14 @@ def _fetch(java: Java, target: Path, wanted: Mapping[str, str], progress: Progre
     shutil.rmtree(downloads, ignore_errors=True)
 
 
-def _resolve(java: Java, scratch: Path, downloads: Path, report: tuple[int, Progress]) -> None:
+def _resolve(
+    wanted: tuple[Bundle, Java], scratch: Path, downloads: Path, report: tuple[int, Progress]
+) -> None:
     """Run Ivy, telling each jar that arrives."""
+    bundle, java = wanted
     settings, module = scratch / "ivysettings.xml", scratch / "ivy.xml"
     settings.write_text(_settings(os.environ.get("PENSTOCK_MAVEN_MIRROR", "").strip()))
-    module.write_text(_module())
+    module.write_text(_module(bundle))
     pattern = f"{scratch}/jars/[artifact]-[revision](-[classifier]).[ext]"
     command = [str(java.path), "-Xmx256m", "-jar", str(_ivy()), "-settings", str(settings)]
     command += ["-cache", str(downloads), "-ivy", str(module), "-retrieve", pattern]
@@ -181,16 +208,29 @@ def _settings(mirror: str) -> str:
     )
 
 
-def _module() -> str:
-    wanted = "".join(
-        f'<dependency org="{group}" name="{name}" rev="{version}" conf="default->default"/>'
-        for group, name, version in COORDINATES
-    )
+def _module(bundle: Bundle) -> str:
+    classifiers: dict[tuple[str, ...], list[str]] = {}
+    for coordinate in bundle.coordinates:
+        classifiers.setdefault(coordinate[:3], []).extend(coordinate[3:] or [""])
+    wanted = "".join(_dependency(module, asked) for module, asked in classifiers.items())
+    wanted += "".join(f'<exclude module="{name}"/>' for name in bundle.without)
     return (
-        '<ivy-module version="2.0"><info organisation="penstock" module="broker"/>'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="penstock" module="bundle"/>'
         f'<configurations><conf name="default"/></configurations><dependencies>{wanted}'
         "</dependencies></ivy-module>"
     )
+
+
+def _dependency(module: tuple[str, ...], classifiers: list[str]) -> str:
+    """Ask for a module's own artifacts; Ivy takes a module that is asked for twice only once."""
+    group, name, version = module
+    asked = f'<dependency org="{group}" name="{name}" rev="{version}" conf="default->default"'
+    if classifiers == [""]:
+        return f"{asked}/>"
+    artifact = f'<artifact name="{name}" type="jar" ext="jar"'
+    kinds = [f' m:classifier="{each}"' if each else "" for each in classifiers]
+    return f"{asked}>{''.join(f'{artifact}{kind}/>' for kind in kinds)}</dependency>"
 
 
 def _ivy() -> Path:

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from penstock.spec.fields import NOT_YET, REVEALED, FreeText, Setting, Text
+from penstock.spec.fields import REVEALED, FreeText, Setting, Text
 from penstock.spec.findings import refusal
-from penstock.spec.problems import shown
+from penstock.spec.problems import listed, shown
 
 
 class SqlCatalog(Setting, extra="allow"):
@@ -35,6 +35,53 @@ class SqlCatalog(Setting, extra="allow"):
         return {**self.model_dump(mode="json", context=REVEALED), "name": name}
 
 
+class RestCatalog(Setting, extra="allow"):
+    """An Iceberg catalog behind the REST protocol. Further keys are PyIceberg's, as text."""
+
+    __pydantic_extra__: dict[str, FreeText]
+
+    type: Literal["rest"] = Field(description="Kind of the catalog.")
+    uri: Text = Field(description="Address of the server.", examples=["http://catalog:8181"])
+    warehouse: Text | None = Field(
+        None, description="Name or place of the warehouse, where the server knows several."
+    )
+
+    def settings(self, name: str) -> dict[str, str]:
+        """Give the entry as plain data for a connector, with references unresolved."""
+        return {**self.model_dump(mode="json", context=REVEALED), "name": name}
+
+
+class HiveCatalog(Setting, extra="allow"):
+    """An Iceberg catalog in a Hive metastore. Further keys are PyIceberg's, as text."""
+
+    __pydantic_extra__: dict[str, FreeText]
+
+    type: Literal["hive"] = Field(description="Kind of the catalog.")
+    uri: Text = Field(description="Address of the metastore.", examples=["thrift://hive:9083"])
+    warehouse: Text | None = Field(
+        None, description="Where tables are put; a relative path starts at the spec file."
+    )
+
+    def settings(self, name: str) -> dict[str, str]:
+        """Give the entry as plain data for a connector, with references unresolved."""
+        return {**self.model_dump(mode="json", context=REVEALED), "name": name}
+
+
+class CloudCatalog(Setting, extra="allow"):
+    """An Iceberg catalog of a cloud, found by account. Further keys are PyIceberg's, as text."""
+
+    __pydantic_extra__: dict[str, FreeText]
+
+    type: Literal["glue", "dynamodb", "bigquery"] = Field(description="Kind of the catalog.")
+    warehouse: Text | None = Field(
+        None, description="Where tables are put.", examples=["s3://lake/warehouse"]
+    )
+
+    def settings(self, name: str) -> dict[str, str]:
+        """Give the entry as plain data for a connector, with references unresolved."""
+        return {**self.model_dump(mode="json", context=REVEALED), "name": name}
+
+
 class DeltaCatalog(Setting):
     """A directory whose sub-directories are Delta tables."""
 
@@ -49,8 +96,12 @@ class DeltaCatalog(Setting):
         return {**self.model_dump(mode="json", context=REVEALED), "name": name}
 
 
-_LATER_CATALOGS = ("rest", "glue", "hive", "dynamodb", "bigquery", "in-memory", "unity")
-_CATALOG_KINDS = ("sql", "delta")
+_CLOUDS = ("glue", "dynamodb", "bigquery")
+_CATALOG_KINDS = ("sql", "rest", "hive", *_CLOUDS, "delta")
+_NEVER = {
+    "in-memory": "its tables end with the process; write sql with a SQLite file",
+    "unity": "write  type: rest  with the address of its Iceberg REST endpoint",
+}
 
 
 def _known_kind(value: Any) -> Any:
@@ -59,23 +110,29 @@ def _known_kind(value: Any) -> Any:
         return value
     kind = value.get("type")
     if "type" not in value:
-        hint = "add  type: sql  or  type: delta"
+        hint = f"add  type: <kind>, one of {listed(_CATALOG_KINDS)}"
         raise refusal("P105", "this setting is required and missing", hint, below=("type",))
-    if kind in _LATER_CATALOGS:
-        fact = f"'{kind}' {NOT_YET}; this release knows sql and delta"
-        raise refusal("P111", fact, below=("type",))
+    if isinstance(kind, str) and kind in _NEVER:
+        fact = f"catalogs of type {kind} are not used: {_NEVER[kind]}"
+        raise refusal("P107", fact, below=("type",))
     if kind not in _CATALOG_KINDS:
-        raise refusal("P107", f"expected sql or delta, read {shown(kind)}", below=("type",))
+        fact = f"expected one of {listed(_CATALOG_KINDS)}, read {shown(kind)}"
+        raise refusal("P107", fact, below=("type",))
     return value
 
 
 def _catalog_kind(value: Any) -> str | None:
     kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    kind = "cloud" if kind in _CLOUDS else kind
     return f"<{kind}>" if isinstance(value, dict | Setting) else None
 
 
 Catalog = Annotated[
-    Annotated[SqlCatalog, Tag("<sql>")] | Annotated[DeltaCatalog, Tag("<delta>")],
+    Annotated[SqlCatalog, Tag("<sql>")]
+    | Annotated[RestCatalog, Tag("<rest>")]
+    | Annotated[HiveCatalog, Tag("<hive>")]
+    | Annotated[CloudCatalog, Tag("<cloud>")]
+    | Annotated[DeltaCatalog, Tag("<delta>")],
     Discriminator(
         _catalog_kind,
         custom_error_type="penstock",

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from penstock.spec.model import Table
     from penstock.spec.sections import (
         Kafka,
+        PendingSettings,
         QuarantineSettings,
         Security,
         SparkSettings,
     )
 
-PARTS_MIN = {"sql": 3, "delta": 2}
+PARTS_MIN = {"delta": 2}  # of Iceberg, 3: a namespace is always there
 OWN_PROPERTIES = "penstock."
 
 
@@ -45,6 +46,7 @@ class Draft:
     row_group_bytes: int | None
     target_file_bytes: int | None
     spark: SparkSettings | None = None
+    pending: PendingSettings | None = None
 
 
 def check(draft: Draft) -> list[Problem]:
@@ -126,7 +128,7 @@ def _check_catalogs(draft: Draft) -> Iterator[Problem]:
             yield Problem(path, "P117", f"no catalog is named '{name}'{did_you_mean}", hint)
             continue
         catalog = draft.catalogs[name]
-        if catalog is not None and len(rest) + 1 < PARTS_MIN[catalog.type]:
+        if catalog is not None and len(rest) + 1 < PARTS_MIN.get(catalog.type, 3):
             fact = f"a table of the {catalog.type} catalog '{name}' needs a namespace"
             yield Problem(path, "P110", fact, f"write {name}.<namespace>.{rest[-1]}")
 
@@ -253,6 +255,8 @@ def _check_secrets(draft: Draft) -> Iterator[Problem]:
             blocks.append((("catalogs", name), catalog.model_dump(context=REVEALED)))
     if draft.spark is not None:
         blocks.append((("spark", "conf"), draft.spark.conf))
+    if draft.pending is not None:
+        blocks.append((("pending",), {"store": draft.pending.store}))
     for at, settings in blocks:
         for name, value in settings.items():
             if isinstance(value, str) and _holds_secret(name, value):

@@ -28,7 +28,7 @@ from penstock.spec.model import UNCHECKED, Pipeline, Table
 from penstock.spec.paths import is_resolved_later, located
 from penstock.spec.problems import PROBLEMS_MAX, KeyPath, Place, Problem, SpecError, in_order
 from penstock.spec.secrets import ProcessSecrets, may_hold_secret, references
-from penstock.spec.sections import Kafka, QuarantineSettings, SparkSettings
+from penstock.spec.sections import Kafka, PendingSettings, QuarantineSettings, SparkSettings
 from penstock.spec.yaml12 import Document, Span
 
 FILE_BYTES_MAX = 4 * yaml12.CHARS_MAX
@@ -284,6 +284,9 @@ def _draft(data: Any, broken: _Broken) -> Draft:
         row_group_bytes=sizes[0],
         target_file_bytes=sizes[1],
         spark=_valid(TypeAdapter(SparkSettings), broken.left_out(data.get("spark"), ("spark",))),
+        pending=_valid(
+            TypeAdapter(PendingSettings), broken.left_out(data.get("pending"), ("pending",))
+        ),
     )
 
 

@@ -222,4 +222,5 @@ def draft_of(pipeline: Pipeline) -> Draft:
         row_group_bytes=pipeline.row_group_bytes,
         target_file_bytes=pipeline.target_file_bytes,
         spark=pipeline.spark,
+        pending=pipeline.pending,
     )

@@ -14,7 +14,7 @@ import re
 from pathlib import Path
 
 from penstock.core.errors import InvalidError
-from penstock.spec.catalogs import Catalog, DeltaCatalog, SqlCatalog
+from penstock.spec.catalogs import Catalog, DeltaCatalog, HiveCatalog, SqlCatalog
 from penstock.spec.model import Pipeline
 from penstock.spec.problems import KeyPath, Problem, SpecError
 from penstock.spec.secrets import ProcessSecrets, escaped, references
@@ -64,11 +64,20 @@ class _Finding:
                 root = self.resolved(catalog.root, (*at, "root"))
                 return catalog.model_copy(update={"root": escaped(self.place(root))})
             case SqlCatalog():
-                warehouse = self.resolved(catalog.warehouse, (*at, "warehouse"))
-                if not _SCHEME.match(warehouse):
-                    warehouse = f"file://{self.absolute(warehouse)}"
-                found = {"uri": self.address(catalog.uri), "warehouse": escaped(warehouse)}
+                found = {
+                    "uri": self.address(catalog.uri),
+                    "warehouse": self.warehouse(catalog.warehouse, at),
+                }
                 return catalog.model_copy(update=found)
+            case HiveCatalog(warehouse=str() as text):
+                return catalog.model_copy(update={"warehouse": self.warehouse(text, at)})
+            case _:  # a server knows its places
+                return catalog
+
+    def warehouse(self, text: str, at: KeyPath) -> str:
+        """Locate the place of a catalog's tables."""
+        place = self.resolved(text, (*at, "warehouse"))
+        return escaped(place if _SCHEME.match(place) else f"file://{self.absolute(place)}")
 
     def security(self, security: Security) -> Security:
         """Locate certificates and keys; one that begins with a reference stays."""
@@ -82,6 +91,8 @@ class _Finding:
 
     def store(self, text: str) -> str:
         """Locate the pending store."""
+        if text.startswith("postgresql:"):  # it may hold a secret: resolved where it is opened
+            return text
         return escaped(self.sqlite(self.resolved(text, ("pending", "store"))))
 
     def address(self, uri: str) -> str:

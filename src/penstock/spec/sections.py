@@ -6,6 +6,7 @@ has a default or is required; what crosses several settings is checked in `check
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal, cast
@@ -31,8 +32,10 @@ from penstock.spec.fields import (
 from penstock.spec.findings import refusal
 from penstock.spec.notation import MalformedError
 from penstock.spec.problems import KeyPath, nearest, shown
+from penstock.spec.secrets import without_password
 
 OFFSET_MAX = 2**63 - 2
+STORE_ADDRESS = re.compile(r"postgresql://(?:.*@)?[^@/]*/[^@/?]+(?:\?.*)?", re.DOTALL)
 PARTITION_MAX = 2**31 - 1
 
 Start = Literal["earliest", "latest"] | datetime | Mapping[str, Mapping[int, int]]
@@ -285,13 +288,13 @@ class QuarantineSettings(Setting):
 
 
 def _store(text: str) -> str:
-    scheme = text.partition(":")[0].partition("+")[0]
-    if scheme in {"postgres", "postgresql"}:
-        raise MalformedError("P111", f"'{scheme}' {NOT_YET}; write sqlite:///./state/name.db")
+    scheme = text.partition(":")[0]
+    write = "write sqlite:///./state/name.db, or postgresql://user:${file:/run/secrets/pw}@host/db"
+    if scheme == "postgresql" and STORE_ADDRESS.fullmatch(text):
+        return text
     if not text.startswith("sqlite:///") or not text.removeprefix("sqlite:///"):
-        raise MalformedError(
-            "P125", f"{shown(text)} is not a store's address", "write sqlite:///./state/name.db"
-        )
+        fact = f"{shown(without_password(text))} is not a store's address"
+        raise MalformedError("P125", fact, write)
     return text
 
 
@@ -301,7 +304,8 @@ class PendingSettings(Setting):
     store: Annotated[str, reading(_store)] = Field(
         "sqlite:///./state/{name}.db",
         description=(
-            "Address of the store; `{name}` is the pipeline's, a relative path starts at the spec."
+            "SQLite file or PostgreSQL database; `{name}` is the pipeline's, a relative path "
+            "starts at the spec."
         ),
     )
     max_epochs: Annotated[Count, Field(le=64)] = Field(

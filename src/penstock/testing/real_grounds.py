@@ -26,7 +26,7 @@ from deltalake import DeltaTable, Field, Schema, write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.types import StringType
 
-from penstock.connectors import delta, iceberg, kafka, sqlite
+from penstock.connectors import delta, iceberg, kafka, sql
 from penstock.core.points import Point
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.running import Clock, Observer
@@ -175,7 +175,7 @@ class StoresOnDisk:
 
     def open_store(self, host: str) -> PendingStore:
         """Open the pending store of a host."""
-        return sqlite.open_store(f"sqlite:///{self._store(host)}", _SECRETS)
+        return sql.open_sqlite(f"sqlite:///{self._store(host)}", _SECRETS)
 
     def lose_store(self, host: str) -> None:
         """Delete a host's store."""

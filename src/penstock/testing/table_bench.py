@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlparse
 import pytest
 
 from penstock.core.commits import Chain, Committable, DataFile, Landed
+from penstock.core.errors import ConflictError, PenstockError
 from penstock.core.events import Event
 from penstock.core.points import Point
 from penstock.core.schema import Kind, Schema
@@ -48,6 +49,9 @@ class TableBench:
     chain: ClassVar[Chain] = Chain("shop", "lake.bronze.orders")
     trims: ClassVar[bool] = True
     """Whether the format removes own snapshots beyond `retain` in the commit."""
+    refused: ClassVar[tuple[type[PenstockError], ...]] = (ConflictError,)
+    """What a commit on a stale state raises. A catalog behind a network adds OutcomeUnknownError:
+    its refusal may be the answer to an earlier delivery of the same request (protocol.md 5)."""
 
     # Hooks, to be given by the subclass.
 

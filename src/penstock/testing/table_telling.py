@@ -9,7 +9,6 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.commits import Chain
-from penstock.core.errors import ConflictError
 from penstock.core.offsets import gaps_and_overlaps, span
 from penstock.core.wire import progress_to_json
 from penstock.ports.tables import History, Table, TableFormat, Verdict
@@ -57,7 +56,7 @@ class TellingTests(TableBench):
         self.roll_back(table, first)
         state = table.state(self.chain)
         table.commit(state, self.fence(state, held=claim(2)), retain=RETAIN)
-        with pytest.raises(ConflictError):
+        with pytest.raises(self.refused):
             table.commit(armed, attempt, retain=RETAIN)
 
         assert [0, 1] == self.ids(table)

@@ -104,6 +104,41 @@ def test_addresses_of_catalogs_become_absolute_where_they_are_files(
     assert found == pipeline.catalogs["lake"].settings("lake")["uri"]
 
 
+@pytest.mark.parametrize(
+    ("catalog", "found"),
+    [
+        ("{ type: rest, uri: 'http://c:8181', token: '${file:/run/t}' }", None),
+        ("{ type: rest, uri: 'http://c:8181', warehouse: prod }", "prod"),
+        ("{ type: hive, uri: 'thrift://h:9083', warehouse: ./lake }", "file:///srv/shop/lake"),
+        ("{ type: hive, uri: 'thrift://h:9083', warehouse: 's3://b/w' }", "s3://b/w"),
+        ("{ type: glue, glue.region: eu-west-1 }", None),
+        ("{ type: dynamodb, warehouse: 's3://b/w' }", "s3://b/w"),
+    ],
+)
+def test_catalogs_that_have_a_server_of_their_own_keep_their_settings(
+    spec: Changed, catalog: str, found: str | None
+) -> None:
+    text = spec(("tables:", f"  other: {catalog}\ntables:"))
+    other = loads(text, base=BASE).catalogs["other"].settings("other")
+
+    assert found == other["warehouse"]
+    assert "geheim" not in repr(other)
+
+
+def test_a_store_on_postgresql_keeps_its_references_and_warns_of_a_password(
+    spec: Changed,
+) -> None:
+    address = "postgresql://shop:${file:/run/pw}@db/penstock?sslmode=require"
+    text = spec(("quarantine:", f"pending: {{ store: '{address}' }}\nquarantine:"))
+    plain = text.replace("${file:/run/pw}", "geheim")
+    warnings = read(plain, base=BASE, name="p.yaml").warnings
+
+    assert address == loads(text, base=BASE).pending.store
+    assert ["P124"] == [each.code for each in warnings]
+    assert "geheim" not in str(warnings)
+    assert "geheim" not in repr(loads(plain, base=BASE))
+
+
 def test_places_with_a_scheme_stay(spec: Changed) -> None:
     pipeline = loads(spec(("warehouse: ./lake", "warehouse: 's3://bucket/lake'")), base=BASE)
     assert "s3://bucket/lake" == pipeline.catalogs["lake"].settings("lake")["warehouse"]

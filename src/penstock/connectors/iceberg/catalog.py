@@ -16,7 +16,7 @@ from pathlib import Path
 
 import sqlalchemy
 from pyiceberg import exceptions as library
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog, MetastoreCatalog, load_catalog
 from pyiceberg.catalog.sql import IcebergTables as TablesOfCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io import load_file_io
@@ -134,7 +134,8 @@ class IcebergTables:
     def check(self) -> None:
         """Prove that catalog and warehouse answer and may be written.
 
-        A catalog that is not a database in our hands is only asked, for it has no harmless write.
+        A catalog that is not a database in our hands is only asked, for it has no harmless write,
+        and one with a server of its own (REST) gives credentials for tables alone.
         Raises InvalidError (P431), UnavailableError (P430, P480, P481).
         """
         catalog = self._context.catalog
@@ -144,7 +145,7 @@ class IcebergTables:
                 nothing = sqlalchemy.update(TablesOfCatalog).where(sqlalchemy.false())
                 with catalog.engine.begin() as connection:
                     connection.execute(nothing.values(metadata_location=None))
-            if self._warehouse:
+            if self._warehouse and isinstance(catalog, MetastoreCatalog):
                 _probe(self._warehouse, catalog)
 
     def close(self) -> None:

@@ -41,16 +41,13 @@ def _optional_clients() -> tuple[type[BaseException], ...]:
     """Give the base errors of catalog clients that may not be installed."""
     found: list[type[BaseException]] = []
     try:
-        from botocore.exceptions import (  # type: ignore[import-not-found]
-            BotoCoreError,
-            ClientError,
-        )
+        from botocore.exceptions import BotoCoreError, ClientError
     except ImportError:
         pass
     else:
         found += [BotoCoreError, ClientError]
     try:
-        from thrift.Thrift import TException  # type: ignore[import-not-found]
+        from thrift.Thrift import TException
     except ImportError:
         pass
     else:

@@ -12,9 +12,10 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from penstock.connectors.sqlite import connector
-from penstock.connectors.sqlite.owners import has_ended
-from penstock.connectors.sqlite.store import SqliteStore, path_of
+from penstock.connectors import sql
+from penstock.connectors.sql.addresses import path_of
+from penstock.connectors.sql.owners import has_ended
+from penstock.connectors.sql.store import sqlite_store
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.ports.store import Owner
 from penstock.testing.store_contract import commit_of, owner, take
@@ -27,7 +28,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def store(path):
-    opened = SqliteStore(path, lock_wait_seconds=0.05)
+    opened = sqlite_store(path, lock_wait_seconds=0.05)
     yield opened
     opened.close()
 
@@ -60,16 +61,16 @@ def test_an_address_without_a_file_is_refused(address):
 
 
 def test_the_connector_opens_a_store_and_creates_nothing_yet(tmp_path):
-    store = connector.open_store(f"sqlite:///{tmp_path}/a/b.db", Plain())
+    store = sql.sqlite.open_store(f"sqlite:///{tmp_path}/a/b.db", Plain())
 
-    assert {"sqlite"} == connector.schemes
+    assert {"sqlite"} == sql.sqlite.schemes
     assert store.holding("shop") is None
     assert [] == list(tmp_path.iterdir())
 
 
 def test_importing_the_connector_imports_no_library():
     script = (
-        "import sys, penstock.connectors.sqlite; "
+        "import sys, penstock.connectors.sql; "
         "print([m for m in ('sqlalchemy', 'sqlite3', 'psutil') if m in sys.modules])"
     )
     done = subprocess.run(
@@ -91,7 +92,7 @@ def test_directories_are_made_by_the_first_claim(store, path):
 
 def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    store = SqliteStore(tmp_path / "file" / "shop.db")
+    store = sqlite_store(tmp_path / "file" / "shop.db")
     message = refusal(InvalidError, "P506", lambda: take(store))
 
     assert "shop.db" in message
@@ -176,7 +177,7 @@ def test_a_store_another_holds_locked_is_unavailable_and_then_goes_on(store, pat
 def test_a_full_disk_is_unavailable_and_leaves_nothing_half_done(store):
     held = take(store)
     store.prepare("shop", held, [commit_of(0)], {})
-    engine = store._file._engine
+    engine = store._database._engine
     with engine.connect() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
@@ -191,10 +192,10 @@ def test_a_write_beyond_the_size_limit_is_unavailable(path):
     script = f"""
 import resource, signal
 from pathlib import Path
-from penstock.connectors.sqlite.store import SqliteStore
+from penstock.connectors.sql.store import sqlite_store
 from penstock.core.errors import UnavailableError
 from penstock.testing.store_contract import commit_of, take
-store = SqliteStore(Path({str(path)!r}))
+store = sqlite_store(Path({str(path)!r}))
 held = take(store)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (70_000, 70_000))
@@ -260,9 +261,9 @@ def test_what_was_told_before_a_kill_is_there_after_it(path):
     """A child prepares and tells, and is killed in the middle of preparing on."""
     script = f"""
 from pathlib import Path
-from penstock.connectors.sqlite.store import SqliteStore
+from penstock.connectors.sql.store import sqlite_store
 from penstock.testing.store_contract import commit_of, take
-store = SqliteStore(Path({str(path)!r}))
+store = sqlite_store(Path({str(path)!r}))
 held = take(store)
 for number in range(100_000):
     store.prepare("shop", held, [commit_of(number * 3, epoch=number)], {{}})
@@ -272,7 +273,7 @@ for number in range(100_000):
     told = [int(child.stdout.readline()) for _ in range(50)][-1]
     child.send_signal(signal.SIGKILL)
     told = max([told, *map(int, child.communicate()[0].splitlines())])
-    pending = SqliteStore(path).pending("shop")
+    pending = sqlite_store(path).pending("shop")
 
     assert told + 1 <= len(pending) <= told + 2
     assert [replace(commit_of(n * 3), epoch=n) for n in range(len(pending))] == list(pending)

@@ -22,7 +22,7 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
-from penstock.connectors.sqlite.layout import prepare_layout
+from penstock.connectors.sql.layout import prepare_file
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 
 LOCK_WAIT_SECONDS = 5.0
@@ -41,8 +41,9 @@ class StoreFile:
         self._identity: tuple[int, int] | None = None
 
     @contextmanager
-    def creating(self) -> Iterator[Connection]:
+    def creating(self, pipeline: str) -> Iterator[Connection]:
         """Write in one transaction; the file is created when it is not there (any more)."""
+        del pipeline  # a file has one lock for all
         with self._guard, self._translated():
             if self._lost():
                 self._close()
@@ -52,8 +53,9 @@ class StoreFile:
                 yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self, pipeline: str) -> Iterator[Connection]:
         """Write in one transaction. Raises UnavailableError (P502) when the file is lost."""
+        del pipeline
         with self._guard, self._translated():
             if self._lost() or not self._there():
                 raise self.lost()
@@ -101,7 +103,7 @@ class StoreFile:
         self._engine = create_engine("sqlite://", creator=self._connect, poolclass=StaticPool)
         try:
             with self._transaction("BEGIN IMMEDIATE") as connection:
-                prepare_layout(connection, self.path)
+                prepare_file(connection, str(self.path))
         except BaseException:
             self._close()
             raise

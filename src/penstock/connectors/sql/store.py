@@ -1,9 +1,9 @@
-"""The pending store on SQLite: prepared commits between the two phases, guarded by the generation.
+"""The pending store in SQL: prepared commits between the two phases, guarded by the generation.
 
 Invariants (protocol.md 6, I10):
 - each call is one transaction; a write asserts in it that the claim is the newest;
 - a commit goes PENDING to COMMITTED or ABORTED, once;
-- losing the file loses prepared, uncommitted work only; a run that notices ends with P502.
+- losing the database loses prepared, uncommitted work only; a run that notices ends with P502.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection, Row, and_, delete, func, insert, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy import URL, Connection, Row, Table, and_, delete, func, insert, select, update
 
-from penstock.connectors.sqlite.file import LOCK_WAIT_SECONDS, StoreFile
-from penstock.connectors.sqlite.layout import (
+from penstock.connectors.sql.database import Database
+from penstock.connectors.sql.file import LOCK_WAIT_SECONDS, StoreFile
+from penstock.connectors.sql.layout import (
     ABORTED,
     COMMITTED,
     PENDING,
@@ -26,9 +27,10 @@ from penstock.connectors.sqlite.layout import (
     pipelines,
     rules,
 )
-from penstock.connectors.sqlite.owners import has_ended
+from penstock.connectors.sql.owners import has_ended
+from penstock.connectors.sql.server import StoreServer
 from penstock.core.commits import Claim, Committable, Generation
-from penstock.core.errors import BugError, FencedError, InvalidError, UnavailableError
+from penstock.core.errors import BugError, FencedError, UnavailableError
 from penstock.core.wire import (
     committable_from_json,
     committable_to_json,
@@ -37,26 +39,22 @@ from penstock.core.wire import (
 )
 from penstock.ports.store import Examined, Holding, Owner
 
-_SCHEME = "sqlite:///"
 
-
-def path_of(address: str) -> Path:
-    """Give the file of `sqlite:///relative.db` or `sqlite:////absolute.db`; raises InvalidError."""
-    path = address.removeprefix(_SCHEME)
-    if not address.startswith(_SCHEME) or not path.strip() or path == ":memory:" or "\0" in path:
-        raise InvalidError(
-            f"{address!r} names no SQLite file",
-            code="P508",
-            hint="write  pending: { store: sqlite:///./state/shop.db }",
-        )
-    return Path(path)
-
-
-class SqliteStore:
+def sqlite_store(path: Path, *, lock_wait_seconds: float = LOCK_WAIT_SECONDS) -> SqlStore:
     """Keep prepared commits in one file; used by any number of threads and processes."""
+    return SqlStore(StoreFile(path, lock_wait_seconds=lock_wait_seconds))
 
-    def __init__(self, path: Path, *, lock_wait_seconds: float = LOCK_WAIT_SECONDS) -> None:
-        self._file = StoreFile(path, lock_wait_seconds=lock_wait_seconds)
+
+def postgresql_store(url: URL) -> SqlStore:
+    """Keep prepared commits in a database on a server; used by any number of hosts."""
+    return SqlStore(StoreServer(url))
+
+
+class SqlStore:
+    """Implements `ports.store.PendingStore` on a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def claim(
         self,
@@ -69,7 +67,7 @@ class SqliteStore:
         takeover: bool,
     ) -> Claim:
         """Claim `max(stored, above) + 1`; an owner on this host whose process ended is dead."""
-        with self._file.creating() as connection:
+        with self._database.creating(pipeline) as connection:
             held = _holding(connection, pipeline)
             if held is not None and not takeover:
                 _refuse_alive(pipeline, held, owner, now_ms)
@@ -83,23 +81,19 @@ class SqliteStore:
                 "started_ms": owner.started_ms,
                 "alive_until_ms": alive_until_ms,
             }
-            connection.execute(
-                upsert(pipelines)
-                .values(pipeline=pipeline, **values)
-                .on_conflict_do_update(index_elements=["pipeline"], set_=values)
-            )
+            _put(connection, pipelines, {"pipeline": pipeline}, values)
         return claim
 
     def heartbeat(self, pipeline: str, claim: Claim, *, alive_until_ms: int) -> None:
         """Say that the owner is alive."""
-        with self._file.writing() as connection:
+        with self._database.writing(pipeline) as connection:
             self._check(connection, pipeline, claim)
             _set_alive(connection, pipeline, alive_until_ms)
 
     def release(self, pipeline: str, claim: Claim) -> None:
         """Say that the owner has ended; a no-op when fenced, and when the store is lost."""
         try:
-            with self._file.writing() as connection:
+            with self._database.writing(pipeline) as connection:
                 self._check(connection, pipeline, claim)
                 _set_alive(connection, pipeline, 0)
         except FencedError:
@@ -110,7 +104,7 @@ class SqliteStore:
 
     def holding(self, pipeline: str) -> Holding | None:
         """Tell who holds the pipeline, dead or alive."""
-        with self._file.reading() as connection:
+        with self._database.reading() as connection:
             return None if connection is None else _holding(connection, pipeline)
 
     def prepare(
@@ -125,16 +119,16 @@ class SqliteStore:
         The same commit given again, body for body, is in order. Raises BugError (P750) when its
         attempt is there with another body or is settled.
         """
-        with self._file.writing() as connection:
+        with self._database.writing(pipeline) as connection:
             self._check(connection, pipeline, claim)
             for commit in commits:
                 _insert(connection, pipeline, commit)
             for table, noted in examined.items():
-                _replace_examined(connection, pipeline, table, noted)
+                _put_examined(connection, pipeline, table, noted)
 
     def pending(self, pipeline: str) -> Sequence[Committable]:
         """List PENDING commits, oldest epoch first, in the order they were prepared."""
-        with self._file.reading() as connection:
+        with self._database.reading() as connection:
             if connection is None:
                 return []
             bodies = connection.execute(
@@ -153,7 +147,7 @@ class SqliteStore:
         pruned, or an older store was restored. Raises BugError (P750) for the opposite way.
         """
         wanted = COMMITTED if landed else ABORTED
-        with self._file.writing() as connection:
+        with self._database.writing(pipeline) as connection:
             self._check(connection, pipeline, claim)
             row = _find(connection, pipeline, commit)
             if row is None or row.state == wanted:
@@ -163,13 +157,13 @@ class SqliteStore:
             connection.execute(
                 update(commits)
                 .where(commits.c.number == row.number)
-                .values(state=wanted, reason=reason)
+                .values(state=wanted, reason=reason.replace("\0", ""))
             )
             _prune(connection, pipeline, commit)
 
     def examined(self, pipeline: str) -> Mapping[str, Examined]:
         """Give the offsets examined by table. Advisory."""
-        with self._file.reading() as connection:
+        with self._database.reading() as connection:
             if connection is None:
                 return {}
             rows = connection.execute(
@@ -181,18 +175,13 @@ class SqliteStore:
 
     def keep_rules(self, pipeline: str, rules_hash: str, text: str) -> None:
         """Keep the text of a spec by its hash."""
-        with self._file.creating() as connection:
-            connection.execute(
-                upsert(rules)
-                .values(pipeline=pipeline, rules_hash=rules_hash, text=text)
-                .on_conflict_do_update(
-                    index_elements=["pipeline", "rules_hash"], set_={"text": text}
-                )
-            )
+        with self._database.creating(pipeline) as connection:
+            key = {"pipeline": pipeline, "rules_hash": rules_hash}
+            _put(connection, rules, key, {"text": text})
 
     def rules(self, pipeline: str, rules_hash: str) -> str | None:
         """Give the text of a spec kept before."""
-        with self._file.reading() as connection:
+        with self._database.reading() as connection:
             if connection is None:
                 return None
             return connection.execute(
@@ -202,14 +191,14 @@ class SqliteStore:
             ).scalar_one_or_none()
 
     def close(self) -> None:
-        """Let go of the file."""
-        self._file.close()
+        """Let go of the database."""
+        self._database.close()
 
     def _check(self, connection: Connection, pipeline: str, claim: Claim) -> None:
         """Assert that the claim is the newest: FencedError (P501), or UnavailableError (P502)."""
         held = _holding(connection, pipeline)
         if held is None or held.claim.generation < claim.generation:
-            raise self._file.lost()
+            raise self._database.lost()
         if held.claim != claim:
             raise FencedError(
                 f"pipeline {pipeline} was taken over by generation {held.claim.generation} on "
@@ -285,13 +274,18 @@ def _find(
     ).one_or_none()
 
 
-def _replace_examined(connection: Connection, pipeline: str, table: str, noted: Examined) -> None:
-    body = _examined_to_json(noted)
-    connection.execute(
-        upsert(examined)
-        .values(pipeline=pipeline, table=table, body=body)
-        .on_conflict_do_update(index_elements=["pipeline", "table"], set_={"body": body})
-    )
+def _put(
+    connection: Connection, table: Table, key: Mapping[str, str], values: Mapping[str, Any]
+) -> None:
+    """Replace a row, or insert it: a writing transaction is alone with its pipeline."""
+    same = and_(*(table.c[name] == value for name, value in key.items()))
+    if connection.execute(update(table).where(same).values(**values)).rowcount == 0:
+        connection.execute(insert(table).values(**key, **values))
+
+
+def _put_examined(connection: Connection, pipeline: str, table: str, noted: Examined) -> None:
+    key = {"pipeline": pipeline, "table": table}
+    _put(connection, examined, key, {"body": _examined_to_json(noted)})
 
 
 def _examined_to_json(noted: Examined) -> str:

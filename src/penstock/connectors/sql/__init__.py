@@ -1,0 +1,39 @@
+"""The pending store in an SQL database: a SQLite file, or PostgreSQL for several hosts.
+
+    sqlite:///./state/shop.db
+    postgresql://penstock:${file:/run/secrets/store}@db.internal/penstock
+
+Invariant: importing this package imports no library.
+"""
+
+from __future__ import annotations
+
+from penstock.ports.connectors import PORTS_VERSION, StoreConnector
+from penstock.ports.running import Secrets
+from penstock.ports.store import PendingStore
+
+
+def open_sqlite(address: str, secrets: Secrets) -> PendingStore:
+    """Open the store in a file; nothing is created before the first claim.
+
+    Raises InvalidError (P508) when the address names no file.
+    """
+    from penstock.connectors.sql.addresses import path_of
+    from penstock.connectors.sql.store import sqlite_store
+
+    return sqlite_store(path_of(secrets.resolve(address)))
+
+
+def open_postgresql(address: str, secrets: Secrets) -> PendingStore:
+    """Open the store in a PostgreSQL database; nothing is asked or created before its first use.
+
+    Raises InvalidError (P508) when the address names no database, or a reference is not there.
+    """
+    from penstock.connectors.sql.addresses import postgresql_url
+    from penstock.connectors.sql.store import postgresql_store
+
+    return postgresql_store(postgresql_url(address, secrets))
+
+
+sqlite = StoreConnector(PORTS_VERSION, frozenset({"sqlite"}), open_sqlite)
+postgresql = StoreConnector(PORTS_VERSION, frozenset({"postgresql"}), open_postgresql)

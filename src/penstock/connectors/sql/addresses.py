@@ -1,0 +1,72 @@
+"""Reads the addresses of stores; references in one with a login are resolved part by part.
+
+Invariants:
+- what a reference gives is taken as it is, so a password needs no escaping in its file;
+- no error shows what a reference gave.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from penstock.core.errors import InvalidError
+from penstock.ports.running import Secrets
+
+_SQLITE = "sqlite:///"
+_DRIVER = "postgresql+psycopg"
+_ADDRESS = re.compile(r"postgresql://(?:(?P<login>.*)@)?(?P<rest>[^@]+)", re.DOTALL)
+_LOGIN = re.compile(r"(?P<user>(?:\$\{[^}]*\}|[^:])*)(?::(?P<password>.*))?", re.DOTALL)
+
+
+def path_of(address: str) -> Path:
+    """Give the file of `sqlite:///relative.db` or `sqlite:////absolute.db`; raises InvalidError."""
+    path = address.removeprefix(_SQLITE)
+    if not address.startswith(_SQLITE) or not path.strip() or path == ":memory:" or "\0" in path:
+        raise InvalidError(
+            f"{address!r} names no SQLite file",
+            code="P508",
+            hint="write  pending: { store: sqlite:///./state/shop.db }",
+        )
+    return Path(path)
+
+
+def postgresql_url(address: str, secrets: Secrets) -> URL:
+    """Give `postgresql://user:password@host:port/database?option=value` as a URL.
+
+    Raises InvalidError: P508 for another form, and what resolving a reference raises.
+    """
+    found = _ADDRESS.fullmatch(address)
+    if found is None:
+        raise _no_address()
+    login = _LOGIN.fullmatch(found["login"] or "")
+    assert login is not None, "the pattern takes any text"
+    try:
+        url = make_url(f"{_DRIVER}://{secrets.resolve(found['rest'])}")
+    except (ArgumentError, ValueError) as error:
+        raise _no_address() from error
+    if not url.database:
+        raise _no_address()
+    return url.set(
+        username=_part(login["user"], secrets) or None,
+        password=_part(login["password"], secrets) or None,
+    )
+
+
+def _part(text: str | None, secrets: Secrets) -> str:
+    """Resolve a part of an address: references give plain text, anything else is escaped text."""
+    if not text:
+        return ""
+    return secrets.resolve(text) if "${" in text else unquote(text)
+
+
+def _no_address() -> InvalidError:
+    return InvalidError(
+        "pending.store names no PostgreSQL database",
+        code="P508",
+        hint="write  pending: { store: 'postgresql://user:${file:/run/secrets/pw}@host/db' }",
+    )

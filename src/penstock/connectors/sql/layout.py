@@ -1,0 +1,149 @@
+"""The tables of the store, the same in every database, and the version that guards them.
+
+Invariants:
+- a database of another program is never touched, one of a newer version never half understood;
+- version and tables are written in one transaction: a database has all of them or none.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from penstock.core.errors import InvalidError
+
+VERSION = 1
+APPLICATION_ID = 0x50454E53  # "PENS", in the file's header (sqlite.org/fileformat2.html 1.3)
+SCHEMA = "penstock"
+"""Where the tables are in PostgreSQL, whose databases hold those of other programs as well."""
+
+PENDING, COMMITTED, ABORTED = "PENDING", "COMMITTED", "ABORTED"
+
+# SQLite counts only what is declared INTEGER by itself, and needs no other width.
+_Whole = BigInteger().with_variant(Integer(), "sqlite")
+
+_metadata = MetaData()
+
+pipelines = Table(
+    "pipelines",
+    _metadata,
+    Column("pipeline", String, primary_key=True),
+    Column("generation", _Whole, nullable=False),
+    Column("owner", String, nullable=False),
+    Column("host", String, nullable=False),
+    Column("pid", _Whole, nullable=False),
+    Column("started_ms", _Whole, nullable=False),
+    Column("alive_until_ms", _Whole, nullable=False),
+)
+
+commits = Table(
+    "commits",
+    _metadata,
+    Column("number", _Whole, primary_key=True),
+    Column("pipeline", String, nullable=False),
+    Column("chain", String, nullable=False),
+    Column("table", String, nullable=False),
+    Column("commit_id", String, nullable=False),
+    Column("attempt", String, nullable=False),
+    Column("epoch", _Whole, nullable=False),
+    Column("state", String, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    UniqueConstraint("pipeline", "chain", "table", "commit_id", "attempt"),
+    Index("commits_by_state", "pipeline", "state", "epoch", "number"),
+    sqlite_autoincrement=True,
+)
+
+examined = Table(
+    "examined",
+    _metadata,
+    Column("pipeline", String, primary_key=True),
+    Column("table", String, primary_key=True),
+    Column("body", Text, nullable=False),
+)
+
+rules = Table(
+    "rules",
+    _metadata,
+    Column("pipeline", String, primary_key=True),
+    Column("rules_hash", String, primary_key=True),
+    Column("text", Text, nullable=False),
+)
+
+_layout = Table("layout", MetaData(), Column("version", _Whole, nullable=False))
+_TABLES_OF_SCHEMA = text(
+    "SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+    " WHERE n.nspname = :schema AND c.relkind = 'r'"
+).bindparams(schema=SCHEMA)
+
+
+def prepare_file(connection: Connection, place: str) -> None:
+    """Create the tables in an empty SQLite file, or check its version, within a transaction.
+
+    Raises InvalidError: P505 for a newer version, P507 for a file of another program.
+    """
+    application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
+    version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
+    if application == APPLICATION_ID and version == VERSION:
+        return
+    if application == APPLICATION_ID and version > VERSION:
+        raise _newer(place, version)
+    if connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar_one() != 0:
+        raise _foreign(place)
+    _metadata.create_all(connection, checkfirst=False)
+    connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
+
+
+def is_in_schema(connection: Connection, place: str) -> bool:
+    """Tell whether the schema of a PostgreSQL database holds the tables.
+
+    Raises InvalidError: P505 for a newer version, P507 for a schema of another program.
+    """
+    found = connection.execute(_TABLES_OF_SCHEMA)
+    names = set(found.scalars())
+    if not names:
+        return False
+    if _layout.name not in names:
+        raise _foreign(f"the schema {SCHEMA} of {place}")
+    version = connection.execute(_layout.select()).scalar_one()
+    if version > VERSION:
+        raise _newer(place, version)
+    return True
+
+
+def create_in_schema(connection: Connection) -> None:
+    """Create the tables in PostgreSQL, and the schema when nobody did, within a transaction."""
+    known = connection.exec_driver_sql(f"SELECT to_regnamespace('{SCHEMA}') IS NOT NULL")
+    if not known.scalar_one():  # where it is, the right to make one is not needed
+        connection.exec_driver_sql(f"CREATE SCHEMA {SCHEMA}")
+    for metadata in (_metadata, _layout.metadata):
+        metadata.create_all(connection, checkfirst=False)
+    connection.execute(_layout.insert().values(version=VERSION))
+
+
+def _newer(place: str, version: int) -> InvalidError:
+    return InvalidError(
+        f"the pending store {place} has version {version}, and this penstock knows {VERSION}",
+        code="P505",
+        hint="run the newer penstock that wrote it, or upgrade this one",
+    )
+
+
+def _foreign(place: str) -> InvalidError:
+    return InvalidError(
+        f"{place} is a database of another program",
+        code="P507",
+        hint="name another place at pending.store in the spec",
+    )

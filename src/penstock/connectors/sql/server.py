@@ -1,0 +1,173 @@
+"""One PostgreSQL database, its transactions, and what its failures mean.
+
+Invariants:
+- a writing transaction holds the lock of its pipeline from its first statement to its end, so that
+  a claim is a compare-and-swap and a fenced owner writes nothing;
+- nobody keeps others out by falling silent: the server ends a transaction that idles, and a dead
+  peer is noticed by both sides within half a minute;
+- tables that vanished or are older than what this process wrote are reported as lost (P502);
+- the driver's and SQLAlchemy's exceptions end here, and no password is in what is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import URL, Connection, Engine, create_engine, text
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from penstock.connectors.sql.layout import SCHEMA, create_in_schema, is_in_schema
+from penstock.core.errors import InvalidError, PenstockError, UnavailableError
+
+LOCK_WAIT_SECONDS = 5.0
+IDLE_SECONDS_MAX = 10.0
+_STATEMENT_SECONDS = 30.0
+_LOCK_CLASS = 0x50454E53  # "PENS": advisory locks are shared by all programs of a database
+_LAYOUT_LOCK = f"{SCHEMA}.layout"
+_CONNECTING = {
+    "application_name": "penstock",
+    "connect_timeout": "10",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "25000",
+}
+_BEGIN = text(
+    "SELECT set_config('lock_timeout', :lock, true), set_config('statement_timeout', :each, true),"
+    " set_config('idle_in_transaction_session_timeout', :idle, true)"
+)
+_LOCK = text("SELECT pg_advisory_xact_lock(:class, hashtext(:name))")
+_TELL_CHARACTERS_MAX = 300
+
+# postgresql.org/docs/current/errcodes-appendix.html
+_GONE = {"42P01", "3F000"}
+_LOCKED = {"55P03", "40P01"}
+_REFUSED = {"28000", "28P01", "3D000", "42501"}
+_UNWRITABLE = {"25006", "53100"}
+_LOGIN_WORDS = ("authentication failed", "does not exist", "no pg_hba.conf entry", "not permitted")
+
+
+class StoreServer:
+    """Open connections when first needed; used by any number of threads."""
+
+    def __init__(
+        self,
+        url: URL,
+        *,
+        lock_wait_seconds: float = LOCK_WAIT_SECONDS,
+        idle_seconds: float = IDLE_SECONDS_MAX,
+    ) -> None:
+        self._place = _place(url)
+        options = {name: value for name, value in _CONNECTING.items() if name not in url.query}
+        self._engine: Engine = create_engine(
+            url, connect_args=options, pool_pre_ping=True, hide_parameters=True
+        ).execution_options(schema_translate_map={None: SCHEMA})
+        self._waits = {
+            "lock": _milliseconds(lock_wait_seconds),
+            "each": _milliseconds(_STATEMENT_SECONDS),
+            "idle": _milliseconds(idle_seconds),
+        }
+
+    @contextmanager
+    def creating(self, pipeline: str) -> Iterator[Connection]:
+        """Write in one transaction; the tables are created when they are not there (any more)."""
+        with self._translated(), self._engine.begin() as connection:
+            connection.execute(_BEGIN, self._waits)
+            self._create(connection)
+            _lock(connection, pipeline)
+            yield connection
+
+    @contextmanager
+    def writing(self, pipeline: str) -> Iterator[Connection]:
+        """Write in one transaction. Raises UnavailableError (P502) when the tables are lost."""
+        with self._translated(), self._engine.begin() as connection:
+            connection.execute(_BEGIN, self._waits)
+            _lock(connection, pipeline)
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection | None]:
+        """Read in one transaction; None when there are no tables (any more)."""
+        with self._translated(), self._engine.begin() as connection:
+            connection.execute(_BEGIN, self._waits)
+            yield connection if is_in_schema(connection, self._place) else None
+
+    def lost(self) -> UnavailableError:
+        """Give the error of a store that is not the one we began with."""
+        return UnavailableError(
+            f"the pending store {self._place} was lost: it was dropped, or restored from a backup",
+            code="P502",
+            hint="start `penstock run` again: the tables tell where to go on",
+        )
+
+    def close(self) -> None:
+        """Close connections; the next use opens them again."""
+        self._engine.dispose()
+
+    def _create(self, connection: Connection) -> None:
+        """Create the tables when they are missing; of several that want to, one does."""
+        if not is_in_schema(connection, self._place):
+            _lock(connection, _LAYOUT_LOCK)
+            if not is_in_schema(connection, self._place):
+                create_in_schema(connection)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            raise self._translate(error.orig) from error
+        except SQLAlchemyError as error:
+            raise self._translate(error) from error
+
+    def _translate(self, error: BaseException | None) -> PenstockError:
+        state = getattr(error, "sqlstate", None)
+        told = _told(error)
+        if state in _GONE:
+            return self.lost()
+        if state in _LOCKED:
+            return UnavailableError(
+                f"the pending store {self._place} is locked by another process",
+                code="P503",
+                hint="see who holds it in pg_stat_activity (application_name penstock); the server "
+                "ends a transaction that idles, so start again",
+            )
+        if state in _REFUSED or (state is None and any(word in told for word in _LOGIN_WORDS)):
+            return InvalidError(
+                f"the pending store {self._place} lets us not in: {told}",
+                code="P511",
+                hint=f"try the address with psql; the user needs CREATE on the database once, or a "
+                f"schema named {SCHEMA} of its own",
+            )
+        if state in _UNWRITABLE:
+            return UnavailableError(
+                f"the pending store {self._place} cannot be written: {told}",
+                code="P504",
+                hint="name the primary in the address (target_session_attrs=read-write), or make "
+                "room on its disk; then start again",
+            )
+        return UnavailableError(
+            f"the pending store {self._place} does not answer: {told}",
+            code="P512",
+            hint="see that the server is up (`pg_isready -h HOST -p PORT`), then start again",
+        )
+
+
+def _lock(connection: Connection, name: str) -> None:
+    connection.execute(_LOCK, {"class": _LOCK_CLASS, "name": name})
+
+
+def _place(url: URL) -> str:
+    """Name the database for people, without a password."""
+    user = f"{url.username}@" if url.username else ""
+    port = f":{url.port}" if url.port else ""
+    return f"postgresql://{user}{url.host or ''}{port}/{url.database}"
+
+
+def _milliseconds(seconds: float) -> str:
+    return str(round(seconds * 1000))
+
+
+def _told(error: BaseException | None) -> str:
+    return " ".join(str(error).split())[:_TELL_CHARACTERS_MAX]

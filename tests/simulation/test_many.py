@@ -213,7 +213,7 @@ def test_one_table_that_fails_for_ever_neither_blocks_the_others_nor_loses_its_o
     for _ in range(6):
         world.faults.queue(catalog_name(NAMES[0]), *[Fault.REFUSE] * 100)
         world.send("orders", 2)
-        assert {NAMES[0]: "P402"} == world.run().parked
+        assert {NAMES[0]: "P430"} == world.run().parked
         world.faults.clear()
     assert {0: 14} == world.offsets(NAMES[1])
     world.run()
@@ -231,7 +231,7 @@ def test_a_failing_quarantine_parks_the_tables_that_need_it_and_not_the_rest(gro
     world.send_raw("orders", b"bad")
     world.send("items", 2)
 
-    assert {ORDERS: "P402"} == world.run().parked
+    assert {ORDERS: "P430"} == world.run().parked
     assert {0: 1} == world.offsets()
     assert {0: 3} == world.offsets(ITEMS)
     world.faults.clear()

@@ -87,15 +87,20 @@ _POINTS = {
 }
 
 
-def land(prepared: Committable, table: Table, conditions: Conditions) -> Landing:
+def land(
+    prepared: Committable, table: Table, conditions: Conditions, *, unfit: str = ""
+) -> Landing:
     """Land a commit exactly once, or prove that it cannot land.
+
+    `unfit` is a reason not to land it, though the table stands where it begins: then a fence kills
+    what may be in flight of it before it is dropped (protocol.md 6).
 
     Raises FencedError (a newer owner landed), DecisionNeededError (rollback, re-created table, lost
     ledger), UnavailableError (table or catalog not there, or too many foreign commits in a row).
     """
     claim, observer = conditions.claim, conditions.observer
     commit = replace(prepared, generation=claim.generation, owner=claim.owner)
-    attempted = ""
+    attempted, dead = "", False
     began = conditions.clock.monotonic()
     for turn in range(conditions.turns_max):
         state = table.state(commit.chain)
@@ -103,32 +108,27 @@ def land(prepared: Committable, table: Table, conditions: Conditions) -> Landing
         landed = examined_ledger(commit, state)
         decision = decide(commit, landed, claim)
         match decision:
-            case Commit() if commit.files and state.schema_id != commit.schema_id:
-                # protocol.md 5: landing files of a schema that is gone would lose their columns
-                return _aborted(commit, observer, "the table's schema changed meanwhile")
+            case Commit() if dead:
+                return _aborted(commit, observer, unfit)
+            case Commit() if unfit or _outlived(commit, state):
+                unfit = unfit or "the table's schema changed meanwhile"
+                fence(commit, state, table, conditions)
+                dead = True  # an attempt in flight may have been faster: look again
             case Commit():
-                try:
-                    attempted = _attempt(commit, state, table, conditions, turn) or attempted
-                except InvalidError as error:
-                    if error.code != FILES_UNFIT:
-                        raise
-                    return _aborted(commit, observer, error.message)
+                snapshot, unfit = _fitting(commit, state, table, conditions, turn)
+                attempted = snapshot or attempted
             case AlreadyLanded(ours=ours):
-                if attempted and ours:
-                    seconds = conditions.clock.monotonic() - began
-                    snapshot = state.head if attempted == _IN_DOUBT else attempted
-                    observer(_committed(commit, snapshot, seconds, landed))
-                    return Landing(landed=True, reason="committed")
-                observer(
-                    CommitFoundLanded(commit.chain.table, commit.chain.name, commit.commit_id, ours)
-                )
-                reason = "found landed" if ours else "its ranges landed with other files"
-                return Landing(landed=ours, reason=reason)
+                if not (attempted and ours):
+                    return _found(commit, observer, ours=ours)
+                seconds = conditions.clock.monotonic() - began
+                snapshot = state.head if attempted == _IN_DOUBT else attempted
+                observer(_committed(commit, snapshot, seconds, landed))
+                return Landing(landed=True, reason="committed")
             case Fenced(by=by):
                 raise fenced(by, claim)
+            case Gap() if state.verdict is Verdict.ABSENT:
+                raise ledger_gone(commit)
             case Gap():
-                if state.verdict is Verdict.ABSENT:
-                    raise ledger_gone(commit)
                 observer(GapFound(*_names(commit)))
                 return _aborted(commit, observer, "the table stands before its start")
             case Superseded():
@@ -141,6 +141,13 @@ def land(prepared: Committable, table: Table, conditions: Conditions) -> Landing
         code="P450",
         hint="another writer commits all the time, or the catalog is ill; it is tried again",
     )
+
+
+def _outlived(commit: Committable, state: TableState) -> bool:
+    """Tell whether files are of a schema that is gone: landing them would lose their columns
+    (protocol.md 5). A schema may come back, and with it an attempt that was refused.
+    """
+    return bool(commit.files) and state.schema_id != commit.schema_id
 
 
 def examined_ledger(commit: Committable, state: TableState) -> Landed:
@@ -271,6 +278,18 @@ def _attempt(
     return snapshot
 
 
+def _fitting(
+    commit: Committable, state: TableState, table: Table, conditions: Conditions, turn: int
+) -> tuple[str, str]:
+    """Try once as `_attempt` does; give the snapshot, and why the files do not fit any more."""
+    try:
+        return _attempt(commit, state, table, conditions, turn), ""
+    except InvalidError as error:
+        if error.code != FILES_UNFIT:
+            raise
+        return "", error.message
+
+
 def _names(commit: Committable) -> tuple[str, str, str]:
     return commit.chain.table, commit.chain.name, commit.commit_id
 
@@ -278,6 +297,12 @@ def _names(commit: Committable) -> tuple[str, str, str]:
 def _back_off(conditions: Conditions, turn: int) -> None:
     longest = min(conditions.back_off_seconds * 2**turn, conditions.back_off_seconds_max)
     conditions.clock.wait(longest * (0.5 + conditions.jitter() / 2))
+
+
+def _found(commit: Committable, observer: Observer, *, ours: bool) -> Landing:
+    observer(CommitFoundLanded(*_names(commit), ours))
+    reason = "found landed" if ours else "its ranges landed with other files"
+    return Landing(landed=ours, reason=reason)
 
 
 def _aborted(commit: Committable, observer: Observer, reason: str) -> Landing:

@@ -3,7 +3,8 @@
 Invariants: rows are judged oldest first and each on its own; a row leaves PENDING only landed, or
 with the decision that proves it cannot land; files that are gone are fenced before the row is
 dropped, so that no attempt in flight can bring dangling files into the table; nothing lands in a
-table's own chain behind a quarantine commit that did not land.
+table's own chain behind a quarantine commit that did not land; what was examined counts no more
+once something that was prepared with it is dropped.
 """
 
 from __future__ import annotations
@@ -12,25 +13,29 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.commit.once import Conditions, Landing, examined_ledger, fence, land, require_sound
-from penstock.core.commits import Committable
-from penstock.core.decide import Commit, decide
+from penstock.commit.once import Conditions, Landing, land
+from penstock.core.commits import Claim, Committable, target_of
 from penstock.core.errors import PenstockError
-from penstock.core.events import CommitAborted, HousekeepingFailed
+from penstock.core.events import HousekeepingFailed
 from penstock.core.points import Point
-from penstock.ports.store import PendingStore
-from penstock.ports.tables import Table, TableState
+from penstock.ports.store import Examined, PendingStore
+from penstock.ports.tables import Table
 
 Work = tuple[Committable, Table]
 
 
 @dataclass(frozen=True, slots=True)
 class TwoPhase:
-    """Settles the prepared commits of one pipeline against their tables and the store."""
+    """Settles the prepared commits of one pipeline against their tables and the store.
+
+    `distrust` when another owner may have read what is pending here, out of our store's sight: then
+    recovery lands nothing that an earlier claim prepared (docs/design/0050).
+    """
 
     pipeline: str
     store: PendingStore
     conditions: Conditions
+    distrust: bool = False
 
     def settle(self, work: Sequence[Work]) -> list[Landing]:
         """Land prepared commits of one table in order, up to the first that does not land.
@@ -63,7 +68,7 @@ class TwoPhase:
                 reason = "records before it did not reach the quarantine; its range is read again"
                 for follower in [each for each in waiting if not each[0].chain.is_quarantine]:
                     waiting.remove(follower)
-                    dropped = self._kept_out(*follower, reason)
+                    dropped = land(*follower, self.conditions, unfit=reason)
                     self._say(follower[0], dropped)
                     landings.append(dropped)
             self._say(commit, landing)
@@ -78,32 +83,22 @@ class TwoPhase:
             self.conditions.observer(HousekeepingFailed(name, error.message))
 
     def _judged(self, commit: Committable, table: Table) -> Landing:
+        return land(commit, table, self.conditions, unfit=self._unfit(commit, table))
+
+    def _unfit(self, commit: Committable, table: Table) -> str:
         gone = table.missing(commit.files)
-        if not gone:
-            return land(commit, table, self.conditions)
-        reason = f"{len(gone)} of its files are gone, {gone[0]} first; its range is read again"
-        return self._kept_out(commit, table, reason)
-
-    def _kept_out(self, commit: Committable, table: Table, reason: str) -> Landing:
-        """Prove by a fence that a commit cannot land, unless it landed or cannot land anyway."""
-        state = table.state(commit.chain)
-        if not self._could_land(commit, state):
-            return land(commit, table, self.conditions)
-        require_sound(commit, state, table, self.conditions)
-        fence(commit, state, table, self.conditions)
-        if not self._could_land(commit, table.state(commit.chain)):
-            return land(commit, table, self.conditions)  # an attempt in flight was faster
-        self.conditions.observer(
-            CommitAborted(commit.chain.table, commit.chain.name, commit.commit_id, reason)
-        )
-        return Landing(landed=False, reason=reason)
-
-    def _could_land(self, commit: Committable, state: TableState) -> bool:
-        landed = examined_ledger(commit, state)
-        return isinstance(decide(commit, landed, self.conditions.claim), Commit)
+        if gone:
+            return f"{len(gone)} of its files are gone, {gone[0]} first; its range is read again"
+        by = Claim(commit.generation, commit.owner)
+        if self.distrust and by != self.conditions.claim:
+            return "another owner may have read its range meanwhile; it is read again"
+        return ""
 
     def _say(self, commit: Committable, landing: Landing) -> None:
         observer, claim = self.conditions.observer, self.conditions.claim
+        if not landing.landed:  # what was examined with it is to be read again
+            nothing = {target_of(self.pipeline, commit.chain): Examined({}, {}, {})}
+            self.store.prepare(self.pipeline, claim, (), nothing)
         observer.reached(Point.SETTLE_BEFORE)
         self.store.settle(
             self.pipeline, claim, commit, landed=landing.landed, reason=landing.reason

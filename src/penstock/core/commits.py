@@ -195,6 +195,11 @@ def landed_after(landed: Landed, commit: Committable) -> Landed:
     )
 
 
+def target_of(pipeline: str, chain: Chain) -> str:
+    """Name the target table of a chain: its own table, or the one whose rejects it holds."""
+    return chain.name.removeprefix(f"{pipeline}/") if chain.is_quarantine else chain.table
+
+
 def first_ledger(
     chain: Chain, claim: Claim, cluster_id: str, rules_hash: str, origins: Positions
 ) -> Landed:

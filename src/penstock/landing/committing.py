@@ -63,8 +63,15 @@ class CommitLine:
         return {name for name, count in self._open.items() if count}
 
     def follow(self, two_phase: TwoPhase) -> None:
-        """Commit under another claim from the next batch on."""
+        """Commit under another claim; what was prepared under the former is left to recovery."""
         self._two_phase = two_phase
+        with self._lock:
+            waiting = [batch for batches in self._queues.values() for batch in batches]
+            self._halted.update(self._queues)
+            for batches in self._queues.values():
+                batches.clear()
+        for batch in waiting:
+            self._outcomes.put(self._held_back(batch))
 
     def submit(self, batch: Batch) -> None:
         """Queue a batch behind the others of its table."""

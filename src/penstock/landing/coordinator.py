@@ -103,7 +103,7 @@ class Coordinator:
         state = self.fleet.quarantine.state(self._any_quarantine_chain())
         self._quarantine = Destination(self.settings.quarantine.connector, state.target)
         self.fleet.list_topics(self.world.log.partitions())
-        self.tenure.take(above=self.fleet.generation(), takeover=takeover)
+        self.tenure.take(self.fleet.claims(), takeover=takeover)
         self._line = CommitLine(self._two_phase(), self.settings.commit_threads)
         room = (self.settings, self.world, self.fleet)
         self._desk = Desk(*room, self.tenure, self._line, self.pace)
@@ -119,7 +119,8 @@ class Coordinator:
         )
 
     def _two_phase(self) -> TwoPhase:
-        return TwoPhase(self.settings.pipeline, self.world.store, self._conditions())
+        strange = self.tenure.strange
+        return TwoPhase(self.settings.pipeline, self.world.store, self._conditions(), strange)
 
     def _recover_all(self) -> None:
         pipeline, store = self.settings.pipeline, self.world.store
@@ -142,9 +143,12 @@ class Coordinator:
         while self._line.open:
             self._absorb(TICK_SECONDS)
         self._write(self.fleet.fence_rollbacks)
+        if self.tenure.strange:
+            self._write(self.fleet.take_over)
 
     def _begin(self) -> None:
         """Begin what is new; not while tables are leveled, for that is up to the present rules."""
+        self._write(self.fleet.require_rank)
         if self.ends is None:
             self._write(self.fleet.begin)
         self.fleet.follow()
@@ -298,6 +302,9 @@ class Coordinator:
     def _claim_again(self, above: Generation, error: FencedError) -> None:
         self.tenure.again(above, error)
         self._line.follow(self._two_phase())
+        for name in self.fleet.active:
+            self.fleet.unstep(name, error.message)
+        self.fleet.take_over(self._conditions())
 
     def _finish(self) -> None:
         """Let commits end, and leave every table level with what was examined."""

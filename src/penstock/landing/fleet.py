@@ -13,8 +13,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from penstock.commit.once import ROLLED_BACK, Conditions, fence_rollback
-from penstock.core.commits import Chain, Committable, Generation
+from penstock.commit.once import ROLLED_BACK, Conditions, fence_rollback, fenced
+from penstock.core.commits import Chain, Claim, Committable, Generation, target_of
+from penstock.core.decide import outranks
 from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError, UnavailableError
 from penstock.core.events import TableParked, TableResumed, TopicUnrouted
 from penstock.core.offsets import Positions, TopicPartition
@@ -60,6 +61,7 @@ class Fleet:
     _unrouted: set[str] = field(default_factory=set)
     _recovering: set[str] = field(default_factory=set)
     _ruling: bool = False
+    _distrust: bool = False
 
     @property
     def active(self) -> dict[str, Track]:
@@ -112,16 +114,36 @@ class Fleet:
 
     def generation_in(self, name: str) -> Generation:
         """Read the generation that the ledgers of one table have seen, afresh."""
-        track = self.tracks[name]
-        standings = [track.rejects, *([track.standing] if track.standing else [])]
+        standings = self.tracks[name].standings
         landed = [each.table.state(each.chain).landed for each in standings]
         return max((each.generation for each in landed if each), default=Generation(0))
 
-    def generation(self) -> Generation:
-        """Give the highest generation that a readable ledger has seen."""
-        ledgers = opening.ledgers_of(self.tracks.values())
-        ledgers += [state.landed for _, _, state in self._rolled_back() if state.landed]
-        return max((ledger.generation for ledger in ledgers), default=Generation(0))
+    def claims(self) -> list[Claim]:
+        """Give the claims that landed last, by every readable ledger."""
+        found = [each.seen for track in self.tracks.values() for each in track.standings]
+        return [*found, *(opening.claim_in(state.landed) for _, _, state in self._rolled_back())]
+
+    def require_rank(self, conditions: Conditions) -> None:
+        """Raise FencedError when a newer owner has landed before a table was opened."""
+        for track in self.active.values():
+            for each in track.standings:
+                if outranks(each.seen, conditions.claim):
+                    raise fenced(each.seen, conditions.claim)
+
+    def take_over(self, conditions: Conditions) -> None:
+        """Read no table before its ledgers have seen our claim: others may have prepared commits
+        that our store does not know, from stretches that are read here again.
+        """
+        self._distrust = True
+        for name in self.active:
+            self._take_over(name, conditions)
+
+    def _take_over(self, name: str, conditions: Conditions) -> None:
+        try:
+            if opening.take_over(self.settings, self.world, self.tracks[name], conditions):
+                self.open(name)
+        except (UnavailableError, InvalidError, DecisionNeededError) as error:
+            self.park(name, error)
 
     def fence_rollbacks(self, conditions: Conditions) -> None:
         """Fence the tables that were found rolled back when they were opened (protocol.md 3)."""
@@ -226,6 +248,8 @@ class Fleet:
         self._recovering.discard(name)
         before = self.aside.get(name)
         self.open(name)
+        if self._distrust and name not in self.aside:
+            self._take_over(name, conditions)
         if self._ruling and name not in self.aside:
             self._adopt_rules(name, conditions)
         if name not in self.aside and before is not None and not before.quiet:
@@ -284,9 +308,7 @@ def by_table(pipeline: str, rows: Iterable[Committable]) -> dict[str, list[Commi
     """Sort pending commits by the target table they belong to, in order."""
     found: dict[str, list[Committable]] = defaultdict(list)
     for commit in rows:
-        chain = commit.chain
-        name = chain.name.removeprefix(f"{pipeline}/") if chain.is_quarantine else chain.table
-        found[name].append(commit)
+        found[target_of(pipeline, commit.chain)].append(commit)
     return dict(found)
 
 

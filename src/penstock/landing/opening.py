@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from penstock.commit.beginnings import begin, create
 from penstock.commit.once import Conditions, other_cluster, rolled_back
-from penstock.core.commits import Chain, Landed
+from penstock.core.commits import Chain, Claim, Generation, Landed
 from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
 from penstock.core.offsets import Offset, Positions, TopicPartition
 from penstock.core.planning import Bounds
@@ -138,8 +138,14 @@ def _standing_of(table: Table, chain: Chain, state: TableState, world: World) ->
         uuid=state.uuid,
         segment=0 if landed is None else landed.segment,
         schema_id=state.schema_id,
+        seen=claim_in(landed),
         expected={} if landed is None else dict(landed.offsets),
     )
+
+
+def claim_in(landed: Landed | None) -> Claim:
+    """Give the claim that landed last in a chain; the lowest there is where nothing did."""
+    return Claim(Generation(0), "") if landed is None else Claim(landed.generation, landed.owner)
 
 
 def _already(track: Track, quarantine: Table) -> frozenset[tuple[str, int, int]]:
@@ -177,6 +183,7 @@ def begin_missing(
     )
     standing.expected.update(origins)
     track.examined.update(origins)
+    track.already = _already(track, track.rejects.table)
     if track.standing is None:
         track.begun.update(origins)
 
@@ -194,6 +201,26 @@ def adopt_rules(settings: Settings, world: World, track: Track, conditions: Cond
         conditions=conditions,
     )
     track.state = standing.table.state(standing.chain)
+
+
+def take_over(settings: Settings, world: World, track: Track, conditions: Conditions) -> bool:
+    """Write our claim into the chains of a table that have not seen it; tell whether one had not.
+
+    What others prepared for them can land no more. It moves nothing, and keeps the rules.
+    """
+    landed = track.state.landed if track.state else None
+    rules_hash = landed.rules_hash if landed and landed.rules_hash else settings.rules_hash
+    strange = [each for each in track.standings if each.seen != conditions.claim]
+    for each in strange:
+        begin(
+            each.table,
+            each.chain,
+            {},
+            cluster_id=world.cluster_id,
+            rules_hash=rules_hash,
+            conditions=conditions,
+        )
+    return bool(strange)
 
 
 def refuse_strangers(table: str, known: Positions, wanted: Listing) -> None:
@@ -290,11 +317,6 @@ def overtaken(track: Track, bounds: Mapping[TopicPartition, Bounds]) -> Decision
                 hint="unclean leader election lost records the table holds: see the brokers' logs",
             )
     return None
-
-
-def ledgers_of(tracks: Iterable[Track]) -> list[Landed]:
-    """List the ledgers that were read."""
-    return [track.state.landed for track in tracks if track.state and track.state.landed]
 
 
 def lag_of(positions: Mapping[str, Positions], ends: Positions) -> dict[str, int]:

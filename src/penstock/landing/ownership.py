@@ -7,9 +7,11 @@ is advisory, every write to the store is guarded by the claim itself (protocol.m
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from penstock.core.commits import Claim, Generation
+from penstock.core.decide import outranks
 from penstock.core.errors import FencedError, PenstockError, UnavailableError
 from penstock.core.events import CoordinatorFenced
 from penstock.core.points import Point
@@ -18,21 +20,30 @@ from penstock.landing.settings import Settings, World
 
 @dataclass(slots=True)
 class Tenure:
-    """One run's hold on its pipeline."""
+    """One run's hold on its pipeline.
+
+    A claim is `strange` when a ledger knew of one that our store did not: another store was lost,
+    or is elsewhere, and somebody may hold commits that we cannot see (docs/design/0050).
+    """
 
     settings: Settings
     world: World
     claim: Claim = field(default_factory=lambda: Claim(Generation(0), ""))
+    strange: bool = False
     _reclaimed: bool = False
     _error: PenstockError | None = None
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
-    def take(self, *, above: Generation, takeover: bool) -> None:
+    def take(self, seen: Collection[Claim], *, takeover: bool) -> None:
         """Claim the next generation, above all that any ledger has seen, and begin to beat.
 
         Raises UnavailableError while another owner is alive, unless `takeover`.
         """
+        held = self.world.store.holding(self.settings.pipeline)
+        known = held.claim if held is not None else Claim(Generation(0), "")
+        self.strange = any(outranks(each, known) for each in seen)
+        above = max((each.generation for each in seen), default=Generation(0))
         self._claim(above, takeover=takeover)
         self._thread = threading.Thread(target=self._beat, name="penstock-heartbeat", daemon=True)
         self._thread.start()
@@ -54,7 +65,7 @@ class Tenure:
             by = held.claim if held is not None else self.claim
             self.world.observer(CoordinatorFenced(self.claim.generation, by.generation, by.owner))
             raise error
-        self._reclaimed = True
+        self._reclaimed = self.strange = True
         self._claim(max(above, self.claim.generation), takeover=False)
 
     def release(self) -> None:

@@ -40,13 +40,14 @@ from penstock.ports.tables import Table, TableState
 
 @dataclass(slots=True)
 class Standing:
-    """Where one chain stands in its table."""
+    """Where one chain stands in its table; `seen` is the claim that landed last in it."""
 
     chain: Chain
     table: Table
     uuid: str
     segment: int
     schema_id: int
+    seen: Claim
     expected: dict[TopicPartition, Offset]
 
 
@@ -82,6 +83,11 @@ class Track:
     def origins(self) -> dict[TopicPartition, Offset]:
         """What the chain has landed or will have: the table's, or where it is to begin."""
         return (self.standing or self.rejects).expected
+
+    @property
+    def standings(self) -> list[Standing]:
+        """Its chains: the quarantine's, and its own when the table exists."""
+        return [self.rejects, *([self.standing] if self.standing else [])]
 
     @property
     def trailing(self) -> bool:

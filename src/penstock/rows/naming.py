@@ -3,8 +3,8 @@
 Invariants:
 - a name is made of `[a-z0-9_]`, whatever a record says; capitals become small, and the separators
   blank, `-`, `.`, `/` and `:` become `_`;
-- anything else gives no name at all, so that no two values meet in one table by losing what tells
-  them apart.
+- values that differ in these only share a table; any other character, or a separator in front,
+  gives no name at all, so that nothing else is lost.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from penstock.spec.notation import NAME_CHARS_MAX, PLACEHOLDER
 
-_USABLE = re.compile(r"[A-Za-z0-9_ ./:-]{1,128}")
+_USABLE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_ ./:-]{0,127}")
 _SEPARATORS = str.maketrans(" ./:-", "_____")
 
 

@@ -19,9 +19,12 @@ from penstock.ports.log import Log, RangeReader
 from penstock.ports.running import Clock, Engine, Observer
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat
+from penstock.rows.gate import Gate, Look, Route
 from penstock.rows.options import RowOptions
 from penstock.rows.quarantine import QUARANTINE_SCHEMA
+from penstock.spec.expressions import expression, fields_of, looked_at
 from penstock.spec.model import Pipeline, Table
+from penstock.spec.routing import Target as Routed
 from penstock.spec.routing import routes
 from penstock.spec.rules import rules_hash, rules_text
 from penstock.spec.secrets import ProcessSecrets
@@ -54,6 +57,7 @@ def settings_of(
         max_epochs=pipeline.pending.max_epochs,
         retain=commit.retain,
         columns_max=pipeline.limits.columns,
+        tables_max=pipeline.limits.tables,
         stop_above_share=pipeline.quarantine.stop_above_share,
         accept=accept,
         faults=faults,
@@ -63,7 +67,7 @@ def settings_of(
 def targets_of(pipeline: Pipeline, topics: Collection[str]) -> dict[str, tuple[Target, ...]]:
     """Give the targets of topics, by the spec's rules. Raises InvalidError when they collide."""
     return {
-        topic: tuple(_target(pipeline, each.table, each.rule) for each in found)
+        topic: tuple(_target(pipeline, topic, each) for each in found)
         for topic, found in routes(pipeline, topics).items()
     }
 
@@ -182,10 +186,37 @@ def _open_catalog(pipeline: Pipeline, name: str, observer: Observer) -> TableFor
     return connector.open_catalog(settings, ProcessSecrets(), observer)
 
 
-def _target(pipeline: Pipeline, table: str, rule: Table) -> Target:
-    schema = rule.schema_
+def _gate(pipeline: Pipeline, routed: Routed) -> Gate:
+    """Resolve what a rule, and those above it, say of a topic's records."""
+    rule = routed.rule
+    route = None
+    if rule.route:
+        parts = {
+            name: _look(rule, text, f"tables[{routed.number}].route.{name}")
+            for name, text in rule.route.items()
+        }
+        route = Route(routed.table, parts, unknown=rule.unknown_tables)
+    above = tuple(_condition(pipeline, number) for number in routed.above)
+    where = _condition(pipeline, routed.number) if rule.where else None
+    return Gate(above, where, route)
+
+
+def _condition(pipeline: Pipeline, number: int) -> Look:
+    rule = pipeline.tables[number]
+    assert rule.where is not None, "a rule takes a part of a topic's records by its condition"
+    return _look(rule, rule.where, f"tables[{number}].where")
+
+
+def _look(rule: Table, text: str, place: str) -> Look:
+    declared = fields_of(rule.schema_.hint_types())
+    return Look(text, looked_at(expression(text), declared), place)
+
+
+def _target(pipeline: Pipeline, topic: str, routed: Routed) -> Target:
+    rule, schema = routed.rule, routed.rule.schema_
+    gate = _gate(pipeline, routed)
     return Target(
-        place=place_of(pipeline, table),
+        place=place_of(pipeline, routed.table),
         options=RowOptions(
             source_columns={name: f"{SOURCE_PREFIX}{name}" for name in rule.source_columns},
             columns=schema.columns,
@@ -200,6 +231,7 @@ def _target(pipeline: Pipeline, table: str, rule: Table) -> Target:
         hints=schema.hint_types(),
         partition_by=tuple(rule.partition_by),
         properties=dict(rule.properties),
+        gates={} if gate.is_open else {topic: gate},
     )
 
 

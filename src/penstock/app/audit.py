@@ -15,7 +15,7 @@ from penstock.core.audit import Break, chain_breaks, doubled_commits, doubled_fi
 from penstock.core.commits import Chain, Landed
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.core.wire import progress_from_json
-from penstock.landing import opening
+from penstock.landing import members, opening
 from penstock.landing.settings import Place, Settings, Target
 from penstock.observe.fanout import Observers
 from penstock.ports.log import Log
@@ -86,7 +86,8 @@ def audit(
         for catalog in catalogs.values():
             stack.callback(catalog.close)
         settings = assembly.settings_of(pipeline)
-        targets, _, _ = opening.routed(settings, log.partitions())
+        targets, wanted, _ = opening.routed(settings, log.partitions())
+        targets, _ = members.spread(settings, catalogs, targets, wanted)
         unknown = sorted(set(tables) - set(targets))
         if unknown:
             raise InvalidError(
@@ -190,6 +191,6 @@ class _Auditor:
             chain=Chain(
                 f"{self.pipeline.name}/{target.place.table}", self.settings.quarantine.table
             ),
-            skips_tombstones=target.options.tombstones == "skip",
+            target=target,
         )
         return count(self.pipeline, self.log, subject)

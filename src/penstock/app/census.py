@@ -17,8 +17,11 @@ from penstock.app import assembly
 from penstock.core.audit import Break
 from penstock.core.commits import Chain, Landed
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
+from penstock.landing.settings import Target
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.tables import Table
+from penstock.rows.gate import OPEN
+from penstock.rows.sorting import Sorter
 from penstock.spec.model import Pipeline
 
 if TYPE_CHECKING:
@@ -52,7 +55,7 @@ class Subject:
     rows: pa.Table
     quarantine: Table | None
     chain: Chain
-    skips_tombstones: bool
+    target: Target
 
 
 def count(pipeline: Pipeline, log: Log, subject: Subject) -> Census:
@@ -69,8 +72,8 @@ def count(pipeline: Pipeline, log: Log, subject: Subject) -> Census:
             refused = _quarantined(subject.quarantine, subject.chain, at, stop)
             found = bounds.get(at)
             start = _first(pipeline, found.start if found else stop, mine, refused)
-            held, nulls = _read(reader, at, OffsetRange(min(start, stop), stop))
-            skipped = nulls if subject.skips_tombstones else _NOTHING
+            covered = OffsetRange(min(start, stop), stop)
+            held, skipped = _read(reader, at, covered, subject.target)
             parts.append(_compare(at, start, _Coordinates(mine, refused, held, skipped)))
     finally:
         reader.close()
@@ -118,16 +121,31 @@ def _told(kind: str, at: TopicPartition, offsets: Offsets, what: str) -> list[Br
     return [Break(kind, str(at), f"{at}: {offsets.size} records {what}: {some}{more}")]
 
 
-def _read(reader: RangeReader, at: TopicPartition, covered: OffsetRange) -> tuple[Offsets, Offsets]:
-    """Read the offsets of a range, and those without a value."""
-    offsets, nulls = [_NOTHING], [_NOTHING]
+def _read(
+    reader: RangeReader, at: TopicPartition, covered: OffsetRange, target: Target
+) -> tuple[Offsets, Offsets]:
+    """Read the offsets of a range, and those that the spec leaves out of the table."""
+    offsets, skipped = [_NOTHING], [_NOTHING]
+    headers = target.gates.get(at.topic, OPEN).reads_headers
     if covered.count:
-        for fetched in reader.read(at, covered, deadline=math.inf):
+        for fetched in reader.read(at, covered, deadline=math.inf, headers=headers):
             these = fetched.batch.column("offset").to_numpy()
             offsets.append(these)
-            absent = fetched.batch.column("value").is_null().to_numpy(zero_copy_only=False)
-            nulls.append(these[absent])
-    return np.concatenate(offsets), np.concatenate(nulls)
+            skipped.append(these[_left_out(fetched.batch, at, target)])
+    return np.concatenate(offsets), np.concatenate(skipped)
+
+
+def _left_out(batch: pa.RecordBatch, at: TopicPartition, target: Target) -> NDArray[np.bool_]:
+    """Tell which records are another table's, filtered, or tombstones that are skipped."""
+    gate = target.gates.get(at.topic, OPEN)
+    out = np.zeros(batch.num_rows, np.bool_)
+    if batch.num_rows and not gate.is_open:
+        share = Sorter(batch, at).share(gate, target.options)
+        out = ~share.mine
+        out[list(share.refused)] = False
+    if target.options.tombstones == "skip":
+        out |= batch.column("value").is_null().to_numpy(zero_copy_only=False)
+    return out
 
 
 def _by_partition(rows: pa.Table) -> Mapping[tuple[str, int], Offsets]:

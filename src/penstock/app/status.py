@@ -16,7 +16,7 @@ from penstock.app import assembly
 from penstock.core.commits import Chain, Committable, Landed
 from penstock.core.errors import PenstockError
 from penstock.core.offsets import Positions
-from penstock.landing import opening
+from penstock.landing import members, opening
 from penstock.landing.fleet import by_table
 from penstock.landing.settings import Target
 from penstock.observe.fanout import Observers
@@ -58,7 +58,9 @@ def status(pipeline: Pipeline, clock: Clock) -> Status:
             stack.callback(catalog.close)
         listing = log.partitions()
         ends = {at: bounds.stop for at, bounds in log.bounds(listing).items()}
-        targets, wanted, _ = opening.routed(assembly.settings_of(pipeline), listing)
+        settings = assembly.settings_of(pipeline)
+        targets, wanted, _ = opening.routed(settings, listing)
+        targets, wanted = members.spread(settings, catalogs, targets, wanted)
         pending = by_table(pipeline.name, store.pending(pipeline.name))
         alive = _alive(store, pipeline.name, now_ms)
         known = told[0] if told is not None else beginning(pipeline.name, now_ms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,14 +13,17 @@ from typing import TypeVar
 from penstock.app import assembly
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError, PenstockError
-from penstock.landing import opening
+from penstock.landing import members, opening
+from penstock.landing.fleet import by_table
 from penstock.landing.settings import Settings, Target
 from penstock.observe.fanout import Observers
 from penstock.ports.log import Log
+from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat
 from penstock.spec.model import Pipeline
 
 Got = TypeVar("Got")
+_PLACEHOLDER = re.compile(r"\\\{[A-Za-z_][A-Za-z0-9_]*\\\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,8 @@ def check(pipeline: Pipeline) -> Found:
             for target, wanted in attempt(partial(_targets, settings, log)) or []:
                 told = attempt(partial(_standing, settings, catalogs, target, wanted))
                 tables[target.place.table] = told or "has a problem, see above"
+            if store is not None:
+                tables |= attempt(partial(_left_behind, pipeline, store, tables)) or {}
     return Found(tuple(problems), tables)
 
 
@@ -87,6 +93,8 @@ def _standing(
     wanted: opening.Listing,
 ) -> str:
     place = target.place
+    if target.is_route:
+        return _led(settings, catalogs, target)
     table = catalogs[place.catalog].load(place.name)
     if table is None:
         if not target.create:
@@ -98,3 +106,46 @@ def _standing(
         return "exists without progress of this pipeline: it begins at kafka.start, rows stay"
     opening.refuse_strangers(place.table, state.landed.offsets, wanted)
     return f"goes on from generation {state.landed.generation}"
+
+
+def _led(settings: Settings, catalogs: Mapping[str, TableFormat], target: Target) -> str:
+    catalog = catalogs[target.place.catalog]
+    there = [
+        name
+        for name in members.among(target, catalog)
+        if members.is_ours(settings, catalog, target.member(name))
+    ]
+    route = target.route
+    assert route is not None, "it is a route"
+    unknown = {
+        "create": "others are created when a record asks for them",
+        "quarantine": "records that ask for others are quarantined",
+        "fail": "a record that asks for another stops it",
+    }
+    return f"leads by record to {len(there)} tables that are there; {unknown[route.unknown]}"
+
+
+def _left_behind(
+    pipeline: Pipeline, store: PendingStore, tables: Mapping[str, str]
+) -> dict[str, str]:
+    """Tell of tables that earlier runs fed, and to which no rule leads now."""
+    waiting = by_table(pipeline.name, store.pending(pipeline.name))
+    told = {}
+    for name in sorted({*store.examined(pipeline.name), *waiting} - set(tables)):
+        if _may_be_led_to(pipeline, name):
+            continue
+        count = len(waiting.get(name, []))
+        commits = f", with {count} prepared commits" if count else ""
+        told[name] = (
+            f"is no longer fed: no rule leads to it; it waits where it stands{commits},"
+            " and goes on from there when a rule leads to it again"
+        )
+    return told
+
+
+def _may_be_led_to(pipeline: Pipeline, name: str) -> bool:
+    return any(
+        re.fullmatch(_PLACEHOLDER.sub("[a-z0-9_]+", re.escape(rule.into)), name)
+        for rule in pipeline.tables
+        if rule.route
+    )

@@ -38,6 +38,7 @@ from penstock.landing.fleet import Fleet, by_table, positions_of
 from penstock.landing.jobs import Destination
 from penstock.landing.leveling import Leveling, needed
 from penstock.landing.lookout import Lookout
+from penstock.landing.members import Usher
 from penstock.landing.ownership import Tenure
 from penstock.landing.pace import Pace
 from penstock.landing.preparing import Desk
@@ -151,6 +152,7 @@ class Coordinator:
         self._write(self.fleet.require_rank)
         if self.ends is None:
             self._write(self.fleet.begin)
+            self._desk.anchor(self.fleet.unlevel_routes())
         self.fleet.follow()
 
     def _write(self, act: Callable[[Conditions], None]) -> None:
@@ -255,6 +257,10 @@ class Coordinator:
         self.tenure.check()
         found = sums(results)
         require_few_rejects(found, self.settings.stop_above_share)
+        again = Usher(self.settings, world, self.fleet).welcome(self.tenure.claim, results)
+        for route in again:
+            found.pop(route.name, None)
+        self._desk.anchor(again)
         self._desk.prepare(found, listed)
         records = sum(lane.records for result in results for lane in result.lanes)
         seconds = world.clock.monotonic() - began

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.commit.beginnings import create
-from penstock.core.commits import Claim, first_ledger
+from penstock.core.commits import Claim, Landed, first_ledger
 from penstock.core.events import PartitionStalled, SliceRead
 from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Epoch, Slice
@@ -24,9 +24,10 @@ from penstock.landing.jobs import (
     job_to_json,
     result_from_json,
 )
-from penstock.landing.settings import Settings, World
+from penstock.landing.settings import Settings, Target, World
 from penstock.landing.tracks import Track
 from penstock.ports.tables import Table, TableDefinition
+from penstock.rows.gate import Gate
 from penstock.rows.infer import table_schema
 
 Tracks = Mapping[str, Track]
@@ -69,10 +70,15 @@ def give_birth(
     settings: Settings, world: World, claim: Claim, track: Track, shown: Schema
 ) -> Table:
     """Create a table of the joined schema, with its ledger where `Track.begun` says."""
-    target = track.target
+    chain, target = track.chain, track.target
+    ledger = first_ledger(chain, claim, world.cluster_id, settings.rules_hash, track.begun)
+    return found(world, target, shown, ledger)
+
+
+def found(world: World, target: Target, shown: Schema, ledger: Landed) -> Table:
+    """Create a target's table for what its records show, with a ledger."""
     schema = table_schema(shown, target.hints, target.options)
     definition = TableDefinition(schema, target.partition_by, target.properties)
-    ledger = first_ledger(track.chain, claim, world.cluster_id, settings.rules_hash, track.begun)
     place = target.place
     catalog = world.catalogs[place.catalog]
     return create(catalog, (place.table, place.name), definition, (ledger,), world.observer)
@@ -121,6 +127,7 @@ class _Desk:
             log=self.settings.log,
             leader_epochs=_leader_epochs(part, self.tracks),
             columns_max=self.settings.columns_max,
+            held_bytes_max=self.settings.held_bytes_max,
             faults=self.settings.faults,
         )
 
@@ -138,9 +145,14 @@ def _leader_epochs(part: Slice, tracks: Tracks) -> dict[TopicPartition, int]:
 
 def _table_job(track: Track, part: Slice) -> TableJob:
     options = track.target.options
+    gates = _gates(track, part)
+    if track.target.is_route:
+        return TableJob(
+            Struct(()), options, None, gates=gates, known=track.members, room=track.room
+        )
     if track.state is None:
         strict = replace(options, columns="quarantine")  # a field shows that there is a column
-        return TableJob(table_schema(Struct(()), {}, strict), strict, None)
+        return TableJob(table_schema(Struct(()), {}, strict), strict, None, gates=gates)
     connector = track.target.place.connector
     return TableJob(
         schema=track.state.schema,
@@ -153,4 +165,10 @@ def _table_job(track: Track, part: Slice) -> TableJob:
             if (lane.at.topic_id, lane.at.partition) == (topic_id, partition)
             and offset in lane.covered
         ),
+        gates=gates,
     )
+
+
+def _gates(track: Track, part: Slice) -> dict[str, Gate]:
+    topics = {lane.at.topic for lane in part.lanes if track.name in lane.tables}
+    return {topic: gate for topic, gate in track.target.gates.items() if topic in topics}

@@ -19,7 +19,7 @@ from penstock.core.decide import outranks
 from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError, UnavailableError
 from penstock.core.events import TableParked, TableResumed, TopicUnrouted
 from penstock.core.offsets import Positions, TopicPartition
-from penstock.landing import opening
+from penstock.landing import members, opening
 from penstock.landing.committing import Batch
 from penstock.landing.leveling import former_rules, needed
 from penstock.landing.settings import Place, Settings, Target, World
@@ -29,6 +29,7 @@ from penstock.ports.tables import Table, TableState, Verdict
 
 RETRY_SECONDS = 1.0
 RETRY_SECONDS_MAX = 30.0
+LOOK_AGAIN_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,8 @@ class Fleet:
     _wanted: dict[str, list[TopicPartition]] = field(default_factory=dict)
     _unrouted: set[str] = field(default_factory=set)
     _recovering: set[str] = field(default_factory=set)
+    _members: dict[str, set[str]] = field(default_factory=dict)
+    _look_again_at: dict[str, float] = field(default_factory=dict)
     _ruling: bool = False
     _distrust: bool = False
 
@@ -81,16 +84,15 @@ class Fleet:
         for topic in sorted(set(unrouted) - self._unrouted):
             self.world.observer(TopicUnrouted(topic))
         self._unrouted = set(unrouted)
-        for name in self._targets:
+        for name in [*self._targets]:
             if name not in self.tracks and name not in self.aside:
                 self.open(name)
+        self._lead_routes()
 
     def open(self, name: str) -> None:
         """Read where a table stands, or set it aside."""
         try:
-            track = opening.open_track(
-                self.settings, self.world, self._targets[name], self.quarantine
-            )
+            track = self._opened(self._targets[name])
         except (UnavailableError, InvalidError, DecisionNeededError) as error:
             self.park(name, error)
             return
@@ -98,6 +100,70 @@ class Fleet:
         track.committed_at = self.world.clock.monotonic()
         self.tracks[name] = track
         self.aside.pop(name, None)
+
+    def _opened(self, target: Target) -> Track:
+        given = (self.settings, self.world, target, self.quarantine)
+        return opening.open_route(*given) if target.is_route else opening.open_track(*given)
+
+    def _lead_routes(self) -> None:
+        """Take the tables of routes along, and tell routes of them."""
+        now = self.world.clock.monotonic()
+        for name in [name for name, target in self._targets.items() if target.is_route]:
+            target, wanted = self._targets[name], self._wanted[name]
+            for member in self._members.get(name, ()):
+                self._targets[member], self._wanted[member] = target.member(member), wanted
+            track = self.active.get(name)
+            if track is None:
+                continue
+            if now >= self._look_again_at.get(name, 0.0):
+                self._look_again_at[name] = now + LOOK_AGAIN_SECONDS
+                self._look_for_members(track)
+            track.members = frozenset(self._members.get(name, ()))
+        fixed = sum(not target.is_route for target in self._targets.values())
+        for track in self.tracks.values():
+            track.room = max(self.settings.tables_max - fixed, 0) if track.target.is_route else 0
+
+    def _look_for_members(self, track: Track) -> None:
+        """Find tables of a route that are in the catalog: an earlier life's, or a human's."""
+        catalog = self.world.catalogs[track.target.place.catalog]
+        try:
+            for name in members.among(track.target, catalog):
+                member = track.target.member(name)
+                if name not in self._targets and members.is_ours(self.settings, catalog, member):
+                    self.join(track, name)
+        except (UnavailableError, InvalidError) as error:
+            self.park(track.name, error)
+
+    def join(self, route: Track, name: str) -> None:
+        """Take a table of a route that is there along, from where its ledger or its route stands.
+
+        Raises InvalidError when another rule's route leads to it as well.
+        """
+        mine = self._members.setdefault(route.name, set())
+        if name in self._targets and name not in mine:
+            raise members.of_two_routes(route.name, name)
+        mine.add(name)
+        self._targets[name] = route.target.member(name)
+        self._wanted[name] = self._wanted[route.name]
+        self.open(name)
+
+    def _is_led(self, name: str) -> bool:
+        return any(name in each for each in self._members.values())
+
+    def route_of(self, name: str) -> Track | None:
+        """Give the route that leads to a table, when it takes part."""
+        route = next((route for route, each in self._members.items() if name in each), None)
+        return None if route is None else self.active.get(route)
+
+    def unlevel_routes(self) -> list[Track]:
+        """List the routes that a table waits for, to begin where they durably stand."""
+        waited = {
+            id(route): route
+            for name, track in self.active.items()
+            if (route := self.route_of(name)) is not None
+            and any(at not in track.origins for at in self._wanted.get(name, []))
+        }
+        return [route for route in waited.values() if not route.is_level]
 
     def born(self, name: str, table: Table) -> None:
         """Take a table that was just created; what was examined before stays examined."""
@@ -163,10 +229,17 @@ class Fleet:
 
     def begin(self, conditions: Conditions) -> None:
         """Write start positions for partitions that a ledger does not know yet."""
-        for name, track in self.active.items():
+        for name, track in sorted(
+            self.active.items(), key=lambda each: not each[1].target.is_route
+        ):
             wanted = self._wanted.get(name, [])
+            route = self.route_of(name)
+            if self._is_led(name) and (route is None or not route.is_level):
+                continue
             try:
-                opening.begin_missing(self.settings, self.world, track, wanted, conditions)
+                opening.begin_missing(
+                    self.settings, self.world, track, wanted, conditions, route=route
+                )
             except (UnavailableError, InvalidError, DecisionNeededError) as error:
                 self.park(name, error)
 

@@ -32,9 +32,10 @@ from penstock.core.wire import (
     progress_from_json,
     progress_to_json,
 )
+from penstock.rows.gate import OPEN, Gate, gate_from_data, gate_to_data
 from penstock.rows.options import RowOptions
 
-JOB_VERSION = 1
+JOB_VERSION = 2
 Coordinate = tuple[str, int, int]
 
 
@@ -52,13 +53,22 @@ class TableJob:
 
     `destination` is None while the table does not exist: then nothing can land, and what would is
     rejected (a table is created from the first records that give it columns). `already` are the
-    coordinates whose fate is the quarantine, from an earlier reading (data.md 5).
+    coordinates whose fate is the quarantine, from an earlier reading (data.md 5). `gates` say, by
+    topic, which records are the table's. Before a route itself `known` are the tables it may lead
+    to, and `room` is how many more may be asked for.
     """
 
     schema: Schema
     options: RowOptions
     destination: Destination | None
     already: frozenset[Coordinate] = frozenset()
+    gates: Mapping[str, Gate] = field(default_factory=dict)
+    known: frozenset[str] = frozenset()
+    room: int = 0
+
+    def gate(self, topic: str) -> Gate:
+        """Give the gate that a topic's records stand before."""
+        return self.gates.get(topic, OPEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +88,7 @@ class Job:
     log: Mapping[str, Any]
     leader_epochs: LeaderEpochs = field(default_factory=dict)
     columns_max: int = 2000
+    held_bytes_max: int = 512 << 20
     faults: str = ""
 
 
@@ -97,9 +108,10 @@ class LaneResult:
 class Result:
     """What a task did.
 
-    `failed` names the tables that could not be served here, each with its error: the others' work
-    counts. `error` stands for the whole task; it is told instead of raised, so that no engine
-    retries in vain.
+    `wanted` holds, by route, the tables that records ask for and that do not exist, with what those
+    records show. `failed` names the tables that could not be served here, each with its error: the
+    others' work counts. `error` stands for the whole task; it is told instead of raised, so that no
+    engine retries in vain.
     """
 
     number: int
@@ -108,6 +120,7 @@ class Result:
     rejects: Mapping[str, tuple[DataFile, ...]] = field(default_factory=dict)
     tallies: Mapping[str, Mapping[TopicPartition, Tally]] = field(default_factory=dict)
     schemas: Mapping[str, Schema] = field(default_factory=dict)
+    wanted: Mapping[str, Mapping[str, Schema]] = field(default_factory=dict)
     failed: Mapping[str, PenstockError] = field(default_factory=dict)
     seconds: float = 0.0
     error: PenstockError | None = None
@@ -131,6 +144,7 @@ def job_to_json(job: Job) -> str:
             "log": dict(job.log),
             "leader_epochs": epochs_to_json(job.leader_epochs),
             "columns_max": job.columns_max,
+            "held_bytes_max": job.held_bytes_max,
             "faults": job.faults,
         }
     )
@@ -153,6 +167,7 @@ def job_from_json(text: str) -> Job:
         log=data["log"],
         leader_epochs=epochs_from_json(data["leader_epochs"]),
         columns_max=data["columns_max"],
+        held_bytes_max=data["held_bytes_max"],
         faults=data["faults"],
     )
 
@@ -168,6 +183,10 @@ def result_to_json(result: Result) -> str:
             "rejects": _files_to_data(result.rejects),
             "tallies": {t: _tallies_to_data(tallies) for t, tallies in result.tallies.items()},
             "schemas": {t: type_to_json(schema) for t, schema in result.schemas.items()},
+            "wanted": {
+                route: {name: type_to_json(schema) for name, schema in tables.items()}
+                for route, tables in result.wanted.items()
+            },
             "failed": {table: _error_to_data(error) for table, error in result.failed.items()},
             "seconds": result.seconds,
             "error": None if result.error is None else _error_to_data(result.error),
@@ -185,6 +204,10 @@ def result_from_json(text: str) -> Result:
         rejects=_files_from_data(data["rejects"]),
         tallies={table: _tallies_from_data(rows) for table, rows in data["tallies"].items()},
         schemas={table: schema_from_json(schema) for table, schema in data["schemas"].items()},
+        wanted={
+            route: {name: schema_from_json(schema) for name, schema in tables.items()}
+            for route, tables in data["wanted"].items()
+        },
         failed={table: _error_from_data(error) for table, error in data["failed"].items()},
         seconds=data["seconds"],
         error=None if data["error"] is None else _error_from_data(data["error"]),
@@ -228,6 +251,9 @@ def _table_to_data(table: TableJob) -> dict[str, Any]:
         "options": asdict(table.options),
         "destination": None if destination is None else [destination.connector, destination.target],
         "already": sorted(table.already),
+        "gates": {topic: gate_to_data(gate) for topic, gate in table.gates.items()},
+        "known": sorted(table.known),
+        "room": table.room,
     }
 
 
@@ -237,6 +263,9 @@ def _table_from_data(data: Mapping[str, Any]) -> TableJob:
         options=RowOptions(**{**data["options"], "not_empty": tuple(data["options"]["not_empty"])}),
         destination=Destination(*data["destination"]) if data["destination"] else None,
         already=frozenset((str(i), int(p), int(o)) for i, p, o in data["already"]),
+        gates={topic: gate_from_data(gate) for topic, gate in data["gates"].items()},
+        known=frozenset(data["known"]),
+        room=data["room"],
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from penstock.commit.beginnings import begin, create
 from penstock.commit.once import Conditions, other_cluster, rolled_back
@@ -31,10 +32,15 @@ def routed(
     """Give targets by table, partitions by table, and the topics that no table takes."""
     routes = settings.routes({at.topic for at in partitions})
     targets: dict[str, Target] = {}
+    for found in routes.values():
+        for target in found:
+            before = targets.setdefault(target.place.table, target)
+            targets[before.place.table] = replace(before, gates={**before.gates, **target.gates})
+    fixed = {settings.quarantine.table, *(n for n, each in targets.items() if not each.is_route)}
+    targets = {name: target.beside(fixed) for name, target in targets.items()}
     wanted: dict[str, list[TopicPartition]] = defaultdict(list)
     for at in partitions:
         for target in routes[at.topic]:
-            targets[target.place.table] = target
             wanted[target.place.table].append(at)
     return targets, dict(wanted), sorted(topic for topic, found in routes.items() if not found)
 
@@ -72,11 +78,30 @@ def open_track(settings: Settings, world: World, target: Target, quarantine: Tab
     return track
 
 
+def open_route(settings: Settings, world: World, target: Target, quarantine: Table) -> Track:
+    """Read where a route stands: its own chain is the quarantine's, for no rows land in it.
+
+    Below where it stands, every record's table is there, with a ledger, or the record is refused.
+    Raises like `open_track`.
+    """
+    _, chain = _chains(settings, target)
+    state = quarantine.state(chain)
+    standing = _standing_of(quarantine, chain, state, world)
+    track = Track(target, chain, standing, standing=standing, state=state)
+    if state.landed is not None:
+        track.valid_through_ms = state.landed.valid_through_ms
+        track.leader_epochs = dict(state.landed.leader_epochs)
+    track.examined = dict(standing.expected)
+    return track
+
+
 def chains(
     settings: Settings, world: World, target: Target, quarantine: Table
 ) -> list[tuple[Chain, Table]]:
     """Give the chains of a target with the tables they are in, as far as these are there."""
     own, rejects = _chains(settings, target)
+    if target.is_route:
+        return [(rejects, quarantine)]
     table = world.catalogs[target.place.catalog].load(target.place.name)
     return [(rejects, quarantine), *([(own, table)] if table is not None else [])]
 
@@ -159,9 +184,18 @@ def _already(track: Track, quarantine: Table) -> frozenset[tuple[str, int, int]]
 
 
 def begin_missing(
-    settings: Settings, world: World, track: Track, wanted: Listing, conditions: Conditions
+    settings: Settings,
+    world: World,
+    track: Track,
+    wanted: Listing,
+    conditions: Conditions,
+    *,
+    route: Track | None = None,
 ) -> None:
-    """Write start positions for partitions the table's ledger does not know yet."""
+    """Write start positions for partitions the table's ledger does not know yet.
+
+    A table of a route begins where the route durably stands: what is below was judged without it.
+    """
     known = track.origins
     fresh = [at for at in wanted if at not in known]
     if not fresh:
@@ -169,7 +203,10 @@ def begin_missing(
     refuse_strangers(track.name, known, wanted)
     if "topic" not in settings.accept:
         recreated([track], fresh)
-    chosen = start_positions(settings, world, known, fresh)
+    if route is None:
+        chosen = start_positions(settings, world, known, fresh)
+    else:
+        chosen = {at: route.origins[at] for at in fresh if at in route.origins}
     if not chosen:
         return
     standing = track.standing or track.rejects

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from penstock.core.schema import Schema, Type
@@ -11,6 +11,7 @@ from penstock.ports.log import Log
 from penstock.ports.running import Clock, Engine, Observer
 from penstock.ports.store import Owner, PendingStore
 from penstock.ports.tables import TableFormat
+from penstock.rows.gate import Gate, Route
 from penstock.rows.options import RowOptions
 
 Start = Literal["earliest", "latest"] | int | Mapping[str, Mapping[int, int]]
@@ -30,7 +31,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Describe one table that a topic is landed in."""
+    """Describe one table that topics are landed in, or a route to several.
+
+    `gates` say by topic which records are for it; a topic without one lands all.
+    """
 
     place: Place
     options: RowOptions
@@ -38,6 +42,38 @@ class Target:
     hints: Mapping[str, Type] = field(default_factory=dict)
     partition_by: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    gates: Mapping[str, Gate] = field(default_factory=dict)
+
+    @property
+    def route(self) -> Route | None:
+        """Give the route that this stands for or leads to; None for a table of a fixed name."""
+        return next((gate.route for gate in self.gates.values() if gate.route), None)
+
+    @property
+    def is_route(self) -> bool:
+        """Tell whether this is a route itself, which no rows land in."""
+        return any(gate.route and not gate.share for gate in self.gates.values())
+
+    def beside(self, others: Collection[str]) -> Target:
+        """Give the same, with the names of other tables kept from a route."""
+        if not self.is_route:
+            return self
+        reserved = tuple(sorted(others))
+        gates = {
+            topic: replace(gate, route=replace(gate.route, reserved=reserved))
+            for topic, gate in self.gates.items()
+            if gate.route is not None
+        }
+        return replace(self, gates=gates)
+
+    def member(self, table: str) -> Target:
+        """Give one table of a route."""
+        _, _, name = table.partition(".")
+        return replace(
+            self,
+            place=replace(self.place, table=table, name=name),
+            gates={topic: replace(gate, share=table) for topic, gate in self.gates.items()},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +102,8 @@ class Settings:
     max_epochs: int = 4
     retain: int = 25
     columns_max: int = 2000
+    tables_max: int = 1000
+    held_bytes_max: int = 512 << 20
     stop_above_share: float = 1.0
     commit_threads: int = 8
     heartbeat_seconds: float = 3.0

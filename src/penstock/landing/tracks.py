@@ -56,7 +56,8 @@ class Track:
     """Follow one target table through a run. Changed by the coordinator's thread only.
 
     `standing` is None while the table does not exist; `begun` is then where its ledger will begin:
-    what the quarantine chain has durably landed, never what is only pending.
+    what the quarantine chain has durably landed, never what is only pending. The track of a route
+    stands in its quarantine chain; `members` are its tables, `room` is for how many more.
     """
 
     target: Target
@@ -72,6 +73,8 @@ class Track:
     leader_epochs: dict[TopicPartition, int] = field(default_factory=dict)
     valid_through_ms: int | None = None
     waiting: int = 0
+    members: frozenset[str] = frozenset()
+    room: int = 0
     committed_at: float = 0.0
 
     @property
@@ -93,6 +96,11 @@ class Track:
     def trailing(self) -> bool:
         """Tell whether more was examined than the table's ledger will say."""
         return self.standing is not None and bool(between(self.standing.expected, self.examined))
+
+    @property
+    def is_level(self) -> bool:
+        """Tell whether all that was examined has landed."""
+        return not self.trailing and self.waiting == 0
 
 
 @dataclass(frozen=True, slots=True)

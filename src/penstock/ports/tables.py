@@ -164,6 +164,13 @@ class TableFormat(Protocol):
         """
         ...
 
+    def names(self, namespace: str) -> Sequence[str]:
+        """List the tables in a namespace by the names that `load` takes; none when it is not there.
+
+        What `load` refuses may be among them. Raises UnavailableError.
+        """
+        ...
+
     def check(self) -> None:
         """Prove that the catalog answers and may be written.
 

@@ -50,6 +50,9 @@ class Code(StrEnum):
     UNIT_MISSING = "P370"
     NO_COLUMNS = "P371"
     EMPTY_TEXT = "P372"
+    UNDECIDED = "P380"
+    UNROUTABLE = "P381"
+    UNKNOWN_TABLE = "P382"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ class Meaning:
 
 
 _DECODE, _CONVERT, _LIMIT = Stage.DECODE, Stage.CONVERT, Stage.LIMIT
+_ROUTE = Stage.ROUTE
 
 MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
     {
@@ -169,6 +173,22 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
             _CONVERT,
             "the column is one to partition by, and the format reads its empty text back as null",
             "send null or a word for nothing, or partition by another column",
+        ),
+        Code.UNDECIDED: Meaning(
+            _ROUTE,
+            "an expression of the spec cannot be computed for the record",
+            "guard it: try_cast(…) gives null where cast fails, try(…) where anything does",
+        ),
+        Code.UNROUTABLE: Meaning(
+            _ROUTE,
+            "what fills the table's name is null, empty, too long, or has other characters than"
+            " letters, digits, blank and _-./: in it; or the name is another rule's table",
+            "give such records a rule of their own with  where, or map them in  route",
+        ),
+        Code.UNKNOWN_TABLE: Meaning(
+            _ROUTE,
+            "the record asks for a table that does not exist, and none is created for it",
+            "create the table, or set  unknown_tables: create; see  limits.tables",
         ),
     }
 )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.spec import notation
+from penstock.spec.conditions import check_expressions
 from penstock.spec.fields import REVEALED
 from penstock.spec.problems import KeyPath, Problem, listed, nearest, shown
 from penstock.spec.secrets import is_literal, is_secret_name, without_password
@@ -138,6 +139,7 @@ def _check_rules(draft: Draft) -> Iterator[Problem]:
         if table is not None:
             at: KeyPath = ("tables", index)
             yield from _check_groups(at, table)
+            yield from check_expressions(at, table)
             yield from _check_lists(at, table)
             if draft.quarantine is not None and table.into == draft.quarantine.into:
                 fact = "the quarantine table cannot be a target as well"
@@ -145,7 +147,7 @@ def _check_rules(draft: Draft) -> Iterator[Problem]:
 
 
 def _check_groups(at: KeyPath, table: Table) -> Iterator[Problem]:
-    groups = notation.groups_of(table.from_)
+    groups = {*notation.groups_of(table.from_), *table.route}
     for name in dict.fromkeys(notation.placeholders_of(table.into)):
         if name not in groups:
             near = nearest(name, groups)
@@ -186,7 +188,7 @@ def _check_topics(draft: Draft) -> Iterator[Problem]:
             fact = f"tables[{first}] takes these topics already, so this rule is never tried"
             hint = f"put this rule above it, or add  continue: true  to tables[{first}]"
             yield Problem(at, "P118", fact, hint)
-        if not table.continue_:
+        if not table.continue_ and table.where is None:
             earlier.append((index, table.from_))
         if not _may_match(table.from_, draft.kafka):
             near = nearest(table.from_, draft.kafka.names)
@@ -227,14 +229,16 @@ def _check_same_tables(draft: Draft) -> Iterator[Problem]:
                 path: KeyPath = ("tables", index, name)
                 fact = f"tables[{first}] says otherwise of the same table {one.into}"
                 yield Problem(path, "P118", fact, f"write the same {name} in both rules")
-            if one.from_ == other.from_ and one.continue_:
+            if one.from_ == other.from_ and (one.continue_ or one.where):
                 fact = f"tables[{first}] puts these topics into the same table already"
-                yield Problem(("tables", index), "P118", fact, "remove one of the rules")
+                hint = "write one rule, with  where: (…) or (…)  for two conditions"
+                yield Problem(("tables", index), "P118", fact, hint)
 
 
 def differences(one: Table, other: Table) -> list[str]:
     """List the settings in which two rules for one table contradict each other."""
-    left, right = (each.model_dump(exclude={"from_", "into", "continue_"}) for each in (one, other))
+    apart = {"from_", "into", "continue_", "where"}
+    left, right = (each.model_dump(exclude=apart) for each in (one, other))
     return [name for name in left if left[name] != right[name]]
 
 

@@ -17,6 +17,7 @@ from penstock.core.schema import Type, parse_type
 from penstock.spec import notation
 from penstock.spec.catalogs import Catalog
 from penstock.spec.checks import Draft, check
+from penstock.spec.expressions import expression_text
 from penstock.spec.fields import (
     NOT_YET,
     AtLeastOne,
@@ -44,6 +45,7 @@ from penstock.spec.sections import (
 )
 
 SourceColumn = Literal["topic", "partition", "offset", "timestamp", "key", "headers"]
+RouteName = Annotated[str, reading(notation.group_name)]
 UNCHECKED: Mapping[str, str] = {"checks": "done elsewhere"}
 
 
@@ -64,7 +66,10 @@ class SchemaPolicy(Setting):
     ] = Field("quarantine", description="What to do with a value its column does not accept.")
     hints: Mapping[str, Annotated[str, reading(notation.column_type)]] = Field(
         default_factory=dict,
-        description="Types of columns by (dotted) name, when the table is created.",
+        description=(
+            "Types by (dotted) name: of columns when the table is created, and of the fields that"
+            " where and route look at."
+        ),
         examples=["{ created_at: timestamptz }"],
     )
     case_sensitive: Annotated[
@@ -97,7 +102,8 @@ class Table(Setting):
     into: Annotated[str, reading(lambda text: notation.table_name(text, placeholders=True))] = (
         Field(
             description=(
-                "<catalog>.<namespace>.<table>; `{group}` is filled from the pattern's named group."
+                "<catalog>.<namespace>.<table>; `{group}` is filled from the pattern's named group,"
+                " or by route."
             ),
             examples=["lake.bronze.orders"],
         )
@@ -135,8 +141,23 @@ class Table(Setting):
     freshness_seconds: Seconds | None = Field(
         None, alias="freshness", description="A promise: watched, shown and exported."
     )
-    where: Annotated[None, never("every record of a topic lands")] = Field(
-        None, description=f"This setting {NOT_YET}: a condition over the record's columns."
+    where: Annotated[str, reading(expression_text)] | None = Field(
+        None,
+        description=(
+            "Land only records for which this holds: a DuckDB SQL condition over fields typed by"
+            " schema.hints, and over `_kafka_topic`, `_kafka_key`, `_kafka_headers`, …"
+        ),
+        examples=["\"amount > 0 and status = 'open'\""],
+    )
+    route: Mapping[RouteName, Annotated[str, reading(expression_text)]] = Field(
+        default_factory=dict,
+        max_length=8,
+        description="Fill `{name}` in the last part of `into` with an SQL expression, by record.",
+        examples=["{ kind: lower(event_type) }"],
+    )
+    unknown_tables: Literal["quarantine", "create", "fail"] = Field(
+        "quarantine",
+        description="With route: what to do with a record whose table does not exist.",
     )
     transform: Annotated[None, never("records land as they are")] = Field(
         None, description=f"This setting {NOT_YET}: an expression for each record."

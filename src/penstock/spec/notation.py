@@ -85,6 +85,13 @@ def part_name(text: str) -> str:
     )
 
 
+def group_name(text: str) -> str:
+    """Read a name that stands in braces in a table's name."""
+    if PLACEHOLDER.fullmatch(f"{{{text}}}"):
+        return text
+    raise MalformedError("P110", f"{shown(text)} is not a name", "write letters, digits and _")
+
+
 def table_name(text: str, *, placeholders: bool) -> str:
     """Read `<catalog>.<namespace…>.<table>`; parts behind the catalog may hold `{group}`."""
     parts = text.split(".")

@@ -25,10 +25,16 @@ _MENTIONED_MAX = 4
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One table that a topic goes to, by its full name, and the rule that says so."""
+    """One table that a topic goes to, by its full name, and the rule that says so.
+
+    `number` is the rule's in the spec, `above` those of rules that take a record first where their
+    condition holds. `table` keeps the placeholders that the rule's `route` fills by record.
+    """
 
     table: str
     rule: Table
+    number: int = 0
+    above: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +52,20 @@ def tables_for(pipeline: Pipeline, topic: str) -> tuple[Target, ...]:
     Raises InvalidError when a name cannot be made of the topic's.
     """
     targets: dict[str, Target] = {}
-    for rule in pipeline.tables:
+    above: tuple[int, ...] = ()
+    for number, rule in enumerate(pipeline.tables):
         found = matches(rule.from_, topic)
         if found is None:
             continue
         table = _filled(rule, topic, found.groupdict())
-        targets.setdefault(table, Target(table, rule))
-        if not rule.continue_:
+        before = targets.setdefault(table, Target(table, rule, number, above))
+        if before.rule is not rule and (before.rule.where or rule.where):
+            raise _twice(topic, table, before.number, number)
+        if rule.continue_:
+            continue
+        if rule.where is None:
             break
+        above = (*above, number)
     return tuple(targets.values())
 
 
@@ -108,8 +120,8 @@ def _reason(sources: list[tuple[str, Table]]) -> str:
     raws = {raw for topic, rule in sources if (raw := _raw(rule, topic))}
     if len(raws) > 1:
         return "their names differ only in what a table's name cannot hold"
-    fixed = {topic for topic, rule in sources if not placeholders_of(rule.into)}
-    filled = {topic for topic, rule in sources if placeholders_of(rule.into)}
+    fixed = {topic for topic, rule in sources if not _groups(rule)}
+    filled = {topic for topic, rule in sources if _groups(rule)}
     if fixed and filled and fixed != filled:
         return "one rule names it, another makes the same name of a topic"
     first, *others = dict.fromkeys(rule.into for _, rule in sources)
@@ -124,7 +136,12 @@ def _raw(rule: Table, topic: str) -> tuple[str | None, ...]:
     found = matches(rule.from_, topic)
     assert found is not None, "a target's rule matches its topic"
     groups = found.groupdict()
-    return tuple(groups[name] for name in dict.fromkeys(placeholders_of(rule.into)))
+    return tuple(groups[name] for name in dict.fromkeys(_groups(rule)))
+
+
+def _groups(rule: Table) -> list[str]:
+    """List the placeholders that the topic's name fills."""
+    return [name for name in placeholders_of(rule.into) if name not in rule.route]
 
 
 def _filled(rule: Table, topic: str, groups: Mapping[str, str | None]) -> str:
@@ -136,7 +153,10 @@ def _filled(rule: Table, topic: str, groups: Mapping[str, str | None]) -> str:
 
 
 def _part(template: str, rule: Table, topic: str, groups: Mapping[str, str | None]) -> str:
-    part = PLACEHOLDER.sub(lambda found: _mapped(groups.get(found[1]) or ""), template)
+    def fill(found: re.Match[str]) -> str:
+        return found[0] if found[1] in rule.route else _mapped(groups.get(found[1]) or "")
+
+    part = PLACEHOLDER.sub(fill, template)
     part = f"_{part}" if part[:1].isdigit() else part
     if part and len(part) <= NAME_CHARS_MAX:
         return part
@@ -151,3 +171,12 @@ def _part(template: str, rule: Table, topic: str, groups: Mapping[str, str | Non
 
 def _mapped(value: str) -> str:
     return _FOREIGN.sub("_", value.lower())
+
+
+def _twice(topic: str, table: str, first: int, second: int) -> InvalidError:
+    return InvalidError(
+        f"tables[{first}] and tables[{second}] both put records of {shown(topic)} into {table}, and"
+        " a condition tells them apart",
+        code="P146",
+        hint="write one rule with  where: (…) or (…)",
+    )

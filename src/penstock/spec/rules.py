@@ -33,6 +33,7 @@ _TABLE = (
     "source_columns",
     "tombstones",
 )
+_TABLE_WHEN_GIVEN = ("where", "route", "unknown_tables")
 _LIMITS = ("record_bytes", "columns", "depth")
 
 
@@ -82,7 +83,13 @@ def with_rules(pipeline: Pipeline, text: str) -> Pipeline:
 
 def _table(table: Table) -> dict[str, Any]:
     data = table.model_dump(mode="json", context=REVEALED)
-    return {name: data[name] for name in _TABLE}
+    plain = Table.model_fields
+    given = {
+        name: data[name]
+        for name in _TABLE_WHEN_GIVEN
+        if data[name] != plain[name].get_default(call_default_factory=True)
+    }
+    return {**{name: data[name] for name in _TABLE}, **given}
 
 
 def _parsed(text: str) -> Mapping[str, Any]:
@@ -105,7 +112,8 @@ def _kept(pipeline: Pipeline, rules: Mapping[str, Any]) -> Pipeline:
     present = {table.into: table for table in pipeline.tables}
     tables = []
     for data in rules["tables"]:
-        table = Table(**{name: data[name] for name in _TABLE})
+        given = {name: data[name] for name in _TABLE_WHEN_GIVEN if name in data}
+        table = Table(**{name: data[name] for name in _TABLE}, **given)
         today = present.get(table.into, table)
         surroundings = {
             "properties": today.properties,

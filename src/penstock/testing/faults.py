@@ -146,6 +146,10 @@ class FaultyTables:
         _check_there(name, self._plan)
         return FaultyTable(self._tables.create(name, definition, ledgers), self._plan)
 
+    def names(self, namespace: str) -> Sequence[str]:
+        """Pass on."""
+        return self._tables.names(namespace)
+
     def check(self) -> None:
         """Pass on."""
         self._tables.check()

@@ -70,6 +70,13 @@ any_kind = pytest.mark.parametrize(
 class LandingTests(TableBench):
     """Commits of one table, alone and in races."""
 
+    def test_tables_are_listed_by_namespace(self, catalog: TableFormat) -> None:
+        for name in ("bronze.orders", "bronze.items", "silver.orders"):
+            catalog.create(name, TableDefinition(ORDERS), ())
+
+        assert ["bronze.items", "bronze.orders"] == sorted(catalog.names("bronze"))
+        assert [] == list(catalog.names("gold"))
+
     def test_a_catalog_that_answers_passes_its_check(self, catalog: TableFormat) -> None:
         catalog.check()
 

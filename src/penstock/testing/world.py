@@ -30,6 +30,7 @@ from penstock.core.wire import progress_from_json
 from penstock.landing.settings import Consent, Place, Settings, Target
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import Table, TableFormat, Verdict
+from penstock.rows.gate import Gate
 from penstock.rows.options import RowOptions
 from penstock.rows.quarantine import QUARANTINE_SCHEMA
 from penstock.testing.clock import ManualClock
@@ -49,10 +50,17 @@ SOURCE = {"topic": "_kafka_topic", "partition": "_kafka_partition", "offset": "_
 ASLEEP_SECONDS = 60.0
 
 
+def _to_all(table: str, held: Held) -> bool:
+    del table, held
+    return True
+
+
 class World:
     """One pipeline's world: topics by short names, tables by their names in the spec.
 
-    `routes` gives the tables of topics; `changes` are settings of all lives.
+    `routes` gives the tables of topics, `gates` what records must pass before a table, and
+    `belongs` the same in plain words: whether a record is a table's. `changes` are settings of all
+    lives.
     """
 
     def __init__(
@@ -61,9 +69,13 @@ class World:
         *,
         routes: Mapping[str, Sequence[str]] | None = None,
         partitions: int = 1,
+        gates: Mapping[str, Gate] | None = None,
+        belongs: Callable[[str, Held], bool] = _to_all,
         **changes: Any,
     ) -> None:
         self.ground = ground
+        self.gates = dict(gates or {})
+        self.belongs = belongs
         self.clock = ManualClock()
         self.faults = FaultPlan()
         self.routes = {name: tuple(tables) for name, tables in (routes or _ONE).items()}
@@ -152,7 +164,7 @@ class World:
         """Give a life's settings under some rules; the rules' text is their name."""
         options = RowOptions(source_columns=SOURCE, **self.rulebook[rules])
         routes = {
-            self.ground.topic(name): tuple(self._target(table, options) for table in tables)
+            self.ground.topic(name): tuple(self._target(name, table, options) for table in tables)
             for name, tables in self.routes.items()
         }
         settings = Settings(
@@ -175,15 +187,20 @@ class World:
     def _place(self, table: str) -> Place:
         return Place(table, CATALOG, catalog_name(table), self.ground.connector)
 
-    def _target(self, table: str, options: RowOptions) -> Target:
-        return Target(self._place(table), options, create=True)
+    def _target(self, topic: str, table: str, options: RowOptions) -> Target:
+        gates = {self.ground.topic(topic): self.gates[table]} if table in self.gates else {}
+        return Target(self._place(table), options, create=True, gates=gates)
 
     # What is so.
 
     @property
     def tables(self) -> list[str]:
-        """Name the target tables."""
-        return sorted({table for tables in self.routes.values() for table in tables})
+        """Name the target tables, those of routes included."""
+        found = {table for tables in self.routes.values() for table in tables}
+        if any(gate.route for gate in self.gates.values()):
+            names = self.catalog().names("bronze")
+            found |= {f"{CATALOG}.{name}" for name in names}
+        return sorted(found)
 
     def catalog(self) -> TableFormat:
         """Open the catalog without faults."""
@@ -245,14 +262,17 @@ class World:
 
     def expected(self, name: str = ORDERS) -> list[tuple[Coordinate, Held]]:
         """List the records that should be in a table or its quarantine, by the cluster's word."""
+        fixed = any(name in tables for tables in self.routes.values())
         topics = {
-            self.ground.topic(topic) for topic, tables in self.routes.items() if name in tables
+            self.ground.topic(topic)
+            for topic, tables in self.routes.items()
+            if name in tables or (not fixed and any("{" in table for table in tables))
         }
         now = [(topic, held) for topic in sorted(topics) for held in self.ground.held(topic)]
         found = [
             ((topic, held.partition, held.offset), held)
             for topic, held in (*self._gone, *now)
-            if topic in topics and held.value is not None
+            if topic in topics and held.value is not None and self.belongs(name, held)
         ]
         return [each for each in found if each[0] not in self._lost]
 

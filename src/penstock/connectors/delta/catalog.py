@@ -80,6 +80,19 @@ class DeltaCatalog:
             raise _not_created(name, definition, error) from error
         return DeltaTable(name, self.root, self.sizes)
 
+    def names(self, namespace: str) -> Sequence[str]:
+        """List the directories in a namespace's directory. Raises UnavailableError (P430)."""
+        place = storage_path(self.root.location(namespace)) if namespace else self.root.uri
+        selector = fs.FileSelector(storage_path(place), allow_not_found=True)
+        try:
+            found = self.root.filesystem().get_file_info(selector)
+        except OSError as error:
+            raise self._no_answer(error) from error
+        above = f"{namespace}." if namespace else ""
+        return sorted(
+            f"{above}{info.base_name}" for info in found if info.type is fs.FileType.Directory
+        )
+
     def check(self) -> None:
         """Write and remove a small file. Raises InvalidError (P431), UnavailableError (P480)."""
         storage = self.root.filesystem()

@@ -131,6 +131,15 @@ class IcebergTables:
             raise on_reading(name, error) from error
         return IcebergTable(name, identifier, self._context)
 
+    def names(self, namespace: str) -> Sequence[str]:
+        """List the tables in a namespace. Raises UnavailableError (P430)."""
+        with reading(f"namespace {namespace}"):
+            try:
+                found = self._context.catalog.list_tables(tuple(namespace.split(".")))
+            except library.NoSuchNamespaceError:
+                return []
+        return sorted(".".join(identifier) for identifier in found)
+
     def check(self) -> None:
         """Prove that catalog and warehouse answer and may be written.
 

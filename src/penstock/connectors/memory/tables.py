@@ -69,6 +69,15 @@ class MemoryTables:
         self._warehouse.put(name, Contents(uuid, definition, ledgers=texts))
         return MemoryTable(self._warehouse, name)
 
+    def names(self, namespace: str) -> Sequence[str]:
+        """List the tables in a namespace."""
+        above = f"{namespace}."
+        return [
+            name
+            for name in self._warehouse.names()
+            if name.startswith(above) and "." not in name.removeprefix(above)
+        ]
+
     def check(self) -> None:
         """Answer."""
 

@@ -119,6 +119,11 @@ class Warehouse:
         """Give a number never given before: for ids, and for times that move by a millisecond."""
         return next(self._numbers)
 
+    def names(self) -> list[str]:
+        """List the tables that can be found."""
+        with self._guard:
+            return sorted(name for name in self._tables if self.find(name) is not None)
+
     def find(self, name: str) -> Stored | None:
         """Find a table by name."""
         with self._guard:

@@ -1,0 +1,311 @@
+"""Where a job's records are sorted, converted and written: open writers, books, and shelves.
+
+Invariants:
+- the books of a table balance: examined = landed + filtered + quarantined;
+- a table that fails gets nothing from this job, and the others go on;
+- all writers together hold at most `held_bytes_max` and one batch: the fullest is finished early.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.core.accounting import Tally
+from penstock.core.commits import DataFile
+from penstock.core.errors import InvalidError, PenstockError, UnavailableError
+from penstock.core.offsets import OffsetRange, TopicPartition
+from penstock.core.planning import Lane
+from penstock.core.schema import Schema, Struct, join
+from penstock.landing.jobs import Coordinate, Job, LaneResult, TableJob
+from penstock.landing.shelf import Shelf
+from penstock.ports.log import RangeReader
+from penstock.ports.running import Clock, Observer
+from penstock.ports.tables import FileWriter, WriterFactory
+from penstock.rows.codes import MEANINGS, Code
+from penstock.rows.convert import Converted, Reject, convert
+from penstock.rows.gate import Route
+from penstock.rows.infer import infer
+from penstock.rows.quarantine import quarantine_rows
+from penstock.rows.sorting import Mask, Share, Sorter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Files = dict[str, tuple[DataFile, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What a worker works with; `writers` by connector name."""
+
+    reader: RangeReader
+    writers: Mapping[str, WriterFactory]
+    observer: Observer
+    clock: Clock
+
+
+@dataclass(slots=True)
+class Bench:
+    """The open writers and books of one job."""
+
+    job: Job
+    tools: Tools
+    schemas: dict[str, Schema] = field(default_factory=dict)
+    wanted: dict[str, dict[str, Schema]] = field(default_factory=dict)
+    tallies: dict[str, dict[TopicPartition, Tally]] = field(default_factory=dict)
+    failed: dict[str, PenstockError] = field(default_factory=dict)
+    _rows: Shelf = field(init=False)
+    _rejects: Shelf = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._rows = Shelf(self._writer, self.job.held_bytes_max)
+        self._rejects = Shelf(self._reject_writer, self.job.held_bytes_max)
+
+    def wants_headers(self, lane: Lane) -> bool:
+        """Tell whether a table of the lane has a column for headers, or a gate that reads them."""
+        tables = [self.job.tables[name] for name in lane.tables]
+        return any(
+            "headers" in table.options.source_columns or table.gate(lane.at.topic).reads_headers
+            for table in tables
+        )
+
+    def take(self, lane: Lane, batch: pa.RecordBatch) -> None:
+        """Turn one batch into rows of every table of its lane; equal work is done once."""
+        if not batch.num_rows:
+            return
+        sorter = Sorter(batch, lane.at)
+        done: list[tuple[TableJob, Converted]] = []
+        for name in lane.tables:
+            if name in self.failed:
+                continue
+            table = self.job.tables[name]
+            try:
+                share = self._share(name, table, sorter)
+                if self.job.survey:
+                    self._survey(self.schemas, name, table, batch.filter(share.mine))
+                elif share.mine.any() or not table.gate(lane.at.topic).share:
+                    self._land(name, table, sorter, share, done)
+            except (UnavailableError, InvalidError) as error:
+                self.fail(name, error)
+
+    def fail(self, name: str, error: PenstockError) -> None:
+        """Give up on one table in this job: what it wrote is left over, the others go on."""
+        self.failed.setdefault(name, error)
+        self.tallies.pop(name, None)
+        self._rows.abandon(name)
+        self._rejects.abandon(name)
+
+    def finish(self, lanes: list[LaneResult]) -> tuple[Files, Files]:
+        """Close all files and note the source ranges whose rows they may hold."""
+        ranges: dict[str, dict[TopicPartition, OffsetRange]] = defaultdict(dict)
+        for result in lanes:
+            if result.reached > result.lane.covered.start:
+                for name in result.lane.tables:
+                    covered = OffsetRange(result.lane.covered.start, result.reached)
+                    ranges[name][result.lane.at] = covered
+        files = self._finished(self._rows, ranges)
+        rejects = self._finished(self._rejects, ranges)
+        return (
+            {name: each for name, each in files.items() if name not in self.failed},
+            {name: each for name, each in rejects.items() if name not in self.failed},
+        )
+
+    def _share(self, name: str, table: TableJob, sorter: Sorter) -> Share:
+        """Tell which records are for a table, without those whose fate was decided before."""
+        fresh = _fresh(table, sorter)
+        gate = table.gate(sorter.at.topic)
+        if gate.is_open:
+            return Share(fresh, {}, {})
+        share = sorter.share(gate, table.options, known=table.known)
+        if gate.route is not None and share.unknown:
+            share = self._strangers(name, table, gate.route, sorter, share)
+        filtered = {reason: mask & fresh for reason, mask in share.filtered.items()}
+        refused = {index: reject for index, reject in share.refused.items() if fresh[index]}
+        return Share(share.mine & fresh, filtered, refused)
+
+    def _strangers(
+        self, name: str, table: TableJob, route: Route, sorter: Sorter, share: Share
+    ) -> Share:
+        """Judge records whose table does not exist: it is asked for, or they are refused."""
+        if route.unknown == "fail":
+            first = next(iter(share.unknown))
+            raise InvalidError(
+                f"{name}: a record asks for {first}, which does not exist",
+                code="P465",
+                hint="create the table, or set  unknown_tables: quarantine",
+            )
+        filtered, refused = dict(share.filtered), dict(share.refused)
+        wanted = self.wanted.setdefault(name, {})
+        for stranger, asking in share.unknown.items():
+            if route.unknown != "create" or not table.room:
+                refused |= sorter.refuse(asking, route)
+                continue
+            if stranger in wanted or len(wanted) <= table.room:
+                self._survey(wanted, stranger, table, sorter.batch.filter(asking))
+            filtered["routed"] = filtered["routed"] | asking
+        return Share(share.mine, filtered, refused)
+
+    def _survey(
+        self, into: dict[str, Schema], name: str, table: TableJob, batch: pa.RecordBatch
+    ) -> None:
+        options = table.options
+        found = infer(
+            batch,
+            record_bytes_max=options.record_bytes_max,
+            depth_max=options.depth_max,
+            columns_max=self.job.columns_max,
+        )
+        joined, _ = join(into.get(name, Struct(())), found)
+        assert isinstance(joined, Struct), "structs join to a struct"
+        into[name] = joined
+
+    def _land(
+        self,
+        name: str,
+        table: TableJob,
+        sorter: Sorter,
+        share: Share,
+        done: list[tuple[TableJob, Converted]],
+    ) -> None:
+        converted = next((c for t, c in done if _alike(t, table)), None)
+        if converted is None:
+            converted = _converted(table, sorter, share)
+            done.append((table, converted))
+        if converted.rows.num_rows:
+            self._rows.write(name, converted.rows)
+        rejects = sorted(
+            (*converted.rejects, *share.refused.values()), key=lambda reject: reject.offset
+        )
+        self._refuse(name, sorter, rejects)
+        filtered = {reason: int(mask.sum()) for reason, mask in share.filtered.items()}
+        kept = {reason: count for reason, count in filtered.items() if count}
+        tally = Tally(
+            examined=int(share.mine.sum()) + sum(kept.values()) + len(share.refused),
+            landed=converted.rows.num_rows,
+            filtered={**converted.filtered, **kept},
+            quarantined=_counted(rejects),
+        )
+        books = self.tallies.setdefault(name, {})
+        books[sorter.at] = books.get(sorter.at, Tally()) + tally
+
+    def _refuse(self, name: str, sorter: Sorter, rejects: list[Reject]) -> None:
+        if not rejects:
+            return
+        rows = quarantine_rows(
+            sorter.batch,
+            rejects,
+            pipeline=self.job.pipeline,
+            table=name,
+            at=sorter.at,
+            epoch=self.job.epoch,
+            at_ms=self.job.now_ms,
+        )
+        self._rejects.write(name, rows)
+
+    def _writer(self, name: str) -> FileWriter:
+        destination = self.job.tables[name].destination
+        assert destination is not None, "rows without a table are rejected before"
+        return self.tools.writers[destination.connector](
+            destination.target, prefix=self.job.prefix, observer=self.tools.observer
+        )
+
+    def _reject_writer(self, name: str) -> FileWriter:
+        del name
+        destination = self.job.quarantine
+        return self.tools.writers[destination.connector](
+            destination.target, prefix=f"{self.job.prefix}-q", observer=self.tools.observer
+        )
+
+    def _finished(
+        self, shelf: Shelf, ranges: Mapping[str, Mapping[TopicPartition, OffsetRange]]
+    ) -> Files:
+        files: Files = {}
+        for name in shelf.names:
+            try:
+                closed = shelf.close(name)
+            except (UnavailableError, InvalidError) as error:
+                self.fail(name, error)
+                continue
+            files[name] = tuple(replace(file, ranges=dict(ranges[name])) for file in closed)
+        return files
+
+
+def _converted(table: TableJob, sorter: Sorter, share: Share) -> Converted:
+    batch = sorter.batch
+    mine = batch if share.mine.all() else batch.filter(share.mine)
+    converted = convert(mine, at=sorter.at, schema=table.schema, options=table.options)
+    return converted if table.destination is not None else _nowhere(mine, converted)
+
+
+def _fresh(table: TableJob, sorter: Sorter) -> Mask:
+    """Tell which records were not decided on before (data.md 5)."""
+    offsets = _offsets_at(table.already, sorter.at)
+    if not offsets:
+        return np.ones(len(sorter.batch), np.bool_)
+    fresh: Mask = ~np.isin(sorter.batch.column("offset").to_numpy(), np.array(offsets, np.int64))
+    return fresh
+
+
+def _alike(first: TableJob, second: TableJob) -> bool:
+    """Tell whether two tables get the same rows from a batch."""
+    return (
+        first.schema == second.schema
+        and first.options == second.options
+        and first.already == second.already
+        and first.gates == second.gates
+        and (first.destination is None) == (second.destination is None)
+    )
+
+
+def _offsets_at(coordinates: frozenset[Coordinate], at: TopicPartition) -> list[int]:
+    return [
+        o
+        for topic_id, partition, o in coordinates
+        if (topic_id, partition) == (at.topic_id, at.partition)
+    ]
+
+
+def _nowhere(batch: pa.RecordBatch, converted: Converted) -> Converted:
+    """Reject what would land in a table that does not exist and that no record gave columns.
+
+    Raises UnavailableError when a record has a column after all: it was beyond what was surveyed.
+    """
+    if any(reject.code == Code.UNKNOWN_FIELD for reject in converted.rejects):
+        raise UnavailableError(
+            "records beyond those that were surveyed give the table columns",
+            code="P462",
+            hint="it is surveyed again in the next epoch",
+        )
+    refused = {reject.offset for reject in converted.rejects}
+    fit = (
+        []
+        if not converted.rows.num_rows
+        else [
+            offset
+            for offset, value in zip(
+                batch.column("offset").to_pylist(),
+                batch.column("value").is_null().to_pylist(),
+                strict=True,
+            )
+            if offset not in refused and not value
+        ]
+    )
+    meaning = MEANINGS[Code.NO_COLUMNS]
+    rejects = [Reject(o, str(meaning.stage), str(Code.NO_COLUMNS), meaning.fact) for o in fit]
+    return replace(
+        converted,
+        rows=converted.rows.slice(0, 0),
+        rejects=tuple(sorted((*converted.rejects, *rejects), key=lambda reject: reject.offset)),
+    )
+
+
+def _counted(rejects: list[Reject]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for reject in rejects:
+        counts[reject.code] = counts.get(reject.code, 0) + 1
+    return counts

@@ -1,0 +1,147 @@
+"""The tables of a route: found in the catalog, created when records ask for them.
+
+A route is a rule that makes its tables' names of what records say. Its chain is its quarantine
+chain, and where that stands means: every record below has its table, or is in quarantine.
+
+Invariants:
+- a table of a route begins where the route durably stands, never behind it: what is below was
+  judged without the table, and its fate is final;
+- a route goes on only when the tables that its records ask for are there, with their ledgers
+  (protocol.md 2; holes.md W8); until then it reads the same stretch again;
+- there are never more tables than `limits.tables`: what asks for more is quarantined.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.core.commits import Chain, Claim, first_ledger
+from penstock.core.errors import InvalidError, PenstockError, UnavailableError
+from penstock.core.offsets import TopicPartition
+from penstock.core.schema import Schema, Struct, join
+from penstock.landing import epochs
+from penstock.landing.jobs import Result
+from penstock.landing.settings import Settings, Target, World
+from penstock.landing.tracks import Track
+from penstock.ports.tables import TableFormat
+
+if TYPE_CHECKING:
+    from penstock.landing.fleet import Fleet
+
+_PLACEHOLDER = re.compile(r"\\\{[A-Za-z_][A-Za-z0-9_]*\\\}")
+
+
+def among(target: Target, catalog: TableFormat) -> list[str]:
+    """List the tables of a catalog that a route may lead to, but for those of other rules.
+
+    Raises UnavailableError.
+    """
+    route = target.route
+    assert route is not None, "only a route leads to tables"
+    namespace, _, _ = target.place.name.rpartition(".")
+    wanted = re.compile(_PLACEHOLDER.sub("[a-z0-9_]+", re.escape(target.place.name)))
+    names = [name for name in catalog.names(namespace) if wanted.fullmatch(name)]
+    full = [f"{target.place.catalog}.{name}" for name in sorted(names)]
+    return [name for name in full if name not in route.reserved]
+
+
+def is_ours(settings: Settings, catalog: TableFormat, target: Target) -> bool:
+    """Tell whether a table of a route has a ledger of this pipeline, or may be given one."""
+    assert target.route is not None, "it is a table of a route"
+    try:
+        table = catalog.load(target.place.name)
+    except InvalidError:
+        return False  # something else stands there; a record that asks for it is told so
+    if table is None:
+        return False
+    if target.route.unknown != "create":
+        return True
+    return table.state(Chain(settings.pipeline, target.place.table)).landed is not None
+
+
+def spread(
+    settings: Settings,
+    catalogs: Mapping[str, TableFormat],
+    targets: Mapping[str, Target],
+    wanted: Mapping[str, list[TopicPartition]],
+) -> tuple[dict[str, Target], dict[str, list[TopicPartition]]]:
+    """Give targets and their partitions with the tables of routes in place of the routes.
+
+    Raises UnavailableError.
+    """
+    there: dict[str, Target] = {}
+    theirs: dict[str, list[TopicPartition]] = {}
+    for name, target in targets.items():
+        found = [target]
+        if target.is_route:
+            catalog = catalogs[target.place.catalog]
+            found = [target.member(table) for table in among(target, catalog)]
+            found = [member for member in found if is_ours(settings, catalog, member)]
+        for each in found:
+            there[each.place.table], theirs[each.place.table] = each, wanted[name]
+    return there, theirs
+
+
+def asked_for(results: Iterable[Result]) -> dict[str, dict[str, Schema]]:
+    """Join what tasks say of tables that do not exist: by route, then by table."""
+    found: dict[str, dict[str, Schema]] = defaultdict(dict)
+    for result in results:
+        for route, tables in result.wanted.items():
+            for name, schema in tables.items():
+                joined, _ = join(found[route].get(name, Struct(())), schema)
+                assert isinstance(joined, Struct), "structs join to a struct"
+                found[route][name] = joined
+    return dict(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Usher:
+    """Creates the tables that records ask for."""
+
+    settings: Settings
+    world: World
+    fleet: Fleet
+
+    def welcome(self, claim: Claim, results: Sequence[Result]) -> list[Track]:
+        """Create the tables that an epoch's records ask for; give the routes that read it again.
+
+        A route that is not level reads it again, for its tables begin where it durably stands.
+        """
+        again = []
+        for name, asked in asked_for(results).items():
+            route = self.fleet.active.get(name)
+            if route is None or not asked:
+                continue
+            if not route.is_level:
+                again.append(route)
+                continue
+            granted = {table: asked[table] for table in sorted(asked)[: route.room]}
+            try:
+                self._create(claim, route, granted)
+            except (UnavailableError, InvalidError) as error:
+                self.fleet.park(name, error)
+                continue
+            if len(asked) > len(granted):
+                again.append(route)
+        return again
+
+    def _create(self, claim: Claim, route: Track, granted: Mapping[str, Schema]) -> None:
+        cluster, rules = self.world.cluster_id, self.settings.rules_hash
+        begun = {at: route.origins[at] for at in route.wanted if at in route.origins}
+        for name, shown in granted.items():
+            ledger = first_ledger(Chain(self.settings.pipeline, name), claim, cluster, rules, begun)
+            epochs.found(self.world, route.target.member(name), shown, ledger)
+            self.fleet.join(route, name)
+
+
+def of_two_routes(route: str, name: str) -> PenstockError:
+    """Say that two rules make the same name."""
+    return InvalidError(
+        f"{route}: a record asks for {name}, to which another rule leads as well",
+        code="P466",
+        hint="give the tables of one of the rules another beginning:  into: lake.bronze.x_{kind}",
+    )

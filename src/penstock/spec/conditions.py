@@ -1,0 +1,63 @@
+"""What must agree around the expressions of a rule: fields, types, placeholders.
+
+Invariants: every finding names the setting to change; nothing is computed, only bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from penstock.spec import notation
+from penstock.spec.expressions import expression, fields_of, looked_at, require_type
+from penstock.spec.notation import MalformedError
+from penstock.spec.problems import KeyPath, Problem, listed
+
+if TYPE_CHECKING:
+    from penstock.spec.model import Table
+
+CONDITION = ("BOOLEAN",)
+NAMES = ("VARCHAR", "INTEGER", "BIGINT", "BOOLEAN", "DATE")
+
+
+def check_expressions(at: KeyPath, table: Table) -> Iterator[Problem]:
+    """Find what does not agree in the expressions of one rule, at its place in the spec."""
+    yield from _check_route(at, table)
+    texts: list[tuple[KeyPath, str, tuple[str, ...]]] = [
+        (("route", name), text, NAMES) for name, text in table.route.items()
+    ]
+    if table.where is not None:
+        texts.append((("where",), table.where, CONDITION))
+    fields = fields_of(table.schema_.hint_types())
+    for path, text, wanted in texts:
+        try:
+            found = expression(text)
+            require_type(found, looked_at(found, fields), wanted)
+        except MalformedError as error:
+            yield Problem((*at, *path), error.code, error.message, error.hint)
+
+
+def _check_route(at: KeyPath, table: Table) -> Iterator[Problem]:
+    *above, last = table.into.split(".")
+    elsewhere = set(notation.placeholders_of(".".join(above)))
+    here = set(notation.placeholders_of(last))
+    groups = notation.groups_of(table.from_)
+    for name in table.route:
+        path = (*at, "route", name)
+        if name in groups:
+            fact = f"'from' has a group named '{name}' as well"
+            yield Problem(path, "P114", fact, "give one of them another name", on_key=True)
+        elif name in elsewhere:
+            fact = f"{{{name}}} stands before the table's own name, which a topic alone may fill"
+            yield Problem(path, "P114", fact, "route into the tables of one namespace", on_key=True)
+        elif name not in here:
+            fact = f"'into' has no {{{name}}}"
+            hint = f"'into' has {listed(sorted(here))}" if here else f"write {{{name}}} in 'into'"
+            yield Problem(path, "P114", fact, hint, on_key=True)
+    if not table.route and table.unknown_tables != "quarantine":
+        fact = "without route, no record asks for a table of its own"
+        hint = "remove it; a fixed table is created with  schema: { create: true }"
+        yield Problem((*at, "unknown_tables"), "P147", fact, hint)
+    if table.unknown_tables == "create" and not table.source_columns:
+        fact = "a table created for its first records needs a column that is sure to be there"
+        yield Problem((*at, "source_columns"), "P147", fact, "such as [offset]")

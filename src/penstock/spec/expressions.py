@@ -1,0 +1,224 @@
+"""The SQL inside a spec: one expression, over one record, with one answer.
+
+An expression is DuckDB's SQL, and sees the fields that `schema.hints` gives types to, by their
+names, and the record's coordinates (`KAFKA_COLUMNS`). It may be written with `payload.` in front.
+
+Invariants: what is let through
+- looks at one record: no subquery, window, aggregate or star;
+- has the same answer for ever: only functions that DuckDB calls consistent, none that asks for
+  settings, users or catalogs;
+- names only columns whose types are declared, so that it means the same for every record.
+
+Source: protocol.md 2, "verdicts are reproducible".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+from penstock.core.schema import Field, Kind, Map, Schema, Struct, Type
+from penstock.spec.notation import MalformedError
+from penstock.spec.problems import listed, nearest, shown
+from penstock.spec.sandbox import empty_relation, sandbox
+
+EXPRESSION_CHARS_MAX = 4000
+RELATION = "payload"
+
+KAFKA_COLUMNS: Schema = Struct(
+    (
+        Field("_kafka_topic", Kind.STRING),
+        Field("_kafka_partition", Kind.INT),
+        Field("_kafka_offset", Kind.LONG),
+        Field("_kafka_timestamp", Kind.TIMESTAMPTZ),
+        Field("_kafka_key", Kind.STRING),
+        Field("_kafka_headers", Map(Kind.STRING, Kind.STRING)),
+    )
+)
+
+_ALLOWED = {
+    "BETWEEN",
+    "CASE",
+    "CAST",
+    "COLLATE",
+    "COLUMN_REF",
+    "COMPARISON",
+    "CONJUNCTION",
+    "CONSTANT",
+    "FUNCTION",
+    "OPERATOR",
+    "TYPE",
+}
+_ASKING = ("current_", "pg_", "get_", "has_", "duckdb_", "txid_", "inet_", "getvariable", "getenv")
+_ASKING_ALSO = {"in_search_path", "version", "nextval", "currval", "write_log", "sleep_ms"}
+_MENTIONED_MAX = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """Hold an expression that was let through, and the columns it names, by their first parts."""
+
+    text: str
+    columns: tuple[str, ...]
+
+
+def expression_text(text: str) -> str:
+    """Read an expression. Raises MalformedError when it is none, or is not let through."""
+    expression(text)
+    return text
+
+
+@lru_cache(maxsize=1024)
+def expression(text: str) -> Expression:
+    """Read an expression and list what it looks at. Raises MalformedError."""
+    if not text.strip():
+        raise MalformedError("P143", "an expression needs at least one word", "such as  amount > 0")
+    if len(text) > EXPRESSION_CHARS_MAX:
+        fact = f"an expression has at most {EXPRESSION_CHARS_MAX} characters"
+        raise MalformedError("P143", fact, "split it over several rules")
+    node = _parsed(text)
+    named: dict[str, None] = {}
+    for part in _nodes(node):
+        _require_allowed(part)
+        if part["class"] == "COLUMN_REF":
+            named[_first_name(part["column_names"])] = None
+    return Expression(text, tuple(named))
+
+
+def fields_of(hints: Mapping[str, Type]) -> Schema:
+    """Give the fields that hints declare: dotted names are members of objects."""
+    tree: dict[str, Any] = {}
+    for name, type_ in sorted(hints.items(), key=lambda hint: hint[0].count(".")):
+        *above, last = name.split(".")
+        place = tree
+        for part in above:
+            inner = place.setdefault(part, {})
+            if not isinstance(inner, dict):
+                break  # the whole is declared: its type says what is in it
+            place = inner
+        else:
+            place.setdefault(last, type_)
+    return _struct(tree)
+
+
+def looked_at(found: Expression, fields: Schema) -> Schema:
+    """Give the declared fields that an expression names. Raises MalformedError for others."""
+    known = (*fields.names, *KAFKA_COLUMNS.names)
+    for name in found.columns:
+        if name not in known:
+            near = nearest(name, known)
+            if near:
+                raise MalformedError("P144", f"no field is named {shown(name)}", f"write {near}")
+            raise MalformedError(
+                "P144",
+                f"the type of the field {shown(name)} is not declared",
+                f"declare it:  schema: {{ hints: {{ {name}: string }} }}",
+            )
+    return Struct(tuple(field for field in fields.fields if field.name in found.columns))
+
+
+def require_type(found: Expression, fields: Schema, wanted: Iterable[str]) -> None:
+    """Bind an expression to its fields. Raises MalformedError when its type is none wanted."""
+    from duckdb import Error  # noqa: PLC0415  only specs with SQL need it
+
+    schema = Struct((*fields.fields, *KAFKA_COLUMNS.fields))
+    relation = f"{empty_relation(schema)} as {RELATION}"
+    query = f"select (\n{found.text}\n) as it from {relation}"  # noqa: S608  it is only bound
+    try:
+        ((_, type_, *_),) = sandbox().execute(f"describe {query}").fetchall()
+    except Error as error:
+        raise MalformedError("P145", f"this does not compute: {_first_line(error)}") from error
+    wanted = tuple(wanted)
+    if type_ not in wanted:
+        raise MalformedError(
+            "P145", f"this gives {type_}, and {listed(wanted)} is wanted", "cast it"
+        )
+
+
+def _struct(tree: Mapping[str, Any]) -> Schema:
+    return Struct(
+        tuple(
+            Field(name, _struct(each) if isinstance(each, dict) else each)
+            for name, each in tree.items()
+        )
+    )
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """Give the tree of a text that is one expression, and nothing besides."""
+    query = f"select (\n{text}\n) as it"
+    ((answer,),) = sandbox().execute("select json_serialize_sql(?)", [query]).fetchall()
+    data = json.loads(answer)
+    if data.get("error"):
+        fact = f"this is no SQL expression: {_clipped(str(data.get('error_message', '')))}"
+        raise MalformedError("P143", fact, "such as  amount > 0 and status = 'open'")
+    statements = data["statements"]
+    node = statements[0]["node"]
+    wanted = {"type": "SELECT_NODE", "where_clause": None, "having": None, "qualify": None}
+    plain = len(statements) == 1 and all(node.get(name) == each for name, each in wanted.items())
+    plain = plain and node["from_table"]["type"] == "EMPTY" and len(node["select_list"]) == 1
+    plain = plain and not node["modifiers"] and not node["group_expressions"]
+    tree = node["select_list"][0] if plain else {}
+    if tree.get("alias") != "it":
+        fact = "this is more than one expression"
+        raise MalformedError("P143", fact, "such as  amount > 0 and status = 'open'")
+    return dict(tree)
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    match tree:
+        case dict():
+            if "class" in tree:
+                yield tree
+            for inner in tree.values():
+                yield from _nodes(inner)
+        case list():
+            for inner in tree:
+                yield from _nodes(inner)
+        case _:
+            return
+
+
+def _require_allowed(node: Mapping[str, Any]) -> None:
+    kind = str(node["class"])
+    if kind not in _ALLOWED:
+        what = kind.lower().replace("_", " ")
+        fact = f"a {what} does not stand in an expression over one record"
+        raise MalformedError("P143", fact, "functions, operators, case and cast do")
+    if kind == "FUNCTION":
+        name = str(node["function_name"]).lower()
+        if name not in _functions() or name.startswith(_ASKING) or name in _ASKING_ALSO:
+            raise MalformedError(
+                "P143",
+                f"{shown(name)} is no function of one record with the same answer for ever",
+                "only DuckDB's consistent scalar functions are; no aggregates, macros, now()",
+            )
+
+
+def _first_name(names: list[str]) -> str:
+    """Give the column that a dotted name begins with; `payload.` in front says nothing."""
+    qualified = len(names) > 1 and names[0].lower() in (RELATION, "records")
+    return names[1] if qualified else names[0]
+
+
+@cache
+def _functions() -> frozenset[str]:
+    """List the functions all of whose forms are scalar and consistent."""
+    query = """
+        select function_name from duckdb_functions() group by function_name
+        having bool_and(function_type = 'scalar' and stability = 'CONSISTENT'
+            and not coalesce(has_side_effects, false))
+    """
+    return frozenset(str(name) for (name,) in sandbox().execute(query).fetchall())
+
+
+def _first_line(error: Exception) -> str:
+    return _clipped(str(error).partition("\n")[0])
+
+
+def _clipped(text: str) -> str:
+    line = " ".join(text.split())
+    return shown(line).strip("'\"") if line else "nothing stands there"

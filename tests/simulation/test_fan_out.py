@@ -1,0 +1,250 @@
+"""One topic, several tables: conditions, first matches, and tables that records ask for.
+
+Each story ends with every record in exactly the tables it is for, told by plain Python.
+"""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from penstock.core.commits import Chain
+from penstock.core.events import TableCreated
+from penstock.core.schema import Field, Kind, Struct
+from penstock.landing.jobs import job_from_json
+from penstock.ports.tables import TableDefinition
+from penstock.rows.gate import Gate, Look, Route
+from penstock.testing.grounds import CATALOG, MemoryGround, catalog_name
+from penstock.testing.world import PIPELINE, SOURCE, World
+
+BIG, REST = f"{CATALOG}.bronze.big", f"{CATALOG}.bronze.rest"
+BY_KIND = f"{CATALOG}.bronze.of_{{kind}}"
+N = Struct((Field("n", Kind.LONG),))
+KIND = Struct((Field("kind", Kind.STRING),))
+ABOVE_5 = Look("n > 5", N, "tables[0].where")
+
+
+@pytest.fixture
+def ground():
+    return MemoryGround()
+
+
+def value(held, name):
+    try:
+        found = json.loads(held.value)
+    except ValueError:
+        return None
+    return found.get(name) if isinstance(found, dict) else None
+
+
+def two_tables(ground, **given):
+    gates = {BIG: Gate(where=ABOVE_5), REST: Gate(above=(ABOVE_5,))}
+    # What no rule above can read, it refuses; the rules below count it as taken.
+
+    def belongs(table, held):
+        number = value(held, "n")
+        in_big = number is None or number > 5
+        return in_big == (table == BIG)
+
+    return World(ground, routes={"orders": (BIG, REST)}, gates=gates, belongs=belongs, **given)
+
+
+def by_kind(ground, unknown="create", belongs=None, **given):
+    route = Route(BY_KIND, {"kind": Look("kind", KIND, "tables[0].route.kind")}, unknown=unknown)
+    gates = {BY_KIND: Gate(route=route)}
+
+    def asks(table, held):
+        kind = value(held, "kind")
+        return table == (BY_KIND if kind is None else BY_KIND.replace("{kind}", kind))
+
+    return World(
+        ground, routes={"orders": (BY_KIND,)}, gates=gates, belongs=belongs or asks, **given
+    )
+
+
+def table_of(kind):
+    return BY_KIND.replace("{kind}", kind)
+
+
+def test_each_record_goes_to_the_first_rule_whose_condition_holds(ground):
+    world = two_tables(ground)
+    world.send("orders", 10)
+    world.send_raw("orders", b"no json")
+    world.run()
+
+    assert [5, 6, 7, 8, 9] == [offset for _, _, offset in world.rows(BIG)]
+    assert [0, 1, 2, 3, 4] == [offset for _, _, offset in world.rows(REST)]
+    assert [] == world.breaks()
+
+
+def test_a_table_is_created_for_the_first_record_that_asks_for_it(ground):
+    world = by_kind(ground)
+    world.send("orders", 3, kind="a")
+    world.run()
+    world.send("orders", 2, kind="b")
+    world.send("orders", 2, kind="a")
+    world.send_raw("orders", b"no json", b'{"n": 1}')
+    life = world.run()
+
+    assert [table_of("b")] == [event.table for event in life.of(TableCreated)]
+    assert 5 == len(world.rows(table_of("a")))
+    assert 2 == len(world.rows(table_of("b")))
+    assert 2 == len(world.rejects(BY_KIND))
+    assert [] == world.breaks(judged=lambda held: value(held, "kind") is not None)
+
+
+def test_w8_a_table_first_asked_for_long_after_the_pipeline_began_begins_there(ground):
+    world = by_kind(ground)
+    for _ in range(20):
+        world.send("orders", 5, kind="a")
+        world.run()
+    world.send("orders", 3, kind="late")
+    life = world.run()
+
+    assert 3 == len(world.rows(table_of("late")))
+    assert 10 >= life.records_read
+    assert [] == world.breaks()
+    late = world.table(table_of("late")).history(Chain(PIPELINE, table_of("late")))
+    assert 100 == late.commits[0].progress[0][3]
+
+
+@pytest.mark.parametrize(
+    "crash",
+    [
+        "create.before",
+        "create.after",
+        "prepare.before",
+        "prepare.after",
+        "commit.before",
+        "commit.after",
+    ],
+)
+def test_w8_a_crash_while_a_table_is_created_forgets_none_of_its_records(ground, crash):
+    world = by_kind(ground)
+    world.send("orders", 3, kind="a")
+    world.run()
+    world.send("orders", 3, kind="b")
+    world.send("orders", 1, kind="a")
+    world.crash_at(crash)
+    world.hosts.clear()  # and the store is lost
+    world.sleep()
+    world.run(host="another")
+
+    assert 3 == len(world.rows(table_of("b")))
+    assert 4 == len(world.rows(table_of("a")))
+    assert [] == world.breaks()
+
+
+def test_a_table_of_a_route_that_trails_is_found_again_without_another_record(ground):
+    world = by_kind(ground)
+    world.send("orders", 3, kind="a")
+    world.crash_at("prepare.after")
+    world.hosts.clear()
+    world.sleep()
+    world.run(host="another")
+
+    assert 3 == len(world.rows(table_of("a")))
+    assert [] == world.breaks()
+
+
+def test_beyond_the_cap_of_tables_records_are_quarantined_and_the_tables_there_go_on(ground):
+    world = by_kind(ground, tables_max=3)
+    for kind in "abcde":
+        world.send("orders", 2, kind=kind)
+    world.run()
+    world.send("orders", 1, kind="a")
+    world.run()
+
+    landed = {kind: len(world.rows(table_of(kind))) for kind in "abcde"}
+    assert {"a": 3, "b": 2, "c": 2, "d": 0, "e": 0} == landed
+    assert [6, 7, 8, 9] == [offset for _, _, offset in world.rejects(BY_KIND)]
+
+
+def test_without_leave_to_create_an_unknown_table_s_records_are_quarantined(ground):
+    world = by_kind(ground, unknown="quarantine")
+    world.send("orders", 2, kind="a")
+    world.run()
+
+    assert 2 == len(world.rejects(BY_KIND))
+
+
+def test_a_table_that_a_human_creates_later_gets_what_comes_from_then_on(ground):
+    world = by_kind(ground, unknown="quarantine")
+    world.send("orders", 2, kind="a")
+    world.run()
+    columns = tuple(Field(name, Kind.STRING) for name in ("kind", SOURCE["topic"]))
+    columns += (Field("n", Kind.LONG), Field(SOURCE["partition"], Kind.INT))
+    columns += (Field(SOURCE["offset"], Kind.LONG),)
+    world.catalog().create(catalog_name(table_of("a")), TableDefinition(Struct(columns)), ())
+    world.send("orders", 3, kind="a")
+    world.run()
+
+    assert [2, 3, 4] == [offset for _, _, offset in world.rows(table_of("a"))]
+    assert [0, 1] == [offset for _, _, offset in world.rejects(BY_KIND)]
+
+
+def test_a_failing_route_names_the_table_and_holds_up_nobody(ground):
+    world = by_kind(ground, unknown="fail")
+    world.send("orders", 2, kind="a")
+
+    assert {BY_KIND: "P465"} == world.run().parked
+
+
+def test_a_thousand_tables_from_one_topic_are_read_once_more_and_land_in_one_epoch(ground):
+    world = by_kind(ground)
+    for number in range(1000):
+        world.send("orders", 1, kind=f"k{number}")
+    life = world.run()
+
+    assert 1000 == len(life.of(TableCreated)) - 1  # and the quarantine
+    assert life.records_read <= 2001
+    jobs = [job_from_json(text) for texts in life.jobs for text in texts]
+    assert 3 >= len(jobs)
+    assert {1} == {len(world.rows(table_of(f"k{number}"))) for number in range(1000)}
+
+
+def test_a_table_taken_out_of_the_spec_waits_and_goes_on_when_it_is_put_back(ground):
+    world = World(ground, routes={"orders": (BIG, REST)})
+    world.send("orders", 4)
+    world.run()
+    world.routes = {"orders": (BIG,)}
+    world.change_rules("without rest")
+    world.send("orders", 3)
+    world.run()
+    assert 4 == len(world.rows(REST))
+
+    world.routes = {"orders": (BIG, REST)}
+    world.change_rules("rest again")
+    world.send("orders", 2)
+    world.run()
+
+    assert [] == world.breaks()
+    assert 9 == len(world.rows(REST))
+
+
+def test_a_table_put_into_the_spec_later_reads_its_history_beside_the_others(ground):
+    world = World(ground, routes={"orders": (BIG,)})
+    world.send("orders", 4)
+    world.run()
+    world.routes = {"orders": (BIG, REST)}
+    world.change_rules("with rest")
+    world.send("orders", 2)
+    world.run()
+
+    assert [] == world.breaks()
+    assert 6 == len(world.rows(REST))
+
+
+def test_changed_routes_count_only_from_where_all_tables_and_routes_are_level(ground):
+    world = by_kind(ground, belongs=lambda *_: True)
+    world.send("orders", 3, kind="a")
+    world.crash_at("commit.after")
+    world.send("orders", 3, kind="a")
+    route = Route(BY_KIND, {"kind": Look("upper(kind) || '2'", KIND, "tables[0].route.kind")})
+    world.gates = {BY_KIND: Gate(route=replace(route, unknown="create"))}
+    world.change_rules("kinds are called otherwise")
+    world.sleep()
+    world.run()
+
+    assert [0, 1, 2] == [offset for _, _, offset in world.rows(table_of("a"))]
+    assert [3, 4, 5] == [offset for _, _, offset in world.rows(table_of("a2"))]

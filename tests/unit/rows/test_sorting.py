@@ -1,0 +1,124 @@
+"""Gates over a batch: every record is the table's, filtered under a place, or refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.offsets import TopicPartition
+from penstock.core.schema import parse_type
+from penstock.rows.gate import OPEN, Gate, Look, Route, gate_from_data, gate_to_data
+from penstock.rows.naming import filled_name
+from penstock.rows.options import RowOptions
+from penstock.rows.sorting import Sorter
+from penstock.spec.expressions import fields_of
+
+AT = TopicPartition("id", 0, "orders")
+OPTIONS = RowOptions(source_columns={})
+FIELDS = fields_of({"n": parse_type("long"), "kind": parse_type("string")})
+FEW = Look("n < 3", FIELDS, "tables[0].where")
+EVEN = Look("n % 2 = 0", FIELDS, "tables[1].where")
+KIND = Route("lake.b.of_{kind}", {"kind": Look("kind", FIELDS, "tables[2].route.kind")})
+
+
+def batch(values: Sequence[bytes | None], keys: Sequence[bytes | None] = ()) -> pa.RecordBatch:
+    count = len(values)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(range(7, 7 + count), pa.int64()),
+            pa.array([0] * count, pa.timestamp("ms", "UTC")),
+            pa.array(list(keys) or [None] * count, pa.binary()),
+            pa.array(values, pa.binary()),
+        ],
+        names=["offset", "timestamp", "key", "value"],
+    )
+
+
+def numbered(*numbers: object) -> pa.RecordBatch:
+    return batch([json.dumps({"n": n, "more": [1]}).encode() for n in numbers])
+
+
+def test_a_record_taken_above_is_not_the_table_s_and_is_counted_under_the_rule_that_took_it() -> (
+    None
+):
+    share = Sorter(numbered(0, 1, 2, 3, 4, 5, None), AT).share(Gate((FEW,), EVEN), OPTIONS)
+
+    assert [False, False, False, False, True, False, False] == share.mine.tolist()
+    counts = {reason: int(mask.sum()) for reason, mask in share.filtered.items()}
+    assert {"taken by tables[0]": 3, "tables[1].where": 3} == counts
+
+
+def test_a_record_that_a_condition_cannot_read_is_refused_once_at_the_first_rule() -> None:
+    sorter = Sorter(batch([b"{", b'{"n": "x"}', b'{"n": 1}', None]), AT)
+    first, second = sorter.share(Gate(where=FEW), OPTIONS), sorter.share(Gate((FEW,)), OPTIONS)
+
+    assert {7: "P302", 8: "P366"} == {r.offset: r.code for r in first.refused.values()}
+    assert {} == second.refused
+    assert [False, False, False, True] == second.mine.tolist()
+
+
+@pytest.mark.parametrize("neighbour", [b'{"n": 1}', b'{"n": 0}', b"{"])
+def test_where_sql_fails_on_one_record_the_others_are_judged_as_if_it_were_not_there(
+    neighbour: bytes,
+) -> None:
+    look = Look("cast(kind as integer) > n", FIELDS, "tables[0].where")
+    values = [b'{"n": 1, "kind": "2"}', b'{"n": 1, "kind": "two"}', neighbour]
+    share = Sorter(batch(values), AT).share(Gate(where=look), OPTIONS)
+
+    assert [True, False] == share.mine.tolist()[:2]
+    assert "P380" == share.refused[1].code
+    assert "two" not in share.refused[1].message
+
+
+def test_a_route_leads_records_to_tables_and_keeps_what_none_takes() -> None:
+    kinds = ["a", "B", "c", None, "", "x" * 200, "\u0430", "reserved"]
+    values = [json.dumps({"kind": kind}).encode() for kind in kinds]
+    sorter = Sorter(batch(values), AT)
+    reserved = Route(KIND.template, KIND.parts, reserved=("lake.b.of_reserved",))
+    share = sorter.share(
+        Gate(route=reserved), OPTIONS, known=frozenset({"lake.b.of_a", "lake.b.of_b"})
+    )
+    mine = sorter.share(Gate(route=reserved, share="lake.b.of_b"), OPTIONS)
+
+    assert ["lake.b.of_c"] == list(share.unknown)
+    assert [3, 4, 5, 6, 7] == sorted(share.refused)
+    assert {"P381"} == {reject.code for reject in share.refused.values()}
+    assert [1] == mine.mine.nonzero()[0].tolist()
+    assert 2 == int(share.filtered["routed"].sum())
+
+
+@given(st.text(max_size=300))
+def test_whatever_a_record_says_a_name_is_plain_or_none(value: str) -> None:
+    name = filled_name("lake.b.{kind}", {"kind": value})
+
+    assert name is None or name.removeprefix("lake.b.").replace("_", "a").isalnum()
+    assert name is None or name.isascii()
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(-5, 5), st.text(max_size=3)), max_size=30))
+def test_a_condition_decides_as_plain_python_does_whatever_stands_beside(
+    numbers: list[object],
+) -> None:
+    found = Sorter(numbered(*numbers), AT).share(Gate(where=FEW), OPTIONS)
+    fits = [isinstance(n, int) or n is None or _is_integer(n) for n in numbers]
+    expected = [
+        ok and n is not None and int(str(n)) < 3 for n, ok in zip(numbers, fits, strict=True)
+    ]
+
+    assert expected == found.mine.tolist()
+    assert [not ok for ok in fits] == [index in found.refused for index in range(len(numbers))]
+
+
+def _is_integer(text: object) -> bool:
+    plain = str(text).removeprefix("-")
+    return plain.isascii() and plain.isdigit() and (plain == "0" or not plain.startswith("0"))
+
+
+@pytest.mark.parametrize("gate", [OPEN, Gate((FEW,), EVEN, KIND, "lake.b.of_a")])
+def test_a_gate_survives_its_way_to_a_worker(gate: Gate) -> None:
+    assert gate == gate_from_data(json.loads(json.dumps(gate_to_data(gate))))

@@ -1,0 +1,104 @@
+"""SQL in a spec: what is let through looks at one record and answers the same for ever."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.schema import Kind, parse_type
+from penstock.spec.expressions import expression, fields_of, looked_at, require_type
+from penstock.spec.notation import MalformedError
+from penstock.spec.sandbox import sandbox
+
+FIELDS = fields_of(
+    {
+        "amount": parse_type("decimal(10,2)"),
+        "customer.country": Kind.STRING,
+        "seen": Kind.TIMESTAMPTZ,
+    }
+)
+
+FINE = {
+    "amount > 0 and payload.customer.country = 'DE'": ("amount", "customer"),
+    "_kafka_headers['tenant'] = 'me' -- mine": ("_kafka_headers",),
+    "case when amount between 1 and 2 then true else seen is null end": ("amount", "seen"),
+    "try_cast(customer.country as integer) in (1, 2)": ("customer",),
+    "regexp_matches(lower(_kafka_topic), '^a') or not amount is distinct from 1": (
+        "_kafka_topic",
+        "amount",
+    ),
+}
+REFUSED = (
+    "",
+    "amount >",
+    "true; drop table x",
+    "true) as it, (true",
+    "(select true)",
+    "exists (select 1)",
+    "count(*) > 1",
+    "sum(amount) over () > 1",
+    "row_number() over () = 1",
+    "*",
+    "random() > 0.5",
+    "now() > seen",
+    "gen_random_uuid() is null",
+    "nextval('x') = 1",
+    "current_setting('threads') = '1'",
+    "getenv('HOME') is null",
+    "read_text('/etc/passwd') is null",
+    "$1",
+    "?",
+    "#1",
+    "unnest([1, 2]) = 1",
+    "amount > 0 " + "or true " * 1000,
+)
+REACHING = (
+    "select * from read_csv('/etc/passwd')",
+    "select * from '/etc/passwd'",
+    "copy (select 1) to '/tmp/penstock-was-here'",
+    "attach '/tmp/penstock-was-here.db'",
+    "install httpfs",
+    "load httpfs",
+    "set enable_external_access = true",
+    "set threads = 8",
+    "select * from read_parquet('https://example.com/x.parquet')",
+)
+
+
+@pytest.mark.parametrize(("text", "columns"), FINE.items())
+def test_an_expression_over_one_record_is_let_through(text: str, columns: tuple[str, ...]) -> None:
+    found = expression(text)
+
+    assert columns == found.columns
+    require_type(found, looked_at(found, FIELDS), ["BOOLEAN"])
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_looks_beyond_the_record_or_may_answer_otherwise_is_refused(text: str) -> None:
+    with pytest.raises(MalformedError) as refused:
+        expression(text)
+    assert "P143" == refused.value.code
+
+
+@pytest.mark.parametrize(
+    "text", ["amont > 0", "current_date > '2020-01-01'", "current_user = 'me'"]
+)
+def test_a_field_without_a_declared_type_is_refused(text: str) -> None:
+    with pytest.raises(MalformedError) as refused:
+        looked_at(expression(text), FIELDS)
+    assert "P144" == refused.value.code
+
+
+@pytest.mark.parametrize("text", ["amount", "customer.city = 'Rome'", "amount like 'a%'"])
+def test_what_does_not_compute_to_a_condition_is_refused(text: str) -> None:
+    found = expression(text)
+    with pytest.raises(MalformedError) as refused:
+        require_type(found, looked_at(found, FIELDS), ["BOOLEAN"])
+    assert "P145" == refused.value.code
+
+
+@pytest.mark.parametrize("sql", REACHING)
+def test_the_sandbox_reaches_no_file_network_extension_or_setting(sql: str) -> None:
+    from duckdb import Error
+
+    with pytest.raises(Error):
+        sandbox().execute(sql)

@@ -22,6 +22,7 @@ COMMANDS = {
     "status": ("penstock.cli.status:status", "Show how each table stands."),
     "audit": ("penstock.cli.audit:audit", "Prove that nothing is lost or doubled."),
     "schema": ("penstock.cli.validate:schema", "Print the JSON Schema of a spec."),
+    "explain": ("penstock.cli.explain:explain", "Explain an error code, without a network."),
     "demo": ("penstock.cli.demo:demo", "See it all: broker, real data, a kill, the proof."),
     "dev": ("penstock.cli.dev:app", "A real Kafka broker on this machine, to try things."),
 }

@@ -17,6 +17,7 @@ COMMANDS = (
     "status",
     "audit",
     "schema",
+    "explain",
     "demo",
     "dev up",
     "dev down",

@@ -13,6 +13,8 @@ from penstock.testing.process import penstock
 
 COMMANDS = (
     "validate",
+    "plan",
+    "peek",
     "run",
     "status",
     "audit",

@@ -7,6 +7,8 @@
     cli.md      every command with its parameters
     penstock.schema.json, at the root: the JSON Schema of a spec
 
+and src/penstock/app/manual/facts.json, from which `penstock explain` tells the same offline.
+
 - Made from the source alone, so that no page can promise what the code does not do.
 - A text with parts that are known only at run time shows them as `…`.
 """
@@ -108,6 +110,7 @@ def errors_page(found: list[Use]) -> str:
         "next command or act. What a process ends with is explained in [exit codes](exit-codes.md).",
         "",
         "*Tried again* and *found out* are settled inside; they reach you only in the log.",
+        "Cause and example of each, without a network: `penstock explain CODE`.",
     ]
     for prefix, subject in SUBJECTS.items():
         codes = sorted({use.code for use in found if use.code.startswith(prefix)})
@@ -116,6 +119,17 @@ def errors_page(found: list[Use]) -> str:
             lines.append("|---|---|---|---|")
             lines += [_row(code, [use for use in found if use.code == code]) for code in codes]
     return "\n".join([*lines, ""])
+
+
+def facts(found: list[Use]) -> str:
+    """Write what the manual of `penstock explain` takes from the source."""
+    table = {}
+    for code in sorted({use.code for use in found}):
+        of = [use for use in found if use.code == code]
+        says = dict.fromkeys(" ".join(use.message.split()) for use in of if use.message)
+        does = dict.fromkeys(" ".join(use.hint.split()) for use in of if use.hint)
+        table[code] = {"exit": _ending(code, of), "says": [*says], "does": [*does]}
+    return json.dumps(table, indent=1, ensure_ascii=False) + "\n"
 
 
 def events_page(source: str) -> str:
@@ -231,8 +245,10 @@ def cli_page() -> str:
 def pages() -> dict[str, str]:
     """Give every generated page by its path."""
     events = (ROOT / "src/penstock/core/events.py").read_text()
+    found = collected(ROOT / "src")
     return {
-        "docs/reference/errors.md": errors_page(collected(ROOT / "src")),
+        "docs/reference/errors.md": errors_page(found),
+        "src/penstock/app/manual/facts.json": facts(found),
         "docs/reference/events.md": events_page(events),
         "docs/reference/suites.md": suites_page(),
         "docs/reference/spec.md": spec_page(json_schema()),
@@ -367,12 +383,15 @@ def _text(node: ast.expr | None) -> str:
             return ""
 
 
-def _row(code: str, of: list[Use]) -> str:
+def _ending(code: str, of: list[Use]) -> str:
     kinds = sorted({ENDINGS[use.kind] for use in of if use.kind in ENDINGS})
-    ending = ", ".join(kinds) or ENDING_OF_SUBJECT.get(code[:2], "")
+    return ", ".join(kinds) or ENDING_OF_SUBJECT.get(code[:2], "")
+
+
+def _row(code: str, of: list[Use]) -> str:
     says = list(dict.fromkeys(_cell(use.message) for use in of if use.message))
     does = list(dict.fromkeys(_cell(use.hint) for use in of if use.hint))
-    return f"| `{code}` | {ending} | {'<br>'.join(says)} | {'<br>'.join(does)} |"
+    return f"| `{code}` | {_ending(code, of)} | {'<br>'.join(says)} | {'<br>'.join(does)} |"
 
 
 def _cell(text: str) -> str:

@@ -4,8 +4,12 @@ import ast
 
 import pytest
 
-NAMES = [f"docs/reference/{page}.md" for page in ("errors", "events", "suites", "spec", "cli")]
-NAMES.append("penstock.schema.json")
+NAMES = [
+    "docs/reference/errors.md",
+    "src/penstock/app/manual/facts.json",
+    *(f"docs/reference/{page}.md" for page in ("events", "suites", "spec", "cli")),
+    "penstock.schema.json",
+]
 
 SOURCE = """
 GAP = "P210"

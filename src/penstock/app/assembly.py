@@ -15,6 +15,7 @@ from penstock.app.connectors import log_connector, store_connector, table_connec
 from penstock.app.process import SystemClock, jitter, this_owner, token
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.landing.settings import Consent, Place, Settings, Start, Target, World
+from penstock.ports.connectors import READ_ONLY
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.running import Clock, Engine, Observer
 from penstock.ports.store import PendingStore
@@ -94,9 +95,12 @@ def open_reader(pipeline: Pipeline) -> RangeReader:
     return log_connector(LOG).open_reader(log_settings(pipeline), ProcessSecrets())
 
 
-def open_catalogs(pipeline: Pipeline, observer: Observer) -> dict[str, TableFormat]:
-    """Open all catalogs of the spec, by name."""
-    return {name: _open_catalog(pipeline, name, observer) for name in pipeline.catalogs}
+def open_catalogs(
+    pipeline: Pipeline, observer: Observer, *, read_only: bool = False
+) -> dict[str, TableFormat]:
+    """Open all catalogs of the spec, by name; with `read_only` nothing at all is created."""
+    asked = {READ_ONLY: True} if read_only else {}
+    return {name: _open_catalog(pipeline, name, observer, asked) for name in pipeline.catalogs}
 
 
 def open_store(pipeline: Pipeline) -> PendingStore:
@@ -174,7 +178,9 @@ def open_world(
     )
 
 
-def _open_catalog(pipeline: Pipeline, name: str, observer: Observer) -> TableFormat:
+def _open_catalog(
+    pipeline: Pipeline, name: str, observer: Observer, asked: Mapping[str, Any]
+) -> TableFormat:
     entry = pipeline.catalogs[name]
     _, connector = table_connector(entry.type)
     settings: Mapping[str, Any] = {
@@ -182,6 +188,7 @@ def _open_catalog(pipeline: Pipeline, name: str, observer: Observer) -> TableFor
         "penstock.target_file_bytes": str(pipeline.target_file_bytes),
         "penstock.row_group_bytes": str(pipeline.row_group_bytes),
         "penstock.open_writers": str(pipeline.limits.open_writers),
+        **asked,
     }
     return connector.open_catalog(settings, ProcessSecrets(), observer)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import json
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -26,6 +27,13 @@ from penstock.spec.secrets import ProcessSecrets
 
 def work(text: str) -> str:
     """Do one job. Never raises a PenstockError: it is part of the result."""
+    return work_with(text, _reader, _writer)
+
+
+def work_with(
+    text: str, reader: Callable[[str], RangeReader], writer: Callable[[str], WriterFactory]
+) -> str:
+    """Do one job with readers by their settings as JSON, and writers by their connector."""
     job = job_from_json(text)
     observer = observer_for(job.faults)
     names = {job.quarantine.connector}
@@ -33,8 +41,8 @@ def work(text: str) -> str:
     gc.disable()  # hot loops make many short-lived objects and no cycles
     try:
         tools = Tools(
-            reader=_reader(json.dumps(job.log, sort_keys=True)),
-            writers={name: _writer(name) for name in names},
+            reader=reader(json.dumps(job.log, sort_keys=True)),
+            writers={name: writer(name) for name in names},
             observer=observer,
             clock=SystemClock(),
         )

@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "validate": ("penstock.cli.validate:validate", "Check a spec, and what it names."),
+    "plan": ("penstock.cli.plan:plan", "Show what a run would do, and why; never writes."),
+    "peek": ("penstock.cli.peek:peek", "Follow single records on their way; never writes."),
     "run": ("penstock.cli.run:run", "Land records, until told to stop."),
     "status": ("penstock.cli.status:status", "Show how each table stands."),
     "audit": ("penstock.cli.audit:audit", "Prove that nothing is lost or doubled."),
     "schema": ("penstock.cli.validate:schema", "Print the JSON Schema of a spec."),
+    "explain": ("penstock.cli.explain:explain", "Explain an error code, without a network."),
     "demo": ("penstock.cli.demo:demo", "See it all: broker, real data, a kill, the proof."),
     "dev": ("penstock.cli.dev:app", "A real Kafka broker on this machine, to try things."),
 }

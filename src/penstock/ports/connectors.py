@@ -20,6 +20,9 @@ PORTS_VERSION = 1
 
 Settings = Mapping[str, Any]
 
+READ_ONLY = "penstock.read_only"
+"""Setting by which a catalog is opened to be looked at: not even a missing one is created."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogConnector:

@@ -13,10 +13,13 @@ from penstock.testing.process import penstock
 
 COMMANDS = (
     "validate",
+    "plan",
+    "peek",
     "run",
     "status",
     "audit",
     "schema",
+    "explain",
     "demo",
     "dev up",
     "dev down",

@@ -32,12 +32,12 @@ from penstock.connectors.delta.target import Sizes
 from penstock.core.commits import Landed
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.files.storage import Storage
-from penstock.ports.connectors import Settings
+from penstock.ports.connectors import READ_ONLY, Settings
 from penstock.ports.running import Observer, Secrets
 from penstock.ports.tables import Table, TableDefinition, TableFormat
 
 _SIZES = ("target_file_bytes", "row_group_bytes", "open_writers")
-_KEYS = {"name", "type", "root", "storage_options", "penstock.retain"}
+_KEYS = {"name", "type", "root", "storage_options", "penstock.retain", READ_ONLY}
 
 
 @dataclass(frozen=True, slots=True)

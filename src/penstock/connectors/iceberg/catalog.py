@@ -24,6 +24,7 @@ from pyiceberg.io import load_file_io
 from penstock.connectors.iceberg.faults import CATALOG_ERRORS, on_reading, reading
 from penstock.connectors.iceberg.features import require_properties
 from penstock.connectors.iceberg.ledgers import ledger_key
+from penstock.connectors.iceberg.looking import looked_at
 from penstock.connectors.iceberg.partitioning import partition_spec
 from penstock.connectors.iceberg.schemas import to_iceberg
 from penstock.connectors.iceberg.table import Context, IcebergTable
@@ -31,7 +32,7 @@ from penstock.connectors.iceberg.target import Sizes, without_secrets
 from penstock.core.commits import Landed
 from penstock.core.errors import InvalidError
 from penstock.core.wire import ledger_to_json
-from penstock.ports.connectors import Settings
+from penstock.ports.connectors import READ_ONLY, Settings
 from penstock.ports.running import Observer, Secrets
 from penstock.ports.tables import Table, TableDefinition
 
@@ -59,10 +60,12 @@ _DEFAULTS = {
 def open_iceberg(settings: Settings, secrets: Secrets, observer: Observer) -> IcebergTables:
     """Open a catalog; see `open_catalog` for the settings."""
     name = str(settings.get("name", ""))
+    read_only = bool(settings.get(READ_ONLY))
     own, given = _split(name, settings, secrets)
-    _make_room(given.get("uri", ""))
+    if not read_only:
+        _make_room(given.get("uri", ""))
     try:
-        catalog = load_catalog(name, **given)
+        catalog = load_catalog(name, **(looked_at(given) if read_only else given))
     except library.NotInstalledError as error:
         raise _unusable(name, str(error)[:200]) from error
     except (ValueError, library.NoSuchPropertyException, sqlalchemy.exc.ArgumentError) as error:
@@ -180,7 +183,7 @@ def _split(
     """Separate our keys from PyIceberg's and resolve references in both."""
     own, given = dict(_OWN_DEFAULTS), {}
     for key, value in settings.items():
-        if key == "name" or value is None:
+        if key in ("name", READ_ONLY) or value is None:
             continue
         text = secrets.resolve(str(value))
         if not key.startswith(_OWN):

@@ -1,0 +1,109 @@
+"""`penstock explain`: the manual of errors, which needs no network.
+
+A page has two sources: what the code says and does is collected from the sources by `make docs`
+(manual/facts.json), cause and example are written by people (manual/P1.md … P7.md).
+
+Invariant: every code that is raised has both parts (tests/tidy/test_manual.py).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from penstock.core.errors import InvalidError
+
+ENDINGS = {
+    "2": "the command ends with 2: your input is to be mended",
+    "3": "the command ends with 3: a newer owner runs, this one is not to be restarted",
+    "4": "the command ends with 4: a human must decide, and nothing was skipped",
+    "70": "the command ends with 70: a bug of ours, please report it",
+    "75": "the command ends with 75: try again later",
+    "tried again": "settled inside: it is tried again, and stands in the log only",
+    "found out": "settled inside: what happened is found out, and it stands in the log only",
+    "quarantined": "the record goes to the quarantine table, with its bytes and this code",
+}
+
+_SECTION = re.compile(r"^## (?P<code>P\d{3})\n(?P<text>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^# (?P<subject>.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class ManualPage:
+    """One code: what is said when it happens, why it happens, an example, what to do.
+
+    A `…` stands for what is known only when it happens. `says` and `does` belong together loosely:
+    one code may be raised in several places.
+    """
+
+    code: str
+    subject: str
+    ending: str
+    says: tuple[str, ...]
+    cause: str
+    example: str
+    does: tuple[str, ...]
+
+
+def explain(code: str) -> ManualPage:
+    """Give the page of a code, written in any case, with or without its P.
+
+    Raises InvalidError (P160) when no such code exists.
+    """
+    wanted = "P" + code.strip().upper().removeprefix("P")
+    known = manual()
+    if wanted not in known:
+        raise InvalidError(
+            f"there is no error code {code[:20]!r}", code="P160", hint="list all:  penstock explain"
+        )
+    return known[wanted]
+
+
+@cache
+def manual() -> Mapping[str, ManualPage]:
+    """Give all pages by code, in order."""
+    folder = files("penstock.app") / "manual"
+    facts: dict[str, Any] = json.loads((folder / "facts.json").read_text("utf-8"))
+    told = [
+        each
+        for name in sorted(entry.name for entry in folder.iterdir())
+        if name.endswith(".md")
+        for each in read_subject((folder / name).read_text("utf-8")).items()
+    ]
+    written = dict(told)
+    return {
+        code: _page(code, fact, written.get(code, ("", "", "", ""))) for code, fact in facts.items()
+    }
+
+
+def read_subject(text: str) -> dict[str, tuple[str, str, str, str]]:
+    """Read subject, cause, example and advice of each code from one file of the manual."""
+    heading = _HEADING.search(text)
+    subject = heading["subject"] if heading else ""
+    return {
+        found["code"]: (subject, *_parts(found["text"].strip()))
+        for found in _SECTION.finditer(text)
+    }
+
+
+def _parts(text: str) -> tuple[str, str, str]:
+    parts = {"Example": "", "Do": ""}
+    causes = []
+    for line in text.splitlines():
+        name, colon, rest = line.partition(": ")
+        if colon and name in parts:
+            parts[name] = rest
+        else:
+            causes.append(line)
+    return " ".join(causes).strip(), parts["Example"], parts["Do"]
+
+
+def _page(code: str, fact: Mapping[str, Any], told: tuple[str, str, str, str]) -> ManualPage:
+    subject, cause, example, advice = told
+    does = (*fact["does"], *([advice] if advice else []))
+    return ManualPage(code, subject, fact["exit"], tuple(fact["says"]), cause, example, does)

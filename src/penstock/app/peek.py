@@ -1,0 +1,272 @@
+"""`penstock peek`: single records on their way: raw bytes, decoded, route, row, would-be reject.
+
+Invariants: nothing is written (app/view.py); each record goes through the workers' own code alone,
+so its fate is told as a run would decide it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from penstock.app import assembly
+from penstock.app.trial import Held
+from penstock.app.view import QUARANTINE, View, imagined, open_view
+from penstock.core.errors import InvalidError, PenstockError
+from penstock.core.offsets import Offset, OffsetRange, TopicPartition
+from penstock.core.planning import Lane
+from penstock.landing import opening
+from penstock.landing.tracks import Track
+from penstock.ports.log import RangeReader
+from penstock.spec.model import Pipeline
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+READ_SECONDS = 10.0
+RECORDS_MAX = 1000
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What a run would do with one record for one table.
+
+    `outcome` is row, quarantine, left out or waits; `detail` is the reason of the last two, and the
+    message of a refusal beside its `code`. `unborn` tells that the table does not exist yet.
+    """
+
+    table: str
+    outcome: str
+    rows: tuple[Row, ...] = ()
+    code: str = ""
+    detail: str = ""
+    unborn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Peeked:
+    """One record: where it stands, its bytes, what they say as JSON if they do, and its fates."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    decoded: Any = None
+    fates: tuple[Fate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Name one record."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+def spot(text: str) -> Spot:
+    """Read `topic:partition:offset`. Raises InvalidError (P162)."""
+    topic, _, rest = text.partition(":")
+    partition, _, offset = rest.partition(":")
+    if not topic or not partition.isdecimal() or not offset.isdecimal():
+        raise InvalidError(
+            f"{text[:80]!r} names no record", code="P162", hint="write  --at orders:0:1234"
+        )
+    return Spot(topic, int(partition), int(offset))
+
+
+def peek(
+    pipeline: Pipeline, topic: str, *, count: int = 5, at: Spot | None = None
+) -> tuple[Peeked, ...]:
+    """Show the newest `count` records of a topic, or those from one on.
+
+    Raises InvalidError (P161 unknown topic, P163 no such record), UnavailableError.
+    """
+    count = min(max(count, 1), RECORDS_MAX)
+    with ExitStack() as stack:
+        held = Held({})
+        view = open_view(pipeline, stack, reader=lambda: held)
+        partitions = [each for each in view.listing if each.topic == topic]
+        if not partitions:
+            raise _unknown_topic(topic, view.listing)
+        reader = assembly.open_reader(pipeline)
+        stack.callback(reader.close)
+        deadline = view.world.clock.monotonic() + READ_SECONDS
+        if at is None:
+            found = _newest(view, reader, partitions, count, deadline)
+        else:
+            found = _from(view, reader, partitions, at, count=count, deadline=deadline)
+        held.batches = found
+        peeked = _told(view, found)
+    newest = sorted(peeked, key=lambda each: (each.timestamp_ms or 0, each.partition, each.offset))
+    return tuple(newest[-count:] if at is None else peeked[:count])
+
+
+def _newest(
+    view: View, reader: RangeReader, partitions: opening.Listing, count: int, deadline: float
+) -> dict[TopicPartition, pa.RecordBatch]:
+    ranges = {
+        at: OffsetRange(Offset(max(bounds.start, bounds.stop - count)), bounds.stop)
+        for at in partitions
+        if (bounds := view.bounds.get(at)) is not None
+    }
+    return {at: _read(reader, at, each, deadline) for at, each in ranges.items() if each.count}
+
+
+def _from(
+    view: View,
+    reader: RangeReader,
+    partitions: opening.Listing,
+    wanted: Spot,
+    *,
+    count: int,
+    deadline: float,
+) -> dict[TopicPartition, pa.RecordBatch]:
+    at = next((each for each in partitions if each.partition == wanted.partition), None)
+    bounds = None if at is None else view.bounds.get(at)
+    if at is None or bounds is None:
+        raise InvalidError(
+            f"topic {wanted.topic} has no partition {wanted.partition} that can be read",
+            code="P163",
+            hint=f"its partitions are 0 to {len(partitions) - 1}",
+        )
+    if not bounds.start <= wanted.offset < bounds.stop:
+        raise InvalidError(
+            f"no record stands at {wanted.topic}:{wanted.partition}:{wanted.offset}",
+            code="P163",
+            hint=f"the partition holds offsets {bounds.start} to {bounds.stop - 1}",
+        )
+    stop = Offset(min(wanted.offset + count, bounds.stop))
+    batch = _read(reader, at, OffsetRange(Offset(wanted.offset), stop), deadline)
+    if not batch.num_rows:
+        raise InvalidError(
+            f"no record stands at {wanted.topic}:{wanted.partition}:{wanted.offset}",
+            code="P163",
+            hint="a marker of a transaction or a compacted record was there; ask for more with -n",
+        )
+    return {at: batch}
+
+
+def _read(
+    reader: RangeReader, at: TopicPartition, covered: OffsetRange, deadline: float
+) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    read = reader.read(at, covered, deadline=deadline, headers=True)
+    table = pa.Table.from_batches([fetched.batch for fetched in read])
+    return table.combine_chunks().to_batches()[0] if table.num_rows else _empty(table)
+
+
+def _empty(table: pa.Table) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+def _told(view: View, found: Mapping[TopicPartition, pa.RecordBatch]) -> list[Peeked]:
+    _, wanted, _ = opening.routed(view.settings, view.listing)
+    tracks = {
+        name: track
+        for name, track in view.fleet.tracks.items()
+        if set(wanted.get(name, ())) & set(found)
+    }
+    aside = {
+        name: each.error
+        for name, each in view.fleet.aside.items()
+        if set(wanted.get(name, ())) & set(found)
+    }
+    whole = tuple(_lane(at, batch, tracks) for at, batch in found.items() if batch.num_rows)
+    shown = view.survey(whole, tracks) if whole and tracks else {}
+    board = _Board(
+        view,
+        {n: imagined(each, shown[n]) if n in shown else each for n, each in tracks.items()},
+        frozenset(name for name, track in tracks.items() if track.standing is None),
+        aside,
+    )
+    return [board.follow(at, record) for at, batch in found.items() for record in batch.to_pylist()]
+
+
+def _lane(at: TopicPartition, batch: pa.RecordBatch, tracks: Mapping[str, Track]) -> Lane:
+    offsets = batch.column("offset")
+    covered = OffsetRange(Offset(offsets[0].as_py()), Offset(offsets[-1].as_py() + 1))
+    return Lane(at, covered, tuple(tracks))
+
+
+@dataclass(frozen=True, slots=True)
+class _Board:
+    """Follows records one by one. `aside` are tables that cannot be read, with their errors."""
+
+    view: View
+    tracks: Mapping[str, Track]
+    unborn: frozenset[str]
+    aside: Mapping[str, PenstockError] = field(default_factory=dict)
+
+    def follow(self, at: TopicPartition, record: Mapping[str, Any]) -> Peeked:
+        offset = Offset(record["offset"])
+        lane = Lane(at, OffsetRange(offset, Offset(offset + 1)), tuple(self.tracks))
+        rows = self.view.trial.rows
+        rows.clear()
+        (result,) = self.view.attempt((lane,), self.tracks) if self.tracks else (None,)
+        refused = {row["table"]: row for row in rows.pop(QUARANTINE, [])}
+        fates = []
+        for name in self.tracks:
+            if result is not None and name in result.failed:
+                fates.append(_waits(name, result.failed[name]))
+                continue
+            tally = result.tallies.get(name, {}).get(at) if result is not None else None
+            left_out = ", ".join(tally.filtered) if tally else ""
+            fates.append(self._fate(name, rows.get(name, []), refused.get(name), left_out))
+        fates += [_waits(name, error) for name, error in self.aside.items()]
+        stamp = record["timestamp"]
+        return Peeked(
+            at.topic,
+            at.partition,
+            offset,
+            None if stamp is None else round(stamp.timestamp() * 1000),
+            record["key"],
+            record["value"],
+            tuple((each["key"], each["value"]) for each in record.get("headers") or ()),
+            _decoded(record["value"]),
+            tuple(sorted(fates, key=lambda fate: fate.table)),
+        )
+
+    def _fate(self, name: str, rows: Sequence[Row], refused: Row | None, left_out: str) -> Fate:
+        unborn = name in self.unborn
+        if refused is not None:
+            code, detail = refused["code"], refused["message"]
+            return Fate(name, "quarantine", code=code, detail=detail, unborn=unborn)
+        if rows:
+            return Fate(name, "row", tuple(rows), unborn=unborn)
+        return Fate(name, "left out", detail=left_out or "it is in quarantine", unborn=unborn)
+
+
+def _waits(name: str, error: PenstockError) -> Fate:
+    return Fate(name, "waits", code=error.code, detail=error.message)
+
+
+def _decoded(value: bytes | None) -> Any:
+    """Give what the bytes say as JSON, None when they are none."""
+    if value is None:
+        return None
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return None
+
+
+def _unknown_topic(topic: str, listing: opening.Listing) -> InvalidError:
+    known = sorted({at.topic for at in listing})
+    return InvalidError(
+        f"the pipeline reads no topic {topic[:80]!r}",
+        code="P161",
+        hint=f"it reads {', '.join(known[:20])}",
+    )

@@ -1,0 +1,109 @@
+"""An engine that runs the workers' own code and lands nothing: rows and rejects stay in memory.
+
+What `plan` and `peek` show is therefore what a run would do, down to the last record.
+
+Invariant: nothing is written; a writer here is a list.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+
+from penstock.app.worker import work_with
+from penstock.core.commits import DataFile
+from penstock.core.offsets import OffsetRange, TopicPartition
+from penstock.ports.log import Fetched, RangeReader
+from penstock.ports.running import Observer
+from penstock.ports.tables import FileWriter, WriterFactory
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Rows = list[Mapping[str, Any]]
+
+
+@dataclass(slots=True)
+class Trial:
+    """Implements `ports.running.Engine`. `rows` are what would have landed, by a job's target."""
+
+    reader: RangeReader
+    rows: dict[str, Rows] = field(default_factory=lambda: defaultdict(list))
+
+    def run(self, jobs: Sequence[str]) -> Sequence[str]:
+        """Run all jobs in this process, one after the other."""
+        return [work_with(job, lambda _: self.reader, lambda _: self._writers) for job in jobs]
+
+    def capacity(self) -> int:
+        """Give the number of jobs that run at once."""
+        return 1
+
+    def cancel(self) -> None:
+        """Do nothing: trials are short."""
+
+    def close(self) -> None:
+        """Let go of the reader."""
+        self.reader.close()
+
+    @property
+    def _writers(self) -> WriterFactory:
+        return self._open
+
+    def _open(self, target: str, *, prefix: str, observer: Observer) -> FileWriter:
+        del prefix, observer
+        return _Kept(self.rows[target])
+
+
+@dataclass(slots=True)
+class _Kept:
+    """Implements `ports.tables.FileWriter` over a list."""
+
+    rows: Rows
+    _count: int = 0
+    _size_bytes: int = 0
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Keep rows."""
+        self.rows += rows.to_pylist()
+        self._count += rows.num_rows
+        self._size_bytes += rows.nbytes
+
+    def close(self) -> Sequence[DataFile]:
+        """Describe what was kept as if it were a file."""
+        return (DataFile("kept in memory", self._count, self._size_bytes, {}),)
+
+    def abandon(self) -> None:
+        """Forget what was kept."""
+        self.rows.clear()
+
+
+@dataclass(slots=True)
+class Held:
+    """Implements `ports.log.RangeReader` over batches that were read before, with headers."""
+
+    batches: Mapping[TopicPartition, pa.RecordBatch]
+
+    def read(
+        self,
+        at: TopicPartition,
+        covered: OffsetRange,
+        *,
+        deadline: float,
+        headers: bool = False,
+        leader_epoch: int | None = None,
+    ) -> Iterator[Fetched]:
+        """Give the held records of a range."""
+        del deadline, leader_epoch
+        batch = self.batches[at]
+        offsets = batch.column("offset")
+        inside = pc.and_(pc.greater_equal(offsets, covered.start), pc.less(offsets, covered.stop))
+        chosen = batch.filter(inside)
+        names = [name for name in chosen.schema.names if headers or name != "headers"]
+        yield Fetched(chosen.select(names), covered.stop)
+
+    def close(self) -> None:
+        """Let go of nothing."""

@@ -1,0 +1,147 @@
+"""Open a pipeline's world to look at it: what a run would find, without changing anything.
+
+Invariants: no catalog, table, store or directory is created or written, not even a missing one;
+where the quarantine table does not exist yet, an empty one in memory stands for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from penstock.app import assembly
+from penstock.app.process import SystemClock, jitter, this_owner, token
+from penstock.app.trial import Trial
+from penstock.commit.beginnings import create
+from penstock.connectors.memory.tables import MemoryTables
+from penstock.connectors.memory.warehouse import Warehouse
+from penstock.core.commits import EpochNumber
+from penstock.core.offsets import TopicPartition
+from penstock.core.planning import Bounds, Epoch, Lane, Slice
+from penstock.core.schema import Schema, Struct
+from penstock.landing import epochs, opening
+from penstock.landing.fleet import Fleet
+from penstock.landing.jobs import Destination, Result
+from penstock.landing.settings import Place, Settings, World
+from penstock.landing.tracks import Track
+from penstock.observe.fanout import Observers
+from penstock.ports.log import RangeReader
+from penstock.ports.tables import Table, TableDefinition, TableFormat, TableState, Verdict
+from penstock.rows.infer import table_schema
+from penstock.spec.model import Pipeline
+
+QUARANTINE = "quarantine"
+TRIAL_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A pipeline's world, looked at once: `fleet` holds where every table stands.
+
+    `quarantine_missing` tells that a run would create the quarantine table.
+    """
+
+    settings: Settings
+    world: World
+    fleet: Fleet
+    trial: Trial
+    listing: opening.Listing
+    bounds: Mapping[TopicPartition, Bounds]
+    quarantine_missing: bool
+
+    def survey(self, lanes: tuple[Lane, ...], tracks: Mapping[str, Track]) -> dict[str, Schema]:
+        """Tell what columns the records of lanes show, by table, for tables there are or not."""
+        unborn = {name: replace(track, standing=None) for name, track in tracks.items()}
+        return epochs.survey(self.settings, self.world, _epoch(lanes), unborn, self._quarantine)
+
+    def attempt(self, lanes: tuple[Lane, ...], tracks: Mapping[str, Track]) -> list[Result]:
+        """Do the work of lanes as a run would; the rows are in `trial.rows`, by table."""
+        named = {name: _named(track) for name, track in tracks.items()}
+        return epochs.run(self.settings, self.world, _epoch(lanes), named, self._quarantine)
+
+    @property
+    def _quarantine(self) -> Destination:
+        return Destination(self.settings.quarantine.connector, QUARANTINE)
+
+
+def open_view(
+    pipeline: Pipeline, stack: ExitStack, *, reader: Callable[[], RangeReader] | None = None
+) -> View:
+    """Look at everything; `stack` closes it again.
+
+    Tables that cannot be read stand aside in the fleet with their errors. Raises UnavailableError
+    when brokers or store are gone, InvalidError for topics that are missing or may not be read.
+    """
+    settings = replace(assembly.settings_of(pipeline), timeout_seconds=TRIAL_SECONDS)
+    log = assembly.open_log(pipeline)
+    stack.callback(log.close)
+    cluster_id = log.cluster_id()
+    catalogs = assembly.open_catalogs(pipeline, Observers(), read_only=True)
+    for catalog in catalogs.values():
+        stack.callback(catalog.close)
+    store = assembly.open_store(pipeline)
+    stack.callback(store.close)
+    trial = Trial((reader or (lambda: assembly.open_reader(pipeline)))())
+    stack.callback(trial.close)
+    world = World(
+        log=log,
+        cluster_id=cluster_id,
+        catalogs=catalogs,
+        store=store,
+        engine=trial,
+        observer=Observers(),
+        clock=SystemClock(),
+        owner=this_owner(),
+        jitter=jitter,
+        token=token,
+    )
+    quarantine, missing = _quarantine_of(settings, catalogs)
+    fleet = Fleet(settings, world, quarantine)
+    listing = log.partitions()
+    fleet.list_topics(listing)
+    return View(settings, world, fleet, trial, listing, log.bounds(listing), missing)
+
+
+def imagined(track: Track, shown: Schema) -> Track:
+    """Give a track as it would stand once its table is created for what records show."""
+    if track.state is not None:
+        return track
+    target = track.target
+    schema = table_schema(shown, target.hints, target.options)
+    state = TableState("", "", schema, 0, None, Verdict.ABSENT, "not created yet", "", None)
+    return replace(track, state=state)
+
+
+def new_columns(shown: Schema, schema: Schema, prefix: str = "") -> list[tuple[str, str]]:
+    """List the fields that records show and a table does not have, by dotted path with types."""
+    found = []
+    for each in shown.fields:
+        path = f"{prefix}{each.name}"
+        known = schema.field(each.name)
+        if known is None:
+            found.append((path, str(each.type)))
+        elif isinstance(each.type, Struct) and isinstance(known.type, Struct):
+            found += new_columns(each.type, known.type, f"{path}.")
+    return found
+
+
+def _epoch(lanes: tuple[Lane, ...]) -> Epoch:
+    return Epoch(EpochNumber(0), tuple(Slice(n, (lane,)) for n, lane in enumerate(lanes)))
+
+
+def _named(track: Track) -> Track:
+    """Let a table's writers be told apart by the table's name."""
+    if track.state is None:
+        return track
+    return replace(track, state=replace(track.state, target=track.name))
+
+
+def _quarantine_of(settings: Settings, catalogs: Mapping[str, TableFormat]) -> tuple[Table, bool]:
+    place: Place = settings.quarantine
+    found = catalogs[place.catalog].load(place.name)
+    if found is not None:
+        return found, False
+    stand_in = MemoryTables(Warehouse())
+    definition = TableDefinition(settings.quarantine_schema)
+    return create(stand_in, (place.table, place.name), definition, (), Observers()), True

@@ -1,0 +1,151 @@
+"""`penstock peek`."""
+
+from __future__ import annotations
+
+import base64
+import json as json_text
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from penstock.cli.output import print_json
+from penstock.cli.run import SPEC
+from penstock.core.errors import InvalidError
+from penstock.observe.figures import one_line
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from penstock.app.peek import Fate, Peeked
+
+SHOWN_CHARACTERS_MAX = 2000
+
+
+def peek(
+    topic: str | None = None,
+    *,
+    spec: Path = SPEC,
+    count: Annotated[int | None, Parameter(name=["--count", "-n"])] = None,
+    at: str | None = None,
+    json: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Follow single records: raw bytes, decoded, route, row, or why it would be refused.
+
+    Each goes through the workers' own code; nothing is written.
+
+    Example: penstock peek orders -n 3
+
+    Parameters
+    ----------
+    topic
+        The topic, whose newest records are shown.
+    spec
+        The spec of the pipeline.
+    count
+        How many records: 5, or 1 with --at, when left out.
+    at
+        From which record on, as topic:partition:offset.
+    json
+        Print JSON.
+    """
+    from rich.console import Console
+
+    from penstock.app.peek import peek as look
+    from penstock.app.peek import spot
+    from penstock.cli.specs import load_spec
+
+    where = spot(at) if at else None
+    name = topic or (where.topic if where else "")
+    if not name:
+        raise InvalidError("peek needs a topic", code="P162", hint="penstock peek orders -n 5")
+    pipeline = load_spec(spec)
+    found = look(pipeline, name, count=count or (1 if where else 5), at=where)
+    if json:
+        print_json([_data(each) for each in found])
+        return 0
+    console = Console(soft_wrap=True)
+    for each in found:
+        for line in _lines(each):
+            console.print(line)
+    return 0
+
+
+def _data(each: Peeked) -> dict[str, Any]:
+    data: dict[str, Any] = _plain(asdict(each))
+    data["text"] = _text(each.value)
+    return data
+
+
+def _plain(value: Any) -> Any:
+    """Give bytes as Base64 and everything else as JSON takes it."""
+    match value:
+        case bytes():
+            return base64.b64encode(value).decode()
+        case dict():
+            return {str(key): _plain(member) for key, member in value.items()}
+        case list() | tuple():
+            return [_plain(member) for member in value]
+        case _:
+            return value
+
+
+def _lines(each: Peeked) -> Iterator[Text]:
+    from rich.text import Text
+
+    head = Text.assemble((f"{one_line(each.topic)}:{each.partition}:{each.offset}", "bold"))
+    if each.timestamp_ms is not None:
+        stamp = datetime.fromtimestamp(each.timestamp_ms / 1000, UTC)
+        head.append(f"  {stamp:%Y-%m-%d %H:%M:%S} UTC", "dim")
+    yield head
+    if each.key is not None:
+        yield Text(f"  key      {_shown(each.key)}")
+    for name, value in each.headers:
+        yield Text(f"  header   {one_line(name)}: {_shown(value)}")
+    yield Text(f"  raw      {_size(each.value)}  {_shown(each.value)}")
+    if each.decoded is not None:
+        yield Text(f"  decoded  {_short(json_text.dumps(each.decoded, ensure_ascii=False))}")
+    for fate in each.fates:
+        yield from _fate_lines(fate)
+    if not each.fates:
+        yield Text("  → no table takes it", "yellow")
+
+
+def _fate_lines(fate: Fate) -> Iterator[Text]:
+    from rich.text import Text
+
+    name = f"{fate.table}{' (to be created)' if fate.unborn else ''}"
+    if fate.outcome == "quarantine":
+        yield Text(f"  → {name}  would be refused: {fate.code} {one_line(fate.detail)}", "red")
+    elif fate.outcome != "row":
+        detail = f"{fate.code} {one_line(fate.detail)}".strip()
+        yield Text(f"  → {name}  {fate.outcome}: {detail}", "yellow")
+    for row in fate.rows:
+        told = json_text.dumps(_plain(row), ensure_ascii=False, default=str)
+        yield Text(f"  → {name}  {_short(told)}", "green")
+
+
+def _shown(value: bytes | None) -> str:
+    if value is None:
+        return "null"
+    text = _text(value)
+    return _short(text if text is not None else value.hex(" "))
+
+
+def _text(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _short(text: str) -> str:
+    kept = one_line(text[:SHOWN_CHARACTERS_MAX])
+    return kept if len(text) <= SHOWN_CHARACTERS_MAX else f"{kept}…"
+
+
+def _size(value: bytes | None) -> str:
+    return "no value" if value is None else f"{len(value):,} bytes"

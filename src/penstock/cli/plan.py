@@ -1,0 +1,176 @@
+"""`penstock plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from penstock.cli.output import error_data, print_json
+from penstock.cli.run import SPEC
+from penstock.observe.figures import age_text, count_text, number_of, one_line, size_text
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from penstock.app.plan import Plan, TablePlan
+
+COLUMNS_SHOWN_MAX = 40
+PARTITIONS_SHOWN_MAX = 12
+
+FATES = {
+    "evolve": "columns to add",
+    "drop_value": "fields without a column, whose values are dropped",
+    "quarantine": "fields without a column, whose records go to quarantine",
+}
+OUTCOMES = {
+    0: "nothing to do: every table holds all there is",
+    10: "penstock run  would do this",
+    11: "a step is destructive: penstock run refuses it without --accept",
+}
+
+
+def plan(
+    spec: Path = SPEC,
+    *,
+    exit_code: Annotated[bool, Parameter(negative=())] = False,
+    json: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Show what a run would do, and why: tables, columns, offsets, backlog. Never writes.
+
+    The columns, and the records that would be refused, come from a sample of the backlog on which
+    the workers' own code is run. A problem ends with its own exit code.
+
+    Example: penstock plan shop.yaml --exit-code
+
+    Parameters
+    ----------
+    spec
+        The spec of the pipeline.
+    exit_code
+        Exit with 0 when there is nothing to do, 10 for changes, 11 for destructive ones.
+    json
+        Print JSON.
+    """
+    from rich.console import Console
+
+    from penstock.app.plan import plan as look
+    from penstock.cli.specs import load_spec
+
+    found = look(load_spec(spec))
+    code = found.problem_code or (found.change if exit_code else 0)
+    if json:
+        print_json(_data(found))
+        return code
+    console = Console()
+    for line in _lines(found):
+        console.print(line)
+    return code
+
+
+def _data(found: Plan) -> dict[str, Any]:
+    tables = []
+    for each in found.tables:
+        data = asdict(each)
+        data["problem"] = error_data(each.problem) if each.problem else None
+        data["destructive"] = [error_data(error) for error in each.destructive]
+        data["records"] = each.records
+        for told, beginning in zip(data["beginnings"], each.beginnings, strict=True):
+            told["records"] = beginning.records
+        tables.append(data)
+    return {
+        "pipeline": found.pipeline,
+        "change": found.change,
+        "creates_quarantine": found.creates_quarantine or None,
+        "running": found.owner or None,
+        "former_rules": found.former_rules,
+        "unrouted": found.unrouted,
+        "seconds": found.seconds,
+        "tables": tables,
+    }
+
+
+def _lines(found: Plan) -> Iterator[Text]:
+    from rich.text import Text
+
+    yield Text.assemble((found.pipeline, "bold"), f"  {OUTCOMES[found.change]}")
+    if found.owner:
+        yield Text(f"  it runs now, on {one_line(found.owner)}", "yellow")
+    if found.creates_quarantine:
+        yield Text(f"  + create the quarantine table {found.creates_quarantine}", "green")
+    if found.former_rules:
+        names = ", ".join(found.former_rules)
+        yield Text(f"  first bring level, by the rules they were fed with: {names}", "yellow")
+    for topic in found.unrouted:
+        yield Text(f"  no table takes topic {one_line(topic)}", "yellow")
+    for table in found.tables:
+        yield Text()
+        yield from _table_lines(table)
+    if found.seconds is not None:
+        yield Text(f"\nat the pace of the last run about {age_text(int(found.seconds * 1000))}")
+
+
+def _table_lines(table: TablePlan) -> Iterator[Text]:
+    from rich.text import Text
+
+    mark, style, act = _act(table)
+    yield Text.assemble((f"{mark} {table.table}", style), f"  {act}")
+    for error in table.destructive:
+        yield Text(f"    destructive  {error.code}  {one_line(error.message)}", "bold red")
+        yield Text(f"      → {one_line(error.hint)}", "red")
+    if table.problem is not None:
+        yield Text(f"    {table.problem.code}  {one_line(table.problem.message)}", "red")
+        yield Text(f"      → {one_line(table.problem.hint)}", "red")
+    if table.pending:
+        yield Text(f"    settle {number_of(table.pending, 'commit')} of an earlier run")
+    for name, kind in table.columns[:COLUMNS_SHOWN_MAX]:
+        yield Text(f"    + {one_line(name)}  {kind}", "green")
+    if len(table.columns) > COLUMNS_SHOWN_MAX:
+        yield Text(f"    and {number_of(len(table.columns) - COLUMNS_SHOWN_MAX, 'more column')}")
+    if table.missing:
+        names = ", ".join(one_line(f"{n} {kind}") for n, kind in table.missing[:COLUMNS_SHOWN_MAX])
+        yield Text(f"    {FATES.get(table.fate, table.fate)}: {names}", "yellow")
+    yield from _backlog_lines(table)
+
+
+def _act(table: TablePlan) -> tuple[str, str, str]:
+    if table.destructive or table.problem:
+        return "!", "bold red", "does not go on"
+    if table.create:
+        return "+", "bold green", "to create, with these columns as far as records show them"
+    if table.adds_columns:
+        return "~", "bold yellow", "to land in, with new columns"
+    if table.records or table.pending:
+        return "~", "bold", "to land in"
+    return "=", "bold", "nothing to do"
+
+
+def _backlog_lines(table: TablePlan) -> Iterator[Text]:
+    from rich.text import Text
+
+    for each in table.beginnings[:PARTITIONS_SHOWN_MAX]:
+        yield Text(
+            f"    {one_line(each.topic)}/{each.partition} from {each.start:,} to {each.stop:,}"
+            f"  ({each.why})",
+            "dim" if not each.records else "",
+        )
+    if len(table.beginnings) > PARTITIONS_SHOWN_MAX:
+        more = len(table.beginnings) - PARTITIONS_SHOWN_MAX
+        yield Text(f"    and {number_of(more, 'more partition')}")
+    if table.records:
+        size = "" if table.size_bytes is None else f", about {size_text(table.size_bytes)} to read"
+        yield Text(f"    backlog: {number_of(table.records, 'record')}{size}")
+    sampled = table.sampled
+    if sampled.quarantined or sampled.filtered:
+        told = [f"{count_text(count)} by {code}" for code, count in sampled.quarantined.items()]
+        left = [f"{count_text(count)} {why}" for why, count in sampled.filtered.items()]
+        refused = f"; would be refused: {', '.join(told)}" if told else ""
+        out = f"; left out: {', '.join(left)}" if left else ""
+        yield Text(
+            f"    of {number_of(sampled.records, 'sampled record')} "
+            f"{count_text(sampled.landed)} fit{refused}{out}",
+            "yellow",
+        )

@@ -1,0 +1,44 @@
+"""Settings by which an Iceberg catalog is looked at and never created or changed.
+
+PyIceberg's SQL catalog creates its database and its tables when it is opened. To look at one, a
+database that is not there yet is taken for an empty one, held in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+import sqlalchemy
+from pyiceberg.catalog.sql import IcebergTables as TablesOfCatalog
+
+from penstock.connectors.iceberg.faults import reading
+
+_SQLITE = "sqlite:///"
+_EMPTY = {"uri": "sqlite://", "init_catalog_tables": "true"}
+
+
+def looked_at(given: Mapping[str, str]) -> dict[str, str]:
+    """Give the settings to open a catalog without changing it. Raises UnavailableError (P430)."""
+    if given.get("type", "") != "sql":
+        return {**given}
+    uri = given.get("uri", "")
+    path = uri.removeprefix(_SQLITE)
+    if path != uri:
+        if not Path(path).exists():
+            return {**given, **_EMPTY}
+        uri = f"{_SQLITE}file:{path}?mode=ro&uri=true"
+    if not _has_tables(uri):
+        return {**given, **_EMPTY}
+    return {**given, "uri": uri, "init_catalog_tables": "false"}
+
+
+def _has_tables(uri: str) -> bool:
+    engine = sqlalchemy.create_engine(uri)
+    try:
+        with reading("the catalog"), closing(engine.connect()) as connection:
+            found: bool = sqlalchemy.inspect(connection).has_table(TablesOfCatalog.__tablename__)
+            return found
+    finally:
+        engine.dispose()

@@ -1,0 +1,68 @@
+"""`penstock peek`: a record's way, told as a run would take it, and nothing is written."""
+
+from __future__ import annotations
+
+import base64
+
+from tests.integration.cli.shop import Shop
+from tests.integration.cli.within import fingerprint, land, within
+
+from penstock.testing.sent import Sent
+
+LAKE, DELTA = "lake.shop.orders", "delta.shop.orders"
+
+
+def peeked(shop: Shop, *words: str) -> list[dict]:
+    path = shop.path
+    before = fingerprint(shop.directory)
+    done = within("peek", "--spec", path, *words, "--json")
+    assert (0, before) == (done.code, fingerprint(shop.directory)), done
+    return done.json
+
+
+def test_the_newest_records_are_followed_to_rows_of_tables_that_do_not_exist_yet(
+    shop: Shop,
+) -> None:
+    shop.send(0, 10)
+    found = peeked(shop, shop.topic, "-n", "2")
+
+    assert [8, 9] == [each["offset"] for each in found]
+    assert [{"id": 8}, {"id": 9}] == [each["decoded"] for each in found]
+    assert b'{"id": 9}' == base64.b64decode(found[1]["value"])
+    fates = found[1]["fates"]
+    assert [DELTA, LAKE] == [fate["table"] for fate in fates]
+    for fate in fates:
+        assert ("row", True) == (fate["outcome"], fate["unborn"])
+        assert {"id": 9, "_kafka_offset": 9}.items() <= fate["rows"][0].items()
+
+
+def test_a_record_that_would_be_refused_is_told_with_its_code(shop: Shop) -> None:
+    shop.send(0, 3)
+    land(shop)
+    bad = [Sent(b'{"id": "x"}'), Sent(b"\xff\x00"), Sent(None)]
+    shop.cluster.send(shop.topic, 0, bad)
+
+    found = peeked(shop, "--at", f"{shop.topic}:0:3", "-n", "3")
+    told = [(each["offset"], {f["code"] for f in each["fates"]}) for each in found]
+    assert [(3, {"P366"}), (4, {"P303"}), (5, {"P309"})] == told
+    assert {"quarantine"} == {f["outcome"] for each in found for f in each["fates"]}
+    assert (
+        "would be refused: P366"
+        in within("peek", "--spec", shop.path, "--at", f"{shop.topic}:0:3").out
+    )
+
+
+def test_what_is_not_there_is_told_with_what_is(shop: Shop) -> None:
+    shop.send(0, 3)
+    cases = {
+        ("nothing",): "P161",
+        ("--at", "orders"): "P162",
+        ("--at", f"{shop.topic}:0:3"): "P163",
+        ("--at", f"{shop.topic}:7:0"): "P163",
+        (): "P162",
+    }
+    codes = {
+        words: within("peek", "--spec", shop.path, *words, "--json").json["error"]["code"]
+        for words in cases
+    }
+    assert cases == codes

@@ -1,0 +1,50 @@
+"""The manual of `penstock explain` has a page for every code, and no page is empty."""
+
+from penstock.app.explain import ENDINGS, manual, read_subject
+
+
+def written(root) -> dict[str, tuple[str, str, str, str]]:
+    found = {}
+    for path in sorted((root / "src/penstock/app/manual").glob("P*.md")):
+        found |= read_subject(path.read_text())
+    return found
+
+
+def raised(root, pages) -> set[str]:
+    return {use.code for use in pages.collected(root / "src")}
+
+
+def test_every_code_raised_has_its_page_with_cause_and_example(root, pages) -> None:
+    complete = {code for code, (_, cause, example, _) in written(root).items() if cause and example}
+
+    assert set() == raised(root, pages) - complete, "write a section in src/penstock/app/manual"
+
+
+def test_every_page_is_of_a_code_that_is_raised(root, pages) -> None:
+    assert set() == written(root).keys() - raised(root, pages)
+
+
+def test_a_code_stands_in_the_file_of_its_subject_and_once(root) -> None:
+    for path in (root / "src/penstock/app/manual").glob("P*.md"):
+        codes = [line[3:] for line in path.read_text().splitlines() if line.startswith("## ")]
+        assert sorted(set(codes)) == codes, path.name
+        assert {path.stem} == {code[:2] for code in codes}
+
+
+def test_every_page_says_what_to_do_or_that_nothing_is_to_be_done() -> None:
+    assert [] == [page.code for page in manual().values() if not page.does]
+
+
+def test_every_page_tells_how_the_command_ends() -> None:
+    endings = {each for page in manual().values() for each in page.ending.split(", ")}
+
+    assert set() == endings - ENDINGS.keys()
+
+
+def test_a_section_is_read_in_its_parts() -> None:
+    text = "# Kafka\n\n## P201\nNo broker\nanswers.\nExample: `x: y`.\nDo: wait.\n\n## P202\nNo.\n"
+
+    assert {
+        "P201": ("Kafka", "No broker answers.", "`x: y`.", "wait."),
+        "P202": ("Kafka", "No.", "", ""),
+    } == read_subject(text)

@@ -5,6 +5,7 @@
     suites.md   the suites of `make test` with their time budgets
     spec.md     every setting of a spec with its default
     cli.md      every command with its parameters
+    conversions.md  what each JSON value becomes in a column of each type
     penstock.schema.json, at the root: the JSON Schema of a spec
 
 and src/penstock/app/manual/facts.json, from which `penstock explain` tells the same offline.
@@ -242,6 +243,12 @@ def cli_page() -> str:
     return "\n".join([*lines, ""])
 
 
+def conversions() -> Iterator[str]:
+    """Write the page of golden conversions."""
+    golden = runpy.run_path(str(ROOT / "tests/golden/conversions.py"), run_name="conversions")
+    yield from golden["page"]()
+
+
 def pages() -> dict[str, str]:
     """Give every generated page by its path."""
     events = (ROOT / "src/penstock/core/events.py").read_text()
@@ -253,6 +260,7 @@ def pages() -> dict[str, str]:
         "docs/reference/suites.md": suites_page(),
         "docs/reference/spec.md": spec_page(json_schema()),
         "docs/reference/cli.md": cli_page(),
+        "docs/reference/conversions.md": "\n".join(conversions()),
         SCHEMA_FILE: json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n",
     }
 

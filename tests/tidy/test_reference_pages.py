@@ -7,7 +7,7 @@ import pytest
 NAMES = [
     "docs/reference/errors.md",
     "src/penstock/app/manual/facts.json",
-    *(f"docs/reference/{page}.md" for page in ("events", "suites", "spec", "cli")),
+    *(f"docs/reference/{page}.md" for page in ("events", "suites", "spec", "cli", "conversions")),
     "penstock.schema.json",
 ]
 

@@ -25,6 +25,7 @@ from penstock.rows.options import RowOptions
 from penstock.rows.quarantine import QUARANTINE_SCHEMA
 from penstock.spec.expressions import expression, fields_of, looked_at
 from penstock.spec.model import Pipeline, Table
+from penstock.spec.records import REGISTERED, Records
 from penstock.spec.routing import Target as Routed
 from penstock.spec.routing import routes
 from penstock.spec.rules import rules_hash, rules_text
@@ -221,6 +222,7 @@ def _look(rule: Table, text: str, place: str) -> Look:
 
 def _target(pipeline: Pipeline, topic: str, routed: Routed) -> Target:
     rule, schema = routed.rule, routed.rule.schema_
+    records = rule.records or pipeline.records
     gate = _gate(pipeline, routed)
     return Target(
         place=place_of(pipeline, routed.table),
@@ -233,13 +235,35 @@ def _target(pipeline: Pipeline, topic: str, routed: Routed) -> Target:
             tombstones=rule.tombstones,
             assume_zone=schema.assume_zone,
             drop_offset=schema.drop_offset,
+            format=records.format,
+            framing=records.framing,
+            schema_id=records.schema_id,
+            compression=records.compression,
+            envelope=records.envelope,
+            change_columns=change_columns(rule, records),
         ),
         create=schema.create,
         hints=schema.hint_types(),
         partition_by=tuple(rule.partition_by),
         properties=dict(rule.properties),
+        registry=registry_settings(pipeline, records),
         gates={} if gate.is_open else {topic: gate},
     )
+
+
+def registry_settings(pipeline: Pipeline, records: Records) -> dict[str, Any] | None:
+    """Give what a worker needs to ask the schema registry, with references unresolved."""
+    registry = records.registry or pipeline.records.registry
+    if registry is None or records.format not in REGISTERED:
+        return None
+    return registry.settings()
+
+
+def change_columns(rule: Table, records: Records) -> dict[str, str]:
+    """Give the columns that hold what an envelope says of a change, by what it is."""
+    if records.envelope == "none":
+        return {}
+    return {name: f"_change_{name}" for name in rule.change_columns}
 
 
 def _start(pipeline: Pipeline) -> Start:

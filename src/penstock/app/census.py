@@ -14,12 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.app import assembly
+from penstock.app.worker import readers as readers_of
 from penstock.core.audit import Break
 from penstock.core.commits import Chain, Landed
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
+from penstock.core.schema import Struct
 from penstock.landing.settings import Target
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.tables import Table
+from penstock.rows.convert import convert
 from penstock.rows.gate import OPEN
 from penstock.rows.sorting import Sorter
 from penstock.spec.model import Pipeline
@@ -126,7 +129,8 @@ def _read(
 ) -> tuple[Offsets, Offsets]:
     """Read the offsets of a range, and those that the spec leaves out of the table."""
     offsets, skipped = [_NOTHING], [_NOTHING]
-    headers = target.gates.get(at.topic, OPEN).reads_headers
+    headers = target.options.schema_id == "headers"
+    headers = headers or target.gates.get(at.topic, OPEN).reads_headers
     if covered.count:
         for fetched in reader.read(at, covered, deadline=math.inf, headers=headers):
             these = fetched.batch.column("offset").to_numpy()
@@ -145,7 +149,21 @@ def _left_out(batch: pa.RecordBatch, at: TopicPartition, target: Target) -> NDAr
         out[list(share.refused)] = False
     if target.options.tombstones == "skip":
         out |= batch.column("value").is_null().to_numpy(zero_copy_only=False)
+    if batch.num_rows and target.options.envelope != "none":
+        out |= _without_row(batch, at, target)
     return out
+
+
+def _without_row(batch: pa.RecordBatch, at: TopicPartition, target: Target) -> NDArray[np.bool_]:
+    """Tell which records hold events without a row, such as truncate: they are read again."""
+    readers = readers_of(target.registry)
+    done = convert(batch, at=at, schema=Struct(()), options=target.options, readers=readers)
+    offsets = batch.column("offset").to_numpy()
+    refused = np.array([reject.offset for reject in done.rejects], np.int64)
+    without: NDArray[np.bool_] = ~np.isin(offsets, np.concatenate([done.offsets, refused]))
+    if target.options.tombstones == "quarantine":
+        without &= batch.column("value").is_valid().to_numpy(zero_copy_only=False)
+    return without
 
 
 def _by_partition(rows: pa.Table) -> Mapping[tuple[str, int], Offsets]:

@@ -10,12 +10,13 @@ from penstock.core.errors import InvalidError
 from penstock.ports.connectors import (
     PORTS_VERSION,
     LogConnector,
+    RegistryConnector,
     StoreConnector,
     TableConnector,
 )
 
 GROUP = "penstock.connectors"
-Connector = LogConnector | TableConnector | StoreConnector
+Connector = LogConnector | TableConnector | StoreConnector | RegistryConnector
 Kind = TypeVar("Kind", LogConnector, TableConnector, StoreConnector)
 
 
@@ -73,6 +74,20 @@ def store_connector(address: str) -> StoreConnector:
     )
 
 
+def registry_connector(address: str) -> RegistryConnector:
+    """Find the connector for a schema registry's address. Raises InvalidError."""
+    scheme = address.partition(":")[0]
+    for entry in entry_points(group=GROUP):
+        found = connector(entry.name)
+        if isinstance(found, RegistryConnector) and scheme in found.schemes:
+            return found
+    raise InvalidError(
+        f"no installed connector knows schema registries at {scheme}:…",
+        code="P675",
+        hint="this release brings http, https and mock:///path",
+    )
+
+
 def _of(kind: type[Kind], name: str) -> Kind:
     found = connector(name)
     if not isinstance(found, kind):
@@ -86,7 +101,7 @@ def _of(kind: type[Kind], name: str) -> Kind:
 
 def _loaded(entry: EntryPoint) -> Connector:
     found = entry.load()
-    if not isinstance(found, LogConnector | TableConnector | StoreConnector):
+    if not isinstance(found, Connector):
         raise InvalidError(
             f"entry point {entry.name} = {entry.value} is not a connector",
             code="P183",

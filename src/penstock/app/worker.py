@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from penstock.app.connectors import log_connector, table_connector_named
+from penstock.app.connectors import log_connector, registry_connector, table_connector_named
 from penstock.app.faults import observer_for
 from penstock.app.process import SystemClock
 from penstock.core.errors import PenstockError
@@ -22,6 +22,7 @@ from penstock.landing.worker import Tools
 from penstock.landing.worker import work as do_work
 from penstock.ports.log import RangeReader
 from penstock.ports.tables import WriterFactory
+from penstock.rows.opening import Readers
 from penstock.spec.secrets import ProcessSecrets
 
 
@@ -45,6 +46,7 @@ def work_with(
             writers={name: writer(name) for name in names},
             observer=observer,
             clock=SystemClock(),
+            readers=readers,
         )
         result = do_work(job, tools)
     except PenstockError as error:
@@ -53,6 +55,19 @@ def work_with(
         gc.enable()
     observer.reached(Point.RESULT_RETURNED)
     return result_to_json(result)
+
+
+def readers(settings: Mapping[str, Any] | None) -> Readers:
+    """Give the readers of the schemas of a registry, kept over tasks. Raises InvalidError."""
+    return _readers(None if settings is None else json.dumps(dict(settings), sort_keys=True))
+
+
+@cache
+def _readers(settings: str | None) -> Readers:
+    if settings is None:
+        return Readers()
+    data: dict[str, Any] = json.loads(settings)
+    return Readers(registry_connector(data["url"]).open_registry(data, ProcessSecrets()))
 
 
 @cache

@@ -9,9 +9,9 @@ Invariants:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,9 +29,10 @@ from penstock.ports.tables import FileWriter, WriterFactory
 from penstock.rows.codes import MEANINGS, Code
 from penstock.rows.convert import Converted, Reject, convert
 from penstock.rows.gate import Route
-from penstock.rows.infer import infer
+from penstock.rows.opening import Readers
 from penstock.rows.quarantine import quarantine_rows
 from penstock.rows.sorting import Mask, Share, Sorter
+from penstock.rows.survey import survey
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,12 +42,13 @@ Files = dict[str, tuple[DataFile, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a worker works with; `writers` by connector name."""
+    """What a worker works with: `writers` by connector name, `readers` by a registry's settings."""
 
     reader: RangeReader
     writers: Mapping[str, WriterFactory]
     observer: Observer
     clock: Clock
+    readers: Callable[[Mapping[str, Any] | None], Readers] = lambda _: Readers()
 
 
 @dataclass(slots=True)
@@ -67,10 +69,14 @@ class Bench:
         self._rejects = Shelf(self._reject_writer, self.job.held_bytes_max)
 
     def wants_headers(self, lane: Lane) -> bool:
-        """Tell whether a table of the lane has a column for headers, or a gate that reads them."""
+        """Tell whether a table of the lane has a column for headers, a gate that reads them, or
+        schemas that are named in them.
+        """
         tables = [self.job.tables[name] for name in lane.tables]
         return any(
-            "headers" in table.options.source_columns or table.gate(lane.at.topic).reads_headers
+            "headers" in table.options.source_columns
+            or table.options.schema_id == "headers"
+            or table.gate(lane.at.topic).reads_headers
             for table in tables
         )
 
@@ -153,13 +159,8 @@ class Bench:
     def _survey(
         self, into: dict[str, Schema], name: str, table: TableJob, batch: pa.RecordBatch
     ) -> None:
-        options = table.options
-        found = infer(
-            batch,
-            record_bytes_max=options.record_bytes_max,
-            depth_max=options.depth_max,
-            columns_max=self.job.columns_max,
-        )
+        readers = self.tools.readers(table.registry)
+        found = survey(batch, table.options, readers, columns_max=self.job.columns_max)
         joined, _ = join(into.get(name, Struct(())), found)
         assert isinstance(joined, Struct), "structs join to a struct"
         into[name] = joined
@@ -174,7 +175,7 @@ class Bench:
     ) -> None:
         converted = next((c for t, c in done if _alike(t, table)), None)
         if converted is None:
-            converted = _converted(table, sorter, share)
+            converted = self._converted(table, sorter, share)
             done.append((table, converted))
         if converted.rows.num_rows:
             self._rows.write(name, converted.rows)
@@ -192,6 +193,17 @@ class Bench:
         )
         books = self.tallies.setdefault(name, {})
         books[sorter.at] = books.get(sorter.at, Tally()) + tally
+
+    def _converted(self, table: TableJob, sorter: Sorter, share: Share) -> Converted:
+        mine = sorter.batch if share.mine.all() else sorter.batch.filter(share.mine)
+        converted = convert(
+            mine,
+            at=sorter.at,
+            schema=table.schema,
+            options=table.options,
+            readers=self.tools.readers(table.registry),
+        )
+        return converted if table.destination is not None else _nowhere(converted)
 
     def _refuse(self, name: str, sorter: Sorter, rejects: list[Reject]) -> None:
         if not rejects:
@@ -235,13 +247,6 @@ class Bench:
         return files
 
 
-def _converted(table: TableJob, sorter: Sorter, share: Share) -> Converted:
-    batch = sorter.batch
-    mine = batch if share.mine.all() else batch.filter(share.mine)
-    converted = convert(mine, at=sorter.at, schema=table.schema, options=table.options)
-    return converted if table.destination is not None else _nowhere(mine, converted)
-
-
 def _fresh(table: TableJob, sorter: Sorter) -> Mask:
     """Tell which records were not decided on before (data.md 5)."""
     offsets = _offsets_at(table.already, sorter.at)
@@ -257,6 +262,7 @@ def _alike(first: TableJob, second: TableJob) -> bool:
         first.schema == second.schema
         and first.options == second.options
         and first.already == second.already
+        and first.registry == second.registry
         and first.gates == second.gates
         and (first.destination is None) == (second.destination is None)
     )
@@ -270,7 +276,7 @@ def _offsets_at(coordinates: frozenset[Coordinate], at: TopicPartition) -> list[
     ]
 
 
-def _nowhere(batch: pa.RecordBatch, converted: Converted) -> Converted:
+def _nowhere(converted: Converted) -> Converted:
     """Reject what would land in a table that does not exist and that no record gave columns.
 
     Raises UnavailableError when a record has a column after all: it was beyond what was surveyed.
@@ -281,25 +287,15 @@ def _nowhere(batch: pa.RecordBatch, converted: Converted) -> Converted:
             code="P462",
             hint="it is surveyed again in the next epoch",
         )
-    refused = {reject.offset for reject in converted.rejects}
-    fit = (
-        []
-        if not converted.rows.num_rows
-        else [
-            offset
-            for offset, value in zip(
-                batch.column("offset").to_pylist(),
-                batch.column("value").is_null().to_pylist(),
-                strict=True,
-            )
-            if offset not in refused and not value
-        ]
-    )
     meaning = MEANINGS[Code.NO_COLUMNS]
-    rejects = [Reject(o, str(meaning.stage), str(Code.NO_COLUMNS), meaning.fact) for o in fit]
+    rejects = [
+        Reject(offset, str(meaning.stage), str(Code.NO_COLUMNS), meaning.fact)
+        for offset in converted.offsets.tolist()
+    ]
     return replace(
         converted,
         rows=converted.rows.slice(0, 0),
+        offsets=converted.offsets[:0],
         rejects=tuple(sorted((*converted.rejects, *rejects), key=lambda reject: reject.offset)),
     )
 

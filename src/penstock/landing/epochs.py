@@ -152,7 +152,8 @@ def _table_job(track: Track, part: Slice) -> TableJob:
         )
     if track.state is None:
         strict = replace(options, columns="quarantine")  # a field shows that there is a column
-        return TableJob(table_schema(Struct(()), {}, strict), strict, None, gates=gates)
+        schema = table_schema(Struct(()), {}, strict)
+        return TableJob(schema, strict, None, gates=gates, registry=track.target.registry)
     connector = track.target.place.connector
     return TableJob(
         schema=track.state.schema,
@@ -166,6 +167,7 @@ def _table_job(track: Track, part: Slice) -> TableJob:
             and offset in lane.covered
         ),
         gates=gates,
+        registry=track.target.registry,
     )
 
 

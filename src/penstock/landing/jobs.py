@@ -55,7 +55,8 @@ class TableJob:
     rejected (a table is created from the first records that give it columns). `already` are the
     coordinates whose fate is the quarantine, from an earlier reading (data.md 5). `gates` say, by
     topic, which records are the table's. Before a route itself `known` are the tables it may lead
-    to, and `room` is how many more may be asked for.
+    to, and `room` is how many more may be asked for. `registry` are the settings of the schema
+    registry of its records; references to secrets stay references.
     """
 
     schema: Schema
@@ -65,6 +66,7 @@ class TableJob:
     gates: Mapping[str, Gate] = field(default_factory=dict)
     known: frozenset[str] = frozenset()
     room: int = 0
+    registry: Mapping[str, Any] | None = None
 
     def gate(self, topic: str) -> Gate:
         """Give the gate that a topic's records stand before."""
@@ -251,6 +253,7 @@ def _table_to_data(table: TableJob) -> dict[str, Any]:
         "options": asdict(table.options),
         "destination": None if destination is None else [destination.connector, destination.target],
         "already": sorted(table.already),
+        "registry": None if table.registry is None else dict(table.registry),
         "gates": {topic: gate_to_data(gate) for topic, gate in table.gates.items()},
         "known": sorted(table.known),
         "room": table.room,
@@ -263,6 +266,7 @@ def _table_from_data(data: Mapping[str, Any]) -> TableJob:
         options=RowOptions(**{**data["options"], "not_empty": tuple(data["options"]["not_empty"])}),
         destination=Destination(*data["destination"]) if data["destination"] else None,
         already=frozenset((str(i), int(p), int(o)) for i, p, o in data["already"]),
+        registry=data["registry"],
         gates={topic: gate_from_data(gate) for topic, gate in data["gates"].items()},
         known=frozenset(data["known"]),
         room=data["room"],

@@ -42,6 +42,7 @@ class Target:
     hints: Mapping[str, Type] = field(default_factory=dict)
     partition_by: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    registry: Mapping[str, Any] | None = None
     gates: Mapping[str, Gate] = field(default_factory=dict)
 
     @property

@@ -1,8 +1,8 @@
 """How connectors are found: entry points of the group `penstock.connectors`.
 
-An entry point's name is the connector's (`kafka`, `iceberg`, `delta`, `sqlite`) and its object one
-of the three dataclasses below, with the version of these ports it was written for. Ours use the
-same door. Importing the object must not import heavy libraries; calling its functions may.
+An entry point's name is the connector's (`kafka`, `iceberg`, `delta`, `sqlite`, `registry`) and its
+object one of the dataclasses below, with the version of these ports it was written for. Ours use
+the same door. Importing the object must not import heavy libraries; calling its functions may.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.ports.log import Log, RangeReader
+from penstock.ports.registry import Registry
 from penstock.ports.running import Observer, Secrets
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat, WriterFactory
@@ -50,3 +51,12 @@ class StoreConnector:
     ports_version: int
     schemes: frozenset[str]
     open_store: Callable[[str, Secrets], PendingStore]
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryConnector:
+    """Opens a schema registry. Settings are the spec's `records.registry`, unresolved."""
+
+    ports_version: int
+    schemes: frozenset[str]
+    open_registry: Callable[[Settings, Secrets], Registry]

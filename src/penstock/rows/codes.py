@@ -36,6 +36,15 @@ class Code(StrEnum):
     BYTE_ORDER_MARK = "P307"
     TRAILING_DATA = "P308"
     TOMBSTONE = "P309"
+    UNFRAMED = "P310"
+    UNKNOWN_SCHEMA = "P311"
+    SCHEMA_UNUSABLE = "P312"
+    NOT_UNPACKED = "P313"
+    NO_ENVELOPE = "P320"
+    UNKNOWN_OPERATION = "P321"
+    IMAGE_MISSING = "P322"
+    NOT_AVAILABLE = "P323"
+    SEVERAL_ROWS = "P324"
     TOO_LARGE = "P341"
     TOO_DEEP = "P342"
     UNKNOWN_FIELD = "P361"
@@ -64,7 +73,8 @@ class Meaning:
     hint: str
 
 
-_DECODE, _CONVERT, _LIMIT = Stage.DECODE, Stage.CONVERT, Stage.LIMIT
+_DECODE, _UNWRAP = Stage.DECODE, Stage.UNWRAP
+_CONVERT, _LIMIT = Stage.CONVERT, Stage.LIMIT
 _ROUTE = Stage.ROUTE
 
 MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
@@ -76,11 +86,14 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
         ),
         Code.MALFORMED: Meaning(
             _DECODE,
-            "the value is not JSON (RFC 8259), or is cut off",
-            "mend the producer; NaN, Infinity and raw control characters are not JSON",
+            "the value is not of the declared format, or is cut off",
+            "mend the producer, or  records.format; JSON (RFC 8259) has no NaN, no Infinity, no raw"
+            " control characters",
         ),
         Code.NOT_UTF8: Meaning(
-            _DECODE, "the value is not valid UTF-8", "mend the producer's encoding"
+            _DECODE,
+            "the value, or a text in it, is not valid UTF-8",
+            "mend the producer's encoding",
         ),
         Code.LONE_SURROGATE: Meaning(
             _DECODE,
@@ -89,7 +102,7 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
         ),
         Code.DUPLICATE_KEY: Meaning(
             _DECODE,
-            "an object has the same key twice",
+            "an object or map has the same key twice",
             "mend the producer: which of the two values counts is undefined",
         ),
         Code.NOT_AN_OBJECT: Meaning(
@@ -102,13 +115,58 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
         ),
         Code.TRAILING_DATA: Meaning(
             _DECODE,
-            "something follows the JSON object",
-            "send one object in one record",
+            "something follows the object or datum",
+            "send one in one record",
         ),
         Code.TOMBSTONE: Meaning(
             _DECODE,
             "the record has no value, and the table quarantines tombstones",
             "set  tombstones: skip",
+        ),
+        Code.UNFRAMED: Meaning(
+            _DECODE,
+            "the value does not begin with the id of a schema, as records.format asks",
+            "mend  records.format  or  records.framing, or the producer's serializer",
+        ),
+        Code.UNKNOWN_SCHEMA: Meaning(
+            _DECODE,
+            "the registry has no schema of the id in the record",
+            "register it again, or mend  records.registry: it may be another registry's id",
+        ),
+        Code.SCHEMA_UNUSABLE: Meaning(
+            _DECODE,
+            "the record's schema is of another format, or cannot be mapped to columns",
+            "mend  records.format, or the schema: recursive ones have no columns",
+        ),
+        Code.NOT_UNPACKED: Meaning(
+            _DECODE,
+            "the value is not compressed as declared, or is damaged",
+            "mend  records.compression, or the producer",
+        ),
+        Code.NO_ENVELOPE: Meaning(
+            _UNWRAP,
+            "the value is not in the declared envelope",
+            "mend  records.envelope, or read the topic by a rule of its own",
+        ),
+        Code.UNKNOWN_OPERATION: Meaning(
+            _UNWRAP,
+            "the envelope names an operation that is not known",
+            "tell us which source sends it",
+        ),
+        Code.IMAGE_MISSING: Meaning(
+            _UNWRAP,
+            "the envelope holds no row for its operation",
+            "have the source send whole rows, also of what is deleted (REPLICA IDENTITY FULL)",
+        ),
+        Code.NOT_AVAILABLE: Meaning(
+            _UNWRAP,
+            "the source left a value out that did not change, and put a placeholder in its place",
+            "have the source send whole rows, or set  schema.types: drop_value  to land null",
+        ),
+        Code.SEVERAL_ROWS: Meaning(
+            _UNWRAP,
+            "the envelope holds several rows in one record",
+            "have the source send one row in a record",
         ),
         Code.TOO_LARGE: Meaning(
             _LIMIT, "the value has more bytes than allowed", "raise  limits.record_bytes"
@@ -126,7 +184,7 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
         ),
         Code.WRONG_TYPE: Meaning(
             _CONVERT,
-            "the value's JSON type does not fit the column's type",
+            "the value's type does not fit the column's type",
             "correct the column's type with  schema.hints, or set  schema.types: drop_value",
         ),
         Code.OUT_OF_RANGE: Meaning(

@@ -65,10 +65,10 @@ def finish(array: pa.Array, type_: Type, options: RowOptions) -> Finished:
             return _list(array, type_, options)
         case Decimal(precision, scale):
             largest = Exact((0, (9,) * precision, -scale))
-            return _narrowed(array, arrow_type(type_), scale, (-largest, largest))
+            return narrowed(array, arrow_type(type_), scale, (-largest, largest))
         case Kind.INT | Kind.LONG if pa.types.is_decimal(array.type):
             half = 1 << _BITS[type_]
-            return _narrowed(array, arrow_type(type_), 0, (Exact(-half), Exact(half - 1)))
+            return narrowed(array, arrow_type(type_), 0, (Exact(-half), Exact(half - 1)))
         case Kind.DOUBLE:
             return Finished(array, _doubles(array))
         case Kind.FLOAT:
@@ -88,12 +88,12 @@ def _struct(array: pa.StructArray, type_: Struct, options: RowOptions) -> Finish
     for index, field in enumerate(type_.fields):
         member = finish(array.field(index), field.type, options)
         members.append(member.array)
-        marks = _both(marks, member.marks)
+        marks = both(marks, member.marks)
         if field.required and member.array.null_count:
-            absent = _mask(pc.and_(array.is_valid(), member.array.is_null()))
-            marks = _both(marks, absent.astype(np.uint8) * np.uint8(DOUBTFUL))
+            absent = mask_of(pc.and_(array.is_valid(), member.array.is_null()))
+            marks = both(marks, absent.astype(np.uint8) * np.uint8(DOUBTFUL))
     for index in range(len(type_.fields), array.type.num_fields):
-        marks = _both(marks, not_numbers(array.field(index)))
+        marks = both(marks, not_numbers(array.field(index)))
     done = pa.Array.from_buffers(
         arrow_type(type_), len(array), [array.buffers()[0]], children=members
     )
@@ -105,7 +105,7 @@ def _list(array: pa.ListArray, type_: List, options: RowOptions) -> Finished:
     inner = finish(array.values, type_.element, options)
     marks = inner.marks
     if type_.element_required and inner.array.null_count:
-        marks = _both(marks, _mask(inner.array.is_null()).astype(np.uint8) * np.uint8(DOUBTFUL))
+        marks = both(marks, mask_of(inner.array.is_null()).astype(np.uint8) * np.uint8(DOUBTFUL))
     done = pa.Array.from_buffers(
         arrow_type(type_), len(array), array.buffers()[:2], children=[inner.array]
     )
@@ -120,7 +120,7 @@ def not_numbers(array: pa.Array) -> Marks | None:
         return None if doubles is None else doubles & np.uint8(DOUBTFUL)
     if pa.types.is_struct(array.type):
         for index in range(array.type.num_fields):
-            marks = _both(marks, not_numbers(array.field(index)))
+            marks = both(marks, not_numbers(array.field(index)))
         return marks
     if pa.types.is_list(array.type):
         marks = not_numbers(array.values)
@@ -129,7 +129,7 @@ def not_numbers(array: pa.Array) -> Marks | None:
 
 def without_text(array: pa.Array) -> npt.NDArray[np.bool_]:
     """Tell which texts or bytes of a column are empty; null is not."""
-    return _mask(pc.equal(pc.binary_length(array), 0).fill_null(False))
+    return mask_of(pc.equal(pc.binary_length(array), 0).fill_null(False))
 
 
 def _of_lists(array: pa.ListArray, marks: Marks) -> Marks:
@@ -146,7 +146,7 @@ def _doubles(array: pa.Array) -> Marks | None:
         suspicious = ~(np.abs(numbers) < _DOUBLE_INTEGERS)
     if not suspicious.any():
         return None
-    suspicious &= _mask(array.is_valid())
+    suspicious &= mask_of(array.is_valid())
     marks: Marks = suspicious.astype(np.uint8) * np.uint8(LARGE)
     marks[suspicious & ~np.isfinite(numbers)] = DOUBTFUL
     return marks
@@ -154,11 +154,11 @@ def _doubles(array: pa.Array) -> Marks | None:
 
 def _floats(array: pa.Array) -> Marks | None:
     suspicious = ~(np.abs(_numbers(array, np.float32)) < _FLOAT_INTEGERS)
-    suspicious &= _mask(array.is_valid())
+    suspicious &= mask_of(array.is_valid())
     return suspicious.astype(np.uint8) * np.uint8(DOUBTFUL) if suspicious.any() else None
 
 
-def _narrowed(
+def narrowed(
     array: pa.Array, target: pa.DataType, scale: int, bounds: tuple[Exact, Exact]
 ) -> Finished:
     """Bring wide decimals to a narrower type; mark what would be rounded or is out of bounds."""
@@ -171,7 +171,7 @@ def _narrowed(
         fits = pc.and_(pc.greater_equal(cut, low), pc.less_equal(cut, high))
         fits = pc.and_(fits, pc.equal(cut.cast(whole), array.cast(whole)))
         kept = pc.if_else(fits, cut, pa.scalar(None, cut.type)).cast(target)
-        misfits = _mask(pc.invert(fits).fill_null(False))
+        misfits = mask_of(pc.invert(fits).fill_null(False))
         return Finished(kept, misfits.astype(np.uint8) * np.uint8(DOUBTFUL))
 
 
@@ -192,7 +192,7 @@ def _dated(array: pa.Array, type_: Kind, options: RowOptions) -> Finished:
     if odd.marks is None:
         return Finished(pc.replace_with_mask(done, rest, odd.array))
     marks = np.zeros(len(array), np.uint8)
-    marks[_mask(rest)] = odd.marks
+    marks[mask_of(rest)] = odd.marks
     return Finished(pc.replace_with_mask(done, rest, odd.array), marks)
 
 
@@ -225,7 +225,7 @@ def _name_minutes(array: pa.Array) -> bool:
     bounds = np.frombuffer(offsets, np.int32, count=len(array) + 1, offset=4 * array.offset)
     starts, lengths = bounds[:-1], np.diff(bounds)
     if array.null_count:
-        valid = _mask(array.is_valid())
+        valid = mask_of(array.is_valid())
         starts, lengths = starts[valid], lengths[valid]
     if lengths.min() <= _COLON_AT:
         return False
@@ -257,13 +257,15 @@ def _by_value(array: pa.Array, type_: Any, options: RowOptions) -> Finished:
     return Finished(pa.array(values, arrow_type(type_)), marks if marks.any() else None)
 
 
-def _both(first: Marks | None, second: Marks | None) -> Marks | None:
+def both(first: Marks | None, second: Marks | None) -> Marks | None:
+    """Join marks of the same rows."""
     if first is None or second is None:
         return second if first is None else first
     return first | second
 
 
-def _mask(array: pa.Array) -> npt.NDArray[np.bool_]:
+def mask_of(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """Give booleans without nulls as numpy's."""
     mask: npt.NDArray[np.bool_] = array.to_numpy(zero_copy_only=False)
     return mask
 

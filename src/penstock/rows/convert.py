@@ -13,7 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,10 +27,9 @@ from penstock.rows import source
 from penstock.rows.arrow import arrow_schema
 from penstock.rows.block import BLOCK_BYTES_MAX, BLOCK_ROWS_MAX
 from penstock.rows.codes import MEANINGS, Code, MisfitError
-from penstock.rows.fitting import Fitted, Plan, fit_block
+from penstock.rows.fitting import Fitted, Plan, fit_block, fit_typed
+from penstock.rows.opening import Group, Readers, open_values
 from penstock.rows.options import RowOptions
-
-Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +49,33 @@ class Reject:
 class Converted:
     """Hold the fate of every record of a batch.
 
-    `rows` has the columns of the table's schema in order; `filtered` counts by reason. `dropped`
-    counts values of landed records that were left out, by column path: values that did not fit
-    under `types: drop_value`, unknown fields under `columns: drop_value`, and unknown fields that
-    hold an empty object or array, which are no reason to refuse a record.
+    `rows` has the columns of the table's schema in order, and `offsets` tells whose they are;
+    `filtered` counts by reason. `dropped` counts values of landed records that were left out, by
+    column path: values that did not fit under `types: drop_value`, unknown fields under
+    `columns: drop_value`, and unknown fields that hold an empty object or array, which are no
+    reason to refuse a record.
     """
 
     rows: pa.RecordBatch
+    offsets: npt.NDArray[np.int64]
     rejects: tuple[Reject, ...]
     filtered: Mapping[str, int]
     dropped: Mapping[str, int]
 
 
 def convert(
-    batch: pa.RecordBatch, *, at: TopicPartition, schema: Schema, options: RowOptions
+    batch: pa.RecordBatch,
+    *,
+    at: TopicPartition,
+    schema: Schema,
+    options: RowOptions,
+    readers: Readers | None = None,
 ) -> Converted:
-    """Turn the JSON records of one partition into rows of a table.
+    """Turn the records of one partition into rows of a table.
 
-    `batch` is as in `ports.log.Fetched`. Raises InvalidError (P399) when a source column of the
-    table has a type that cannot hold it.
+    `batch` is as in `ports.log.Fetched`; `readers` may be left out for formats without schemas.
+    Raises InvalidError (P399) when a source column of the table has a type that cannot hold it, and
+    what `Registry.find` raises.
     """
     values = batch.column("value")
     misfits = _refused_unread(batch, schema, options)
@@ -76,9 +83,17 @@ def convert(
     readable = ~tombstones
     readable[list(misfits)] = False
     plan = Plan.of(schema, options)
-    fitted = _fit_blocks(values, np.flatnonzero(readable), plan)
-    misfits |= fitted.misfits
-    filtered = {}
+    changes = {
+        role: column
+        for role, column in options.change_columns.items()
+        if schema.field(column) is not None
+    }
+    readable_at = np.flatnonzero(readable)
+    opened = open_values(batch, readable_at, options, readers or Readers(), changes)
+    pieces = [piece for group in opened.groups for piece in _fit_blocks(group, plan)]
+    fitted = Fitted.joined(pieces, plan)
+    misfits |= opened.misfits | fitted.misfits
+    filtered = dict(opened.filtered + fitted.filtered)
     if options.tombstones == "quarantine":
         gone = MisfitError(Code.TOMBSTONE, "the record has no value")
         misfits |= dict.fromkeys(np.flatnonzero(tombstones).tolist(), gone)
@@ -86,7 +101,8 @@ def convert(
         filtered["tombstone"] = int(tombstones.sum())
     rows = _rows(batch, fitted, at=at, plan=plan)
     assert len(rows) + len(misfits) + sum(filtered.values()) == len(batch), "none is lost"
-    return Converted(rows, _rejects(batch, misfits), filtered, dict(fitted.dropped))
+    offsets = batch.column("offset").to_numpy()[fitted.positions]
+    return Converted(rows, offsets, _rejects(batch, misfits), filtered, dict(fitted.dropped))
 
 
 def _refused_unread(
@@ -98,36 +114,33 @@ def _refused_unread(
     valued = _mask(batch.column("value").is_valid())
     misfits = source.misfits(batch, schema, options)
     found = {index: misfit for index, misfit in misfits.items() if valued[index]}
-    empty = np.flatnonzero(valued & (lengths == 0)).tolist()
+    may_be_empty = options.format in ("text", "bytes") and options.compression == "none"
+    empty = [] if may_be_empty else np.flatnonzero(valued & (lengths == 0)).tolist()
     found |= dict.fromkeys(empty, MisfitError(Code.EMPTY, "the value is empty"))
     large = np.flatnonzero(lengths > options.record_bytes_max).tolist()
     return found | dict.fromkeys(large, MisfitError(Code.TOO_LARGE, reason))
 
 
-def _fit_blocks(values: pa.BinaryArray, positions: Positions, plan: Plan) -> Fitted:
-    whole = len(positions) == len(values)
-    pieces = []
-    for block in _blocks(values, positions):
-        first, last = int(block[0]), int(block[-1]) + 1
-        dense = whole or last - first == len(block)
-        part = values.slice(first, last - first) if dense else values.take(pa.array(block))
-        pieces.append(fit_block(part, plan).moved(block))
-    return Fitted.joined(pieces, plan)
+def _fit_blocks(group: Group, plan: Plan) -> Iterator[Fitted]:
+    for start, stop in _blocks(group.values):
+        values = group.values.slice(start, stop - start)
+        if group.reader is None:
+            fitted = fit_block(values, plan)
+        else:
+            fitted = fit_typed(values, group.reader, plan)
+        yield fitted.moved(group.positions[start:stop])
 
 
-def _blocks(values: pa.BinaryArray, positions: Positions) -> list[Positions]:
-    """Cut positions into blocks bounded in rows and bytes; one value may exceed the bytes."""
-    lengths = pc.binary_length(values).fill_null(0).to_numpy()[positions].astype(np.int64)
-    ends = np.cumsum(lengths)
-    blocks = []
+def _blocks(values: pa.BinaryArray) -> Iterator[tuple[int, int]]:
+    """Cut values into blocks bounded in rows and bytes; one value may exceed the bytes."""
+    ends = np.cumsum(pc.binary_length(values).to_numpy().astype(np.int64))
     start = 0
-    while start < len(positions):
+    while start < len(values):
         before = ends[start - 1] if start else 0
         stop = int(np.searchsorted(ends, before + BLOCK_BYTES_MAX, side="right"))
         stop = min(max(stop, start + 1), start + BLOCK_ROWS_MAX)
-        blocks.append(positions[start:stop])
+        yield start, stop
         start = stop
-    return blocks
 
 
 def _rows(

@@ -15,6 +15,7 @@ from json import JSONDecodeError, JSONDecoder
 from typing import Any, Never
 
 from penstock.rows.codes import Code, MisfitError
+from penstock.rows.typed import Clock, Day, Moment
 
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -36,7 +37,7 @@ def parse_object(value: bytes, *, depth_max: int) -> dict[str, Any]:
         raise MisfitError(Code.EMPTY, "the value is empty")
     if value.startswith(BOM_UTF8):
         raise MisfitError(Code.BYTE_ORDER_MARK, "the value begins with a byte order mark")
-    _check_depth(value, depth_max)
+    check_depth(value, depth_max)
     tree = _parse(_text(value))
     if not isinstance(tree, dict):
         raise MisfitError(Code.NOT_AN_OBJECT, f"the value is {kind_of(tree)}, not an object")
@@ -44,7 +45,7 @@ def parse_object(value: bytes, *, depth_max: int) -> dict[str, Any]:
 
 
 def kind_of(value: Any) -> str:
-    """Name the JSON type of a parsed value, for messages."""
+    """Name the type of a decoded value, for messages."""
     match value:
         case dict():
             return "an object"
@@ -56,8 +57,14 @@ def kind_of(value: Any) -> str:
             return "a number"
         case str():
             return "a string"
-        case _:
+        case bytes():
+            return "bytes"
+        case Day() | Clock() | Moment():
+            return "a date or time"
+        case None:
             return "null"
+        case _:
+            return "a number"
 
 
 def says_nothing(value: Any) -> bool:
@@ -112,8 +119,11 @@ _DECODER = JSONDecoder(
 )
 
 
-def _check_depth(value: bytes, depth_max: int) -> None:
-    """Count open brackets outside strings; malformed values may count either way."""
+def check_depth(value: bytes, depth_max: int) -> None:
+    """Count open brackets outside strings; malformed values may count either way.
+
+    Raises MisfitError.
+    """
     if value.count(b"{") + value.count(b"[") <= depth_max:
         return
     depth = 0

@@ -1,8 +1,10 @@
-"""One parsed JSON scalar becomes the exact value of a column type, or a misfit that says why.
+"""One decoded scalar becomes the exact value of a column type, or a misfit that says why.
 
-Invariants: nothing is rounded but the digits of a fractional number in a float or double, once, to
-the nearest; integers stay exact or are refused; text stands for a number only in decimal notation;
-base64 and UUID text are taken only in their one standard form.
+A scalar comes from JSON, where a number is still its text, or from a format with types (typed.py).
+
+Invariants: nothing is rounded but the digits of a fractional JSON number in a float or double,
+once, to the nearest; numbers with a type stay exact or are refused; text stands for a number only
+in decimal notation; base64 and UUID text are taken only in their one standard form.
 
 Values are what `pyarrow.array` takes: dates, times and time stamps are integers of their unit.
 
@@ -21,6 +23,7 @@ from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.core.schema import Decimal, Fixed, Kind
@@ -28,6 +31,7 @@ from penstock.rows import times
 from penstock.rows.codes import Code, MisfitError
 from penstock.rows.document import Number, kind_of
 from penstock.rows.options import RowOptions
+from penstock.rows.typed import Clock, Day, Moment
 
 Scalar = Callable[[Any], Any]
 
@@ -36,6 +40,9 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _POWER_DIGITS_MAX = 12
 _BOOLEANS = {"true": True, "false": False}
+_UUID_BYTES = 16
+_ZEROS_MAX = 400
+_FLOAT_MAX = float(np.finfo(np.float32).max)
 _BITS = {Kind.INT: 31, Kind.LONG: 63}
 
 
@@ -49,10 +56,13 @@ def scalar(type_: Kind | Decimal | Fixed, options: RowOptions) -> Scalar:
         case Kind.INT | Kind.LONG:
             return partial(_integer, bits=_BITS[type_])
         case Kind.TIMESTAMP:
-            return _dated(partial(times.timestamp_us, drop_offset=options.drop_offset))
+            return _dated(
+                partial(times.timestamp_us, drop_offset=options.drop_offset),
+                partial(_local, drop_offset=options.drop_offset),
+            )
         case Kind.TIMESTAMPTZ:
             zone = None if options.assume_zone is None else ZoneInfo(options.assume_zone)
-            return _dated(partial(times.timestamptz_us, zone=zone))
+            return _dated(partial(times.timestamptz_us, zone=zone), partial(_instant, zone=zone))
         case _:
             return _SCALARS[type_]
 
@@ -78,6 +88,8 @@ def _string(value: Any) -> str:
 
 
 def _integer(value: Any, *, bits: int) -> int:
+    if isinstance(value, Day | Clock | Moment):
+        value = value.count
     sign, digits, exponent = _parts(_numeric(value))
     if exponent < 0:
         raise MisfitError(Code.INEXACT, "the number has a fraction, the column holds integers")
@@ -98,14 +110,29 @@ def _decimal(value: Any, *, type_: Decimal) -> decimal.Decimal:
 
 
 def _double(value: Any) -> float:
+    if isinstance(value, float):
+        return value
     text = _numeric(value)
     return _faithful(text, float(text))
 
 
 def _float(value: Any) -> float:
+    if isinstance(value, float):
+        return _narrow(value)
     # Arrow reads the text straight into 32 bits; by way of a double it would be rounded twice.
     text = _numeric(value)
     return _faithful(text, pa.scalar(str(text)).cast(pa.float32()).as_py())
+
+
+def _narrow(number: float) -> float:
+    """Give a double that is one of 32 bits as well."""
+    if not math.isfinite(number):
+        return number
+    if abs(number) > _FLOAT_MAX:
+        raise MisfitError(Code.OUT_OF_RANGE, "the number is too large for the column")
+    if float(np.float32(number)) != number:
+        raise MisfitError(Code.INEXACT, "the double would be rounded")
+    return number
 
 
 def _faithful(text: str, number: float) -> float:
@@ -121,10 +148,27 @@ def _faithful(text: str, number: float) -> float:
 def _numeric(value: Any) -> str:
     if isinstance(value, Number):
         return value
+    if isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool):
+        return _written(value)
     text = _text(value, "a number")
     if _NUMERIC.fullmatch(text) is None:
         raise MisfitError(Code.UNREADABLE, "the text is not a number")
     return text
+
+
+def _written(number: float | decimal.Decimal) -> str:
+    """Write a number with all its digits; an integer without a point or an exponent."""
+    if isinstance(number, int):
+        return Number(number)
+    exact = decimal.Decimal(number)
+    if not exact.is_finite():
+        raise MisfitError(Code.OUT_OF_RANGE, "not a finite number")
+    sign, digits, exponent = exact.as_tuple()
+    assert isinstance(exponent, int), "a finite number has an exponent"
+    text = f"{'-' if sign else ''}{''.join(map(str, digits))}"
+    if 0 <= exponent <= _ZEROS_MAX:
+        return Number(text + "0" * exponent)
+    return Number(f"{text}E{exponent}")
 
 
 def _parts(text: str) -> tuple[str, str, int]:
@@ -149,6 +193,8 @@ def _power(text: str) -> int:
 
 
 def _binary(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
     text = _text(value, "base64 text")
     try:
         data = binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
@@ -167,19 +213,57 @@ def _fixed(value: Any, *, length: int) -> bytes:
 
 
 def _uuid(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return _fixed(value, length=_UUID_BYTES)
     text = _text(value, "a UUID")
     if _UUID.fullmatch(text) is None:
         raise MisfitError(Code.UNREADABLE, "the text is not a UUID (RFC 4122)")
     return bytes.fromhex(text.replace("-", ""))
 
 
-def _dated(read: Callable[[str], int]) -> Scalar:
+def _dated(read: Callable[[str], int], count: Callable[[Any], int]) -> Scalar:
+    """Convert text by `read` and a value that is a date or time already by `count`."""
+
     def convert(value: Any) -> int:
-        if isinstance(value, Number):
+        if isinstance(value, Day | Clock | Moment):
+            return count(value)
+        if isinstance(value, Number | int | float | decimal.Decimal) and not isinstance(
+            value, bool
+        ):
             raise MisfitError(Code.UNIT_MISSING, "a number, and its unit is not declared")
         return read(_text(value, "a date or time"))
 
     return convert
+
+
+def _day(value: Any) -> int:
+    if not isinstance(value, Day):
+        raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, the column takes a date")
+    return times.day(value.count)
+
+
+def _clock(value: Any) -> int:
+    if not isinstance(value, Clock):
+        raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, the column takes a time of day")
+    return times.time_of_day_us(value.count, value.per_second)
+
+
+def _local(value: Any, *, drop_offset: bool) -> int:
+    stamp_us = _moment_us(value)
+    if value.zoned and not drop_offset:
+        raise MisfitError(Code.ZONE_UNEXPECTED, "the time stamp is in UTC")
+    return stamp_us
+
+
+def _instant(value: Any, *, zone: ZoneInfo | None) -> int:
+    stamp_us = _moment_us(value)
+    return stamp_us if value.zoned else times.in_zone_us(stamp_us, zone)
+
+
+def _moment_us(value: Any) -> int:
+    if not isinstance(value, Moment):
+        raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, the column takes a time stamp")
+    return times.moment_us(value.count, value.per_second)
 
 
 def _nothing(value: Any) -> None:
@@ -200,6 +284,6 @@ _SCALARS: dict[Kind, Scalar] = {
     Kind.STRING: _string,
     Kind.BINARY: _binary,
     Kind.UUID: _uuid,
-    Kind.DATE: _dated(times.date_days),
-    Kind.TIME: _dated(times.time_us),
+    Kind.DATE: _dated(times.date_days, _day),
+    Kind.TIME: _dated(times.time_us, _clock),
 }

@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.core.schema import Kind, Schema, Struct
+from penstock.rows.adapting import adapt, count_unknown
 from penstock.rows.arrow import arrow_type
 from penstock.rows.block import Refused, can_parse, parse_block
 from penstock.rows.codes import MisfitError, safe_text
-from penstock.rows.columns import DOUBTFUL, Marks, finish, without_text
+from penstock.rows.columns import DOUBTFUL, Marks, finish, mask_of, without_text
 from penstock.rows.document import parse_object
+from penstock.rows.envelopes import PLACEHOLDER_PATTERN, WITH_PLACEHOLDERS
 from penstock.rows.learning import count_dropped, learn
 from penstock.rows.options import RowOptions
+from penstock.rows.reading import Reader, WithoutRowError
 from penstock.rows.record import Drops, Fit, record_fit
 from penstock.rows.sift import plain
 
@@ -63,17 +69,20 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Hold the rows of some records with their positions, and the misfits by position."""
+    """Hold the rows of some records with their positions, and the misfits by position; the rest is
+    filtered, with a reason.
+    """
 
     rows: pa.StructArray
     positions: Positions
     misfits: dict[int, MisfitError]
     dropped: Counter[str]
+    filtered: Counter[str] = field(default_factory=Counter)
 
     def moved(self, positions: Positions) -> Fitted:
         """Give the same with positions taken from a list of positions."""
         misfits = {int(positions[index]): misfit for index, misfit in self.misfits.items()}
-        return Fitted(self.rows, positions[self.positions], misfits, self.dropped)
+        return replace(self, positions=positions[self.positions], misfits=misfits)
 
     @classmethod
     def joined(cls, pieces: Sequence[Fitted], plan: Plan) -> Fitted:
@@ -87,7 +96,9 @@ class Fitted:
         if len(rows) > 1 and (np.diff(positions) < 0).any():
             order = np.argsort(positions)
             joined, positions = joined.take(pa.array(order)), positions[order]
-        return cls(joined, positions, misfits, _sum(piece.dropped for piece in pieces))
+        filtered = sum((piece.filtered for piece in pieces), Counter())
+        dropped = _sum(piece.dropped for piece in pieces)
+        return cls(joined, positions, misfits, dropped, filtered)
 
 
 @dataclass(slots=True)
@@ -111,6 +122,8 @@ class _Sorting:
         rows, doubts = done.array, _doubts(parsed, done.marks, values)
         for index in self.plan.not_empty:
             doubts |= without_text(rows.field(index))
+        if self.plan.options.envelope in WITH_PLACEHOLDERS:
+            doubts |= mask_of(pc.match_substring_regex(values, PLACEHOLDER_PATTERN))
         if doubts.any():
             self.doubtful.append(positions[doubts])
             certain = pa.array(~doubts)
@@ -163,23 +176,56 @@ def _sort_faulty(sorting: _Sorting, everything: Positions) -> None:
     sorting.take_apart(everything[looks_plain], read)
 
 
-def fit_records(values: pa.BinaryArray, positions: Positions, plan: Plan) -> Fitted:
-    """Sort the values at some positions one by one."""
+def fit_typed(values: pa.BinaryArray, reader: Reader, plan: Plan) -> Fitted:
+    """Sort the values of one block of a format with types, none of them null."""
+    decoded = reader.block(values)
+    done = adapt(decoded.array, plan.payload, plan.options)
+    doubts = decoded.doubtful.copy()
+    if done.marks is not None:
+        doubts |= (done.marks & DOUBTFUL) != 0
+    for index in plan.not_empty:
+        doubts |= without_text(done.array.field(index))
+    everything = np.arange(len(values))
+    rows, taken, positions = done.array, decoded.array, everything
+    if doubts.any():
+        certain = pa.array(~doubts)
+        rows, taken, positions = rows.filter(certain), taken.filter(certain), everything[~doubts]
+    dropped: Counter[str] = Counter()
+    if plan.options.columns == "drop_value":
+        count_unknown(taken, plan.payload, dropped)
+    pieces = [Fitted(rows, positions, {}, dropped)]
+    if doubts.any():
+        pieces.append(fit_records(values, everything[doubts], plan, reader.record))
+    return Fitted.joined(pieces, plan)
+
+
+def fit_records(
+    values: pa.BinaryArray,
+    positions: Positions,
+    plan: Plan,
+    read: Callable[[bytes], dict[str, Any]] | None = None,
+) -> Fitted:
+    """Sort the values at some positions one by one; they are JSON unless `read` is given."""
+    if read is None:
+        read = partial(parse_object, depth_max=plan.options.depth_max)
     rows, landed = [], []
     misfits: dict[int, MisfitError] = {}
     dropped: Counter[str] = Counter()
+    filtered: Counter[str] = Counter()
     for position in positions.tolist():
         drops: Drops = []
         try:
-            tree = parse_object(values[position].as_py(), depth_max=plan.options.depth_max)
-            rows.append(plan.fit(tree, drops))
+            rows.append(plan.fit(read(values[position].as_py()), drops))
         except MisfitError as misfit:
             misfits[position] = misfit
+            continue
+        except WithoutRowError as without:
+            filtered[without.reason] += 1
             continue
         landed.append(position)
         dropped.update(drops)
     array = pa.array(rows, arrow_type(plan.payload))
-    return Fitted(array, np.array(landed, np.int64), misfits, _sum([dropped]))
+    return Fitted(array, np.array(landed, np.int64), misfits, _sum([dropped]), filtered)
 
 
 def _doubts(

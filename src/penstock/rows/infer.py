@@ -13,7 +13,7 @@ Source: data.md 2, inference.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -32,7 +32,7 @@ from penstock.core.schema import (
 )
 from penstock.rows.codes import MisfitError
 from penstock.rows.document import Number, parse_object
-from penstock.rows.options import SOURCE_TYPES, RowOptions
+from penstock.rows.options import CHANGE_TYPES, SOURCE_TYPES, RowOptions
 
 NAME_LENGTH_MAX = 255
 
@@ -66,28 +66,31 @@ def infer(
         if shape not in seen:
             seen.add(shape)
             joined = _joined_within(joined, record, columns_max)
-    return _with_usable_names(joined)
+    return with_usable_names(joined)
 
 
 def table_schema(inferred: Schema, hints: Mapping[str, Type], options: RowOptions) -> Schema:
     """Give the schema to create a table with: hints win, what has no type yet is left out, all is
     optional, and the source columns stand behind.
 
-    A field that bears a source column's name, in whatever case, becomes no column.
+    A field that bears the name of a source or change column, in whatever case, becomes no column.
     """
-    taken = {name.casefold() for name in options.source_columns.values()}
+    added = [*_added(SOURCE_TYPES, options.source_columns)]
+    added += _added(CHANGE_TYPES, options.change_columns)
+    taken = {field.name.casefold() for field in added}
     payload = known(with_hints(inferred, hints))
     columns = [
         Field(field.name, _optional(field.type))
         for field in payload.fields
         if field.name.casefold() not in taken
     ]
-    sources = [
-        Field(column, SOURCE_TYPES[role])
-        for role in SOURCE_TYPES
-        if (column := options.source_columns.get(role)) is not None
-    ]
-    return Struct((*columns, *sources))
+    return Struct((*columns, *added))
+
+
+def _added(types: Mapping[str, Type], names: Mapping[str, str]) -> Iterator[Field]:
+    for role, type_ in types.items():
+        if role in names:
+            yield Field(names[role], type_)
 
 
 def type_of(value: Any) -> Type:
@@ -166,7 +169,8 @@ def _shape(value: Any) -> Any:
             return type(value)
 
 
-def _with_usable_names(struct: Struct) -> Struct:
+def with_usable_names(struct: Struct) -> Struct:
+    """Leave out members whose names no table can carry, or that differ in case only."""
     fields: dict[str, Field] = {}
     for field in struct.fields:
         if is_usable_name(field.name):
@@ -179,9 +183,11 @@ def _with_usable_names(struct: Struct) -> Struct:
 def _usable(type_: Type) -> Type:
     match type_:
         case Struct():
-            return _with_usable_names(type_)
+            return with_usable_names(type_)
         case List(element, required):
             return List(_usable(element), required)
+        case Map(key, value, required):
+            return Map(key, _usable(value), required)
         case _:
             return type_
 

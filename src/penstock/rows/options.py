@@ -7,7 +7,7 @@ verdicts are reproducible).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from penstock.core.schema import Field, Kind, List, Struct, Type
@@ -24,6 +24,16 @@ SOURCE_TYPES: Mapping[str, Type] = {
 }
 
 
+CHANGE_TYPES: Mapping[str, Type] = {
+    "operation": Kind.STRING,
+    "timestamp": Kind.TIMESTAMPTZ,
+    "source": Kind.STRING,
+}
+
+Format = Literal["json", "json-schema-envelope", "avro", "protobuf", "json-schema", "text", "bytes"]
+Envelope = Literal["none", "debezium", "flattened", "dms", "maxwell", "canal"]
+
+
 @dataclass(frozen=True, slots=True)
 class RowOptions:
     """Hold one table's rules for records.
@@ -35,6 +45,9 @@ class RowOptions:
     `zoneinfo` knows; it is given to time stamps without an offset. `drop_offset` lets a
     `timestamp` column take the local time of a text that has an offset. `not_empty` are string
     columns whose empty value the table's format cannot hold (`TableState.not_empty`).
+    `framing` and `schema_id` say where a record of a format with schemas tells which it was written
+    by. `change_columns` maps operation, timestamp, source to the columns that hold what the
+    envelope says of a change; one that the table has not is left out.
     """
 
     source_columns: Mapping[str, str]
@@ -46,9 +59,17 @@ class RowOptions:
     assume_zone: str | None = None
     drop_offset: bool = False
     not_empty: tuple[str, ...] = ()
+    format: Format = "json"
+    framing: Literal["registry", "single-object"] = "registry"
+    schema_id: Literal["value", "headers"] = "value"
+    compression: Literal["none", "gzip"] = "none"
+    envelope: Envelope = "none"
+    change_columns: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         unknown = self.source_columns.keys() - SOURCE_TYPES.keys()
         assert not unknown, f"no such source columns: {sorted(unknown)}"
         names = list(self.source_columns.values())
         assert len(set(names)) == len(names), f"a source column is named twice: {names}"
+        unknown = self.change_columns.keys() - CHANGE_TYPES.keys()
+        assert not unknown, f"no such change columns: {sorted(unknown)}"

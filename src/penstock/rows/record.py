@@ -18,6 +18,7 @@ from typing import Any
 from penstock.core.schema import Field, Kind, List, Map, Schema, Struct, Type
 from penstock.rows.codes import NO_TEXT, Code, MisfitError
 from penstock.rows.document import kind_of, says_nothing
+from penstock.rows.envelopes import PLACEHOLDERS, WITH_PLACEHOLDERS
 from penstock.rows.exact import scalar
 from penstock.rows.options import RowOptions
 
@@ -44,6 +45,8 @@ def _fit(type_: Type, path: str, options: RowOptions) -> Fit:
 
 def _scalar(type_: Any, path: str, options: RowOptions) -> Fit:
     convert = scalar(type_, options)
+    if options.envelope in WITH_PLACEHOLDERS:
+        convert = _available(convert)
 
     def fit(value: Any, _: Drops) -> Any:
         try:
@@ -52,6 +55,17 @@ def _scalar(type_: Any, path: str, options: RowOptions) -> Fit:
             raise misfit.at(path) from misfit.__cause__
 
     return fit
+
+
+def _available(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Refuse what stands in place of a value that the source left out."""
+
+    def available(value: Any) -> Any:
+        if isinstance(value, str | bytes) and value in PLACEHOLDERS:
+            raise MisfitError(Code.NOT_AVAILABLE, "the source left the value out")
+        return convert(value)
+
+    return available
 
 
 def _struct(type_: Struct, path: str, options: RowOptions) -> Fit:

@@ -17,6 +17,7 @@ from penstock.spec.load import Loaded, load, load_with_warnings, loads
 from penstock.spec.model import Pipeline, SchemaPolicy, Table
 from penstock.spec.paths import located
 from penstock.spec.problems import Place, Problem, SpecError, render
+from penstock.spec.records import Records, RegistrySettings
 from penstock.spec.routing import Collision, Target, collisions, routes, tables_for
 from penstock.spec.rules import rules_hash, rules_text, with_rules
 from penstock.spec.secrets import ProcessSecrets
@@ -26,7 +27,6 @@ from penstock.spec.sections import (
     LimitSettings,
     PendingSettings,
     QuarantineSettings,
-    Records,
     Security,
     SparkSettings,
     TopicPattern,
@@ -48,6 +48,7 @@ __all__ = [
     "ProcessSecrets",
     "QuarantineSettings",
     "Records",
+    "RegistrySettings",
     "SchemaPolicy",
     "Security",
     "SparkSettings",

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.spec import notation
 from penstock.spec.conditions import check_expressions
-from penstock.spec.fields import REVEALED
+from penstock.spec.fields import NOT_YET, REVEALED
 from penstock.spec.problems import KeyPath, Problem, listed, nearest, shown
+from penstock.spec.records import REGISTERED, Records, problems_of
 from penstock.spec.secrets import is_literal, is_secret_name, without_password
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Draft:
     target_file_bytes: int | None
     spark: SparkSettings | None = None
     pending: PendingSettings | None = None
+    records: Records | None = None
 
 
 def check(draft: Draft) -> list[Problem]:
@@ -57,6 +59,7 @@ def check(draft: Draft) -> list[Problem]:
         *(_check_start(draft.kafka) if draft.kafka else ()),
         *_check_catalogs(draft),
         *_check_rules(draft),
+        *_check_records(draft),
         *_check_topics(draft),
         *_check_same_tables(draft),
         *_check_sizes(draft),
@@ -175,6 +178,28 @@ def _check_lists(at: KeyPath, table: Table) -> Iterator[Problem]:
             yield Problem((*at, "properties", name), "P119", fact, "remove it", on_key=True)
 
 
+def _check_records(draft: Draft) -> Iterator[Problem]:
+    shared = None if draft.records is None else draft.records.registry
+    for at, records in _all_records(draft):
+        yield from problems_of(records, records.registry or shared, at)
+    for index, table in enumerate(draft.tables):
+        its = None if table is None else table.records or draft.records
+        if table is None or its is None or its.format not in REGISTERED:
+            continue
+        for name in ("where", "route"):
+            if getattr(table, name):
+                fact = f"'{name}' over records of format {its.format} {NOT_YET}"
+                yield Problem(("tables", index, name), "P111", fact, "route by topics", on_key=True)
+
+
+def _all_records(draft: Draft) -> Iterator[tuple[KeyPath, Records]]:
+    if draft.records is not None:
+        yield ("records",), draft.records
+    for index, table in enumerate(draft.tables):
+        if table is not None and table.records is not None:
+            yield ("tables", index, "records"), table.records
+
+
 def _check_topics(draft: Draft) -> Iterator[Problem]:
     if draft.kafka is None:
         return
@@ -257,6 +282,10 @@ def _check_secrets(draft: Draft) -> Iterator[Problem]:
     for name, catalog in (draft.catalogs or {}).items():
         if catalog is not None:
             blocks.append((("catalogs", name), catalog.model_dump(context=REVEALED)))
+    for at, records in _all_records(draft):
+        if records.registry is not None:
+            registry = records.registry.model_dump(context=REVEALED)
+            blocks.append(((*at, "registry"), registry))
     if draft.spark is not None:
         blocks.append((("spark", "conf"), draft.spark.conf))
     if draft.pending is not None:

@@ -27,6 +27,7 @@ from penstock.spec.masks import masked, masked_by_text
 from penstock.spec.model import UNCHECKED, Pipeline, Table
 from penstock.spec.paths import is_resolved_later, located
 from penstock.spec.problems import PROBLEMS_MAX, KeyPath, Place, Problem, SpecError, in_order
+from penstock.spec.records import Records
 from penstock.spec.secrets import ProcessSecrets, may_hold_secret, references
 from penstock.spec.sections import Kafka, PendingSettings, QuarantineSettings, SparkSettings
 from penstock.spec.yaml12 import Document, Span
@@ -228,7 +229,7 @@ def _reference_problems(text: str, path: KeyPath) -> Iterator[Problem]:
             hint = "write ${env:NAME}, ${env:NAME:-default}, ${file:/path}, or $${ for text"
             yield Problem(path, "P122", fact, hint)
         if reference.kind == "file" and not is_resolved_later(path):
-            fact = "a file may be referred to in kafka.security and catalogs only"
+            fact = "a file may be referred to in kafka.security, catalogs and registry only"
             yield Problem(path, "P122", fact, "write it out, or write ${env:NAME}")
 
 
@@ -283,6 +284,9 @@ def _draft(data: Any, broken: _Broken) -> Draft:
         ),
         row_group_bytes=sizes[0],
         target_file_bytes=sizes[1],
+        records=_valid(
+            TypeAdapter(Records), broken.left_out(data.get("records", {}), ("records",))
+        ),
         spark=_valid(TypeAdapter(SparkSettings), broken.left_out(data.get("spark"), ("spark",))),
         pending=_valid(
             TypeAdapter(PendingSettings), broken.left_out(data.get("pending"), ("pending",))

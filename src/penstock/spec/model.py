@@ -34,16 +34,17 @@ from penstock.spec.fields import (
 )
 from penstock.spec.notation import PartitionField
 from penstock.spec.problems import SpecError
+from penstock.spec.records import Records
 from penstock.spec.sections import (
     CommitSettings,
     Kafka,
     LimitSettings,
     PendingSettings,
     QuarantineSettings,
-    Records,
     SparkSettings,
 )
 
+ChangeColumn = Literal["operation", "timestamp", "source"]
 SourceColumn = Literal["topic", "partition", "offset", "timestamp", "key", "headers"]
 RouteName = Annotated[str, reading(notation.group_name)]
 UNCHECKED: Mapping[str, str] = {"checks": "done elsewhere"}
@@ -165,8 +166,12 @@ class Table(Setting):
     branch: Annotated[None, never("rows land on main")] = Field(
         None, description=f"This setting {NOT_YET}: the branch of the table to land on."
     )
-    records: Annotated[None, never("write records once, for all tables")] = Field(
-        None, description=f"This setting {NOT_YET}: what this table's records are."
+    records: Records | None = Field(
+        None, description="What this rule's records are, where they differ from the spec's."
+    )
+    change_columns: Several[ChangeColumn] = Field(
+        ("operation", "timestamp", "source"),
+        description="Columns for what an envelope tells: _change_operation, …; [] for none.",
     )
 
     def partition_fields(self) -> tuple[PartitionField, ...]:
@@ -237,6 +242,7 @@ def draft_of(pipeline: Pipeline) -> Draft:
     """Give what the checks look at."""
     return Draft(
         kafka=pipeline.kafka,
+        records=pipeline.records,
         catalogs=dict(pipeline.catalogs),
         tables=pipeline.tables,
         quarantine=pipeline.quarantine,

@@ -17,17 +17,23 @@ from penstock.core.errors import InvalidError
 from penstock.spec.catalogs import Catalog, DeltaCatalog, HiveCatalog, SqlCatalog
 from penstock.spec.model import Pipeline
 from penstock.spec.problems import KeyPath, Problem, SpecError
+from penstock.spec.records import Records, RegistrySettings
 from penstock.spec.secrets import ProcessSecrets, escaped, references
 from penstock.spec.sections import Security
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _SQLITE = re.compile(r"(?P<scheme>sqlite(?:\+[a-z0-9]+)?:///)(?P<path>[^?]+)(?P<query>\?.*)?")
+_MOCK = "mock://"
 _SECURITY_PATHS = ("ca", "certificate", "key")
 
 
 def is_resolved_later(path: KeyPath) -> bool:
     """Tell whether the references of a setting stay for the process that uses them."""
-    return path[:1] == ("catalogs",) or path[:2] in (("kafka", "security"), ("pending", "store"))
+    return (
+        path[:1] == ("catalogs",)
+        or path[:2] in (("kafka", "security"), ("pending", "store"), ("records", "registry"))
+        or (path[:1] == ("tables",) and path[2:4] == ("records", "registry"))
+    )
 
 
 def located(pipeline: Pipeline, base: Path, secrets: ProcessSecrets | None = None) -> Pipeline:
@@ -37,11 +43,22 @@ def located(pipeline: Pipeline, base: Path, secrets: ProcessSecrets | None = Non
     security = finding.security(pipeline.kafka.security)
     pending = pipeline.pending
     store = finding.store(pending.store.replace("{name}", pipeline.name))
+    records = finding.records(pipeline.records, ("records",))
+    tables = tuple(
+        table
+        if table.records is None
+        else table.model_copy(
+            update={"records": finding.records(table.records, ("tables", index, "records"))}
+        )
+        for index, table in enumerate(pipeline.tables)
+    )
     if finding.problems:
         raise SpecError(finding.problems, name=f"pipeline '{pipeline.name}'")
     return pipeline.model_copy(
         update={
             "catalogs": catalogs,
+            "records": records,
+            "tables": tables,
             "kafka": pipeline.kafka.model_copy(update={"security": security}),
             "pending": pending.model_copy(update={"store": store}),
         }
@@ -80,14 +97,28 @@ class _Finding:
         return escaped(place if _SCHEME.match(place) else f"file://{self.absolute(place)}")
 
     def security(self, security: Security) -> Security:
+        """Locate certificates and keys."""
+        return security.model_copy(update=self.certificates(security))
+
+    def certificates(self, block: Security | RegistrySettings) -> dict[str, str]:
         """Locate certificates and keys; one that begins with a reference stays."""
-        found = {name: getattr(security, name) for name in _SECURITY_PATHS}
-        update = {
+        found = {name: getattr(block, name) for name in _SECURITY_PATHS}
+        return {
             name: value if value.startswith("${") else self.within_base(value)
             for name, value in found.items()
             if value is not None
         }
-        return security.model_copy(update=update)
+
+    def records(self, records: Records, at: KeyPath) -> Records:
+        """Locate a directory of schemas, and what a registry is asked with."""
+        registry = records.registry
+        if registry is None:
+            return records
+        url = self.resolved(registry.url, (*at, "registry", "url"))
+        if url.startswith(_MOCK):
+            url = f"{_MOCK}{self.absolute(url.removeprefix(_MOCK))}"
+        update = {**self.certificates(registry), "url": escaped(url)}
+        return records.model_copy(update={"registry": registry.model_copy(update=update)})
 
     def store(self, text: str) -> str:
         """Locate the pending store."""

@@ -19,7 +19,8 @@ from penstock.core.errors import InvalidError
 from penstock.spec.fields import REVEALED
 from penstock.spec.model import Pipeline, Table
 from penstock.spec.problems import SpecError, listed
-from penstock.spec.sections import Kafka, LimitSettings, QuarantineSettings, Records
+from penstock.spec.records import Records
+from penstock.spec.sections import Kafka, LimitSettings, QuarantineSettings
 
 RULES_VERSION = 1
 
@@ -33,7 +34,7 @@ _TABLE = (
     "source_columns",
     "tombstones",
 )
-_TABLE_WHEN_GIVEN = ("where", "route", "unknown_tables")
+_TABLE_WHEN_GIVEN = ("where", "route", "unknown_tables", "change_columns", "records")
 _LIMITS = ("record_bytes", "columns", "depth")
 
 
@@ -43,7 +44,7 @@ def rules_text(pipeline: Pipeline) -> str:
     rules = {
         "v": RULES_VERSION,
         "topics": pipeline.kafka.settings()["topics"],
-        "records": pipeline.records.model_dump(mode="json"),
+        "records": _records(pipeline.records),
         "tables": [_table(table) for table in pipeline.tables],
         "quarantine": pipeline.quarantine.into,
         "limits": {**limits, "record_bytes": f"{limits['record_bytes']}B"},
@@ -118,6 +119,7 @@ def _kept(pipeline: Pipeline, rules: Mapping[str, Any]) -> Pipeline:
         surroundings = {
             "properties": today.properties,
             "freshness_seconds": today.freshness_seconds,
+            "records": _at_registry(table.records, today.records),
         }
         tables.append(table.model_copy(update=surroundings))
     topics = Kafka(brokers="localhost", topics=rules["topics"]).topics
@@ -126,7 +128,7 @@ def _kept(pipeline: Pipeline, rules: Mapping[str, Any]) -> Pipeline:
     return pipeline.model_copy(
         update={
             "kafka": pipeline.kafka.model_copy(update={"topics": topics}),
-            "records": Records(**rules["records"]),
+            "records": _at_registry(Records(**rules["records"]), pipeline.records),
             "tables": tuple(tables),
             "quarantine": pipeline.quarantine.model_copy(update={"into": into}),
             "limits": pipeline.limits.model_copy(
@@ -134,6 +136,19 @@ def _kept(pipeline: Pipeline, rules: Mapping[str, Any]) -> Pipeline:
             ),
         }
     )
+
+
+def _records(records: Records) -> dict[str, Any]:
+    """Give what values are, as far as it differs from the default; a registry may be moved."""
+    data = records.model_dump(mode="json", exclude_defaults=True, exclude={"registry"})
+    return {"envelope": "none", "format": "json", "registry": None, **data}
+
+
+def _at_registry(kept: Records | None, today: Records | None) -> Records | None:
+    """Give records as they were, with the registry of today."""
+    if kept is None or today is None:
+        return kept
+    return kept.model_copy(update={"registry": today.registry})
 
 
 def _damaged() -> InvalidError:

@@ -226,28 +226,6 @@ class Kafka(Setting):
         return self.model_dump(mode="json", context=REVEALED)
 
 
-class Records(Setting):
-    """What the records' values are."""
-
-    format: Annotated[
-        Literal["json"],
-        later(
-            "json-schema-envelope",
-            "avro",
-            "protobuf",
-            "text",
-            "bytes",
-            hint="this release reads json",
-        ),
-    ] = Field("json", description="How values are encoded.")
-    envelope: Annotated[
-        Literal["none"], later("debezium", "connect", hint="this release reads bare records: none")
-    ] = Field("none", description="What is wrapped around the row inside of the value.")
-    registry: Annotated[None, never("json needs no schema registry")] = Field(
-        None, description=f"This setting {NOT_YET}: address of a schema registry."
-    )
-
-
 class CommitSettings(Setting):
     """How often and how much at a time; whichever comes first."""
 

@@ -206,7 +206,7 @@ def test_tombstones_are_counted_or_refused() -> None:
 def test_every_code_has_a_meaning_and_a_place_among_the_records_codes() -> None:
     assert list(Code) == list(MEANINGS)
     assert all(code.startswith("P3") for code in Code)
-    assert {Stage.DECODE, Stage.ROUTE, Stage.CONVERT, Stage.LIMIT} == {
+    assert {Stage.DECODE, Stage.UNWRAP, Stage.ROUTE, Stage.CONVERT, Stage.LIMIT} == {
         m.stage for m in MEANINGS.values()
     }
 

@@ -180,7 +180,7 @@ def test_security_that_contradicts_itself_is_told_with_all_it_needs(
         ("    into", "    transform: y\n    branch: z\n    into", [(n, "P111") for n in (9, 10)]),
         ("    into", "    properties: {penstock.ledger: x}\n    into", [(9, "P119")]),
         ("    into", "    from_: x\n    into", [(9, "P104")]),
-        ("quarantine:", "records: {format: avro, envelope: debezium}\nquarantine:", [(10, "P111")] * 2),
+        ("quarantine:", "records: {format: avro, envelope: connect}\nquarantine:", [(10, "P111"), (10, "P151")]),
         ("quarantine:", "pending: {store: 'postgresql://h'}\nquarantine:", [(10, "P125")]),
         ("quarantine:", "pending: {store: './x.db', max_epochs: 0}\nquarantine:", [(10, "P125"), (10, "P108")]),
         ("quarantine:", "commit: {every: 30, retain: 1000}\nquarantine:", [(10, "P109"), (10, "P108")]),

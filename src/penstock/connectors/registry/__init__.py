@@ -1,0 +1,23 @@
+"""Schema registries: Confluent's protocol over HTTP, and `mock://` directories."""
+
+from __future__ import annotations
+
+from penstock.ports.connectors import PORTS_VERSION, RegistryConnector, Settings
+from penstock.ports.registry import Registry
+from penstock.ports.running import Secrets
+
+
+def open_registry(settings: Settings, secrets: Secrets) -> Registry:
+    """Open the registry of the spec's `records.registry`. Connects when first asked.
+
+    Raises InvalidError (P670).
+    """
+    from penstock.connectors.registry.directory import DirectoryRegistry, is_directory
+    from penstock.connectors.registry.http import HttpRegistry
+
+    if is_directory(str(settings["url"])):
+        return DirectoryRegistry.at(str(settings["url"]))
+    return HttpRegistry.of(settings, secrets)
+
+
+connector = RegistryConnector(PORTS_VERSION, frozenset({"http", "https", "mock"}), open_registry)

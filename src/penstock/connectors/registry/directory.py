@@ -1,0 +1,145 @@
+"""A directory of schemas as a registry: `mock:///path`, for tests and for single-object records.
+
+A file `7.avsc` is the schema with number 7, `<guid>.avsc` that with a GUID; `.avsc` is Avro,
+`.json` JSON Schema, `.proto` Protobuf. Avro schemas are found by their fingerprints too, whatever
+their files are called.
+
+Source of the fingerprint: Apache Avro specification 1.12, "Schema Fingerprints" and "Parsing
+Canonical Form".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.core.errors import InvalidError
+from penstock.ports.registry import RegisteredSchema, SchemaFormat, SchemaKey
+
+SCHEME = "mock://"
+_EMPTY = 0xC15D213AA4D7A795
+_KEPT = ("name", "type", "fields", "symbols", "items", "values", "size")
+_FORMATS: Mapping[str, SchemaFormat] = {
+    ".avsc": "avro",
+    ".json": "json-schema",
+    ".proto": "protobuf",
+}
+_PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+
+
+def is_directory(url: str) -> bool:
+    """Tell whether an address names a directory of schemas."""
+    return url.startswith(SCHEME)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryRegistry:
+    """Finds schemas in files, read when they are asked for."""
+
+    place: Path
+
+    @classmethod
+    def at(cls, url: str) -> DirectoryRegistry:
+        """Open a directory. Raises InvalidError (P670)."""
+        place = Path(url.removeprefix(SCHEME))
+        if not place.is_dir():
+            raise InvalidError(
+                f"there is no directory of schemas {place}",
+                code="P670",
+                hint=f"run 'ls -d {place}' as the user of this process",
+            )
+        return cls(place)
+
+    def find(self, key: SchemaKey) -> RegisteredSchema | None:
+        """Give a schema, or None when no file holds it. Raises InvalidError (P670)."""
+        if key.kind == "fingerprint":
+            return self._by_fingerprint(key.value)
+        for suffix, format_ in _FORMATS.items():
+            file = self.place / f"{key.value}{suffix}"
+            if file.is_file():
+                return RegisteredSchema(format_, _text(file))
+        return None
+
+    def _by_fingerprint(self, wanted: str) -> RegisteredSchema | None:
+        for file in sorted(self.place.glob("*.avsc")):
+            text = _text(file)
+            try:
+                found = fingerprint(json.loads(text))
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+                raise _unreadable(file, "it holds no Avro schema") from error
+            if found == wanted:
+                return RegisteredSchema("avro", text)
+        return None
+
+
+def fingerprint(schema: Any) -> str:
+    """Give the CRC-64-AVRO of a schema's canonical form as 16 hexadecimal digits."""
+    value = _EMPTY
+    for byte in canonical(schema).encode():
+        value = (value >> 8) ^ _row((value ^ byte) & 0xFF)
+    return f"{value:016x}"
+
+
+def canonical(schema: Any) -> str:
+    """Write the Parsing Canonical Form of a schema."""
+    return json.dumps(_canonical(schema, ""), separators=(",", ":"), ensure_ascii=False)
+
+
+def _canonical(schema: Any, space: str) -> Any:
+    match schema:
+        case list():
+            return [_canonical(branch, space) for branch in schema]
+        case str():
+            full = schema in _PRIMITIVES or "." in schema or not space
+            return schema if full else f"{space}.{schema}"
+        case {"type": "record" | "error" | "enum" | "fixed"}:
+            return _canonical_named(schema, space)
+        case {"type": "array" | "map"}:
+            inside = "items" if schema["type"] == "array" else "values"
+            return {"type": schema["type"], inside: _canonical(schema[inside], space)}
+        case _:
+            return _canonical(schema["type"], space)
+
+
+def _canonical_named(schema: Mapping[str, Any], space: str) -> dict[str, Any]:
+    name = str(schema["name"])
+    if "." not in name:
+        space = str(schema.get("namespace", space) or "")
+        name = f"{space}.{name}" if space else name
+    inner: dict[str, Any] = {**schema, "name": name}
+    if "fields" in schema:
+        inside = name.rpartition(".")[0]
+        inner["fields"] = [
+            {"name": field["name"], "type": _canonical(field["type"], inside)}
+            for field in schema["fields"]
+        ]
+    return _in_order(inner)
+
+
+def _in_order(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: data[name] for name in _KEPT if name in data}
+
+
+def _row(index: int) -> int:
+    value = index
+    for _ in range(8):
+        value = (value >> 1) ^ (_EMPTY & -(value & 1))
+    return value
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise _unreadable(file, type(error).__name__) from error
+
+
+def _unreadable(file: Path, what: str) -> InvalidError:
+    return InvalidError(
+        f"the schema {file} cannot be read: {what}",
+        code="P670",
+        hint=f"run 'cat {file}' as the user of this process",
+    )

@@ -1,0 +1,231 @@
+"""A schema registry that speaks Confluent's protocol.
+
+Invariants:
+- "there is no such schema" is believed only from a registry: status 404 with its error code 40403;
+  another 404 is a wrong address, and no record is refused for it;
+- what may pass (no answer, 408, 429, 5xx) is tried again for some seconds, then told as
+  UnavailableError;
+- redirects are not followed, so that credentials go nowhere else; no secret is in an error.
+
+Source: Confluent Schema Registry, "API reference": Schemas, Subjects, Errors.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from penstock.core.errors import InvalidError, UnavailableError
+from penstock.ports.connectors import Settings
+from penstock.ports.registry import RegisteredSchema, SchemaFormat, SchemaKey
+from penstock.ports.running import Secrets
+
+ANSWER_BYTES_MAX = 32 << 20
+REFERENCES_MAX = 1000
+ABSENT_SECONDS = 30.0
+"""How long an answer "there is none" is kept: a schema may be registered later."""
+ABSENT_MAX = 10_000
+PAUSES_SECONDS = (0.1, 0.3, 1.0)
+"""How long to wait before each further try."""
+
+_SCHEMA_NOT_FOUND = 40403
+_NOT_FOUND = 404
+_REFUSED = (401, 403)
+_PASSING = (408, 429)
+_FORMATS: Mapping[str, SchemaFormat] = {
+    "AVRO": "avro",
+    "JSON": "json-schema",
+    "PROTOBUF": "protobuf",
+}
+
+
+class _AbsentError(Exception):
+    """The registry answers that it has no such schema."""
+
+
+@dataclass(slots=True)
+class HttpRegistry:
+    """Asks one registry, and keeps what it has answered."""
+
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    tls: ssl.SSLContext | None = field(repr=False)
+    timeout_seconds: float = 10.0
+    _known: dict[SchemaKey, RegisteredSchema] = field(default_factory=dict, repr=False)
+    _absent: dict[SchemaKey, float] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, settings: Settings, secrets: Secrets) -> HttpRegistry:
+        """Read the block `records.registry`. Raises InvalidError."""
+        given = {
+            name: secrets.resolve(value) if isinstance(value, str) else value
+            for name, value in settings.items()
+            if value is not None
+        }
+        headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        if "token" in given:
+            headers["Authorization"] = f"Bearer {given['token']}"
+        elif "username" in given:
+            pair = f"{given['username']}:{given.get('password', '')}".encode()
+            headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
+        url = str(given["url"]).rstrip("/")
+        tls = _context(given) if url.startswith("https:") else None
+        return cls(url, headers, tls, float(given.get("timeout", 10.0)))
+
+    def find(self, key: SchemaKey) -> RegisteredSchema | None:
+        """Give a schema, or None when the registry answers that it has none.
+
+        Raises UnavailableError (P671) and InvalidError (P672, P673).
+        """
+        if key in self._known:
+            return self._known[key]
+        if time.monotonic() - self._absent.get(key, float("-inf")) < ABSENT_SECONDS:
+            return None
+        if key.kind == "fingerprint":
+            raise InvalidError(
+                "a schema registry knows no fingerprints, and the records name nothing else",
+                code="P674",
+                hint="write  registry: mock:///path/of/schemas  for single-object records",
+            )
+        place = f"ids/{key.value}" if key.kind == "id" else f"guids/{quote(key.value)}"
+        try:
+            answer = self._ask(f"/schemas/{place}")
+            found = self._schema(answer)
+        except _AbsentError:
+            if len(self._absent) >= ABSENT_MAX:
+                self._absent.clear()
+            self._absent[key] = time.monotonic()
+            return None
+        self._known[key] = found
+        return found
+
+    def _schema(self, answer: Mapping[str, Any]) -> RegisteredSchema:
+        format_ = _FORMATS.get(str(answer.get("schemaType", "AVRO")))
+        text = answer.get("schema")
+        if format_ is None or not isinstance(text, str):
+            raise self._no_registry("its answer holds no schema of a known type")
+        references: dict[str, str] = {}
+        self._refer(answer.get("references") or (), references)
+        return RegisteredSchema(format_, text, tuple(references.items()))
+
+    def _refer(self, references: Any, found: dict[str, str]) -> None:
+        """Add the schemas that are referred to, those used by others first."""
+        for each in references:
+            name = str(each["name"])
+            if name in found:
+                continue
+            if len(found) >= REFERENCES_MAX:
+                raise self._no_registry(f"a schema refers to more than {REFERENCES_MAX} others")
+            subject = quote(str(each["subject"]), safe="")
+            try:
+                answer = self._ask(f"/subjects/{subject}/versions/{int(each['version'])}")
+            except _AbsentError as error:
+                raise self._no_registry(f"a referenced schema is missing: {name}") from error
+            self._refer(answer.get("references") or (), found)
+            found[name] = str(answer.get("schema", ""))
+
+    def _ask(self, path: str) -> Mapping[str, Any]:
+        for pause in PAUSES_SECONDS:
+            try:
+                return self._asked_once(path)
+            except UnavailableError:
+                time.sleep(pause)
+        return self._asked_once(path)
+
+    def _asked_once(self, path: str) -> Mapping[str, Any]:
+        request = urllib.request.Request(self.url + path, headers=dict(self.headers))  # noqa: S310
+        handlers: list[Any] = [_NoRedirect()]
+        if self.tls is not None:
+            handlers.append(urllib.request.HTTPSHandler(context=self.tls))
+        opener = urllib.request.build_opener(*handlers)
+        try:
+            with opener.open(request, timeout=self.timeout_seconds) as answer:
+                return self._parsed(answer.read(ANSWER_BYTES_MAX + 1))
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self._refusal(error.code, error.read(ANSWER_BYTES_MAX)) from error
+        except ssl.SSLCertVerificationError as error:
+            raise self._untrusted(error.verify_message) from error
+        except urllib.error.URLError as error:
+            if isinstance(error.reason, ssl.SSLCertVerificationError):
+                raise self._untrusted(error.reason.verify_message) from error
+            raise self._unavailable(type(error.reason).__name__) from error
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unavailable(type(error).__name__) from error
+
+    def _parsed(self, data: bytes) -> Mapping[str, Any]:
+        try:
+            answer = json.loads(data) if len(data) <= ANSWER_BYTES_MAX else None
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict):
+            raise self._no_registry("its answer is not JSON of a registry")
+        return answer
+
+    def _refusal(self, status: int, data: bytes) -> Exception:
+        if status in _REFUSED:
+            return InvalidError(
+                f"the schema registry {self.url} refuses us (HTTP {status})",
+                code="P672",
+                hint="check username, password or token under  records.registry",
+            )
+        if status in _PASSING or status >= http.client.INTERNAL_SERVER_ERROR:
+            return self._unavailable(f"HTTP {status}")
+        try:
+            code = json.loads(data).get("error_code")
+        except (ValueError, AttributeError, RecursionError):
+            code = None
+        if status == _NOT_FOUND and code == _SCHEMA_NOT_FOUND:
+            return _AbsentError()
+        return self._no_registry(f"HTTP {status}")
+
+    def _unavailable(self, what: str) -> UnavailableError:
+        return UnavailableError(
+            f"the schema registry {self.url} does not answer: {what}",
+            code="P671",
+            hint=f"try  curl {self.url}/subjects ; its records wait meanwhile",
+        )
+
+    def _untrusted(self, what: str) -> InvalidError:
+        return InvalidError(
+            f"the schema registry {self.url} is not trusted: {what}",
+            code="P672",
+            hint="name the certificates to trust:  records.registry.ca",
+        )
+
+    def _no_registry(self, what: str) -> InvalidError:
+        return InvalidError(
+            f"at {self.url} answers no schema registry: {what}",
+            code="P673",
+            hint=f"mend the address under  records.registry ; try  curl {self.url}/subjects",
+        )
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """Follow none: the redirect itself becomes the error."""
+
+
+def _context(given: Mapping[str, Any]) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=given.get("ca"))
+        if "certificate" in given:
+            context.load_cert_chain(
+                given["certificate"], given.get("key"), given.get("key_password")
+            )
+    except (OSError, ValueError) as error:
+        raise InvalidError(
+            f"the certificates for the schema registry cannot be read: {type(error).__name__}",
+            code="P670",
+            hint="check the files  ca, certificate and key  under  records.registry",
+        ) from error
+    return context

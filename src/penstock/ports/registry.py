@@ -1,0 +1,45 @@
+"""Schemas by the keys that stand in records; used by workers, kept over tasks.
+
+Rule: what the registry does not have is told as None, and its records are quarantined; a registry
+that does not answer raises, and its records wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+SchemaFormat = Literal["avro", "json-schema", "protobuf"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SchemaKey:
+    """Name a schema: `id` is a number, `guid` a UUID in lower case, `fingerprint` 16 hexadecimal
+    digits of the CRC-64-AVRO of its parsing canonical form.
+    """
+
+    kind: Literal["id", "guid", "fingerprint"]
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredSchema:
+    """Hold a schema as it was registered, and the texts it refers to, those used by others first.
+
+    `references` are pairs of the name it is referred to by, and its text.
+    """
+
+    format: SchemaFormat
+    text: str
+    references: tuple[tuple[str, str], ...] = ()
+
+
+class Registry(Protocol):
+    """One schema registry. Schemas never change under a key, so answers are kept."""
+
+    def find(self, key: SchemaKey) -> RegisteredSchema | None:
+        """Give a schema, or None when the registry answers that it has none of that key.
+
+        Raises UnavailableError when it does not answer, InvalidError when it refuses us or is none.
+        """
+        ...

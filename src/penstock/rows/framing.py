@@ -1,0 +1,121 @@
+"""Where a record of a format with schemas says by which schema it was written.
+
+- registry: byte 0 and a four byte number, or byte 1 and a 16 byte GUID, before the value, or in the
+  header `__value_schema_id`;
+- single object: the bytes C3 01 and an eight byte fingerprint, before the value.
+
+Invariant: a record belongs to one schema, or is a misfit; none is left out.
+
+Source: Confluent Schema Registry, "Wire format" and "Schema ID in header"; Apache Avro
+specification 1.12, "Single-object encoding".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.ports.registry import SchemaKey
+from penstock.rows.codes import Code, MisfitError
+from penstock.rows.options import RowOptions
+
+Positions = npt.NDArray[np.int64]
+
+SCHEMA_ID_HEADER = "__value_schema_id"
+
+
+@dataclass(frozen=True, slots=True)
+class Framed:
+    """Hold the values of one schema without their frames; `positions` are in the values given."""
+
+    key: SchemaKey
+    positions: Positions
+    values: pa.BinaryArray
+
+
+def framed(
+    values: pa.BinaryArray, headers: pa.Array | None, options: RowOptions
+) -> tuple[list[Framed], dict[int, MisfitError]]:
+    """Sort non-null values by their schemas, and give the misfits by position."""
+    single = options.framing == "single-object"
+    found: list[Framed] = []
+    rest = np.arange(len(values))
+    if headers is not None and not single:
+        named = pa.array(_in_headers(headers), pa.binary())
+        for frame in _REGISTRY:
+            found += _sorted(frame, values, named, rest, 0)
+        rest = np.flatnonzero(named.is_null().to_numpy(zero_copy_only=False))
+    for frame in _SINGLE if single else _REGISTRY:
+        heads = pc.binary_slice(values, 0, frame.length)
+        some = _sorted(frame, values, heads, rest, frame.length)
+        found += some
+        rest = np.setdiff1d(rest, np.concatenate([rest[:0], *(each.positions for each in some)]))
+    reason = "it begins with no " + ("fingerprint" if single else "schema id")
+    return found, dict.fromkeys(rest.tolist(), MisfitError(Code.UNFRAMED, reason))
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    magic: bytes
+    length: int
+    kind: Literal["id", "guid", "fingerprint"]
+
+    def key(self, head: bytes) -> SchemaKey:
+        data = head[len(self.magic) :]
+        match self.kind:
+            case "id":
+                return SchemaKey("id", str(int.from_bytes(data, "big")))
+            case "guid":
+                text = data.hex()
+                parts = (text[:8], text[8:12], text[12:16], text[16:20], text[20:])
+                return SchemaKey("guid", "-".join(parts))
+            case "fingerprint":
+                return SchemaKey("fingerprint", data[::-1].hex())
+
+
+_REGISTRY = (_Frame(b"\x00", 5, "id"), _Frame(b"\x01", 17, "guid"))
+_SINGLE = (_Frame(b"\xc3\x01", 10, "fingerprint"),)
+
+
+def _sorted(
+    frame: _Frame, values: pa.BinaryArray, heads: pa.BinaryArray, among: Positions, bare: int
+) -> list[Framed]:
+    """Group the values at some positions whose heads are whole ones of a frame."""
+    heads = heads.take(pa.array(among))
+    right = pc.and_(
+        pc.starts_with(heads, frame.magic), pc.equal(pc.binary_length(heads), frame.length)
+    ).fill_null(False)
+    positions = among[right.to_numpy(zero_copy_only=False)]
+    if not len(positions):
+        return []
+    encoded = heads.filter(right).dictionary_encode()
+    codes = encoded.indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+    found = []
+    for group in groups:
+        at = positions[group]
+        taken = values if len(at) == len(values) else values.take(pa.array(at))
+        key = frame.key(encoded.dictionary[int(codes[group[0]])].as_py())
+        found.append(Framed(key, at, pc.binary_slice(taken, bare) if bare else taken))
+    return found
+
+
+def _in_headers(headers: pa.Array) -> list[bytes | None]:
+    """Give the last header that names a schema, as consumers do; a malformed one names none."""
+    named: list[bytes | None] = []
+    for entries in headers.to_pylist():
+        found = None
+        for entry in entries or ():
+            value = entry["value"] or b""
+            if entry["key"] == SCHEMA_ID_HEADER and any(
+                value[:1] == frame.magic and len(value) == frame.length for frame in _REGISTRY
+            ):
+                found = value
+        named.append(found)
+    return named

@@ -1,0 +1,193 @@
+"""Values are opened: unpacked, freed of their frames and envelopes, and sorted by what reads them.
+
+Invariants: each value given is in one group, a misfit, or filtered with a reason; what happens to
+one does not depend on the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.ports.registry import RegisteredSchema, Registry, SchemaKey
+from penstock.rows.avro.reader import AvroReader
+from penstock.rows.avro.schema import parse_schema
+from penstock.rows.codes import Code, MisfitError
+from penstock.rows.envelopes import NoRow, unwrap
+from penstock.rows.events import event_reader
+from penstock.rows.framing import framed
+from penstock.rows.options import RowOptions
+from penstock.rows.reading import BytesReader, Reader, TextReader
+from penstock.rows.unpacking import gunzipped
+
+Positions = npt.NDArray[np.int64]
+
+READERS_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Hold values that one reader reads, and their positions in the batch; None reads JSON."""
+
+    positions: Positions
+    values: pa.BinaryArray
+    reader: Reader | None = None
+
+
+@dataclass(slots=True)
+class Opened:
+    """Hold the fate of each value so far, by its position in the batch."""
+
+    groups: list[Group] = field(default_factory=list)
+    misfits: dict[int, MisfitError] = field(default_factory=dict)
+    filtered: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class Readers:
+    """Give the readers of schemas, and keep them: schemas never change under a key."""
+
+    registry: Registry | None = None
+    _kept: dict[tuple[str, SchemaKey], Reader | MisfitError | None] = field(default_factory=dict)
+
+    def reader(self, key: SchemaKey, options: RowOptions) -> Reader | None:
+        """Give the reader of a schema; None where its values are plain JSON.
+
+        Raises MisfitError, and what `Registry.find` raises.
+        """
+        place = (options.format, key)
+        if place not in self._kept:
+            assert self.registry is not None, "a format with schemas has a registry"
+            schema = self.registry.find(key)
+            if schema is None:
+                reason = f"the registry has no schema of {key.kind} {key.value}"
+                raise MisfitError(Code.UNKNOWN_SCHEMA, reason)
+            if len(self._kept) >= READERS_MAX:
+                self._kept.clear()
+            try:
+                self._kept[place] = _reader_of(schema, options)
+            except MisfitError as misfit:
+                self._kept[place] = misfit
+        found = self._kept[place]
+        if isinstance(found, MisfitError):
+            raise found
+        return found
+
+
+def open_values(
+    batch: pa.RecordBatch,
+    positions: Positions,
+    options: RowOptions,
+    readers: Readers,
+    changes: Mapping[str, str],
+) -> Opened:
+    """Open the values at some positions of a batch, none of them null.
+
+    `changes` are the change columns that rows get, by what they hold. Raises what `Registry.find`
+    raises.
+    """
+    opened = Opened()
+    plain = _unpacked(_taken(batch.column("value"), positions), positions, options, opened)
+    for group in _sorted_by_reader(batch, plain, options, readers, opened):
+        opened.groups.append(_unwrapped(group, options, changes, opened))
+    return opened
+
+
+def _unwrapped(
+    group: Group, options: RowOptions, changes: Mapping[str, str], opened: Opened
+) -> Group:
+    if options.envelope == "none":
+        return group
+    if group.reader is not None:
+        return _with_events(group, group.reader, options, changes, opened)
+    rows: list[bytes] = []
+    kept = np.ones(len(group.positions), np.bool_)
+    for index, value in enumerate(group.values.to_pylist()):
+        try:
+            row = unwrap(value, options.envelope, changes, depth_max=options.depth_max)
+        except MisfitError as misfit:
+            opened.misfits[int(group.positions[index])] = misfit
+        else:
+            if not isinstance(row, NoRow):
+                rows.append(row)
+                continue
+            opened.filtered[row.reason] += 1
+        kept[index] = False
+    return Group(group.positions[kept], pa.array(rows, pa.binary()))
+
+
+def _with_events(
+    group: Group, reader: Reader, options: RowOptions, changes: Mapping[str, str], opened: Opened
+) -> Group:
+    try:
+        events = event_reader(reader, options.envelope, changes)
+    except MisfitError as misfit:
+        opened.misfits |= dict.fromkeys(group.positions.tolist(), misfit)
+    else:
+        if not isinstance(events, NoRow):
+            return Group(group.positions, group.values, events)
+        opened.filtered[events.reason] += len(group.positions)
+    return Group(group.positions[:0], group.values.slice(0, 0))
+
+
+def _unpacked(
+    values: pa.BinaryArray, positions: Positions, options: RowOptions, opened: Opened
+) -> Group:
+    if options.compression == "none":
+        return Group(positions, values)
+    values, misfits = gunzipped(values, options.record_bytes_max)
+    return _without(Group(positions, values), misfits, opened)
+
+
+def _sorted_by_reader(
+    batch: pa.RecordBatch, plain: Group, options: RowOptions, readers: Readers, opened: Opened
+) -> Iterator[Group]:
+    match options.format:
+        case "json":
+            yield plain
+        case "text":
+            yield Group(plain.positions, plain.values, TextReader())
+        case "bytes":
+            yield Group(plain.positions, plain.values, BytesReader())
+        case _:
+            headers = None
+            if options.schema_id == "headers" and "headers" in batch.schema.names:
+                headers = _taken(batch.column("headers"), plain.positions)
+            groups, misfits = framed(plain.values, headers, options)
+            for position, misfit in misfits.items():
+                opened.misfits[int(plain.positions[position])] = misfit
+            for each in groups:
+                at = plain.positions[each.positions]
+                try:
+                    yield Group(at, each.values, readers.reader(each.key, options))
+                except MisfitError as misfit:
+                    opened.misfits |= dict.fromkeys(at.tolist(), misfit)
+
+
+def _without(group: Group, misfits: dict[int, MisfitError], opened: Opened) -> Group:
+    """Leave misfits out of a group, known by their positions in it."""
+    if not misfits:
+        return group
+    for position, misfit in misfits.items():
+        opened.misfits[int(group.positions[position])] = misfit
+    kept = np.ones(len(group.positions), np.bool_)
+    kept[list(misfits)] = False
+    return Group(group.positions[kept], group.values.filter(pa.array(kept)), group.reader)
+
+
+def _taken(values: pa.Array, positions: Positions) -> pa.Array:
+    return values if len(positions) == len(values) else values.take(pa.array(positions))
+
+
+def _reader_of(schema: RegisteredSchema, options: RowOptions) -> Reader | None:
+    if schema.format != options.format:
+        reason = f"the schema is of the format {schema.format}"
+        raise MisfitError(Code.SCHEMA_UNUSABLE, reason)
+    if schema.format == "avro":
+        return AvroReader(parse_schema(schema.text, [text for _, text in schema.references]))
+    return None

@@ -1,0 +1,38 @@
+"""What columns a batch asks for, whatever its format: for tables that do not exist yet."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.schema import Schema, Struct, join
+from penstock.rows.infer import columns_in, infer, with_usable_names
+from penstock.rows.opening import Readers, open_values
+from penstock.rows.options import RowOptions
+
+
+def survey(
+    batch: pa.RecordBatch, options: RowOptions, readers: Readers, *, columns_max: int
+) -> Schema:
+    """Join the schemas of a batch's records, those that can be read.
+
+    Raises what `Registry.find` raises.
+    """
+    values = batch.column("value")
+    valued = values.is_valid().to_numpy(zero_copy_only=False)
+    joined: Struct = Struct(())
+    for group in open_values(batch, np.flatnonzero(valued), options, readers, {}).groups:
+        if group.reader is not None:
+            asked = with_usable_names(group.reader.type)
+        else:
+            asked = infer(
+                pa.record_batch({"value": group.values}),
+                record_bytes_max=options.record_bytes_max,
+                depth_max=options.depth_max,
+                columns_max=columns_max,
+            )
+        wider, _ = join(joined, asked)
+        assert isinstance(wider, Struct), "structs join to a struct"
+        if columns_in(wider) <= columns_max:
+            joined = wider
+    return joined

@@ -1,0 +1,161 @@
+"""What records are: their format, where schemas are kept, compression and envelope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from penstock.spec.fields import REVEALED, Seconds, Setting, Text, later, reading
+from penstock.spec.notation import MalformedError
+from penstock.spec.problems import KeyPath, Problem, shown
+
+REGISTERED = frozenset({"avro", "json-schema", "protobuf"})
+"""The formats whose records name a schema."""
+
+_SCHEMES = ("http://", "https://", "mock:///", "mock://.", "${")
+
+
+def _address(text: str) -> str:
+    if not text.startswith(_SCHEMES):
+        raise MalformedError(
+            "P150",
+            f"{shown(text)} is not a schema registry's address",
+            "write https://host:8081, or mock:///path of a directory of schemas",
+        )
+    return text
+
+
+class RegistrySettings(Setting):
+    """The schema registry that records name schemas of; secrets are references."""
+
+    url: Annotated[str, reading(_address)] = Field(
+        description=(
+            "Address of a registry that speaks Confluent's protocol, or mock:///path for a "
+            "directory of schemas (7.avsc is number 7)."
+        ),
+        examples=["https://registry:8081"],
+    )
+    username: Text | None = Field(None, description="Name of the user.")
+    password: Text | None = Field(
+        None,
+        description="Password of the user, as a reference.",
+        examples=["${file:/run/secrets/registry}"],
+    )
+    token: Text | None = Field(None, description="Bearer token in place of a user, as a reference.")
+    ca: Text | None = Field(
+        None, description="Path of the certificates to trust (PEM); the system's when left out."
+    )
+    certificate: Text | None = Field(
+        None, description="Path of the client's own certificate (PEM), for mutual TLS."
+    )
+    key: Text | None = Field(None, description="Path of the client's private key (PEM).")
+    key_password: Text | None = Field(
+        None, description="Password of the private key, as a reference."
+    )
+    timeout_seconds: Seconds = Field(
+        10.0, alias="timeout", description="How long one answer may take."
+    )
+
+    def settings(self) -> dict[str, Any]:
+        """Give the block as plain data for a connector, with references unresolved."""
+        data = self.model_dump(mode="json", context=REVEALED)
+        return {**data, "timeout": self.timeout_seconds}
+
+
+def _registry(value: Any) -> Any:
+    return {"url": value} if isinstance(value, str) else value
+
+
+class Records(Setting):
+    """What the records' values are."""
+
+    format: Annotated[
+        Literal["json", "avro", "json-schema", "text", "bytes"],
+        later(
+            "json-schema-envelope",
+            "protobuf",
+            hint="this release reads json, avro, json-schema, text and bytes",
+        ),
+    ] = Field(
+        "json",
+        description=(
+            "How values are encoded. avro and json-schema name a schema of a registry; text and "
+            "bytes land in the column 'value'."
+        ),
+    )
+    framing: Literal["registry", "single-object"] = Field(
+        "registry",
+        description=(
+            "How a value names its schema: by a registry's number or GUID, or as an Avro single "
+            "object."
+        ),
+    )
+    schema_id: Literal["value", "headers"] = Field(
+        "value",
+        description=(
+            "Where a registry's number or GUID stands: before the value, or in the header "
+            "__value_schema_id, else before the value."
+        ),
+    )
+    compression: Literal["none", "gzip"] = Field(
+        "none", description="How each value was compressed by its producer, besides Kafka's own."
+    )
+    envelope: Annotated[
+        Literal["none", "debezium", "flattened", "dms", "maxwell", "canal"],
+        later("connect", hint="write  format: json-schema-envelope  for Connect's"),
+    ] = Field(
+        "none",
+        description=(
+            "What is wrapped around the row inside of the value; flattened is what Debezium's "
+            "ExtractNewRecordState leaves."
+        ),
+    )
+    registry: Annotated[RegistrySettings, BeforeValidator(_registry)] | None = Field(
+        None,
+        description="The schema registry, or its address alone.",
+        examples=["https://registry:8081"],
+    )
+
+
+def problems_of(
+    records: Records, registry: RegistrySettings | None, at: KeyPath
+) -> Iterator[Problem]:
+    """Find what does not agree; `registry` may be the one of the whole spec."""
+    if records.format in REGISTERED and registry is None:
+        fact = f"format {records.format} needs 'registry'"
+        hint = "add  registry: https://registry:8081"
+        yield Problem((*at, "registry"), "P151", fact, hint, on_key=True)
+    if records.format not in REGISTERED:
+        for name in ("framing", "schema_id"):
+            if getattr(records, name) != Records.model_fields[name].default:
+                fact = f"'{name}' is not used with format {records.format}"
+                yield Problem((*at, name), "P151", fact, "remove it")
+    if records.framing == "single-object":
+        if records.format != "avro":
+            fact = "only avro has single objects"
+            yield Problem((*at, "framing"), "P151", fact, "write  format: avro")
+        if registry is not None and not registry.url.startswith(("mock:", "${")):
+            fact = "single objects name schemas by fingerprint, which no registry knows"
+            yield Problem(
+                (*at, "framing"), "P151", fact, "write  registry: mock:///path/of/schemas"
+            )
+    if records.registry is not None:
+        yield from _problems_of_registry(records.registry, (*at, "registry"))
+
+
+def _problems_of_registry(registry: RegistrySettings, at: KeyPath) -> Iterator[Problem]:
+    pairs = (
+        ("username", "password"),
+        ("password", "username"),
+        ("certificate", "key"),
+        ("key", "certificate"),
+        ("key_password", "key"),
+    )
+    for name, needed in pairs:
+        if getattr(registry, name) is not None and getattr(registry, needed) is None:
+            yield Problem((*at, name), "P120", f"'{name}' needs '{needed}' beside it", "add it")
+    if registry.token is not None and registry.username is not None:
+        fact = "a registry is asked with a token or as a user, not both"
+        yield Problem((*at, "token"), "P120", fact, "remove one of them")

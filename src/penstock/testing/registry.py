@@ -1,0 +1,131 @@
+"""A schema registry over HTTP on this machine, with the paths, answers and error codes of
+Confluent's; it can be told to fail, and to ask who calls.
+
+Source: Confluent Schema Registry, "API reference".
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote
+
+_JSON = "application/vnd.schemaregistry.v1+json"
+_SPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")
+Answer = tuple[int, Any]
+
+
+@dataclass(slots=True)
+class Registered:
+    """What the server holds, and how it is to behave. `failures` are statuses to answer next."""
+
+    authorization: str | None = None
+    failures: list[int] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    _schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
+    _versions: dict[str, list[int]] = field(default_factory=dict)
+
+    def register(
+        self,
+        subject: str,
+        schema: Any,
+        *,
+        kind: str = "AVRO",
+        references: Sequence[Mapping[str, Any]] = (),
+    ) -> int:
+        """Register a schema under a subject and give its number; equal ones share it."""
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        entry: dict[str, Any] = {"schema": text}
+        if kind != "AVRO":
+            entry["schemaType"] = kind
+        if references:
+            entry["references"] = [dict(each) for each in references]
+        number = next((n for n, known in self._schemas.items() if known == entry), None)
+        if number is None:
+            number = len(self._schemas) + 1
+            self._schemas[number] = entry
+        versions = self._versions.setdefault(subject, [])
+        if number not in versions:
+            versions.append(number)
+        return number
+
+    def guid(self, number: int) -> str:
+        """Give the GUID of a schema."""
+        return str(uuid.uuid5(_SPACE, json.dumps(self._schemas[number])))
+
+    def answer(self, path: str) -> Answer:
+        """Answer a GET as the real one does."""
+        match [unquote(part) for part in path.partition("?")[0].split("/")[1:]]:
+            case ["schemas", "ids", number] if number.isdigit():
+                found = self._schemas.get(int(number))
+                return (200, found) if found else _missing(40403, "Schema not found")
+            case ["schemas", "guids", guid]:
+                numbers = {self.guid(number): number for number in self._schemas}
+                if guid in numbers:
+                    return 200, self._schemas[numbers[guid]]
+                return _missing(40403, "Schema not found")
+            case ["subjects"]:
+                return 200, sorted(self._versions)
+            case ["subjects", subject, "versions", version] if version.isdigit():
+                return self._version(subject, int(version))
+            case _:
+                return _missing(404, "HTTP 404 Not Found")
+
+    def _version(self, subject: str, version: int) -> Answer:
+        if subject not in self._versions:
+            return _missing(40401, f"Subject '{subject}' not found.")
+        versions = self._versions[subject]
+        if not 1 <= version <= len(versions):
+            return _missing(40402, f"Version {version} not found.")
+        number = versions[version - 1]
+        return 200, {"subject": subject, "version": version, "id": number, **self._schemas[number]}
+
+
+@contextmanager
+def serving(registered: Registered) -> Iterator[str]:
+    """Serve on a free port of this machine and give the address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            registered.asked.append(self.path)
+            wanted = registered.authorization
+            if wanted is not None and self.headers.get("Authorization") != wanted:
+                self._send(401, {"error_code": 401, "message": "Unauthorized"})
+            elif registered.failures:
+                status = registered.failures.pop(0)
+                self._send(status, {"error_code": status, "message": "told to fail"})
+            else:
+                self._send(*registered.answer(self.path))
+
+        def _send(self, status: int, data: Any) -> None:
+            body = json.dumps(data).encode()
+            self.send_response(status)
+            if status in (301, 302):
+                self.send_header("Location", "/subjects")
+            self.send_header("Content-Type", _JSON)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _missing(code: int, message: str) -> Answer:
+    return 404, {"error_code": code, "message": message}

@@ -1,0 +1,224 @@
+"""Every schema registry against its port, and what only one over HTTP can get wrong."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+
+from penstock.connectors.registry import connector
+from penstock.connectors.registry.directory import fingerprint
+from penstock.core.errors import InvalidError, UnavailableError
+from penstock.ports.registry import RegisteredSchema, Registry, SchemaKey
+from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.registry import Registered, serving
+
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "doc": "not part of the canonical form",
+    "fields": [
+        {"name": "id", "type": {"type": "long"}, "default": 0},
+        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "OLD"]}},
+        {"name": "past", "type": {"type": "array", "items": "State"}},
+        {"name": "tags", "type": ["null", {"type": "map", "values": "string"}]},
+    ],
+}
+Register = Callable[[Any, str], int]
+
+
+def opened(url: str, **settings: Any) -> Registry:
+    return connector.open_registry({"url": url, **settings}, ProcessSecrets({"PASSWORD": "s3cret"}))
+
+
+def by_id(number: int) -> SchemaKey:
+    return SchemaKey("id", str(number))
+
+
+@pytest.fixture
+def registered() -> Registered:
+    return Registered()
+
+
+@pytest.fixture
+def url(registered: Registered) -> Iterator[str]:
+    with serving(registered) as address:
+        yield address
+
+
+@pytest.fixture(params=["http", "directory"])
+def registry(
+    request: pytest.FixtureRequest, registered: Registered, url: str, tmp_path: Path
+) -> tuple[Registry, Register]:
+    if request.param == "http":
+        kinds = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
+        return opened(url), lambda schema, kind: registered.register("s", schema, kind=kinds[kind])
+
+    suffixes = {"avro": "avsc", "json-schema": "json", "protobuf": "proto"}
+
+    def write(schema: Any, kind: str) -> int:
+        number = len(list(tmp_path.iterdir())) + 1
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        (tmp_path / f"{number}.{suffixes[kind]}").write_text(text)
+        return number
+
+    return opened(f"mock://{tmp_path}"), write
+
+
+@pytest.mark.parametrize("kind", ["avro", "json-schema", "protobuf"])
+def test_a_schema_is_found_as_it_was_registered(
+    registry: tuple[Registry, Register], kind: Any
+) -> None:
+    found, register = registry
+    text = 'message M { string a = 1; }  // "é"'
+
+    number = register(text, kind)
+
+    assert RegisteredSchema(kind, text) == found.find(by_id(number))
+
+
+def test_a_number_that_was_never_given_is_told_as_none(
+    registry: tuple[Registry, Register],
+) -> None:
+    found, register = registry
+    register(ORDER, "avro")
+
+    assert found.find(by_id(4_294_967_295)) is None
+
+
+def test_an_answer_is_kept(registered: Registered, url: str) -> None:
+    number = registered.register("orders-value", ORDER)
+    registry = opened(url)
+
+    assert registry.find(by_id(number)) == registry.find(by_id(number))
+    assert registry.find(by_id(9)) is registry.find(by_id(9)) is None
+    assert [f"/schemas/ids/{number}", "/schemas/ids/9"] == registered.asked
+
+
+def test_a_schema_is_found_by_its_guid(registered: Registered, url: str) -> None:
+    number = registered.register("orders-value", ORDER)
+
+    found = opened(url).find(SchemaKey("guid", registered.guid(number)))
+
+    assert RegisteredSchema("avro", json.dumps(ORDER)) == found
+
+
+def test_schemas_that_are_referred_to_come_along_those_used_by_others_first(
+    registered: Registered, url: str
+) -> None:
+    registered.register("a/b", "1")
+    registered.register("c", "2", references=[{"name": "B", "subject": "a/b", "version": 1}])
+    number = registered.register(
+        "d",
+        "3",
+        references=[
+            {"name": "C", "subject": "c", "version": 1},
+            {"name": "B", "subject": "a/b", "version": 1},
+        ],
+    )
+
+    found = opened(url).find(by_id(number))
+
+    assert RegisteredSchema("avro", "3", (("B", "1"), ("C", "2"))) == found
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_what_may_pass_is_tried_again(registered: Registered, url: str, status: int) -> None:
+    number = registered.register("orders-value", ORDER)
+    registered.failures = [status, status]
+
+    assert opened(url).find(by_id(number)) is not None
+
+
+def test_a_registry_that_goes_on_failing_is_unavailable_and_says_nothing_of_the_schema(
+    registered: Registered, url: str
+) -> None:
+    registered.failures = [503] * 20
+    with pytest.raises(UnavailableError) as caught:
+        opened(url).find(by_id(1))
+    assert "P671" == caught.value.code
+
+
+def test_a_registry_that_is_not_there_is_unavailable() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(UnavailableError) as caught:
+            opened(url).find(by_id(1))
+    assert "P671" == caught.value.code
+
+
+@pytest.mark.parametrize(("path", "failure"), [("/wrong", None), ("", 302), ("", 404), ("", 400)])
+def test_an_address_that_is_no_registry_refuses_no_record(
+    registered: Registered, url: str, path: str, failure: int | None
+) -> None:
+    """A 404 that does not come from a registry must not pour a topic into the quarantine."""
+    registered.failures = [failure] if failure else []
+    with pytest.raises(InvalidError) as caught:
+        opened(url + path).find(by_id(1))
+    assert "P673" == caught.value.code
+
+
+@pytest.mark.parametrize(
+    ("authorization", "settings"),
+    [
+        ("Bearer s3cret", {"token": "${env:PASSWORD}"}),
+        (
+            "Basic " + base64.b64encode(b"me:s3cret").decode(),
+            {"username": "me", "password": "${env:PASSWORD}"},
+        ),
+    ],
+)
+def test_it_is_asked_with_credentials_that_no_error_shows(
+    registered: Registered, url: str, authorization: str, settings: dict[str, str]
+) -> None:
+    number = registered.register("orders-value", ORDER)
+    registered.authorization = authorization
+
+    registry = opened(url, **settings)
+    assert registry.find(by_id(number)) is not None
+    assert "s3cret" not in repr(registry)
+    assert authorization not in repr(registry)
+
+    with pytest.raises(InvalidError) as caught:
+        opened(url).find(by_id(number))
+    assert "P672" == caught.value.code
+
+
+def test_a_schema_in_a_directory_is_found_by_its_fingerprint(tmp_path: Path) -> None:
+    (tmp_path / "other.avsc").write_text('"string"')
+    (tmp_path / "order.avsc").write_text(json.dumps(ORDER))
+    registry = opened(f"mock://{tmp_path}")
+
+    found = registry.find(SchemaKey("fingerprint", fingerprint(ORDER)))
+
+    assert RegisteredSchema("avro", json.dumps(ORDER)) == found
+    assert registry.find(SchemaKey("fingerprint", "0" * 16)) is None
+
+
+@pytest.mark.parametrize("schema", [ORDER, "string", ["null", "long"], ORDER["fields"]])
+def test_a_fingerprint_is_that_of_another_library(schema: Any) -> None:
+    if schema is ORDER["fields"]:
+        schema = {"type": "record", "name": "a.b.C", "fields": schema}
+    form = fastavro.schema.to_parsing_canonical_form(schema)
+    expected = fastavro.schema.fingerprint(form, "CRC-64-AVRO")
+    assert bytes.fromhex(expected)[::-1].hex() == fingerprint(schema)
+
+
+def test_fingerprints_are_not_asked_of_a_registry_over_http(url: str) -> None:
+    with pytest.raises(InvalidError) as caught:
+        opened(url).find(SchemaKey("fingerprint", "0" * 16))
+    assert "P674" == caught.value.code
+
+
+def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InvalidError) as caught:
+        opened(f"mock://{tmp_path}/none")
+    assert "P670" == caught.value.code

@@ -1,0 +1,167 @@
+"""Records with schemas, from a real broker and a registry over HTTP into both kinds of tables."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+import pytest
+from tests.integration.cli.shop import Shop, problem
+
+from penstock.testing.registry import Registered, serving
+from penstock.testing.sent import Sent
+
+ORDER: dict[str, Any] = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "day", "type": ["null", {"type": "int", "logicalType": "date"}]},
+        {
+            "name": "price",
+            "type": {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2},
+        },
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "extra", "type": {"type": "map", "values": "double"}},
+    ],
+}
+AT = datetime(2026, 11, 21, 12, 0, 0, 123456, tzinfo=UTC)
+
+
+@pytest.fixture
+def registered() -> Registered:
+    return Registered()
+
+
+@pytest.fixture
+def url(registered: Registered) -> Iterator[str]:
+    with serving(registered) as address:
+        yield address
+
+
+def order(number: int) -> dict[str, Any]:
+    return {
+        "id": number,
+        "at": AT,
+        "day": date(1969, 12, 31),
+        "price": Decimal("-12.34"),
+        "tags": ["a", "é"],
+        "extra": {"x": 0.5},
+    }
+
+
+def datum(schema: Any, value: Any) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
+    return out.getvalue()
+
+
+def framed(number: int, body: bytes) -> bytes:
+    return b"\x00" + number.to_bytes(4, "big") + body
+
+
+def bare(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    kept = [{n: v for n, v in row.items() if not n.startswith("_kafka_")} for row in rows]
+    for row in kept:
+        if isinstance(row.get("extra"), list):
+            row["extra"] = dict(row["extra"])
+    return sorted(kept, key=lambda row: row["id"])
+
+
+def test_avro_of_two_schemas_lands_and_unknown_ones_are_quarantined(
+    shop: Shop, registered: Registered, url: str
+) -> None:
+    first = registered.register("orders-value", ORDER)
+    longer = {**ORDER, "fields": [*ORDER["fields"], {"name": "note", "type": "string"}]}
+    second = registered.register("orders-value", longer)
+    guid = uuid.UUID(registered.guid(first)).bytes
+    shop.spec["records"] = {"format": "avro", "registry": url, "schema_id": "headers"}
+    good = [
+        Sent(framed(first, datum(ORDER, order(0)))),
+        Sent(framed(second, datum(longer, {**order(1), "note": "n"}))),
+        Sent(b"\x01" + guid + datum(ORDER, order(2))),
+        Sent(datum(ORDER, order(3)), headers=(("__value_schema_id", b"\x01" + guid),)),
+    ]
+    bad = {
+        framed(99, datum(ORDER, order(4))): "P311",
+        framed(first, datum(ORDER, order(5))[:-1]): "P302",
+        framed(first, datum(ORDER, order(6)) + b"\x00"): "P308",
+        b'{"id": 1}': "P310",
+        b"\x00\x00": "P310",
+        b"": "P301",
+    }
+    shop.cluster.send(shop.topic, 0, [*good, *(Sent(value) for value in bad)])
+
+    assert 0 == shop.run().code
+
+    expected = [{**order(number), "note": "n" if number == 1 else None} for number in range(4)]
+    assert expected == bare(shop.lake())
+    assert expected == bare(shop.delta())
+    for table in ("lake.shop.orders", "delta.shop.orders"):
+        assert bad == {r["value"]: r["code"] for r in shop.rejects() if r["table"] == table}
+    shop.prove()
+
+
+def test_records_wait_while_the_registry_does_not_answer(
+    shop: Shop, registered: Registered, url: str
+) -> None:
+    number = registered.register("orders-value", ORDER)
+    shop.spec["records"] = {"format": "avro", "registry": url}
+    shop.cluster.send(shop.topic, 0, [Sent(framed(number, datum(ORDER, order(0))))])
+    registered.failures = [503] * 1000
+
+    ran = shop.run()
+
+    assert (75, "P671") == (ran.code, problem(ran)[0])
+    registered.failures.clear()
+    assert 0 == shop.run().code
+    assert [order(0)] == bare(shop.lake())
+    assert [] == shop.rejects()
+
+
+def test_debezium_text_and_compressed_records_share_a_pipeline(shop: Shop) -> None:
+    other = f"{shop.name}.lines"
+    shop.cluster.create(other, 1)
+    shop.spec["kafka"]["topics"].append(other)
+    shop.spec["tables"] = [
+        {
+            "from": shop.topic,
+            "into": "lake.shop.orders",
+            "schema": {"create": True},
+            "records": {"envelope": "debezium", "compression": "gzip"},
+        },
+        {
+            "from": other,
+            "into": "delta.shop.lines",
+            "schema": {"create": True},
+            "records": {"format": "text"},
+        },
+    ]
+    source = {"lsn": 5, "ts_ms": 1_700_000_000_000}
+    events = [
+        {"op": "c", "before": None, "after": {"id": 1}, "source": source},
+        {"op": "d", "before": {"id": 1}, "after": None, "source": source},
+        {"op": "t", "before": None, "after": None, "source": source},
+    ]
+    packed = [Sent(gzip.compress(json.dumps(event).encode())) for event in events]
+    shop.cluster.send(shop.topic, 0, [*packed, Sent(None), Sent(b"plain")])
+    shop.cluster.send(other, 0, [Sent("é".encode()), Sent(b""), Sent(b"\xff")])
+
+    assert 0 == shop.run().code
+
+    changes = [(r["id"], r["_change_operation"], r["_change_timestamp"]) for r in shop.lake()]
+    moment = datetime.fromtimestamp(1_700_000_000, UTC)
+    assert [(1, "insert", moment), (1, "delete", moment)] == sorted(changes, reverse=True)
+    assert ["", "é"] == sorted(row["value"] for row in shop.delta("shop/lines"))
+    assert {None: "P309", b"plain": "P313", b"\xff": "P303"} == {
+        r["value"]: r["code"] for r in shop.rejects()
+    }
+    shop.prove()

@@ -21,7 +21,15 @@ from penstock.landing.fleet import by_table
 from penstock.landing.settings import Target
 from penstock.observe.fanout import Observers
 from penstock.observe.fold import beginning
-from penstock.observe.snapshot import Parked, PendingEpoch, Snapshot, State, TableStatus
+from penstock.observe.snapshot import (
+    Parked,
+    PendingEpoch,
+    Snapshot,
+    Stall,
+    State,
+    TableStatus,
+    stalled,
+)
 from penstock.observe.status import read_status, silent, status_path
 from penstock.ports.running import Clock
 from penstock.ports.store import PendingStore
@@ -53,7 +61,7 @@ def status(pipeline: Pipeline, clock: Clock) -> Status:
         stack.callback(log.close)
         store = assembly.open_store(pipeline)
         stack.callback(store.close)
-        catalogs = assembly.open_catalogs(pipeline, Observers())
+        catalogs = assembly.open_catalogs(pipeline, Observers(), read_only=True)
         for catalog in catalogs.values():
             stack.callback(catalog.close)
         listing = log.partitions()
@@ -83,6 +91,17 @@ def status(pipeline: Pipeline, clock: Clock) -> Status:
     updated_ms = now_ms if told is None else known.updated_ms
     snapshot = replace(known, tables=tables, state=state, updated_ms=updated_ms, lag=lag)
     return Status(snapshot, running)
+
+
+def stall_of(pipeline: Pipeline, found: Status, clock: Clock) -> Stall | None:
+    """Tell whether the process that runs a pipeline consumes records and does not commit them.
+
+    Judged by what that process told itself, which the tables cannot know.
+    """
+    told = read_status(status_file(pipeline)) if found.running else None
+    if told is None:
+        return None
+    return stalled(told[0], clock.now_ms(), int(pipeline.commit.every_seconds * 1000))
 
 
 def _alive(store: PendingStore, pipeline: str, now_ms: int) -> bool:

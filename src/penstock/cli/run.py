@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from penstock.landing.coordinator import Ended
     from penstock.observe.log import LogLines
     from penstock.observe.status import StatusBoard
-    from penstock.ports.running import Clock
+    from penstock.ports.running import Clock, Observer
+    from penstock.spec.model import Pipeline
 
 SPEC = Path("penstock.yaml")
 
@@ -32,6 +33,7 @@ def run(
     until_caught_up: Annotated[bool, Parameter(negative=())] = False,
     takeover: Annotated[bool, Parameter(negative=())] = False,
     accept: tuple[Literal["gap", "topic", "rules"], ...] = (),
+    metrics: Annotated[str | None, Parameter(env_var="PENSTOCK_METRICS")] = None,
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Land records, until told to stop.
@@ -53,35 +55,65 @@ def run(
         Take the place of another owner, though it is alive; it exits with 3.
     accept
         A decision of yours that an exit with 4 asked for: gap, topic or rules.
+    metrics
+        Serve metrics for Prometheus at host:port, such as 127.0.0.1:9464.
     json
         Log JSON lines, and print the outcome as JSON.
     """
     from penstock.app.faults import VARIABLE, observer_for
-    from penstock.app.process import SystemClock
     from penstock.app.run import RunOptions, exit_code
     from penstock.app.run import run as run_pipeline
-    from penstock.app.status import status_file
     from penstock.cli.specs import load_spec
     from penstock.observe.fanout import Observers
-    from penstock.observe.status import StatusBoard, StatusFile
 
     pipeline = load_spec(spec)
     faults = os.environ.get(VARIABLE, "")
     until = "once" if once else "caught-up" if until_caught_up else "stopped"
     options = RunOptions(until, takeover, frozenset(accept), faults)  # type: ignore[arg-type]
-    clock = SystemClock()
-    board = StatusBoard(pipeline.name, clock)
     stop = threading.Event()
-    with ExitStack() as stack:
-        stack.enter_context(signals(stop))
-        interval_ms = int(pipeline.commit.every_seconds * 1000)
-        log = stack.enter_context(_talk(board, clock, interval_ms, as_json=json))
-        stack.enter_context(StatusFile(status_file(pipeline), board, clock, log.complain))
-        observer = Observers(board, log, observer_for(faults))
+    with signals(stop), _listening(pipeline, metrics, as_json=json) as listeners:
+        observer = Observers(*listeners, observer_for(faults))
         ended = run_pipeline(pipeline, options, observer=observer, stop=stop)
     code = exit_code(ended, options.until, asked_to_stop=stop.is_set())
     _tell_outcome(ended, code, as_json=json)
     return code
+
+
+@contextmanager
+def _listening(
+    pipeline: Pipeline, metrics: str | None, *, as_json: bool
+) -> Iterator[list[Observer]]:
+    """Give those who listen to a run: board, log and, when asked for, metrics."""
+    from penstock.app.process import SystemClock
+    from penstock.app.status import status_file
+    from penstock.observe.stalls import StallWatch
+    from penstock.observe.status import StatusBoard, StatusFile
+
+    clock = SystemClock()
+    board = StatusBoard(pipeline.name, clock)
+    interval_ms = int(pipeline.commit.every_seconds * 1000)
+    with ExitStack() as stack:
+        log = stack.enter_context(_talk(board, clock, interval_ms, as_json=as_json))
+        stack.enter_context(StatusFile(status_file(pipeline), board, clock, log.complain))
+        stack.enter_context(StallWatch(board, clock, log, interval_ms=interval_ms))
+        if metrics is None:
+            yield [board, log]
+            return
+        from penstock import __version__
+        from penstock.core.events import MetricsServed
+        from penstock.observe.metrics import Metrics, MetricsEndpoint, address
+
+        counted = Metrics(
+            board,
+            clock,
+            version=__version__,
+            interval_ms=interval_ms,
+            target_file_bytes=pipeline.target_file_bytes,
+        )
+        host, port = address(metrics)
+        served = stack.enter_context(MetricsEndpoint(counted, host, port))
+        log(MetricsServed(f"http://{host}:{served.port}/metrics"))
+        yield [board, log, counted]
 
 
 def _tell_outcome(ended: Ended, code: int, *, as_json: bool) -> None:

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from penstock.cli.output import print_json
 from penstock.cli.run import SPEC
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
-def status(spec: Path = SPEC, *, json: Annotated[bool, Parameter(negative=())] = False) -> int:
+    from penstock.ports.running import Clock
+    from penstock.spec.model import Pipeline
+
+WATCH_EVERY_SECONDS = 2.0
+
+
+def status(
+    spec: Path = SPEC,
+    *,
+    watch: Annotated[bool, Parameter(negative=())] = False,
+    json: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
     """Show how each table stands: freshness, lag, last commit, pending, parked with its reason.
 
     What the tables say is the truth; totals and rates are those of the last run. Nothing is
@@ -23,25 +37,62 @@ def status(spec: Path = SPEC, *, json: Annotated[bool, Parameter(negative=())] =
     ----------
     spec
         The spec of the pipeline.
+    watch
+        Look again every two seconds, until Ctrl-C.
     json
-        Print JSON.
+        Print JSON; with --watch one object a line.
     """
-    from msgspec import to_builtins
-    from rich.console import Console
-
     from penstock.app.process import SystemClock
-    from penstock.app.status import status as read
     from penstock.cli.specs import load_spec
-    from penstock.observe.render import render_status
-    from penstock.observe.snapshot import stalled
 
     pipeline, clock = load_spec(spec), SystemClock()
-    found = read(pipeline, clock)
-    if json:
-        print_json({"running": found.running, **to_builtins(found.snapshot)})
+    if watch:
+        with suppress(KeyboardInterrupt):
+            keep_showing(pipeline, clock, as_json=json)
         return 0
-    now_ms = clock.now_ms()
-    interval_ms = int(pipeline.commit.every_seconds * 1000)
-    stall = stalled(found.snapshot, now_ms, interval_ms) if found.running else None
-    Console().print(render_status(found.snapshot, now_ms, stall=stall))
+    if json:
+        print_json(_data(pipeline, clock))
+        return 0
+    from rich.console import Console
+
+    Console().print(_drawn(pipeline, clock))
     return 0
+
+
+def keep_showing(pipeline: Pipeline, clock: Clock, *, as_json: bool) -> None:
+    """Show a pipeline's status over and over, until interrupted."""
+    if as_json:
+        while True:
+            print_json(_data(pipeline, clock))
+            clock.wait(WATCH_EVERY_SECONDS)
+    from rich.live import Live
+
+    with Live(_drawn(pipeline, clock), auto_refresh=False, screen=False) as live:
+        while True:
+            live.update(_drawn(pipeline, clock), refresh=True)
+            clock.wait(WATCH_EVERY_SECONDS)
+
+
+def _data(pipeline: Pipeline, clock: Clock) -> dict[str, Any]:
+    from msgspec import to_builtins
+
+    from penstock.app.status import stall_of
+    from penstock.app.status import status as read
+
+    found = read(pipeline, clock)
+    stall = stall_of(pipeline, found, clock)
+    return {
+        "running": found.running,
+        "stalled": to_builtins(stall),
+        **to_builtins(found.snapshot),
+    }
+
+
+def _drawn(pipeline: Pipeline, clock: Clock) -> RenderableType:
+    from penstock.app.status import stall_of
+    from penstock.app.status import status as read
+    from penstock.observe.render import render_status
+
+    found = read(pipeline, clock)
+    stall = stall_of(pipeline, found, clock)
+    return render_status(found.snapshot, clock.now_ms(), stall=stall)

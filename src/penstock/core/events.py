@@ -37,7 +37,7 @@ class TableCreated(Event):
 @dataclass(frozen=True, slots=True)
 class EpochPlanned(Event):
     """An epoch was opened. `lag` is the backlog in records per topic, `behind` the same per table,
-    both before this epoch.
+    `waiting` per partition, all before this epoch.
     """
 
     epoch: int
@@ -45,17 +45,19 @@ class EpochPlanned(Event):
     records: int
     lag: Mapping[str, int] = field(default_factory=dict)
     behind: Mapping[str, int] = field(default_factory=dict)
+    waiting: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class SliceRead(Event):
-    """A task came back with what it read."""
+    """A task came back with what it read; `topics` counts its records by topic."""
 
     epoch: int
     slice: int
     records: int
     size_bytes: int
     seconds: float
+    topics: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,41 @@ class RecordsQuarantined(Event):
     epoch: int
     table: str
     codes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsFiltered(Event):
+    """Records of an epoch were left out of a table on purpose; reasons with their counts."""
+
+    epoch: int
+    table: str
+    reasons: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitsStalled(Event):
+    """Records were consumed and not committed for two commit intervals: by these tables, in this
+    epoch's reading, or from Kafka, which does not answer. `since_ms` is when it began.
+    """
+
+    tables: tuple[str, ...]
+    reading: int | None
+    kafka: bool
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitsResumed(Event):
+    """What had stalled goes on."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsServed(Event):
+    """Metrics can be asked for at this address."""
+
+    url: str
 
 
 @dataclass(frozen=True, slots=True)

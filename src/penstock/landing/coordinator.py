@@ -236,6 +236,7 @@ class Coordinator:
         unborn = any(track.standing is None for track in active.values())
         budget = self.pace.budget(self.world.engine.capacity(), surveying=unborn)
         self.pace.lag = opening.lag_of(positions, ends)
+        self.pace.waiting = {str(at): n for at, n in opening.waiting(positions, ends).items()}
         self.pace.behind = opening.behind(positions, ends)
         return plan(EpochNumber(self._desk.epoch + 1), positions, ends, budget)
 
@@ -245,7 +246,8 @@ class Coordinator:
         self._desk.epoch = epoch.number
         slices = len(epoch.slices)
         lag, behind = dict(self.pace.lag), dict(self.pace.behind)
-        world.observer(EpochPlanned(epoch.number, slices, epoch.records, lag, behind))
+        waiting = dict(self.pace.waiting)
+        world.observer(EpochPlanned(epoch.number, slices, epoch.records, lag, behind, waiting))
         world.observer.reached(Point.EPOCH_PLANNED)
         tracks = self.fleet.active
         if any(tracks[n].standing is None for part in epoch.slices for n in _names(part)):

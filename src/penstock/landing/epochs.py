@@ -47,8 +47,24 @@ def run(
                 world.observer(PartitionStalled(str(lane.lane.at), reason))
         records = sum(lane.records for lane in result.lanes)
         size_bytes = sum(lane.size_bytes for lane in result.lanes)
-        world.observer(SliceRead(epoch.number, result.number, records, size_bytes, result.seconds))
+        world.observer(
+            SliceRead(
+                epoch.number,
+                result.number,
+                records,
+                size_bytes,
+                result.seconds,
+                _by_topic(result),
+            )
+        )
     return counted(epoch, results)
+
+
+def _by_topic(result: Result) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for lane in result.lanes:
+        found[lane.lane.at.topic] = found.get(lane.lane.at.topic, 0) + lane.records
+    return found
 
 
 def survey(

@@ -358,15 +358,20 @@ def overtaken(track: Track, bounds: Mapping[TopicPartition, Bounds]) -> Decision
 
 def lag_of(positions: Mapping[str, Positions], ends: Positions) -> dict[str, int]:
     """Count by topic what the table that is furthest behind has yet to read, in positions."""
-    behind: dict[TopicPartition, int] = {}
+    lag: dict[str, int] = defaultdict(int)
+    for at, count in waiting(positions, ends).items():
+        lag[at.topic] += count
+    return dict(lag)
+
+
+def waiting(positions: Mapping[str, Positions], ends: Positions) -> dict[TopicPartition, int]:
+    """Count by partition what the table that is furthest behind has yet to read, in positions."""
+    found: dict[TopicPartition, int] = {}
     for offsets in positions.values():
         for at, offset in offsets.items():
             if at in ends:
-                behind[at] = max(behind.get(at, 0), ends[at] - offset)
-    lag: dict[str, int] = defaultdict(int)
-    for at, count in behind.items():
-        lag[at.topic] += max(count, 0)
-    return dict(lag)
+                found[at] = max(found.get(at, 0), ends[at] - offset)
+    return found
 
 
 def behind(positions: Mapping[str, Positions], ends: Positions) -> dict[str, int]:

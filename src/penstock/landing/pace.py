@@ -27,6 +27,7 @@ class Pace:
     clock: Clock
     lag: Mapping[str, int] = field(default_factory=dict)
     behind: Mapping[str, int] = field(default_factory=dict)
+    waiting: Mapping[str, int] = field(default_factory=dict)
     listed_at_ms: int = 0
     _opened_at: float | None = None
     _record_bytes: dict[TopicPartition, float] = field(default_factory=dict)

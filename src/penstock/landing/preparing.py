@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from penstock.core.accounting import Tally
 from penstock.core.commits import Committable, EpochNumber
-from penstock.core.events import FilesWritten, RecordsQuarantined
+from penstock.core.events import FilesWritten, RecordsFiltered, RecordsQuarantined
 from penstock.core.offsets import TopicPartition, stops
 from penstock.core.planning import Bounds
 from penstock.core.points import Point
@@ -108,6 +108,8 @@ class Desk:
         total = found.total
         if total.quarantined_total:
             self.world.observer(RecordsQuarantined(self.epoch, name, dict(total.quarantined)))
+        if total.filtered_total:
+            self.world.observer(RecordsFiltered(self.epoch, name, dict(total.filtered)))
         if found.files:
             files, size = len(found.files), sum(file.size_bytes for file in found.files)
             self.world.observer(FilesWritten(self.epoch, name, files, total.landed, size))

@@ -16,10 +16,12 @@ from penstock.core import events
 from penstock.core.events import Event
 from penstock.observe.snapshot import (
     RECENT_COMMITS_MAX,
+    SILENT_FOR_MS,
     LastCommit,
     Parked,
     PendingEpoch,
     Reading,
+    Silence,
     Snapshot,
     State,
     TableStatus,
@@ -49,6 +51,8 @@ def folded(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
             after = replace(snapshot, state=State.STOPPING, reason=reason)
         case events.PipelineStopped():
             after = _stopped(snapshot, event)
+        case events.PartitionStalled(partition="all"):
+            after = replace(snapshot, silence=_silence(snapshot.silence, now_ms))
         case _:
             after = _of_table(snapshot, event, now_ms)
     return replace(_settled(after), updated_ms=now_ms)
@@ -109,6 +113,7 @@ def _planned(snapshot: Snapshot, event: events.EpochPlanned) -> Snapshot:
         state=snapshot.state if _ending(snapshot) else state,
         epoch=event.epoch,
         recovering=0,
+        silence=None,
         lag=dict(event.lag),
         tables=tables,
         reading=Reading(event.epoch) if event.records else None,
@@ -121,6 +126,12 @@ def _read(snapshot: Snapshot, event: events.SliceRead, now_ms: int) -> Snapshot:
         return snapshot
     since_ms = now_ms if before.since_ms is None else before.since_ms
     return replace(snapshot, reading=Reading(event.epoch, before.records + event.records, since_ms))
+
+
+def _silence(before: Silence | None, now_ms: int) -> Silence:
+    if before is None or now_ms - before.told_ms > SILENT_FOR_MS:
+        return Silence(now_ms, now_ms)
+    return replace(before, told_ms=now_ms)
 
 
 def _stopped(snapshot: Snapshot, event: events.PipelineStopped) -> Snapshot:

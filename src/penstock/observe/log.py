@@ -153,6 +153,10 @@ def line_of(event: Event) -> Line:
             return Line(logging.WARNING, event.topic, text)
         case events.EpochPlanned() | events.SliceRead() | events.EpochPrepared():
             return _of_epoch(event)
+        case events.CommitsStalled() | events.CommitsResumed():
+            return _stall(event)
+        case events.MetricsServed():
+            return Line(logging.INFO, "metrics", event.url)
         case events.FilesWritten():
             return Line(logging.DEBUG, event.table, f"epoch {event.epoch} written: {_made(event)}")
         case _:
@@ -193,6 +197,9 @@ def _of_table(event: Event) -> Line:
         case events.HousekeepingFailed():
             text = f"housekeeping failed, without harm: {event.reason}"
             return Line(logging.WARNING, event.table, text)
+        case events.RecordsFiltered():
+            reasons = ", ".join(f"{n:,} {reason}" for reason, n in event.reasons.items())
+            return Line(logging.DEBUG, event.table, f"epoch {event.epoch} left out: {reasons}")
         case events.RecordsQuarantined():
             codes = ", ".join(f"{n:,} by {code}" for code, n in event.codes.items())
             text = f"epoch {event.epoch} quarantined records: {codes}"
@@ -234,6 +241,16 @@ def _committed(event: events.TableCommitted) -> Line:
     took = seconds_text(event.seconds)
     text = f"epoch {event.epoch}: {_made(event)}, committed in {took}"
     return Line(logging.INFO, event.table, text)
+
+
+def _stall(event: events.CommitsStalled | events.CommitsResumed) -> Line:
+    if isinstance(event, events.CommitsResumed):
+        text = f"go on after {seconds_text(event.seconds)}"
+        return Line(logging.INFO, "commits", text)
+    where = [*event.tables, *(["Kafka"] if event.kafka else [])]
+    where += [f"epoch {event.reading}"] if event.reading is not None else []
+    text = f"stalled for two commit intervals: {', '.join(where)}"
+    return Line(logging.ERROR, "commits", text)
 
 
 def _stopped(event: events.PipelineStopped) -> Line:

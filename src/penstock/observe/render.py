@@ -123,9 +123,13 @@ def _table(snapshot: Snapshot, names: list[str], now_ms: int, *, wide: bool) -> 
 
 def _remarks(snapshot: Snapshot, now_ms: int, stall: Stall | None) -> Iterator[Text]:
     if stall is not None:
-        what = ", ".join(stall.tables) or f"epoch {stall.reading}"
         age = age_text(now_ms - stall.since_ms)
-        yield _line(f"stalled: records read {age} ago are not committed in {what}", "bold red")
+        if stall.tables or stall.reading is not None:
+            what = ", ".join(stall.tables) or f"epoch {stall.reading}"
+            text = f"stalled: records read {age} ago are not committed in {what}"
+            yield _line(text, "bold red")
+        if stall.kafka:
+            yield _line(f"stalled: no broker has answered for {age}", "bold red")
     for name, table in sorted(snapshot.tables.items()):
         if table.parked is not None:
             age = age_text(now_ms - table.parked.since_ms)

@@ -21,6 +21,8 @@ SNAPSHOT_VERSION = 1
 RATE_WINDOW_MS = 30_000
 RECENT_COMMITS_MAX = 64
 STALLED_AFTER_INTERVALS = 2
+SILENT_FOR_MS = 60_000
+"""After so long without a word of its silence, Kafka is taken to answer again."""
 
 
 class State(StrEnum):
@@ -104,6 +106,14 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class Silence:
+    """Hold since when Kafka gives no answer, and when that was told last."""
+
+    since_ms: int
+    told_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Hold a whole pipeline. `recovering` counts commits an earlier run left to be settled."""
 
@@ -121,6 +131,7 @@ class Snapshot:
     reason: str = ""
     code: str = ""
     clean: bool | None = None
+    silence: Silence | None = None
 
     @property
     def lag_records(self) -> int:
@@ -137,12 +148,14 @@ class Snapshot:
 class Stall:
     """Tell that records were consumed and not committed: by which tables, and since when.
 
-    `reading` is the epoch that does not come to its end, if one does not.
+    `reading` is the epoch that does not come to its end, if one does not; `kafka` tells that the
+    brokers do not answer.
     """
 
     tables: tuple[str, ...]
     reading: int | None
     since_ms: int
+    kafka: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,17 +179,28 @@ def stalled(snapshot: Snapshot, now_ms: int, interval_ms: int) -> Stall | None:
         return None
     before_ms = now_ms - STALLED_AFTER_INTERVALS * interval_ms
     waiting = {
-        name: table.pending[0].since_ms
+        name: since_ms
         for name, table in sorted(snapshot.tables.items())
-        if table.pending and table.pending[0].since_ms < before_ms
+        if (since_ms := _waits_since(table)) is not None and since_ms < before_ms
     }
     reading = snapshot.reading
     since = reading.since_ms if reading is not None else None
     late = reading.epoch if reading and since is not None and since < before_ms else None
-    if not waiting and late is None:
+    silence = snapshot.silence
+    mute = silence is not None and silence.since_ms < before_ms
+    mute = mute and silence is not None and now_ms - silence.told_ms < SILENT_FOR_MS
+    if not waiting and late is None and not mute:
         return None
     times = [*waiting.values(), *([since] if late is not None and since is not None else [])]
-    return Stall(tuple(waiting), late, min(times))
+    times += [silence.since_ms] if mute and silence is not None else []
+    return Stall(tuple(waiting), late, min(times), mute)
+
+
+def _waits_since(table: TableStatus) -> int | None:
+    """Tell since when records of a table wait: written and not visible, or since it is parked."""
+    times = [each.since_ms for each in table.pending[:1]]
+    times += [table.parked.since_ms] if table.parked else []
+    return min(times, default=None)
 
 
 def rows_per_second(table: TableStatus, now_ms: int, *, started_ms: int) -> float:

@@ -259,3 +259,11 @@ def test_colour_is_for_terminals_that_want_it() -> None:
     assert not wants_colour(Terminal(), {"NO_COLOR": "1"})
     assert not wants_colour(Terminal(), {"TERM": "dumb"})
     assert not wants_colour(io.StringIO(), {})
+
+
+def test_a_stall_is_an_error_line_and_its_end_is_told(clock) -> None:
+    stall = events.CommitsStalled(("lake.a",), 7, True, clock.ms)
+
+    assert logging.ERROR == line_of(stall).level
+    assert "lake.a, Kafka, epoch 7" in line_of(stall).text
+    assert logging.INFO == line_of(events.CommitsResumed(4.0)).level

@@ -1,0 +1,64 @@
+"""The metrics of a running pipeline; the alerts and the board in deploy/ ask for what is there."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import urllib.request
+from pathlib import Path
+
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+from tests.integration.cli.shop import Shop
+
+ROOT = Path(__file__).resolve().parents[3]
+NAME = re.compile(r"penstock_[a-z_]+")
+
+
+def asked_for() -> set[str]:
+    """Name the metrics that alerts and board use."""
+    rules = yaml.safe_load((ROOT / "deploy/prometheus/penstock.rules.yml").read_text())
+    alerts = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    assert 5 == len(alerts)
+    board = json.loads((ROOT / "deploy/grafana/penstock.json").read_text())
+    panels = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    return {name for expr in [*alerts, *panels] for name in NAME.findall(expr)}
+
+
+def names_of(text: str) -> set[str]:
+    """Name all series that a scrape may show, those without a sample yet included."""
+    found = set()
+    for family in text_string_to_metric_families(text):
+        ends = {
+            "counter": ("_total",),
+            "histogram": ("_bucket", "_sum", "_count"),
+        }.get(family.type, ("",))
+        if not family.name.endswith("_created"):  # when a counter began, beside each
+            found |= {family.name + end for end in ends}
+    return found
+
+
+def documented() -> set[str]:
+    page = (ROOT / "docs/reference/metrics.md").read_text()
+    kinds = dict(re.findall(r"^\| `(penstock_\w+)` \| (\w+)", page, re.MULTILINE))
+    histograms = {name for name, kind in kinds.items() if kind == "histogram"}
+    parts = {f"{name}_{part}" for name in histograms for part in ("bucket", "sum", "count")}
+    return (kinds.keys() - histograms) | parts
+
+
+def test_the_endpoint_shows_what_alerts_board_and_page_name(shop: Shop) -> None:
+    shop.send(0, 50)
+    with shop.driver("--metrics", "127.0.0.1:0") as driver:
+        driver.wait_for("TableCommitted", 2)
+        url = driver.wait_for("MetricsServed").data["url"]
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            text = answer.read().decode()
+        driver.send(signal.SIGTERM)
+        assert 0 == driver.end().code
+
+    assert documented() == names_of(text)
+    assert set() == asked_for() - names_of(text)
+    assert f'penstock_records_read_total{{topic="{shop.topic}"}} 50.0' in text
+    landed = re.findall(r'penstock_rows_landed_total\{operation="append",table="(.+)"\} 50', text)
+    assert ["delta.shop.orders", "lake.shop.orders"] == sorted(landed)

@@ -1,0 +1,123 @@
+"""Events become metrics with the names and labels of interface.md 4."""
+
+from __future__ import annotations
+
+import urllib.request
+
+import pytest
+
+from penstock.core import events
+from penstock.core.errors import InvalidError
+from penstock.observe.metrics import Metrics, MetricsEndpoint, address
+from penstock.observe.status import StatusBoard
+
+
+@pytest.fixture
+def told(clock):
+    """Give a function that tells events to board and metrics, and reads a sample."""
+    board = StatusBoard("shop", clock)
+    metrics = Metrics(board, clock, version="1.2", interval_ms=1000, target_file_bytes=1 << 20)
+
+    def tell(*happened: events.Event) -> Metrics:
+        for event in happened:
+            board(event)
+            metrics(event)
+        return metrics
+
+    return tell
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(f"penstock_{name}", labels)
+
+
+def committed(clock, table: str = "lake.a", rows: int = 5) -> events.TableCommitted:
+    return events.TableCommitted(1, table, "shop", "append", "c", "s", rows, 1, 99, 0.2, clock.ms)
+
+
+def test_an_epoch_is_counted_from_reading_to_landing(told, clock) -> None:
+    metrics = told(
+        events.EpochPlanned(1, 1, 7, {"orders": 7}, {"lake.a": 7}, {"or[d[3]": 4, "orders[0]": 3}),
+        events.SliceRead(1, 0, 7, 100, 0.5, {"orders": 7}),
+        events.RecordsQuarantined(1, "lake.a", {"P302": 2}),
+        events.RecordsFiltered(1, "lake.a", {"tombstone": 1}),
+        events.FilesWritten(1, "lake.a", 2, 5, 5000),
+        events.EpochPrepared(1, 7, 1, 0.7),
+    )
+    assert 1 == value(metrics, "pending_commits", table="lake.a")
+    assert 4 == value(metrics, "lag_records", topic="or[d", partition="3")
+
+    told(committed(clock))
+    assert 7 == value(metrics, "records_read_total", topic="orders")
+    assert 5 == value(metrics, "rows_landed_total", table="lake.a", operation="append")
+    assert 2 == value(metrics, "records_quarantined_total", table="lake.a", code="P302")
+    assert 1 == value(metrics, "records_filtered_total", reason="tombstone")
+    assert 1 == value(metrics, "commits_total", table="lake.a", outcome="landed")
+    assert 2 == value(metrics, "files_written_total", table="lake.a")
+    assert 2 == value(metrics, "table_small_files", table="lake.a")
+    assert 5000 == value(metrics, "file_bytes_sum", table="lake.a")
+    assert 0 == value(metrics, "pending_commits", table="lake.a")
+    assert clock.ms / 1000 == value(metrics, "last_commit_timestamp_seconds", table="lake.a")
+    assert clock.ms / 1000 == value(
+        metrics, "table_valid_through_timestamp_seconds", table="lake.a"
+    )
+    for phase, seconds in {"read": 0.5, "prepare": 0.7, "commit": 0.2}.items():
+        assert seconds == value(metrics, "commit_duration_seconds_sum", phase=phase)
+    assert 1 == value(metrics, "build_info", version="1.2")
+
+
+@pytest.mark.parametrize(
+    ("event", "outcome"),
+    [
+        (events.CommitFoundLanded("a", "shop", "c", ours=True), "found landed"),
+        (events.CommitConflicted("a", "shop", "c", 1, "moved"), "conflict"),
+        (events.CommitLeftInDoubt("a", "shop", "c", 1, "lost"), "in doubt"),
+        (events.CommitAborted("a", "shop", "c", "gone"), "aborted"),
+    ],
+)
+def test_every_outcome_of_a_commit_is_counted(told, event, outcome: str) -> None:
+    assert 1 == value(told(event), "commits_total", table="a", outcome=outcome)
+
+
+def test_the_state_is_one_of_all(told) -> None:
+    metrics = told(events.PipelineStarted("shop", 3, "me", 1, 0))
+
+    assert 3 == value(metrics, "generation")
+    assert 1 == value(metrics, "pipeline_state", state="starting")
+    assert 0 == value(metrics, "pipeline_state", state="failed")
+
+
+def test_a_stall_and_a_parked_table_are_told(told, clock) -> None:
+    metrics = told(events.EpochPlanned(1, 1, 7), events.TableParked("lake.a", "P430", "no answer"))
+    assert (0, 1) == (value(metrics, "stalled"), value(metrics, "table_parked", table="lake.a"))
+
+    clock.wait(2.1)
+    assert 1 == value(metrics, "stalled")
+
+
+def test_the_endpoint_answers_as_prometheus_asks_and_frees_its_port(told, clock) -> None:
+    with MetricsEndpoint(told(committed(clock)), "127.0.0.1", 0) as served:
+        url = f"http://127.0.0.1:{served.port}/metrics"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            text = answer.read().decode()
+        assert 'penstock_rows_landed_total{operation="append",table="lake.a"} 5.0' in text
+        taken = MetricsEndpoint(told(), "127.0.0.1", served.port)
+        with pytest.raises(InvalidError, match="metrics cannot be served") as refused:
+            taken.__enter__()
+        assert "P592" == refused.value.code
+    with MetricsEndpoint(told(), "127.0.0.1", served.port):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("9464", ("127.0.0.1", 9464)), (":0", ("127.0.0.1", 0)), ("0.0.0.0:9464", ("0.0.0.0", 9464))],
+)
+def test_an_address_is_read(text: str, expected: tuple[str, int]) -> None:
+    assert expected == address(text)
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:port", "host:70000"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(InvalidError, match="no address for metrics"):
+        address(text)

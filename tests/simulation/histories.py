@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import argparse
-import random
+import random  # noqa: TID251  seeded
 import sys
 import time
 from collections import Counter
@@ -80,7 +80,7 @@ class Play:
     def table(self) -> str:
         return catalog_name(self.random.choice([*self.world.tables, QUARANTINE]))
 
-    def begin(self, *, takeover: bool = False, **given: object):
+    def begin(self, **given: object):
         """Begin a life with drawn settings and hands."""
         seed = self.random.getrandbits(32)
         self.world.hands = lambda _: SeededHands(seed)

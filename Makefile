@@ -92,7 +92,7 @@ prove: $(INSTALLED) ## the specification: small models whole, and every defence 
 	@$(BIN)/python tests/proof/prove.py
 
 .PHONY: prove-large
-prove-large: $(INSTALLED) ## the specification: the large model; takes long
+prove-large: $(INSTALLED) ## the specification: the large models; takes long
 	@$(BIN)/python tests/proof/prove.py large
 
 .PHONY: bench

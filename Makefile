@@ -59,6 +59,18 @@ properties: $(INSTALLED) ## laws under generated input
 simulation: $(INSTALLED) ## the coordinator's stories on verified fakes
 	@$(SUITES) simulation
 
+.PHONY: histories
+histories: $(INSTALLED) ## ten thousand random histories, each exact in the end
+	@$(SUITES) histories
+
+.PHONY: proof
+proof: $(INSTALLED) ## the specification, in small; checkers shown planted faults
+	@$(SUITES) proof
+
+.PHONY: soak-sim
+soak-sim: $(INSTALLED) ## a million random histories; takes hours
+	@$(BIN)/python tests/simulation/histories.py 1000000
+
 .PHONY: contracts
 contracts: $(INSTALLED) ## one suite per port against every implementation
 	@$(SUITES) contracts
@@ -74,6 +86,14 @@ kills: $(INSTALLED) ## a few rounds of kill -9, each compared with Kafka row by 
 .PHONY: crash
 crash: $(INSTALLED) ## a hundred rounds of kill -9 and more; takes long
 	@$(BIN)/python -m pytest tests/crash -m slow --timeout=0 -s
+
+.PHONY: prove
+prove: $(INSTALLED) ## the specification: small models whole, and every defence taken away
+	@$(BIN)/python tests/proof/prove.py
+
+.PHONY: prove-large
+prove-large: $(INSTALLED) ## the specification: the large models; takes long
+	@$(BIN)/python tests/proof/prove.py large
 
 .PHONY: bench
 bench: $(INSTALLED) ## throughput, freshness, commit and recovery times on this machine

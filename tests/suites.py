@@ -69,7 +69,19 @@ SUITES = (
         "simulation",
         "the coordinator's stories on verified fakes",
         60,
-        tests=("tests/simulation", *TWO_AT_ONCE),
+        tests=("tests/simulation", "--ignore=tests/simulation/test_histories.py", *TWO_AT_ONCE),
+    ),
+    Suite(
+        "histories",
+        "ten thousand random histories, each exact in the end",
+        300,
+        tests=("tests/simulation/test_histories.py", *TWO_AT_ONCE),
+    ),
+    Suite(
+        "proof",
+        "the specification, in small; checkers shown planted faults",
+        90,
+        tests=("tests/proof",),
     ),
     Suite(
         "integration",

@@ -249,6 +249,12 @@ def conversions() -> Iterator[str]:
     yield from golden["page"]()
 
 
+def proof_page() -> str:
+    """Write the page of the proof from what TLC and the histories said, word for word kept."""
+    prove = runpy.run_path(str(ROOT / "tests/proof/prove.py"), run_name="prove")
+    return str(prove["page"](MARKED))
+
+
 def pages() -> dict[str, str]:
     """Give every generated page by its path."""
     events = (ROOT / "src/penstock/core/events.py").read_text()
@@ -261,6 +267,7 @@ def pages() -> dict[str, str]:
         "docs/reference/spec.md": spec_page(json_schema()),
         "docs/reference/cli.md": cli_page(),
         "docs/reference/conversions.md": "\n".join(conversions()),
+        "docs/reference/proof.md": proof_page(),
         SCHEMA_FILE: json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n",
     }
 

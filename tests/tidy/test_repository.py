@@ -66,8 +66,8 @@ def test_every_test_is_in_a_suite(root, suites) -> None:
     assert set() == found - rooms
 
 
-def test_all_suites_together_take_twenty_minutes_at_most(suites) -> None:
-    assert 20 * 60 >= sum(suite.budget_seconds for suite in suites.SUITES)
+def test_all_suites_together_take_thirty_minutes_at_most(suites) -> None:
+    assert 30 * 60 >= sum(suite.budget_seconds for suite in suites.SUITES)
 
 
 def test_every_suite_is_a_recipe_that_says_the_same(root, suites) -> None:

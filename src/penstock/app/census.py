@@ -103,11 +103,13 @@ def _first(pipeline: Pipeline, log_start: Offset, mine: Offsets, refused: Offset
 
 def _compare(at: TopicPartition, start: Offset, found: _Coordinates) -> Census:
     unique, counts = np.unique(found.mine, return_counts=True)
+    refused, refusals = np.unique(found.refused, return_counts=True)
     expected = np.setdiff1d(np.setdiff1d(found.held, found.refused), found.skipped)
     above = unique[unique >= start]
     lost = np.setdiff1d(expected, above)
     breaks = (
         *_told("doubled", at, unique[counts > 1], "in the table more than once"),
+        *_told("doubled", at, refused[refusals > 1], "in quarantine more than once"),
         *_told("lost", at, lost, "neither in the table nor in quarantine"),
         *_told("both", at, np.intersect1d(unique, found.refused), "in the table and in quarantine"),
         *_told("foreign", at, np.setdiff1d(above, found.held), "in the table, unknown to Kafka"),
@@ -185,7 +187,7 @@ def _quarantined(
     if quarantine is None:
         return _NOTHING
     found = quarantine.quarantined(chain, [[at.topic_id, at.partition, at.topic, 0, stop]])
-    return np.array(sorted({offset for _, _, offset in found}), dtype=np.int64)
+    return np.array(sorted(offset for _, _, offset in found), dtype=np.int64)
 
 
 def _total(parts: list[Census]) -> Census:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import queue
 import threading
 from collections import Counter, deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from penstock.commit.once import Landing
 from penstock.commit.two_phase import TwoPhase, Work
 from penstock.core.commits import Claim
 from penstock.core.errors import PenstockError, UnavailableError
+from penstock.landing.settings import Hands
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +44,9 @@ class Outcome:
 class CommitLine:
     """Runs batches in a bounded pool. Close it to wait for what is running."""
 
-    def __init__(self, two_phase: TwoPhase, threads: int) -> None:
+    def __init__(self, two_phase: TwoPhase, hands: Hands) -> None:
         self._two_phase = two_phase
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="penstock-commit")
+        self._hands = hands
         self._lock = threading.Lock()
         self._queues: dict[str, deque[Batch]] = {}
         self._outcomes: queue.SimpleQueue[Outcome | Future[None]] = queue.SimpleQueue()
@@ -86,12 +87,13 @@ class CommitLine:
                 self._queues[batch.name].append(batch)
                 return
             self._queues[batch.name] = deque([batch])
-        self._pool.submit(self._drain, batch.name).add_done_callback(self._outcomes.put)
+        self._hands.submit(self._drain, batch.name).add_done_callback(self._outcomes.put)
 
     def take(self, timeout_seconds: float = 0.0) -> list[Outcome]:
         """Give the outcomes so far, waiting up to a time for the first. Re-raises our own bugs."""
         taken: list[Outcome] = []
         block = timeout_seconds > 0
+        self._hands.about_to_wait(timeout_seconds)
         while True:
             try:
                 item = self._outcomes.get(block and not taken, timeout_seconds or None)
@@ -105,7 +107,7 @@ class CommitLine:
 
     def close(self) -> None:
         """Wait for running commits and let go of the threads."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._hands.shutdown(wait=True, cancel_futures=True)
 
     def _drain(self, name: str) -> None:
         while (batch := self._next(name)) is not None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from penstock.core.schema import Schema, Type
 from penstock.ports.log import Log
@@ -113,6 +114,32 @@ class Settings:
     faults: str = ""
 
 
+class Hands(Protocol):
+    """Does commits beside the coordinator, several at once."""
+
+    def submit(self, act: Callable[[str], None], name: str, /) -> Future[None]:
+        """Do something now or later."""
+        ...
+
+    def about_to_wait(self, seconds: float) -> None:
+        """Hear that the coordinator waits for outcomes, up to a time."""
+        ...
+
+    def shutdown(self, *, wait: bool, cancel_futures: bool) -> None:
+        """End; what has begun may be waited for, what has not is dropped."""
+        ...
+
+
+class Threads(ThreadPoolExecutor):
+    """Hands of their own, one a thread."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count, thread_name_prefix="penstock-commit")
+
+    def about_to_wait(self, seconds: float) -> None:
+        """Take no notice: threads work by themselves."""
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """The outside, as ports. `cluster_id` is the log's, asked once: a cluster that takes its place
@@ -129,3 +156,4 @@ class World:
     owner: Owner
     jitter: Callable[[], float]
     token: Callable[[], str]
+    hands: Callable[[int], Hands] = Threads

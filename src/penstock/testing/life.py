@@ -144,6 +144,7 @@ class Life:
             owner=Owner(f"owner-{self.number}", f"{self.host}.test", 1),
             jitter=_Numbers(self.number).fraction,
             token=_Numbers(self.number).token,
+            hands=self.world.hands,
         )
         try:
             self.ended = run(

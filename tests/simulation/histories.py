@@ -1,0 +1,355 @@
+"""Random histories of a pipeline: lives, crashes, lies, strangers; at the end all is exact.
+
+    python tests/simulation/histories.py 10000          that many, on all cores (make soak-sim)
+    python tests/simulation/histories.py 1 --seed 4711  this one, told step by step
+
+- What lives is the real coordinator, worker, commit and core; log, tables, store, engine and clock
+  are verified fakes. Time is virtual, and there is one thread: a seed is a history.
+- A step is an act and a seed of its own, so that a failing history is made smaller by leaving steps
+  out: what is printed is the least that still fails, and the line that repeats it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random  # noqa: TID251  seeded
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.core.errors import PenstockError
+from penstock.core.points import Point
+from penstock.testing.faults import Fault
+from penstock.testing.grounds import NOWHERE_REACHED, MemoryGround, catalog_name
+from penstock.testing.hands import SeededHands
+from penstock.testing.world import QUARANTINE, World, either, tables_named
+
+POINTS = sorted(set(Point) - NOWHERE_REACHED - {Point.HEARTBEAT, Point.MANIFEST_WRITTEN})
+FAULTS = [each for each in Fault if each is not Fault.FORBID]
+STEPS_MIN, STEPS_MAX = 1, 5
+
+pa.set_cpu_count(1)  # one thread: the histories go side by side
+
+
+@dataclass(frozen=True)
+class Step:
+    """One act, with the seed of all that is drawn in it."""
+
+    act: str
+    seed: int
+
+
+def history_of(seed: int) -> tuple[Step, ...]:
+    """Draw a history."""
+    drawn = random.Random(seed)
+    count = drawn.randint(STEPS_MIN, STEPS_MAX)
+    return tuple(Step(drawn.choice(ACTS), drawn.getrandbits(32)) for _ in range(count))
+
+
+class Play:
+    """A world in which a history is played; `told` is its trace."""
+
+    def __init__(self, seed: int) -> None:
+        routes = {**tables_named("orders", "items"), "returns": ("lake.bronze.orders",)}
+        self.random = random.Random(seed)
+        self.world = World(MemoryGround(), routes=routes, partitions=2)
+        self.partitions = dict.fromkeys(routes, 2)
+        self.told: list[str] = []
+        self.rolled: set[str] = set()
+
+    def run(self, steps: Iterable[Step]) -> list[str]:
+        """Play all steps, then heal everything and live on; tell what is wrong in the end."""
+        for step in steps:
+            self.random = random.Random(step.seed)
+            self.told.append(step.act)
+            getattr(self, step.act)()
+        self.random = random.Random(0)
+        return self.end()
+
+    # Draws.
+
+    def topic(self) -> tuple[str, int]:
+        topic = self.random.choice(sorted(self.partitions))
+        return topic, self.random.randrange(self.partitions[topic])
+
+    def table(self) -> str:
+        return catalog_name(self.random.choice([*self.world.tables, QUARANTINE]))
+
+    def begin(self, **given: object):
+        """Begin a life with drawn settings and hands."""
+        seed = self.random.getrandbits(32)
+        self.world.hands = lambda _: SeededHands(seed)
+        settings = {
+            "records_max": self.random.choice([2, 5, 1000]),
+            "accept": ["rules", "topic"] if self.random.random() < 0.5 else ["topic"],
+            "max_epochs": self.random.choice([1, 4]),
+        }
+        return self.world.life(**{**settings, **given})
+
+    def live(self, **given: object):
+        life = self.begin(**given).run()
+        self.told.append(f"  {life.number}: {life.error!r}" if life.error else f"  {life.number}")
+        return life
+
+    # Acts of producers and time.
+
+    def send(self) -> None:
+        topic, partition = self.topic()
+        extra = self.random.random()
+        fields = {"surprise": 1} if extra < 0.2 else {"later": "x"} if extra < 0.4 else {}
+        self.world.send(topic, self.random.randrange(1, 5), partition=partition, **fields)
+
+    def refuse(self) -> None:
+        topic, partition = self.topic()
+        self.world.send_raw(topic, b"bad", None, partition=partition)
+
+    def transact(self) -> None:
+        topic, partition = self.topic()
+        ending = self.world.begin(topic, self.random.randrange(1, 3), partition=partition)
+        self.random.choice([ending.commit, ending.abort])()
+
+    def some(self) -> None:
+        for _ in range(2):
+            self.random.choice([self.send, self.send, self.refuse, self.transact])()
+
+    def grow(self) -> None:
+        topic = self.random.choice(sorted(self.partitions))
+        self.partitions[topic] += 1
+        self.world.ground.grow(topic, self.partitions[topic])
+
+    # Acts of lives.
+
+    def plain(self) -> None:
+        self.send()
+        self.live()
+
+    def crash(self) -> None:
+        self.some()
+        plan = f"{self.random.choice(POINTS)}:{self.random.choice([1, 1, 2, 4])}"
+        self.told.append(f"  crash at {plan}")
+        self.live(crash=plan)
+
+    def other_host(self) -> None:
+        self.some()
+        self.live(host="there")
+
+    def two_at_once(self) -> None:
+        """Another takes over while one is at a point; the first goes on as a zombie."""
+        point = self.random.choice(
+            [Point.EPOCH_PLANNED, Point.PREPARE_AFTER, Point.COMMIT_BEFORE, Point.QUARANTINE_BEFORE]
+        )
+        host, sends = self.random.choice(["here", "there"]), self.random.choice([True, False])
+        meddles = self.random.choice([None, None, self.widen, self.lose_store])
+
+        def another() -> None:
+            if meddles:
+                meddles()
+            if sends:
+                self.send()
+            hands, self.world.hands = self.world.hands, lambda _: SeededHands(1)
+            self.world.life(host=host, records_max=2, accept=["topic"]).run(takeover=True)
+            self.world.hands = hands
+
+        self.some()
+        life = self.begin().at(point, another).run()
+        self.told.append(f"  zombie at {point}, {host}: {life.error!r}")
+
+    # Acts of networks, stores and strangers.
+
+    def fault(self) -> None:
+        self.some()
+        name, chosen = self.table(), self.random.choices(FAULTS, k=2)
+        self.told.append(f"  {name}: {[str(each) for each in chosen]}")
+        self.world.faults.queue(name, *chosen)
+        self.live()
+        self.world.faults.clear()
+        if self.random.random() < 0.5:
+            self.world.faults.release()
+
+    def away(self) -> None:
+        self.some()
+        self.world.faults.take_away(self.table())
+        self.live()
+
+    def back(self) -> None:
+        for name in (*self.world.tables, QUARANTINE):
+            self.world.faults.give_back(catalog_name(name))
+
+    def lose_store(self) -> None:
+        self.world.ground.lose_store("here")
+
+    def restore_store(self) -> None:
+        saved = self.world.ground.save_store("here")
+        self.some()
+        self.live()
+        self.world.ground.restore_store("here", saved)
+
+    def restore_under(self) -> None:
+        """Put an older store back while a coordinator runs on."""
+        saved = self.world.ground.save_store("here")
+        self.some()
+        life = self.begin(records_max=2)
+        life.at(Point.PREPARE_AFTER, lambda: self.world.ground.restore_store("here", saved)).run()
+        self.told.append(f"  {life.number}: {life.error!r}")
+
+    def remove_file(self) -> None:
+        self.world.faults.release()  # what is on its way would bring in files that are gone
+        self.live(crash=f"prepare.after:{self.random.choice([1, 2])}")
+        live = {
+            file.path
+            for name in (*self.world.tables, QUARANTINE)
+            if (stored := self.world.ground.warehouse.find(catalog_name(name)))
+            for file in stored.contents.files
+        }
+        waiting = [file.path for each in self.world.pending() for file in each.files]
+        staged = [path for path in waiting if path not in live]
+        if staged and self.world.ground.warehouse.file_size(path := self.random.choice(staged)):
+            self.world.ground.remove_file(path)
+
+    def existing(self) -> list[str]:
+        find = self.world.ground.warehouse.find
+        return [name for name in map(catalog_name, self.world.tables) if find(name)]
+
+    def stranger(self) -> None:
+        for name in self.existing():
+            self.world.ground.append(name)
+            if self.random.random() < 0.5:
+                self.world.ground.expire(name)
+
+    def widen(self) -> None:
+        for name in self.existing():
+            if self.world.ground.warehouse.get(name).contents.schema.field("later") is None:
+                self.world.ground.widen(name)
+
+    def rollback(self) -> None:
+        """Roll a table back by one of our commits: it waits for a human from then on."""
+        self.plain()
+        self.world.faults.release()
+        for name in self.existing()[:1]:
+            contents = self.world.ground.warehouse.get(name).contents
+            older = [each for each in contents.ancestry() if each.summary][1:]
+            newest = next((each for each in contents.ancestry() if each.summary), None)
+            if newest is not None and older:
+                self.world.ground.roll_back(name, older[0].id)
+                self.rolled.add(f"lake.{name}")
+
+    def rules(self) -> None:
+        number = len(self.world.rulebook) + 1
+        columns = self.random.choice(["drop_value", "quarantine"])
+        self.world.change_rules(f"rules-{number}", columns=columns)
+
+    # The end.
+
+    def end(self) -> list[str]:
+        self.back()
+        self.world.faults.release()
+        hosts = ["here", "there", "here"] if "there" in self.world.hosts else ["here"]
+        for host in hosts:
+            life = self.begin(host=host, accept=["rules", "topic"], records_max=1000).run()
+            if life.error is not None:
+                return [f"the last life ended with {life.error!r}"]
+            if set(life.parked) - self.rolled:
+                return [f"the last life left {life.parked} aside"]
+        found = self.world.breaks(judged=either)
+        return [text for text in found if not any(name in text for name in self.rolled)]
+
+
+ACTS = [
+    *["plain"] * 2,
+    *["crash"] * 5,
+    *["fault"] * 4,
+    *["two_at_once"] * 4,
+    *["restore_store", "restore_under", "lose_store", "other_host", "remove_file"] * 2,
+    *["away", "back", "stranger", "widen", "rules", "grow", "rollback", "send"],
+]
+
+
+def fails(seed: int, steps: Sequence[Step]) -> str:
+    """Play a history; say what is wrong in one text, or nothing."""
+    play = Play(seed)
+    try:
+        found = play.run(steps)
+    except PenstockError as error:
+        found = [f"raised {error!r}"]
+    except AssertionError as error:
+        found = [f"an assertion failed: {error!r}"]
+    return "; ".join(found)
+
+
+def smallest(seed: int, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Leave out steps as long as the history still fails."""
+    again = True
+    while again:
+        again = False
+        for place in range(len(steps)):
+            fewer = steps[:place] + steps[place + 1 :]
+            if fails(seed, fewer):
+                steps, again = fewer, True
+                break
+    return steps
+
+
+def told(seed: int) -> str:
+    """Play the history of a seed; tell the smallest that fails like it, or nothing."""
+    steps = history_of(seed)
+    if not fails(seed, steps):
+        return ""
+    least = smallest(seed, steps)
+    play = Play(seed)
+    try:
+        found: object = play.run(least)
+    except (PenstockError, AssertionError) as error:
+        found = repr(error)
+    lines = [f"seed {seed}: {len(steps)} steps fail, {len(least)} are enough"]
+    lines += [f"    {step}" for step in least]
+    lines += ["  it went:", *(f"    {line}" for line in play.told), f"  {found}"]
+    return "\n".join(lines)
+
+
+def many(seeds: Iterable[int], tell: Callable[[str], object]) -> tuple[int, Counter[str]]:
+    """Play histories; tell each failure. Gives their number and the acts that were played."""
+    failed, played = 0, Counter[str]()
+    for seed in seeds:
+        played.update(step.act for step in history_of(seed))
+        if text := told(seed):
+            failed += 1
+            tell(text)
+    return failed, played
+
+
+def _chunk(seeds: range) -> tuple[int, Counter[str], list[str]]:
+    texts: list[str] = []
+    failed, played = many(seeds, texts.append)
+    return failed, played, texts
+
+
+def main() -> int:
+    """Play histories on all cores."""
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("count", type=int)
+    words.add_argument("--seed", type=int, default=0)
+    given = words.parse_args()
+    begun, failed, played = time.monotonic(), 0, Counter[str]()
+    size = max(1, min(200, given.count // 4))
+    last = given.seed + given.count
+    chunks = [range(at, min(at + size, last)) for at in range(given.seed, last, size)]
+    with ProcessPoolExecutor() as pool:
+        for each, acts, texts in pool.map(_chunk, chunks):
+            failed += each
+            played += acts
+            for text in texts:
+                print(text, flush=True)
+    for act, count in sorted(played.items()):
+        print(f"{act:<16}{count:>10,}")
+    seconds = time.monotonic() - begun
+    print(f"{given.count:,} histories from seed {given.seed}, {failed} failed, {seconds:.0f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""Ten thousand random histories, each exact in the end; see histories.py.
+
+PENSTOCK_HISTORIES=200 make histories    fewer, for a quick look
+"""
+
+import os
+
+import pytest
+from tests.simulation import histories
+from tests.simulation.histories import Play, Step, history_of
+
+from penstock.testing.grounds import catalog_name
+from penstock.testing.world import ORDERS
+
+HISTORIES = int(os.environ.get("PENSTOCK_HISTORIES", "10000"))
+CHUNK = 200
+
+
+@pytest.mark.parametrize("first", range(0, HISTORIES, CHUNK))
+def test_whatever_happens_every_record_ends_in_one_place(first):
+    texts = []
+    histories.many(range(first, min(first + CHUNK, HISTORIES)), texts.append)
+
+    assert not texts, "\n\n".join(texts)
+
+
+@pytest.mark.parametrize("seed", range(0, 4000, 500))
+def test_the_same_seed_is_the_same_history_to_the_last_point_passed(seed):
+    def trace():
+        play, points = Play(seed), []
+        begin = play.begin
+
+        def watched(**given):
+            life = begin(**given)
+            points.append(life.points)
+            return life
+
+        play.begin = watched
+        play.run(history_of(seed))
+        return play.told, points, play.world.rows(), play.world.clock.now_ms()
+
+    assert trace() == trace()
+
+
+def test_a_planted_loss_is_found_and_made_small(monkeypatch):
+    """The simulator counts only if it finds one, and tells it in as few steps as it takes."""
+
+    def lose(self):
+        self.world.send("orders", 1)
+        self.live()
+        files = self.world.ground.warehouse.get(catalog_name(ORDERS)).contents.files
+        rows, size_bytes = self.world.ground.warehouse._files[files[-1].path]
+        self.world.ground.warehouse._files[files[-1].path] = (rows[:-1], size_bytes)
+
+    monkeypatch.setattr(Play, "lose", lose, raising=False)
+    steps = (Step("send", 1), Step("plain", 2), Step("lose", 3), Step("crash", 4))
+
+    assert "too few" in histories.fails(7, steps)
+    assert (Step("lose", 3),) == histories.smallest(7, steps)

@@ -24,6 +24,8 @@ PYTHON = sys.executable
 TOOLS = Path(PYTHON).parent
 
 TWO_AT_ONCE = ("-n", "2")
+FILE_BY_FILE = ("--dist", "loadfile")
+"""Tests of one file share a broker, a Spark session, a server: they stay together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ SUITES = (
         "integration",
         "real broker, real catalogs, real Spark",
         480,
-        tests=("tests/integration", "-m", "not slow"),
+        tests=("tests/integration", "-m", "not slow", *TWO_AT_ONCE, *FILE_BY_FILE),
     ),
     Suite(
         "kills",

@@ -20,6 +20,7 @@ from penstock.rows.convert import convert
 from penstock.rows.infer import infer, table_schema
 from penstock.spec.load import load
 from penstock.spec.model import Pipeline
+from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.prepared import origin, part
 
 TOPIC = "events"
@@ -50,7 +51,7 @@ class Made:
         """Open the connector's own writer."""
         open_writer = table_connector_named(self.target.place.connector).open_writer
         target = self.table.state(self.chain).target
-        return open_writer(target, prefix=prefix, observer=Observers())
+        return open_writer(target, prefix=prefix, observer=Observers(), secrets=ProcessSecrets())
 
 
 def made(spec: Path, claim: Claim, partitions: int) -> Made:

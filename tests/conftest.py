@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.servers.postgresql import Server
+    from tests.servers.postgresql import PostgresqlServer
+    from tests.servers.s3 import S3Server
 
     from penstock.dev.broker import Running
 
@@ -23,7 +24,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.fixture(scope="session")
-def postgresql() -> Iterator[Server]:
+def postgresql() -> Iterator[PostgresqlServer]:
     """A real PostgreSQL, one for each test process: every test makes databases of its own."""
     from tests.servers.postgresql import running
 
@@ -38,3 +39,12 @@ def rest_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     with running(tmp_path_factory.mktemp("rest")) as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """An S3, one for each test process: every test makes buckets of its own."""
+    from tests.servers.s3 import running
+
+    with running(tmp_path_factory.mktemp("s3")) as server:
+        yield server

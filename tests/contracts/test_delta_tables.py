@@ -1,5 +1,7 @@
 # ruff: noqa: ARG002 - hooks are given more than a directory needs
 import shutil
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +16,7 @@ from penstock.testing.table_contract import TableContract
 
 class TestDeltaTables(TableContract):
     trims = False
+    options: Mapping[str, str] = {}
 
     def open_catalog(self, place: Path) -> TableFormat:
         settings = {"name": "delta", "type": "delta", "root": f"{place}/lake"}
@@ -21,23 +24,26 @@ class TestDeltaTables(TableContract):
         return connector.open_catalog(settings, ProcessSecrets({}), Quiet())
 
     def open_writer(self) -> WriterFactory:
-        return connector.open_writer
+        return partial(connector.open_writer, secrets=ProcessSecrets({}))
 
     def location(self, name: str) -> Path:
         return self.root.joinpath(*name.split("."))
 
+    def foreign(self, table: Table) -> DeltaTable:
+        return DeltaTable(self.location(table.name), storage_options=dict(self.options))
+
     def rows(self, table: Table):
-        handle = DeltaTable(self.location(table.name))
+        handle = self.foreign(table)
         return pa.table(handle.scan()).to_pylist()
 
     def foreign_append(self, table: Table) -> None:
         location = self.location(table.name)
-        schema = pa.schema(DeltaTable(location).schema().to_arrow())
+        schema = pa.schema(self.foreign(table).schema().to_arrow())
         rows = pa.Table.from_pylist([foreign_row()], schema=schema)
-        write_deltalake(location, rows, mode="append")
+        write_deltalake(location, rows, mode="append", storage_options=dict(self.options))
 
     def roll_back(self, table: Table, snapshot: str) -> None:
-        DeltaTable(self.location(table.name)).restore(int(snapshot))
+        self.foreign(table).restore(int(snapshot))
 
     def drop(self, catalog: TableFormat, name: str) -> None:
         shutil.rmtree(self.location(name))

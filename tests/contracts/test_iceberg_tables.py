@@ -1,5 +1,6 @@
 """The table contract against Iceberg on a SQLite catalog, with PyIceberg playing the stranger."""
 
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -7,6 +8,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from penstock.connectors.iceberg import connector
 from penstock.ports.tables import Table, TableFormat, WriterFactory
+from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.table_bench import Quiet, foreign_row
 from penstock.testing.table_contract import TableContract
 
@@ -26,7 +28,7 @@ class TestIcebergTables(TableContract):
         return connector.open_catalog({"name": "lake", **self.settings}, Plain(), Quiet())
 
     def open_writer(self) -> WriterFactory:
-        return connector.open_writer
+        return partial(connector.open_writer, secrets=ProcessSecrets({}))
 
     def foreign(self, table: Table):
         return SqlCatalog("lake", **self.settings).load_table(table.name)

@@ -30,7 +30,7 @@ _SETTINGS = {
 
 
 @dataclass
-class Server:
+class PostgresqlServer:
     """A running server; every test makes databases of its own."""
 
     port: int
@@ -61,13 +61,13 @@ class Server:
 
 
 @contextmanager
-def running() -> Iterator[Server]:
+def running() -> Iterator[PostgresqlServer]:
     """Run a server in a directory of its own; it does not start as root, so root lends it a user."""
     home = Path(tempfile.mkdtemp(prefix="penstock-postgresql-"))
     try:
         account = _account(home)
         _initialise(home, account)
-        server = Server(_free_port())
+        server = PostgresqlServer(_free_port())
         settings = [f"-c{name}={value}" for name, value in _SETTINGS.items()]
         with (home / "log").open("wb") as log:
             process = subprocess.Popen(
@@ -118,7 +118,7 @@ def _free_port() -> int:
         return listening.getsockname()[1]
 
 
-def _wait(server: Server, process: subprocess.Popen[bytes], log: Path) -> None:
+def _wait(server: PostgresqlServer, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS_MAX
     while True:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from penstock.app.connectors import log_connector, registry_connector, table_connector_named
@@ -78,4 +78,4 @@ def _reader(settings: str) -> RangeReader:
 
 @cache
 def _writer(name: str) -> WriterFactory:
-    return table_connector_named(name).open_writer
+    return partial(table_connector_named(name).open_writer, secrets=ProcessSecrets())

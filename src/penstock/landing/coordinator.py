@@ -36,6 +36,7 @@ from penstock.landing.adding_up import require_few_rejects, sums
 from penstock.landing.committing import CommitLine, Outcome
 from penstock.landing.fleet import Fleet, by_table, positions_of
 from penstock.landing.jobs import Destination
+from penstock.landing.leases import renew_all, renewed
 from penstock.landing.leveling import Leveling, needed
 from penstock.landing.lookout import Lookout
 from penstock.landing.members import Usher
@@ -44,6 +45,7 @@ from penstock.landing.pace import Pace
 from penstock.landing.preparing import Desk
 from penstock.landing.settings import Settings, Until, World
 from penstock.landing.tracks import Track
+from penstock.ports.tables import TableState
 
 TICK_SECONDS = 0.2
 
@@ -71,7 +73,7 @@ class Coordinator:
     _line: CommitLine = field(init=False)
     _desk: Desk = field(init=False)
     _lookout: Lookout = field(init=False)
-    _quarantine: Destination = field(init=False)
+    _quarantine: TableState = field(init=False)
 
     def run(self, until: Until, *, takeover: bool = False) -> Ended:
         """Claim the pipeline, recover, land, and leave all tables level.
@@ -101,8 +103,7 @@ class Coordinator:
         return Ended(parked, reason, level_first)
 
     def _start(self, *, takeover: bool) -> None:
-        state = self.fleet.quarantine.state(self._any_quarantine_chain())
-        self._quarantine = Destination(self.settings.quarantine.connector, state.target)
+        self._quarantine = self.fleet.quarantine.state(self._any_quarantine_chain())
         self.fleet.list_topics(self.world.log.partitions())
         self.tenure.take(self.fleet.claims(), takeover=takeover)
         hands = self.world.hands(self.settings.commit_threads)
@@ -251,9 +252,10 @@ class Coordinator:
         world.observer(EpochPlanned(epoch.number, slices, epoch.records, lag, behind, waiting))
         world.observer.reached(Point.EPOCH_PLANNED)
         tracks = self.fleet.active
+        self._renew_leases()
         if any(tracks[n].standing is None for part in epoch.slices for n in _names(part)):
             self._give_birth(epoch, tracks)
-        results = epochs.run(self.settings, world, epoch, tracks, self._quarantine)
+        results = epochs.run(self.settings, world, epoch, tracks, self._rejects)
         self.pace.learn(results)
         if not self._lookout.still_there(results):
             return
@@ -269,9 +271,18 @@ class Coordinator:
         seconds = world.clock.monotonic() - began
         world.observer(EpochPrepared(epoch.number, records, len(found), seconds))
 
+    @property
+    def _rejects(self) -> Destination:
+        return Destination(self.settings.quarantine.connector, self._quarantine.target)
+
+    def _renew_leases(self) -> None:
+        now_ms = self.world.clock.now_ms()
+        renew_all(self.fleet.active.values(), now_ms)
+        self._quarantine = renewed(self._quarantine, now_ms)
+
     def _give_birth(self, epoch: Epoch, tracks: Mapping[str, Track]) -> None:
         """Create the tables that this epoch calls for. One that cannot be created stands aside."""
-        shown = epochs.survey(self.settings, self.world, epoch, tracks, self._quarantine)
+        shown = epochs.survey(self.settings, self.world, epoch, tracks, self._rejects)
         for name, schema in shown.items():
             try:
                 table = epochs.give_birth(

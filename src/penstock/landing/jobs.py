@@ -1,7 +1,8 @@
-"""What travels between coordinator and workers: versioned JSON, no rows, no secrets.
+"""What travels between coordinator and workers: versioned JSON, no rows.
 
 Invariants: a job and its result survive `from_json(to_json(x)) == x`; a result of another version
-is refused; settings hold references to secrets (`${file:…}`), never secrets.
+is refused; settings hold references to secrets (`${file:…}`), never secrets, but for credentials
+that a catalog lent for one table (`ports.tables.Lease`), which no representation shows.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ Coordinate = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where a worker writes: the connector's name and its versioned target JSON."""
+    """Where a worker writes: the connector's name and its versioned target JSON, never shown."""
 
     connector: str
-    target: str
+    target: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from penstock.ports.log import Log, RangeReader
 from penstock.ports.registry import Registry
 from penstock.ports.running import Observer, Secrets
 from penstock.ports.store import PendingStore
-from penstock.ports.tables import TableFormat, WriterFactory
+from penstock.ports.tables import TableFormat, WriterOpener
 
-PORTS_VERSION = 1
+PORTS_VERSION = 2
 
 Settings = Mapping[str, Any]
 
@@ -41,7 +41,7 @@ class TableConnector:
     ports_version: int
     catalog_types: frozenset[str]
     open_catalog: Callable[[Settings, Secrets, Observer], TableFormat]
-    open_writer: WriterFactory
+    open_writer: WriterOpener
 
 
 @dataclass(frozen=True, slots=True)

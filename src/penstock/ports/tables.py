@@ -8,7 +8,7 @@ Rules of protocol.md 3 and 5 that every implementation keeps, and the contract s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,7 +19,7 @@ from penstock.core.schema import Schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from penstock.ports.running import Observer
+    from penstock.ports.running import Observer, Secrets
 
 
 FILES_UNFIT = "P439"
@@ -37,11 +37,26 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Lease:
+    """Credentials that a catalog lends for one table: they stand in the target, and they end.
+
+    From `renew_at_ms` on, epoch milliseconds by the machine's clock, `renew` is to be called before
+    further work is handed out. It gives the target with credentials of its own, all else as it was,
+    and the next lease; it raises UnavailableError and InvalidError.
+    """
+
+    renew_at_ms: int
+    renew: Callable[[], tuple[str, Lease | None]] = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class TableState:
     """Hold one consistent reading of a table, for one chain.
 
     `landed` is None exactly when the verdict is ABSENT. `target` is versioned JSON for the
-    connector's own FileWriter (location, field ids, partition spec, write properties; no secrets).
+    connector's own FileWriter (location, field ids, partition spec, write properties). It holds
+    references to secrets, never secrets, but for credentials on a `lease`; it is neither shown nor
+    kept.
     `handle` is the connector's own and goes back to `commit` untouched. `not_empty` are string
     columns whose empty value the format cannot hold: records with one are quarantined.
     """
@@ -53,9 +68,10 @@ class TableState:
     landed: Landed | None
     verdict: Verdict
     evidence: str
-    target: str
+    target: str = field(repr=False)
     handle: Any = field(repr=False, compare=False)
     not_empty: tuple[str, ...] = ()
+    lease: Lease | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,4 +223,14 @@ class WriterFactory(Protocol):
 
     def __call__(self, target: str, *, prefix: str, observer: Observer) -> FileWriter:
         """`prefix` begins every file's name: it attributes leftovers; a random part is added."""
+        ...
+
+
+class WriterOpener(Protocol):
+    """Opens a writer as a connector offers it: references in the target are resolved here."""
+
+    def __call__(
+        self, target: str, *, prefix: str, observer: Observer, secrets: Secrets
+    ) -> FileWriter:
+        """Like `WriterFactory`; raises InvalidError when a reference is not there."""
         ...

@@ -6,6 +6,7 @@ Invariants: what is not honoured yet is refused by its name, before its settings
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
@@ -88,10 +89,15 @@ class DeltaCatalog(Setting):
     type: Literal["delta"] = Field(description="Kind of the catalog.")
     root: Text = Field(
         description="Where tables are put; a relative path starts at the spec file.",
-        examples=["./delta"],
+        examples=["./delta", "s3://bucket/delta"],
+    )
+    storage_options: Mapping[str, FreeText] = Field(
+        default_factory=dict,
+        description="Options of deltalake for the storage, as text.",
+        examples=['{ region: eu-west-1, secret_access_key: "${env:LAKE_SECRET}" }'],
     )
 
-    def settings(self, name: str) -> dict[str, str]:
+    def settings(self, name: str) -> dict[str, Any]:
         """Give the entry as plain data for a connector, with references unresolved."""
         return {**self.model_dump(mode="json", context=REVEALED), "name": name}
 

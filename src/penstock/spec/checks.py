@@ -281,7 +281,10 @@ def _check_secrets(draft: Draft) -> Iterator[Problem]:
         blocks.append((("kafka", "security"), security.model_dump(context=REVEALED)))
     for name, catalog in (draft.catalogs or {}).items():
         if catalog is not None:
-            blocks.append((("catalogs", name), catalog.model_dump(context=REVEALED)))
+            entry = catalog.model_dump(context=REVEALED)
+            options: KeyPath = ("catalogs", name, "storage_options")
+            blocks.append((("catalogs", name), entry))
+            blocks.append((options, entry.get("storage_options", {})))
     for at, records in _all_records(draft):
         if records.registry is not None:
             registry = records.registry.model_dump(context=REVEALED)

@@ -10,7 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -221,7 +221,7 @@ class IcebergLake(StoresOnDisk):
 
     def open_writer(self) -> WriterFactory:
         """Give the factory of writers."""
-        return iceberg.open_writer
+        return partial(iceberg.open_writer, secrets=_SECRETS)
 
     def drop(self, name: str) -> None:
         """Drop a table as a stranger."""
@@ -277,7 +277,7 @@ class DeltaLake(StoresOnDisk):
 
     def open_writer(self) -> WriterFactory:
         """Give the factory of writers."""
-        return delta.open_writer
+        return partial(delta.open_writer, secrets=_SECRETS)
 
     def drop(self, name: str) -> None:
         """Drop a table as a stranger."""

@@ -33,7 +33,9 @@ class Lake:
         self.catalog = self.open()
 
     def open(self):
-        return connector.open_catalog(self.settings, ProcessSecrets({}), Quiet())
+        return connector.open_catalog(
+            self.settings, ProcessSecrets({"LAKE_SECRET": "hush"}), Quiet()
+        )
 
     @property
     def location(self) -> Path:
@@ -57,7 +59,9 @@ class Lake:
         return self.table.state(chain)
 
     def write(self, state, rows, prefix="shop-1-0-"):
-        writer = connector.open_writer(state.target, prefix=prefix, observer=Quiet())
+        writer = connector.open_writer(
+            state.target, prefix=prefix, observer=Quiet(), secrets=ProcessSecrets({})
+        )
         batch = rows if isinstance(rows, pa.RecordBatch) else batch_of(state.schema, rows)
         writer.write(batch)
         return tuple(writer.close())

@@ -16,6 +16,7 @@ from tests.integration.delta.lake import CHAIN, COLUMNS, Lake
 from penstock.connectors.delta.schemas import arrow_schema
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct
+from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.prepared import orders, prepared
 
 EVERYTHING = Struct(
@@ -169,7 +170,9 @@ def test_24_partitions_of_one_task_make_24_files(lake):
     from penstock.connectors.delta import connector
     from penstock.testing.table_bench import Quiet
 
-    writer = connector.open_writer(state.target, prefix="shop-1-0-", observer=Quiet())
+    writer = connector.open_writer(
+        state.target, prefix="shop-1-0-", observer=Quiet(), secrets=ProcessSecrets({})
+    )
     for start in range(0, 200_000, 50_000):
         ids = pa.array(range(start, start + 50_000), pa.int64())
         hours = pa.array([number % 24 for number in range(50_000)], pa.int32())

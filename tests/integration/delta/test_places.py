@@ -93,14 +93,19 @@ def test_unusable_settings_are_refused(tmp_path, key, value):
     refused("P432", lambda: Lake(tmp_path, **{key: value}))
 
 
-def test_storage_options_are_in_no_representation_and_only_public_ones_travel(tmp_path):
-    options = {"AWS_SECRET_ACCESS_KEY": "hush", "AWS_REGION": "eu-1", "token": "hush"}
+def test_options_are_in_no_representation_and_of_secrets_the_references_travel(
+    tmp_path, monkeypatch
+):
+    options = {"AWS_SECRET_ACCESS_KEY": "${env:LAKE_SECRET}", "AWS_REGION": "eu-1", "token": "hush"}
     lake = Lake(tmp_path, storage_options=options)
     lake.create()
 
     assert "hush" not in repr(lake.catalog) + repr(lake.table) + repr(lake.state())
     assert "hush" not in lake.state().target
-    assert '"storage":{"region":"eu-1"}' in lake.state().target
+    assert (
+        '"storage":{"region":"eu-1","secret_access_key":"${env:LAKE_SECRET}"}'
+        in lake.state().target
+    )
 
 
 def test_a_table_dropped_and_made_again_takes_no_old_commit_even_at_the_same_version(lake):

@@ -78,7 +78,9 @@ class Lake:
             transaction.remove_properties(*keys)
 
     def write(self, state, batch, prefix="shop-1-0"):
-        writer = connector.open_writer(state.target, prefix=prefix, observer=self.ears)
+        writer = connector.open_writer(
+            state.target, prefix=prefix, observer=self.ears, secrets=Plain()
+        )
         writer.write(batch)
         return tuple(writer.close())
 

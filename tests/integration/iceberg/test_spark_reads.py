@@ -85,7 +85,9 @@ def chain(name):
 
 def land(table, name, ranges):
     state = table.state(chain(name))
-    writer = connector.open_writer(state.target, prefix="shop-1-0", observer=Quiet())
+    writer = connector.open_writer(
+        state.target, prefix="shop-1-0", observer=Quiet(), secrets=ProcessSecrets({})
+    )
     writer.write(batch_of(state.schema, orders(ranges)))
     given = {"files": tuple(writer.close()), "uuid": state.uuid, "schema_id": state.schema_id}
     table.commit(state, prepared(chain(name), ranges, **given), retain=25)

@@ -34,11 +34,11 @@ def open_catalog(settings: Settings, secrets: Secrets, observer: Observer) -> Ta
     return open_delta(settings, secrets, observer)
 
 
-def open_writer(target: str, *, prefix: str, observer: Observer) -> FileWriter:
+def open_writer(target: str, *, prefix: str, observer: Observer, secrets: Secrets) -> FileWriter:
     """Open a writer on a worker from a table's `target`; opens no log and no deltalake."""
     from penstock.connectors.delta.writer import DeltaWriter
 
-    return DeltaWriter(target, prefix=prefix, observer=observer)
+    return DeltaWriter(target, prefix=prefix, observer=observer, secrets=secrets)
 
 
 connector = TableConnector(

@@ -21,6 +21,7 @@ from deltalake.schema import Schema as DeltaSchema
 from deltalake.transaction import CommitProperties, Transaction
 from pyarrow import fs
 
+from penstock.connectors.delta.conditions import require_conditional_writes
 from penstock.connectors.delta.faults import is_panic, refused, told
 from penstock.connectors.delta.ledger import commit_info, mark_of_creation, transactions_of
 from penstock.connectors.delta.log import Log
@@ -94,7 +95,10 @@ class DeltaCatalog:
         )
 
     def check(self) -> None:
-        """Write and remove a small file. Raises InvalidError (P431), UnavailableError (P480)."""
+        """Write and remove a small file; in S3, prove that of two equal writes one is refused.
+
+        Raises InvalidError (P431, P442), UnavailableError (P430, P480).
+        """
         storage = self.root.filesystem()
         directory = storage_path(self.root.uri)
         path = f"{directory}/.penstock-check-{tokens.token_hex(8)}"
@@ -108,6 +112,8 @@ class DeltaCatalog:
             with suppress(OSError):
                 storage.delete_file(path)
             raise refused(f"the catalog {self.name} at {self.root.uri}", told(error)) from error
+        if not self.root.is_local:
+            require_conditional_writes(self.name, self.root)
 
     def close(self) -> None:
         """Let go of nothing: a handle lives as long as its table."""
@@ -198,14 +204,15 @@ def open_delta(settings: Settings, secrets: Secrets, observer: Observer) -> Tabl
     options = settings.get("storage_options") or {}
     if not isinstance(options, Mapping):
         raise _unusable(name, "storage_options is no mapping")
-    resolved = {str(key): secrets.resolve(str(value)) for key, value in options.items()}
+    written = {str(key): str(value) for key, value in options.items()}
+    resolved = {key: secrets.resolve(value) for key, value in written.items()}
     sizes = {
         each: _size(name, each, settings[f"penstock.{each}"])
         for each in _SIZES
         if f"penstock.{each}" in settings
     }
     root = secrets.resolve(str(settings.get("root", "")))
-    return DeltaCatalog(name, root_of(name, root, resolved), Sizes(**sizes))
+    return DeltaCatalog(name, root_of(name, root, resolved, written), Sizes(**sizes))
 
 
 def _size(catalog: str, key: str, value: Any) -> int:

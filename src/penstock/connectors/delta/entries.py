@@ -78,7 +78,7 @@ def put(root: Root, name: str, version: int, body: bytes) -> bool:
     OutcomeUnknownError (P433).
     """
     try:
-        store = _store(root.location(name), tuple(sorted(root.options.items())))
+        store = store_of(root.location(name), root)
         obstore.put(store, f"_delta_log/{version:020d}.json", body, mode="create")
     except (AlreadyExistsError, PreconditionError):
         return False
@@ -124,6 +124,11 @@ def _add(added: Addition) -> dict[str, Any]:
         "dataChange": True,
         "stats": added.statistics,
     }
+
+
+def store_of(location: str, root: Root) -> ObjectStore:
+    """Open a place below a root, as entries are put."""
+    return _store(location, tuple(sorted(root.options.items())))
 
 
 @functools.lru_cache(maxsize=64)

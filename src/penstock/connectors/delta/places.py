@@ -2,8 +2,8 @@
 
 Invariants:
 - a name that reaches a path consists of letters, digits and underscores; nothing else does;
-- storage settings that travel to workers are taken from a list of names known to hold no secret:
-  workers find credentials in their own environment (protocol.md 8).
+- storage settings that travel to workers are taken from a list of names known to hold no secret,
+  and references that the spec has in the place of one: workers resolve them (protocol.md 8).
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from pathlib import PurePosixPath
 from pyarrow import fs
 
 from penstock.core.errors import InvalidError
+from penstock.ports.running import Secrets
+from penstock.spec.secrets import is_literal
 
 _PART = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
 _PARTS_MAX = 8
@@ -31,10 +33,14 @@ _CREDENTIALS = {
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Hold where the tables are; `options` are deltalake's, resolved."""
+    """Hold where the tables are; `options` are deltalake's, resolved.
+
+    `references` are the credentials among them as the spec has them, by short names.
+    """
 
     uri: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    references: Mapping[str, str] = field(default_factory=dict)
 
     def location(self, name: str) -> str:
         """Give the directory of a table. Raises InvalidError (P404) for a name we do not take."""
@@ -42,9 +48,9 @@ class Root:
 
     @property
     def public(self) -> dict[str, str]:
-        """Give the options that hold no secret."""
+        """Give the options that hold no secret, and references to those that do."""
         known = normalised(self.options)
-        return {key: known[key] for key in sorted(_PUBLIC & known.keys())}
+        return {**{key: known[key] for key in sorted(_PUBLIC & known.keys())}, **self.references}
 
     @property
     def is_local(self) -> bool:
@@ -69,18 +75,44 @@ def parts_of(name: str) -> list[str]:
     )
 
 
-def root_of(catalog: str, uri: str, options: Mapping[str, str]) -> Root:
-    """Check a catalog's root. Raises InvalidError (P432)."""
+def root_of(
+    catalog: str, uri: str, options: Mapping[str, str], written: Mapping[str, str] | None = None
+) -> Root:
+    """Check a catalog's root; `written` are the options unresolved.
+
+    Raises InvalidError: P432, and P441 for a credential that is written out.
+    """
+    references = _references(catalog, normalised(written or {}))
     plain = uri.removeprefix("file://").rstrip("/") if not uri.startswith(_S3) else uri.rstrip("/")
     if uri.startswith(_S3) and len(plain) > len(_S3):
-        return Root(plain, options)
+        return Root(plain, options, references)
     if plain.startswith("/") and str(PurePosixPath(plain)) == plain and ".." not in plain:
-        return Root(plain, options)
+        return Root(plain, options, references)
     raise InvalidError(
         f"the root of the catalog {catalog} is {uri[:80]!r}: no absolute path, no s3 URI",
         code="P432",
         hint="write  root: ./delta  in the spec, or  root: s3://bucket/prefix",
     )
+
+
+def opened(storage: Mapping[str, str], secrets: Secrets) -> dict[str, str]:
+    """Give a worker's settings with credentials. Raises InvalidError without a reference."""
+    return {
+        key: secrets.resolve(value) if key in _CREDENTIALS else value
+        for key, value in storage.items()
+    }
+
+
+def _references(catalog: str, written: Mapping[str, str]) -> dict[str, str]:
+    for key in sorted(_CREDENTIALS.keys() & written.keys()):
+        if is_literal(written[key]):
+            raise InvalidError(
+                f"{key} of the catalog {catalog} is written out, and workers need it as well: it "
+                "would have to travel with every task",
+                code="P441",
+                hint=f"write  {key}: ${{env:NAME}}  or  ${{file:/path}}, there on every executor",
+            )
+    return {key: written[key] for key in sorted(_CREDENTIALS.keys() & written.keys())}
 
 
 def normalised(options: Mapping[str, str]) -> dict[str, str]:

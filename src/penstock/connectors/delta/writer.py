@@ -20,13 +20,13 @@ import pyarrow.compute as pc
 
 from penstock.connectors.delta.descriptions import detail_of
 from penstock.connectors.delta.partitions import Texts, split
-from penstock.connectors.delta.places import filesystem_of, storage_path
+from penstock.connectors.delta.places import filesystem_of, opened, storage_path
 from penstock.connectors.delta.schemas import arrow_schema, without
 from penstock.connectors.delta.statistics import statistics_json
 from penstock.connectors.delta.target import target_from_json
 from penstock.core.commits import DataFile
 from penstock.files import PartitionedParquetWriter, Written
-from penstock.ports.running import Observer
+from penstock.ports.running import Observer, Secrets
 
 PARTITION_LABEL_MAX = 256
 
@@ -38,7 +38,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 class DeltaWriter:
     """Routes rows to one rolling Parquet file for each partition and describes the files."""
 
-    def __init__(self, target: str, *, prefix: str, observer: Observer) -> None:
+    def __init__(self, target: str, *, prefix: str, observer: Observer, secrets: Secrets) -> None:
         self._target = target_from_json(target)
         self._prefix = _UNSAFE.sub("-", prefix).strip("._-")[:_PREFIX_MAX] or "part"
         self._columns = without(self._target.schema, self._target.partition_by)
@@ -47,7 +47,7 @@ class DeltaWriter:
         self._with_nan: set[str] = set()
         self._writer = PartitionedParquetWriter(
             schema=arrow_schema(self._columns),
-            filesystem=filesystem_of(self._target.location, self._target.storage),
+            filesystem=filesystem_of(self._target.location, opened(self._target.storage, secrets)),
             path_of=self._new_path,
             partition_of=self._split,
             options=self._target.sizes.options(),

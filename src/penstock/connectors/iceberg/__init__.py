@@ -35,11 +35,11 @@ def open_catalog(settings: Settings, secrets: Secrets, observer: Observer) -> Ta
     return open_iceberg(settings, secrets, observer)
 
 
-def open_writer(target: str, *, prefix: str, observer: Observer) -> FileWriter:
+def open_writer(target: str, *, prefix: str, observer: Observer, secrets: Secrets) -> FileWriter:
     """Open a writer on a worker from a table's `target`; opens no catalog."""
     from penstock.connectors.iceberg.writer import IcebergWriter
 
-    return IcebergWriter(target, prefix=prefix, observer=observer)
+    return IcebergWriter(target, prefix=prefix, observer=observer, secrets=secrets)
 
 
 connector = TableConnector(

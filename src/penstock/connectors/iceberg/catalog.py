@@ -27,8 +27,9 @@ from penstock.connectors.iceberg.ledgers import ledger_key
 from penstock.connectors.iceberg.looking import looked_at
 from penstock.connectors.iceberg.partitioning import partition_spec
 from penstock.connectors.iceberg.schemas import to_iceberg
+from penstock.connectors.iceberg.storage import credentials_of
 from penstock.connectors.iceberg.table import Context, IcebergTable
-from penstock.connectors.iceberg.target import Sizes, without_secrets
+from penstock.connectors.iceberg.target import Sizes
 from penstock.core.commits import Landed
 from penstock.core.errors import InvalidError
 from penstock.core.wire import ledger_to_json
@@ -46,6 +47,7 @@ _OWN_DEFAULTS = {
     "row_group_bytes": 64 << 20,
     "open_writers": 64,
     "metadata_horizon_seconds": 3600,
+    "lease_seconds": 300,
     "retain": 25,
 }
 _NAME = re.compile(rf"[a-z_][a-z0-9_]{{0,{NAME_LENGTH_MAX - 1}}}")
@@ -77,7 +79,8 @@ def open_iceberg(settings: Settings, secrets: Secrets, observer: Observer) -> Ic
         observer=observer,
         sizes=Sizes(own["target_file_bytes"], own["row_group_bytes"], own["open_writers"]),
         metadata_horizon_seconds=own["metadata_horizon_seconds"],
-        storage=without_secrets(given),
+        credentials=credentials_of(name, _written(settings), given),
+        lease_seconds=own["lease_seconds"],
     )
     return IcebergTables(name, context, given.get("warehouse", ""))
 
@@ -195,6 +198,10 @@ def _split(
             raise _unusable(name, f"{key} is none of {known} with a whole number")
         own[bare] = int(text)
     return own, given
+
+
+def _written(settings: Settings) -> dict[str, str]:
+    return {key: str(value) for key, value in settings.items() if value is not None}
 
 
 def _make_room(uri: str) -> None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -27,12 +28,13 @@ from penstock.connectors.iceberg.housekeeping import remove_old_metadata
 from penstock.connectors.iceberg.manifests import live_files_of
 from penstock.connectors.iceberg.scans import coordinates_of, quarantined_in
 from penstock.connectors.iceberg.schemas import to_core
-from penstock.connectors.iceberg.target import Sizes, target_of
+from penstock.connectors.iceberg.storage import Credential
+from penstock.connectors.iceberg.target import Sizes, lends, relent, target_of
 from penstock.connectors.iceberg.witnesses import Finding, judge
 from penstock.core.commits import Chain, CommitKind, Committable, DataFile
 from penstock.core.points import Point
 from penstock.ports.running import Observer
-from penstock.ports.tables import History, TableState, Verdict
+from penstock.ports.tables import History, Lease, TableState, Verdict
 
 _STAT_THREADS = 16
 _HOUSEKEEPING_SECONDS = 600.0
@@ -40,13 +42,18 @@ _HOUSEKEEPING_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What all tables of one catalog share. `storage` are settings without secrets."""
+    """What all tables of one catalog share. `credentials` are the spec's own, for the storage.
+
+    `lease_seconds` is how long credentials that a catalog lends without saying when they end are
+    used before they are asked for again.
+    """
 
     catalog: Catalog
     observer: Observer
     sizes: Sizes
     metadata_horizon_seconds: float
-    storage: Mapping[str, str] = field(default_factory=dict)
+    credentials: Mapping[str, Credential] = field(default_factory=dict)
+    lease_seconds: int = 300
     monotonic: Callable[[], float] = time.monotonic
 
 
@@ -70,6 +77,7 @@ class IcebergTable:
         require_honourable(metadata, self.name)
         finding = self._judged(table, chain)
         head = head_of(metadata)
+        target = target_of(self.name, table, self._context.credentials, self._context.sizes)
         return TableState(
             uuid=str(metadata.table_uuid),
             head="" if head is None else str(head),
@@ -78,8 +86,9 @@ class IcebergTable:
             landed=finding.landed,
             verdict=finding.verdict,
             evidence=finding.evidence,
-            target=target_of(self.name, table, self._context.storage, self._context.sizes),
+            target=target,
             handle=table,
+            lease=self._lease(table, target),
         )
 
     def commit(self, state: TableState, commit: Committable, *, retain: int) -> str:
@@ -146,6 +155,20 @@ class IcebergTable:
     def _loaded(self) -> PyIcebergTable:
         with reading(self.name):
             return self._context.catalog.load_table(self._identifier)
+
+    def _lease(self, table: PyIcebergTable, target: str) -> Lease | None:
+        """Say when credentials in a target are to be renewed: halfway to their end."""
+        if not lends(target):
+            return None
+        now_ms = time.time_ns() // 1_000_000
+        ends = table.io.properties.get("s3.session-token-expires-at-ms", "")
+        left_ms = int(ends) - now_ms if ends.isdecimal() else 2000 * self._context.lease_seconds
+        return Lease(now_ms + max(left_ms, 0) // 2, partial(self._renewed, target))
+
+    def _renewed(self, target: str) -> tuple[str, Lease | None]:
+        table = self._loaded()
+        fresh = relent(target, table, self._context.credentials)
+        return fresh, self._lease(table, fresh)
 
     def _judged(self, table: PyIcebergTable, chain: Chain) -> Finding:
         with reading(self.name):

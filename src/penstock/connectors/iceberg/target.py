@@ -1,9 +1,9 @@
-"""What a worker has to know of a table, as versioned JSON: no catalog, no secret.
+"""What a worker has to know of a table, as versioned JSON: no catalog, no secret of ours.
 
 Invariants:
 - reading back what was written gives an equal value; a newer version is refused;
-- storage settings are taken from a list of names known to hold no secret: workers find credentials
-  in their own environment (protocol.md 8).
+- storage settings are those of `storage`: in the place of a credential stands the reference that
+  the spec has, or what the catalog lent for this table, which ends soon (protocol.md 8).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pydantic
@@ -20,21 +20,13 @@ from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table import TableProperties
 
+from penstock.connectors.iceberg.storage import Credential, opened, shared
 from penstock.core.errors import BugError, InvalidError
 from penstock.files import ParquetOptions
+from penstock.ports.running import Secrets
 
-TARGET_VERSION = 1
+TARGET_VERSION = 2
 
-_STORAGE_KEYS = (
-    "client.region",
-    "gcs.endpoint",
-    "gcs.project-id",
-    "hdfs.host",
-    "hdfs.port",
-    "s3.endpoint",
-    "s3.force-virtual-addressing",
-    "s3.region",
-)
 _PROPERTY_PREFIXES = (
     "write.parquet.",
     "write.metadata.metrics.",
@@ -65,7 +57,12 @@ class Target:
     spec: PartitionSpec
     properties: Mapping[str, str]
     storage: Mapping[str, str]
+    lent: Mapping[str, str] = field(repr=False)
     sizes: Sizes
+
+    def opened(self, secrets: Secrets) -> dict[str, str]:
+        """Give the storage's settings with credentials. Raises InvalidError without a reference."""
+        return opened(self.storage, self.lent, secrets)
 
     def options(self) -> ParquetOptions:
         """Give the Parquet settings: the table's properties first, then the catalog's sizes.
@@ -98,9 +95,10 @@ class Target:
             ) from error
 
 
-def target_of(name: str, table: IcebergTable, storage: Mapping[str, str], sizes: Sizes) -> str:
+def target_of(name: str, table: IcebergTable, own: Mapping[str, Credential], sizes: Sizes) -> str:
     """Write the target of a table as it stands now."""
     metadata = table.metadata
+    storage, lent = shared(table.io.properties, own)
     data = {
         "v": TARGET_VERSION,
         "table": name,
@@ -112,15 +110,22 @@ def target_of(name: str, table: IcebergTable, storage: Mapping[str, str], sizes:
             for key, value in sorted(metadata.properties.items())
             if key.startswith(_PROPERTY_PREFIXES)
         },
-        "storage": without_secrets(storage),
+        "storage": storage,
+        "lent": lent,
         "sizes": [sizes.target_file_bytes, sizes.row_group_bytes, sizes.open_writers],
     }
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
 
 
-def without_secrets(settings: Mapping[str, str]) -> dict[str, str]:
-    """Keep the storage settings that are known to hold no secret."""
-    return {key: settings[key] for key in _STORAGE_KEYS if key in settings}
+def relent(target: str, table: IcebergTable, own: Mapping[str, Credential]) -> str:
+    """Put what a catalog lends now into a target; all else stays."""
+    _, lent = shared(table.io.properties, own)
+    return json.dumps({**json.loads(target), "lent": lent}, separators=(",", ":"))
+
+
+def lends(target: str) -> bool:
+    """Tell whether a target holds credentials that end."""
+    return bool(json.loads(target)["lent"])
 
 
 @functools.lru_cache(maxsize=64)
@@ -145,6 +150,7 @@ def target_from_json(text: str) -> Target:
             spec=PartitionSpec.model_validate(data["spec"]),
             properties=data["properties"],
             storage=data["storage"],
+            lent=data["lent"],
             sizes=Sizes(*data["sizes"]),
         )
     except (ValueError, KeyError, TypeError, pydantic.ValidationError) as error:

@@ -24,7 +24,7 @@ from penstock.connectors.iceberg.target import target_from_json
 from penstock.connectors.iceberg.transforms import splitter
 from penstock.core.commits import DataFile
 from penstock.files import PartitionedParquetWriter
-from penstock.ports.running import Observer
+from penstock.ports.running import Observer, Secrets
 
 _RANDOM_BYTES = 8
 
@@ -35,13 +35,13 @@ class IcebergWriter:
     Raises InvalidError when the target asks for what cannot be honoured.
     """
 
-    def __init__(self, target: str, *, prefix: str, observer: Observer) -> None:
+    def __init__(self, target: str, *, prefix: str, observer: Observer, secrets: Secrets) -> None:
         assert "/" not in prefix, f"a file's name cannot begin with {prefix!r}"
         self._text = target
         self._target = target_from_json(target)
         self._prefix = prefix.rstrip("-")
         self._schema = file_schema(self._target.schema)
-        self._io = PyArrowFileIO(dict(self._target.storage))
+        self._io = PyArrowFileIO(self._target.opened(secrets))
         self._places = load_location_provider(self._target.location, dict(self._target.properties))
         self._uris: dict[str, str] = {}
         scheme, netloc, _ = PyArrowFileIO.parse_location(self._places.new_data_location("x"))

@@ -27,7 +27,7 @@ def test_a_writer_works_without_deltalake():
         "    def reached(self, point): pass\n"
         "schema = Struct((Field('id', Kind.LONG), Field('p', Kind.STRING)))\n"
         "target = Target('t', tempfile.mkdtemp(), schema, ('p',))\n"
-        "writer = connector.open_writer(target_to_json(target), prefix='x', observer=Quiet())\n"
+        "writer = connector.open_writer(target_to_json(target), prefix='x', observer=Quiet(), secrets=None)\n"
         "writer.write(pa.record_batch({'id': [1, 2], 'p': ['a', 'b']}))\n"
         "assert 2 == len(writer.close())\n"
     )

@@ -1,0 +1,32 @@
+"""Credentials that catalogs lend are renewed before work is handed out that would outlive them.
+
+Invariants: nothing of a table but its credentials changes; a catalog that does not answer leaves
+them as they are, since half of their time is left: when they end, the table stands aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+
+from penstock.core.errors import InvalidError, UnavailableError
+from penstock.landing.tracks import Track
+from penstock.ports.tables import TableState
+
+
+def renew_all(tracks: Iterable[Track], now_ms: int) -> None:
+    """Renew what the tables of an epoch were lent."""
+    for track in tracks:
+        if track.state is not None:
+            track.state = renewed(track.state, now_ms)
+
+
+def renewed(state: TableState, now_ms: int) -> TableState:
+    """Give a table's state with credentials that have at least half of their time left."""
+    lease = state.lease
+    if lease is not None and lease.renew_at_ms <= now_ms:
+        with suppress(UnavailableError, InvalidError):
+            target, following = lease.renew()
+            return replace(state, target=target, lease=following)
+    return state

@@ -1,0 +1,88 @@
+# ruff: noqa: ARG002 - hooks are given more than a bucket needs
+"""The table contract on S3: Iceberg with its own data path, and Delta; workers resolve the keys."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from tests.contracts.test_delta_tables import TestDeltaTables as DeltaContract
+from tests.contracts.test_iceberg_tables import TestIcebergTables as IcebergContract
+from tests.servers.s3 import KEY, REGION, SECRET
+
+from penstock.connectors import delta, iceberg
+from penstock.ports.tables import Table, TableFormat, WriterFactory
+from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.table_bench import Quiet
+
+SECRETS = ProcessSecrets({"KEY": KEY, "SECRET": SECRET})
+
+
+class OnS3:
+    """What is the same for both formats."""
+
+    @pytest.fixture(autouse=True)
+    def bucket(self, s3):
+        self.s3, self.bucket_name = s3, s3.bucket()
+
+    def remove_file(self, table: Table, path: str) -> None:
+        self.s3.client().delete_object(Bucket=self.bucket_name, Key=self.key_of(path))
+
+    def truncate_file(self, table: Table, path: str) -> None:
+        self.s3.client().put_object(Bucket=self.bucket_name, Key=self.key_of(path), Body=b"PAR1")
+
+    def key_of(self, path: str) -> str:
+        return path.removeprefix(f"s3://{self.bucket_name}/")
+
+
+@pytest.mark.slow  # the compare-and-set is the catalog's: tests/integration/s3 has what S3 adds
+class TestIcebergOnS3(OnS3, IcebergContract):
+    def open_catalog(self, place: Path) -> TableFormat:
+        given = {
+            "type": "sql",
+            "uri": f"sqlite:///{place}/catalog.db",
+            "warehouse": f"s3://{self.bucket_name}/lake",
+            "s3.endpoint": self.s3.endpoint,
+            "s3.region": REGION,
+        }
+        ours = {"s3.access-key-id": "${env:KEY}", "s3.secret-access-key": "${env:SECRET}"}
+        theirs = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET}
+        self.settings = {**given, **theirs}
+        return iceberg.open_catalog({"name": "lake", **given, **ours}, SECRETS, Quiet())
+
+    def open_writer(self) -> WriterFactory:
+        return partial(iceberg.open_writer, secrets=SECRETS)
+
+    def drop(self, catalog: TableFormat, name: str) -> None:
+        del catalog
+        SqlCatalog("lake", **self.settings).drop_table(name)
+
+
+class TestDeltaOnS3(OnS3, DeltaContract):
+    def location(self, name: str) -> str:
+        return f"{self.root}/{name.replace('.', '/')}"
+
+    def drop(self, catalog: TableFormat, name: str) -> None:
+        client = self.s3.client()
+        for key in self.s3.keys(self.bucket_name):
+            if key.startswith(self.key_of(self.location(name)) + "/"):
+                client.delete_object(Bucket=self.bucket_name, Key=key)
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {
+            "endpoint_url": self.s3.endpoint,
+            "region": REGION,
+            "allow_http": "true",
+            "access_key_id": KEY,
+            "secret_access_key": SECRET,
+        }
+
+    def open_catalog(self, place: Path) -> TableFormat:
+        ours = {"access_key_id": "${env:KEY}", "secret_access_key": "${env:SECRET}"}
+        self.root = f"s3://{self.bucket_name}/delta"
+        settings = {"name": "delta", "root": self.root, "storage_options": {**self.options, **ours}}
+        return delta.open_catalog(settings, SECRETS, Quiet())
+
+    def open_writer(self) -> WriterFactory:
+        return partial(delta.open_writer, secrets=SECRETS)

@@ -1,0 +1,83 @@
+"""An S3 for tests (moto), which honours conditions of PUT; in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import boto3
+
+from penstock.dev.broker import free_port
+
+START_SECONDS_MAX = 60.0
+REGION = "eu-central-1"
+KEY, SECRET = "AKIAPENSTOCKTEST", "hush/hush+hush"
+
+
+@dataclass
+class S3Server:
+    """A running server; every test makes buckets of its own."""
+
+    port: int
+    numbers: Iterator[int] = field(default_factory=count)
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def client(self, service: str = "s3"):
+        return boto3.client(
+            service,
+            endpoint_url=self.endpoint,
+            region_name=REGION,
+            aws_access_key_id=KEY,
+            aws_secret_access_key=SECRET,
+        )
+
+    def bucket(self) -> str:
+        name = f"lake-{os.getpid()}-{next(self.numbers)}"
+        self.client().create_bucket(
+            Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION}
+        )
+        return name
+
+    def keys(self, bucket: str) -> list[str]:
+        pages = self.client().get_paginator("list_objects_v2").paginate(Bucket=bucket)
+        return sorted(each["Key"] for page in pages for each in page.get("Contents", ()))
+
+
+@contextmanager
+def running(directory: Path, **environment: str) -> Iterator[S3Server]:
+    server = S3Server(free_port())
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(server.port)]
+    with (directory / "s3.log").open("wb") as log:
+        process = subprocess.Popen(
+            command, stdout=log, stderr=log, env={**os.environ, **environment}
+        )
+    try:
+        _wait(server, process, directory / "s3.log")
+        yield server
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait(server: S3Server, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while True:
+        try:
+            with urllib.request.urlopen(f"{server.endpoint}/moto-api/", timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            alive = process.poll() is None and time.monotonic() < deadline
+            assert alive, f"S3 did not start: {log.read_text()[-2000:]}"
+            time.sleep(0.05)

@@ -51,7 +51,7 @@ def framed(
             found += _sorted(frame, values, named, rest, 0)
         rest = np.flatnonzero(named.is_null().to_numpy(zero_copy_only=False))
     for frame in _SINGLE if single else _REGISTRY:
-        heads = pc.binary_slice(values, 0, frame.length)
+        heads = _heads(values, frame.length)
         some = _sorted(frame, values, heads, rest, frame.length)
         found += some
         rest = np.setdiff1d(rest, np.concatenate([rest[:0], *(each.positions for each in some)]))
@@ -102,8 +102,38 @@ def _sorted(
         at = positions[group]
         taken = values if len(at) == len(values) else values.take(pa.array(at))
         key = frame.key(encoded.dictionary[int(codes[group[0]])].as_py())
-        found.append(Framed(key, at, pc.binary_slice(taken, bare) if bare else taken))
+        found.append(Framed(key, at, _bodies(taken, bare) if bare else taken))
     return found
+
+
+def _heads(values: pa.BinaryArray, length: int) -> pa.BinaryArray:
+    """Give the first bytes of values, null where there are less."""
+    _, offsets, data = values.buffers()
+    bounds = np.frombuffer(offsets, np.int32, count=len(values) + 1, offset=4 * values.offset)
+    whole = np.diff(bounds) >= length
+    index = bounds[:-1][whole].astype(np.int64)[:, None] + np.arange(length)
+    taken = np.frombuffer(data or b"", np.uint8)[index]
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(taken))]
+    heads = pa.Array.from_buffers(pa.binary(length), int(whole.sum()), buffers).cast(pa.binary())
+    places = np.maximum(np.cumsum(whole) - 1, 0)
+    return heads.take(pa.array(places, mask=~whole))
+
+
+def _bodies(values: pa.BinaryArray, head: int) -> pa.BinaryArray:
+    """Leave out the first bytes of values, none of which has less.
+
+    `pc.binary_slice` fails on short values (pyarrow 26: negative buffer resize).
+    """
+    _, offsets, data = values.buffers()
+    bounds = np.frombuffer(offsets, np.int32, count=len(values) + 1, offset=4 * values.offset)
+    lengths = np.diff(bounds) - head
+    ends = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(lengths, out=ends[1:])
+    moved = np.repeat(bounds[:-1].astype(np.int64) + head - ends[:-1], lengths)
+    taken = np.frombuffer(data, np.uint8)[np.arange(ends[-1]) + moved]
+    return pa.Array.from_buffers(
+        pa.binary(), len(values), [None, pa.py_buffer(ends), pa.py_buffer(taken)]
+    )
 
 
 def _in_headers(headers: pa.Array) -> list[bytes | None]:

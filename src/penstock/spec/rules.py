@@ -84,11 +84,12 @@ def with_rules(pipeline: Pipeline, text: str) -> Pipeline:
 
 def _table(table: Table) -> dict[str, Any]:
     data = table.model_dump(mode="json", context=REVEALED)
-    plain = Table.model_fields
+    if table.records is not None:
+        data["records"] = _records(table.records)
     given = {
         name: data[name]
         for name in _TABLE_WHEN_GIVEN
-        if data[name] != plain[name].get_default(call_default_factory=True)
+        if getattr(table, name) != Table.model_fields[name].get_default(call_default_factory=True)
     }
     return {**{name: data[name] for name in _TABLE}, **given}
 

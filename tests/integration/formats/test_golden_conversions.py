@@ -45,9 +45,12 @@ def test_every_conversion_lands_the_same_in_iceberg_and_delta_or_is_quarantined(
         f'{{"id":{n},"{column(types.index(case.type))}":{case.json}}}'.encode()
         for n, case in enumerate(wanted)
     ]
+    created = shop.run()
+    assert 0 == created.code, created.out
     shop.cluster.send(shop.topic, 1, [Sent(value) for value in values])
 
-    assert 0 == shop.run().code
+    ran = shop.run()
+    assert 0 == ran.code, ran.out
 
     codes = {value: str(case.code) for value, case in zip(values, wanted, strict=True) if case.code}
     for table, rows, refused in (

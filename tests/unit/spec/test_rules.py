@@ -55,6 +55,8 @@ def test_surroundings_are_no_rules(pipeline: Build, surroundings: dict[str, obje
         {"tables": [{**RULE, "tombstones": "skip"}]},
         {"quarantine": {"into": "lake.ops.other"}},
         {"limits": {"record_bytes": "1MB"}},
+        {"records": {"format": "text"}},
+        {"tables": [{**RULE, "records": {"envelope": "debezium"}, "change_columns": ["source"]}]},
         {"limits": {"depth": 3}},
         {"limits": {"columns": 3}},
     ],
@@ -91,6 +93,16 @@ def test_earlier_rules_are_put_into_the_surroundings_of_today(pipeline: Build) -
         found.commit.every_seconds,
     )
     assert rules_text(earlier) == rules_text(found)
+
+
+def test_a_registry_may_be_moved_without_another_rule(pipeline: Build) -> None:
+    at = [
+        pipeline(records={"format": "avro", "registry": {"url": url, "token": "${env:TOKEN}"}})
+        for url in ("https://here:8081", "https://there:8081")
+    ]
+    assert rules_text(at[0]) == rules_text(at[1])
+    assert "TOKEN" not in rules_text(at[0])
+    assert at[1] == with_rules(at[1], rules_text(at[0]))
 
 
 def test_earlier_rules_need_their_catalogs(pipeline: Build) -> None:

@@ -171,7 +171,8 @@ class SqlStore:
                 .where(examined.c.pipeline == pipeline)
                 .order_by(examined.c.table)
             )
-            return {table: _examined_from_json(body) for table, body in rows}
+            found = {table: _examined_from_json(body) for table, body in rows}
+            return {table: noted for table, noted in found.items() if noted is not None}
 
     def keep_rules(self, pipeline: str, rules_hash: str, text: str) -> None:
         """Keep the text of a spec by its hash."""
@@ -294,13 +295,17 @@ def _examined_to_json(noted: Examined) -> str:
     return json.dumps({"v": 1, **data}, separators=(",", ":"))
 
 
-def _examined_from_json(body: str) -> Examined:
-    data = json.loads(body)
-    return Examined(
-        basis=positions_from_json(data["basis"]),
-        rejects=positions_from_json(data["rejects"]),
-        reached=positions_from_json(data["reached"]),
-    )
+def _examined_from_json(body: str) -> Examined | None:
+    """Read what was noted; None when it is damaged: it is advice, and its records are read again."""
+    try:
+        data = json.loads(body)
+        return Examined(
+            basis=positions_from_json(data["basis"]),
+            rejects=positions_from_json(data["rejects"]),
+            reached=positions_from_json(data["reached"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _prune(connection: Connection, pipeline: str, commit: Committable) -> None:

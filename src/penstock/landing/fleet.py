@@ -24,6 +24,7 @@ from penstock.landing.committing import Batch
 from penstock.landing.leveling import former_rules, needed
 from penstock.landing.settings import Place, Settings, Target, World
 from penstock.landing.tracks import Track
+from penstock.landing.wishes import ColumnBudget
 from penstock.ports.store import Examined
 from penstock.ports.tables import Table, TableState, Verdict
 
@@ -63,8 +64,12 @@ class Fleet:
     _recovering: set[str] = field(default_factory=set)
     _members: dict[str, set[str]] = field(default_factory=dict)
     _look_again_at: dict[str, float] = field(default_factory=dict)
+    column_budget: ColumnBudget = field(init=False)
     _ruling: bool = False
     _distrust: bool = False
+
+    def __post_init__(self) -> None:
+        self.column_budget = ColumnBudget(self.settings.new_columns_per_hour)
 
     @property
     def active(self) -> dict[str, Track]:
@@ -98,6 +103,7 @@ class Fleet:
             return
         self._take_examined(track)
         track.committed_at = self.world.clock.monotonic()
+        track.room = self._room(track)
         self.tracks[name] = track
         self.aside.pop(name, None)
 
@@ -119,9 +125,15 @@ class Fleet:
                 self._look_again_at[name] = now + LOOK_AGAIN_SECONDS
                 self._look_for_members(track)
             track.members = frozenset(self._members.get(name, ()))
-        fixed = sum(not target.is_route for target in self._targets.values())
         for track in self.tracks.values():
-            track.room = max(self.settings.tables_max - fixed, 0) if track.target.is_route else 0
+            track.room = self._room(track)
+
+    def _room(self, track: Track) -> int:
+        """Tell how many tables a route may still be given, or columns a table."""
+        if not track.target.is_route:
+            return self.column_budget.left(track.name, self.world.clock.monotonic())
+        tables = sum(not target.is_route for target in self._targets.values())
+        return max(self.settings.tables_max - tables, 0)
 
     def _look_for_members(self, track: Track) -> None:
         """Find tables of a route that are in the catalog: an earlier life's, or a human's."""

@@ -43,7 +43,8 @@ class TableState:
     `landed` is None exactly when the verdict is ABSENT. `target` is versioned JSON for the
     connector's own FileWriter (location, field ids, partition spec, write properties; no secrets).
     `handle` is the connector's own and goes back to `commit` untouched. `not_empty` are string
-    columns whose empty value the format cannot hold: records with one are quarantined.
+    columns whose empty value the format cannot hold: records with one are quarantined. `widens`
+    tells whether columns may be given wider types, and made optional.
     """
 
     uuid: str
@@ -56,6 +57,7 @@ class TableState:
     target: str
     handle: Any = field(repr=False, compare=False)
     not_empty: tuple[str, ...] = ()
+    widens: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,14 @@ class Table(Protocol):
         commit's origins are the first one. Own snapshots beyond `retain` are trimmed in the same
         act where the format allows. A FENCE on a ROLLED_BACK state moves the head and leaves the
         ledger as it is. Raises ConflictError, OutcomeUnknownError, UnavailableError, InvalidError.
+        """
+        ...
+
+    def evolve(self, state: TableState, schema: Schema) -> None:
+        """Make a wider schema (rows/evolving.py) the table's in one compare-and-set on `state`.
+
+        Raises ConflictError, OutcomeUnknownError, UnavailableError, InvalidError (P431 refused,
+        P435 a type or name the format cannot hold, P468 a change the format cannot make).
         """
         ...
 

@@ -20,9 +20,10 @@ from penstock.core.errors import DecisionNeededError, InvalidError, PenstockErro
 from penstock.core.events import TableParked, TableResumed, TopicUnrouted
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.landing import members, opening
+from penstock.landing.aside import Aside, away_when_rules_changed, missing
 from penstock.landing.committing import Batch
 from penstock.landing.leveling import former_rules, needed
-from penstock.landing.settings import Place, Settings, Target, World
+from penstock.landing.settings import Settings, Target, World
 from penstock.landing.tracks import Track
 from penstock.landing.wishes import ColumnBudget
 from penstock.ports.store import Examined
@@ -31,22 +32,6 @@ from penstock.ports.tables import Table, TableState, Verdict
 RETRY_SECONDS = 1.0
 RETRY_SECONDS_MAX = 30.0
 LOOK_AGAIN_SECONDS = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Aside:
-    """Why a table stands aside. `quiet` when it only fell out of step with what was planned."""
-
-    error: PenstockError
-    since: float
-    retry_at: float
-    tries: int
-    quiet: bool
-
-    @property
-    def final(self) -> bool:
-        """Tell whether only a human can bring it back."""
-        return isinstance(self.error, DecisionNeededError)
 
 
 @dataclass(slots=True)
@@ -239,6 +224,10 @@ class Fleet:
                 if state.verdict is Verdict.ROLLED_BACK:
                     yield chain, table, state
 
+    def partitions_of(self, name: str) -> list[TopicPartition]:
+        """List the partitions that are routed to a table, or to the route that leads to it."""
+        return self._wanted.get(name, [])
+
     def begin(self, conditions: Conditions) -> None:
         """Write start positions for partitions that a ledger does not know yet."""
         for name, track in sorted(
@@ -369,24 +358,6 @@ class Fleet:
             name: Examined(dict(track.origins), dict(track.rejects.expected), dict(track.examined))
             for name, track in self.active.items()
         }
-
-
-def missing(place: Place) -> UnavailableError:
-    """Say that a table with pending commits is not there."""
-    return UnavailableError(
-        f"table {place.table} is missing, and commits are prepared for it",
-        code="P459",
-        hint="restore the table; it goes on by itself where it was",
-    )
-
-
-def away_when_rules_changed(table: str) -> UnavailableError:
-    """Say that a table trails under rules that are no longer in force."""
-    return UnavailableError(
-        f"table {table} was away when the spec changed, and trails the other tables",
-        code="P463",
-        hint="run again: it is first brought level by the rules it was fed with",
-    )
 
 
 def by_table(pipeline: str, rows: Iterable[Committable]) -> dict[str, list[Committable]]:

@@ -60,6 +60,7 @@ def settings_of(
         retain=commit.retain,
         columns_max=pipeline.limits.columns,
         tables_max=pipeline.limits.tables,
+        new_columns_per_hour=pipeline.limits.new_columns_per_hour,
         stop_above_share=pipeline.quarantine.stop_above_share,
         accept=accept,
         faults=faults,

@@ -173,16 +173,16 @@ def _empty(table: pa.Table) -> pa.RecordBatch:
 
 
 def _told(view: View, found: Mapping[TopicPartition, pa.RecordBatch]) -> list[Peeked]:
-    _, wanted, _ = opening.routed(view.settings, view.listing)
+    fleet = view.fleet
     tracks = {
         name: track
-        for name, track in view.fleet.tracks.items()
-        if set(wanted.get(name, ())) & set(found)
+        for name, track in fleet.tracks.items()
+        if set(fleet.partitions_of(name)) & set(found)
     }
     aside = {
         name: each.error
-        for name, each in view.fleet.aside.items()
-        if set(wanted.get(name, ())) & set(found)
+        for name, each in fleet.aside.items()
+        if set(fleet.partitions_of(name)) & set(found)
     }
     whole = tuple(_lane(at, batch, tracks) for at, batch in found.items() if batch.num_rows)
     shown = view.survey(whole, tracks) if whole and tracks else {}

@@ -19,13 +19,14 @@ from penstock.core.errors import DecisionNeededError, PenstockError
 from penstock.core.offsets import Offset, OffsetRange, Positions, TopicPartition
 from penstock.core.planning import Lane, lanes_of
 from penstock.core.schema import Schema, Struct
-from penstock.landing import opening
+from penstock.landing import members, opening
 from penstock.landing.adding_up import failures
 from penstock.landing.fleet import by_table
 from penstock.landing.jobs import Result
 from penstock.landing.leveling import needed
 from penstock.landing.tracks import Track
 from penstock.observe.status import read_status
+from penstock.rows.infer import table_schema
 from penstock.spec.model import Pipeline
 
 SAMPLED_LANES_MAX = 64
@@ -134,9 +135,10 @@ def plan(pipeline: Pipeline) -> Plan:
 
 
 def _plan(pipeline: Pipeline, view: View) -> Plan:
-    _, wanted, unrouted = opening.routed(view.settings, view.listing)
+    _, _, unrouted = opening.routed(view.settings, view.listing)
     drafts = {
-        name: _Draft(track, wanted.get(name, []), view) for name, track in view.fleet.tracks.items()
+        name: _Draft(track, view.fleet.partitions_of(name), view)
+        for name, track in view.fleet.tracks.items()
     }
     for draft in drafts.values():
         draft.begin()
@@ -149,6 +151,7 @@ def _plan(pipeline: Pipeline, view: View) -> Plan:
         for name, aside in view.fleet.aside.items()
         if not aside.quiet
     ]
+    tables += _asked_for(view, samples)
     held = view.world.store.holding(pipeline.name)
     alive = held is not None and held.alive_until_ms > view.world.clock.now_ms()
     leveling = needed(list(view.fleet.tracks.values()), view.settings.rules_hash)
@@ -161,6 +164,18 @@ def _plan(pipeline: Pipeline, view: View) -> Plan:
         unrouted=tuple(unrouted),
         rows_per_second=_pace(pipeline),
     )
+
+
+def _asked_for(view: View, samples: _Samples) -> list[TablePlan]:
+    """Tell of the tables that sampled records ask for, and that a run would create for them."""
+    found = []
+    for route, asked in samples.asked.items():
+        track = view.fleet.tracks[route]
+        for name in sorted(asked)[: track.room]:
+            schema = table_schema(asked[name], track.target.hints, track.target.options)
+            columns = tuple((each.name, str(each.type)) for each in schema.fields)
+            found.append(TablePlan(name, create=True, columns=columns))
+    return found
 
 
 @dataclass(slots=True)
@@ -263,6 +278,7 @@ class _Samples:
     told: Mapping[str, Sampled] = field(default_factory=dict)
     failed: Mapping[str, PenstockError] = field(default_factory=dict)
     record_bytes: Mapping[TopicPartition, float] = field(default_factory=dict)
+    asked: Mapping[str, Mapping[str, Schema]] = field(default_factory=dict)
 
     @classmethod
     def taken(cls, view: View, drafts: Mapping[str, _Draft]) -> _Samples:
@@ -282,7 +298,8 @@ class _Samples:
             results = view.attempt(lanes, born)
         except PenstockError as error:
             return cls(failed=dict.fromkeys(drafts, error))
-        return cls(shown, _fates(results), failures(results), _sizes(results))
+        asked = members.asked_for(results)
+        return cls(shown, _fates(results), failures(results), _sizes(results), asked)
 
     def bytes_of(self, positions: Positions, view: View) -> int | None:
         """Estimate the bytes to read from the sizes of sampled records; None when none is known."""

@@ -183,7 +183,7 @@ def require_sound(
     if state.landed is not None and state.landed.cluster_id != commit.cluster_id:
         raise other_cluster(commit.chain.table, state.landed.cluster_id, commit.cluster_id)
     if state.verdict is Verdict.ROLLED_BACK:
-        _require_rank(state, conditions.claim)
+        require_rank(state, conditions.claim)
         fence(commit, state, table, conditions)
         raise rolled_back(commit.chain.table, state.evidence)
     if state.verdict is Verdict.UNCERTAIN:
@@ -227,7 +227,7 @@ def fence_rollback(chain: Chain, state: TableState, table: Table, conditions: Co
     """
     landed = state.landed
     assert landed is not None, "a rollback is told by a ledger"
-    _require_rank(state, conditions.claim)
+    require_rank(state, conditions.claim)
     like = Committable(
         chain=chain,
         table_uuid=state.uuid,
@@ -247,9 +247,10 @@ def fence_rollback(chain: Chain, state: TableState, table: Table, conditions: Co
     fence(like, state, table, conditions)
 
 
-def _require_rank(state: TableState, claim: Claim) -> None:
+def require_rank(state: TableState, claim: Claim) -> None:
     """Raise FencedError when a newer owner has landed: then even a fence is not ours to land."""
-    assert state.landed is not None, "a rollback is told by a ledger"
+    if state.landed is None:
+        return
     theirs = Claim(state.landed.generation, state.landed.owner)
     if outranks(theirs, claim):
         raise fenced(theirs, claim)
@@ -267,11 +268,11 @@ def _attempt(
         snapshot = table.commit(state, commit, retain=conditions.retain)
     except ConflictError as error:
         conditions.observer(CommitConflicted(*_names(commit), turn, error.message))
-        _back_off(conditions, turn)
+        back_off(conditions, turn)
         return ""
     except OutcomeUnknownError as error:
         conditions.observer(CommitLeftInDoubt(*_names(commit), turn, error.message))
-        _back_off(conditions, turn)
+        back_off(conditions, turn)
         return _IN_DOUBT
     conditions.observer.reached(after)
     conditions.observer.reached(Point.READ_BACK)
@@ -294,7 +295,8 @@ def _names(commit: Committable) -> tuple[str, str, str]:
     return commit.chain.table, commit.chain.name, commit.commit_id
 
 
-def _back_off(conditions: Conditions, turn: int) -> None:
+def back_off(conditions: Conditions, turn: int) -> None:
+    """Wait before the next look, longer each turn."""
     longest = min(conditions.back_off_seconds * 2**turn, conditions.back_off_seconds_max)
     conditions.clock.wait(longest * (0.5 + conditions.jitter() / 2))
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.core.accounting import Tally
 from penstock.core.commits import DataFile
@@ -28,15 +29,22 @@ from penstock.ports.running import Clock, Observer
 from penstock.ports.tables import FileWriter, WriterFactory
 from penstock.rows.codes import MEANINGS, Code
 from penstock.rows.convert import Converted, Reject, convert
+from penstock.rows.evolving import evolved
 from penstock.rows.gate import Route
+from penstock.rows.infer import columns_in
 from penstock.rows.opening import Readers
+from penstock.rows.options import Policy, RowOptions
 from penstock.rows.quarantine import quarantine_rows
 from penstock.rows.sorting import Mask, Share, Sorter
 from penstock.rows.survey import survey
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
+_OF_TYPES = {
+    Code.MISSING,
+    Code.WRONG_TYPE,
+    Code.OUT_OF_RANGE,
+    Code.INEXACT,
+    Code.UNREADABLE,
+}
 Files = dict[str, tuple[DataFile, ...]]
 
 
@@ -177,6 +185,7 @@ class Bench:
         if converted is None:
             converted = self._converted(table, sorter, share)
             done.append((table, converted))
+        self._mind_schema(name, table, sorter, converted)
         if converted.rows.num_rows:
             self._rows.write(name, converted.rows)
         rejects = sorted(
@@ -204,6 +213,32 @@ class Bench:
             readers=self.tools.readers(table.registry),
         )
         return converted if table.destination is not None else _nowhere(converted)
+
+    def _mind_schema(
+        self, name: str, table: TableJob, sorter: Sorter, converted: Converted
+    ) -> None:
+        """Do for refused records what `columns` and `types` say: wish for a wider schema, or stop.
+
+        Raises InvalidError (P467) under `freeze`.
+        """
+        options = table.options
+        minded = {
+            reject.offset: reject
+            for reject in converted.rejects
+            if _policy(options, reject) in ("evolve", "freeze")
+        }
+        if not minded or table.destination is None:
+            return
+        for reject in minded.values():
+            if _policy(options, reject) == "freeze":
+                raise _frozen(name, reject)
+        offsets = sorter.batch.column("offset").to_numpy()
+        positions = np.searchsorted(offsets, np.array([*minded], np.int64))
+        values = sorter.batch.column("value").take(pa.array(positions)).to_pylist()
+        base = self.schemas.get(name, table.schema)
+        wish = evolved(base, values, options, table.room - _added(base, table.schema))
+        if wish != table.schema:
+            self.schemas[name] = wish
 
     def _refuse(self, name: str, sorter: Sorter, rejects: list[Reject]) -> None:
         if not rejects:
@@ -245,6 +280,25 @@ class Bench:
                 continue
             files[name] = tuple(replace(file, ranges=dict(ranges[name])) for file in closed)
         return files
+
+
+def _policy(options: RowOptions, reject: Reject) -> Policy:
+    """Give what is to be done about a refused record."""
+    if reject.code == Code.UNKNOWN_FIELD:
+        return options.columns
+    return options.types if reject.code in _OF_TYPES else "quarantine"
+
+
+def _frozen(name: str, reject: Reject) -> InvalidError:
+    return InvalidError(
+        f"{name} is frozen, and a record does not fit: {reject.message}",
+        code="P467",
+        hint="change the table, or set  schema.columns  or  schema.types  to something else",
+    )
+
+
+def _added(wide: Schema, schema: Schema) -> int:
+    return columns_in(wide) - columns_in(schema)
 
 
 def _fresh(table: TableJob, sorter: Sorter) -> Mask:

@@ -31,7 +31,7 @@ from penstock.core.events import (
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.planning import Bounds, Epoch, Slice, plan
 from penstock.core.points import Point
-from penstock.landing import epochs, opening
+from penstock.landing import epochs, opening, wishes
 from penstock.landing.adding_up import require_few_rejects, sums
 from penstock.landing.committing import CommitLine, Outcome
 from penstock.landing.fleet import Fleet, by_table, positions_of
@@ -202,6 +202,7 @@ class Coordinator:
 
     def _turn(self, until: Until, listed: Mapping[TopicPartition, Bounds]) -> str:
         """Open an epoch when one is due; else wait a little. Give the reason to end, or ""."""
+        self._write(partial(wishes.fulfil, self.fleet))
         active = self.fleet.active
         if not active and self.fleet.aside and self._only_humans_help():
             return "every table waits for a decision"
@@ -215,10 +216,8 @@ class Coordinator:
             self._absorb(TICK_SECONDS)
         elif until == "stopped" and not self.pace.due(epoch):
             self._absorb(min(TICK_SECONDS, self.pace.wait_seconds()))
-        else:
-            self._epoch(epoch, listed)
-            if until == "once":
-                return "one epoch was landed"
+        elif self._epoch(epoch, listed) and until == "once":
+            return "one epoch was landed"
         return ""
 
     def _anchor_quiet(self) -> None:
@@ -234,7 +233,8 @@ class Coordinator:
         ends = {at: bounds.stop for at, bounds in listed.items()}
         if self.ends is not None:
             ends = {at: min(end, self.ends[at]) for at, end in ends.items() if at in self.ends}
-        positions = positions_of(active.values(), self.ends)
+        reading = [track for track in active.values() if track.wish is None]
+        positions = positions_of(reading, self.ends)
         unborn = any(track.standing is None for track in active.values())
         budget = self.pace.budget(self.world.engine.capacity(), surveying=unborn)
         self.pace.lag = opening.lag_of(positions, ends)
@@ -242,7 +242,8 @@ class Coordinator:
         self.pace.behind = opening.behind(positions, ends)
         return plan(EpochNumber(self._desk.epoch + 1), positions, ends, budget)
 
-    def _epoch(self, epoch: Epoch, listed: Mapping[TopicPartition, Bounds]) -> None:
+    def _epoch(self, epoch: Epoch, listed: Mapping[TopicPartition, Bounds]) -> bool:
+        """Run one epoch; false when a part of it is to be read again."""
         world, began = self.world, self.world.clock.monotonic()
         self.pace.opened()
         self._desk.epoch = epoch.number
@@ -258,18 +259,21 @@ class Coordinator:
         results = epochs.run(self.settings, world, epoch, tracks, self._rejects)
         self.pace.learn(results)
         if not self._lookout.still_there(results):
-            return
+            return True
         self.tenure.check()
         found = sums(results)
+        again = wishes.keep(self.fleet.active, results)
+        found = {name: each for name, each in found.items() if name not in again}
         require_few_rejects(found, self.settings.stop_above_share)
-        again = Usher(self.settings, world, self.fleet).welcome(self.tenure.claim, results)
-        for route in again:
+        routes = Usher(self.settings, world, self.fleet).welcome(self.tenure.claim, results)
+        for route in routes:
             found.pop(route.name, None)
-        self._desk.anchor(again)
+        self._desk.anchor(routes)
         self._desk.prepare(found, listed)
         records = sum(lane.records for result in results for lane in result.lanes)
         seconds = world.clock.monotonic() - began
         world.observer(EpochPrepared(epoch.number, records, len(found), seconds))
+        return not again and not routes
 
     @property
     def _rejects(self) -> Destination:

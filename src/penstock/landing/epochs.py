@@ -29,6 +29,7 @@ from penstock.landing.tracks import Track
 from penstock.ports.tables import Table, TableDefinition
 from penstock.rows.gate import Gate
 from penstock.rows.infer import table_schema
+from penstock.rows.options import Policy
 
 Tracks = Mapping[str, Track]
 
@@ -170,10 +171,12 @@ def _table_job(track: Track, part: Slice) -> TableJob:
         strict = replace(options, columns="quarantine")  # a field shows that there is a column
         schema = table_schema(Struct(()), {}, strict)
         return TableJob(schema, strict, None, gates=gates, registry=track.target.registry)
+    widens = track.state.widens or options.types != "evolve"
+    types: Policy = options.types if widens else "quarantine"
     connector = track.target.place.connector
     return TableJob(
         schema=track.state.schema,
-        options=replace(options, not_empty=track.state.not_empty),
+        options=replace(options, not_empty=track.state.not_empty, types=types),
         destination=Destination(connector, track.state.target),
         already=frozenset(
             (topic_id, partition, offset)
@@ -184,6 +187,7 @@ def _table_job(track: Track, part: Slice) -> TableJob:
         ),
         gates=gates,
         registry=track.target.registry,
+        room=track.room,
     )
 
 

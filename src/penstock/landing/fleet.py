@@ -20,32 +20,18 @@ from penstock.core.errors import DecisionNeededError, InvalidError, PenstockErro
 from penstock.core.events import TableParked, TableResumed, TopicUnrouted
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.landing import members, opening
+from penstock.landing.aside import Aside, away_when_rules_changed, missing
 from penstock.landing.committing import Batch
 from penstock.landing.leveling import former_rules, needed
-from penstock.landing.settings import Place, Settings, Target, World
+from penstock.landing.settings import Settings, Target, World
 from penstock.landing.tracks import Track
+from penstock.landing.wishes import ColumnBudget
 from penstock.ports.store import Examined
 from penstock.ports.tables import Table, TableState, Verdict
 
 RETRY_SECONDS = 1.0
 RETRY_SECONDS_MAX = 30.0
 LOOK_AGAIN_SECONDS = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Aside:
-    """Why a table stands aside. `quiet` when it only fell out of step with what was planned."""
-
-    error: PenstockError
-    since: float
-    retry_at: float
-    tries: int
-    quiet: bool
-
-    @property
-    def final(self) -> bool:
-        """Tell whether only a human can bring it back."""
-        return isinstance(self.error, DecisionNeededError)
 
 
 @dataclass(slots=True)
@@ -63,8 +49,12 @@ class Fleet:
     _recovering: set[str] = field(default_factory=set)
     _members: dict[str, set[str]] = field(default_factory=dict)
     _look_again_at: dict[str, float] = field(default_factory=dict)
+    column_budget: ColumnBudget = field(init=False)
     _ruling: bool = False
     _distrust: bool = False
+
+    def __post_init__(self) -> None:
+        self.column_budget = ColumnBudget(self.settings.new_columns_per_hour)
 
     @property
     def active(self) -> dict[str, Track]:
@@ -98,6 +88,7 @@ class Fleet:
             return
         self._take_examined(track)
         track.committed_at = self.world.clock.monotonic()
+        track.room = self._room(track)
         self.tracks[name] = track
         self.aside.pop(name, None)
 
@@ -119,9 +110,15 @@ class Fleet:
                 self._look_again_at[name] = now + LOOK_AGAIN_SECONDS
                 self._look_for_members(track)
             track.members = frozenset(self._members.get(name, ()))
-        fixed = sum(not target.is_route for target in self._targets.values())
         for track in self.tracks.values():
-            track.room = max(self.settings.tables_max - fixed, 0) if track.target.is_route else 0
+            track.room = self._room(track)
+
+    def _room(self, track: Track) -> int:
+        """Tell how many tables a route may still be given, or columns a table."""
+        if not track.target.is_route:
+            return self.column_budget.left(track.name, self.world.clock.monotonic())
+        tables = sum(not target.is_route for target in self._targets.values())
+        return max(self.settings.tables_max - tables, 0)
 
     def _look_for_members(self, track: Track) -> None:
         """Find tables of a route that are in the catalog: an earlier life's, or a human's."""
@@ -226,6 +223,10 @@ class Fleet:
                 state = table.state(chain)
                 if state.verdict is Verdict.ROLLED_BACK:
                     yield chain, table, state
+
+    def partitions_of(self, name: str) -> list[TopicPartition]:
+        """List the partitions that are routed to a table, or to the route that leads to it."""
+        return self._wanted.get(name, [])
 
     def begin(self, conditions: Conditions) -> None:
         """Write start positions for partitions that a ledger does not know yet."""
@@ -357,24 +358,6 @@ class Fleet:
             name: Examined(dict(track.origins), dict(track.rejects.expected), dict(track.examined))
             for name, track in self.active.items()
         }
-
-
-def missing(place: Place) -> UnavailableError:
-    """Say that a table with pending commits is not there."""
-    return UnavailableError(
-        f"table {place.table} is missing, and commits are prepared for it",
-        code="P459",
-        hint="restore the table; it goes on by itself where it was",
-    )
-
-
-def away_when_rules_changed(table: str) -> UnavailableError:
-    """Say that a table trails under rules that are no longer in force."""
-    return UnavailableError(
-        f"table {table} was away when the spec changed, and trails the other tables",
-        code="P463",
-        hint="run again: it is first brought level by the rules it was fed with",
-    )
 
 
 def by_table(pipeline: str, rows: Iterable[Committable]) -> dict[str, list[Committable]]:

@@ -56,8 +56,8 @@ class TableJob:
     rejected (a table is created from the first records that give it columns). `already` are the
     coordinates whose fate is the quarantine, from an earlier reading (data.md 5). `gates` say, by
     topic, which records are the table's. Before a route itself `known` are the tables it may lead
-    to, and `room` is how many more may be asked for. `registry` are the settings of the schema
-    registry of its records; references to secrets stay references.
+    to. `room` is how many more may be asked for: tables before a route, else columns. `registry`
+    are the settings of the schema registry of its records; references to secrets stay references.
     """
 
     schema: Schema
@@ -111,10 +111,11 @@ class LaneResult:
 class Result:
     """What a task did.
 
-    `wanted` holds, by route, the tables that records ask for and that do not exist, with what those
-    records show. `failed` names the tables that could not be served here, each with its error: the
-    others' work counts. `error` stands for the whole task; it is told instead of raised, so that no
-    engine retries in vain.
+    `schemas` holds what a survey found, or else what a table's schema should become for the
+    records it refused. `wanted` holds, by route, the tables that records ask for and that do not
+    exist, with what those records show. `failed` names the tables that could not be served here,
+    each with its error: the others' work counts. `error` stands for the whole task; it is told
+    instead of raised, so that no engine retries in vain.
     """
 
     number: int

@@ -105,6 +105,7 @@ class Settings:
     retain: int = 25
     columns_max: int = 2000
     tables_max: int = 1000
+    new_columns_per_hour: int = 100
     held_bytes_max: int = 512 << 20
     stop_above_share: float = 1.0
     commit_threads: int = 8

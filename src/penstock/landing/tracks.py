@@ -32,6 +32,7 @@ from penstock.core.offsets import (
     stops,
 )
 from penstock.core.planning import Bounds
+from penstock.core.schema import Schema
 from penstock.landing.adding_up import TableSum
 from penstock.landing.jobs import Coordinate
 from penstock.landing.settings import Target
@@ -57,7 +58,8 @@ class Track:
 
     `standing` is None while the table does not exist; `begun` is then where its ledger will begin:
     what the quarantine chain has durably landed, never what is only pending. The track of a route
-    stands in its quarantine chain; `members` are its tables, `room` is for how many more.
+    stands in its quarantine chain; `members` are its tables, `room` is for how many more; for a
+    table, for how many columns. `wish` is the schema it is to get before it is read for again.
     """
 
     target: Target
@@ -75,6 +77,7 @@ class Track:
     waiting: int = 0
     members: frozenset[str] = frozenset()
     room: int = 0
+    wish: Schema | None = None
     committed_at: float = 0.0
 
     @property

@@ -58,7 +58,8 @@ class TableState:
     references to secrets, never secrets, but for credentials on a `lease`; it is neither shown nor
     kept.
     `handle` is the connector's own and goes back to `commit` untouched. `not_empty` are string
-    columns whose empty value the format cannot hold: records with one are quarantined.
+    columns whose empty value the format cannot hold: records with one are quarantined. `widens`
+    tells whether columns may be given wider types, and made optional.
     """
 
     uuid: str
@@ -72,6 +73,7 @@ class TableState:
     handle: Any = field(repr=False, compare=False)
     not_empty: tuple[str, ...] = ()
     lease: Lease | None = None
+    widens: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,14 @@ class Table(Protocol):
         commit's origins are the first one. Own snapshots beyond `retain` are trimmed in the same
         act where the format allows. A FENCE on a ROLLED_BACK state moves the head and leaves the
         ledger as it is. Raises ConflictError, OutcomeUnknownError, UnavailableError, InvalidError.
+        """
+        ...
+
+    def evolve(self, state: TableState, schema: Schema) -> None:
+        """Make a wider schema (rows/evolving.py) the table's in one compare-and-set on `state`.
+
+        Raises ConflictError, OutcomeUnknownError, UnavailableError, InvalidError (P431 refused,
+        P435 a type or name the format cannot hold, P468 a change the format cannot make).
         """
         ...
 

@@ -175,19 +175,20 @@ def with_usable_names(struct: Struct) -> Struct:
     for field in struct.fields:
         if is_usable_name(field.name):
             fields.setdefault(
-                field.name.casefold(), Field(field.name, _usable(field.type), field.required)
+                field.name.casefold(), Field(field.name, usable_type(field.type), field.required)
             )
     return Struct(tuple(fields.values()))
 
 
-def _usable(type_: Type) -> Type:
+def usable_type(type_: Type) -> Type:
+    """Leave members out of a type whose names no table can carry."""
     match type_:
         case Struct():
             return with_usable_names(type_)
         case List(element, required):
-            return List(_usable(element), required)
+            return List(usable_type(element), required)
         case Map(key, value, required):
-            return Map(key, _usable(value), required)
+            return Map(key, usable_type(value), required)
         case _:
             return type_
 

@@ -12,6 +12,8 @@ from typing import Literal
 
 from penstock.core.schema import Field, Kind, List, Struct, Type
 
+Policy = Literal["evolve", "freeze", "drop_value", "quarantine"]
+
 HEADERS = List(Struct((Field("key", Kind.STRING), Field("value", Kind.BINARY))))
 
 SOURCE_TYPES: Mapping[str, Type] = {
@@ -38,21 +40,22 @@ Envelope = Literal["none", "debezium", "flattened", "dms", "maxwell", "canal"]
 class RowOptions:
     """Hold one table's rules for records.
 
-    `source_columns` maps topic, partition, offset, timestamp, key, headers to the columns that hold
-    them; one that the table has not is left out. `columns` is the fate of unknown fields, `types`
-    of values that do not fit: `drop_value` lands null instead and counts it. `depth_max` counts
+    `source_columns` maps topic, partition, offset, timestamp, key, headers to the columns that
+    hold them; one that the table has not is left out. `columns` is the fate of unknown fields,
+    `types` of values that do not fit: `drop_value` lands null instead and counts it; `evolve` and
+    `freeze` refuse the record, for the worker to act on (landing/bench.py). `depth_max` counts
     nested objects and arrays, the record's own object included. `assume_zone` is a name that
     `zoneinfo` knows; it is given to time stamps without an offset. `drop_offset` lets a
     `timestamp` column take the local time of a text that has an offset. `not_empty` are string
-    columns whose empty value the table's format cannot hold (`TableState.not_empty`).
-    `framing` and `schema_id` say where a record of a format with schemas tells which it was written
-    by. `change_columns` maps operation, timestamp, source to the columns that hold what the
-    envelope says of a change; one that the table has not is left out.
+    columns whose empty value the table's format cannot hold (`TableState.not_empty`). `framing`
+    and `schema_id` say where a record of a format with schemas tells which it was written by.
+    `change_columns` maps operation, timestamp, source to the columns that hold what the envelope
+    says of a change; one that the table has not is left out.
     """
 
     source_columns: Mapping[str, str]
-    columns: Literal["quarantine", "drop_value"] = "quarantine"
-    types: Literal["quarantine", "drop_value"] = "quarantine"
+    columns: Policy = "quarantine"
+    types: Policy = "quarantine"
     record_bytes_max: int = 8 << 20
     depth_max: int = 64
     tombstones: Literal["skip", "quarantine"] = "skip"

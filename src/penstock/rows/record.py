@@ -86,7 +86,7 @@ def _struct(type_: Struct, path: str, options: RowOptions) -> Fit:
 
 
 def _leave_out(value: Any, path: str, options: RowOptions, drops: Drops) -> None:
-    if options.columns == "quarantine" and not says_nothing(value):
+    if options.columns != "drop_value" and not says_nothing(value):
         raise MisfitError(Code.UNKNOWN_FIELD, "the table has no such column", path)
     if value is not None:
         drops.append(path)
@@ -145,7 +145,7 @@ def _optional(fit: Fit, path: str, options: RowOptions, *, required: bool) -> Fi
     """Let null pass where it may stand, and land null for a misfit where the spec says so."""
     if required:
         return _required(fit, path)
-    if options.types == "quarantine":
+    if options.types != "drop_value":
         return lambda value, drops: None if value is None else fit(value, drops)
 
     def lenient(value: Any, drops: Drops) -> Any:

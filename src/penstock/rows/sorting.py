@@ -230,6 +230,7 @@ def _eyes(options: RowOptions) -> RowOptions:
         options,
         source_columns={"offset": _OFFSET},
         columns="drop_value",
+        types="drop_value" if options.types == "drop_value" else "quarantine",
         tombstones="skip",
         not_empty=(),
     )

@@ -184,12 +184,25 @@ def _check_records(draft: Draft) -> Iterator[Problem]:
         yield from problems_of(records, records.registry or shared, at)
     for index, table in enumerate(draft.tables):
         its = None if table is None else table.records or draft.records
-        if table is None or its is None or its.format not in REGISTERED:
+        if table is None or its is None:
+            continue
+        yield from _check_evolving(("tables", index, "schema"), table, its)
+        if its.format not in REGISTERED:
             continue
         for name in ("where", "route"):
             if getattr(table, name):
                 fact = f"'{name}' over records of format {its.format} {NOT_YET}"
                 yield Problem(("tables", index, name), "P111", fact, "route by topics", on_key=True)
+
+
+def _check_evolving(at: KeyPath, table: Table, its: Records) -> Iterator[Problem]:
+    """Tables grow with plain JSON only: what other records ask of a schema is not worked out."""
+    if (its.format, its.envelope, its.compression) == ("json", "none", "none"):
+        return
+    for name in ("columns", "types"):
+        if getattr(table.schema_, name) == "evolve":
+            fact = f"evolve {NOT_YET} but for plain JSON records"
+            yield Problem((*at, name), "P111", fact, "write quarantine, drop_value or freeze")
 
 
 def _all_records(draft: Draft) -> Iterator[tuple[KeyPath, Records]]:

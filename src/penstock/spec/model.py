@@ -57,14 +57,20 @@ class SchemaPolicy(Setting):
         default=False,
         description="Create the table from the first epoch's records when it does not exist.",
     )
-    columns: Annotated[
-        Literal["drop_value", "quarantine"],
-        later("evolve", "freeze", hint="this release has quarantine and drop_value"),
-    ] = Field("quarantine", description="What to do with a field the table has no column for.")
-    types: Annotated[
-        Literal["drop_value", "quarantine"],
-        later("evolve", "freeze", hint="this release has quarantine and drop_value"),
-    ] = Field("quarantine", description="What to do with a value its column does not accept.")
+    columns: Literal["evolve", "freeze", "drop_value", "quarantine"] = Field(
+        "quarantine",
+        description=(
+            "What to do with a field the table has no column for: add the column, set the table"
+            " aside, leave the value out, or quarantine the record."
+        ),
+    )
+    types: Literal["evolve", "freeze", "drop_value", "quarantine"] = Field(
+        "quarantine",
+        description=(
+            "What to do with a value its column does not accept: widen the column where nothing is"
+            " lost (else quarantine), set the table aside, land null, or quarantine the record."
+        ),
+    )
     hints: Mapping[str, Annotated[str, reading(notation.column_type)]] = Field(
         default_factory=dict,
         description=(

@@ -37,6 +37,7 @@ from penstock.core.errors import (
     PenstockError,
     UnavailableError,
 )
+from penstock.core.schema import Schema
 from penstock.ports.tables import History, Table, TableDefinition, TableFormat, TableState
 from penstock.testing.observer import Crash
 
@@ -182,6 +183,21 @@ class FaultyTable:
             return self._table.commit(state, commit, retain=retain)
 
         return apply() if fault is None else self._play(fault, apply)
+
+    def evolve(self, state: TableState, schema: Schema) -> None:
+        """Evolve as the plan says, like a commit."""
+        self._plan.play_acts(self.name)
+        _check_there(self.name, self._plan)
+        fault = self._plan.next(self.name)
+
+        def apply() -> str:
+            self._table.evolve(state, schema)
+            return "evolved"
+
+        if fault is None:
+            apply()
+        else:
+            self._play(fault, apply)
 
     def missing(self, files: Sequence[DataFile]) -> Sequence[str]:
         """Pass on."""

@@ -9,21 +9,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from urllib.parse import unquote, urlparse
 
+import pyarrow as pa
 import pytest
 
 from penstock.core.commits import Chain, Committable, DataFile, Landed
 from penstock.core.errors import ConflictError, PenstockError
 from penstock.core.events import Event
 from penstock.core.points import Point
-from penstock.core.schema import Kind, Schema
+from penstock.core.schema import Schema
 from penstock.ports.tables import Table, TableDefinition, TableFormat, TableState, WriterFactory
+from penstock.rows.arrow import arrow_schema
 from penstock.testing.prepared import ORDERS, QUARANTINE, fence, orders, origin, prepared
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 RETAIN = 25
 COLUMNS = {"topic": "_kafka_topic", "partition": "_kafka_partition", "offset": "_kafka_offset"}
@@ -181,13 +180,5 @@ def foreign_row() -> dict[str, Any]:
 
 
 def batch_of(schema: Schema, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-    """Put rows in Arrow, in the schema's order; for the scalar types these suites use."""
-    import pyarrow as pa  # noqa: PLC0415 - the module is imported where Arrow may be absent
-
-    types = {Kind.LONG: pa.int64(), Kind.INT: pa.int32(), Kind.STRING: pa.string()}
-    fields = [
-        pa.field(each.name, types[each.type])
-        for each in schema.fields
-        if isinstance(each.type, Kind)
-    ]
-    return pa.RecordBatch.from_pylist([dict(row) for row in rows], schema=pa.schema(fields))
+    """Give rows as a batch with the schema's columns; a column that a row lacks is null."""
+    return pa.RecordBatch.from_pylist([dict(row) for row in rows], schema=arrow_schema(schema))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from penstock.testing.table_landing import LandingTests
 from penstock.testing.table_telling import TellingTests
+from penstock.testing.table_widening import WideningTests
 
 
-class TableContract(LandingTests, TellingTests):
+class TableContract(LandingTests, TellingTests, WideningTests):
     """Check one table format against the promises of its port."""

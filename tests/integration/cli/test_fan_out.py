@@ -39,6 +39,8 @@ def test_records_go_to_the_first_rule_that_takes_them_and_to_tables_of_their_own
     send(shop, *({"id": n, "kind": "Refund", "amount": "100.00", **german} for n in range(3, 7)))
     send(shop, {"id": 7, "amount": "1e5", "customer": {"country": "FR"}}, {"id": 8, "amount": "x"})
     assert 0 == shop.call("validate").code
+    planned = {each["table"]: each for each in shop.call("plan", "--json").json["tables"]}
+    assert planned["delta.kinds.of_refund"]["create"]
     ran = shop.run()
     assert 0 == ran.code, ran.err
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.offsets import TopicPartition
@@ -100,6 +100,7 @@ def test_whatever_a_record_says_a_name_is_plain_or_none(value: str) -> None:
     assert name is None or name.isascii()
 
 
+@settings(deadline=None)  # the first one opens DuckDB
 @given(st.lists(st.one_of(st.none(), st.integers(-5, 5), st.text(max_size=3)), max_size=30))
 def test_a_condition_decides_as_plain_python_does_whatever_stands_beside(
     numbers: list[object],

@@ -24,6 +24,7 @@ from pyarrow import fs
 from penstock.connectors.delta import reading as readers
 from penstock.connectors.delta.descriptions import Addition, Shape, additions, relative
 from penstock.connectors.delta.entries import Words, entry_of, put
+from penstock.connectors.delta.evolution import schema_entry
 from penstock.connectors.delta.examining import Examined, examined
 from penstock.connectors.delta.faults import in_doubt, moved, not_there, reading, told
 from penstock.connectors.delta.following import Following, View
@@ -46,6 +47,7 @@ from penstock.core.commits import (
     landed_after,
 )
 from penstock.core.errors import BugError, OutcomeUnknownError
+from penstock.core.schema import Schema
 from penstock.files.storage import Storage
 from penstock.ports.tables import CommitRecord, History, TableState, Verdict
 
@@ -100,6 +102,26 @@ class DeltaTable:
             self._following.forget()
             raise
         return str(version)
+
+    def evolve(self, state: TableState, schema: Schema) -> None:
+        """Add columns as the version after the one examined.
+
+        Raises ConflictError (P401), OutcomeUnknownError (P433), UnavailableError (P402, P430,
+        P480), InvalidError (P431, P435, P468).
+        """
+        found: Examined = state.handle
+        view = found.view
+        handle = self._following.handle(view)
+        with reading(self.name):
+            body = schema_entry(self.name, handle, state.schema, schema)
+        found.use(self.name)
+        with reading(self.name):
+            self._require_last(view)
+        try:
+            created = put(self.root, self.name, view.version + 1, body)
+            self._require_there(view.version + 1, body, created=created)
+        finally:
+            self._following.forget()
 
     def missing(self, files: Sequence[DataFile]) -> Sequence[str]:
         """List the paths that are not on storage with the size described."""

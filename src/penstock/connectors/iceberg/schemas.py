@@ -70,6 +70,56 @@ def file_schema(schema: IcebergSchema) -> pa.Schema:
     return pa.schema([_arrow_field(field) for field in schema.fields])
 
 
+def widened(schema: IcebergSchema, wide: Schema, last_id: int) -> tuple[IcebergSchema, int]:
+    """Give a schema with the columns of a wider one, and the last id it gave to a new column.
+
+    Columns that are there keep their ids, documentation and defaults.
+    Raises InvalidError (P435) for types and names that Iceberg cannot hold.
+    """
+    _check_names(wide, "")
+    ids = itertools.count(last_id + 1)
+    fields = _widened_fields(schema.as_struct(), wide, "", ids)
+    found = IcebergSchema(
+        *fields,
+        schema_id=schema.schema_id + 1,
+        identifier_field_ids=schema.identifier_field_ids,
+    )
+    return found, max(found.highest_field_id, last_id)
+
+
+def _widened_fields(
+    before: iceberg.StructType, wide: Struct, path: str, ids: Iterator[int]
+) -> list[iceberg.NestedField]:
+    there = {field.name: field for field in before.fields}
+    fields = []
+    for field in wide.fields:
+        place, old = f"{path}{field.name}", there.get(field.name)
+        if old is None:
+            number = next(ids)
+            made = _iceberg_type(field.type, place, ids)
+            fields.append(iceberg.NestedField(number, field.name, made, required=False))
+            continue
+        made = _widened_type(old.field_type, field.type, place, ids)
+        fields.append(old.model_copy(update={"field_type": made, "required": field.required}))
+    return fields
+
+
+def _widened_type(
+    old: iceberg.IcebergType, wide: Type, path: str, ids: Iterator[int]
+) -> iceberg.IcebergType:
+    match old, wide:
+        case iceberg.StructType(), Struct():
+            return iceberg.StructType(*_widened_fields(old, wide, f"{path}.", ids))
+        case iceberg.ListType(), List(element, required):
+            made = _widened_type(old.element_type, element, f"{path}[]", ids)
+            return old.model_copy(update={"element_type": made, "element_required": required})
+        case iceberg.MapType(), Map(_, value, required):
+            made = _widened_type(old.value_type, value, f"{path}{{}}", ids)
+            return old.model_copy(update={"value_type": made, "value_required": required})
+        case _:
+            return _iceberg_type(wide, path, ids)
+
+
 def field_ids(schema: IcebergSchema) -> frozenset[int]:
     """List the ids of all columns, nested ones too."""
     return frozenset(schema.field_ids)

@@ -21,6 +21,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table as PyIcebergTable
 
 from penstock.connectors.iceberg.appends import Attempt, attempt, fence_attempt, head_of
+from penstock.connectors.iceberg.evolution import schema_change
 from penstock.connectors.iceberg.faults import reading, sending
 from penstock.connectors.iceberg.features import require_honourable
 from penstock.connectors.iceberg.histories import history_of
@@ -33,6 +34,7 @@ from penstock.connectors.iceberg.target import Sizes, lends, relent, target_of
 from penstock.connectors.iceberg.witnesses import Finding, judge
 from penstock.core.commits import Chain, CommitKind, Committable, DataFile
 from penstock.core.points import Point
+from penstock.core.schema import Schema
 from penstock.ports.running import Observer
 from penstock.ports.tables import History, Lease, TableState, Verdict
 
@@ -89,6 +91,7 @@ class IcebergTable:
             target=target,
             handle=table,
             lease=self._lease(table, target),
+            widens=True,
         )
 
     def commit(self, state: TableState, commit: Committable, *, retain: int) -> str:
@@ -103,6 +106,17 @@ class IcebergTable:
         with sending(self.name, self._context.catalog):
             self._context.catalog.commit_table(table, prepared.requirements, prepared.updates)
         return str(prepared.snapshot_id)
+
+    def evolve(self, state: TableState, schema: Schema) -> None:
+        """Make a wider schema the current one, in one request on the examined metadata.
+
+        Raises ConflictError (P401), OutcomeUnknownError (P433), UnavailableError (P402, P430),
+        InvalidError (P431, P435).
+        """
+        table: PyIcebergTable = state.handle
+        requirements, updates = schema_change(table.metadata, schema)
+        with sending(self.name, self._context.catalog):
+            self._context.catalog.commit_table(table, requirements, updates)
 
     def missing(self, files: Sequence[DataFile]) -> Sequence[str]:
         """List the paths not on storage with the size described. Raises UnavailableError."""

@@ -24,6 +24,7 @@ from penstock.core.commits import (
 )
 from penstock.core.errors import ConflictError, InvalidError
 from penstock.core.points import Point
+from penstock.core.schema import Schema
 from penstock.core.wire import ledger_from_json, ledger_to_json, progress_to_json
 from penstock.ports.running import Observer
 from penstock.ports.tables import (
@@ -114,6 +115,7 @@ class MemoryTable:
             evidence=evidence,
             target=json.dumps({"v": 1, "table": self.name}),
             handle=contents,
+            widens=True,
         )
 
     def commit(self, state: TableState, commit: Committable, *, retain: int) -> str:
@@ -135,6 +137,13 @@ class MemoryTable:
         changed = _trimmed(_with_ledger(base, state, commit, snapshot), retain)
         stored.apply(base, changed)
         return snapshot.id
+
+    def evolve(self, state: TableState, schema: Schema) -> None:
+        """Give the table other columns, if it is as it was examined."""
+        base: Contents = state.handle
+        definition = replace(base.definition, schema=schema)
+        changed = replace(base, definition=definition, schema_id=base.schema_id + 1)
+        self._warehouse.get(self.name).apply(base, changed)
 
     def missing(self, files: Sequence[DataFile]) -> Sequence[str]:
         """List the paths that are not on storage with the size described."""

@@ -296,7 +296,7 @@ def _examined_to_json(noted: Examined) -> str:
 
 
 def _examined_from_json(body: str) -> Examined | None:
-    """Read what was noted; None when it is damaged: it is advice, and its records are read again."""
+    """Read what was noted; None when it is damaged: it is advice, records are read again."""
     try:
         data = json.loads(body)
         return Examined(

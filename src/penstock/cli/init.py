@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from penstock.cli.output import print_json, say, show_error, tell
 from penstock.cli.run import SPEC
 from penstock.core.errors import InvalidError, PenstockError
+
+if TYPE_CHECKING:
+    from penstock.app.migrating import Migrated
 
 
 def init(
@@ -53,20 +56,13 @@ def init(
         )
     if from_config is not None:
         text, found = drafting.translated(_read(from_config))
-        drafting.keep(spec, text)
-        data: dict[str, Any] = {
-            "from": found.system,
-            "mapped": [{"option": each, "setting": to} for each, to in found.mapped],
-            "left": [{"option": each, "why": why} for each, why in found.left],
-        }
-        lines = [f"mapped  {each} → {setting}" for each, setting in found.mapped]
-        lines += [f"left    {each}: {why}" for each, why in found.left]
+        data, lines = _account(found)
     else:
         assert from_ is not None, "one of the two is given"
         text, topics = drafting.draft(from_, to, name)
-        drafting.keep(spec, text)
         data = {"topics": [{"topic": each.name, "unfit": each.unfit} for each in topics]}
         lines = [f"{each.name}: {each.unfit or f'{each.records:,} records'}" for each in topics]
+    drafting.keep(spec, text)
     problem = _problem(spec)
     if json:
         print_json({"spec": str(spec), **data, "valid": problem is None})
@@ -77,6 +73,17 @@ def init(
         show_error(problem, as_json=False)
     tell(f"{spec} is written; next:  penstock validate {spec}")
     return 0
+
+
+def _account(found: Migrated) -> tuple[dict[str, Any], list[str]]:
+    """Tell of every option what became of it, as data and as lines."""
+    data = {
+        "from": found.system,
+        "mapped": [{"option": option, "setting": setting} for option, setting in found.mapped],
+        "left": [{"option": option, "why": why} for option, why in found.left],
+    }
+    lines = [f"mapped  {option} → {setting}" for option, setting in found.mapped]
+    return data, lines + [f"left    {option}: {why}" for option, why in found.left]
 
 
 def _problem(spec: Path) -> PenstockError | None:

@@ -37,8 +37,9 @@ Row = Mapping[str, Any]
 class Fate:
     """What a run would do with one record for one table.
 
-    `outcome` is row, quarantine, left out or waits; `detail` is the reason of the last two, and the
-    message of a refusal beside its `code`. `unborn` tells that the table does not exist yet.
+    `outcome` is row, quarantine, left out, waits, or asks for a table; `detail` is the reason, the
+    table asked for, and the message of a refusal beside its `code`. `unborn` tells that the table
+    does not exist yet.
     """
 
     table: str
@@ -221,6 +222,10 @@ class _Board:
         for name in self.tracks:
             if result is not None and name in result.failed:
                 fates.append(_waits(name, result.failed[name]))
+                continue
+            if result is not None and name in result.wanted:
+                asked = ", ".join(sorted(result.wanted[name]))
+                fates.append(Fate(name, "asks for a table", detail=asked, unborn=True))
                 continue
             tally = result.tallies.get(name, {}).get(at) if result is not None else None
             left_out = ", ".join(tally.filtered) if tally else ""

@@ -229,7 +229,8 @@ class _Draft:
         shown = samples.shown.get(name, Struct(()))
         state = imagined(self.track, shown).state
         columns = [(each.name, str(each.type)) for each in state.schema.fields] if state else []
-        missing = [] if create or state is None else new_columns(shown, state.schema)
+        known = state is not None and not create and not target.is_route
+        missing = new_columns(shown, state.schema) if state is not None and known else []
         beginnings = tuple(self._beginning(at) for at in sorted(self.positions))
         return TablePlan(
             name,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cyclopts import App
 
 COMMANDS = {
+    "init": ("penstock.cli.init:init", "Write a spec from topics, or from another system's."),
     "validate": ("penstock.cli.validate:validate", "Check a spec, and what it names."),
     "plan": ("penstock.cli.plan:plan", "Show what a run would do, and why; never writes."),
     "peek": ("penstock.cli.peek:peek", "Follow single records on their way; never writes."),

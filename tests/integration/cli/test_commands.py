@@ -12,6 +12,7 @@ from tests.integration.cli.shop import Shop
 from penstock.testing.process import penstock
 
 COMMANDS = (
+    "init",
     "validate",
     "plan",
     "peek",

@@ -66,3 +66,35 @@ def test_what_is_not_there_is_told_with_what_is(shop: Shop) -> None:
         for words in cases
     }
     assert cases == codes
+
+
+def test_records_that_a_condition_leaves_out_or_that_ask_for_a_table_are_told(shop: Shop) -> None:
+    shop.spec["tables"] = [
+        {
+            "from": shop.topic,
+            "into": LAKE,
+            "where": "id > 1",
+            "continue": True,
+            "schema": {"create": True, "hints": {"id": "long"}},
+        },
+        {
+            "from": shop.topic,
+            "into": "delta.shop.of_{id}",
+            "route": {"id": "cast(id as varchar)"},
+            "unknown_tables": "create",
+            "schema": {"hints": {"id": "long"}},
+        },
+    ]
+    shop.send(0, 3)
+    found = peeked(shop, shop.topic)
+
+    told = [{f["table"]: f["outcome"] for f in each["fates"]} for each in found]
+    assert ["left out", "left out", "row"] == [each[LAKE] for each in told]
+    assert [f"delta.shop.of_{n}" for n in range(3)] == [
+        next(f["detail"] for f in each["fates"] if "{" in f["table"]) for each in found
+    ]
+    before = fingerprint(shop.directory)
+    plan = within("plan", shop.path, "--json").json
+    assert before == fingerprint(shop.directory)
+    assert [None] * len(plan["tables"]) == [each["problem"] for each in plan["tables"]]
+    assert [] == [each["missing"] for each in plan["tables"] if each["missing"]]

@@ -1,0 +1,196 @@
+"""`penstock init`: look at a cluster's topics, or at another system's configuration; write a spec.
+
+Invariants: nothing is overwritten; what is written loads, or the findings are told with it; what a
+topic holds is told from its newest records and never assumed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import yaml
+
+from penstock.app import assembly
+from penstock.app.migrating import Migrated, migrated
+from penstock.core.errors import InvalidError
+from penstock.core.offsets import Offset, OffsetRange
+from penstock.core.planning import Bounds
+from penstock.ports.log import RangeReader
+from penstock.spec.model import Pipeline
+
+Format = Literal["iceberg", "delta"]
+
+LOOKED_AT = 20
+TOPICS_MAX = 500
+SCHEMA_LINE = "# yaml-language-server: $schema=./penstock.schema.json"
+CATALOGS = {
+    "iceberg": 'lake: { type: sql, uri: "sqlite:///./lake/catalog.db", warehouse: ./lake }',
+    "delta": "delta: { type: delta, root: ./delta }",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic that was looked at. `unfit` says why it cannot land yet, empty when it can."""
+
+    name: str
+    partitions: int
+    records: int
+    unfit: str
+
+
+def draft(address: str, to: Format, name: str) -> tuple[str, list[Topic]]:
+    """Write a spec for the topics of `kafka://host:port[,host:port]`; give what was found, too.
+
+    Raises InvalidError (P166) for another address, or when there is no topic; UnavailableError.
+    """
+    scheme, _, brokers = address.partition("://")
+    if scheme != "kafka" or not brokers.strip("/"):
+        raise InvalidError(
+            f"{address[:80]!r} is no address of a cluster",
+            code="P166",
+            hint="penstock init --from kafka://localhost:9092 --to iceberg",
+        )
+    topics = look(brokers.strip("/"), to)
+    if not topics:
+        raise InvalidError(
+            f"the cluster at {brokers[:80]} has no topics",
+            code="P166",
+            hint="send records to a topic first",
+        )
+    return _text(brokers.strip("/"), to, name, topics), topics
+
+
+def translated(text: str) -> tuple[str, Migrated]:
+    """Write a spec from another system's configuration, with the account of its options."""
+    found = migrated(text)
+    account = [f"#   {option} -> {setting}" for option, setting in found.mapped]
+    left = [f"#   {option}: {why}" for option, why in found.left]
+    lines = [SCHEMA_LINE, f"# From {found.system}. Mapped:", *account]
+    lines += ["# Without a counterpart:", *left] if left else []
+    body = yaml.safe_dump(found.spec, sort_keys=False, allow_unicode=True, width=100)
+    return "\n".join([*lines, body]), found
+
+
+def keep(path: Path, text: str) -> None:
+    """Write a spec where none is. Raises InvalidError (P164)."""
+    try:
+        with path.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError as error:
+        raise InvalidError(
+            f"{path} is there already", code="P164", hint="penstock init another.yaml …"
+        ) from error
+    except OSError as error:
+        raise InvalidError(
+            f"{path} cannot be written: {error.strerror}", code="P164", hint=f"ls -ld {path.parent}"
+        ) from error
+
+
+def look(brokers: str, to: Format) -> list[Topic]:
+    """Look at all topics of a cluster that are not Kafka's own."""
+    pipeline = _all_topics(brokers, to)
+    with ExitStack() as stack:
+        log = assembly.open_log(pipeline)
+        stack.callback(log.close)
+        listing = [at for at in log.partitions() if not at.topic.startswith("_")]
+        bounds = log.bounds(listing)
+        reader = assembly.open_reader(pipeline)
+        stack.callback(reader.close)
+        found = []
+        for name in sorted({at.topic for at in listing})[:TOPICS_MAX]:
+            mine = [at for at in listing if at.topic == name]
+            records = sum(b.stop - b.start for at in mine if (b := bounds.get(at)))
+            unfit = _unfit(_newest(reader, [(at, bounds[at]) for at in mine if at in bounds]))
+            found.append(Topic(name, len(mine), records, unfit))
+        return found
+
+
+def _newest(reader: RangeReader, partitions: Sequence[tuple[object, Bounds]]) -> list[bytes]:
+    values: list[bytes] = []
+    for at, bounds in partitions:
+        start = Offset(max(bounds.start, bounds.stop - LOOKED_AT))
+        if start < bounds.stop:
+            read = reader.read(at, OffsetRange(start, bounds.stop), deadline=math.inf)  # type: ignore[arg-type]
+            values += [v for f in read for v in f.batch.column("value").to_pylist() if v]
+        if len(values) >= LOOKED_AT:
+            break
+    return values
+
+
+def _unfit(values: Sequence[bytes]) -> str:
+    if not values:
+        return "no record to look at"
+    objects = sum(_is_object(value) for value in values)
+    return "" if objects * 2 >= len(values) else "its records are no JSON objects"
+
+
+def _is_object(value: bytes) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(value), dict)
+    except msgspec.DecodeError:
+        return False
+
+
+def _all_topics(brokers: str, to: Format) -> Pipeline:
+    catalog = "delta" if to == "delta" else "lake"
+    data = {
+        "name": "init",
+        "kafka": {"brokers": brokers, "topics": [{"pattern": ".+"}]},
+        "catalogs": yaml.safe_load(CATALOGS[to]),
+        "tables": [{"from": ".+", "into": f"{catalog}.a.b"}],
+        "quarantine": {"into": f"{catalog}.ops.quarantine"},
+    }
+    return Pipeline.model_validate(data)
+
+
+def _text(brokers: str, to: Format, name: str, topics: Sequence[Topic]) -> str:
+    catalog = "delta" if to == "delta" else "lake"
+    fit = [topic.name for topic in topics if not topic.unfit]
+    read = ", ".join(f'"{each}"' for each in fit or [topics[0].name])
+    return f"""{SCHEMA_LINE}
+# Written by penstock init. Next: penstock validate, penstock plan, penstock run
+name: {name}
+kafka:
+  brokers: "${{env:BROKERS:-{brokers}}}"
+  topics: [{read}]
+  start: earliest                 # or latest, or a time such as 2026-11-01T00:00:00Z
+catalogs:
+  {CATALOGS[to]}
+tables:
+{chr(10).join(_rules(catalog, topics, any_fit=bool(fit)))}
+commit: {{ every: 30s }}            # how long a record waits at most before it is visible
+quarantine: {{ into: {catalog}.ops.quarantine }}   # where records go that do not fit
+"""
+
+
+def _rules(catalog: str, topics: Sequence[Topic], *, any_fit: bool) -> Iterator[str]:
+    taken: set[str] = set()
+    for number, topic in enumerate(topics):
+        table = _table(topic.name, taken)
+        told = f"{topic.records:,} records in {topic.partitions} partitions"
+        if topic.unfit:
+            told = f"{told}; {topic.unfit}"
+        off = "# " if topic.unfit and (any_fit or number) else ""
+        yield f"  # {told}"
+        yield (
+            f'  {off}- {{ from: "{topic.name}", into: {catalog}.landed.{table}, '
+            "schema: { create: true } }"
+        )
+
+
+def _table(topic: str, taken: set[str]) -> str:
+    name = re.sub(r"[^a-z0-9_]+", "_", topic.lower()).strip("_") or "topic"
+    name = f"t_{name}" if name[0].isdigit() else name
+    found, number = name[:120], 2
+    while found in taken:
+        found, number = f"{name[:120]}_{number}", number + 1
+    taken.add(found)
+    return found

@@ -1,0 +1,105 @@
+"""`penstock init`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from penstock.cli.output import print_json, say, show_error, tell
+from penstock.cli.run import SPEC
+from penstock.core.errors import InvalidError, PenstockError
+
+if TYPE_CHECKING:
+    from penstock.app.migrating import Migrated
+
+
+def init(
+    spec: Path = SPEC,
+    *,
+    from_: Annotated[str | None, Parameter(name="--from")] = None,
+    to: Literal["iceberg", "delta"] = "iceberg",
+    from_config: Path | None = None,
+    name: str = "landing",
+    json: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Write a spec: from the topics of a cluster, or from another system's configuration.
+
+    Understood are the Iceberg sink of Kafka Connect (properties or JSON), a command line of
+    kafka-delta-ingest, and Flink SQL; what has no counterpart is listed. No file is overwritten.
+
+    Example: penstock init --from kafka://localhost:9092 --to iceberg
+
+    Parameters
+    ----------
+    spec
+        The file to write.
+    from_
+        A cluster to look at, as kafka://host:port.
+    to
+        The format of the tables.
+    from_config
+        A configuration of another system, in a file.
+    name
+        The pipeline's name.
+    json
+        Print JSON.
+    """
+    from penstock.app import drafting
+
+    if (from_ is None) == (from_config is None):
+        raise InvalidError(
+            "init takes one of --from and --from-config",
+            code="P166",
+            hint="penstock init --from kafka://localhost:9092 --to iceberg",
+        )
+    if from_config is not None:
+        text, found = drafting.translated(_read(from_config))
+        data, lines = _account(found)
+    else:
+        assert from_ is not None, "one of the two is given"
+        text, topics = drafting.draft(from_, to, name)
+        data = {"topics": [{"topic": each.name, "unfit": each.unfit} for each in topics]}
+        lines = [f"{each.name}: {each.unfit or f'{each.records:,} records'}" for each in topics]
+    drafting.keep(spec, text)
+    problem = _problem(spec)
+    if json:
+        print_json({"spec": str(spec), **data, "valid": problem is None})
+        return 0
+    for line in lines:
+        say(line)
+    if problem is not None:
+        show_error(problem, as_json=False)
+    tell(f"{spec} is written; next:  penstock validate {spec}")
+    return 0
+
+
+def _account(found: Migrated) -> tuple[dict[str, Any], list[str]]:
+    """Tell of every option what became of it, as data and as lines."""
+    data = {
+        "from": found.system,
+        "mapped": [{"option": option, "setting": setting} for option, setting in found.mapped],
+        "left": [{"option": option, "why": why} for option, why in found.left],
+    }
+    lines = [f"mapped  {option} → {setting}" for option, setting in found.mapped]
+    return data, lines + [f"left    {option}: {why}" for option, why in found.left]
+
+
+def _problem(spec: Path) -> PenstockError | None:
+    from penstock.spec.load import load
+
+    try:
+        load(spec)
+    except InvalidError as error:
+        return error
+    return None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidError(
+            f"{path} cannot be read: {error}", code="P165", hint=f"ls -l {path}"
+        ) from error

@@ -1,0 +1,124 @@
+"""Other systems' configurations become specs; every option is accounted for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.app.drafting import translated
+from penstock.core.errors import InvalidError
+from penstock.spec.load import loads
+
+CONNECT = """
+# a sink as its users write it
+name=Iceberg Sink
+connector.class=org.apache.iceberg.connect.IcebergSinkConnector
+tasks.max=2
+topics=orders, users
+iceberg.tables=shop.events
+iceberg.tables.auto-create-enabled=true
+iceberg.table.shop.events.partition-by=days(created_at),country
+iceberg.catalog.type=sql
+iceberg.catalog.uri=sqlite:///./c.db
+iceberg.catalog.warehouse=./lake
+iceberg.control.commit.interval-ms=60000
+iceberg.control.topic=control
+value.converter=org.apache.kafka.connect.json.JsonConverter
+value.converter.schemas.enable=false
+consumer.override.auto.offset.reset=earliest
+"""
+CONNECT_JSON = """{"name": "sink", "config": {"topics.regex": "shop\\\\.(.+)",
+"iceberg.catalog.type": "sql", "iceberg.catalog.uri": "sqlite:///./c.db",
+"iceberg.catalog.warehouse": "./lake", "iceberg.catalog.token": "hunter2"}}"""
+INGEST = """kafka-delta-ingest ingest orders ./lake/shop/orders \\
+  --kafka broker:9092 -l 60 --max_messages_per_batch 5000 -b 1000000 --checkpoints \\
+  --consumer_group mine --app_id Orders
+"""
+FLINK = """
+SET 'execution.checkpointing.interval' = '10 s';
+CREATE TABLE orders (id BIGINT, amount DECIMAL(10, 2)) WITH (
+  'connector' = 'kafka', 'topic' = 'orders', 'properties.bootstrap.servers' = 'b:9092',
+  'properties.group.id' = 'g', 'scan.startup.mode' = 'latest-offset', 'format' = 'json');
+CREATE TABLE lake_orders (id BIGINT, amount DECIMAL(10, 2)) PARTITIONED BY (`id`) WITH (
+  'connector' = 'iceberg', 'catalog-name' = 'c', 'catalog-type' = 'sql',
+  'uri' = 'sqlite:///./c.db', 'warehouse' = './lake', 'catalog-database' = 'shop',
+  'catalog-table' = 'orders', 'write.upsert.enabled' = 'true');
+INSERT INTO lake_orders SELECT * FROM orders;
+"""
+
+
+@pytest.fixture
+def spec_of(tmp_path: Path):
+    def spec_of(text: str):
+        written, found = translated(text)
+        return loads(written, base=tmp_path), found
+
+    return spec_of
+
+
+def test_a_connect_sink_becomes_a_spec(spec_of) -> None:
+    spec, found = spec_of(CONNECT)
+
+    assert ("iceberg-sink", "local[2]", 60.0) == (
+        spec.name,
+        spec.spark.master,
+        spec.commit.every_seconds,
+    )
+    assert [("orders", "lake.shop.events"), ("users", "lake.shop.events")] == [
+        (rule.from_, rule.into) for rule in spec.tables
+    ]
+    assert ("day(created_at)", "country") == tuple(spec.tables[0].partition_by)
+    assert spec.tables[0].schema_.create
+    assert {"iceberg.control.topic", "value.converter.schemas.enable"} == set(dict(found.left))
+
+
+def test_a_connect_sinks_json_with_a_pattern_is_understood_and_secrets_stay_behind() -> None:
+    written, found = translated(CONNECT_JSON)
+
+    assert "hunter2" not in written
+    assert "${env:TOKEN}" in written
+    assert [{"pattern": r"shop\.(.+)"}] == found.spec["kafka"]["topics"]
+    assert "a secret is not copied" in dict(found.left)["iceberg.catalog.token"]
+
+
+def test_a_command_of_kafka_delta_ingest_becomes_a_spec(spec_of, tmp_path: Path) -> None:
+    spec, found = spec_of(INGEST)
+
+    assert ("orders", "broker:9092", 60.0) == (
+        spec.name,
+        spec.kafka.brokers,
+        spec.commit.every_seconds,
+    )
+    assert (5000, 1_000_000) == (spec.commit.or_records, spec.commit.or_bytes)
+    assert "delta.shop.orders" == spec.tables[0].into
+    assert {"--checkpoints", "--consumer_group"} == set(dict(found.left))
+
+
+def test_flink_sql_becomes_a_spec(spec_of) -> None:
+    spec, found = spec_of(FLINK)
+
+    assert ("lake.shop.orders", "latest", 10.0) == (
+        spec.tables[0].into,
+        spec.kafka.start,
+        spec.commit.every_seconds,
+    )
+    assert ("id",) == tuple(spec.tables[0].partition_by)
+    assert {"properties.group.id", "write.upsert.enabled"} == set(dict(found.left))
+
+
+@pytest.mark.parametrize("text", [CONNECT, CONNECT_JSON])
+def test_every_option_of_a_sink_is_accounted_for(text: str) -> None:
+    _, found = translated(text)
+
+    told = {option for option, _ in [*found.mapped, *found.left]}
+    lines = [line.partition("=")[0] for line in text.splitlines() if "=" in line]
+    assert set() == {line for line in lines if not line.startswith("{")} - told
+    assert all(why for _, why in found.left)
+
+
+@pytest.mark.parametrize("text", ["", "{", "a=b", "CREATE TABLE t (a INT) WITH ('connector'='x');"])
+def test_what_is_not_understood_is_refused(text: str) -> None:
+    with pytest.raises(InvalidError, match="not understood") as told:
+        translated(text)
+    assert "P165" == told.value.code

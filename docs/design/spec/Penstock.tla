@@ -75,7 +75,6 @@ Expired  == [par |-> 0, of |-> "", id |-> NoId, told |-> FALSE, files |-> <<>>]
 Files(p) == IF tab[p].head = 0 THEN <<>> ELSE tab[p].snaps[tab[p].head].files
 Live(p, t) == {f \in Range(Files(p)) : f.t = t}
 Rows(p, t) == UNION {f.rows : f \in Live(p, t)}
-
 RECURSIVE Newest(_, _, _)   \* newest own snapshot on the ancestry; 0: none; -1: cut off by expiry
 Newest(snaps, i, t) ==
   IF i = 0 THEN 0 ELSE IF ~snaps[i].told THEN -1

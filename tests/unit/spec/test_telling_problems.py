@@ -170,7 +170,7 @@ def test_security_that_contradicts_itself_is_told_with_all_it_needs(
         ("    into", "    partition_by: day(ts)\n    into", [(9, "P106")]),
         ("    into", "    source_columns: [topik]\n    into", [(9, "P107")]),
         ("    into", "    schema: {hints: {a: intt}}\n    into", [(9, "P116")]),
-        ("    into", "    schema: {columns: evolve, types: freeze}\n    into", [(9, "P111")] * 2),
+        ("    into", "    schema: {columns: evolve, types: thaw}\n    records: {format: text}\n    into", [(9, "P107"), (9, "P111")]),
         ("    into", "    schema: {case_sensitive: false}\n    into", [(9, "P111")]),
         ("    into", "    schema: {coerce: string}\n    into", [(9, "P111")]),
         ("    into", "    schema: {assume_zone: Mars/Crater}\n    into", [(9, "P125")]),

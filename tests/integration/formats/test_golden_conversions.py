@@ -14,7 +14,7 @@ from tests.integration.cli.shop import Shop
 from penstock.core.schema import Fixed, Kind, List, Map, Struct, Type
 from penstock.testing.sent import Sent
 
-NOT_IN_DELTA = (Kind.UUID, Kind.TIME)
+NOT_IN_DELTA = (Kind.UUID, Kind.TIME, Fixed(2))
 
 
 def hintable(type_: Type) -> bool:
@@ -33,7 +33,7 @@ def column(number: int) -> str:
 
 
 def test_every_conversion_lands_the_same_in_iceberg_and_delta_or_is_quarantined(shop: Shop) -> None:
-    wanted = [case for case in cases() if hintable(case.type)]
+    wanted = [case for case in cases() if hintable(case.type) and shows_column(case.type)]
     types = list(dict.fromkeys(case.type for case in wanted))
     shop.spec["quarantine"]["stop_above"] = "100%"
     for rule, refused in zip(shop.spec["tables"], ((), NOT_IN_DELTA), strict=True):
@@ -46,7 +46,7 @@ def test_every_conversion_lands_the_same_in_iceberg_and_delta_or_is_quarantined(
         for n, case in enumerate(wanted)
     ]
     created = shop.run()
-    assert 0 == created.code, created.out
+    assert 0 == created.code, created.err
     shop.cluster.send(shop.topic, 1, [Sent(value) for value in values])
 
     ran = shop.run()
@@ -67,10 +67,15 @@ def test_every_conversion_lands_the_same_in_iceberg_and_delta_or_is_quarantined(
     shop.prove()
 
 
+def shows_column(type_: Type) -> bool:
+    """Tell whether a value of a type is there that makes a column; an empty list makes none."""
+    return any(case.lands for case in cases() if case.type == type_)
+
+
 def example(wanted: Iterable[Case], type_: Type) -> Any:
     """Give a value that lands, so that every column is there from the first record on."""
     for case in wanted:
-        if case.type == type_ and case.code is None and case.lands is not None:
+        if case.type == type_ and case.lands:
             return json.loads(case.json)
     raise AssertionError(type_)
 

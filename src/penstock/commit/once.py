@@ -207,7 +207,7 @@ def fence(like: Committable, state: TableState, table: Table, conditions: Condit
         owner=conditions.claim.owner,
     )
     for turn in range(conditions.turns_max):
-        if _attempt(commit, state, table, conditions, turn):
+        if _attempt(commit, state, table, conditions, turn) not in {"", _IN_DOUBT}:
             return
         now = table.state(like.chain)
         if now.head != state.head:

@@ -65,8 +65,8 @@ class CommitLine:
 
     def follow(self, two_phase: TwoPhase) -> None:
         """Commit under another claim; what was prepared under the former is left to recovery."""
-        self._two_phase = two_phase
         with self._lock:
+            self._two_phase = two_phase
             waiting = [batch for batches in self._queues.values() for batch in batches]
             self._halted.update(self._queues)
             for batches in self._queues.values():
@@ -110,21 +110,23 @@ class CommitLine:
         self._hands.shutdown(wait=True, cancel_futures=True)
 
     def _drain(self, name: str) -> None:
-        while (batch := self._next(name)) is not None:
-            outcome = self._run(batch)
+        while (taken := self._next(name)) is not None:
+            batch, two_phase = taken
+            outcome = _done(batch, two_phase)
             went_well = outcome.error is None and all(each.landed for each in outcome.landings)
             dropped = [] if went_well or batch.recovering else self._halt(name)
             self._outcomes.put(outcome)
             for each in dropped:
                 self._outcomes.put(self._held_back(each))
 
-    def _next(self, name: str) -> Batch | None:
+    def _next(self, name: str) -> tuple[Batch, TwoPhase] | None:
+        """Take a batch, and with it the claim it is committed under."""
         with self._lock:
             waiting = self._queues[name]
             if not waiting:
                 del self._queues[name]
                 return None
-            return waiting.popleft()
+            return waiting.popleft(), self._two_phase
 
     def _halt(self, name: str) -> list[Batch]:
         with self._lock:
@@ -138,14 +140,14 @@ class CommitLine:
         error = UnavailableError(message, code="P460", hint="it is opened again")
         return Outcome(batch, self._two_phase.conditions.claim, error=error)
 
-    def _run(self, batch: Batch) -> Outcome:
-        two_phase = self._two_phase
-        claim = two_phase.conditions.claim
-        act = two_phase.recover if batch.recovering else two_phase.settle
-        try:
-            landings = act(batch.work)
-        except PenstockError as error:
-            return Outcome(batch, claim, error=error)
-        for table in {id(table): table for _, table in batch.work}.values():
-            two_phase.tidy(batch.name, table)
-        return Outcome(batch, claim, tuple(landings))
+
+def _done(batch: Batch, two_phase: TwoPhase) -> Outcome:
+    claim = two_phase.conditions.claim
+    act = two_phase.recover if batch.recovering else two_phase.settle
+    try:
+        landings = act(batch.work)
+    except PenstockError as error:
+        return Outcome(batch, claim, error=error)
+    for table in {id(table): table for _, table in batch.work}.values():
+        two_phase.tidy(batch.name, table)
+    return Outcome(batch, claim, tuple(landings))

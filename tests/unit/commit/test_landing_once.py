@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.commit.once import Conditions, land
+from penstock.commit.once import Conditions, fence, land
 from penstock.commit.two_phase import TwoPhase
 from penstock.connectors.memory.store import MemoryStore
 from penstock.connectors.memory.tables import MemoryTables
@@ -208,3 +208,13 @@ def test_recovery_lands_what_can_land_and_judges_each_on_its_own(bench):
     assert [True, True, False] == [each.landed for each in landings]
     assert [] == bench.store.pending("shop")
     assert 5 == bench.rows()
+
+
+@pytest.mark.parametrize("fault", [Fault.LOSE_REQUEST, Fault.LOSE_ANSWER])
+def test_w4_a_fence_in_doubt_is_not_believed_before_the_head_has_moved(bench, fault):
+    land(bench.prepare(0, 3), bench.table, bench.conditions)
+    state = bench.table.state(OWN)
+    bench.plan.queue(NAME, fault, fault)
+    fence(bench.prepare(3, 5), state, bench.table, bench.conditions)
+
+    assert bench.table.state(OWN).head != state.head

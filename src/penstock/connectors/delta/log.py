@@ -27,6 +27,7 @@ MARK_KEY = "penstock"
 
 _ENTRY = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\..+)?\.(parquet|json)")
+_PART = re.compile(r"\.(\d{10})\.(\d{10})\.parquet$")
 _ADDS = b'{"add"'
 _HINT = "_last_checkpoint"
 _RESHAPING = {"metaData", "protocol"}
@@ -108,20 +109,31 @@ class Log:
             return max((int(each[1]) for each in self._checkpoints()), default=-1)
 
     def transactions(self, head: int) -> dict[str, int]:
-        """Collect all `txn` versions at a version, from a checkpoint and the entries after it."""
+        """Collect all `txn` versions at a version, from a checkpoint and the entries after it.
+
+        Raises OSError when one of them is gone: half of them would tell of a younger table.
+        """
         base, parts = self._checkpoint(head)
         collected: dict[str, int] = {}
         for part in parts:
             collected |= self._transactions_in(f"{self._directory}/{part}")
         for version in range(base + 1, head + 1):
             entry = self.entry(version)
-            collected |= {} if entry is None else entry.transactions
+            if entry is None:
+                raise OSError(f"version {version} of the log is gone")
+            collected |= entry.transactions
         return collected
 
     def _checkpoint(self, head: int) -> tuple[int, list[str]]:
-        found = self._checkpoints()
-        base = max((int(each[1]) for each in found if int(each[1]) <= head), default=-1)
-        return base, [each[0] for each in found if int(each[1]) == base]
+        """Name the newest checkpoint at or below a version that is there with all its parts."""
+        by_version: dict[int, list[re.Match[str]]] = {}
+        for each in self._checkpoints():
+            by_version.setdefault(int(each[1]), []).append(each)
+        for version in sorted(by_version, reverse=True):
+            parts = [each[0] for each in by_version[version]]
+            if version <= head and (whole := _whole(parts)):
+                return version, whole
+        return -1, []
 
     def _checkpoints(self) -> list[re.Match[str]]:
         return [each for name in self.names() if (each := _CHECKPOINT.fullmatch(name))]
@@ -132,6 +144,16 @@ class Log:
                 return dict(parsed(0, file.read()).transactions)
             rows = pq.read_table(file, columns=["txn"])["txn"].drop_null().to_pylist()
         return {row["appId"]: row["version"] for row in rows}
+
+
+def _whole(parts: Sequence[str]) -> list[str]:
+    """Give the files of a checkpoint: all its parts where it has parts; [] for a torn one."""
+    numbered = [each for name in parts if (each := _PART.search(name))]
+    for each in numbered:
+        same = [other[0] for other in numbered if other[2] == each[2]]
+        if len(same) == int(each[2]):
+            return [name for name in parts if name.endswith(tuple(same))]
+    return [name for name in parts if not _PART.search(name)][:1]
 
 
 def parsed(version: int, raw: bytes) -> Entry:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -93,14 +94,22 @@ class Coordinator:
         except BaseException as error:
             code = error.code if isinstance(error, PenstockError) else "P700"
             self._tell_stopped(str(error), clean=False, code=code)
+            self._let_go()
+            if isinstance(
+                error, PenstockError
+            ):  # nothing of ours is under way: others need not wait
+                with suppress(PenstockError):
+                    self.tenure.release()
             raise
-        finally:
-            self.tenure.close()
-            self._line.close()
+        self._let_go()
         clean = not self.fleet.aside
         self._tell_stopped(reason, clean=clean)
         parked = {name: aside.error for name, aside in self.fleet.aside.items()}
         return Ended(parked, reason, level_first)
+
+    def _let_go(self) -> None:
+        self.tenure.close()
+        self._line.close()
 
     def _start(self, *, takeover: bool) -> None:
         self._quarantine = self.fleet.quarantine.state(self._any_quarantine_chain())
@@ -207,6 +216,8 @@ class Coordinator:
         if not active and self.fleet.aside and self._only_humans_help():
             return "every table waits for a decision"
         epoch = self._plan(active, listed)
+        if self.stop.is_set():  # planning waits for the engine, which may have taken its time
+            return "asked to stop"
         if not epoch.slices:
             idle = not self._line.open and not self.fleet.stepping
             if until != "stopped" and idle and not self._lookout.unlisted(listed):

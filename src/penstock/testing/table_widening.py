@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from penstock.core.errors import ConflictError
 from penstock.core.schema import Field, Kind, List, Schema, Struct
 from penstock.ports.tables import Table, TableFormat
 from penstock.testing.prepared import ORDERS, origin
@@ -56,7 +55,7 @@ class WideningTests(TableBench):
         stale = table.state(self.chain)
         table.evolve(table.state(self.chain), WIDE)
 
-        with pytest.raises(ConflictError):
+        with pytest.raises(self.refused):
             table.evolve(stale, Struct((*ORDERS.fields, Field("other", Kind.LONG))))
         assert WIDE == table.state(self.chain).schema
 

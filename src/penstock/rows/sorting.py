@@ -113,11 +113,11 @@ class Sorter:
         self, gate: Gate, route: Route, options: RowOptions, left: _Left, known: frozenset[str]
     ) -> Share:
         names, misfits = self._named(route, options)
-        if gate.share:
-            return Share(left.rest & names.asks(gate.share), {}, {})
-        refused = {**left.refused, **_within(misfits, left.rest)}
         rest = left.rest.copy()
-        rest[list(misfits)] = False
+        rest[list(misfits)] = False  # the route refuses them, whatever name is made of them
+        if gate.share:
+            return Share(rest & names.asks(gate.share), {}, {})
+        refused = {**left.refused, **_within(misfits, left.rest)}
         place = next(iter(route.parts.values())).place
         for index in np.flatnonzero(rest & names.unusable).tolist():
             refused[index] = self._reject(index, Code.UNROUTABLE, place)

@@ -58,7 +58,7 @@ def _database() -> DuckDBPyConnection:
     from duckdb import connect  # noqa: PLC0415  most specs need no SQL, and most commands neither
 
     database = connect(":memory:", config=dict(_LOCKED_IN))
-    database.execute("set TimeZone = 'UTC'")
+    database.execute("set global TimeZone = 'UTC'")  # a plain `set` is this session's alone
     database.execute("set lock_configuration = true")
     return database
 

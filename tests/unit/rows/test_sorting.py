@@ -92,6 +92,17 @@ def test_a_route_leads_records_to_tables_and_keeps_what_none_takes() -> None:
     assert 2 == int(share.filtered["routed"].sum())
 
 
+def test_what_a_route_refuses_reaches_none_of_its_tables() -> None:
+    look = Look("coalesce(kind, 'other')", FIELDS, "tables[0].route.kind")
+    route = Route(KIND.template, {"kind": look})
+    sorter = Sorter(batch([b"{", b'{"kind": null}', b'{"kind": {}}', b'{"kind": "a"}']), AT)
+    other = sorter.share(Gate(route=route, share="lake.b.of_other"), OPTIONS)
+    refused = sorter.share(Gate(route=route), OPTIONS, known=frozenset({"lake.b.of_other"}))
+
+    assert not other.mine[list(refused.refused)].any()
+    assert [False, True, False, False] == other.mine.tolist()
+
+
 @given(st.text(max_size=300))
 def test_whatever_a_record_says_a_name_is_plain_or_none(value: str) -> None:
     name = filled_name("lake.b.{kind}", {"kind": value})

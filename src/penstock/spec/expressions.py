@@ -52,7 +52,18 @@ _ALLOWED = {
     "OPERATOR",
     "TYPE",
 }
-_ASKING = ("__internal", "current_", "pg_", "get_", "has_", "duckdb_", "txid_", "inet_", "getvariable", "getenv")
+_ASKING = (
+    "__internal",
+    "current_",
+    "pg_",
+    "get_",
+    "has_",
+    "duckdb_",
+    "txid_",
+    "inet_",
+    "getvariable",
+    "getenv",
+)
 _ASKING_ALSO = {"in_search_path", "version", "nextval", "currval", "write_log", "sleep_ms"}
 _CALLED_CONSISTENT = {
     "age",  # of one time alone, it counts from today

@@ -339,3 +339,23 @@ def test_a_table_of_a_human_s_that_a_record_asks_for_gets_that_record(ground):
 
     assert [] == world.breaks()
     assert 3 == len(world.rows(table_of("b")))
+
+
+def test_a_table_that_is_found_later_comes_in_with_what_is_pending_for_it(ground):
+    world = by_kind(ground)
+    world.send("orders", 3, kind="a")
+    world.run()
+    world.send("orders", 2, kind="a")
+    world.crash_at("commit.before")
+    name = catalog_name(table_of("a"))
+    world.faults.take_away(name)
+
+    def back():
+        world.faults.give_back(name)
+        world.clock.advance(31)
+
+    world.send("orders", 1, kind="b")
+    world.life().at_listing(2, back).run()
+
+    assert [] == world.breaks()
+    assert 5 == len(world.rows(table_of("a")))

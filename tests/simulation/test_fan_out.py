@@ -9,12 +9,15 @@ from dataclasses import replace
 import pytest
 
 from penstock.core.commits import Chain
+from penstock.core.errors import UnavailableError
 from penstock.core.events import TableCreated
+from penstock.core.points import Point
 from penstock.core.schema import Field, Kind, Struct
 from penstock.landing.jobs import job_from_json
 from penstock.ports.tables import TableDefinition
 from penstock.rows.gate import Gate, Look, Route
 from penstock.testing.grounds import CATALOG, MemoryGround, catalog_name
+from penstock.testing.table_bench import Quiet
 from penstock.testing.world import PIPELINE, SOURCE, World
 
 BIG, REST = f"{CATALOG}.bronze.big", f"{CATALOG}.bronze.rest"
@@ -64,6 +67,14 @@ def by_kind(ground, unknown="create", belongs=None, **given):
 
 def table_of(kind):
     return BY_KIND.replace("{kind}", kind)
+
+
+def human_made(world, kind):
+    columns = tuple(Field(name, Kind.STRING) for name in ("kind", SOURCE["topic"]))
+    columns += (Field("n", Kind.LONG), Field(SOURCE["partition"], Kind.INT))
+    columns += (Field(SOURCE["offset"], Kind.LONG),)
+    definition = TableDefinition(Struct(columns))
+    world.catalog().create(catalog_name(table_of(kind)), definition, ())
 
 
 def test_each_record_goes_to_the_first_rule_whose_condition_holds(ground):
@@ -172,10 +183,7 @@ def test_a_table_that_a_human_creates_later_gets_what_comes_from_then_on(ground)
     world = by_kind(ground, unknown="quarantine")
     world.send("orders", 2, kind="a")
     world.run()
-    columns = tuple(Field(name, Kind.STRING) for name in ("kind", SOURCE["topic"]))
-    columns += (Field("n", Kind.LONG), Field(SOURCE["partition"], Kind.INT))
-    columns += (Field(SOURCE["offset"], Kind.LONG),)
-    world.catalog().create(catalog_name(table_of("a")), TableDefinition(Struct(columns)), ())
+    human_made(world, "a")
     world.send("orders", 3, kind="a")
     world.run()
 
@@ -248,3 +256,106 @@ def test_changed_routes_count_only_from_where_all_tables_and_routes_are_level(gr
 
     assert [0, 1, 2] == [offset for _, _, offset in world.rows(table_of("a"))]
     assert [3, 4, 5] == [offset for _, _, offset in world.rows(table_of("a2"))]
+
+
+class Flaky:
+    """A catalog that cannot answer the first so many questions for one table."""
+
+    def __init__(self, tables, name, times):
+        self.tables, self.name, self.times = tables, name, times
+
+    def load(self, name):
+        if name == self.name and self.times:
+            self.times -= 1
+            raise UnavailableError(f"{name}: no answer", code="P430")
+        return self.tables.load(name)
+
+    def __getattr__(self, name):
+        return getattr(self.tables, name)
+
+
+def test_a_look_that_fails_for_one_table_lets_no_record_be_taken_for_unknown(ground, monkeypatch):
+    world = by_kind(ground, unknown="quarantine")
+    for kind in "abc":
+        human_made(world, kind)
+    world.send("orders", 2, kind="a")
+    world.run()
+    for kind in "abcabc":
+        world.send("orders", 1, kind=kind)
+    opened = ground.open_catalog
+    flaky = Flaky(ground.open_catalog(Quiet()), catalog_name(table_of("b")), 2)
+    monkeypatch.setattr(ground, "open_catalog", lambda _: flaky)
+    world.run()
+    monkeypatch.setattr(ground, "open_catalog", opened)
+    world.run()
+
+    assert [] == world.rejects(BY_KIND)
+    assert [] == world.breaks()
+
+
+def test_what_a_route_refused_never_lands_in_a_table_that_comes_back(ground):
+    world = by_kind(ground, unknown="quarantine")
+    human_made(world, "a")
+    world.send("orders", 2, kind="a")
+    world.run()
+    world.faults.take_away(catalog_name(table_of("a")))
+    world.send("orders", 3, kind="a")
+    world.run()
+    world.faults.give_back(catalog_name(table_of("a")))
+    world.send("orders", 1, kind="a")
+    world.run()
+
+    assert [2, 3, 4] == [offset for _, _, offset in world.rejects(BY_KIND)]
+    assert [0, 1, 5] == [offset for _, _, offset in world.rows(table_of("a"))]
+
+
+def test_k13_a_partition_that_comes_later_is_read_for_every_table_of_a_route_from_its_start(
+    ground,
+):
+    world = by_kind(ground)
+    world.send("orders", 3, kind="a")
+    life = world.life(every_seconds=0.0, max_epochs=4, records_max=2)
+
+    def grow():
+        ground.grow("orders", 2)
+        world.send("orders", 6, kind="a", partition=1)
+        world.send("orders", 3, kind="a")
+
+    world.send("orders", 9, kind="a")
+    life.at(Point.PREPARE_AFTER, grow, passing=2).run()
+    world.run()
+
+    assert [] == world.breaks()
+    assert 21 == len(world.rows(table_of("a")))
+
+
+def test_a_table_of_a_human_s_that_a_record_asks_for_gets_that_record(ground):
+    world = by_kind(ground)
+    world.send("orders", 2, kind="a")
+    world.run()
+    human_made(world, "b")
+    world.send("orders", 3, kind="b")
+    world.run()
+
+    assert [] == world.breaks()
+    assert 3 == len(world.rows(table_of("b")))
+
+
+def test_a_table_that_is_found_later_comes_in_with_what_is_pending_for_it(ground):
+    world = by_kind(ground)
+    world.send("orders", 3, kind="a")
+    world.run()
+    world.send("orders", 2, kind="a")
+    world.crash_at("commit.before")
+    name = catalog_name(table_of("a"))
+    world.faults.take_away(name)
+
+    def back():
+        world.faults.give_back(name)
+        world.clock.advance(31)
+
+    world.send("orders", 1, kind="b")
+    world.life().at_listing(2, back).run()
+
+    assert [] == world.breaks()
+    assert 5 == len(world.rows(table_of("a")))

@@ -21,10 +21,9 @@ from penstock.core.planning import Lane, lanes_of
 from penstock.core.schema import Schema, Struct
 from penstock.landing import members, opening
 from penstock.landing.adding_up import failures
-from penstock.landing.fleet import by_table
 from penstock.landing.jobs import Result
 from penstock.landing.leveling import needed
-from penstock.landing.tracks import Track
+from penstock.landing.tracks import Track, by_table
 from penstock.observe.status import read_status
 from penstock.rows.infer import table_schema
 from penstock.spec.model import Pipeline

@@ -17,8 +17,8 @@ from penstock.core.commits import Chain, Committable, Landed
 from penstock.core.errors import PenstockError
 from penstock.core.offsets import Positions
 from penstock.landing import members, opening
-from penstock.landing.fleet import by_table
 from penstock.landing.settings import Target
+from penstock.landing.tracks import by_table
 from penstock.observe.fanout import Observers
 from penstock.observe.fold import beginning
 from penstock.observe.snapshot import (

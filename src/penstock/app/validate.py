@@ -14,8 +14,8 @@ from penstock.app import assembly
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.landing import members, opening
-from penstock.landing.fleet import by_table
 from penstock.landing.settings import Settings, Target
+from penstock.landing.tracks import by_table
 from penstock.observe.fanout import Observers
 from penstock.ports.log import Log
 from penstock.ports.store import PendingStore

@@ -35,7 +35,7 @@ from penstock.core.points import Point
 from penstock.landing import epochs, opening, wishes
 from penstock.landing.adding_up import require_few_rejects, sums
 from penstock.landing.committing import CommitLine, Outcome
-from penstock.landing.fleet import Fleet, by_table, positions_of
+from penstock.landing.fleet import Fleet
 from penstock.landing.jobs import Destination
 from penstock.landing.leases import renew_all, renewed
 from penstock.landing.leveling import Leveling, needed
@@ -45,7 +45,7 @@ from penstock.landing.ownership import Tenure
 from penstock.landing.pace import Pace
 from penstock.landing.preparing import Desk
 from penstock.landing.settings import Settings, Until, World
-from penstock.landing.tracks import Track
+from penstock.landing.tracks import Track, by_table, positions_of
 from penstock.ports.tables import TableState
 
 TICK_SECONDS = 0.2

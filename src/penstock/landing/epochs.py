@@ -164,6 +164,7 @@ def _table_job(track: Track, part: Slice) -> TableJob:
     options = track.target.options
     gates = _gates(track, part)
     if track.target.is_route:
+        assert track.members is not None, "a route takes part when its tables were looked for"
         return TableJob(
             Struct(()), options, None, gates=gates, known=track.members, room=track.room
         )

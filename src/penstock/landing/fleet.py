@@ -9,22 +9,21 @@ Invariants:
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from penstock.commit.once import ROLLED_BACK, Conditions, fence_rollback, fenced
-from penstock.core.commits import Chain, Claim, Committable, Generation, target_of
+from penstock.core.commits import Chain, Claim, Committable, Generation
 from penstock.core.decide import outranks
 from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError, UnavailableError
 from penstock.core.events import TableParked, TableResumed, TopicUnrouted
-from penstock.core.offsets import Positions, TopicPartition
+from penstock.core.offsets import TopicPartition
 from penstock.landing import members, opening
 from penstock.landing.aside import Aside, away_when_rules_changed, missing
 from penstock.landing.committing import Batch
 from penstock.landing.leveling import former_rules, needed
 from penstock.landing.settings import Settings, Target, World
-from penstock.landing.tracks import Track
+from penstock.landing.tracks import Track, by_table
 from penstock.landing.wishes import ColumnBudget
 from penstock.ports.store import Examined
 from penstock.ports.tables import Table, TableState, Verdict
@@ -50,6 +49,7 @@ class Fleet:
     _members: dict[str, set[str]] = field(default_factory=dict)
     _look_again_at: dict[str, float] = field(default_factory=dict)
     column_budget: ColumnBudget = field(init=False)
+    _ledgered: set[str] = field(default_factory=set)
     _ruling: bool = False
     _distrust: bool = False
 
@@ -83,10 +83,12 @@ class Fleet:
         """Read where a table stands, or set it aside."""
         try:
             track = self._opened(self._targets[name])
+            self._take_examined(track)
+            for route in (r for r, each in self._members.items() if name in each):
+                track.already |= opening.refused_by(self.tracks[route].rejects, track)
         except (UnavailableError, InvalidError, DecisionNeededError) as error:
             self.park(name, error)
             return
-        self._take_examined(track)
         track.committed_at = self.world.clock.monotonic()
         track.room = self._room(track)
         self.tracks[name] = track
@@ -104,12 +106,12 @@ class Fleet:
             for member in self._members.get(name, ()):
                 self._targets[member], self._wanted[member] = target.member(member), wanted
             track = self.active.get(name)
-            if track is None:
-                continue
-            if now >= self._look_again_at.get(name, 0.0):
-                self._look_again_at[name] = now + LOOK_AGAIN_SECONDS
+            if track is not None and (
+                track.members is None or now >= self._look_again_at.get(name, 0.0)
+            ):
                 self._look_for_members(track)
-            track.members = frozenset(self._members.get(name, ()))
+            if track is not None and track.members is not None:
+                track.members = frozenset(self._members.get(name, ()))
         for track in self.tracks.values():
             track.room = self._room(track)
 
@@ -121,15 +123,49 @@ class Fleet:
         return max(self.settings.tables_max - tables, 0)
 
     def _look_for_members(self, track: Track) -> None:
-        """Find tables of a route that are in the catalog: an earlier life's, or a human's."""
+        """Find tables of a route that are in the catalog: an earlier life's, or a human's.
+
+        They come in when all that the route refused has landed, for that is not theirs.
+        """
         catalog = self.world.catalogs[track.target.place.catalog]
-        try:
-            for name in members.among(track.target, catalog):
-                member = track.target.member(name)
-                if name not in self._targets and members.is_ours(self.settings, catalog, member):
-                    self.join(track, name)
-        except (UnavailableError, InvalidError) as error:
-            self.park(track.name, error)
+        found, failed = members.newcomers(self.settings, catalog, track.target, self._targets)
+        if found and track.waiting:
+            track.members = None
+            return
+        rows = self.world.store.pending(self.settings.pipeline) if found else ()
+        pending = by_table(self.settings.pipeline, rows)
+        self._ledgered |= {name for name, has_ledger in found.items() if has_ledger}
+        for name in found:
+            self.join(track, name)
+            if name in self.active and (self._distrust or self._ruling or name in pending):
+                self.unstep(name, "it was found later, and comes in as at the start")
+        if failed is not None:
+            self.park(track.name, failed)
+            return
+        if track.members is None:
+            self._leave_refused(track)
+        track.members = frozenset()
+        self._look_again_at[track.name] = self.world.clock.monotonic() + LOOK_AGAIN_SECONDS
+
+    def _leave_refused(self, route: Track) -> None:
+        """Keep from tables what their route refused before it knew of them: its fate is final."""
+        for name in self._members.get(route.name, set()) & set(self.active):
+            try:
+                self.tracks[name].already |= opening.refused_by(route.rejects, self.tracks[name])
+            except UnavailableError as error:
+                self.park(name, error)
+
+    def has_begun(self, name: str) -> bool:
+        """Tell whether a table is known to have a ledger that says where it stands."""
+        known = name in self.tracks and bool(self.tracks[name].origins)
+        return known or name in self._ledgered
+
+    def _goes_on(self, track: Track) -> bool:
+        """Tell whether a route, if it is one, may count records as its tables'."""
+        if not track.target.is_route:
+            return True
+        known = self._members.get(track.name, ())
+        return track.members is not None and all(map(self.has_begun, known))
 
     def join(self, route: Track, name: str) -> None:
         """Take a table of a route that is there along, from where its ledger or its route stands.
@@ -157,8 +193,7 @@ class Fleet:
         waited = {
             id(route): route
             for name, track in self.active.items()
-            if (route := self.route_of(name)) is not None
-            and any(at not in track.origins for at in self._wanted.get(name, []))
+            if (route := self.route_of(name)) is not None and not track.origins
         }
         return [route for route in waited.values() if not route.is_level]
 
@@ -235,7 +270,7 @@ class Fleet:
         ):
             wanted = self._wanted.get(name, [])
             route = self.route_of(name)
-            if self._is_led(name) and (route is None or not route.is_level):
+            if self._is_led(name) and (route is None or not (track.origins or route.is_level)):
                 continue
             try:
                 opening.begin_missing(
@@ -245,9 +280,12 @@ class Fleet:
                 self.park(name, error)
 
     def follow(self) -> None:
-        """Let the active tables take part with all partitions that are routed to them."""
+        """Let the active tables take part with all partitions that are routed to them.
+
+        A route waits until all of its tables are known and have begun.
+        """
         for name, track in self.active.items():
-            track.wanted = tuple(self._wanted.get(name, []))
+            track.wanted = tuple(self._wanted.get(name, [])) if self._goes_on(track) else ()
 
     def park(self, name: str, error: PenstockError) -> None:
         """Set a table aside, loudly; it is tried again after a while unless a human must act."""
@@ -358,23 +396,3 @@ class Fleet:
             name: Examined(dict(track.origins), dict(track.rejects.expected), dict(track.examined))
             for name, track in self.active.items()
         }
-
-
-def by_table(pipeline: str, rows: Iterable[Committable]) -> dict[str, list[Committable]]:
-    """Sort pending commits by the target table they belong to, in order."""
-    found: dict[str, list[Committable]] = defaultdict(list)
-    for commit in rows:
-        found[target_of(pipeline, commit.chain)].append(commit)
-    return dict(found)
-
-
-def positions_of(tracks: Iterable[Track], ends: Positions | None) -> dict[str, Positions]:
-    """Give what each table has examined, on the partitions it wants; none beyond `ends`."""
-    return {
-        track.name: {
-            at: track.examined[at]
-            for at in track.wanted
-            if at in track.examined and (ends is None or at in ends)
-        }
-        for track in tracks
-    }

@@ -6,6 +6,8 @@ chain, and where that stands means: every record below has its table, or is in q
 Invariants:
 - a table of a route begins where the route durably stands, never behind it: what is below was
   judged without the table, and its fate is final;
+- a route goes on only while all of its tables are known and have begun: what it counts as theirs is
+  at or above where they stand;
 - a route goes on only when the tables that its records ask for are there, with their ledgers
   (protocol.md 2; holes.md W8); until then it reads the same stretch again;
 - there are never more tables than `limits.tables`: what asks for more is quarantined.
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -52,15 +54,44 @@ def among(target: Target, catalog: TableFormat) -> list[str]:
 def is_ours(settings: Settings, catalog: TableFormat, target: Target) -> bool:
     """Tell whether a table of a route has a ledger of this pipeline, or may be given one."""
     assert target.route is not None, "it is a table of a route"
+    there = _ledger_in(settings, catalog, target)
+    return bool(there) or (there is not None and target.route.unknown != "create")
+
+
+def _ledger_in(settings: Settings, catalog: TableFormat, target: Target) -> bool | None:
+    """Tell whether a table has a ledger of this pipeline; None when there is no table."""
     try:
         table = catalog.load(target.place.name)
     except InvalidError:
-        return False  # something else stands there; a record that asks for it is told so
+        return None  # something else stands there; a record that asks for it is told so
     if table is None:
-        return False
-    if target.route.unknown != "create":
-        return True
+        return None
     return table.state(Chain(settings.pipeline, target.place.table)).landed is not None
+
+
+def newcomers(
+    settings: Settings, catalog: TableFormat, route: Target, known: Collection[str]
+) -> tuple[dict[str, bool], PenstockError | None]:
+    """Give the tables of a route that are there and not known yet, whether each has a ledger, and
+    what kept from telling.
+
+    One table that cannot be read does not hide the others.
+    """
+    assert route.route is not None, "only a route leads to tables"
+    found: dict[str, bool] = {}
+    failed: PenstockError | None = None
+    try:
+        names = [name for name in among(route, catalog) if name not in known]
+    except (UnavailableError, InvalidError) as error:
+        return {}, error
+    for name in names:
+        try:
+            there = _ledger_in(settings, catalog, route.member(name))
+            if there or (there is not None and route.route.unknown != "create"):
+                found[name] = there
+        except (UnavailableError, InvalidError) as error:
+            failed = error
+    return found, failed
 
 
 def spread(
@@ -125,13 +156,13 @@ class Usher:
             except (UnavailableError, InvalidError) as error:
                 self.fleet.park(name, error)
                 continue
-            if len(asked) > len(granted):
+            if len(asked) > len(granted) or not all(map(self.fleet.has_begun, granted)):
                 again.append(route)
         return again
 
     def _create(self, claim: Claim, route: Track, granted: Mapping[str, Schema]) -> None:
         cluster, rules = self.world.cluster_id, self.settings.rules_hash
-        begun = {at: route.origins[at] for at in route.wanted if at in route.origins}
+        begun = dict(route.origins)
         for name, shown in granted.items():
             ledger = first_ledger(Chain(self.settings.pipeline, name), claim, cluster, rules, begun)
             epochs.found(self.world, route.target.member(name), shown, ledger)

@@ -74,7 +74,7 @@ def open_track(settings: Settings, world: World, target: Target, quarantine: Tab
     adopt(track, table, world)
     assert track.standing is not None, "it was adopted"
     track.examined = dict(track.standing.expected)
-    track.already = _already(track, quarantine)
+    track.already = refused_by(track.rejects, track)
     return track
 
 
@@ -173,14 +173,18 @@ def claim_in(landed: Landed | None) -> Claim:
     return Claim(Generation(0), "") if landed is None else Claim(landed.generation, landed.owner)
 
 
-def _already(track: Track, quarantine: Table) -> frozenset[tuple[str, int, int]]:
-    """Look up what of the stretch that is read again is in quarantine: its fate is final."""
+def refused_by(rejects: Standing, track: Track) -> frozenset[tuple[str, int, int]]:
+    """Look up what of the stretch that a table reads again is in quarantine: its fate is final.
+
+    `rejects` is the table's own quarantine chain, or that of the route that leads to it. Raises
+    UnavailableError.
+    """
     ahead = [
         [at.topic_id, at.partition, at.topic, track.examined[at], stop]
-        for at, stop in track.rejects.expected.items()
+        for at, stop in rejects.expected.items()
         if at in track.examined and track.examined[at] < stop
     ]
-    return frozenset(quarantine.quarantined(track.rejects.chain, ahead)) if ahead else frozenset()
+    return frozenset(rejects.table.quarantined(rejects.chain, ahead)) if ahead else frozenset()
 
 
 def begin_missing(
@@ -195,6 +199,8 @@ def begin_missing(
     """Write start positions for partitions the table's ledger does not know yet.
 
     A table of a route begins where the route durably stands: what is below was judged without it.
+    Once it has begun, what is new to it is new to its route as well, or was judged with it known:
+    it takes that from the start, as every table does.
     """
     known = track.origins
     fresh = [at for at in wanted if at not in known]
@@ -203,10 +209,10 @@ def begin_missing(
     refuse_strangers(track.name, known, wanted)
     if "topic" not in settings.accept:
         recreated([track], fresh)
-    if route is None:
+    if route is None or known:
         chosen = start_positions(settings, world, known, fresh)
     else:
-        chosen = {at: route.origins[at] for at in fresh if at in route.origins}
+        chosen = dict(route.origins)
     if not chosen:
         return
     standing = track.standing or track.rejects
@@ -220,7 +226,9 @@ def begin_missing(
     )
     standing.expected.update(origins)
     track.examined.update(origins)
-    track.already = _already(track, track.rejects.table)
+    track.already = refused_by(track.rejects, track)
+    if route is not None:
+        track.already |= refused_by(route.rejects, track)
     if track.standing is None:
         track.begun.update(origins)
 

@@ -9,7 +9,8 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.core.accounting import Tally
@@ -21,6 +22,7 @@ from penstock.core.commits import (
     DataFile,
     EpochNumber,
     commit_id_of,
+    target_of,
 )
 from penstock.core.offsets import (
     LeaderEpochs,
@@ -58,8 +60,9 @@ class Track:
 
     `standing` is None while the table does not exist; `begun` is then where its ledger will begin:
     what the quarantine chain has durably landed, never what is only pending. The track of a route
-    stands in its quarantine chain; `members` are its tables, `room` is for how many more; for a
-    table, for how many columns. `wish` is the schema it is to get before it is read for again.
+    stands in its quarantine chain; `members` are its tables, None until all were looked for; `room`
+    is for how many more; for a table, for how many columns. `wish` is the schema it is to get
+    before it is read for again.
     """
 
     target: Target
@@ -75,7 +78,7 @@ class Track:
     leader_epochs: dict[TopicPartition, int] = field(default_factory=dict)
     valid_through_ms: int | None = None
     waiting: int = 0
-    members: frozenset[str] = frozenset()
+    members: frozenset[str] | None = None
     room: int = 0
     wish: Schema | None = None
     committed_at: float = 0.0
@@ -257,3 +260,23 @@ def gap_for(track: Track, bounds: Mapping[TopicPartition, Bounds]) -> TableSum:
         lost = start - track.examined[at]
         tallies[at] = Tally(examined=lost, filtered={"lost to retention": lost})
     return TableSum(reached, (), (), tallies, {})
+
+
+def by_table(pipeline: str, rows: Iterable[Committable]) -> dict[str, list[Committable]]:
+    """Sort pending commits by the target table they belong to, in order."""
+    found: dict[str, list[Committable]] = defaultdict(list)
+    for commit in rows:
+        found[target_of(pipeline, commit.chain)].append(commit)
+    return dict(found)
+
+
+def positions_of(tracks: Iterable[Track], ends: Positions | None) -> dict[str, Positions]:
+    """Give what each table has examined, on the partitions it wants; none beyond `ends`."""
+    return {
+        track.name: {
+            at: track.examined[at]
+            for at in track.wanted
+            if at in track.examined and (ends is None or at in ends)
+        }
+        for track in tracks
+    }

@@ -12,6 +12,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.errors import UnavailableError
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, Schema, Struct
 from penstock.rows.codes import MEANINGS, Code
@@ -29,7 +29,7 @@ from penstock.rows.convert import Reject, convert
 from penstock.rows.gate import Gate, Look, Route
 from penstock.rows.naming import Names, names_of
 from penstock.rows.options import RowOptions
-from penstock.spec.sandbox import sandbox
+from penstock.spec.sandbox import sandbox, sandbox_alone
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -85,10 +85,7 @@ class Sorter:
     def share(
         self, gate: Gate, options: RowOptions, *, known: frozenset[str] = frozenset()
     ) -> Share:
-        """Tell what a gate makes of the batch; `known` are the tables of its route.
-
-        Raises UnavailableError when memory is not enough to compute it.
-        """
+        """Tell what a gate makes of the batch; `known` are the tables of its route."""
         rest = np.ones(len(self.batch), np.bool_)
         filtered: dict[str, Mask] = {}
         refused: dict[int, Reject] = {}
@@ -113,11 +110,11 @@ class Sorter:
         self, gate: Gate, route: Route, options: RowOptions, left: _Left, known: frozenset[str]
     ) -> Share:
         names, misfits = self._named(route, options)
-        if gate.share:
-            return Share(left.rest & names.asks(gate.share), {}, {})
-        refused = {**left.refused, **_within(misfits, left.rest)}
         rest = left.rest.copy()
-        rest[list(misfits)] = False
+        rest[list(misfits)] = False  # the route refuses them, whatever name is made of them
+        if gate.share:
+            return Share(rest & names.asks(gate.share), {}, {})
+        refused = {**left.refused, **_within(misfits, left.rest)}
         place = next(iter(route.parts.values())).place
         for index in np.flatnonzero(rest & names.unusable).tolist():
             refused[index] = self._reject(index, Code.UNROUTABLE, place)
@@ -173,19 +170,18 @@ class Sorter:
 
     def _computed(self, sql: str, seen: _Seen) -> tuple[pa.Array, list[int]]:
         """Compute an expression for every record; and tell for which it cannot be."""
-        from duckdb import Error, OutOfMemoryException  # noqa: PLC0415  only specs with SQL need it
+        from duckdb import Error  # noqa: PLC0415  only specs with SQL need it
 
-        connection = self._connection
-        connection.register("records", seen.table)
         try:
-            return _column(connection, sql), []
-        except OutOfMemoryException as error:
-            raise _too_large(sql) from error
+            return _column(self._connection, sql, seen.table), []
         except Error:
-            failed = _column(connection, f"try({sql} is null) is null")
-            return _column(connection, f"try({sql})"), np.flatnonzero(_true(failed)).tolist()
-        finally:
-            connection.unregister("records")
+            pass
+        try:
+            failed = _column(self._connection, f"try({sql} is null) is null", seen.table)
+            values = _column(self._connection, f"try({sql})", seen.table)
+        except Error:
+            return _by_halves(sql, seen.table)
+        return values, np.flatnonzero(_true(failed)).tolist()
 
     @cached_property
     def _connection(self) -> DuckDBPyConnection:
@@ -276,10 +272,42 @@ def _headers(headers: pa.Array) -> pa.Array:
     return pa.array([list(each.items()) for each in maps], pa.map_(pa.string(), pa.string()))
 
 
-def _column(connection: DuckDBPyConnection, sql: str) -> pa.Array:
+def _column(connection: DuckDBPyConnection, sql: str, records: pa.Table) -> pa.Array:
     query = f"select {sql} as it from records as payload"  # noqa: S608  it was read by the spec
-    column = connection.sql(query).to_arrow_table().column("it")
+    connection.register("records", records)
+    try:
+        column = connection.sql(query).to_arrow_table().column("it")
+    finally:
+        connection.unregister("records")
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _by_halves(sql: str, records: pa.Table) -> tuple[pa.Array, list[int]]:
+    """Compute what fails in one piece, down to the records that fail alone.
+
+    Each is judged with the whole memory of a database of its own: the verdict depends neither on
+    the records beside it nor on what else runs in this process.
+    """
+    from duckdb import Error  # noqa: PLC0415  only specs with SQL need it
+
+    found: list[pa.Array | None] = []
+    failed: list[int] = []
+    waiting = [(0, len(records))]
+    with closing(sandbox_alone()) as connection:
+        while waiting:
+            start, count = waiting.pop()
+            try:
+                found.append(_column(connection, sql, records.slice(start, count)))
+            except Error:
+                if count == 1:
+                    found.append(None)
+                    failed.append(start)
+                    continue
+                half = count // 2
+                waiting += [(start + half, count - half), (start, half)]
+    kind = next((each.type for each in found if each is not None), pa.bool_())
+    whole = [pa.nulls(1, kind) if each is None else each for each in found]
+    return pa.concat_arrays(whole), failed
 
 
 def _true(values: pa.Array) -> Mask:
@@ -288,12 +316,3 @@ def _true(values: pa.Array) -> Mask:
 
 def _within(refused: Mapping[int, Reject], mask: Mask) -> dict[int, Reject]:
     return {index: reject for index, reject in refused.items() if mask[index]}
-
-
-def _too_large(sql: str) -> UnavailableError:
-    del sql
-    return UnavailableError(
-        "an expression of the spec needs more memory than it is given",
-        code="P464",
-        hint="make it simpler, or let an epoch read less with  slice_bytes",
-    )

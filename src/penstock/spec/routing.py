@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from penstock.core.errors import InvalidError
 from penstock.spec.checks import differences, matches
@@ -21,6 +22,7 @@ from penstock.spec.problems import listed, shown
 
 _FOREIGN = re.compile(r"[^a-z0-9_]")
 _MENTIONED_MAX = 4
+_ANY, _MORE = "one", "more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,72 @@ def _collisions(
             yield Collision(table, topics, "it is the quarantine table")
         elif reason:
             yield Collision(table, topics, reason)
+    for one, other in _meeting(table for table, sources in by_table.items() if _routed(sources)):
+        topics = tuple(topic for table in (one, other) for topic, _ in by_table[table])
+        reason = f"records can ask for a name that {other} makes as well"
+        yield Collision(one, tuple(dict.fromkeys(topics)), reason)
+
+
+def _routed(sources: list[tuple[str, Table]]) -> bool:
+    return any(rule.route for _, rule in sources)
+
+
+def _meeting(templates: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """List the names that can become the same; only those that begin alike are compared."""
+    begun = sorted((PLACEHOLDER.split(template)[0], template) for template in templates)
+    for index, (beginning, one) in enumerate(begun):
+        for following, other in begun[index + 1 :]:
+            if not following.startswith(beginning):
+                break
+            if may_meet(one, other):
+                yield one, other
+
+
+def may_meet(one: str, other: str) -> bool:
+    """Tell whether two names can become the same once records fill their placeholders.
+
+    Whose a table is must be seen by its name alone, in every later run.
+    """
+    return _meet(_steps(one), _steps(other))
+
+
+def _steps(template: str) -> tuple[str, ...]:
+    """Give a name as single characters; a placeholder is any one of a name, then any number."""
+    steps: list[str] = []
+    for index, part in enumerate(PLACEHOLDER.split(template)):
+        steps += [_ANY, _MORE] if index % 2 else part
+    return tuple(steps)
+
+
+@lru_cache(maxsize=4096)
+def _meet(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Tell whether some text fits both, by the pairs of places that can be reached together."""
+    reached, waiting = set(), [(0, 0)]
+    while waiting:
+        pair = waiting.pop()
+        if pair in reached:
+            continue
+        reached.add(pair)
+        i, j = pair
+        left, right = one[i : i + 1], other[j : j + 1]
+        if not left and not right:
+            return True
+        if left == (_MORE,):
+            waiting.append((i + 1, j))
+        if right == (_MORE,):
+            waiting.append((i, j + 1))
+        if left and right and _alike(left[0], right[0]):
+            waiting.append((i + (left[0] != _MORE), j + (right[0] != _MORE)))
+    return False
+
+
+def _alike(one: str, other: str) -> bool:
+    open_one, open_other = one in (_ANY, _MORE), other in (_ANY, _MORE)
+    if open_one and open_other:
+        return True
+    if open_one or open_other:
+        return not _FOREIGN.fullmatch(other if open_one else one)
+    return one == other
 
 
 def _reason(sources: list[tuple[str, Table]]) -> str:

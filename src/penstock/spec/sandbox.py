@@ -53,14 +53,19 @@ def sandbox() -> DuckDBPyConnection:
     return _database().cursor()
 
 
-@cache
-def _database() -> DuckDBPyConnection:
+def sandbox_alone() -> DuckDBPyConnection:
+    """Open a DuckDB of its own, whose memory nobody shares; close it."""
     from duckdb import connect  # noqa: PLC0415  most specs need no SQL, and most commands neither
 
     database = connect(":memory:", config=dict(_LOCKED_IN))
-    database.execute("set TimeZone = 'UTC'")
+    database.execute("set global TimeZone = 'UTC'")  # a plain `set` is this session's alone
     database.execute("set lock_configuration = true")
     return database
+
+
+@cache
+def _database() -> DuckDBPyConnection:
+    return sandbox_alone()
 
 
 def sql_type(type_: Type) -> str:

@@ -92,6 +92,29 @@ def test_a_route_leads_records_to_tables_and_keeps_what_none_takes() -> None:
     assert 2 == int(share.filtered["routed"].sum())
 
 
+@pytest.mark.parametrize("neighbour", [b'{"n": 1, "kind": "x"}', b'{"n": 1, "kind": "two"}'])
+def test_a_record_that_needs_too_much_memory_is_refused_alone(neighbour: bytes) -> None:
+    look = Look("if(n = 1, cast(kind as integer), len(repeat(kind, n))) > 0", FIELDS, "tables[0]")
+    values = [b'{"n": 3, "kind": "9"}', neighbour, b'{"n": 100000000000, "kind": "9"}']
+    values += [b'{"n": 1, "kind": "0"}', b'{"n": 1, "kind": "1"}']
+    share = Sorter(batch(values), AT).share(Gate(where=look), OPTIONS)
+
+    assert [True, False, False, False, True] == share.mine.tolist()
+    assert [1, 2] == sorted(share.refused)
+    assert {"P380"} == {reject.code for reject in share.refused.values()}
+
+
+def test_what_a_route_refuses_reaches_none_of_its_tables() -> None:
+    look = Look("coalesce(kind, 'other')", FIELDS, "tables[0].route.kind")
+    route = Route(KIND.template, {"kind": look})
+    sorter = Sorter(batch([b"{", b'{"kind": null}', b'{"kind": {}}', b'{"kind": "a"}']), AT)
+    other = sorter.share(Gate(route=route, share="lake.b.of_other"), OPTIONS)
+    refused = sorter.share(Gate(route=route), OPTIONS, known=frozenset({"lake.b.of_other"}))
+
+    assert not other.mine[list(refused.refused)].any()
+    assert [False, True, False, False] == other.mine.tolist()
+
+
 @given(st.text(max_size=300))
 def test_whatever_a_record_says_a_name_is_plain_or_none(value: str) -> None:
     name = filled_name("lake.b.{kind}", {"kind": value})

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from penstock.core.schema import Kind, parse_type
@@ -40,6 +44,11 @@ REFUSED = (
     "*",
     "random() > 0.5",
     "now() > seen",
+    "age(seen) > interval 1 day",
+    "seen.age() > interval 1 day",
+    "list_aggregate([1, 2], 'reservoir_quantile', 0.5) > 1",
+    "array_aggr([1, 2], 'any_value') > 1",
+    "aggregate([1, 2], 'reservoir_quantile', 0.5) > 1",
     "gen_random_uuid() is null",
     "nextval('x') = 1",
     "current_setting('threads') = '1'",
@@ -102,3 +111,20 @@ def test_the_sandbox_reaches_no_file_network_extension_or_setting(sql: str) -> N
 
     with pytest.raises(Error):
         sandbox().execute(sql)
+
+
+def test_zones_are_utc_wherever_an_expression_runs() -> None:
+    code = (
+        "from penstock.spec.sandbox import sandbox;"
+        "print(sandbox().execute("
+        "\"select cast('2024-01-01 00:00:00+00'::timestamptz as varchar)\").fetchone()[0])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "TZ": "America/New_York"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "2024-01-01 00:00:00+00" == done.stdout.strip()

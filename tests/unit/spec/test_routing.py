@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.core.errors import InvalidError
 from penstock.spec import Collision, Pipeline, collisions, routes, tables_for
+from penstock.spec.routing import may_meet
 
 Build = Callable[..., Pipeline]
 BY_NAME = {"from": r"shop\.(?P<name>.+)", "into": "lake.bronze.{name}"}
@@ -141,3 +142,34 @@ def test_a_bomb_of_tables_is_refused(pipeline: Build) -> None:
     with pytest.raises(InvalidError) as caught:
         routes(found, [f"shop.t{n}" for n in range(4)])
     assert "P142" == caught.value.code
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("lake.b.x_{kind}", "lake.b.x_err_{kind}", True),
+        ("lake.b.eu_{kind}", "lake.b.eu_west_{kind}", True),
+        ("lake.b.{kind}_x", "lake.b.y_{kind}", True),
+        ("lake.b.{kind}", "lake.b.{kind}_{size}", True),
+        ("lake.b.x_{kind}", "lake.b.y_{kind}", False),
+        ("lake.b.x_{kind}", "lake.c.x_{kind}", False),
+        ("lake.b.x_{kind}", "other.b.x_{kind}", False),
+        ("lake.b.x{kind}", "lake.b.x", False),
+        ("lake.b.{kind}_x", "lake.b.{kind}_y", False),
+    ],
+)
+def test_two_routes_that_can_make_one_name_are_told(one: str, other: str, expected: bool) -> None:
+    assert expected == may_meet(one, other)
+    assert expected == may_meet(other, one)
+
+
+def test_rules_whose_records_can_ask_for_the_same_table_are_refused(pipeline: Build) -> None:
+    hints = {"hints": {"kind": "string"}}
+    rule = {"from": r"(?P<area>eu|eu_west)", "into": "lake.b.{area}_{kind}", "schema": hints}
+    found = pipeline(tables=[{**rule, "route": {"kind": "kind"}}])
+
+    assert 2 == len(routes(found, ["eu"])) + len(routes(found, ["eu_west"]))
+    with pytest.raises(InvalidError) as refused:
+        routes(found, ["eu", "eu_west"])
+    assert "P141" == refused.value.code
+    assert "lake.b.eu_west_{kind}" in refused.value.message

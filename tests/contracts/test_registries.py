@@ -192,6 +192,22 @@ def test_it_is_asked_with_credentials_that_no_error_shows(
     assert "P672" == caught.value.code
 
 
+@pytest.mark.parametrize("token", ["s3cret\n", "s3\rcret", "s3cret\u2026"])
+def test_a_token_that_no_header_holds_is_refused_without_being_shown(token: str) -> None:
+    secrets = ProcessSecrets({"TOKEN": token})
+    with pytest.raises(InvalidError) as caught:
+        connector.open_registry({"url": "http://127.0.0.1:1", "token": "${env:TOKEN}"}, secrets)
+    assert "P672" == caught.value.code
+    assert "cret" not in f"{caught.value!r} {caught.value.hint}"
+
+
+def test_an_address_with_a_user_is_refused_without_being_shown() -> None:
+    with pytest.raises(InvalidError) as caught:
+        opened("http://me:${env:PASSWORD}@127.0.0.1:1")
+    assert "P152" == caught.value.code
+    assert "s3cret" not in f"{caught.value!r} {caught.value.hint}"
+
+
 def test_a_schema_in_a_directory_is_found_by_its_fingerprint(tmp_path: Path) -> None:
     (tmp_path / "other.avsc").write_text('"string"')
     (tmp_path / "order.avsc").write_text(json.dumps(ORDER))

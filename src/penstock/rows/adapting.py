@@ -123,13 +123,13 @@ def _map(array: pa.MapArray, type_: Map, options: RowOptions) -> Finished:
     filled = _filled(array)
     lengths = np.diff(filled.offsets.to_numpy())
     keys = adapt(filled.keys, type_.key, options)
+    if keys.array.null_count or keys.array.type != array.type.key_type:
+        # Arrow ends the process over a key that is null; and two that were cast may be equal.
+        return _doubted(array, type_)
     values = adapt(filled.items, type_.value, options)
     marks = both(keys.marks, values.marks)
     if type_.value_required and values.array.null_count:
         marks = _marked(marks, values.array.is_null())
-    if keys.array.type != array.type.key_type:
-        # Two keys may become equal.
-        marks = _marked(marks, pc.is_valid(filled.keys))
     target = arrow_type(type_)
     entries = pa.StructArray.from_arrays(
         [keys.array, values.array],

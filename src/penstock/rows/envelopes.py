@@ -131,8 +131,10 @@ def _dms(members: Members, _: bytes) -> Change | NoRow:
     if "metadata" not in members:
         raise _no_envelope("the event has no 'metadata'")
     metadata = _decoded(members["metadata"], _DMS_METADATA, "metadata")
-    if metadata.record_type != "data":
+    if metadata.record_type == "control":
         return NoRow("control")
+    if metadata.record_type != "data":
+        raise _no_envelope("the event's 'record-type' is neither data nor control")
     operation = _known(metadata.operation, _DMS_OPERATIONS)
     row = _image(members.get("data"), operation)
     return Change(row, operation, time_text=metadata.timestamp, source=members["metadata"])

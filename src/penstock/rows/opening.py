@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.ports.registry import RegisteredSchema, Registry, SchemaKey
 from penstock.rows.avro.reader import AvroReader
@@ -28,6 +29,7 @@ from penstock.rows.unpacking import gunzipped
 Positions = npt.NDArray[np.int64]
 
 READERS_MAX = 1000
+EMPTY = "the value is empty"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ def open_values(
     opened = Opened()
     plain = _unpacked(_taken(batch.column("value"), positions), positions, options, opened)
     for group in _sorted_by_reader(batch, plain, options, readers, opened):
-        opened.groups.append(_unwrapped(group, options, changes, opened))
+        opened.groups.append(_unwrapped(_not_empty(group, opened), options, changes, opened))
     return opened
 
 
@@ -142,6 +144,14 @@ def _unpacked(
         return Group(positions, values)
     values, misfits = gunzipped(values, options.record_bytes_max)
     return _without(Group(positions, values), misfits, opened)
+
+
+def _not_empty(group: Group, opened: Opened) -> Group:
+    """Refuse JSON without a byte: it may only now be seen, behind compression or a frame."""
+    if group.reader is not None:
+        return group
+    empty = np.flatnonzero(pc.equal(pc.binary_length(group.values), 0).to_numpy(False)).tolist()
+    return _without(group, dict.fromkeys(empty, MisfitError(Code.EMPTY, EMPTY)), opened)
 
 
 def _sorted_by_reader(

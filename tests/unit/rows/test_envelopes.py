@@ -248,6 +248,7 @@ REFUSED = [
     ("dms", {"metadata": METADATA}, Code.IMAGE_MISSING),
     ("dms", {"data": ROW, "metadata": {**METADATA, "operation": "x"}}, Code.UNKNOWN_OPERATION),
     ("dms", {"data": ROW, "metadata": {**METADATA, "timestamp": "now"}}, Code.UNREADABLE),
+    ("dms", {"data": ROW, "metadata": {**METADATA, "record-type": "x"}}, Code.NO_ENVELOPE),
     ("maxwell", ROW, Code.NO_ENVELOPE),
     ("maxwell", maxwell("upsert", data=ROW), Code.UNKNOWN_OPERATION),
     ("maxwell", maxwell("insert"), Code.IMAGE_MISSING),

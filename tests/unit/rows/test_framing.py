@@ -154,3 +154,13 @@ def test_packed_values_are_unpacked_within_the_limit(readers: Readers) -> None:
 
     codes = [(2, "P341"), (3, "P313"), (4, "P313"), (5, "P313"), (6, "P301")]
     assert ([7, 8], codes) == told(done)
+
+
+def test_values_that_are_all_empty_behind_their_frame_are_refused(readers: Readers) -> None:
+    nothing = gzip.compress(b"")
+
+    packed = landed(readers, nothing, nothing, format="json", compression="gzip")
+    framed = landed(readers, b"\x00\x00\x00\x00\x03", format="json-schema")
+
+    assert ([], [(0, "P301"), (1, "P301")]) == told(packed)
+    assert ([], [(0, "P301")]) == told(framed)

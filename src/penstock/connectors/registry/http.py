@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import re
 import ssl
 import time
 import urllib.error
@@ -39,6 +40,7 @@ PAUSES_SECONDS = (0.1, 0.3, 1.0)
 
 _SCHEMA_NOT_FOUND = 40403
 _NOT_FOUND = 404
+_HEADER_SAFE = re.compile(r"[!-~]+")
 _REFUSED = (401, 403)
 _PASSING = (408, 429)
 _FORMATS: Mapping[str, SchemaFormat] = {
@@ -73,11 +75,24 @@ class HttpRegistry:
         }
         headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if "token" in given:
+            if not _HEADER_SAFE.fullmatch(str(given["token"])):
+                raise InvalidError(
+                    "the token for the schema registry has spaces, line ends or letters beyond"
+                    " ASCII, which no header holds",
+                    code="P672",
+                    hint="write it without a line end:  printf %s TOKEN > FILE",
+                )
             headers["Authorization"] = f"Bearer {given['token']}"
         elif "username" in given:
             pair = f"{given['username']}:{given.get('password', '')}".encode()
             headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
         url = str(given["url"]).rstrip("/")
+        if "@" in url:
+            raise InvalidError(
+                "a user stands in the schema registry's address",
+                code="P152",
+                hint="write username and password beside the url under  records.registry",
+            )
         tls = _context(given) if url.startswith("https:") else None
         return cls(url, headers, tls, float(given.get("timeout", 10.0)))
 

@@ -143,9 +143,9 @@ class _Block:
     def _scalar(self, kind: str, meaning: Any, rows: Rows) -> pa.Array:
         if kind == "null":
             return pa.nulls(len(rows))
-        array = self._plain(kind, rows)
         if isinstance(meaning, Unscaled):
-            return array if meaning.scale in range(_DECIMAL_DIGITS + 1) else self._doubt(rows)
+            return self._decimal(rows, meaning.scale, *self._lengths(rows))
+        array = self._plain(kind, rows)
         if not isinstance(meaning, Counted):
             return array
         target = _COUNTED.get((kind, meaning))

@@ -92,6 +92,16 @@ def test_decimals_in_bytes_are_read_by_columns() -> None:
     assert values == decoded.array.field("a").to_pylist()
 
 
+def test_many_records_too_short_for_a_fixed_value_take_no_room_for_it() -> None:
+    schema = record(a={"type": "fixed", "name": "F", "size": 1 << 16})
+    values = [bytes(1 << 16), *[b"x"] * 300]
+
+    decoded = read_block(parse_schema(json.dumps(schema)), pa.array(values, pa.binary()))
+
+    assert [False, *[True] * 300] == decoded.doubtful.tolist()
+    assert decoded.array.nbytes < 1 << 17
+
+
 @pytest.mark.parametrize("type_", [Kind.DOUBLE, Kind.FLOAT])
 def test_a_decimal_is_not_rounded_into_a_column_of_doubles(type_: Kind) -> None:
     values = [decimal.Decimal(text) for text in ("0.25", "0.1", "-1.50", "0.00", "12345678.91")]

@@ -21,7 +21,7 @@ from penstock.core.schema import Decimal, Fixed, Kind, List, Map, Struct, Type
 from penstock.rows import times
 from penstock.rows.arrow import arrow_type
 from penstock.rows.columns import DOUBTFUL, Finished, Marks, both, finish, mask_of, narrowed
-from penstock.rows.envelopes import PLACEHOLDERS, WITH_PLACEHOLDERS
+from penstock.rows.envelopes import PLACEHOLDER_NUMBERS, PLACEHOLDERS, WITH_PLACEHOLDERS
 from penstock.rows.options import RowOptions
 from penstock.rows.record import joined_path
 
@@ -116,7 +116,10 @@ def _list(array: pa.ListArray, type_: List, options: RowOptions) -> Finished:
     done = pa.Array.from_buffers(
         arrow_type(type_), len(array), [bits, offsets], children=[inner.array]
     )
-    return Finished(done, _of_owners(marks, lengths))
+    owned = _of_owners(marks, lengths)
+    if options.envelope in WITH_PLACEHOLDERS:
+        owned = _marked(owned, pa.array(lengths == len(PLACEHOLDER_NUMBERS)))
+    return Finished(done, owned)
 
 
 def _map(array: pa.MapArray, type_: Map, options: RowOptions) -> Finished:

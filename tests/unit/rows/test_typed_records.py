@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.core.schema import Decimal, Field, Kind, Map, Struct, Type
+from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type
 from penstock.rows.avro.columns import read_block
 from penstock.rows.avro.reader import AvroReader
 from penstock.rows.avro.schema import parse_schema
@@ -145,6 +145,21 @@ def test_connects_decimal_has_the_type_that_holds_it(
     assert [decimal.Decimal("-1.28")] == landed(
         record(a=given), type_, (-128).to_bytes(1, "big", signed=True), plain=record(a="bytes")
     )
+
+
+@pytest.mark.parametrize(
+    ("items", "type_"), [("int", Kind.INT), ({"type": "int", "logicalType": "date"}, Kind.DATE)]
+)
+def test_an_array_that_the_source_left_out_does_not_land(items: Any, type_: Kind) -> None:
+    schema = record(a={"type": "array", "items": items})
+    plain = record(a={"type": "array", "items": "int"})
+    left_out, other = list(b"__debezium_unavailable_value"), [*b"__debezium_unavailable_valuf"]
+
+    done = landed(schema, List(type_), left_out, other, [], envelope="debezium", plain=plain)
+
+    assert ["P323", len(other), 0] == [x if isinstance(x, str) else len(x) for x in done]
+    whole = landed(schema, List(type_), left_out, plain=plain)
+    assert len(left_out) == len(whole[0])
 
 
 @pytest.mark.parametrize("op", [["u"], {"op": "u"}])

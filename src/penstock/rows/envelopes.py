@@ -9,8 +9,8 @@ Invariants:
 - an event without a row (truncate, schema change, control) is filtered with a reason;
 - an operation that is not known is refused.
 
-Source: Debezium, "Change events", and `UnchangedToastedPlaceholder` of its PostgreSQL connector; AWS
-DMS, "Using Apache Kafka as a target"; Maxwell, "Data format"; Canal, "FlatMessage".
+Source: Debezium, "Change events", and `UnchangedToastedPlaceholder` of its PostgreSQL connector;
+AWS DMS, "Using Apache Kafka as a target"; Maxwell, "Data format"; Canal, "FlatMessage".
 """
 
 from __future__ import annotations

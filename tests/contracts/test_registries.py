@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from penstock.connectors.registry import connector
 from penstock.connectors.registry.directory import fingerprint
+from penstock.connectors.registry.http import PAUSES_SECONDS
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.ports.registry import RegisteredSchema, Registry, SchemaKey
 from penstock.spec.secrets import ProcessSecrets
@@ -90,7 +92,90 @@ def test_a_number_that_was_never_given_is_told_as_none(
     found, register = registry
     register(ORDER, "avro")
 
+    assert found.find(by_id(99)) is None
+    assert found.find(by_id(2_147_483_648)) is None
     assert found.find(by_id(4_294_967_295)) is None
+    assert found.find(SchemaKey("guid", "00112233-4455-6677-8899-aabbccddeeff")) is None
+
+
+def test_a_404_without_the_registrys_code_is_believed_when_it_is_a_registry(
+    registered: Registered, url: str
+) -> None:
+    registered.failures = [404]
+
+    assert opened(url).find(by_id(7)) is None
+    assert ["/schemas/ids/7", "/schemas/types"] == registered.asked
+
+
+def test_a_schema_of_a_type_that_is_not_known_is_no_fault_of_the_address(
+    registered: Registered, url: str
+) -> None:
+    number = registered.register("s", "text", kind="THRIFT")
+
+    assert RegisteredSchema("other", "text") == opened(url).find(by_id(number))
+
+
+@pytest.mark.parametrize(
+    "references",
+    [
+        [{"name": "B"}],
+        [{"name": "B", "subject": "b", "version": "x"}],
+        [{"name": 1, "subject": "b", "version": 1}],
+        [{"name": "B", "subject": "b", "version": 9}],
+    ],
+)
+def test_references_that_are_none_refuse_no_record(
+    registered: Registered, url: str, references: list[dict[str, Any]]
+) -> None:
+    registered.register("b", "1")
+    number = registered.register("a", "2", references=references)
+    with pytest.raises(InvalidError) as caught:
+        opened(url).find(by_id(number))
+    assert "P673" == caught.value.code
+
+
+def test_references_in_a_circle_end(registered: Registered, url: str) -> None:
+    registered.register("b", "1", references=[{"name": "A", "subject": "a", "version": 1}])
+    number = registered.register("a", "2", references=[{"name": "B", "subject": "b", "version": 1}])
+
+    found = opened(url).find(by_id(number))
+
+    assert RegisteredSchema("avro", "2", (("A", "2"), ("B", "1"))) == found
+
+
+def test_an_error_whose_text_is_cut_off_is_unavailable() -> None:
+    """The second half of an answer may be lost as well as the first."""
+
+    def answer(server: socket.socket) -> None:
+        head = b"HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"
+        for _ in range(1 + len(PAUSES_SECONDS)):
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(head)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=answer, args=(server,), daemon=True)
+        thread.start()
+        with pytest.raises(UnavailableError) as caught:
+            opened(f"http://127.0.0.1:{server.getsockname()[1]}").find(by_id(1))
+        thread.join(10)
+    assert "P671" == caught.value.code
+
+
+@pytest.mark.parametrize("key", [by_id(7), SchemaKey("fingerprint", "0" * 16)])
+def test_a_directory_that_vanishes_or_is_empty_refuses_no_record(
+    tmp_path: Path, key: SchemaKey
+) -> None:
+    place = tmp_path / "schemas"
+    place.mkdir()
+    registry = opened(f"mock://{place}")
+    for _ in ("empty", "gone"):
+        with pytest.raises(UnavailableError) as caught:
+            registry.find(key)
+        assert "P671" == caught.value.code
+        if place.exists():
+            place.rmdir()
 
 
 def test_an_answer_is_kept(registered: Registered, url: str) -> None:
@@ -160,7 +245,7 @@ def test_an_address_that_is_no_registry_refuses_no_record(
     registered: Registered, url: str, path: str, failure: int | None
 ) -> None:
     """A 404 that does not come from a registry must not pour a topic into the quarantine."""
-    registered.failures = [failure] if failure else []
+    registered.failures = [failure] * 3 if failure else []
     with pytest.raises(InvalidError) as caught:
         opened(url + path).find(by_id(1))
     assert "P673" == caught.value.code
@@ -190,6 +275,22 @@ def test_it_is_asked_with_credentials_that_no_error_shows(
     with pytest.raises(InvalidError) as caught:
         opened(url).find(by_id(number))
     assert "P672" == caught.value.code
+
+
+@pytest.mark.parametrize("token", ["s3cret\n", "s3\rcret", "s3cret\u2026"])
+def test_a_token_that_no_header_holds_is_refused_without_being_shown(token: str) -> None:
+    secrets = ProcessSecrets({"TOKEN": token})
+    with pytest.raises(InvalidError) as caught:
+        connector.open_registry({"url": "http://127.0.0.1:1", "token": "${env:TOKEN}"}, secrets)
+    assert "P672" == caught.value.code
+    assert "cret" not in f"{caught.value!r} {caught.value.hint}"
+
+
+def test_an_address_with_a_user_is_refused_without_being_shown() -> None:
+    with pytest.raises(InvalidError) as caught:
+        opened("http://me:${env:PASSWORD}@127.0.0.1:1")
+    assert "P152" == caught.value.code
+    assert "s3cret" not in f"{caught.value!r} {caught.value.hint}"
 
 
 def test_a_schema_in_a_directory_is_found_by_its_fingerprint(tmp_path: Path) -> None:

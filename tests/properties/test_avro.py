@@ -264,6 +264,9 @@ def wanted(draw: st.DrawFn, schema: Any) -> Struct:
 
 def changed(draw: st.DrawFn, field: Field) -> Field:
     required = draw(st.integers(0, 9)) == 0
+    if isinstance(field.type, Decimal) and draw(st.booleans()):
+        other = draw(st.sampled_from([Kind.BINARY, Kind.DOUBLE, Kind.FLOAT]))
+        return Field(field.name, other, required)
     if field.type is Kind.UNKNOWN or draw(st.integers(0, 3)) == 0:
         return Field(field.name, draw(COLUMNS), required)
     return Field(field.name, known_type(field.type), required)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-SchemaFormat = Literal["avro", "json-schema", "protobuf"]
+SchemaFormat = Literal["avro", "json-schema", "protobuf", "other"]
 
 
 @dataclass(frozen=True, slots=True, order=True)

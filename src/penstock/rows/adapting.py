@@ -21,7 +21,7 @@ from penstock.core.schema import Decimal, Fixed, Kind, List, Map, Struct, Type
 from penstock.rows import times
 from penstock.rows.arrow import arrow_type
 from penstock.rows.columns import DOUBTFUL, Finished, Marks, both, finish, mask_of, narrowed
-from penstock.rows.envelopes import PLACEHOLDERS, WITH_PLACEHOLDERS
+from penstock.rows.envelopes import PLACEHOLDER_NUMBERS, PLACEHOLDERS, WITH_PLACEHOLDERS
 from penstock.rows.options import RowOptions
 from penstock.rows.record import joined_path
 
@@ -116,20 +116,23 @@ def _list(array: pa.ListArray, type_: List, options: RowOptions) -> Finished:
     done = pa.Array.from_buffers(
         arrow_type(type_), len(array), [bits, offsets], children=[inner.array]
     )
-    return Finished(done, _of_owners(marks, lengths))
+    owned = _of_owners(marks, lengths)
+    if options.envelope in WITH_PLACEHOLDERS:
+        owned = _marked(owned, pa.array(lengths == len(PLACEHOLDER_NUMBERS)))
+    return Finished(done, owned)
 
 
 def _map(array: pa.MapArray, type_: Map, options: RowOptions) -> Finished:
     filled = _filled(array)
     lengths = np.diff(filled.offsets.to_numpy())
     keys = adapt(filled.keys, type_.key, options)
+    if keys.array.null_count or keys.array.type != array.type.key_type:
+        # Arrow ends the process over a key that is null; and two that were cast may be equal.
+        return _doubted(array, type_)
     values = adapt(filled.items, type_.value, options)
     marks = both(keys.marks, values.marks)
     if type_.value_required and values.array.null_count:
         marks = _marked(marks, values.array.is_null())
-    if keys.array.type != array.type.key_type:
-        # Two keys may become equal.
-        marks = _marked(marks, pc.is_valid(filled.keys))
     target = arrow_type(type_)
     entries = pa.StructArray.from_arrays(
         [keys.array, values.array],

@@ -28,7 +28,7 @@ from penstock.rows.arrow import arrow_schema
 from penstock.rows.block import BLOCK_BYTES_MAX, BLOCK_ROWS_MAX
 from penstock.rows.codes import MEANINGS, Code, MisfitError
 from penstock.rows.fitting import Fitted, Plan, fit_block, fit_typed
-from penstock.rows.opening import Group, Readers, open_values
+from penstock.rows.opening import EMPTY, Group, Readers, open_values
 from penstock.rows.options import RowOptions
 
 
@@ -116,7 +116,7 @@ def _refused_unread(
     found = {index: misfit for index, misfit in misfits.items() if valued[index]}
     may_be_empty = options.format in ("text", "bytes") and options.compression == "none"
     empty = [] if may_be_empty else np.flatnonzero(valued & (lengths == 0)).tolist()
-    found |= dict.fromkeys(empty, MisfitError(Code.EMPTY, "the value is empty"))
+    found |= dict.fromkeys(empty, MisfitError(Code.EMPTY, EMPTY))
     large = np.flatnonzero(lengths > options.record_bytes_max).tolist()
     return found | dict.fromkeys(large, MisfitError(Code.TOO_LARGE, reason))
 

@@ -9,8 +9,8 @@ Invariants:
 - an event without a row (truncate, schema change, control) is filtered with a reason;
 - an operation that is not known is refused.
 
-Source: Debezium, "Change events"; AWS DMS, "Using Apache Kafka as a target"; Maxwell, "Data
-format"; Canal, "FlatMessage".
+Source: Debezium, "Change events", and `UnchangedToastedPlaceholder` of its PostgreSQL connector;
+AWS DMS, "Using Apache Kafka as a target"; Maxwell, "Data format"; Canal, "FlatMessage".
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from hashlib import md5
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
@@ -131,8 +133,10 @@ def _dms(members: Members, _: bytes) -> Change | NoRow:
     if "metadata" not in members:
         raise _no_envelope("the event has no 'metadata'")
     metadata = _decoded(members["metadata"], _DMS_METADATA, "metadata")
-    if metadata.record_type != "data":
+    if metadata.record_type == "control":
         return NoRow("control")
+    if metadata.record_type != "data":
+        raise _no_envelope("the event's 'record-type' is neither data nor control")
     operation = _known(metadata.operation, _DMS_OPERATIONS)
     row = _image(members.get("data"), operation)
     return Change(row, operation, time_text=metadata.timestamp, source=members["metadata"])
@@ -284,8 +288,16 @@ _READERS: Mapping[str, Callable[[Members, bytes], Change | NoRow]] = {
 _PLACEHOLDER = "__debezium_unavailable_value"
 _IN_BASE64 = base64.b64encode(_PLACEHOLDER.encode()).decode()
 
-PLACEHOLDERS = frozenset({_PLACEHOLDER, _IN_BASE64, _PLACEHOLDER.encode()})
-"""What Debezium sends in place of a value that did not change and that the log did not hold."""
-PLACEHOLDER_PATTERN = f"{_PLACEHOLDER}|{_IN_BASE64}|\\\\u00[2-7]"
+_AS_UUID = str(UUID(bytes=md5(_PLACEHOLDER.encode(), usedforsecurity=False).digest(), version=3))
+
+PLACEHOLDERS = frozenset({_PLACEHOLDER, _IN_BASE64, _AS_UUID, _PLACEHOLDER.encode()})
+"""What Debezium sends in place of a value that did not change and that the log did not hold.
+
+In an array of UUIDs it is one item, Java's `nameUUIDFromBytes` of the text.
+"""
+PLACEHOLDER_NUMBERS = tuple(map(str, _PLACEHOLDER.encode()))
+"""What it sends in place of an array of numbers: the bytes of the text, each as an item."""
+_LIST_BEGIN = r"\s*,\s*".join(PLACEHOLDER_NUMBERS[:3])
+PLACEHOLDER_PATTERN = f"{_PLACEHOLDER}|{_IN_BASE64}|{_AS_UUID}|\\\\u00[2-7]|{_LIST_BEGIN}"
 """What a JSON text with a placeholder in it matches, also where ASCII is escaped."""
 WITH_PLACEHOLDERS = frozenset({"debezium", "flattened"})

@@ -66,11 +66,10 @@ class DebeziumReader:
     def record(self, value: bytes) -> dict[str, Any]:
         """Read one event's row. Raises MisfitError, and WithoutRowError."""
         event = self.inner.record(value)
-        if event["op"] in DEBEZIUM_WITHOUT_ROW:
-            raise WithoutRowError(DEBEZIUM_WITHOUT_ROW[event["op"]])
-        operation = DEBEZIUM_OPERATIONS.get(event["op"])
-        if operation is None:
-            raise MisfitError(Code.UNKNOWN_OPERATION, "the event's operation is not known")
+        op = event["op"]
+        if isinstance(op, str) and op in DEBEZIUM_WITHOUT_ROW:
+            raise WithoutRowError(DEBEZIUM_WITHOUT_ROW[op])
+        operation = _operation(op, "event")
         row = event.get("before" if operation == "delete" else "after")
         if row is None:
             raise MisfitError(Code.IMAGE_MISSING, f"the event of {operation} holds no row")
@@ -122,9 +121,7 @@ class FlattenedReader:
         row = self.inner.record(value)
         operation, op = None, row.get("__op")
         if op is not None:
-            operation = DEBEZIUM_OPERATIONS.get(op)
-            if operation is None:
-                raise MisfitError(Code.UNKNOWN_OPERATION, "the row's operation is not known")
+            operation = _operation(op, "row")
         elif row.get("__deleted") in ("true", True):
             operation = "delete"
         time = row.get("__source_ts_ms")
@@ -172,6 +169,12 @@ def _joined(
         return Decoded(pa.array([{}] * len(rows), pa.struct([])), doubtful)
     fields = [pa.field(name, each.type) for name, each in zip(names, members, strict=True)]
     return Decoded(pa.StructArray.from_arrays(members, fields=fields), doubtful)
+
+
+def _operation(op: Any, whose: str) -> str:
+    if not isinstance(op, str) or op not in DEBEZIUM_OPERATIONS:
+        raise MisfitError(Code.UNKNOWN_OPERATION, f"the {whose}'s operation is not known")
+    return DEBEZIUM_OPERATIONS[op]
 
 
 def _operations(op: pa.StringArray) -> pa.StringArray:

@@ -113,7 +113,7 @@ def _double(value: Any) -> float:
     if isinstance(value, float):
         return value
     text = _numeric(value)
-    return _faithful(text, float(text))
+    return _unrounded(value, _faithful(text, float(text)))
 
 
 def _float(value: Any) -> float:
@@ -121,7 +121,17 @@ def _float(value: Any) -> float:
         return _narrow(value)
     # Arrow reads the text straight into 32 bits; by way of a double it would be rounded twice.
     text = _numeric(value)
-    return _faithful(text, pa.scalar(str(text)).cast(pa.float32()).as_py())
+    return _unrounded(value, _faithful(text, pa.scalar(str(text)).cast(pa.float32()).as_py()))
+
+
+def _unrounded(value: Any, number: float) -> float:
+    """Give the number a decimal with a type became, when it is the same; JSON's digits may round.
+
+    Raises MisfitError.
+    """
+    if isinstance(value, decimal.Decimal) and decimal.Decimal(number) != value:
+        raise MisfitError(Code.INEXACT, "the decimal would be rounded")
+    return number
 
 
 def _narrow(number: float) -> float:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.ports.registry import RegisteredSchema, Registry, SchemaKey
 from penstock.rows.avro.reader import AvroReader
@@ -28,6 +29,7 @@ from penstock.rows.unpacking import gunzipped
 Positions = npt.NDArray[np.int64]
 
 READERS_MAX = 1000
+EMPTY = "the value is empty"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,12 @@ class Group:
 
 @dataclass(slots=True)
 class Opened:
-    """Hold the fate of each value so far, by its position in the batch."""
+    """Hold the fate of each value, by its position in the batch: whole once `groups` are taken.
 
-    groups: list[Group] = field(default_factory=list)
+    The groups are made when they are asked for, so that not all is unpacked at the same time.
+    """
+
+    groups: Iterator[Group] = field(default_factory=lambda: iter(()))
     misfits: dict[int, MisfitError] = field(default_factory=dict)
     filtered: Counter[str] = field(default_factory=Counter)
 
@@ -88,13 +93,16 @@ def open_values(
 ) -> Opened:
     """Open the values at some positions of a batch, none of them null.
 
-    `changes` are the change columns that rows get, by what they hold. Raises what `Registry.find`
-    raises.
+    `changes` are the change columns that rows get, by what they hold. Taking the groups raises what
+    `Registry.find` raises.
     """
     opened = Opened()
-    plain = _unpacked(_taken(batch.column("value"), positions), positions, options, opened)
-    for group in _sorted_by_reader(batch, plain, options, readers, opened):
-        opened.groups.append(_unwrapped(group, options, changes, opened))
+    values = _taken(batch.column("value"), positions)
+    opened.groups = (
+        _unwrapped(_not_empty(group, opened), options, changes, opened)
+        for plain in _unpacked(values, positions, options, opened)
+        for group in _sorted_by_reader(batch, plain, options, readers, opened)
+    )
     return opened
 
 
@@ -137,11 +145,23 @@ def _with_events(
 
 def _unpacked(
     values: pa.BinaryArray, positions: Positions, options: RowOptions, opened: Opened
-) -> Group:
+) -> Iterator[Group]:
     if options.compression == "none":
-        return Group(positions, values)
-    values, misfits = gunzipped(values, options.record_bytes_max)
-    return _without(Group(positions, values), misfits, opened)
+        yield Group(positions, values)
+        return
+    start = 0
+    for plain, misfits in gunzipped(values, options.record_bytes_max):
+        stop = start + len(plain)
+        yield _without(Group(positions[start:stop], plain), misfits, opened)
+        start = stop
+
+
+def _not_empty(group: Group, opened: Opened) -> Group:
+    """Refuse JSON without a byte: it may only now be seen, behind compression or a frame."""
+    if group.reader is not None:
+        return group
+    empty = np.flatnonzero(pc.equal(pc.binary_length(group.values), 0).to_numpy(False)).tolist()
+    return _without(group, dict.fromkeys(empty, MisfitError(Code.EMPTY, EMPTY)), opened)
 
 
 def _sorted_by_reader(

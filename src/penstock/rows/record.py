@@ -18,9 +18,12 @@ from typing import Any
 from penstock.core.schema import Field, Kind, List, Map, Schema, Struct, Type
 from penstock.rows.codes import NO_TEXT, Code, MisfitError
 from penstock.rows.document import kind_of, says_nothing
-from penstock.rows.envelopes import PLACEHOLDERS, WITH_PLACEHOLDERS
+from penstock.rows.envelopes import PLACEHOLDER_NUMBERS, PLACEHOLDERS, WITH_PLACEHOLDERS
 from penstock.rows.exact import scalar
 from penstock.rows.options import RowOptions
+from penstock.rows.typed import Temporal
+
+LEFT_OUT = "the source left the value out"
 
 Drops = list[str]
 Fit = Callable[[Any, Drops], Any]
@@ -62,10 +65,18 @@ def _available(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     def available(value: Any) -> Any:
         if isinstance(value, str | bytes) and value in PLACEHOLDERS:
-            raise MisfitError(Code.NOT_AVAILABLE, "the source left the value out")
+            raise MisfitError(Code.NOT_AVAILABLE, LEFT_OUT)
         return convert(value)
 
     return available
+
+
+def _stands_in(items: list[Any]) -> bool:
+    """Tell whether an array of numbers, or of days and times, is the placeholder's bytes."""
+    if len(items) != len(PLACEHOLDER_NUMBERS):
+        return False
+    counts = (each.count if isinstance(each, Temporal) else each for each in items)
+    return tuple(map(str, counts)) == PLACEHOLDER_NUMBERS
 
 
 def _struct(type_: Struct, path: str, options: RowOptions) -> Fit:
@@ -98,9 +109,13 @@ def _list(type_: List, path: str, options: RowOptions) -> Fit:
         _fit(type_.element, place, options), place, options, required=type_.element_required
     )
 
+    enveloped = options.envelope in WITH_PLACEHOLDERS
+
     def fit(value: Any, drops: Drops) -> list[Any]:
         if not isinstance(value, list):
             raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, not an array", path)
+        if enveloped and _stands_in(value):
+            raise MisfitError(Code.NOT_AVAILABLE, LEFT_OUT, path)
         return [element(item, drops) for item in value]
 
     return fit

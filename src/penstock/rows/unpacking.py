@@ -6,9 +6,11 @@ Source: RFC 1952 (gzip); members may follow each other.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 
 import pyarrow as pa
 
+from penstock.rows.block import BLOCK_BYTES_MAX
 from penstock.rows.codes import Code, MisfitError
 
 _GZIP = 31
@@ -16,18 +18,28 @@ _MEMBERS_MAX = 1000
 
 
 def gunzipped(
-    values: pa.BinaryArray, bytes_max: int
-) -> tuple[pa.BinaryArray, dict[int, MisfitError]]:
-    """Unpack non-null values; a misfit has an empty value in its place."""
+    values: pa.BinaryArray, bytes_max: int, block_bytes: int = BLOCK_BYTES_MAX
+) -> Iterator[tuple[pa.BinaryArray, dict[int, MisfitError]]]:
+    """Unpack non-null values, block by block in their order, each when it is asked for.
+
+    A block has less than `block_bytes` before its last value. A misfit, known by its position in
+    the block, has an empty value in its place.
+    """
     plain: list[bytes] = []
     misfits: dict[int, MisfitError] = {}
-    for position, value in enumerate(values.to_pylist()):
+    unpacked = 0
+    for value in values:
         try:
-            plain.append(gunzip(value, bytes_max))
+            plain.append(gunzip(value.as_py(), bytes_max))
         except MisfitError as misfit:
-            misfits[position] = misfit
+            misfits[len(plain)] = misfit
             plain.append(b"")
-    return pa.array(plain, pa.binary()), misfits
+        unpacked += len(plain[-1])
+        if unpacked >= block_bytes:
+            yield pa.array(plain, pa.binary()), misfits
+            plain, misfits, unpacked = [], {}, 0
+    if plain:
+        yield pa.array(plain, pa.binary()), misfits
 
 
 def gunzip(value: bytes, bytes_max: int) -> bytes:

@@ -62,6 +62,7 @@ def check(draft: Draft) -> list[Problem]:
         *_check_records(draft),
         *_check_topics(draft),
         *_check_same_tables(draft),
+        *_check_readings(draft),
         *_check_sizes(draft),
         *_check_secrets(draft),
     ]
@@ -235,6 +236,42 @@ def _check_topics(draft: Draft) -> Iterator[Problem]:
             yield Problem(at, "P121", fact, hint)
     if None not in draft.tables:
         yield from _check_taken(draft.kafka, [table for table in draft.tables if table])
+
+
+def _check_readings(draft: Draft) -> Iterator[Problem]:
+    """Find rules below a condition that read their records otherwise than it does."""
+    shared = draft.records or Records()
+    rules = [(index, table) for index, table in enumerate(draft.tables) if table is not None]
+    names = () if draft.kafka is None else draft.kafka.names
+    for place, (index, table) in enumerate(rules):
+        for above, other in rules[:place]:
+            apart = differently_read(other, table, shared) if other.takes_some else ""
+            if apart and _meet(other.from_, table.from_, names):
+                fact = f"tables[{above}] has a condition, and reads these topics otherwise"
+                hint = f"write the same {apart} in both rules, or put the records on two topics"
+                yield Problem(("tables", index), "P118", fact, hint)
+
+
+def differently_read(one: Table, other: Table, shared: Records) -> str:
+    """Name the setting by which two rules read one record differently; empty when none does.
+
+    `shared` are the records of the whole spec.
+    """
+    left, right = (
+        (each.records or shared).model_dump(exclude={"registry"}) for each in (one, other)
+    )
+    if left != right:
+        return "records"
+    names = ("types", "assume_zone", "drop_offset")
+    apart = (n for n in names if getattr(one.schema_, n) != getattr(other.schema_, n))
+    return next((f"schema.{name}" for name in apart), "")
+
+
+def _meet(source: str, other: str, names: Sequence[str]) -> bool:
+    """Tell whether two rules surely take one topic; routing looks at topics of patterns."""
+    if _takes_all(source, other) or _takes_all(other, source):
+        return True
+    return any(matches(source, name) and matches(other, name) for name in names)
 
 
 def _takes_all(source: str, other: str) -> bool:

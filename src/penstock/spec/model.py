@@ -180,6 +180,11 @@ class Table(Setting):
         description="Columns for what an envelope tells: _change_operation, …; [] for none.",
     )
 
+    @property
+    def takes_some(self) -> bool:
+        """Tell whether a condition of this rule decides if the rules below get a record."""
+        return self.where is not None and not self.continue_
+
     def partition_fields(self) -> tuple[PartitionField, ...]:
         """Give `partition_by` as data."""
         return tuple(map(notation.partition_field, self.partition_by))

@@ -16,8 +16,9 @@ from pathlib import Path
 from penstock.core.errors import InvalidError
 from penstock.spec.catalogs import Catalog, DeltaCatalog, HiveCatalog, SqlCatalog
 from penstock.spec.model import Pipeline
+from penstock.spec.notation import MalformedError
 from penstock.spec.problems import KeyPath, Problem, SpecError
-from penstock.spec.records import Records, RegistrySettings
+from penstock.spec.records import Records, RegistrySettings, registry_address
 from penstock.spec.secrets import ProcessSecrets, escaped, references
 from penstock.spec.sections import Security
 
@@ -114,7 +115,14 @@ class _Finding:
         registry = records.registry
         if registry is None:
             return records
-        url = self.resolved(registry.url, (*at, "registry", "url"))
+        place = (*at, "registry", "url")
+        url = self.resolved(registry.url, place)
+        if url != registry.url:
+            try:
+                registry_address(url)
+            except MalformedError as error:  # the fact may hold what the reference stands for
+                fact = "what the reference stands for is no address without a user"
+                self.problems.append(Problem(place, error.code, fact, error.hint))
         if url.startswith(_MOCK):
             url = f"{_MOCK}{self.absolute(url.removeprefix(_MOCK))}"
         update = {**self.certificates(registry), "url": escaped(url)}

@@ -10,18 +10,25 @@ from pydantic import BeforeValidator, Field
 from penstock.spec.fields import REVEALED, Seconds, Setting, Text, later, reading
 from penstock.spec.notation import MalformedError
 from penstock.spec.problems import KeyPath, Problem, shown
+from penstock.spec.secrets import without_password
 
 REGISTERED = frozenset({"avro", "json-schema", "protobuf"})
 """The formats whose records name a schema."""
 
-_SCHEMES = ("http://", "https://", "mock:///", "mock://.", "${")
+_HTTP = ("http://", "https://")
+_SCHEMES = (*_HTTP, "mock:///", "mock://.", "${")
 
 
-def _address(text: str) -> str:
+def registry_address(text: str) -> str:
+    """Check an address, before or after its references are resolved. Raises MalformedError."""
+    if text.startswith(_HTTP) and "@" in text:
+        fact = "a user stands in the schema registry's address, which logs and jobs show"
+        hint = "write username and password, or token, beside the url under  records.registry"
+        raise MalformedError("P152", fact, hint)
     if not text.startswith(_SCHEMES):
         raise MalformedError(
             "P150",
-            f"{shown(text)} is not a schema registry's address",
+            f"{shown(without_password(text))} is not a schema registry's address",
             "write https://host:8081, or mock:///path of a directory of schemas",
         )
     return text
@@ -30,7 +37,7 @@ def _address(text: str) -> str:
 class RegistrySettings(Setting):
     """The schema registry that records name schemas of; secrets are references."""
 
-    url: Annotated[str, reading(_address)] = Field(
+    url: Annotated[str, reading(registry_address)] = Field(
         description=(
             "Address of a registry that speaks Confluent's protocol, or mock:///path for a "
             "directory of schemas (7.avsc is number 7)."

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from penstock.core.errors import InvalidError
-from penstock.spec.checks import differences, matches
+from penstock.spec.checks import differences, differently_read, matches
 from penstock.spec.model import Pipeline, Table
 from penstock.spec.notation import NAME_CHARS_MAX, PLACEHOLDER, is_topic_name, placeholders_of
 from penstock.spec.problems import listed, shown
@@ -59,6 +59,9 @@ def tables_for(pipeline: Pipeline, topic: str) -> tuple[Target, ...]:
         found = matches(rule.from_, topic)
         if found is None:
             continue
+        for other in above:
+            if apart := differently_read(pipeline.tables[other], rule, pipeline.records):
+                raise _read_apart(topic, other, number, apart)
         table = _filled(rule, topic, found.groupdict())
         before = targets.setdefault(table, Target(table, rule, number, above))
         if before.rule is not rule and (before.rule.where or rule.where):
@@ -239,6 +242,15 @@ def _part(template: str, rule: Table, topic: str, groups: Mapping[str, str | Non
 
 def _mapped(value: str) -> str:
     return _FOREIGN.sub("_", value.lower())
+
+
+def _read_apart(topic: str, first: int, second: int, setting: str) -> InvalidError:
+    return InvalidError(
+        f"tables[{first}] has a condition, and tables[{second}] below it reads records of"
+        f" {shown(topic)} otherwise",
+        code="P118",
+        hint=f"write the same {setting} in both rules, or put the records on two topics",
+    )
 
 
 def _twice(topic: str, table: str, first: int, second: int) -> InvalidError:

@@ -18,6 +18,7 @@ from urllib.parse import unquote
 
 _JSON = "application/vnd.schemaregistry.v1+json"
 _SPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")
+_ID_MAX = (1 << 31) - 1
 Answer = tuple[int, Any]
 
 
@@ -62,14 +63,16 @@ class Registered:
     def answer(self, path: str) -> Answer:
         """Answer a GET as the real one does."""
         match [unquote(part) for part in path.partition("?")[0].split("/")[1:]]:
-            case ["schemas", "ids", number] if number.isdigit():
+            case ["schemas", "types"]:
+                return 200, ["JSON", "PROTOBUF", "AVRO"]
+            case ["schemas", "ids", number] if number.isdigit() and int(number) <= _ID_MAX:
                 found = self._schemas.get(int(number))
                 return (200, found) if found else _missing(40403, "Schema not found")
             case ["schemas", "guids", guid]:
                 numbers = {self.guid(number): number for number in self._schemas}
                 if guid in numbers:
                     return 200, self._schemas[numbers[guid]]
-                return _missing(40403, "Schema not found")
+                return _missing(404, "HTTP 404 Not Found")
             case ["subjects"]:
                 return 200, sorted(self._versions)
             case ["subjects", subject, "versions", version] if version.isdigit():

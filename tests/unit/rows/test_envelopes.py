@@ -33,6 +33,7 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 NOON_S = int(NOON.timestamp())
 NOON_MS = NOON_S * 1000
 ROW = {"id": 1, "name": "Ann"}
+UNAVAILABLE_UUID = "b68a35a7-17ad-35b3-af2a-ae46edb4545a"
 SOURCE = {
     "version": "3.0.0.Final",
     "connector": "postgresql",
@@ -248,6 +249,7 @@ REFUSED = [
     ("dms", {"metadata": METADATA}, Code.IMAGE_MISSING),
     ("dms", {"data": ROW, "metadata": {**METADATA, "operation": "x"}}, Code.UNKNOWN_OPERATION),
     ("dms", {"data": ROW, "metadata": {**METADATA, "timestamp": "now"}}, Code.UNREADABLE),
+    ("dms", {"data": ROW, "metadata": {**METADATA, "record-type": "x"}}, Code.NO_ENVELOPE),
     ("maxwell", ROW, Code.NO_ENVELOPE),
     ("maxwell", maxwell("upsert", data=ROW), Code.UNKNOWN_OPERATION),
     ("maxwell", maxwell("insert"), Code.IMAGE_MISSING),
@@ -302,6 +304,24 @@ def test_a_value_that_the_source_left_out_is_never_landed_as_its_placeholder() -
     ]
     done = landed("debezium", *(debezium("u", None, row) for row in inside), schema=deep)
     assert [(0, "unwrap", "P323"), (1, "unwrap", "P323")] == codes(done)
+
+
+def test_arrays_that_the_source_left_out_are_never_landed() -> None:
+    """As UnchangedToastedPlaceholder of Debezium's PostgreSQL connector makes them."""
+    table = Struct((Field("n", List(Kind.LONG)), Field("u", List(Kind.UUID))))
+    numbers = list(b"__debezium_unavailable_value")
+    named = "1c3f5cd0-0000-3000-8000-000000000000"
+    rows = [{"n": numbers}, {"u": [UNAVAILABLE_UUID]}, {"n": numbers[:-1], "u": [named]}]
+
+    for indent in (None, 1):
+        events = [json.dumps(row, indent=indent).encode() for row in rows]
+        done = landed("flattened", *events, schema=table)
+
+        assert [(0, "unwrap", "P323"), (1, "unwrap", "P323")] == codes(done)
+        assert [numbers[:-1]] == done.rows.column("n").to_pylist()
+
+    dropped = landed("flattened", *rows, schema=table, types="drop_value")
+    assert [None, None, numbers[:-1]] == dropped.rows.column("n").to_pylist()
 
 
 def test_tombstones_follow_their_own_policy() -> None:

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import uuid
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from penstock.rows.arrow import arrow_type
 from penstock.rows.convert import Converted, convert
 from penstock.rows.opening import Readers
 from penstock.rows.options import HEADERS, RowOptions
+from penstock.rows.unpacking import gunzipped
 
 AT = TopicPartition("id", 0, "orders")
 SCHEMA = Struct((Field("id", Kind.LONG),))
@@ -154,3 +156,36 @@ def test_packed_values_are_unpacked_within_the_limit(readers: Readers) -> None:
 
     codes = [(2, "P341"), (3, "P313"), (4, "P313"), (5, "P313"), (6, "P301")]
     assert ([7, 8], codes) == told(done)
+
+
+def test_values_are_unpacked_block_by_block_when_they_are_asked_for() -> None:
+    packed = [gzip.compress(b"x" * 60), b"plain", gzip.compress(b"y" * 60), gzip.compress(b"z")]
+
+    blocks = gunzipped(pa.array(packed, pa.binary()), 100, 100)
+
+    first, misfits = next(blocks)
+    assert ([b"x" * 60, b"", b"y" * 60], [1]) == (first.to_pylist(), list(misfits))
+    assert [[b"z"]] == [block.to_pylist() for block, _ in blocks]
+
+
+def test_a_batch_that_is_unpacked_in_blocks_lands_as_one(
+    readers: Readers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_one = partial(gunzipped, block_bytes=1)
+    monkeypatch.setattr("penstock.rows.opening.gunzipped", by_one)
+    values = [gzip.compress(b'{"id":%d}' % number) for number in range(3)]
+    values.insert(1, gzip.compress(b""))
+
+    done = landed(readers, *values, format="json", compression="gzip")
+
+    assert ([0, 1, 2], [(1, "P301")]) == told(done)
+
+
+def test_values_that_are_all_empty_behind_their_frame_are_refused(readers: Readers) -> None:
+    nothing = gzip.compress(b"")
+
+    packed = landed(readers, nothing, nothing, format="json", compression="gzip")
+    framed = landed(readers, b"\x00\x00\x00\x00\x03", format="json-schema")
+
+    assert ([], [(0, "P301"), (1, "P301")]) == told(packed)
+    assert ([], [(0, "P301")]) == told(framed)

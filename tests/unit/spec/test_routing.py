@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.errors import InvalidError
-from penstock.spec import Collision, Pipeline, collisions, routes, tables_for
+from penstock.spec import Collision, Pipeline, SpecError, collisions, routes, tables_for
 from penstock.spec.routing import may_meet
 
 Build = Callable[..., Pipeline]
@@ -134,6 +134,44 @@ def test_rules_that_meet_in_one_table_and_contradict_each_other_collide(pipeline
     assert ["their rules say different things of it"] == [
         each.reason for each in collisions(found, ["shop.orders", "eu.orders"])
     ]
+
+
+@pytest.mark.parametrize(
+    ("above", "below"),
+    [("shop.orders", "shop.orders"), ("shop.orders", r"shop\..+"), (r"shop\..+", "shop.orders")],
+)
+@pytest.mark.parametrize(
+    "apart",
+    [{"records": {"envelope": "debezium"}}, {"schema": {"types": "drop_value"}}],
+)
+def test_a_rule_below_a_condition_reads_records_as_the_condition_does(
+    pipeline: Build, above: str, below: str, apart: dict[str, object]
+) -> None:
+    """Else a record could land by both rules, or by none."""
+    hints = {"hints": {"kind": "string"}}
+    first = {"from": above, "into": "lake.a.one", "where": "kind = 'x'", "schema": hints}
+    second = {"from": below, "into": "lake.a.two"}
+
+    with pytest.raises(SpecError) as caught:
+        pipeline(tables=[first, {**second, **apart}])
+
+    assert ["P118"] == [problem.code for problem in caught.value.problems]
+    assert 2 == len(pipeline(tables=[first, second]).tables)
+
+
+def test_two_patterns_that_read_a_topic_differently_are_found_when_it_is_there(
+    pipeline: Build,
+) -> None:
+    hints = {"hints": {"kind": "string"}}
+    first = {"from": r"shop\..+", "into": "lake.a.one", "where": "kind = 'x'", "schema": hints}
+    second = {"from": r".+\.orders", "into": "lake.a.two", "records": {"envelope": "debezium"}}
+    found = pipeline(tables=[first, second])
+
+    with pytest.raises(InvalidError) as caught:
+        tables_for(found, "shop.orders")
+
+    assert "P118" == caught.value.code
+    assert ["lake.a.two"] == names(found, "eu.orders")
 
 
 def test_a_bomb_of_tables_is_refused(pipeline: Build) -> None:

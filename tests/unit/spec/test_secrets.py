@@ -173,3 +173,21 @@ def test_an_address_with_a_password_is_masked_in_an_excerpt(spec: Changed) -> No
     with pytest.raises(SpecError) as caught:
         loads(text, base=Path("/srv"))
     assert LITERAL not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://me:${env:PW}@registry:8081", f"https://me:{LITERAL}@registry", "${env:URL}"]
+)
+def test_a_registrys_address_holds_no_user(
+    spec: Changed, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    """A resolved address is part of a job's text."""
+    monkeypatch.setenv("PW", LITERAL)
+    monkeypatch.setenv("URL", f"https://me:{LITERAL}@registry:8081")
+    records = f'records: {{ format: avro, registry: "{url}" }}\nquarantine:'
+
+    with pytest.raises(SpecError) as caught:
+        loads(spec(("quarantine:", records)), base=Path("/srv"))
+
+    assert ["P152"] == [problem.code for problem in caught.value.problems]
+    assert LITERAL not in str(caught.value)

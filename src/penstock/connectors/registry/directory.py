@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.core.errors import InvalidError
+from penstock.core.errors import InvalidError, UnavailableError
 from penstock.ports.registry import RegisteredSchema, SchemaFormat, SchemaKey
 
 SCHEME = "mock://"
@@ -54,7 +54,16 @@ class DirectoryRegistry:
         return cls(place)
 
     def find(self, key: SchemaKey) -> RegisteredSchema | None:
-        """Give a schema, or None when no file holds it. Raises InvalidError (P670)."""
+        """Give a schema, or None when no file holds it.
+
+        Raises InvalidError (P670), and UnavailableError (P671) when the directory is gone or empty.
+        """
+        found = self._found(key)
+        if found is None:
+            self._require_files()
+        return found
+
+    def _found(self, key: SchemaKey) -> RegisteredSchema | None:
         if key.kind == "fingerprint":
             return self._by_fingerprint(key.value)
         for suffix, format_ in _FORMATS.items():
@@ -62,6 +71,19 @@ class DirectoryRegistry:
             if file.is_file():
                 return RegisteredSchema(format_, _text(file))
         return None
+
+    def _require_files(self) -> None:
+        """Believe that there is no such file only where there are others: a mount may be gone."""
+        try:
+            filled = any(self.place.iterdir())
+        except OSError:
+            filled = False
+        if not filled:
+            raise UnavailableError(
+                f"the directory of schemas {self.place} is gone or empty",
+                code="P671",
+                hint=f"run 'ls {self.place}' as the user of this process; its records wait",
+            )
 
     def _by_fingerprint(self, wanted: str) -> RegisteredSchema | None:
         for file in sorted(self.place.glob("*.avsc")):

@@ -1,8 +1,9 @@
 """A schema registry that speaks Confluent's protocol.
 
 Invariants:
-- "there is no such schema" is believed only from a registry: status 404 with its error code 40403;
-  another 404 is a wrong address, and no record is refused for it;
+- "there is no such schema" is believed only from a registry: status 404 with its error code 40403,
+  or another 404 while it tells the types of schemas that it knows; else a 404 is a wrong address,
+  and no record is refused for it;
 - what may pass (no answer, 408, 429, 5xx) is tried again for some seconds, then told as
   UnavailableError;
 - redirects are not followed, so that credentials go nowhere else; no secret is in an error.
@@ -15,6 +16,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import re
 import ssl
 import time
 import urllib.error
@@ -30,7 +32,9 @@ from penstock.ports.registry import RegisteredSchema, SchemaFormat, SchemaKey
 from penstock.ports.running import Secrets
 
 ANSWER_BYTES_MAX = 32 << 20
-REFERENCES_MAX = 1000
+REFERENCES_MAX = 500
+ID_MAX = (1 << 31) - 1
+"""Numbers are 32 bits with a sign: a larger one, of a stray record, is answered as a wrong path."""
 ABSENT_SECONDS = 30.0
 """How long an answer "there is none" is kept: a schema may be registered later."""
 ABSENT_MAX = 10_000
@@ -39,6 +43,7 @@ PAUSES_SECONDS = (0.1, 0.3, 1.0)
 
 _SCHEMA_NOT_FOUND = 40403
 _NOT_FOUND = 404
+_HEADER_SAFE = re.compile(r"[!-~]+")
 _REFUSED = (401, 403)
 _PASSING = (408, 429)
 _FORMATS: Mapping[str, SchemaFormat] = {
@@ -50,6 +55,10 @@ _FORMATS: Mapping[str, SchemaFormat] = {
 
 class _AbsentError(Exception):
     """The registry answers that it has no such schema."""
+
+
+class _NoSuchPageError(Exception):
+    """Something answers 404, a registry or not."""
 
 
 @dataclass(slots=True)
@@ -73,11 +82,24 @@ class HttpRegistry:
         }
         headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if "token" in given:
+            if not _HEADER_SAFE.fullmatch(str(given["token"])):
+                raise InvalidError(
+                    "the token for the schema registry has spaces, line ends or letters beyond"
+                    " ASCII, which no header holds",
+                    code="P672",
+                    hint="write it without a line end:  printf %s TOKEN > FILE",
+                )
             headers["Authorization"] = f"Bearer {given['token']}"
         elif "username" in given:
             pair = f"{given['username']}:{given.get('password', '')}".encode()
             headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
         url = str(given["url"]).rstrip("/")
+        if "@" in url:
+            raise InvalidError(
+                "a user stands in the schema registry's address",
+                code="P152",
+                hint="write username and password beside the url under  records.registry",
+            )
         tls = _context(given) if url.startswith("https:") else None
         return cls(url, headers, tls, float(given.get("timeout", 10.0)))
 
@@ -96,9 +118,11 @@ class HttpRegistry:
                 code="P674",
                 hint="write  registry: mock:///path/of/schemas  for single-object records",
             )
+        if key.kind == "id" and int(key.value) > ID_MAX:
+            return None
         place = f"ids/{key.value}" if key.kind == "id" else f"guids/{quote(key.value)}"
         try:
-            answer = self._ask(f"/schemas/{place}")
+            answer = self._schema_at(f"/schemas/{place}")
             found = self._schema(answer)
         except _AbsentError:
             if len(self._absent) >= ABSENT_MAX:
@@ -109,31 +133,59 @@ class HttpRegistry:
         return found
 
     def _schema(self, answer: Mapping[str, Any]) -> RegisteredSchema:
-        format_ = _FORMATS.get(str(answer.get("schemaType", "AVRO")))
-        text = answer.get("schema")
-        if format_ is None or not isinstance(text, str):
-            raise self._no_registry("its answer holds no schema of a known type")
+        format_ = _FORMATS.get(str(answer.get("schemaType", "AVRO")), "other")
         references: dict[str, str] = {}
-        self._refer(answer.get("references") or (), references)
-        return RegisteredSchema(format_, text, tuple(references.items()))
+        self._refer(answer, references, set())
+        return RegisteredSchema(format_, self._text(answer), tuple(references.items()))
 
-    def _refer(self, references: Any, found: dict[str, str]) -> None:
+    def _text(self, answer: Mapping[str, Any]) -> str:
+        text = answer.get("schema")
+        if not isinstance(text, str):
+            raise self._no_registry("its answer holds no schema")
+        return text
+
+    def _refer(self, answer: Mapping[str, Any], found: dict[str, str], seen: set[str]) -> None:
         """Add the schemas that are referred to, those used by others first."""
-        for each in references:
-            name = str(each["name"])
-            if name in found:
-                continue
-            if len(found) >= REFERENCES_MAX:
-                raise self._no_registry(f"a schema refers to more than {REFERENCES_MAX} others")
-            subject = quote(str(each["subject"]), safe="")
-            try:
-                answer = self._ask(f"/subjects/{subject}/versions/{int(each['version'])}")
-            except _AbsentError as error:
-                raise self._no_registry(f"a referenced schema is missing: {name}") from error
-            self._refer(answer.get("references") or (), found)
-            found[name] = str(answer.get("schema", ""))
+        references = answer.get("references") or []
+        for each in references if isinstance(references, list) else [None]:
+            match each:
+                case {"name": str(name), "subject": str(subject), "version": int(version)}:
+                    if name not in seen:
+                        seen.add(name)  # before it is asked for: references may go in a circle
+                        place = f"/subjects/{quote(subject, safe='')}/versions/{version}"
+                        found_here = self._referred(place, name, seen)
+                        self._refer(found_here, found, seen)
+                        found[name] = self._text(found_here)
+                case _:
+                    raise self._no_registry("its answer has references that are none")
 
-    def _ask(self, path: str) -> Mapping[str, Any]:
+    def _referred(self, place: str, name: str, seen: set[str]) -> Mapping[str, Any]:
+        if len(seen) > REFERENCES_MAX:
+            raise self._no_registry(f"a schema refers to more than {REFERENCES_MAX} others")
+        try:
+            return self._object(self._ask(place))
+        except (_AbsentError, _NoSuchPageError) as error:
+            raise self._no_registry(f"a referenced schema is missing: {name}") from error
+
+    def _schema_at(self, path: str) -> Mapping[str, Any]:
+        try:
+            return self._object(self._ask(path))
+        except _NoSuchPageError as error:
+            if self._is_registry():
+                raise _AbsentError from error
+            raise self._no_registry("HTTP 404") from error
+
+    def _is_registry(self) -> bool:
+        """Ask what every registry answers with a list, and little else does."""
+        for path in ("/schemas/types", "/subjects"):
+            try:
+                if isinstance(self._ask(path), list):
+                    return True
+            except (_AbsentError, _NoSuchPageError):
+                continue
+        return False
+
+    def _ask(self, path: str) -> Any:
         for pause in PAUSES_SECONDS:
             try:
                 return self._asked_once(path)
@@ -141,7 +193,7 @@ class HttpRegistry:
                 time.sleep(pause)
         return self._asked_once(path)
 
-    def _asked_once(self, path: str) -> Mapping[str, Any]:
+    def _asked_once(self, path: str) -> Any:
         request = urllib.request.Request(self.url + path, headers=dict(self.headers))  # noqa: S310
         handlers: list[Any] = [_NoRedirect()]
         if self.tls is not None:
@@ -151,8 +203,7 @@ class HttpRegistry:
             with opener.open(request, timeout=self.timeout_seconds) as answer:
                 return self._parsed(answer.read(ANSWER_BYTES_MAX + 1))
         except urllib.error.HTTPError as error:
-            with error:
-                raise self._refusal(error.code, error.read(ANSWER_BYTES_MAX)) from error
+            raise self._refusal(error.code, self._body(error)) from error
         except ssl.SSLCertVerificationError as error:
             raise self._untrusted(error.verify_message) from error
         except urllib.error.URLError as error:
@@ -162,11 +213,20 @@ class HttpRegistry:
         except (OSError, http.client.HTTPException) as error:
             raise self._unavailable(type(error).__name__) from error
 
-    def _parsed(self, data: bytes) -> Mapping[str, Any]:
+    def _body(self, error: urllib.error.HTTPError) -> bytes:
         try:
-            answer = json.loads(data) if len(data) <= ANSWER_BYTES_MAX else None
+            with error:
+                return error.read(ANSWER_BYTES_MAX)
+        except (OSError, http.client.HTTPException) as broken:
+            raise self._unavailable(type(broken).__name__) from broken
+
+    def _parsed(self, data: bytes) -> Any:
+        try:
+            return json.loads(data) if len(data) <= ANSWER_BYTES_MAX else None
         except (ValueError, RecursionError):
-            answer = None
+            return None
+
+    def _object(self, answer: Any) -> Mapping[str, Any]:
         if not isinstance(answer, dict):
             raise self._no_registry("its answer is not JSON of a registry")
         return answer
@@ -184,8 +244,8 @@ class HttpRegistry:
             code = json.loads(data).get("error_code")
         except (ValueError, AttributeError, RecursionError):
             code = None
-        if status == _NOT_FOUND and code == _SCHEMA_NOT_FOUND:
-            return _AbsentError()
+        if status == _NOT_FOUND:
+            return _AbsentError() if code == _SCHEMA_NOT_FOUND else _NoSuchPageError()
         return self._no_registry(f"HTTP {status}")
 
     def _unavailable(self, what: str) -> UnavailableError:

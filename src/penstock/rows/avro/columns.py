@@ -143,9 +143,9 @@ class _Block:
     def _scalar(self, kind: str, meaning: Any, rows: Rows) -> pa.Array:
         if kind == "null":
             return pa.nulls(len(rows))
-        array = self._plain(kind, rows)
         if isinstance(meaning, Unscaled):
-            return array if meaning.scale in range(_DECIMAL_DIGITS + 1) else self._doubt(rows)
+            return self._decimal(rows, meaning.scale, *self._lengths(rows))
+        array = self._plain(kind, rows)
         if not isinstance(meaning, Counted):
             return array
         target = _COUNTED.get((kind, meaning))
@@ -201,12 +201,14 @@ class _Block:
         return at, lengths
 
     def _bytes(self, rows: Rows) -> pa.BinaryArray:
-        at, lengths = self._lengths(rows)
-        offsets = np.zeros(len(rows) + 1, np.int64)
+        return self._gathered(*self._lengths(rows))
+
+    def _gathered(self, at: Rows, lengths: Rows) -> pa.BinaryArray:
+        offsets = np.zeros(len(at) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         taken = self.data[np.arange(offsets[-1]) + np.repeat(at - offsets[:-1], lengths)]
         buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(taken)]
-        return pa.Array.from_buffers(pa.binary(), len(rows), buffers)
+        return pa.Array.from_buffers(pa.binary(), len(at), buffers)
 
     def _text(self, rows: Rows) -> pa.StringArray:
         data = self._bytes(rows)
@@ -238,16 +240,13 @@ class _Block:
         )
 
     def _fixed(self, length: int, meaning: Any, rows: Rows) -> pa.Array:
+        at = self.at[rows]
+        lengths = np.where(at + length <= self.end[rows], length, 0)
+        self.move(rows, at + length)
         if isinstance(meaning, Unscaled):
-            at = self.at[rows]
-            self.move(rows, at + length)
-            return self._decimal(rows, meaning.scale, at, np.full(len(rows), length, np.int64))
-        if length == 0 or length > len(self.data):
-            self.move(rows, self.at[rows] + length)
-            return self._doubt(rows)
-        taken = np.ascontiguousarray(self._taken(rows, length))
-        buffers = [None, pa.py_buffer(taken)]
-        return pa.Array.from_buffers(pa.binary(length), len(rows), buffers)
+            return self._decimal(rows, meaning.scale, at, lengths)
+        # Not as wide as the type for each row: records may be many, and too short to hold one.
+        return self._gathered(at, lengths)
 
     def _symbol(self, symbols: tuple[str, ...], rows: Rows) -> pa.Array:
         index = self.long(rows)

@@ -34,6 +34,8 @@ from penstock.rows.typed import (
 
 NODES_MAX = 10_000
 UUID_BYTES = 16
+_CONNECT_DIGITS = "connect.decimal.precision"
+_WHOLE_DIGITS_MAX = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +275,9 @@ def _full_name(data: Mapping[str, Any], space: str) -> tuple[str, str]:
 
 
 def _meaning(kind: str, data: Mapping[str, Any], size: int | None = None) -> Meaning | None:
+    name = data.get("connect.name")
+    if name == CONNECT_DECIMAL and kind in _BASES[Unscaled]:
+        return _connect_decimal(data)
     logical = data.get("logicalType")
     if logical == "decimal" and kind in _BASES[Unscaled]:
         match data.get("precision"), data.get("scale", 0):
@@ -282,10 +287,26 @@ def _meaning(kind: str, data: Mapping[str, Any], size: int | None = None) -> Mea
     found = _LOGICAL.get((kind, logical)) if isinstance(logical, str) else None
     if kind == "fixed" and size != UUID_BYTES:
         found = None
-    name = data.get("connect.name")
-    if name == CONNECT_DECIMAL and kind in _BASES[Unscaled]:
-        digits = str((data.get("connect.parameters") or {}).get("scale"))
-        if digits.removeprefix("-").isdecimal():
-            return Unscaled(CONNECT_PRECISION, int(digits))
     named = NAMED.get(name) if isinstance(name, str) else None
     return named if named is not None and kind in _BASES[type(named)] else found
+
+
+def _connect_decimal(data: Mapping[str, Any]) -> Meaning | None:
+    """Read what Connect's converter writes: 64 digits stand for a precision that is not known."""
+    given = data.get("connect.parameters")
+    parameters = given if isinstance(given, dict) else {}
+    scale = _whole(parameters.get("scale", data.get("scale", 0)))
+    precision = _whole(parameters.get(_CONNECT_DIGITS, data.get("precision")))
+    if scale is None:
+        return None
+    if precision is None or (precision > CONNECT_PRECISION and _CONNECT_DIGITS not in parameters):
+        precision = CONNECT_PRECISION
+    return Unscaled(precision, scale)
+
+
+def _whole(number: Any) -> int | None:
+    """Read a whole number that may stand in a text."""
+    text = str(number)
+    digits = text.removeprefix("-")
+    fits = digits.isascii() and digits.isdecimal() and len(digits) <= _WHOLE_DIGITS_MAX
+    return int(text) if fits else None

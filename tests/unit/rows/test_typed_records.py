@@ -1,0 +1,179 @@
+"""Records of formats with types: what no column can take is refused, and never lands as another."""
+
+from __future__ import annotations
+
+import decimal
+import io
+import json
+from typing import Any
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type
+from penstock.rows.avro.columns import read_block
+from penstock.rows.avro.reader import AvroReader
+from penstock.rows.avro.schema import parse_schema
+from penstock.rows.codes import MisfitError
+from penstock.rows.envelopes import NoRow
+from penstock.rows.events import event_reader
+from penstock.rows.fitting import Plan, fit_records, fit_typed
+from penstock.rows.options import Envelope, RowOptions
+
+
+def record(**types: Any) -> dict[str, Any]:
+    fields = [{"name": name, "type": type_} for name, type_ in types.items()]
+    return {"type": "record", "name": "R", "fields": fields}
+
+
+def written(schema: Any, value: Any) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
+    return out.getvalue()
+
+
+def landed(
+    schema: Any, type_: Type, *values: Any, envelope: Envelope = "none", plain: Any = None
+) -> list[Any]:
+    """Land values in a column `a`: what each became, or its code; both ways must say the same.
+
+    `plain` is the schema the values are written by, without what the other says of their meaning.
+    """
+    rows = [written(plain or schema, {"a": value}) for value in values]
+    plan = Plan.of(Struct((Field("a", type_),)), RowOptions({}, envelope=envelope))
+    reader = AvroReader(parse_schema(json.dumps(schema)))
+    array = pa.array(rows, pa.binary())
+    by_column = told(fit_typed(array, reader, plan), len(rows))
+    assert (
+        told(fit_records(array, np.arange(len(rows)), plan, reader.record), len(rows)) == by_column
+    )
+    return by_column
+
+
+def told(fitted: Any, count: int) -> list[Any]:
+    found: list[Any] = [None] * count
+    for position, row in zip(fitted.positions.tolist(), fitted.rows.to_pylist(), strict=True):
+        found[position] = row["a"]
+    for position, misfit in fitted.misfits.items():
+        found[position] = str(misfit.code)
+    return found
+
+
+def test_a_map_of_text_has_no_place_in_a_map_of_numbers_and_ends_no_process() -> None:
+    schema = record(a={"type": "map", "values": "long"})
+
+    assert [[], "P366", [(1, 2)]] == landed(
+        schema, Map(Kind.LONG, Kind.LONG), {}, {"x": 1}, {"1": 2}
+    )
+
+
+def money(scale: int) -> dict[str, Any]:
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": scale}
+    return record(a=decimal)
+
+
+def test_the_bytes_of_a_decimal_are_no_binary_value() -> None:
+    values = [decimal.Decimal("1.25"), decimal.Decimal("-7.00")]
+
+    assert ["P363", "P363"] == landed(money(2), Kind.BINARY, *values)
+    assert values == landed(money(2), Decimal(20, 2), *values)
+
+
+def test_decimals_in_bytes_are_read_by_columns() -> None:
+    schema = money(2)
+    values = [decimal.Decimal(text) for text in ("0.00", "1.28", "-1.28", "123456789012345678.90")]
+    array = pa.array([written(schema, {"a": value}) for value in values], pa.binary())
+
+    decoded = read_block(parse_schema(json.dumps(schema)), array)
+
+    assert not decoded.doubtful.any()
+    assert values == decoded.array.field("a").to_pylist()
+
+
+def test_many_records_too_short_for_a_fixed_value_take_no_room_for_it() -> None:
+    schema = record(a={"type": "fixed", "name": "F", "size": 1 << 16})
+    values = [bytes(1 << 16), *[b"x"] * 300]
+
+    decoded = read_block(parse_schema(json.dumps(schema)), pa.array(values, pa.binary()))
+
+    assert [False, *[True] * 300] == decoded.doubtful.tolist()
+    assert decoded.array.nbytes < 1 << 17
+
+
+@pytest.mark.parametrize("type_", [Kind.DOUBLE, Kind.FLOAT])
+def test_a_decimal_is_not_rounded_into_a_column_of_doubles(type_: Kind) -> None:
+    values = [decimal.Decimal(text) for text in ("0.25", "0.1", "-1.50", "0.00", "12345678.91")]
+
+    assert [0.25, "P365", -1.5, 0.0, "P365"] == landed(money(2), type_, *values)
+
+
+CONNECT = {
+    "type": "bytes",
+    "scale": 2,
+    "precision": 64,
+    "connect.version": 1,
+    "connect.parameters": {"scale": "2"},
+    "connect.name": "org.apache.kafka.connect.data.Decimal",
+    "logicalType": "decimal",
+}
+"""What AvroConverter writes of a Decimal whose precision it was not told."""
+
+
+@pytest.mark.parametrize(
+    ("changed", "type_"),
+    [
+        ({}, Decimal(38, 2)),
+        ({"precision": 12}, Decimal(12, 2)),
+        (
+            {"connect.parameters": {"scale": "2", "connect.decimal.precision": "10"}},
+            Decimal(10, 2),
+        ),
+        ({"connect.parameters": None}, Decimal(38, 2)),
+        ({"logicalType": None, "precision": None, "scale": None}, Decimal(38, 2)),
+    ],
+)
+def test_connects_decimal_has_the_type_that_holds_it(
+    changed: dict[str, Any], type_: Decimal
+) -> None:
+    given = {name: each for name, each in {**CONNECT, **changed}.items() if each is not None}
+
+    reader = AvroReader(parse_schema(json.dumps(record(a=given))))
+
+    assert Struct((Field("a", type_),)) == reader.type
+    assert [decimal.Decimal("-1.28")] == landed(
+        record(a=given), type_, (-128).to_bytes(1, "big", signed=True), plain=record(a="bytes")
+    )
+
+
+@pytest.mark.parametrize(
+    ("items", "type_"), [("int", Kind.INT), ({"type": "int", "logicalType": "date"}, Kind.DATE)]
+)
+def test_an_array_that_the_source_left_out_does_not_land(items: Any, type_: Kind) -> None:
+    schema = record(a={"type": "array", "items": items})
+    plain = record(a={"type": "array", "items": "int"})
+    left_out, other = list(b"__debezium_unavailable_value"), [*b"__debezium_unavailable_valuf"]
+
+    done = landed(schema, List(type_), left_out, other, [], envelope="debezium", plain=plain)
+
+    assert ["P323", len(other), 0] == [x if isinstance(x, str) else len(x) for x in done]
+    whole = landed(schema, List(type_), left_out, plain=plain)
+    assert len(left_out) == len(whole[0])
+
+
+@pytest.mark.parametrize("op", [["u"], {"op": "u"}])
+@pytest.mark.parametrize(("envelope", "member"), [("debezium", "op"), ("flattened", "__op")])
+def test_an_operation_that_is_no_text_is_refused(op: Any, envelope: Envelope, member: str) -> None:
+    kind = {"type": "array", "items": "string"}
+    if isinstance(op, dict):
+        kind = {"type": "map", "values": "string"}
+    after = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "long"}]}
+    schema = record(**{member: kind, "after": after})
+    reader = event_reader(AvroReader(parse_schema(json.dumps(schema))), envelope, {})
+    assert not isinstance(reader, NoRow)
+
+    with pytest.raises(MisfitError) as caught:
+        reader.record(written(schema, {member: op, "after": {"id": 1}}))
+
+    assert "P321" == caught.value.code

@@ -164,10 +164,8 @@ def _table_job(track: Track, part: Slice) -> TableJob:
     options = track.target.options
     gates = _gates(track, part)
     if track.target.is_route:
-        assert track.members is not None, "a route takes part when its tables were looked for"
-        return TableJob(
-            Struct(()), options, None, gates=gates, known=track.members, room=track.room
-        )
+        tables = track.members or frozenset()  # a plan is made without a look
+        return TableJob(Struct(()), options, None, gates=gates, known=tables, room=track.room)
     if track.state is None:
         strict = replace(options, columns="quarantine")  # a field shows that there is a column
         schema = table_schema(Struct(()), {}, strict)

@@ -43,10 +43,10 @@ SUITES = (
     Suite(
         "lint",
         "ruff: rules and format",
-        20,
+        10,
         tools=(("ruff", "check", "--quiet", "."), ("ruff", "format", "--check", "--quiet", ".")),
     ),
-    Suite("types", "mypy, strict", 60, tools=(("mypy",),)),
+    Suite("types", "mypy, strict", 50, tools=(("mypy",),)),
     Suite(
         "layers",
         "who may import whom, sizes, names, docs in step",
@@ -54,17 +54,17 @@ SUITES = (
         tools=(("lint-imports",),),
         tests=("tests/tidy",),
     ),
-    Suite("unit", "one room at a time, no sockets", 120, tests=("tests/unit", *TWO_AT_ONCE)),
+    Suite("unit", "one room at a time, no sockets", 80, tests=("tests/unit", *TWO_AT_ONCE)),
     Suite(
         "properties",
         "laws under generated input",
-        100,
+        80,
         tests=("tests/properties", *TWO_AT_ONCE),
     ),
     Suite(
         "contracts",
         "one suite per port against every implementation",
-        120,
+        110,
         tests=("tests/contracts",),
     ),
     Suite(
@@ -88,7 +88,7 @@ SUITES = (
     Suite(
         "integration",
         "real broker, real catalogs, real Spark",
-        480,
+        780,
         tests=("tests/integration", "-m", "not slow", *TWO_AT_ONCE, *FILE_BY_FILE),
     ),
     Suite(

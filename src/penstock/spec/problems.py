@@ -160,7 +160,9 @@ def _headline(text: str, code: str, width: int | None) -> list[str]:
     room = (width or WIDTH) - len(code) - 2
     if width is None:
         return [f"{text.ljust(room)}  {code}"]
-    lines = textwrap.wrap(text, room, subsequent_indent="     ", break_on_hyphens=False)
+    lines = textwrap.wrap(
+        text, room, subsequent_indent="     ", break_on_hyphens=False, break_long_words=False
+    )
     return [f"{lines[0].ljust(room)}  {code}", *lines[1:]]
 
 

@@ -6,6 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
+
+# A deadline would make a timed test of each property.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 if TYPE_CHECKING:
     from tests.servers.postgresql import PostgresqlServer

@@ -154,7 +154,7 @@ def told(fitted: Fitted) -> Any:
     return rows, fitted.positions.tolist(), codes, dict(fitted.dropped)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(blocks(), st.integers(1, 40))
 def test_the_block_path_and_the_record_path_give_equal_rows_and_misfits(
     block: tuple[Schema, list[bytes], RowOptions], repeated: int
@@ -170,7 +170,7 @@ def test_the_block_path_and_the_record_path_give_equal_rows_and_misfits(
     assert told(by_record) == told(by_block)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.binary(min_size=1, max_size=40) | st.from_regex(rb'[]{}"v:,\\n1au\n\x00 -]{1,30}'))
 )
@@ -208,7 +208,7 @@ JSON_VALUES = st.recursive(
 RECORDS = st.lists(st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), JSON_VALUES), max_size=6)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(RECORDS, st.sampled_from([None, 1]))
 def test_what_lands_in_an_inferred_table_is_what_json_reads(
     records: list[dict[str, Any]], indent: int | None
@@ -247,7 +247,7 @@ def read_as(value: Any, type_: Type) -> Any:
             return value
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(NUMBERS, st.integers(1, 38).flatmap(lambda p: st.tuples(st.just(p), st.integers(0, p))))
 def test_a_decimal_lands_if_and_only_if_an_oracle_finds_it_fits(
     text: str, size: tuple[int, int]
@@ -264,7 +264,7 @@ def test_a_decimal_lands_if_and_only_if_an_oracle_finds_it_fits(
     assert (exact if fits else None) == landed
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(NUMBERS)
 def test_a_number_lands_in_a_long_or_double_if_and_only_if_an_oracle_finds_it_fits(
     text: str,
@@ -279,7 +279,7 @@ def test_a_number_lands_in_a_long_or_double_if_and_only_if_an_oracle_finds_it_fi
     assert repr(double if fits else None) == repr(lands(text, Kind.DOUBLE))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.datetimes(timezones=st.timezones().map(lambda zone: zone) | st.just(UTC)))
 def test_a_time_stamp_lands_as_the_instant_datetime_reads(stamp: datetime) -> None:
     text = stamp.isoformat()

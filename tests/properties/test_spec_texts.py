@@ -53,13 +53,13 @@ def test_the_spec_that_is_damaged_here_is_right():
     assert isinstance(read(SPEC), Pipeline)
 
 
-@settings(max_examples=250, deadline=5000)
+@settings(max_examples=250)
 @given(damaged())
 def test_a_damaged_spec_is_a_pipeline_or_a_problem(text):
     assert isinstance(read(text), Pipeline | PenstockError)
 
 
-@settings(max_examples=100, deadline=5000)
+@settings(max_examples=100)
 @given(st.text(max_size=60) | st.binary(max_size=60))
 def test_any_text_is_a_pipeline_or_a_problem(text):
     assert isinstance(read(text), Pipeline | PenstockError)

@@ -220,25 +220,25 @@ def loaded(text: str | bytes) -> Pipeline | None:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.text(max_size=200))
 def test_any_text_is_a_pipeline_or_a_spec_error(text: str) -> None:
     loaded(text)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_pipeline_or_a_spec_error(data: bytes) -> None:
     loaded(data)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(st.text(alphabet="abn:-[]{}?&*!|>'\"%@`#,\\${}_ \n\t0.~", max_size=80))
 def test_any_yaml_like_text_is_a_pipeline_or_a_spec_error(text: str) -> None:
     loaded(text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_a_damaged_spec_is_a_pipeline_or_a_spec_error(data: st.DataObject) -> None:
     text = DESIGNED
@@ -290,7 +290,7 @@ SECTIONS = [
 ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.dictionaries(st.sampled_from(SECTIONS), ANYTHING, max_size=4))
 def test_a_spec_with_blocks_of_anything_is_a_pipeline_or_a_spec_error(
     blocks: dict[str, object],

@@ -160,7 +160,7 @@ PIPELINES = st.fixed_dictionaries(
 )  # fmt: skip
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(PIPELINES)
 def test_every_pipeline_is_written_as_yaml_that_reads_back_as_the_same(
     blocks: dict[str, Any],

@@ -36,7 +36,7 @@ trees = st.recursive(
 
 
 @given(structs(trees))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_a_schema_comes_back_as_it_went(schema):
     there = to_iceberg(schema)
 
@@ -45,7 +45,7 @@ def test_a_schema_comes_back_as_it_went(schema):
 
 
 @given(structs(trees))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_files_have_the_columns_and_ids_of_the_library(schema):
     there = to_iceberg(schema)
     ours, theirs = file_schema(there), schema_to_pyarrow(there)

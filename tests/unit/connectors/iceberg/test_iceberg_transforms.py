@@ -52,7 +52,7 @@ def split(text, kind, values):
 
 @pytest.mark.parametrize(("text", "kind"), PAIRS, ids=[f"{t}-{k}" for t, k in PAIRS])
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_values_are_the_librarys_and_rows_keep_their_order(text, kind, data):
     values = data.draw(st.lists(st.none() | KINDS[kind][2], min_size=1, max_size=20))
     pieces, expected = split(text, kind, values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
@@ -17,7 +18,7 @@ from penstock.ports.connectors import (
 
 GROUP = "penstock.connectors"
 Connector = LogConnector | TableConnector | StoreConnector | RegistryConnector
-Kind = TypeVar("Kind", LogConnector, TableConnector, StoreConnector)
+Kind = TypeVar("Kind", LogConnector, TableConnector, StoreConnector, RegistryConnector)
 
 
 @cache
@@ -63,9 +64,8 @@ def table_connector_named(name: str) -> TableConnector:
 def store_connector(address: str) -> StoreConnector:
     """Find the connector for a pending store's address. Raises InvalidError."""
     scheme = address.partition(":")[0]
-    for entry in entry_points(group=GROUP):
-        found = connector(entry.name)
-        if isinstance(found, StoreConnector) and scheme in found.schemes:
+    for found in _installed(StoreConnector):
+        if scheme in found.schemes:
             return found
     raise InvalidError(
         f"no installed connector knows stores at {scheme}:…",
@@ -77,15 +77,20 @@ def store_connector(address: str) -> StoreConnector:
 def registry_connector(address: str) -> RegistryConnector:
     """Find the connector for a schema registry's address. Raises InvalidError."""
     scheme = address.partition(":")[0]
-    for entry in entry_points(group=GROUP):
-        found = connector(entry.name)
-        if isinstance(found, RegistryConnector) and scheme in found.schemes:
+    for found in _installed(RegistryConnector):
+        if scheme in found.schemes:
             return found
     raise InvalidError(
         f"no installed connector knows schema registries at {scheme}:…",
         code="P675",
         hint="this release brings http, https and mock:///path",
     )
+
+
+def _installed(kind: type[Kind]) -> Iterator[Kind]:
+    """Load the installed connectors of a kind, one after the other."""
+    found = (connector(entry.name) for entry in entry_points(group=GROUP))
+    return (each for each in found if isinstance(each, kind))
 
 
 def _of(kind: type[Kind], name: str) -> Kind:

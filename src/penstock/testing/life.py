@@ -20,6 +20,8 @@ from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.planning import Bounds
 from penstock.core.points import Point
 from penstock.landing.coordinator import Ended
+from penstock.landing.holding import Hold
+from penstock.landing.holding import hold as hold_pipeline
 from penstock.landing.jobs import Result, job_from_json, result_to_json
 from penstock.landing.run import run
 from penstock.landing.settings import Settings, Until
@@ -79,6 +81,7 @@ class Life:
     listings: dict[int, Act] = field(default_factory=dict)
     stop: threading.Event = field(default_factory=threading.Event)
     ended: Ended | None = None
+    changed: object = None
     error: BaseException | None = None
     jobs: list[list[str]] = field(default_factory=list)
     full_disks: dict[str, int] = field(default_factory=dict)
@@ -128,7 +131,26 @@ class Life:
 
     def run(self, until: Until = "caught-up", *, takeover: bool = False) -> Life:
         """Live to the end, whatever it is. Raises what is neither an error of ours nor a crash."""
-        if not takeover:
+
+        def live(outside: Outside) -> None:
+            self.ended = run(
+                self.settings, outside, self.stop, until, takeover=takeover, former=self._former
+            )
+
+        return self._live(live, awake=takeover)
+
+    def change(self, act: Callable[[Hold], object], *, awake: bool = False) -> Life:
+        """Hold the pipeline and change it by hand; what that gave is in `changed`."""
+
+        def live(outside: Outside) -> None:
+            with hold_pipeline(self.settings, outside) as held:
+                self.changed = act(held)
+
+        return self._live(live, awake=awake)
+
+    def _live(self, live: Callable[[Outside], None], *, awake: bool) -> Life:
+        """Open everything afresh and live; unless `awake`, when the former's heartbeat is old."""
+        if not awake:
             self.world.sleep()
         catalog = FaultyTables(self.world.ground.open_catalog(self.observer), self.world.faults)
         store = self.world.ground.open_store(self.host)
@@ -147,9 +169,7 @@ class Life:
             hands=self.world.hands,
         )
         try:
-            self.ended = run(
-                self.settings, outside, self.stop, until, takeover=takeover, former=self._former
-            )
+            live(outside)
         except (PenstockError, Crash) as error:
             self.error = error
         finally:

@@ -1,0 +1,94 @@
+"""Hold a pipeline to change it by hand: as a run does, so that no run lands beside it.
+
+Invariants:
+- the claim is above all that any ledger has seen, and it is refused while another owner is alive;
+- a table is changed only when what was pending for it is settled, and it was opened afresh;
+- whatever ends the change, the pipeline is let go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from penstock.commit.once import Conditions
+from penstock.commit.two_phase import TwoPhase
+from penstock.core.errors import InvalidError, PenstockError
+from penstock.landing import opening
+from penstock.landing.fleet import Fleet
+from penstock.landing.ownership import Tenure
+from penstock.landing.settings import Settings, World
+from penstock.landing.tracks import Track, by_table
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A pipeline that is held: `fleet` tells where its tables stand."""
+
+    settings: Settings
+    world: World
+    fleet: Fleet
+    tenure: Tenure
+
+    @property
+    def conditions(self) -> Conditions:
+        """Give what landing needs, under our claim."""
+        world = self.world
+        return Conditions(
+            self.tenure.claim, world.observer, world.clock, world.jitter, self.settings.retain
+        )
+
+    @property
+    def two_phase(self) -> TwoPhase:
+        """Give what settles prepared commits."""
+        pipeline, store = self.settings.pipeline, self.world.store
+        return TwoPhase(pipeline, store, self.conditions, self.tenure.strange)
+
+    def settled(self, name: str) -> Track:
+        """Settle what is pending for a table, and give where it stands then.
+
+        Raises what keeps the table from being opened, and what `commit.once.land` raises.
+        """
+        if name not in self.fleet.tracks and name not in self.fleet.aside:
+            raise no_table(name, [*self.fleet.tracks, *self.fleet.aside])
+        pipeline = self.settings.pipeline
+        rows = by_table(pipeline, self.world.store.pending(pipeline)).get(name, [])
+        batch = self.fleet.recovery(name, rows)
+        if batch is not None:
+            self.two_phase.recover(batch.work)
+            self.fleet.recovered(name, self.conditions)
+        if name in self.fleet.aside:
+            raise self.fleet.aside[name].error
+        return self.fleet.tracks[name]
+
+
+@contextmanager
+def hold(settings: Settings, world: World, *, takeover: bool = False) -> Iterator[Hold]:
+    """Hold a pipeline while it is changed.
+
+    Raises UnavailableError (P510) while another owner is alive, unless `takeover`; what opening the
+    quarantine table raises.
+    """
+    fleet = Fleet(settings, world, opening.open_quarantine(settings, world))
+    fleet.list_topics(world.log.partitions())
+    tenure = Tenure(settings, world)
+    try:
+        tenure.take(fleet.claims(), takeover=takeover)
+        held = Hold(settings, world, fleet, tenure)
+        if tenure.strange:
+            fleet.take_over(held.conditions)
+        yield held
+    finally:
+        tenure.close()
+        with suppress(PenstockError):  # the pipeline may be another's by now; a claim is advisory
+            tenure.release()
+
+
+def no_table(name: str, known: list[str]) -> InvalidError:
+    """Say that no topic is routed to a table."""
+    return InvalidError(
+        f"no topic is routed to {name}",
+        code="P185",
+        hint=f"tables of this spec are {', '.join(sorted(known))}",
+    )

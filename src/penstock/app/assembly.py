@@ -101,8 +101,10 @@ def open_catalogs(
     pipeline: Pipeline, observer: Observer, *, read_only: bool = False
 ) -> dict[str, TableFormat]:
     """Open all catalogs of the spec, by name; with `read_only` nothing at all is created."""
-    asked = {READ_ONLY: True} if read_only else {}
-    return {name: _open_catalog(pipeline, name, observer, asked) for name in pipeline.catalogs}
+    return {
+        name: open_catalog(pipeline, name, observer, read_only=read_only)
+        for name in pipeline.catalogs
+    }
 
 
 def open_store(pipeline: Pipeline) -> PendingStore:
@@ -180,9 +182,10 @@ def open_world(
     )
 
 
-def _open_catalog(
-    pipeline: Pipeline, name: str, observer: Observer, asked: Mapping[str, Any]
+def open_catalog(
+    pipeline: Pipeline, name: str, observer: Observer, *, read_only: bool = False
 ) -> TableFormat:
+    """Open one catalog of the spec by its name. Raises InvalidError, UnavailableError."""
     entry = pipeline.catalogs[name]
     _, connector = table_connector(entry.type)
     settings: Mapping[str, Any] = {
@@ -190,7 +193,7 @@ def _open_catalog(
         "penstock.target_file_bytes": str(pipeline.target_file_bytes),
         "penstock.row_group_bytes": str(pipeline.row_group_bytes),
         "penstock.open_writers": str(pipeline.limits.open_writers),
-        **asked,
+        **({READ_ONLY: True} if read_only else {}),
     }
     return connector.open_catalog(settings, ProcessSecrets(), observer)
 

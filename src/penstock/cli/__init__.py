@@ -24,6 +24,7 @@ COMMANDS = {
     "run": ("penstock.cli.run:run", "Land records, until told to stop."),
     "status": ("penstock.cli.status:status", "Show how each table stands."),
     "audit": ("penstock.cli.audit:audit", "Prove that nothing is lost or doubled."),
+    "doctor": ("penstock.cli.doctor:doctor", "Look whether all is fit for a run, and what is not."),
     "schema": ("penstock.cli.validate:schema", "Print the JSON Schema of a spec."),
     "explain": ("penstock.cli.explain:explain", "Explain an error code, without a network."),
     "demo": ("penstock.cli.demo:demo", "See it all: broker, real data, a kill, the proof."),

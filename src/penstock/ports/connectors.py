@@ -7,13 +7,14 @@ the same door. Importing the object must not import heavy libraries; calling its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.ports.findings import Finding
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.registry import Registry
-from penstock.ports.running import Observer, Secrets
+from penstock.ports.running import Clock, Observer, Secrets
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat, WriterOpener
 
@@ -32,6 +33,8 @@ class LogConnector:
     ports_version: int
     open_log: Callable[[Settings, Secrets], Log]
     open_reader: Callable[[Settings, Secrets], RangeReader]
+    examine: Callable[[Settings, Secrets, Clock], Sequence[Finding]] | None = None
+    """Look at the cluster for `penstock doctor`: never raises what a finding can tell."""
 
 
 @dataclass(frozen=True, slots=True)

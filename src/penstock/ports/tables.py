@@ -77,6 +77,21 @@ class TableState:
 
 
 @dataclass(frozen=True, slots=True)
+class TableFacts:
+    """What a look at a table tells to people: `format` in words, with the features it uses.
+
+    `kept` counts what a commit or a reader goes through each time: snapshots (Iceberg), versions
+    since the last checkpoint (Delta), and `kept_what` names it. `stored_ms` is when the storage
+    says the newest metadata was written, by its own clock, where it tells.
+    """
+
+    format: str
+    kept: int
+    kept_what: str
+    stored_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TableDefinition:
     """Describe a table to create; partitioning as text: `day(ts)`, `bucket(16, id)`, `country`."""
 
@@ -167,6 +182,10 @@ class Table(Protocol):
         """
         ...
 
+    def facts(self) -> TableFacts:
+        """Tell what people want to know of it. Raises UnavailableError, InvalidError."""
+        ...
+
     def housekeep(self) -> None:
         """Do what may fail without harm after a commit, out of band (checkpoints, old metadata)."""
         ...
@@ -194,6 +213,14 @@ class TableFormat(Protocol):
         """List the tables in a namespace by the names that `load` takes; none when it is not there.
 
         What `load` refuses may be among them. Raises UnavailableError.
+        """
+        ...
+
+    def discard(self, name: str) -> None:
+        """Drop a scratch table, known by its name (core/scratch.py), with all its files.
+
+        Nothing happens when it is not there. Raises BugError (P705) for the name of any other
+        table, InvalidError, UnavailableError.
         """
         ...
 

@@ -38,7 +38,14 @@ from penstock.core.errors import (
     UnavailableError,
 )
 from penstock.core.schema import Schema
-from penstock.ports.tables import History, Table, TableDefinition, TableFormat, TableState
+from penstock.ports.tables import (
+    History,
+    Table,
+    TableDefinition,
+    TableFacts,
+    TableFormat,
+    TableState,
+)
 from penstock.testing.observer import Crash
 
 if TYPE_CHECKING:
@@ -151,6 +158,10 @@ class FaultyTables:
         """Pass on."""
         return self._tables.names(namespace)
 
+    def discard(self, name: str) -> None:
+        """Pass on."""
+        self._tables.discard(name)
+
     def check(self) -> None:
         """Pass on."""
         self._tables.check()
@@ -218,6 +229,11 @@ class FaultyTable:
     def coordinates(self, columns: Mapping[str, str]) -> pa.Table:
         """Pass on."""
         return self._table.coordinates(columns)
+
+    def facts(self) -> TableFacts:
+        """Tell of the table, if it is there."""
+        _check_there(self.name, self._plan)
+        return self._table.facts()
 
     def housekeep(self) -> None:
         """Pass on."""

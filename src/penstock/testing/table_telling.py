@@ -9,10 +9,21 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.commits import Chain
+from penstock.core.errors import BugError
 from penstock.core.offsets import gaps_and_overlaps, span
+from penstock.core.scratch import SCRATCH
 from penstock.core.wire import progress_to_json
-from penstock.ports.tables import History, Table, TableFormat, Verdict
-from penstock.testing.prepared import TOPIC, TOPIC_ID, claim, orders, origin, positions, rejects
+from penstock.ports.tables import History, Table, TableDefinition, TableFormat, Verdict
+from penstock.testing.prepared import (
+    ORDERS,
+    TOPIC,
+    TOPIC_ID,
+    claim,
+    orders,
+    origin,
+    positions,
+    rejects,
+)
 from penstock.testing.table_bench import COLUMNS, RETAIN, TableBench
 
 
@@ -186,6 +197,32 @@ class TellingTests(TableBench):
             assert own[-3:] == [snapshot for snapshot in own if snapshot in kept]
             assert 4 == len(kept), "three of ours and the stranger's"
             assert not history.complete
+
+    def test_a_table_tells_what_it_is_and_how_much_a_commit_goes_through(
+        self, table: Table
+    ) -> None:
+        self.land(table, {0: (0, 1)})
+        before = table.facts()
+        self.land(table, {0: (1, 2)})
+        after = table.facts()
+
+        assert (before.format, 1) == (after.format, after.kept - before.kept)
+
+    def test_a_scratch_table_is_dropped_with_its_files_and_no_other_table_is(
+        self, catalog: TableFormat, table: Table
+    ) -> None:
+        name = f"bronze.{SCRATCH}1"
+        scratch = catalog.create(name, TableDefinition(ORDERS), (origin(self.chain, {0: 0}),))
+        snapshot = self.land(scratch, {0: (0, 3)})
+        catalog.discard(name)
+        catalog.discard(name)
+        with pytest.raises(BugError):
+            catalog.discard(self.name)
+
+        assert snapshot
+        assert None is catalog.load(name)
+        assert ["bronze.orders"] == list(catalog.names("bronze"))
+        assert [] == self.rows(table)
 
     def test_housekeeping_changes_nothing_that_can_be_told(self, table: Table) -> None:
         for turn in range(3):

@@ -22,7 +22,7 @@ from deltalake.transaction import CommitProperties, Transaction
 from pyarrow import fs
 
 from penstock.connectors.delta.conditions import require_conditional_writes
-from penstock.connectors.delta.faults import is_panic, refused, told
+from penstock.connectors.delta.faults import is_panic, reading, refused, told
 from penstock.connectors.delta.ledger import commit_info, mark_of_creation, transactions_of
 from penstock.connectors.delta.log import Log
 from penstock.connectors.delta.partitions import require_partitionable
@@ -32,6 +32,7 @@ from penstock.connectors.delta.table import NO_HOOKS, DeltaTable
 from penstock.connectors.delta.target import Sizes
 from penstock.core.commits import Landed
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
+from penstock.core.scratch import require_scratch
 from penstock.files.storage import Storage
 from penstock.ports.connectors import READ_ONLY, Settings
 from penstock.ports.running import Observer, Secrets
@@ -93,6 +94,12 @@ class DeltaCatalog:
         return sorted(
             f"{above}{info.base_name}" for info in found if info.type is fs.FileType.Directory
         )
+
+    def discard(self, name: str) -> None:
+        """Drop a scratch table. Raises BugError (P705), InvalidError (P404), UnavailableError."""
+        require_scratch(name)
+        with reading(name), suppress(FileNotFoundError):
+            self.root.filesystem().delete_dir(storage_path(self.root.location(name)))
 
     def check(self) -> None:
         """Write and remove a small file; in S3, prove that of two equal writes one is refused.

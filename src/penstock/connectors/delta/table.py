@@ -49,7 +49,7 @@ from penstock.core.commits import (
 from penstock.core.errors import BugError, OutcomeUnknownError
 from penstock.core.schema import Schema
 from penstock.files.storage import Storage
-from penstock.ports.tables import CommitRecord, History, TableState, Verdict
+from penstock.ports.tables import CommitRecord, History, TableFacts, TableState, Verdict
 
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
@@ -166,6 +166,21 @@ class DeltaTable:
     def coordinates(self, columns: Mapping[str, str]) -> pa.Table:
         """Read every live row's source coordinates."""
         return readers.coordinates(self._open(), self.name, columns)
+
+    def facts(self) -> TableFacts:
+        """Tell format, features and versions since the last checkpoint. Raises UnavailableError."""
+        view = self._following.view()
+        handle = self._following.handle(view)
+        with reading(self.name):
+            protocol = handle.protocol()
+            features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
+            (info,) = self.root.filesystem().get_file_info([self._following.log.path(view.version)])
+        words = [f"Delta, writer version {protocol.min_writer_version}", *sorted(features)]
+        if view.form.partition_by:
+            words.append("partitioned by " + ", ".join(view.form.partition_by))
+        stored_ms = info.mtime_ns // 1_000_000 if info.mtime_ns else None
+        kept = view.version - view.checkpointed
+        return TableFacts(", ".join(words), kept, "versions since the last checkpoint", stored_ms)
 
     def housekeep(self) -> None:
         """Write a checkpoint when enough versions came since the last, and clean up the log.

@@ -21,6 +21,7 @@ from pyiceberg.catalog.sql import IcebergTables as TablesOfCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io import load_file_io
 
+from penstock.connectors.iceberg.facts import drop_with_files
 from penstock.connectors.iceberg.faults import CATALOG_ERRORS, on_reading, reading
 from penstock.connectors.iceberg.features import require_properties
 from penstock.connectors.iceberg.ledgers import ledger_key
@@ -32,6 +33,7 @@ from penstock.connectors.iceberg.table import Context, IcebergTable
 from penstock.connectors.iceberg.target import Sizes
 from penstock.core.commits import Landed
 from penstock.core.errors import InvalidError
+from penstock.core.scratch import require_scratch
 from penstock.core.wire import ledger_to_json
 from penstock.ports.connectors import READ_ONLY, Settings
 from penstock.ports.running import Observer, Secrets
@@ -145,6 +147,12 @@ class IcebergTables:
             except library.NoSuchNamespaceError:
                 return []
         return sorted(".".join(identifier) for identifier in found)
+
+    def discard(self, name: str) -> None:
+        """Drop a scratch table. Raises BugError (P705), InvalidError, UnavailableError."""
+        require_scratch(name)
+        with reading(name):
+            drop_with_files(self._context.catalog, _identifier(name))
 
     def check(self) -> None:
         """Prove that catalog and warehouse answer and may be written.

@@ -22,6 +22,7 @@ from pyiceberg.table import Table as PyIcebergTable
 
 from penstock.connectors.iceberg.appends import Attempt, attempt, fence_attempt, head_of
 from penstock.connectors.iceberg.evolution import schema_change
+from penstock.connectors.iceberg.facts import facts_of
 from penstock.connectors.iceberg.faults import reading, sending
 from penstock.connectors.iceberg.features import require_honourable
 from penstock.connectors.iceberg.histories import history_of
@@ -36,7 +37,7 @@ from penstock.core.commits import Chain, CommitKind, Committable, DataFile
 from penstock.core.points import Point
 from penstock.core.schema import Schema
 from penstock.ports.running import Observer
-from penstock.ports.tables import History, Lease, TableState, Verdict
+from penstock.ports.tables import History, Lease, TableFacts, TableState, Verdict
 
 _STAT_THREADS = 16
 _HOUSEKEEPING_SECONDS = 600.0
@@ -155,6 +156,12 @@ class IcebergTable:
         table = self._loaded()
         with reading(self.name):
             return coordinates_of(table, self.name, columns)
+
+    def facts(self) -> TableFacts:
+        """Tell format, partitioning, delete files, snapshots. Raises UnavailableError."""
+        table = self._loaded()
+        with reading(self.name):
+            return facts_of(table)
 
     def housekeep(self) -> None:
         """Remove old metadata files, at most every ten minutes. Raises UnavailableError."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.ports.connectors import PORTS_VERSION, LogConnector, Settings
+from penstock.ports.findings import Finding
 from penstock.ports.log import Log, RangeReader
-from penstock.ports.running import Secrets
+from penstock.ports.running import Clock, Secrets
 
 
 def open_log(settings: Settings, secrets: Secrets) -> Log:
@@ -23,4 +26,12 @@ def open_reader(settings: Settings, secrets: Secrets) -> RangeReader:
     return KafkaReader(read_settings(settings, secrets))
 
 
-connector = LogConnector(PORTS_VERSION, open_log, open_reader)
+def examine(settings: Settings, secrets: Secrets, clock: Clock) -> Sequence[Finding]:
+    """Look at brokers, permissions and clocks. Raises InvalidError for settings it cannot read."""
+    from penstock.connectors.kafka.checkup import examine as look
+    from penstock.connectors.kafka.settings import read_settings
+
+    return look(read_settings(settings, secrets), clock)
+
+
+connector = LogConnector(PORTS_VERSION, open_log, open_reader, examine)

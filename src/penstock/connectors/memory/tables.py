@@ -25,6 +25,7 @@ from penstock.core.commits import (
 from penstock.core.errors import ConflictError, InvalidError
 from penstock.core.points import Point
 from penstock.core.schema import Schema
+from penstock.core.scratch import require_scratch
 from penstock.core.wire import ledger_from_json, ledger_to_json, progress_to_json
 from penstock.ports.running import Observer
 from penstock.ports.tables import (
@@ -32,6 +33,7 @@ from penstock.ports.tables import (
     FileWriter,
     History,
     TableDefinition,
+    TableFacts,
     TableState,
     Verdict,
 )
@@ -78,6 +80,12 @@ class MemoryTables:
             for name in self._warehouse.names()
             if name.startswith(above) and "." not in name.removeprefix(above)
         ]
+
+    def discard(self, name: str) -> None:
+        """Drop a scratch table."""
+        require_scratch(name)
+        if self._warehouse.find(name) is not None:
+            self._warehouse.drop(name)
 
     def check(self) -> None:
         """Answer."""
@@ -184,6 +192,11 @@ class MemoryTable:
         return pa.Table.from_pylist(
             [{name: row[columns[name]] for name in schema.names} for row in rows], schema=schema
         )
+
+    def facts(self) -> TableFacts:
+        """Count the snapshots."""
+        contents = self._warehouse.get(self.name).contents
+        return TableFacts("in memory", len(contents.snapshots), "snapshots")
 
     def housekeep(self) -> None:
         """Do nothing: there is nothing to tidy."""

@@ -1,0 +1,174 @@
+"""All checks in order: this machine first, then what the spec names, each told as a finding.
+
+Invariants:
+- a check that fails keeps no other from being made;
+- nothing is written but a scratch table in each catalog, which is dropped again; with `touch=False`
+  not even that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from penstock.app import assembly
+from penstock.app.connectors import log_connector
+from penstock.app.doctor import machine, tables
+from penstock.app.process import SystemClock, token
+from penstock.commit.rehearsal import Rehearsal, rehearse
+from penstock.core.errors import PenstockError
+from penstock.observe.fanout import Observers
+from penstock.observe.figures import seconds_text
+from penstock.ports.findings import Finding, bad, good, odd, unseen
+from penstock.ports.log import Log
+from penstock.ports.running import Clock
+from penstock.ports.tables import TableFormat
+from penstock.spec.model import Pipeline
+from penstock.spec.secrets import ProcessSecrets
+
+SKEW_SECONDS_MAX = 5.0
+Progressed = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What was found, in the order it was looked at."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """Give the exit code: the largest that a run would end with for one of these."""
+        return max((each.exit_code for each in self.findings), default=0)
+
+
+def examine(
+    pipeline: Pipeline | None,
+    *,
+    touch: bool = True,
+    environment: Mapping[str, str],
+    progressed: Progressed = lambda _: None,
+) -> Examination:
+    """Look at everything; without a pipeline at this machine alone.
+
+    With `touch` each catalog's compare-and-set is measured on a scratch table.
+    """
+    progressed("looking at this machine")
+    found = list(machine.findings(pipeline, environment))
+    if pipeline is not None:
+        found += _outside(pipeline, SystemClock(), touch=touch, progressed=progressed)
+    return Examination(tuple(found))
+
+
+def _outside(
+    pipeline: Pipeline, clock: Clock, *, touch: bool, progressed: Progressed
+) -> Iterator[Finding]:
+    progressed("looking at the brokers")
+    brokers = list(_brokers(pipeline, clock))
+    yield from brokers
+    yield _store(pipeline)
+    with ExitStack() as stack:
+        catalogs: dict[str, TableFormat] = {}
+        for name in pipeline.catalogs:
+            progressed(f"looking at catalog {name}")
+            try:
+                catalog = assembly.open_catalog(pipeline, name, Observers(), read_only=not touch)
+            except PenstockError as error:
+                yield bad("catalog", name, error)
+                continue
+            stack.callback(catalog.close)
+            catalogs[name] = catalog
+            yield from _catalog(pipeline, name, catalog, clock, touch=touch)
+        if any(each.exit_code for each in brokers):
+            subject = "all"
+            yield unseen(
+                "tables", subject, "which there are, the topics tell", "mend the brokers first"
+            )
+            return
+        log = assembly.open_log(pipeline)
+        stack.callback(log.close)
+        progressed("looking at the tables")
+        yield from _tables(pipeline, log, catalogs)
+
+
+def _brokers(pipeline: Pipeline, clock: Clock) -> Iterator[Finding]:
+    look = log_connector(assembly.LOG).examine
+    if look is None:
+        return
+    try:
+        yield from look(assembly.log_settings(pipeline), ProcessSecrets(), clock)
+    except PenstockError as error:
+        yield bad("brokers", "kafka", error)
+
+
+def _store(pipeline: Pipeline) -> Finding:
+    subject = "pending store"
+    try:
+        store = assembly.open_store(pipeline)
+        try:
+            held = store.holding(pipeline.name)
+            waiting = len(store.pending(pipeline.name))
+        finally:
+            store.close()
+    except PenstockError as error:
+        return bad("store", subject, error)
+    generation = "no run yet" if held is None else f"generation {held.claim.generation}"
+    return good("store", subject, f"{generation}, {waiting} commits pending")
+
+
+def _catalog(
+    pipeline: Pipeline, name: str, catalog: TableFormat, clock: Clock, *, touch: bool
+) -> Iterator[Finding]:
+    namespace = _namespace(pipeline, name)
+    if not touch or namespace is None:
+        why = "not measured: it takes a scratch table"
+        yield unseen("compare-and-set", name, why, "penstock doctor  without --look-only")
+        return
+    try:
+        catalog.check()
+        measured = rehearse(catalog, namespace, token(), clock)
+    except PenstockError as error:
+        yield bad("compare-and-set", name, error)
+        return
+    yield good(
+        "compare-and-set",
+        name,
+        "of two commits on one state the second was refused; table created in"
+        f" {seconds_text(measured.create_seconds)}, both tried in"
+        f" {seconds_text(measured.commit_seconds)}",
+    )
+    yield skew(name, measured)
+
+
+def skew(name: str, measured: Rehearsal) -> Finding:
+    """Judge the storage's clock against ours."""
+    ahead = measured.ahead_seconds
+    if ahead is None:
+        return unseen("clock", f"storage of {name}", "it tells no times", "")
+    if abs(ahead) <= SKEW_SECONDS_MAX:
+        return good("clock", f"storage of {name}", "agrees with this machine's")
+    side = "ahead of" if ahead > 0 else "behind"
+    return odd(
+        "clock",
+        f"storage of {name}",
+        f"is {abs(ahead):,.0f} s {side} this machine's",
+        "set this machine's clock:  timedatectl set-ntp true",
+    )
+
+
+def _namespace(pipeline: Pipeline, catalog: str) -> str | None:
+    """Find a namespace of the spec in a catalog that no record fills in."""
+    for full in (*(rule.into for rule in pipeline.tables), pipeline.quarantine.into):
+        first, _, name = full.partition(".")
+        namespace = name.rpartition(".")[0]
+        if first == catalog and namespace and "{" not in namespace:
+            return namespace
+    return None
+
+
+def _tables(pipeline: Pipeline, log: Log, catalogs: Mapping[str, TableFormat]) -> Iterator[Finding]:
+    try:
+        yield from tables.findings(pipeline, log, catalogs)
+    except PenstockError as error:
+        yield bad("tables", "all", error)

@@ -1,0 +1,222 @@
+"""This machine: Python and its libraries, Java, Spark's jars, addresses, memory, disk.
+
+Invariant: nothing is started but `java -version`, nothing is written.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+import psutil
+
+from penstock.app import assembly
+from penstock.core.errors import InvalidError, PenstockError, UnavailableError
+from penstock.observe.figures import size_text
+from penstock.ports.findings import Finding, bad, good, odd, unseen
+from penstock.spec.model import Pipeline
+
+WORKER_BYTES = 400_000_000
+DISK_BYTES_MIN = 2_000_000_000
+DRIVER_BYTES = 1 << 30
+LOOPBACK = "127.0.0.1"
+
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+_SIZE = re.compile(r"(\d+)\s*([kmgt]?)b?", re.IGNORECASE)
+_FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(\[[^]]*\])?(?P<bounds>[^;]*)(?P<only>;.*)?")
+_BOUND = re.compile(r"(>=|<|==)\s*([\d.]+)")
+
+
+def findings(pipeline: Pipeline | None, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Look at this machine, for a pipeline when there is one."""
+    master = "local[*]" if pipeline is None else pipeline.spark.master
+    conf = {} if pipeline is None else dict(pipeline.spark.conf)
+    inline = master == assembly.INLINE
+    yield python(environment)
+    yield libraries()
+    if not inline:
+        yield java(environment)
+        yield jars(conf)
+    yield from ports(environment, conf)
+    yield memory(master, conf)
+    yield disk(Path.cwd())
+
+
+def python(environment: Mapping[str, str]) -> Finding:
+    """Tell the Python, and whether Spark's workers are to use another one."""
+    told = f"{platform.python_version()} at {sys.executable}"
+    workers = environment.get("PYSPARK_PYTHON", "")
+    if workers and Path(workers).resolve() != Path(sys.executable).resolve():
+        return odd(
+            "python",
+            "this machine",
+            f"{told}; workers use {workers} (PYSPARK_PYTHON)",
+            "unset PYSPARK_PYTHON, unless the cluster needs it",
+        )
+    return good("python", "this machine", told)
+
+
+def libraries() -> Finding:
+    """Compare the libraries that are installed with those that Penstock was tried with."""
+    wrong = [told for each in metadata.requires("penstock") or [] if (told := _unfit(each))]
+    if wrong:
+        error = InvalidError(
+            f"libraries that do not fit: {'; '.join(sorted(wrong))}",
+            code="P611",
+            hint="pip install --upgrade penstock, in an environment of its own",
+        )
+        return bad("libraries", "this machine", error)
+    named = ("pyspark", "pyiceberg", "deltalake", "pyarrow", "confluent-kafka")
+    told = ", ".join(f"{name} {metadata.version(name)}" for name in named)
+    return good("libraries", "this machine", told)
+
+
+def java(environment: Mapping[str, str]) -> Finding:
+    """Find the Java that Spark would run on."""
+    from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
+
+    try:
+        found = find_java(SPARK_JAVA_MAJORS, environment=environment)
+    except PenstockError as error:
+        return bad("java", "this machine", error)
+    return good("java", "this machine", f"Java {found.major} at {found.path}")
+
+
+def jars(conf: Mapping[str, str]) -> Finding:
+    """Look for Spark's own jars, and for those that `spark.conf` names on this machine."""
+    spec = find_spec("pyspark")
+    home = Path(
+        os.environ.get("SPARK_HOME") or (Path(spec.origin).parent if spec and spec.origin else "")
+    )
+    own = list((home / "jars").glob("spark-core_*.jar"))
+    missing = [] if own else [f"{home / 'jars'} with spark-core"]
+    for key in ("spark.jars", "spark.driver.extraClassPath", "spark.executor.extraClassPath"):
+        for path in re.split(r"[,:](?!//)", conf.get(key, "")):
+            local = path.strip().removeprefix("file://").rstrip("*")
+            if local.startswith("/") and not Path(local).exists():
+                missing.append(f"{local} ({key})")
+    if missing:
+        error = InvalidError(
+            f"jars that are not there: {', '.join(missing)}",
+            code="P612",
+            hint="correct spark.conf, or install PySpark again",
+        )
+        return bad("jars", "this machine", error)
+    return good("jars", "this machine", f"{len(list((home / 'jars').glob('*.jar')))} in {home}")
+
+
+def ports(environment: Mapping[str, str], conf: Mapping[str, str]) -> Iterator[Finding]:
+    """Try the addresses that a run listens on: loopback, Spark's own, and that of the metrics."""
+    wanted = [("loopback", LOOPBACK, 0)]
+    for key in ("spark.driver.port", "spark.blockManager.port", "spark.ui.port"):
+        if conf.get(key, "").isdecimal():
+            host = conf.get("spark.driver.bindAddress", LOOPBACK)
+            wanted.append((key, host, int(conf[key])))
+    served = environment.get("PENSTOCK_METRICS", "")
+    host, _, port = served.rpartition(":")
+    if port.isdecimal():
+        wanted.append(("metrics", host.strip("[]"), int(port)))
+    for what, address, number in wanted:
+        yield _port(what, address, number)
+
+
+def _port(what: str, host: str, port: int) -> Finding:
+    where = f"{host}:{port}" if port else host
+    try:
+        with socket.create_server((host, port)):
+            return good("ports", what, f"{where} can be listened on")
+    except OSError as error:
+        taken = UnavailableError(
+            f"{where} cannot be listened on: {error.strerror or error}",
+            code="P613",
+            hint=f"see who listens there:  ss -ltnp 'sport = :{port}'; or choose another port",
+        )
+        return bad("ports", what, taken)
+
+
+def memory(master: str, conf: Mapping[str, str]) -> Finding:
+    """Compare what is free with what the driver's Java and the workers take at their usual size."""
+    free = psutil.virtual_memory().available
+    limit = _limit()
+    if limit is not None:
+        free = min(free, max(limit - psutil.Process().memory_info().rss, 0))
+    local = master == assembly.INLINE or master.startswith("local")
+    driver = 0 if master == assembly.INLINE else _bytes(conf.get("spark.driver.memory", "1g"))
+    workers = _workers(master) if local else 0
+    needed = driver + workers * WORKER_BYTES
+    told = f"{size_text(free)} free; a run takes about {size_text(needed)}"
+    if free < needed:
+        return odd(
+            "memory",
+            "this machine",
+            f"{told} ({workers} workers)",
+            "spark: { master: local[1] }, or a machine with more memory",
+        )
+    return good("memory", "this machine", told)
+
+
+def disk(directory: Path) -> Finding:
+    """Tell what is free on the working directory's disk, for state, local tables, Spark."""
+    try:
+        free = psutil.disk_usage(str(directory)).free
+    except OSError as error:
+        return unseen("disk", str(directory), error.strerror or str(error), "df -h .")
+    told = f"{size_text(free)} free"
+    if free < DISK_BYTES_MIN:
+        return odd("disk", str(directory), told, "free some space:  df -h .")
+    return good("disk", str(directory), told)
+
+
+def _unfit(requirement: str) -> str:
+    """Say how an installed library does not fit a requirement, or nothing."""
+    parts = _REQUIREMENT.fullmatch(requirement)
+    if parts is None or parts["only"]:
+        return ""
+    try:
+        version = metadata.version(parts["name"])
+    except metadata.PackageNotFoundError:
+        return f"{parts['name']} is not installed"
+    here = _numbers(version)
+    for sign, bound in _BOUND.findall(parts["bounds"]):
+        there = _numbers(bound)
+        fits = {">=": here >= there, "<": here < there, "==": here == there}[sign]
+        if not fits:
+            return f"{parts['name']} {version}, wanted {parts['bounds'].strip()}"
+    return ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    found = [int(each) for each in re.findall(r"\d+", version.partition("+")[0])[:3]]
+    return tuple(found + [0] * (3 - len(found)))
+
+
+def _workers(master: str) -> int:
+    if master == assembly.INLINE:
+        return 1
+    found = re.fullmatch(r"local(?:\[(\*|\d+)[^]]*\])?", master)
+    count = found.group(1) if found else None
+    if count == "*":
+        return os.cpu_count() or 1
+    return int(count) if count else 1
+
+
+def _bytes(text: str) -> int:
+    found = _SIZE.fullmatch(text.strip())
+    return int(found[1]) * _FACTORS[found[2].lower()] if found else DRIVER_BYTES
+
+
+def _limit() -> int | None:
+    """Read the memory that a container leaves us."""
+    try:
+        text = _CGROUP_LIMIT.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdecimal() else None

@@ -1,0 +1,67 @@
+"""Each table that the topics lead to: does it stand as its ledger says, with what features, and
+what has a commit to go through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from penstock.app import assembly
+from penstock.commit.once import rolled_back
+from penstock.core.commits import Chain
+from penstock.core.errors import PenstockError
+from penstock.landing import members, opening
+from penstock.landing.settings import Place
+from penstock.ports.findings import Finding, bad, good, odd
+from penstock.ports.log import Log
+from penstock.ports.tables import Table, TableFormat, Verdict
+from penstock.spec.model import Pipeline
+
+KEPT_MAX = 200
+"""Snapshots, or versions since a checkpoint, from which commits and readers get slow."""
+
+
+def findings(
+    pipeline: Pipeline, log: Log, catalogs: Mapping[str, TableFormat]
+) -> Iterator[Finding]:
+    """Look at all tables and the quarantine. Raises what listing topics and routes raises."""
+    settings = assembly.settings_of(pipeline)
+    targets, wanted, _ = opening.routed(settings, log.partitions())
+    known = {name: each for name, each in targets.items() if each.place.catalog in catalogs}
+    targets, _ = members.spread(settings, catalogs, known, wanted)
+    places = [targets[name].place for name in sorted(targets)]
+    for place in places:
+        yield from _table(catalogs[place.catalog], place, Chain(pipeline.name, place.table))
+    if settings.quarantine.catalog in catalogs:
+        yield from _table(catalogs[settings.quarantine.catalog], settings.quarantine, None)
+
+
+def _table(catalog: TableFormat, place: Place, chain: Chain | None) -> Iterator[Finding]:
+    try:
+        table = catalog.load(place.name)
+        if table is None:
+            yield good("table", place.table, "is not there yet")
+            return
+        yield from _standing(table, place, chain)
+    except PenstockError as error:
+        yield bad("table", place.table, error)
+
+
+def _standing(table: Table, place: Place, chain: Chain | None) -> Iterator[Finding]:
+    if chain is not None:
+        state = table.state(chain)
+        if state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN):
+            yield bad("table", place.table, rolled_back(place.table, state.evidence))
+            return
+    facts = table.facts()
+    yield good("table", place.table, facts.format)
+    told = f"{facts.kept:,} {facts.kept_what}"
+    if facts.kept <= KEPT_MAX:
+        yield good("snapshots", place.table, told)
+        return
+    yield odd(
+        "snapshots",
+        place.table,
+        f"{told}: each commit gets slower with them",
+        "lower commit.retain, and expire what others leave behind; a run writes checkpoints",
+    )

@@ -1,0 +1,50 @@
+"""What people want to know of an Iceberg table, and how a scratch table goes with all its files.
+
+Invariant: only a table's own directory is removed, and only after the catalog has forgotten it.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.table import Table
+
+from penstock.ports.tables import TableFacts
+
+
+def facts_of(table: Table) -> TableFacts:
+    """Tell of a table's format and features in words, and count its snapshots. Raises OSError."""
+    metadata = table.metadata
+    words = [f"Iceberg, format version {metadata.format_version}"]
+    if metadata.spec().fields:
+        words.append("partitioned by " + ", ".join(f.name for f in metadata.spec().fields))
+    head = metadata.current_snapshot()
+    summary = None if head is None else head.summary
+    deletes = summary.get("total-delete-files") if summary is not None else None
+    if deletes not in (None, "0"):
+        words.append(f"{deletes} delete files")
+    return TableFacts(", ".join(words), len(metadata.snapshots), "snapshots", _stored_ms(table))
+
+
+def drop_with_files(catalog: Catalog, identifier: tuple[str, ...]) -> None:
+    """Drop a table and all that lies in its directory. Raises OSError and the catalog's errors."""
+    try:
+        table = catalog.load_table(identifier)
+    except NoSuchTableError:
+        return
+    catalog.drop_table(identifier)
+    if isinstance(table.io, PyArrowFileIO):
+        scheme, netloc, directory = PyArrowFileIO.parse_location(table.location(), {})
+        with suppress(FileNotFoundError):
+            table.io.fs_by_scheme(scheme, netloc).delete_dir(directory)
+
+
+def _stored_ms(table: Table) -> int | None:
+    if not isinstance(table.io, PyArrowFileIO):
+        return None
+    scheme, netloc, path = PyArrowFileIO.parse_location(table.metadata_location, {})
+    (info,) = table.io.fs_by_scheme(scheme, netloc).get_file_info([path])
+    return info.mtime_ns // 1_000_000 if info.mtime_ns else None

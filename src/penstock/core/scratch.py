@@ -1,0 +1,18 @@
+"""Scratch tables: made to measure a catalog, and the only tables that are ever dropped."""
+
+from __future__ import annotations
+
+from penstock.core.errors import BugError
+
+SCRATCH = "penstock_scratch_"
+"""How the last part of a scratch table's name begins."""
+
+
+def require_scratch(name: str) -> None:
+    """Raise BugError (P705) for the name of any other table."""
+    if not name.rpartition(".")[2].startswith(SCRATCH):
+        raise BugError(
+            f"{name} was to be dropped, and it is no scratch table",
+            code="P705",
+            hint="nothing was dropped; please report it",
+        )

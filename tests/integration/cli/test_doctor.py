@@ -1,0 +1,50 @@
+"""`penstock doctor` looks at all that a spec names, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from tests.integration.cli.shop import Shop
+from tests.integration.cli.within import fingerprint, land, within
+
+
+def examined(shop: Shop, *words: str) -> tuple[int, dict[tuple[str, str], dict[str, str]]]:
+    done = within("doctor", shop.path, "--json", *words)
+    return done.code, {(each["check"], each["subject"]): each for each in done.json["findings"]}
+
+
+def test_a_sound_pipeline_is_found_sound_and_keeps_no_trace_of_the_look(shop: Shop) -> None:
+    shop.send(0, 10)
+    land(shop)
+    code, found = examined(shop)
+
+    assert 0 == code
+    assert [] == [each for each in found.values() if each["standing"] != "good"]
+    assert "Kafka 4" in found["release", shop.cluster.bootstrap]["message"]
+    assert "1 topic" in found["permissions", shop.cluster.bootstrap]["message"]
+    for name in ("lake", "delta"):
+        assert "the second was refused" in found["compare-and-set", name]["message"]
+    assert "format version 2" in found["table", "lake.shop.orders"]["message"]
+    assert "1 snapshots" in found["snapshots", "lake.shop.orders"]["message"]
+    assert [] == [*shop.directory.rglob("*penstock_scratch*")]
+    shop.prove()
+
+
+def test_with_look_only_nothing_at_all_is_written(shop: Shop) -> None:
+    shop.path.stat()
+    before = fingerprint(shop.directory)
+    code, found = examined(shop, "--look-only")
+
+    assert (0, before) == (code, fingerprint(shop.directory))
+    assert "unknown" == found["compare-and-set", "lake"]["standing"]
+
+
+def test_what_is_wrong_is_told_all_at_once_with_the_worst_exit_code(shop: Shop) -> None:
+    shop.spec["kafka"]["topics"] = [shop.topic, "no.such.topic"]
+    shop.spec["catalogs"]["delta"]["root"] = "./penstock.yaml"
+    code, found = examined(shop)
+
+    assert 2 == code
+    assert "P205" == found["permissions", "topic no.such.topic"]["code"]
+    assert "1 topic" in found["permissions", shop.cluster.bootstrap]["message"]
+    assert "P431" == found["compare-and-set", "delta"]["code"]
+    told = within("doctor", shop.path)
+    assert "→ create it, or correct kafka.topics" in told.out

@@ -1,0 +1,83 @@
+"""Each check of `penstock doctor` tells what is wrong, and what to do next."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from penstock.app.doctor import machine
+from penstock.app.doctor.examination import examine, skew
+from penstock.commit.rehearsal import Rehearsal
+from penstock.ports.findings import Standing
+
+GOOD, ODD, BAD = Standing.GOOD, Standing.ODD, Standing.BAD
+
+
+def test_workers_of_another_python_are_told() -> None:
+    assert GOOD is machine.python({}).standing
+    assert ODD is machine.python({"PYSPARK_PYTHON": "/usr/bin/false"}).standing
+
+
+def test_the_libraries_of_this_environment_fit() -> None:
+    assert GOOD is machine.libraries().standing
+
+
+def test_a_library_of_another_version_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = ["pyarrow>=99,<100", "no-such-library>=1", "pytest>=1; extra == 'demo'", "cyclopts"]
+    monkeypatch.setattr(machine.metadata, "requires", lambda _: wanted)
+    found = machine.libraries()
+
+    assert (BAD, "P611", 2) == (found.standing, found.code, found.exit_code)
+    assert "no-such-library is not installed" in found.message
+    assert "pyarrow" in found.message
+    assert "pytest" not in found.message
+
+
+def test_a_machine_without_java_is_told() -> None:
+    found = machine.java({"PATH": "/nowhere"})
+
+    assert (BAD, "P602", 2) == (found.standing, found.code, found.exit_code)
+
+
+def test_jars_that_the_spec_names_must_be_there(tmp_path: Path) -> None:
+    (tmp_path / "a.jar").touch()
+    there = f"file://{tmp_path}/a.jar,s3://jars/b.jar"
+    found = machine.jars({"spark.jars": there, "spark.driver.extraClassPath": "/nowhere/*"})
+
+    assert GOOD is machine.jars({"spark.jars": there}).standing
+    assert (BAD, "P612") == (found.standing, found.code)
+    assert "/nowhere/ (spark.driver.extraClassPath)" in found.message
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        environment = {"PENSTOCK_METRICS": f"127.0.0.1:{port}"}
+        found = {each.subject: each for each in machine.ports(environment, {})}
+
+    assert GOOD is found["loopback"].standing
+    assert ("P613", 75) == (found["metrics"].code, found["metrics"].exit_code)
+    assert str(port) in found["metrics"].hint
+
+
+def test_more_memory_than_there_is_is_told() -> None:
+    assert GOOD is machine.memory("inline", {}).standing
+    assert ODD is machine.memory("local[2]", {"spark.driver.memory": "900t"}).standing
+
+
+@pytest.mark.parametrize(
+    ("ahead", "standing"), [(0.0, GOOD), (-2.0, GOOD), (61.0, ODD), (-600.0, ODD), (None, None)]
+)
+def test_a_storage_whose_clock_is_off_is_told(ahead: float | None, standing: Standing) -> None:
+    found = skew("lake", Rehearsal(0.1, 0.1, ahead))
+
+    assert (standing or Standing.UNKNOWN) is found.standing
+
+
+def test_without_a_spec_this_machine_alone_is_looked_at() -> None:
+    found = examine(None, environment={"PATH": "/nowhere"})
+
+    assert {"python", "java", "jars", "memory", "disk"} <= {each.check for each in found.findings}
+    assert 2 == found.exit_code

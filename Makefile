@@ -105,7 +105,7 @@ docs: $(INSTALLED) ## write the generated reference pages again
 
 .PHONY: lock
 lock: $(INSTALLED) ## resolve the locks again (LOCK_OPTIONS=--upgrade for newer versions)
-	@$(COMPILE) --extra demo --group dev --group build pyproject.toml -o requirements/all.lock
+	@$(COMPILE) --extra demo --extra protobuf --group dev --group build pyproject.toml -o requirements/all.lock
 	@$(COMPILE) --group build --constraint requirements/all.lock -o requirements/build.lock
 	@$(COMPILE) requirements/bootstrap.in -o requirements/bootstrap.lock
 

@@ -6,7 +6,7 @@ that does not answer raises, and its records wait.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 SchemaFormat = Literal["avro", "json-schema", "protobuf", "other"]
@@ -26,12 +26,16 @@ class SchemaKey:
 class RegisteredSchema:
     """Hold a schema as it was registered, and the texts it refers to, those used by others first.
 
-    `references` are pairs of the name it is referred to by, and its text.
+    `references` are pairs of the name it is referred to by, and its text. A Protobuf schema comes
+    compiled: as a serialized `FileDescriptorSet` whose last file it is, or with the `fault` that
+    protoc found.
     """
 
     format: SchemaFormat
     text: str
     references: tuple[tuple[str, str], ...] = ()
+    descriptors: bytes = field(default=b"", compare=False, repr=False)
+    fault: str = field(default="", compare=False)
 
 
 class Registry(Protocol):

@@ -2,6 +2,8 @@
 
 - registry: byte 0 and a four byte number, or byte 1 and a 16 byte GUID, before the value, or in the
   header `__value_schema_id`;
+- Protobuf: the same, and behind the id which message of the schema it is: how many indexes follow,
+  and the indexes, each in zigzag; a zero byte alone means the first message;
 - single object: the bytes C3 01 and an eight byte fingerprint, before the value.
 
 Invariant: a record belongs to one schema, or is a misfit; none is left out.
@@ -27,15 +29,21 @@ from penstock.rows.options import RowOptions
 Positions = npt.NDArray[np.int64]
 
 SCHEMA_ID_HEADER = "__value_schema_id"
+_INDEX_MAX, _NESTED_MAX = 100_000, 64
+_VARINT_BYTES_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """Hold the values of one schema without their frames; `positions` are in the values given."""
+    """Hold the values of one schema without their frames; `positions` are in the values given.
+
+    `message` are the indexes of a Protobuf message in its schema.
+    """
 
     key: SchemaKey
     positions: Positions
     values: pa.BinaryArray
+    message: tuple[int, ...] = ()
 
 
 def framed(
@@ -43,20 +51,72 @@ def framed(
 ) -> tuple[list[Framed], dict[int, MisfitError]]:
     """Sort non-null values by their schemas, and give the misfits by position."""
     single = options.framing == "single-object"
+    with_messages = options.format == "protobuf"
     found: list[Framed] = []
     rest = np.arange(len(values))
     if headers is not None and not single:
-        named = pa.array(_in_headers(headers), pa.binary())
+        named = pa.array(_in_headers(headers, longer=with_messages), pa.binary())
         for frame in _REGISTRY:
             found += _sorted(frame, values, named, rest, 0)
         rest = np.flatnonzero(named.is_null().to_numpy(zero_copy_only=False))
+    misfits: dict[int, MisfitError] = {}
     for frame in _SINGLE if single else _REGISTRY:
         heads = _heads(values, frame.length)
         some = _sorted(frame, values, heads, rest, frame.length)
-        found += some
         rest = np.setdiff1d(rest, np.concatenate([rest[:0], *(each.positions for each in some)]))
+        for each in some:
+            found += _by_message(each, misfits) if with_messages else [each]
     reason = "it begins with no " + ("fingerprint" if single else "schema id")
-    return found, dict.fromkeys(rest.tolist(), MisfitError(Code.UNFRAMED, reason))
+    misfits |= dict.fromkeys(rest.tolist(), MisfitError(Code.UNFRAMED, reason))
+    return found, misfits
+
+
+def _by_message(framed: Framed, misfits: dict[int, MisfitError]) -> list[Framed]:
+    """Sort the values of one Protobuf schema by the messages that they name."""
+    named: dict[tuple[int, ...], tuple[list[int], list[bytes]]] = {}
+    for position, value in zip(framed.positions.tolist(), framed.values.to_pylist(), strict=True):
+        found = message_indexes(value)
+        if found is None:
+            reason = "the id of its schema is not followed by the indexes of a message"
+            misfits[position] = MisfitError(Code.UNFRAMED, reason)
+            continue
+        message, length = found
+        positions, bodies = named.setdefault(message, ([], []))
+        positions.append(position)
+        bodies.append(value[length:])
+    return [
+        Framed(framed.key, np.array(at, np.int64), pa.array(bodies, pa.binary()), message)
+        for message, (at, bodies) in named.items()
+    ]
+
+
+def message_indexes(data: bytes) -> tuple[tuple[int, ...], int] | None:
+    """Read the indexes of a message, and how many bytes they take; None where there are none."""
+    if data[:1] == b"\x00":
+        return (0,), 1
+    numbers: list[int] = []
+    at = 0
+    while True:
+        number, at = _zigzag(data, at)
+        if number is None or not 0 <= number <= _INDEX_MAX:
+            return None
+        numbers.append(number)
+        if not 1 <= numbers[0] <= _NESTED_MAX:
+            return None
+        if len(numbers) > numbers[0]:
+            return tuple(numbers[1:]), at
+
+
+def _zigzag(data: bytes, at: int) -> tuple[int | None, int]:
+    number = 0
+    for place in range(_VARINT_BYTES_MAX):
+        if at + place >= len(data):
+            break
+        byte = data[at + place]
+        number |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:  # noqa: PLR2004  the high bit says that more follows
+            return (number >> 1) ^ -(number & 1), at + place + 1
+    return None, at
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +147,10 @@ def _sorted(
 ) -> list[Framed]:
     """Group the values at some positions whose heads are whole ones of a frame."""
     heads = heads.take(pa.array(among))
+    # A head that is longer, in a header, names a message as well (`_in_headers`).
     right = pc.and_(
-        pc.starts_with(heads, frame.magic), pc.equal(pc.binary_length(heads), frame.length)
+        pc.starts_with(heads, frame.magic),
+        pc.greater_equal(pc.binary_length(heads), frame.length),
     ).fill_null(False)
     positions = among[right.to_numpy(zero_copy_only=False)]
     if not len(positions):
@@ -101,8 +163,16 @@ def _sorted(
     for group in groups:
         at = positions[group]
         taken = values if len(at) == len(values) else values.take(pa.array(at))
-        key = frame.key(encoded.dictionary[int(codes[group[0]])].as_py())
-        found.append(Framed(key, at, _bodies(taken, bare) if bare else taken))
+        head = encoded.dictionary[int(codes[group[0]])].as_py()
+        message = message_indexes(head[frame.length :])
+        found.append(
+            Framed(
+                frame.key(head[: frame.length]),
+                at,
+                _bodies(taken, bare) if bare else taken,
+                () if message is None else message[0],
+            )
+        )
     return found
 
 
@@ -136,16 +206,28 @@ def _bodies(values: pa.BinaryArray, head: int) -> pa.BinaryArray:
     )
 
 
-def _in_headers(headers: pa.Array) -> list[bytes | None]:
-    """Give the last header that names a schema, as consumers do; a malformed one names none."""
+def _in_headers(headers: pa.Array, *, longer: bool) -> list[bytes | None]:
+    """Give the last header that names a schema, as consumers do; a malformed one names none.
+
+    With `longer` it names a message behind the schema, and nothing else.
+    """
     named: list[bytes | None] = []
     for entries in headers.to_pylist():
         found = None
         for entry in entries or ():
             value = entry["value"] or b""
-            if entry["key"] == SCHEMA_ID_HEADER and any(
-                value[:1] == frame.magic and len(value) == frame.length for frame in _REGISTRY
-            ):
+            if entry["key"] == SCHEMA_ID_HEADER and _names_schema(value, longer=longer):
                 found = value
         named.append(found)
     return named
+
+
+def _names_schema(value: bytes, *, longer: bool) -> bool:
+    frame = next((each for each in _REGISTRY if value.startswith(each.magic)), None)
+    if frame is None or len(value) < frame.length:
+        return False
+    behind = value[frame.length :]
+    if not longer:
+        return not behind
+    found = message_indexes(behind)
+    return found is not None and found[1] == len(behind)

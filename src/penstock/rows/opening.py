@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from penstock.rows.envelopes import NoRow, unwrap
 from penstock.rows.events import event_reader
 from penstock.rows.framing import framed
 from penstock.rows.options import RowOptions
+from penstock.rows.protobuf.reader import ProtobufReader
 from penstock.rows.reading import BytesReader, Reader, TextReader
 from penstock.rows.unpacking import gunzipped
 
@@ -58,14 +60,16 @@ class Readers:
     """Give the readers of schemas, and keep them: schemas never change under a key."""
 
     registry: Registry | None = None
-    _kept: dict[tuple[str, SchemaKey], Reader | MisfitError | None] = field(default_factory=dict)
+    _kept: dict[tuple[Any, ...], Reader | MisfitError | None] = field(default_factory=dict)
 
-    def reader(self, key: SchemaKey, options: RowOptions) -> Reader | None:
-        """Give the reader of a schema; None where its values are plain JSON.
+    def reader(
+        self, key: SchemaKey, options: RowOptions, message: tuple[int, ...] = ()
+    ) -> Reader | None:
+        """Give the reader of a schema, and of one message in it; None where values are plain JSON.
 
         Raises MisfitError, and what `Registry.find` raises.
         """
-        place = (options.format, key)
+        place = (options.format, key, message)
         if place not in self._kept:
             assert self.registry is not None, "a format with schemas has a registry"
             schema = self.registry.find(key)
@@ -75,7 +79,7 @@ class Readers:
             if len(self._kept) >= READERS_MAX:
                 self._kept.clear()
             try:
-                self._kept[place] = _reader_of(schema, options)
+                self._kept[place] = _reader_of(schema, options, message)
             except MisfitError as misfit:
                 self._kept[place] = misfit
         found = self._kept[place]
@@ -184,7 +188,7 @@ def _sorted_by_reader(
             for each in groups:
                 at = plain.positions[each.positions]
                 try:
-                    yield Group(at, each.values, readers.reader(each.key, options))
+                    yield Group(at, each.values, readers.reader(each.key, options, each.message))
                 except MisfitError as misfit:
                     opened.misfits |= dict.fromkeys(at.tolist(), misfit)
 
@@ -204,10 +208,16 @@ def _taken(values: pa.Array, positions: Positions) -> pa.Array:
     return values if len(positions) == len(values) else values.take(pa.array(positions))
 
 
-def _reader_of(schema: RegisteredSchema, options: RowOptions) -> Reader | None:
+def _reader_of(
+    schema: RegisteredSchema, options: RowOptions, message: tuple[int, ...]
+) -> Reader | None:
     if schema.format != options.format:
         reason = f"the schema is of the format {schema.format}"
         raise MisfitError(Code.SCHEMA_UNUSABLE, reason)
     if schema.format == "avro":
         return AvroReader(parse_schema(schema.text, [text for _, text in schema.references]))
+    if schema.format == "protobuf":
+        if schema.fault:
+            raise MisfitError(Code.SCHEMA_UNUSABLE, schema.fault)
+        return ProtobufReader.of(schema.descriptors, message)
     return None

@@ -79,17 +79,16 @@ class Records(Setting):
     """What the records' values are."""
 
     format: Annotated[
-        Literal["json", "avro", "json-schema", "text", "bytes"],
+        Literal["json", "avro", "protobuf", "json-schema", "text", "bytes"],
         later(
             "json-schema-envelope",
-            "protobuf",
-            hint="this release reads json, avro, json-schema, text and bytes",
+            hint="this release reads json, avro, protobuf, json-schema, text and bytes",
         ),
     ] = Field(
         "json",
         description=(
-            "How values are encoded. avro and json-schema name a schema of a registry; text and "
-            "bytes land in the column 'value'."
+            "How values are encoded. avro, protobuf and json-schema name a schema of a registry; "
+            "text and bytes land in the column 'value'."
         ),
     )
     framing: Literal["registry", "single-object"] = Field(

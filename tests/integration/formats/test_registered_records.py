@@ -15,6 +15,10 @@ import fastavro
 import pytest
 from tests.integration.cli.shop import Shop, problem
 
+from penstock.connectors.registry.http import HttpRegistry
+from penstock.ports.registry import SchemaKey
+from penstock.rows.protobuf.schema import message_class
+from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.registry import Registered, serving
 from penstock.testing.sent import Sent
 
@@ -103,6 +107,70 @@ def test_avro_of_two_schemas_lands_and_unknown_ones_are_quarantined(
     assert 0 == shop.run().code
 
     expected = [{**order(number), "note": "n" if number == 1 else None} for number in range(4)]
+    assert expected == bare(shop.lake())
+    assert expected == bare(shop.delta())
+    for table in ("lake.shop.orders", "delta.shop.orders"):
+        assert bad == {r["value"]: r["code"] for r in shop.rejects() if r["table"] == table}
+    shop.prove()
+
+
+MONEY = 'syntax = "proto3"; package common; message Money { int64 cents = 1; }'
+PROTO = """
+syntax = "proto3";
+import "common/money.proto";
+import "google/protobuf/timestamp.proto";
+enum State { NEW = 0; OLD = 1; }
+message Other { string what = 1; }
+message Order {
+  int64 id = 1;
+  optional string note = 2;
+  google.protobuf.Timestamp at = 3;
+  State state = 4;
+  common.Money price = 5;
+  map<string, double> extra = 6;
+  repeated string tags = 7;
+}
+"""
+
+
+def test_protobuf_with_references_lands_by_message_and_what_it_does_not_know_is_quarantined(
+    shop: Shop, registered: Registered, url: str
+) -> None:
+    registered.register("money", MONEY, kind="PROTOBUF")
+    reference = {"name": "common/money.proto", "subject": "money", "version": 1}
+    number = registered.register("orders", PROTO, kind="PROTOBUF", references=[reference])
+    found = HttpRegistry.of({"url": url}, ProcessSecrets({})).find(SchemaKey("id", str(number)))
+    assert found is not None
+    made = message_class(found.descriptors, (1,))
+    guid = b"\x01" + uuid.UUID(registered.guid(number)).bytes
+    shop.spec["records"] = {"format": "protobuf", "registry": url, "schema_id": "headers"}
+    row = {
+        "at": {"seconds": 1_700_000_000, "nanos": 123_456_000},
+        "state": 1,
+        "price": {"cents": -5},
+        "extra": {"x": 0.5},
+        "tags": ["a", "é"],
+    }
+    bodies = [made(id=each, **row).SerializeToString() for each in range(2)]
+    good = [
+        Sent(framed(number, b"\x02\x02" + bodies[0])),
+        Sent(bodies[1], headers=(("__value_schema_id", guid + b"\x02\x02"),)),
+    ]
+    bad = {
+        framed(number, b"\x02\x02" + bodies[0] + b"\xfa\x07\x01a"): "P302",
+        framed(number, b"\x02\x02\x20\x07"): "P302",
+        framed(number, b"\x02\x0e" + bodies[0]): "P312",
+        framed(number, b""): "P310",
+        framed(99, b"\x00"): "P311",
+    }
+    shop.cluster.send(shop.topic, 0, [*good, *(Sent(value) for value in bad)])
+
+    assert 0 == shop.run().code
+
+    moment = datetime(2023, 11, 14, 22, 13, 20, 123456, tzinfo=UTC)
+    told = {"at": moment, "state": "OLD", "price": {"cents": -5}, "note": None}
+    told |= {"extra": {"x": 0.5}, "tags": ["a", "é"]}
+    expected = [{"id": each, **told} for each in range(2)]
     assert expected == bare(shop.lake())
     assert expected == bare(shop.delta())
     for table in ("lake.shop.orders", "delta.shop.orders"):

@@ -1,8 +1,8 @@
 """A directory of schemas as a registry: `mock:///path`, for tests and for single-object records.
 
 A file `7.avsc` is the schema with number 7, `<guid>.avsc` that with a GUID; `.avsc` is Avro,
-`.json` JSON Schema, `.proto` Protobuf. Avro schemas are found by their fingerprints too, whatever
-their files are called.
+`.json` JSON Schema, `.proto` Protobuf, which may import the others there. Avro schemas are found by
+their fingerprints too, whatever their files are called.
 
 Source of the fingerprint: Apache Avro specification 1.12, "Schema Fingerprints" and "Parsing
 Canonical Form".
@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from penstock.connectors.registry.compiling import compiled
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.ports.registry import RegisteredSchema, SchemaFormat, SchemaKey
 
@@ -40,6 +41,7 @@ class DirectoryRegistry:
     """Finds schemas in files, read when they are asked for."""
 
     place: Path
+    _compiled: dict[Path, RegisteredSchema] = field(default_factory=dict, repr=False)
 
     @classmethod
     def at(cls, url: str) -> DirectoryRegistry:
@@ -69,8 +71,18 @@ class DirectoryRegistry:
         for suffix, format_ in _FORMATS.items():
             file = self.place / f"{key.value}{suffix}"
             if file.is_file():
-                return RegisteredSchema(format_, _text(file))
+                return self._schema(format_, file)
         return None
+
+    def _schema(self, format_: SchemaFormat, file: Path) -> RegisteredSchema:
+        if format_ != "protobuf":
+            return RegisteredSchema(format_, _text(file))
+        if file not in self._compiled:
+            others = sorted(self.place.rglob("*.proto"))
+            texts = {each.relative_to(self.place).as_posix(): _text(each) for each in others}
+            found = RegisteredSchema(format_, _text(file), tuple(texts.items()))
+            self._compiled[file] = replace(compiled(found), references=())
+        return self._compiled[file]
 
     def _require_files(self) -> None:
         """Believe that there is no such file only where there are others: a mount may be gone."""

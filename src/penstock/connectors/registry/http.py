@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+from penstock.connectors.registry.compiling import compiled
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.ports.connectors import Settings
 from penstock.ports.registry import RegisteredSchema, SchemaFormat, SchemaKey
@@ -136,7 +137,7 @@ class HttpRegistry:
         format_ = _FORMATS.get(str(answer.get("schemaType", "AVRO")), "other")
         references: dict[str, str] = {}
         self._refer(answer, references, set())
-        return RegisteredSchema(format_, self._text(answer), tuple(references.items()))
+        return compiled(RegisteredSchema(format_, self._text(answer), tuple(references.items())))
 
     def _text(self, answer: Mapping[str, Any]) -> str:
         text = answer.get("schema")

@@ -1,0 +1,93 @@
+"""The text of a Protobuf schema becomes descriptors: protoc, once for each schema.
+
+Invariants: protoc runs in a process of its own, which no text can take ours with; names of files
+stay in a directory that is removed; a text that does not compile is told as a fault of the schema.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+
+from penstock.core.errors import InvalidError, UnavailableError
+from penstock.ports.registry import RegisteredSchema
+
+TIMEOUT_SECONDS = 60.0
+_MAIN = "penstock_main.proto"
+_OUT = "descriptors"
+_FAULT_CHARS_MAX = 120
+_META = """syntax = "proto3";
+package confluent;
+import "google/protobuf/descriptor.proto";
+message Meta { string doc = 1; map<string, string> params = 2; repeated string tags = 3; }
+extend google.protobuf.FileOptions { Meta file_meta = 1088; }
+extend google.protobuf.MessageOptions { Meta message_meta = 1088; }
+extend google.protobuf.FieldOptions { Meta field_meta = 1088; }
+extend google.protobuf.EnumOptions { Meta enum_meta = 1088; }
+extend google.protobuf.EnumValueOptions { Meta enum_value_meta = 1088; }
+"""
+_DECIMAL = """syntax = "proto3";
+package confluent.type;
+message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }
+"""
+_KNOWN: Mapping[str, str] = {
+    "confluent/meta.proto": _META,
+    "confluent/type/decimal.proto": _DECIMAL,
+}
+"""What a registry knows by itself, and does not name as a reference."""
+
+
+def compiled(schema: RegisteredSchema) -> RegisteredSchema:
+    """Give a Protobuf schema with its descriptors, or with its fault; another as it is.
+
+    Raises InvalidError (P676) where protoc is not installed, UnavailableError (P677) when it does
+    not end.
+    """
+    if schema.format != "protobuf":
+        return schema
+    if find_spec("grpc_tools") is None or find_spec("google.protobuf") is None:
+        raise InvalidError(
+            "records in Protobuf are read with protoc, which is not installed here",
+            code="P676",
+            hint='run  pip install "penstock[protobuf]"  on the driver and on executors',
+        )
+    with tempfile.TemporaryDirectory(prefix="penstock-proto-") as place:
+        texts = {**_KNOWN, **dict(schema.references), _MAIN: schema.text}
+        for name, text in texts.items():
+            if not _is_inside(name):
+                return replace(schema, fault="it refers to a file outside of its registry")
+            file = Path(place) / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, "utf-8")
+        return _run(schema, Path(place))
+
+
+def _run(schema: RegisteredSchema, place: Path) -> RegisteredSchema:
+    command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{place}", "--include_imports"]
+    command += [f"--descriptor_set_out={place / _OUT}", _MAIN]
+    try:
+        ended = subprocess.run(  # noqa: S603  our own interpreter, names of our own
+            command, capture_output=True, timeout=TIMEOUT_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UnavailableError(
+            f"protoc did not end within {TIMEOUT_SECONDS:.0f} s",
+            code="P677",
+            hint="the machine is overloaded, or the schema very large: it is tried again",
+        ) from error
+    if ended.returncode:
+        said = ended.stderr.decode("utf-8", "replace").replace(f"{place}/", "")
+        said = said.replace(_MAIN, "schema")
+        first = next((line for line in said.splitlines() if line.strip()), "protoc failed")
+        return replace(schema, fault=f"it does not compile: {first[:_FAULT_CHARS_MAX]}")
+    return replace(schema, descriptors=(place / _OUT).read_bytes())
+
+
+def _is_inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts and "\0" not in name and bool(name)

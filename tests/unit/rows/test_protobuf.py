@@ -1,0 +1,328 @@
+"""Protobuf records: what each kind of field becomes, by columns and one by one."""
+
+from __future__ import annotations
+
+from decimal import Decimal as Exact
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.connectors.registry.compiling import compiled
+from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type
+from penstock.ports.registry import RegisteredSchema
+from penstock.rows.codes import MisfitError
+from penstock.rows.fitting import Plan, fit_records, fit_typed
+from penstock.rows.framing import framed, message_indexes
+from penstock.rows.options import RowOptions
+from penstock.rows.protobuf.reader import ProtobufReader
+from penstock.rows.protobuf.schema import message_class
+
+SHOP = """
+syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/struct.proto";
+import "google/protobuf/wrappers.proto";
+import "google/protobuf/duration.proto";
+import "confluent/type/decimal.proto";
+import "confluent/meta.proto";
+
+enum State { NEW = 0; OLD = 1; }
+message Line { string sku = 1; int32 count = 2; }
+message Order {
+  int64 id = 1;
+  optional string note = 2;
+  google.protobuf.Timestamp at = 3;
+  State state = 4 [(confluent.field_meta) = { doc: "where it stands" }];
+  repeated Line lines = 5;
+  map<string, double> extra = 6;
+  oneof pay { string card = 7; int64 cash = 8; }
+  uint64 big = 9;
+  google.protobuf.Struct doc = 10;
+  google.protobuf.Int64Value wrapped = 11;
+  confluent.type.Decimal price = 12;
+  map<int32, Line> by_number = 13;
+  bytes raw = 14;
+  google.protobuf.Duration took = 15;
+  message Inner { bool yes = 1; }
+  Inner inner = 16;
+  float ratio = 17;
+  repeated State states = 18;
+}
+message Tree { Tree left = 1; }
+"""
+OLD = """
+syntax = "proto2";
+message Old {
+  required int32 id = 1;
+  optional string name = 2 [default = "nobody"];
+  enum Kind { A = 1; B = 2; }
+  optional Kind kind = 3;
+  repeated group Part = 4 { optional int32 size = 1; }
+  extensions 100 to 200;
+}
+extend Old { optional int32 more = 100; }
+"""
+READ = Kind.STRING
+
+
+@cache
+def descriptors(text: str) -> bytes:
+    found = compiled(RegisteredSchema("protobuf", text))
+    assert "" == found.fault
+    return found.descriptors
+
+
+def message(text: str, *indexes: int) -> Any:
+    return message_class(descriptors(text), indexes)
+
+
+def landed(text: str, indexes: tuple[int, ...], table: Struct, *values: bytes) -> list[Any]:
+    """Land values: the row of each, or its code; both ways must say the same."""
+    plan = Plan.of(table, RowOptions({}, columns="drop_value"))
+    reader = ProtobufReader.of(descriptors(text), indexes)
+    array = pa.array(values, pa.binary())
+    by_column = told(fit_typed(array, reader, plan), len(values))
+    by_record = fit_records(array, np.arange(len(values)), plan, reader.record)
+    assert told(by_record, len(values)) == by_column
+    return by_column
+
+
+def told(fitted: Any, count: int) -> list[Any]:
+    found: list[Any] = [None] * count
+    for position, row in zip(fitted.positions.tolist(), fitted.rows.to_pylist(), strict=True):
+        found[position] = row
+    for position, misfit in fitted.misfits.items():
+        found[position] = str(misfit.code)
+    return found
+
+
+def of_order(name: str, type_: Type, *values: bytes) -> list[Any]:
+    """Land orders in a table with one of their columns."""
+    return [
+        row if isinstance(row, str) else row[name]
+        for row in landed(SHOP, (1,), Struct((Field(name, type_),)), *values)
+    ]
+
+
+def order(**members: Any) -> bytes:
+    data: bytes = message(SHOP, 1)(**members).SerializeToString()
+    return data
+
+
+def test_a_schema_asks_for_the_columns_of_its_message() -> None:
+    line = Struct((Field("sku", Kind.STRING), Field("count", Kind.INT)))
+    expected = {
+        "id": Kind.LONG,
+        "note": Kind.STRING,
+        "at": Kind.TIMESTAMPTZ,
+        "state": Kind.STRING,
+        "lines": List(line),
+        "extra": Map(Kind.STRING, Kind.DOUBLE),
+        "card": Kind.STRING,
+        "cash": Kind.LONG,
+        "big": Kind.LONG,
+        "doc": Kind.STRING,
+        "wrapped": Kind.LONG,
+        "price": Kind.UNKNOWN,
+        "by_number": Map(Kind.INT, line),
+        "raw": Kind.BINARY,
+        "took": Struct((Field("seconds", Kind.LONG), Field("nanos", Kind.INT))),
+        "inner": Struct((Field("yes", Kind.BOOLEAN),)),
+        "ratio": Kind.FLOAT,
+        "states": List(Kind.STRING),
+    }
+
+    asked = ProtobufReader.of(descriptors(SHOP), (1,)).type
+
+    assert expected == {field.name: field.type for field in asked.fields}
+
+
+NAMED = [
+    ("id", Kind.LONG, 0, {"id": -5}, -5),
+    ("note", Kind.STRING, None, {"note": ""}, ""),
+    ("state", Kind.STRING, "NEW", {"state": 1}, "OLD"),
+    (
+        "extra",
+        Map(Kind.STRING, Kind.DOUBLE),
+        [],
+        {"extra": {"b": 0.5, "a": 1}},
+        [("a", 1), ("b", 0.5)],
+    ),
+    ("card", Kind.STRING, None, {"card": "x"}, "x"),
+    ("cash", Kind.LONG, None, {"cash": 0}, 0),
+    ("raw", Kind.BINARY, b"", {"raw": b"\x00"}, b"\x00"),
+    ("doc", Kind.STRING, None, {"doc": {"b": [1, None], "a": "é"}}, '{"a":"é","b":[1.0,null]}'),
+    ("inner", Struct((Field("yes", Kind.BOOLEAN),)), None, {"inner": {}}, {"yes": False}),
+    ("states", List(Kind.STRING), [], {"states": [1, 0]}, ["OLD", "NEW"]),
+    ("ratio", Kind.FLOAT, 0.0, {"ratio": 0.5}, 0.5),
+]
+
+
+@pytest.mark.parametrize(("name", "type_", "unset", "members", "value"), NAMED)
+def test_what_was_not_set_is_null_where_the_schema_can_tell_it(
+    name: str, type_: Type, unset: Any, members: dict[str, Any], value: Any
+) -> None:
+    assert [unset, value] == of_order(name, type_, b"", order(**members))
+
+
+def test_a_wrapped_number_may_be_null_and_may_be_zero() -> None:
+    assert [None, 0] == of_order("wrapped", Kind.LONG, b"", order(wrapped={"value": 0}))
+
+
+def test_a_number_without_sign_lands_where_it_fits() -> None:
+    values = [order(big=2**63 - 1), order(big=2**64 - 1)]
+
+    assert [2**63 - 1, "P364"] == of_order("big", Kind.LONG, *values)
+    assert [2**63 - 1, 2**64 - 1] == of_order("big", Decimal(20, 0), *values)
+
+
+def test_nanoseconds_are_not_rounded() -> None:
+    values = [
+        order(at={"seconds": -1, "nanos": 999_999_000}),
+        order(at={"nanos": 1}),
+        order(at={"nanos": -1}),
+        order(at={"seconds": 253_402_300_800}),
+    ]
+
+    found = of_order("at", Kind.TIMESTAMPTZ, *values)
+
+    assert "1969-12-31 23:59:59.999999+00:00" == str(found[0])
+    assert ["P365", "P302", "P364"] == found[1:]
+
+
+def test_a_decimal_of_its_own_scale_lands_under_a_hint() -> None:
+    price = {"value": (-1234).to_bytes(2, "big", signed=True), "precision": 4, "scale": 2}
+
+    assert [None, Exact("-12.34")] == of_order("price", Decimal(38, 10), b"", order(price=price))
+
+
+HOSTILE = {
+    "a field that the schema does not have": (b"\xfa\x07\x01a", "P302"),
+    "a field of another wire type": (b"\x0a\x01a", "P302"),
+    "a state without a name": (b"\x20\x07", "P302"),
+    "cut off": (order(note="abc")[:-1], "P302"),
+    "text that is not UTF-8": (b"\x12\x01\xff", "P303"),
+    "no message": (b"\xff\xff", "P302"),
+    "a number in a Struct that JSON cannot show": (
+        order(doc={"a": float("nan")}),
+        "P302",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_bytes_that_are_no_message_are_refused(name: str) -> None:
+    value, code = HOSTILE[name]
+    table = Struct((Field("id", Kind.LONG), Field("doc", Kind.STRING), Field("state", READ)))
+    good = order(id=1)
+
+    found = landed(SHOP, (1,), table, good, value, good)
+
+    row = {"id": 1, "doc": None, "state": "NEW"}
+    assert [row, code, row] == [each if isinstance(each, str) else {**each} for each in found]
+
+
+def test_proto2_defaults_are_not_landed_and_extensions_not_left_out() -> None:
+    table = Struct((Field("id", Kind.INT), Field("name", READ), Field("kind", READ)))
+    unset, unknown_kind = b"", b"\x18\x09"
+    extended, not_utf8 = b"\x08\x01\xa0\x06\x05", b"\x12\x01\xff"
+
+    assert [
+        {"id": None, "name": None, "kind": None},
+        "P302",
+        "P302",
+        "P303",
+    ] == landed(OLD, (0,), table, unset, unknown_kind, extended, not_utf8)
+
+
+def test_nested_messages_are_named_by_their_indexes() -> None:
+    table = Struct((Field("yes", Kind.BOOLEAN),))
+
+    # Order's own map entries stand among its nested messages.
+    nested = [each.name for each in message(SHOP, 1).DESCRIPTOR.nested_types]
+
+    assert [{"yes": True}] == landed(SHOP, (1, nested.index("Inner")), table, b"\x08\x01")
+
+
+@pytest.mark.parametrize("indexes", [(2,), (7,), (1, 99)])
+def test_recursive_and_missing_messages_cannot_be_used(indexes: tuple[int, ...]) -> None:
+    with pytest.raises(MisfitError) as refused:
+        ProtobufReader.of(descriptors(SHOP), indexes)
+
+    assert "P312" == refused.value.code
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"\x00rest", ((0,), 1)),
+        (b"\x02\x00rest", ((0,), 2)),
+        (b"\x02\x02", ((1,), 2)),
+        (b"\x04\x02\x06x", ((1, 3), 3)),
+        (b"\x02\x80\x02", ((128,), 3)),
+        (b"", None),
+        (b"\x02", None),
+        (b"\x01\x02", None),
+        (b"\x02\x01", None),
+        (b"\xff\xff\xff\xff\xff\xff", None),
+    ],
+)
+def test_the_indexes_of_a_message_are_read(data: bytes, expected: Any) -> None:
+    assert expected == message_indexes(data)
+
+
+def test_records_are_sorted_by_schema_and_message_in_front_and_in_headers() -> None:
+    guid = bytes(range(16))
+    values = [
+        b"\x00\x00\x00\x00\x07\x00body",
+        b"\x00\x00\x00\x00\x07\x02\x02body",
+        b"body",
+        b"\x00\x00\x00\x00\x07",
+        b"body",
+    ]
+    heads = [None, None, b"\x01" + guid + b"\x02\x02", None, b"\x01" + guid]
+    headers = pa.array(
+        [None if h is None else [{"key": "__value_schema_id", "value": h}] for h in heads],
+        pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()})),
+    )
+    options = RowOptions({}, format="protobuf", schema_id="headers")
+
+    found, misfits = framed(pa.array(values, pa.binary()), headers, options)
+
+    shown = {
+        (each.key.kind, each.message): (each.positions.tolist(), each.values.to_pylist())
+        for each in found
+    }
+    assert {
+        ("id", (0,)): ([0], [b"body"]),
+        ("id", (1,)): ([1], [b"body"]),
+        ("guid", (1,)): ([2], [b"body"]),
+    } == shown
+    assert {3: "P310", 4: "P310"} == {at: str(misfit.code) for at, misfit in misfits.items()}
+
+
+def test_a_schema_that_does_not_compile_says_so() -> None:
+    found = compiled(RegisteredSchema("protobuf", 'syntax = "proto3"; message A { Nope b = 1; }'))
+
+    assert 'it does not compile: schema:1:32: "Nope" is not defined.' == found.fault
+
+
+@pytest.mark.parametrize("name", ["/etc/x.proto", "../x.proto", "a/../../x.proto", ""])
+def test_a_reference_stays_in_its_directory(name: str) -> None:
+    found = compiled(RegisteredSchema("protobuf", 'syntax = "proto3";', ((name, ""),)))
+
+    assert "it refers to a file outside of its registry" == found.fault
+
+
+def test_references_are_found_by_their_names() -> None:
+    other = 'syntax = "proto3"; package common; message Money { int64 cents = 1; }'
+    text = 'syntax = "proto3"; import "shop/money.proto"; message P { common.Money cost = 1; }'
+
+    found = compiled(RegisteredSchema("protobuf", text, (("shop/money.proto", other),)))
+
+    reader = ProtobufReader.of(found.descriptors, (0,))
+    assert {"cost": {"cents": 5}} == reader.record(b"\x0a\x02\x08\x05")

@@ -11,7 +11,13 @@ from dataclasses import dataclass, field
 
 from penstock.app import assembly
 from penstock.app.census import Census, Subject, count
-from penstock.core.audit import Break, chain_breaks, doubled_commits, doubled_files
+from penstock.core.audit import (
+    Break,
+    chain_breaks,
+    doubled_commits,
+    doubled_files,
+    newest_segment,
+)
 from penstock.core.commits import Chain, Landed
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.core.wire import progress_from_json
@@ -156,7 +162,8 @@ class _Auditor:
             message = f"{place.table} has no ledger of pipeline {chain.name}"
             breaks.append(Break("ledger", place.table, message))
         if state.landed is not None:
-            commits = [progress_from_json([*map(list, c.progress)]) for c in history.commits]
+            told = newest_segment(history.commits)
+            commits = [progress_from_json([*map(list, each.progress)]) for each in told]
             breaks += chain_breaks(state.landed, commits)
         breaks += doubled_commits(commit.commit_id for commit in history.commits)
         breaks += [] if chain.is_quarantine else doubled_files(history.paths)

@@ -24,6 +24,8 @@ COMMANDS = {
     "run": ("penstock.cli.run:run", "Land records, until told to stop."),
     "status": ("penstock.cli.status:status", "Show how each table stands."),
     "audit": ("penstock.cli.audit:audit", "Prove that nothing is lost or doubled."),
+    "replay": ("penstock.cli.replay:replay", "Land a stretch of a table again, in one commit."),
+    "seek": ("penstock.cli.seek:seek", "Put a table back to where its rows end."),
     "doctor": ("penstock.cli.doctor:doctor", "Look whether all is fit for a run, and what is not."),
     "schema": ("penstock.cli.validate:schema", "Print the JSON Schema of a spec."),
     "explain": ("penstock.cli.explain:explain", "Explain an error code, without a network."),

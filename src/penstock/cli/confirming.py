@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.cli.output import say
 
@@ -41,6 +41,12 @@ def confirmed(change: Change, yes: str | None) -> bool:
         return False
     consented(change, given)
     return True
+
+
+def told(change: Change) -> dict[str, Any]:
+    """Give a change as plain data."""
+    steps = [{"text": each.text, "destructive": each.destructive} for each in change.steps]
+    return {"pipeline": change.pipeline, "steps": steps}
 
 
 def _painted(text: str) -> str:

@@ -79,11 +79,13 @@ class Conditions:
 
 
 ROLLED_BACK = "P455"
-_IN_DOUBT = "in doubt"
+IN_DOUBT = "in doubt"
 _POINTS = {
     CommitKind.APPEND: (Point.COMMIT_BEFORE, Point.COMMIT_AFTER),
     CommitKind.ANCHOR: (Point.ANCHOR_BEFORE, Point.ANCHOR_AFTER),
     CommitKind.FENCE: (Point.FENCE_BEFORE, Point.FENCE_AFTER),
+    CommitKind.REPLACE: (Point.COMMIT_BEFORE, Point.COMMIT_AFTER),
+    CommitKind.SEEK: (Point.COMMIT_BEFORE, Point.COMMIT_AFTER),
 }
 
 
@@ -121,8 +123,8 @@ def land(
                 if not (attempted and ours):
                     return _found(commit, observer, ours=ours)
                 seconds = conditions.clock.monotonic() - began
-                snapshot = state.head if attempted == _IN_DOUBT else attempted
-                observer(_committed(commit, snapshot, seconds, landed))
+                snapshot = state.head if attempted == IN_DOUBT else attempted
+                observer(committed(commit, snapshot, seconds, landed))
                 return Landing(landed=True, reason="committed")
             case Fenced(by=by):
                 raise fenced(by, claim)
@@ -207,7 +209,7 @@ def fence(like: Committable, state: TableState, table: Table, conditions: Condit
         owner=conditions.claim.owner,
     )
     for turn in range(conditions.turns_max):
-        if _attempt(commit, state, table, conditions, turn) not in {"", _IN_DOUBT}:
+        if attempt_once(commit, state, table, conditions, turn) not in {"", IN_DOUBT}:
             return
         now = table.state(like.chain)
         if now.head != state.head:
@@ -256,7 +258,7 @@ def require_rank(state: TableState, claim: Claim) -> None:
         raise fenced(theirs, claim)
 
 
-def _attempt(
+def attempt_once(
     commit: Committable, state: TableState, table: Table, conditions: Conditions, turn: int
 ) -> str:
     """Try once on the examined state; give the snapshot, or "" when it has to be found out."""
@@ -273,7 +275,7 @@ def _attempt(
     except OutcomeUnknownError as error:
         conditions.observer(CommitLeftInDoubt(*_names(commit), turn, error.message))
         back_off(conditions, turn)
-        return _IN_DOUBT
+        return IN_DOUBT
     conditions.observer.reached(after)
     conditions.observer.reached(Point.READ_BACK)
     return snapshot
@@ -282,9 +284,9 @@ def _attempt(
 def _fitting(
     commit: Committable, state: TableState, table: Table, conditions: Conditions, turn: int
 ) -> tuple[str, str]:
-    """Try once as `_attempt` does; give the snapshot, and why the files do not fit any more."""
+    """Try once as `attempt_once` does; give the snapshot, and why the files do not fit any more."""
     try:
-        return _attempt(commit, state, table, conditions, turn), ""
+        return attempt_once(commit, state, table, conditions, turn), ""
     except InvalidError as error:
         if error.code != FILES_UNFIT:
             raise
@@ -312,9 +314,8 @@ def _aborted(commit: Committable, observer: Observer, reason: str) -> Landing:
     return Landing(landed=False, reason=reason)
 
 
-def _committed(
-    commit: Committable, snapshot: str, seconds: float, landed: Landed
-) -> TableCommitted:
+def committed(commit: Committable, snapshot: str, seconds: float, landed: Landed) -> TableCommitted:
+    """Tell of a commit that landed."""
     return TableCommitted(
         epoch=commit.epoch,
         table=commit.chain.table,
@@ -362,5 +363,5 @@ def rolled_back(table: str, evidence: str) -> PenstockError:
     return DecisionNeededError(
         f"{table} no longer holds what its ledger says: {evidence}",
         code=ROLLED_BACK,
-        hint="Iceberg: roll forward to the snapshot tagged penstock-…; else take a new table name",
+        hint=f"a mistake: roll forward, see  penstock explain P455; meant:  penstock seek {table}",
     )

@@ -9,9 +9,18 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
-from penstock.core.commits import Landed
+from penstock.core.commits import CommitKind, Landed
 from penstock.core.offsets import OffsetRange, Progress, TopicPartition, gaps_and_overlaps
+
+
+class _HasKind(Protocol):
+    @property
+    def kind(self) -> str: ...
+
+
+Kinded = TypeVar("Kinded", bound=_HasKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +44,15 @@ def chain_breaks(landed: Landed, commits: Sequence[Progress]) -> list[Break]:
             message = f"{at}: the newest commit ends at {last}, the ledger says {ledger}"
             found.append(Break("ledger", str(at), message))
     return found
+
+
+def newest_segment(commits: Sequence[Kinded]) -> Sequence[Kinded]:
+    """Give the commits since the newest seek, which begins a new chain from where it put back to.
+
+    What landed before it was proven before it, or is what the seek mended.
+    """
+    seeks = [number for number, each in enumerate(commits) if each.kind == CommitKind.SEEK]
+    return commits[seeks[-1] :] if seeks else commits
 
 
 def ranges_by_partition(

@@ -4,7 +4,9 @@ Invariants:
 - one logical commit has one id over retries, restarts and failovers: it is a hash of the source
   ranges it covers and of nothing that changes with time (protocol.md I5);
 - a committable without files moves progress only (an anchor); without ranges it moves nothing but
-  the table's head and start positions (a fence, or the anchor that fixes start positions).
+  the table's head and start positions (a fence, or the anchor that fixes start positions);
+- what a human asks for has no ranges either: a replacement puts files in the place of others and
+  moves no position, a seek puts positions back and begins a new segment (docs/design/0110, 0111).
 """
 
 from __future__ import annotations
@@ -76,11 +78,16 @@ class CommitKind(StrEnum):
     APPEND = "append"
     ANCHOR = "anchor"
     FENCE = "fence"
+    REPLACE = "replace"
+    SEEK = "seek"
 
 
 @dataclass(frozen=True, slots=True)
 class Committable:
-    """Hold one prepared commit of one chain: all that is needed to land it after a crash."""
+    """Hold one prepared commit of one chain: all that is needed to land it after a crash.
+
+    `removes` are paths of live files that a replacement takes away; such a commit is never kept.
+    """
 
     chain: Chain
     table_uuid: str
@@ -100,12 +107,16 @@ class Committable:
     origins: Positions = field(default_factory=dict)
     leader_epochs: LeaderEpochs = field(default_factory=dict)
     tallies: Mapping[TopicPartition, Tally] = field(default_factory=dict)
+    removes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         assert all(covered.count for covered in self.progress.values()), (
             "empty ranges claim nothing"
         )
-        assert self.kind is not CommitKind.FENCE or not self.progress, "a fence has no progress"
+        assert self.kind in (CommitKind.APPEND, CommitKind.ANCHOR) or not self.progress, (
+            f"a {self.kind} has no progress"
+        )
+        assert self.kind is CommitKind.REPLACE or not self.removes, f"a {self.kind} removes nothing"
 
     @property
     def rows(self) -> int:
@@ -177,8 +188,11 @@ def landed_after(landed: Landed, commit: Committable) -> Landed:
     """Give the ledger as it reads once `commit` has landed on `landed`.
 
     Origins are written only where the ledger has no position; progress must begin at the ledger's
-    positions, which `decide` has checked on the same state.
+    positions, which `decide` has checked on the same state. After a seek the origins stand, and of
+    what landed before nothing is recent: it may land again.
     """
+    if commit.kind is CommitKind.SEEK:
+        return _after_seek(landed, commit)
     offsets = advanced({**commit.origins, **landed.offsets}, commit.progress)
     recent = (*landed.recent, (commit.commit_id, commit.digest))[-RECENT_COMMITS_MAX:]
     return Landed(
@@ -192,6 +206,21 @@ def landed_after(landed: Landed, commit: Committable) -> Landed:
         recent=recent,
         valid_through_ms=_later(landed.valid_through_ms, commit.valid_through_ms),
         leader_epochs={**landed.leader_epochs, **commit.leader_epochs},
+    )
+
+
+def _after_seek(landed: Landed, commit: Committable) -> Landed:
+    moved = commit.origins
+    return Landed(
+        chain=landed.chain,
+        cluster_id=landed.cluster_id,
+        generation=commit.generation,
+        owner=commit.owner,
+        segment=commit.segment,
+        rules_hash=commit.rules_hash,
+        offsets={**landed.offsets, **moved},
+        recent=((commit.commit_id, commit.digest),),
+        leader_epochs={at: e for at, e in landed.leader_epochs.items() if at not in moved},
     )
 
 

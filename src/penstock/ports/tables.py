@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.core.commits import Chain, Committable, DataFile, Landed
+from penstock.core.replaying import FileRanges
 from penstock.core.schema import Schema
 
 if TYPE_CHECKING:
@@ -130,6 +131,18 @@ class History:
     foreign_commits: int
 
 
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """Tell where the rows of one live file came from, by its source columns.
+
+    The path is the file as a `Committable.removes` names it. `altered`: rows of it were deleted by
+    marks beside it, and would come back with a new file.
+    """
+
+    found: FileRanges
+    altered: bool = False
+
+
 class Table(Protocol):
     """One table of one catalog, on the driver."""
 
@@ -147,7 +160,9 @@ class Table(Protocol):
         The new ledger is `landed_after(state.landed, commit)`; for a chain without a ledger, the
         commit's origins are the first one. Own snapshots beyond `retain` are trimmed in the same
         act where the format allows. A FENCE on a ROLLED_BACK state moves the head and leaves the
-        ledger as it is. Raises ConflictError, OutcomeUnknownError, UnavailableError, InvalidError.
+        ledger as it is; a SEEK is what ends that verdict. A REPLACE takes the files in `removes`
+        away in the same act; where one of them is not live in `state` nothing is applied
+        (`FILES_UNFIT`). Raises ConflictError, OutcomeUnknownError, UnavailableError, InvalidError.
         """
         ...
 
@@ -179,6 +194,17 @@ class Table(Protocol):
         """Read every live row's source coordinates: `topic: string, partition: int32, offset:
         int64`, in any order, duplicates kept. `columns` maps those three names to the table's
         columns. For the row-by-row audit and for tests; reads data files.
+        """
+        ...
+
+    def sources(
+        self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]
+    ) -> Sequence[FileSource]:
+        """Tell which files of a state hold rows from an offset on, by topic name and partition.
+
+        `columns` maps `topic`, `partition`, `offset` to the table's columns. Files that hold no
+        such row may be told as well, or left out; each that is told is read. Raises
+        UnavailableError, InvalidError (P435 columns, P436 what cannot be told of this table).
         """
         ...
 

@@ -39,6 +39,7 @@ from penstock.core.errors import (
 )
 from penstock.core.schema import Schema
 from penstock.ports.tables import (
+    FileSource,
     History,
     Table,
     TableDefinition,
@@ -229,6 +230,13 @@ class FaultyTable:
     def coordinates(self, columns: Mapping[str, str]) -> pa.Table:
         """Pass on."""
         return self._table.coordinates(columns)
+
+    def sources(
+        self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]
+    ) -> Sequence[FileSource]:
+        """Read the files, if the table is there."""
+        _check_there(self.name, self._plan)
+        return self._table.sources(state, columns, ends)
 
     def facts(self) -> TableFacts:
         """Tell of the table, if it is there."""

@@ -7,10 +7,11 @@ and run pytest. Each test gets a fresh catalog in `tmp_path`; nothing sleeps.
 
 from __future__ import annotations
 
+from penstock.testing.table_by_hand import ByHandTests
 from penstock.testing.table_landing import LandingTests
 from penstock.testing.table_telling import TellingTests
 from penstock.testing.table_widening import WideningTests
 
 
-class TableContract(LandingTests, TellingTests, WideningTests):
+class TableContract(LandingTests, TellingTests, WideningTests, ByHandTests):
     """Check one table format against the promises of its port."""

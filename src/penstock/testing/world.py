@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from penstock.core.audit import chain_breaks, doubled_commits, doubled_files
+from penstock.core.audit import chain_breaks, doubled_commits, doubled_files, newest_segment
 from penstock.core.commits import Chain, Committable, Landed
 from penstock.core.wire import progress_from_json
 from penstock.landing.settings import Consent, Hands, Place, Settings, Target, Threads
@@ -311,7 +311,8 @@ class World:
             state, history = opened.state(chain), opened.history(chain)
             if state.verdict not in (Verdict.AGREED, Verdict.ABSENT):
                 found.append(f"{chain}: {state.verdict}, {state.evidence}")
-            commits = [progress_from_json([*map(list, c.progress)]) for c in history.commits]
+            told = newest_segment(history.commits)
+            commits = [progress_from_json([*map(list, each.progress)]) for each in told]
             breaks = [*doubled_commits(each.commit_id for each in history.commits)]
             breaks += chain_breaks(state.landed, commits) if state.landed else []
             breaks += doubled_files(history.paths)

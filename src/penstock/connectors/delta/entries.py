@@ -48,6 +48,18 @@ _STORE_KEYS = {
 
 
 @dataclass(frozen=True, slots=True)
+class Removal:
+    """A live file that a commit takes away, by the path that its `add` has.
+
+    `whole` tells that it has no partition values, so that all there is to say of it is said.
+    """
+
+    path: str
+    size_bytes: int
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Words:
     """What a commit says besides its files: `txn` actions, and our words on it (ledger.py)."""
 
@@ -55,15 +67,16 @@ class Words:
     mark: Mapping[str, Any]
 
 
-def entry_of(words: Words, added: Sequence[Addition]) -> bytes:
+def entry_of(words: Words, added: Sequence[Addition], removed: Sequence[Removal] = ()) -> bytes:
     """Write the lines of an entry: what was done first, as readers expect, then its actions."""
     now_ms = time.time_ns() // 1_000_000
     actions = [
-        {"commitInfo": _info(words.mark, added, now_ms)},
+        {"commitInfo": _info(words.mark, added, removed, now_ms)},
         *(
             {"txn": {"appId": app_id, "version": version}}
             for app_id, version in words.transactions.items()
         ),
+        *({"remove": _remove(each, now_ms)} for each in removed),
         *({"add": _add(each)} for each in added),
     ]
     lines = [json.dumps(each, separators=(",", ":"), ensure_ascii=False) for each in actions]
@@ -93,7 +106,9 @@ def put(root: Root, name: str, version: int, body: bytes) -> bool:
     return True
 
 
-def _info(mark: Mapping[str, Any], added: Sequence[Addition], now_ms: int) -> dict[str, Any]:
+def _info(
+    mark: Mapping[str, Any], added: Sequence[Addition], removed: Sequence[Removal], now_ms: int
+) -> dict[str, Any]:
     """Say what Spark's streaming writer says, for those who look for it, and our own words."""
     return {
         "timestamp": now_ms,
@@ -105,14 +120,22 @@ def _info(mark: Mapping[str, Any], added: Sequence[Addition], now_ms: int) -> di
         },
         "operationMetrics": {
             "numAddedFiles": str(len(added)),
-            "numRemovedFiles": "0",
+            "numRemovedFiles": str(len(removed)),
             "numOutputRows": str(mark["rows"]),
             "numOutputBytes": str(sum(each.size_bytes for each in added)),
         },
-        "isBlindAppend": True,
+        "isBlindAppend": not removed,
         "engineInfo": f"Penstock/{__version__}",
         **commit_info([mark]),
     }
+
+
+def _remove(removed: Removal, now_ms: int) -> dict[str, Any]:
+    told = {"path": removed.path, "deletionTimestamp": now_ms, "dataChange": True}
+    if not removed.whole:
+        return told
+    more = {"extendedFileMetadata": True, "partitionValues": {}, "size": removed.size_bytes}
+    return {**told, **more}
 
 
 def _add(added: Addition) -> dict[str, Any]:

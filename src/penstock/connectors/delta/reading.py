@@ -16,9 +16,7 @@ from deltalake import DeltaTable as Handle
 from penstock.connectors.delta.faults import reading
 from penstock.core.commits import Chain
 
-_COORDINATES = pa.schema(
-    [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())]
-)
+COORDINATES = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
 _QUARANTINE = pa.schema(
     [
         ("pipeline", pa.string()),
@@ -32,14 +30,14 @@ _QUARANTINE = pa.schema(
 
 def coordinates(handle: Handle, name: str, columns: Mapping[str, str]) -> pa.Table:
     """Read every live row's source coordinates; duplicates are kept."""
-    wanted = [columns[each] for each in _COORDINATES.names]
+    wanted = [columns[each] for each in COORDINATES.names]
     batches = [
-        pa.table({each: batch.column(columns[each]) for each in _COORDINATES.names}).cast(
-            _COORDINATES
+        pa.table({each: batch.column(columns[each]) for each in COORDINATES.names}).cast(
+            COORDINATES
         )
         for batch in _scanned(handle, name, wanted, None)
     ]
-    return pa.concat_tables([_COORDINATES.empty_table(), *batches])
+    return pa.concat_tables([COORDINATES.empty_table(), *batches])
 
 
 def quarantined(

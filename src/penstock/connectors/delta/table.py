@@ -23,7 +23,7 @@ from pyarrow import fs
 
 from penstock.connectors.delta import reading as readers
 from penstock.connectors.delta.descriptions import Addition, Shape, additions, relative
-from penstock.connectors.delta.entries import Words, entry_of, put
+from penstock.connectors.delta.entries import Removal, Words, entry_of, put
 from penstock.connectors.delta.evolution import schema_entry
 from penstock.connectors.delta.examining import Examined, examined
 from penstock.connectors.delta.faults import in_doubt, moved, not_there, reading, told
@@ -36,6 +36,7 @@ from penstock.connectors.delta.ledger import (
 )
 from penstock.connectors.delta.log import Entry
 from penstock.connectors.delta.places import Root, storage_path
+from penstock.connectors.delta.sources import removals, sources_of
 from penstock.connectors.delta.target import Sizes
 from penstock.core.commits import (
     Chain,
@@ -49,7 +50,7 @@ from penstock.core.commits import (
 from penstock.core.errors import BugError, OutcomeUnknownError
 from penstock.core.schema import Schema
 from penstock.files.storage import Storage
-from penstock.ports.tables import CommitRecord, History, TableFacts, TableState, Verdict
+from penstock.ports.tables import CommitRecord, FileSource, History, TableFacts, TableState, Verdict
 
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
@@ -91,7 +92,10 @@ class DeltaTable:
         shape = Shape(self.name, self.location, state.schema, view.form.partition_by)
         added = additions(commit.files, shape)
         version = view.version + 1
-        body = entry_of(_words(state, commit, added, version), added)
+        gone: Sequence[Removal] = ()
+        if commit.removes:
+            gone = removals(self.name, self._following.handle(view), view.form, commit.removes)
+        body = entry_of(_words(state, commit, added, version), added, gone)
         found.use(self.name)
         with reading(self.name):
             self._require_last(view)
@@ -166,6 +170,18 @@ class DeltaTable:
     def coordinates(self, columns: Mapping[str, str]) -> pa.Table:
         """Read every live row's source coordinates."""
         return readers.coordinates(self._open(), self.name, columns)
+
+    def sources(
+        self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]
+    ) -> Sequence[FileSource]:
+        """Read the source columns of the files that may hold rows from an offset on.
+
+        Raises UnavailableError, InvalidError (P435, P436 for a table with deletion vectors).
+        """
+        found: Examined = state.handle
+        handle = self._following.handle(found.view)
+        with reading(self.name):
+            return sources_of(self.name, handle, self.root, columns, ends)
 
     def facts(self) -> TableFacts:
         """Tell format, features and versions since the last checkpoint. Raises UnavailableError."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyiceberg.manifest import DataFile
+from pyiceberg.manifest import DataFile, ManifestEntry
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
@@ -52,13 +52,13 @@ from penstock.connectors.iceberg.ledgers import (
     summary_of,
     tag_of,
 )
-from penstock.connectors.iceberg.manifests import ManifestStack, live_files_of
+from penstock.connectors.iceberg.manifests import ManifestStack, live_entries, live_files_of
 from penstock.connectors.iceberg.trimming import trimmed
 from penstock.connectors.iceberg.witnesses import judge, vouching
 from penstock.core.commits import Committable, Landed, landed_after
 from penstock.core.errors import InvalidError
 from penstock.core.wire import ledger_to_json
-from penstock.ports.tables import Verdict
+from penstock.ports.tables import FILES_UNFIT, Verdict
 
 _UNKNOWN_SNAPSHOT = -1
 
@@ -145,30 +145,54 @@ def _snapshot(
 ) -> Snapshot:
     metadata = table.metadata
     files = [data_file(file, metadata, name) for file in commit.files]
+    gone = _gone(table, name, commit)
     head = head_of(metadata)
+    stack = ManifestStack(table, snapshot_id)
     return Snapshot(
         snapshot_id=snapshot_id,
         parent_snapshot_id=head,
         sequence_number=metadata.next_sequence_number(),
         # Never before the last change: catalogs refuse a clock that runs behind another writer's.
         timestamp_ms=max(time.time_ns() // 1_000_000, metadata.last_updated_ms),
-        manifest_list=ManifestStack(table, snapshot_id).appended(files, head),
-        summary=_summary(metadata, files, keys, head),
+        manifest_list=stack.replaced(files, gone, head) if gone else stack.appended(files, head),
+        summary=_summary(metadata, files, [entry.data_file for entry in gone], keys),
         schema_id=metadata.current_schema_id,
     )
 
 
+def _gone(table: Table, name: str, commit: Committable) -> list[ManifestEntry]:
+    """Find the files to take away. Raises InvalidError (P439) when one is not live any more."""
+    if not commit.removes:
+        return []
+    live = {entry.data_file.file_path: entry for entry in live_entries(table)}
+    lost = [path for path in commit.removes if path not in live]
+    if lost:
+        raise InvalidError(
+            f"{name}: {lost[0]} is to be replaced, and is not live any more",
+            code=FILES_UNFIT,
+            hint="somebody rewrote the table's files; ask again",
+        )
+    return [live[path] for path in commit.removes]
+
+
 def _summary(
-    metadata: TableMetadata, files: Sequence[DataFile], keys: dict[str, str], head: int | None
+    metadata: TableMetadata,
+    files: Sequence[DataFile],
+    gone: Sequence[DataFile],
+    keys: dict[str, str],
 ) -> Summary:
     text = metadata.properties.get("write.summary.partition-limit", "0")
     collector = SnapshotSummaryCollector(int(text) if text.isdecimal() else 0)
     specs: dict[int, PartitionSpec] = metadata.specs()
     for file in files:
         collector.add_file(file, metadata.schema(), specs[file.spec_id])
+    for file in gone:
+        collector.remove_file(file, metadata.schema(), specs[file.spec_id])
+    head = head_of(metadata)
     previous = None if head is None else metadata.snapshot_by_id(head)
+    operation = Operation.OVERWRITE if gone else Operation.APPEND
     return update_snapshot_summaries(
-        Summary(operation=Operation.APPEND, **collector.build(), **keys),
+        Summary(operation=operation, **collector.build(), **keys),
         previous.summary if previous is not None else None,
     )
 

@@ -56,8 +56,37 @@ class ManifestStack:
 
     def appended(self, files: Sequence[DataFile], head: int | None) -> str:
         """Write what a snapshot on `head` with more files needs; give the manifest list's path."""
+        return self._listed(files, self._merged(self._standing(head)), head)
+
+    def replaced(
+        self, files: Sequence[DataFile], gone: Sequence[ManifestEntry], head: int | None
+    ) -> str:
+        """Write what a snapshot on `head` needs in which files stand for others that are gone.
+
+        An entry that goes is written once more, as deleted, in its manifest's place.
+        """
+        paths = {entry.data_file.file_path for entry in gone}
+        kept = [self._without(each, paths) for each in self._standing(head)]
+        return self._listed(files, kept, head)
+
+    def _without(self, manifest: ManifestFile, paths: set[str]) -> ManifestFile:
+        if manifest.content != ManifestContent.DATA:
+            return manifest
+        entries = manifest.fetch_manifest_entry(self._table.io, discard_deleted=True)
+        if paths.isdisjoint(entry.data_file.file_path for entry in entries):
+            return manifest
+        with self._writer(self._metadata.specs()[manifest.partition_spec_id]) as writer:
+            for entry in entries:
+                if entry.data_file.file_path in paths:
+                    writer.delete(entry)
+                else:
+                    writer.existing(entry)
+        return writer.to_manifest_file()
+
+    def _listed(
+        self, files: Sequence[DataFile], kept: Sequence[ManifestFile], head: int | None
+    ) -> str:
         added = [self._added(spec_id, group) for spec_id, group in _by_spec(files).items()]
-        kept = self._merged(self._standing(head))
         path = self._places.new_metadata_location(f"snap-{self._snapshot_id}-0-{self._id}.avro")
         with write_manifest_list(
             format_version=self._metadata.format_version,

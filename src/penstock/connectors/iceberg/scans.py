@@ -17,18 +17,16 @@ from pyiceberg.table import Table
 
 from penstock.core.errors import InvalidError
 
-_COORDINATES = pa.schema(
-    [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())]
-)
+COORDINATES = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
 _PLACE = ("topic_id", "partition", "offset")
 
 
 def coordinates_of(table: Table, name: str, columns: Mapping[str, str]) -> pa.Table:
     """Read `topic, partition, offset` of every live row. Raises InvalidError (P435)."""
-    names = [columns[each] for each in _COORDINATES.names]
-    _require_columns(table, name, names)
+    names = [columns[each] for each in COORDINATES.names]
+    require_columns(table, name, names)
     read = table.scan(selected_fields=tuple(dict.fromkeys(names))).to_arrow()
-    return read.select(names).rename_columns(_COORDINATES.names).cast(_COORDINATES)
+    return read.select(names).rename_columns(COORDINATES.names).cast(COORDINATES)
 
 
 def quarantined_in(
@@ -40,7 +38,7 @@ def quarantined_in(
     """
     if not ranges:
         return []
-    _require_columns(table, name, ("pipeline", "table", *_PLACE))
+    require_columns(table, name, ("pipeline", "table", *_PLACE))
     rows = table.scan(row_filter=_row_filter(chain, ranges), selected_fields=_PLACE).to_arrow()
     covered: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for topic_id, partition, _, start, stop in ranges:
@@ -65,7 +63,8 @@ def _row_filter(chain: str, ranges: Sequence[Sequence[Any]]) -> BooleanExpressio
     )
 
 
-def _require_columns(table: Table, name: str, columns: Sequence[str]) -> None:
+def require_columns(table: Table, name: str, columns: Sequence[str]) -> None:
+    """Raise InvalidError (P435) when a table lacks a column."""
     there = set(table.schema().column_names)
     for column in columns:
         if column not in there:

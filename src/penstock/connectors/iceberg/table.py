@@ -30,6 +30,7 @@ from penstock.connectors.iceberg.housekeeping import remove_old_metadata
 from penstock.connectors.iceberg.manifests import live_files_of
 from penstock.connectors.iceberg.scans import coordinates_of, quarantined_in
 from penstock.connectors.iceberg.schemas import to_core
+from penstock.connectors.iceberg.sources import sources_of
 from penstock.connectors.iceberg.storage import Credential
 from penstock.connectors.iceberg.target import Sizes, lends, relent, target_of
 from penstock.connectors.iceberg.witnesses import Finding, judge
@@ -37,7 +38,7 @@ from penstock.core.commits import Chain, CommitKind, Committable, DataFile
 from penstock.core.points import Point
 from penstock.core.schema import Schema
 from penstock.ports.running import Observer
-from penstock.ports.tables import History, Lease, TableFacts, TableState, Verdict
+from penstock.ports.tables import FileSource, History, Lease, TableFacts, TableState, Verdict
 
 _STAT_THREADS = 16
 _HOUSEKEEPING_SECONDS = 600.0
@@ -157,6 +158,16 @@ class IcebergTable:
         with reading(self.name):
             return coordinates_of(table, self.name, columns)
 
+    def sources(
+        self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]
+    ) -> Sequence[FileSource]:
+        """Read the source columns of the files that may hold rows from an offset on.
+
+        Raises UnavailableError, InvalidError (P435, P436 where rows are deleted by equality).
+        """
+        with reading(self.name):
+            return sources_of(state.handle, self.name, columns, ends)
+
     def facts(self) -> TableFacts:
         """Tell format, partitioning, delete files, snapshots. Raises UnavailableError."""
         table = self._loaded()
@@ -199,7 +210,7 @@ class IcebergTable:
         self, table: PyIcebergTable, state: TableState, commit: Committable, retain: int
     ) -> Attempt:
         with reading(self.name):
-            if state.verdict is Verdict.ROLLED_BACK:
+            if state.verdict is Verdict.ROLLED_BACK and commit.kind is not CommitKind.SEEK:
                 assert commit.kind is CommitKind.FENCE, "only a fence lands on a rolled-back table"
                 return fence_attempt(table, self.name, commit)
             assert state.verdict is not Verdict.UNCERTAIN, "nothing lands where it is uncertain"

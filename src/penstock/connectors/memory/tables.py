@@ -27,9 +27,12 @@ from penstock.core.points import Point
 from penstock.core.schema import Schema
 from penstock.core.scratch import require_scratch
 from penstock.core.wire import ledger_from_json, ledger_to_json, progress_to_json
+from penstock.files.sources import source_of
 from penstock.ports.running import Observer
 from penstock.ports.tables import (
+    FILES_UNFIT,
     CommitRecord,
+    FileSource,
     FileWriter,
     History,
     TableDefinition,
@@ -135,11 +138,14 @@ class MemoryTable:
         if commit.schema_id != base.schema_id and commit.files:
             raise ConflictError(f"the schema of {self.name} changed", code="P401")
         number = self._warehouse.number()
+        gone = set(commit.removes)
+        if gone - {file.path for file in base.files}:
+            raise InvalidError(f"{self.name}: a file to replace is not live", code=FILES_UNFIT)
         snapshot = Snapshot(
             f"s{number}",
             base.head,
             START_MS + number,
-            (*base.files, *commit.files),
+            (*(file for file in base.files if file.path not in gone), *commit.files),
             Summary(commit.chain.name, commit),
         )
         changed = _trimmed(_with_ledger(base, state, commit, snapshot), retain)
@@ -183,15 +189,18 @@ class MemoryTable:
 
     def coordinates(self, columns: Mapping[str, str]) -> pa.Table:
         """Read every live row's source coordinates."""
-        import pyarrow as pa
+        return _coordinates(self._warehouse.rows(self.name), columns)
 
-        schema = pa.schema(
-            [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())]
-        )
-        rows = self._warehouse.rows(self.name)
-        return pa.Table.from_pylist(
-            [{name: row[columns[name]] for name in schema.names} for row in rows], schema=schema
-        )
+    def sources(
+        self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]
+    ) -> Sequence[FileSource]:
+        """Read the source columns of all files."""
+        del ends
+        contents: Contents = state.handle
+        return [
+            source_of(file.path, _coordinates(self._warehouse.rows_of([file]), columns))
+            for file in contents.files
+        ]
 
     def facts(self) -> TableFacts:
         """Count the snapshots."""
@@ -228,6 +237,14 @@ class MemoryWriter:
     def abandon(self) -> None:
         """Forget the rows."""
         self._rows.clear()
+
+
+def _coordinates(rows: Sequence[Row], columns: Mapping[str, str]) -> pa.Table:
+    import pyarrow as pa
+
+    schema = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
+    named = [{name: row[columns[name]] for name in schema.names} for row in rows]
+    return pa.Table.from_pylist(named, schema=schema)
 
 
 def _with_ledger(

@@ -1,0 +1,150 @@
+"""`penstock replay` and `penstock seek`: land again what a table held, or holds no more.
+
+The way of both is that of `app/changing.py`: look without writing and tell what would be done, then
+under a hold look again and do it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from penstock.app.changing import Change, Step, holding
+from penstock.app.view import View, open_view
+from penstock.core.errors import InvalidError
+from penstock.core.offsets import Offset, OffsetRange, span
+from penstock.landing import replaying, seeking
+from penstock.landing.holding import no_table
+from penstock.observe.figures import number_of
+from penstock.ports.tables import Verdict
+from penstock.spec.model import Pipeline
+
+_PLACE = re.compile(
+    r"(?P<topic>[A-Za-z0-9._-]+)(:(?P<partition>\d{1,9})(:(?P<start>\d{1,18})(?P<to>-(?P<stop>\d{1,18})?)?)?)?"
+)
+MOVES_TOLD_MAX = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place as it is written: `orders`, `orders:0`, `orders:0:100`, `orders:0:100-200`."""
+
+    topic: str
+    partition: int | None = None
+    start: int | None = None
+    stop: int | None = None
+
+
+def place_of(text: str) -> Place:
+    """Read a place. Raises InvalidError (P172)."""
+    found = _PLACE.fullmatch(text)
+    if found is None:
+        raise _no_place(text)
+    numbers = {key: int(value) for key in ("partition", "start", "stop") if (value := found[key])}
+    if "stop" in numbers and numbers["stop"] <= numbers["start"]:
+        raise _no_place(text)
+    return Place(found["topic"], **numbers)
+
+
+def plan_replay(pipeline: Pipeline, table: str, places: Sequence[Place]) -> Change:
+    """Tell what a replay would do. Writes nothing. Raises as `landing.replaying.look`."""
+    with ExitStack() as stack:
+        view = open_view(pipeline, stack)
+        planned = _look(view, table, places)
+    rows, files = number_of(planned.rows, "row"), number_of(len(planned.files), "file")
+    steps = [
+        Step(f"{table}: {at}{covered} is landed again")
+        for at, covered in sorted(planned.stretch.items())
+    ]
+    if planned.stretch:
+        replaced = f"{table}: {rows} in {files} are replaced, in one commit, by what Kafka holds"
+        steps.append(Step(replaced, destructive=bool(planned.rows)))
+    return Change(pipeline.name, tuple(steps))
+
+
+def replay(
+    pipeline: Pipeline, table: str, places: Sequence[Place], *, faults: str = ""
+) -> replaying.Replayed:
+    """Land a stretch again. Raises UnavailableError (P510) while a run is alive."""
+    with holding(pipeline, faults=faults) as held:
+        track = held.settled(table)
+        bounds = held.world.log.bounds(held.world.log.partitions())
+        planned = replaying.look(track, ranges_of(places), bounds)
+        return replaying.do(held, track, planned)
+
+
+def plan_seek(pipeline: Pipeline, table: str, places: Sequence[Place]) -> Change:
+    """Tell what a seek would do. Writes nothing. Raises as `landing.seeking.look`."""
+    with ExitStack() as stack:
+        view = open_view(pipeline, stack)
+        planned = seeking.look(view.settings, view.world, table, positions_of(places))
+    steps = []
+    for move in planned.moves:
+        steps.append(Step(f"{table}: {move.at} is put back from {move.start} to {move.stop}"))
+        if move.given_up:
+            gone = f", {move.gone} of them gone from Kafka" if move.gone else ""
+            text = f"{table}: {number_of(move.given_up, 'position')} without a row stay so{gone}"
+            steps.append(Step(text, destructive=True))
+    if planned.state.verdict is Verdict.ROLLED_BACK:
+        steps.append(Step(f"{table}: it goes on from there, and the rollback is accepted"))
+    return Change(pipeline.name, tuple(steps))
+
+
+def seek(
+    pipeline: Pipeline, table: str, places: Sequence[Place], *, faults: str = ""
+) -> tuple[seeking.Move, ...]:
+    """Put a table's ledger back. Raises UnavailableError (P510) while a run is alive."""
+    with holding(pipeline, faults=faults) as held:
+        planned = seeking.look(held.settings, held.world, table, positions_of(places))
+        if planned.moves or planned.state.verdict is Verdict.ROLLED_BACK:
+            seeking.do(held, planned)
+        return planned.moves
+
+
+def ranges_of(places: Sequence[Place]) -> dict[tuple[str, int | None], OffsetRange | None]:
+    """Give what is to be replayed. Raises InvalidError (P172) for an offset without an end."""
+    found: dict[tuple[str, int | None], OffsetRange | None] = {}
+    for place in places:
+        if place.start is not None and place.stop is None:
+            raise InvalidError(
+                f"{place.topic}:{place.partition}:{place.start} is a position, and replay takes"
+                " ranges",
+                code="P172",
+                hint=f"{place.topic}:{place.partition}:{place.start}-END, END not included",
+            )
+        covered = None if place.stop is None else span(place.start or 0, place.stop)
+        found[place.topic, place.partition] = covered
+    return found
+
+
+def positions_of(places: Sequence[Place]) -> dict[tuple[str, int], Offset]:
+    """Give where partitions are to be put back to. Raises InvalidError (P172) for a range."""
+    found = {}
+    for place in places:
+        if place.partition is None or place.start is None or place.stop is not None:
+            raise InvalidError(
+                "seek takes positions",
+                code="P172",
+                hint=f"{place.topic}:0:OFFSET; without any, the table is put back to its rows' end",
+            )
+        found[place.topic, place.partition] = Offset(place.start)
+    return found
+
+
+def _look(view: View, table: str, places: Sequence[Place]) -> replaying.Replay:
+    fleet = view.fleet
+    if table in fleet.aside:
+        raise fleet.aside[table].error
+    if table not in fleet.tracks:
+        raise no_table(table, [*fleet.tracks, *fleet.aside])
+    return replaying.look(fleet.tracks[table], ranges_of(places), view.bounds)
+
+
+def _no_place(text: str) -> InvalidError:
+    return InvalidError(
+        f"{text[:120]!r} is no place in a topic",
+        code="P172",
+        hint="orders, orders:0, orders:0:100-200 (200 not included), or orders:0:100 to seek to",
+    )

@@ -1,0 +1,63 @@
+"""`penstock seek`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from penstock.cli.output import print_json, say
+from penstock.cli.run import SPEC
+
+
+def seek(
+    table: str,
+    /,
+    *places: str,
+    spec: Path = SPEC,
+    yes: str | None = None,
+    json: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Put a table back to where its rows end: what is gone behind that lands again.
+
+    The way out of a rollback (P455), and of rows that were deleted at the end of a table. The truth
+    is read from the table's rows. Refused while a run is alive, and where a row would land twice.
+    Without --yes and without a terminal it only shows what it would do.
+
+    Example: penstock seek lake.bronze.orders --yes shop
+
+    Parameters
+    ----------
+    table
+        The table, by its name in the spec.
+    places
+        Only these partitions, and where to put them: topic:partition:offset, the next to read.
+    spec
+        The spec of the pipeline.
+    yes
+        The pipeline's name, to do it without being asked.
+    json
+        Print JSON.
+    """
+    from penstock.app.faults import VARIABLE
+    from penstock.app.relanding import place_of, plan_seek
+    from penstock.app.relanding import seek as seek_table
+    from penstock.cli.confirming import confirmed, told
+    from penstock.cli.specs import load_spec
+
+    pipeline = load_spec(spec)
+    meant = [place_of(each) for each in places]
+    change = plan_seek(pipeline, table, meant)
+    if not confirmed(change, yes):
+        if json:
+            print_json({"done": False, **told(change)})
+        return 0
+    moves = seek_table(pipeline, table, meant, faults=os.environ.get(VARIABLE, ""))
+    if json:
+        moved = [[each.at.topic, each.at.partition, each.start, each.stop] for each in moves]
+        print_json({"done": True, **told(change), "moves": moved})
+        return 0
+    say(f"{table}: it goes on from there with  penstock run")
+    return 0

@@ -1,0 +1,65 @@
+"""Tells where the rows of each live file came from, for what replaces files.
+
+Invariants:
+- a file is left out only when its statistics prove that it holds no row asked for;
+- all rows of a file are read, those that delete files take away too: they are in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyiceberg.expressions import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThanOrEqual,
+    IsNull,
+    Or,
+    Reference,
+)
+from pyiceberg.expressions.literals import literal
+from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.table import FileScanTask, Table
+
+from penstock.connectors.iceberg.scans import COORDINATES, require_columns
+from penstock.files.sources import PLACE, source_of
+from penstock.ports.tables import FileSource
+
+
+def sources_of(
+    table: Table, name: str, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]
+) -> list[FileSource]:
+    """Read the source columns of files. Raises InvalidError (P435), OSError, ValueError."""
+    names = [columns[each] for each in PLACE]
+    require_columns(table, name, names)
+    scan = table.scan(row_filter=_filter(names, ends), selected_fields=tuple(names))
+    return [
+        source_of(task.file.file_path, _rows(table, task, names), altered=bool(task.delete_files))
+        for task in scan.plan_files()
+    ]
+
+
+def _rows(table: Table, task: FileScanTask, names: list[str]) -> pa.Table:
+    whole = FileScanTask(task.file)
+    projected = table.schema().select(*names)
+    read = ArrowScan(table.metadata, table.io, projected, AlwaysTrue()).to_table([whole])
+    return read.select(names).rename_columns(COORDINATES.names).cast(COORDINATES)
+
+
+def _filter(names: list[str], ends: Mapping[tuple[str, int], int]) -> BooleanExpression:
+    topic, partition, offset = map(Reference, names)
+    wanted: BooleanExpression = AlwaysFalse()
+    for (topic_name, number), start in ends.items():
+        wanted = Or(
+            wanted,
+            And(
+                EqualTo(term=topic, value=literal(topic_name)),
+                EqualTo(term=partition, value=literal(number)),
+                GreaterThanOrEqual(term=offset, value=literal(start)),
+            ),
+        )
+    return Or(wanted, IsNull(term=offset))

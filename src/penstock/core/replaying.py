@@ -1,0 +1,74 @@
+"""Which files a replayed stretch replaces, and which stand across its edge. Pure.
+
+Rule (docs/design/0110): a file is replaced only when every row of it came from the stretch, so that
+one commit takes exactly the stretch's rows away and puts them there anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from penstock.core.offsets import OffsetRange, span
+
+Ranges = Mapping[tuple[str, int], OffsetRange]
+"""Ranges by topic name and partition, as rows tell their source."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRanges:
+    """The ranges of a live file; `strangers` counts its rows without a source."""
+
+    path: str
+    rows: int
+    ranges: Ranges
+    strangers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """Files by how they stand to a stretch: wholly in it, across its edge."""
+
+    inside: tuple[FileRanges, ...]
+    across: tuple[FileRanges, ...]
+
+    def enough(self, stretch: Ranges) -> dict[tuple[str, int], OffsetRange]:
+        """Give the stretch widened to hold the files across its edge, as far as one look tells."""
+        wide = dict(stretch)
+        for file in self.across:
+            for at, covered in file.ranges.items():
+                known = wide.get(at, covered)
+                wide[at] = span(min(known.start, covered.start), max(known.stop, covered.stop))
+        return wide
+
+
+def sort_out(files: Iterable[FileRanges], stretch: Ranges) -> Sorted:
+    """Sort out the files that hold rows of a stretch."""
+    inside: list[FileRanges] = []
+    across: list[FileRanges] = []
+    for file in files:
+        touched = [at for at, covered in file.ranges.items() if _meet(covered, stretch.get(at))]
+        if not touched:
+            continue
+        whole = not file.strangers and all(
+            _within(covered, stretch.get(at)) for at, covered in file.ranges.items()
+        )
+        (inside if whole else across).append(file)
+    return Sorted(tuple(inside), tuple(across))
+
+
+def ends_of_rows(files: Iterable[FileRanges]) -> dict[tuple[str, int], int]:
+    """Give, by topic and partition, the offset behind the last row that is there."""
+    ends: dict[tuple[str, int], int] = {}
+    for file in files:
+        for at, covered in file.ranges.items():
+            ends[at] = max(ends.get(at, 0), covered.stop)
+    return ends
+
+
+def _meet(covered: OffsetRange, stretch: OffsetRange | None) -> bool:
+    return stretch is not None and covered.start < stretch.stop and stretch.start < covered.stop
+
+
+def _within(covered: OffsetRange, stretch: OffsetRange | None) -> bool:
+    return stretch is not None and stretch.start <= covered.start and covered.stop <= stretch.stop

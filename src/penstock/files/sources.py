@@ -1,0 +1,28 @@
+"""Tells where the rows of one file came from, by its source columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.core.offsets import span
+from penstock.core.replaying import FileRanges
+from penstock.ports.tables import FileSource
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PLACE = ("topic", "partition", "offset")
+
+
+def source_of(path: str, rows: pa.Table, *, altered: bool = False) -> FileSource:
+    """Sum up the columns `topic`, `partition`, `offset` of a file's rows."""
+    known = rows.drop_null()
+    grouped = known.group_by(["topic", "partition"]).aggregate(
+        [("offset", "min"), ("offset", "max")]
+    )
+    ranges = {
+        (row["topic"], row["partition"]): span(row["offset_min"], row["offset_max"] + 1)
+        for row in grouped.to_pylist()
+    }
+    strangers = rows.num_rows - known.num_rows
+    return FileSource(FileRanges(path, rows.num_rows, ranges, strangers), altered)

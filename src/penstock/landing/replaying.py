@@ -1,0 +1,306 @@
+"""Land a stretch of a table again: the files that hold it are replaced by new ones, in one commit.
+
+Source: docs/design/0110. The way: read from the table which files hold the stretch, refuse unless
+they hold nothing else, read the records again under the present rules, and let one compare-and-set
+on exactly that state take the old files away and bring the new ones.
+
+Invariants:
+- positions, chain and pending store are as before; until the commit nothing is changed, and a kill
+  leaves files behind that nobody names;
+- what is in quarantine stays there and lands in no new file;
+- a record that stood in the table and would be refused now stops it: no record leaves both places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from penstock.commit.by_hand import land_by_hand
+from penstock.core.accounting import Tally
+from penstock.core.commits import (
+    CommitKind,
+    Committable,
+    DataFile,
+    EpochNumber,
+    commit_id_of,
+)
+from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
+from penstock.core.offsets import Offset, OffsetRange, TopicPartition, span
+from penstock.core.planning import Bounds, Budget, plan
+from penstock.core.replaying import Sorted, sort_out
+from penstock.landing import epochs
+from penstock.landing.adding_up import TableSum, failures, sums
+from penstock.landing.holding import Hold
+from penstock.landing.jobs import Destination
+from penstock.landing.settings import Settings
+from penstock.landing.tracks import Track
+from penstock.ports.tables import TableState
+from penstock.rows.options import RowOptions
+
+NEEDED = ("topic", "partition", "offset")
+FILES_NAMED_MAX = 5
+
+Stretch = Mapping[TopicPartition, OffsetRange]
+Bounded = Mapping[TopicPartition, Bounds]
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What a replay would do: the files it replaces, and the rows that are in them."""
+
+    table: str
+    stretch: Stretch
+    files: tuple[str, ...]
+    rows: int
+    state: TableState
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What a replay did: rows taken away, rows put there, records left out by reason."""
+
+    removed: int
+    landed: int
+    filtered: Mapping[str, int]
+
+
+def look(
+    track: Track, wanted: Mapping[tuple[str, int | None], OffsetRange | None], bounds: Bounded
+) -> Replay:
+    """Work out what a replay would replace. Writes nothing.
+
+    `wanted` are ranges by topic and partition; None stands for all partitions, and for all that
+    landed. Raises InvalidError (P461, P472 not landed, P473 files across the edge, P186), and
+    DecisionNeededError (P252) for records that Kafka no longer has.
+    """
+    if track.target.is_route or track.target.route is not None:
+        raise InvalidError(
+            f"{track.name} is fed record by record by a route, and cannot be replayed",
+            code="P474",
+            hint="this release replays tables of a fixed name",
+        )
+    state = _state(track)
+    stretch = stretch_of(track, wanted)
+    _require_readable(track, stretch, bounds)
+    columns = source_columns(track.name, track.target.options)
+    ends = {(at.topic, at.partition): covered.start for at, covered in stretch.items()}
+    assert track.standing is not None, "its state was read"
+    told = track.standing.table.sources(state, columns, ends)
+    named = {(at.topic, at.partition): covered for at, covered in stretch.items()}
+    found = sort_out((each.found for each in told), named)
+    if found.across:
+        raise across(track.name, found, named)
+    inside = {each.path for each in found.inside}
+    altered = [each.found.path for each in told if each.altered and each.found.path in inside]
+    if altered:
+        raise InvalidError(
+            f"{track.name}: rows of {altered[0]} were deleted, and would come back",
+            code="P475",
+            hint="rewrite the table's files without the deleted rows first (compaction)",
+        )
+    rows = sum(each.rows for each in found.inside)
+    return Replay(track.name, stretch, tuple(sorted(inside)), rows, state)
+
+
+def do(held: Hold, track: Track, planned: Replay) -> Replayed:
+    """Read the stretch again and land it in the place of the old files, once.
+
+    Raises DecisionNeededError (P476) when a record that stood in the table would be refused now,
+    and what engines, `land_by_hand` and writers raise.
+    """
+    standing = track.standing
+    assert standing is not None, "it was looked at"
+    files, tally = _read_again(held, track, planned)
+    commit = Committable(
+        chain=track.chain,
+        table_uuid=planned.state.uuid,
+        segment=standing.segment,
+        commit_id=commit_id_of(
+            track.chain,
+            planned.state.uuid,
+            standing.segment,
+            {},
+            nonce=f"replay:{planned.state.head}:{held.world.token()}",
+        ),
+        attempt="replay",
+        generation=held.tenure.claim.generation,
+        owner=held.tenure.claim.owner,
+        cluster_id=held.world.cluster_id,
+        epoch=EpochNumber(0),
+        kind=CommitKind.REPLACE,
+        progress={},
+        files=files,
+        rules_hash=_rules(planned.state, held.settings),
+        schema_id=planned.state.schema_id,
+        removes=planned.files,
+    )
+    land_by_hand(commit, planned.state, standing.table, held.conditions)
+    return Replayed(planned.rows, tally.landed, dict(tally.filtered))
+
+
+def stretch_of(
+    track: Track, wanted: Mapping[tuple[str, int | None], OffsetRange | None]
+) -> dict[TopicPartition, OffsetRange]:
+    """Find the partitions that are meant. Raises InvalidError (P472) for what has not landed."""
+    landed = track.origins
+    stretch: dict[TopicPartition, OffsetRange] = {}
+    for (topic, number), covered in wanted.items():
+        meant = [at for at in landed if at.topic == topic and number in (None, at.partition)]
+        if not meant:
+            raise _not_landed(track, f"nothing of {_place(topic, number)}")
+        for at in meant:
+            asked = covered or span(0, landed[at])
+            if asked.stop > landed[at]:
+                raise _not_landed(track, f"{at} up to {landed[at]}, not to {asked.stop}")
+            if asked.count:
+                stretch[at] = asked
+    return stretch
+
+
+def source_columns(table: str, options: RowOptions) -> dict[str, str]:
+    """Name the columns that tell where rows came from. Raises InvalidError (P186)."""
+    columns = options.source_columns
+    lacking = [name for name in NEEDED if name not in columns]
+    if lacking:
+        raise InvalidError(
+            f"{table}: rows cannot be told apart without source columns {', '.join(lacking)}",
+            code="P186",
+            hint="land topic, partition and offset: what to replace is known by them",
+        )
+    return {name: columns[name] for name in NEEDED}
+
+
+def across(
+    table: str, found: Sorted, stretch: Mapping[tuple[str, int], OffsetRange]
+) -> InvalidError:
+    """Name the files that hold other rows as well, and the stretch that would hold them whole."""
+    told = ", ".join(each.path for each in found.across[:FILES_NAMED_MAX])
+    more = len(found.across) - FILES_NAMED_MAX
+    strangers = any(each.strangers for each in found.across)
+    wide = " ".join(
+        f"{topic}:{number}:{covered.start}-{covered.stop}"
+        for (topic, number), covered in sorted(found.enough(stretch).items())
+    )
+    return InvalidError(
+        f"{table}: files hold rows of the stretch and others: {told}"
+        + (f" and {more} more" if more > 0 else ""),
+        code="P473",
+        hint="rows that have no source stand in them: replay cannot replace such files"
+        if strangers
+        else f"replay what they hold as a whole:  penstock replay {table} {wide}",
+    )
+
+
+def _read_again(held: Hold, track: Track, planned: Replay) -> tuple[tuple[DataFile, ...], Tally]:
+    place = held.settings.quarantine
+    rejects = Destination(place.connector, held.fleet.quarantine.state(track.rejects.chain).target)
+    reader = replace(
+        track,
+        state=planned.state,
+        already=_quarantined(track, planned.stretch),
+        leader_epochs={},
+        examined={at: covered.start for at, covered in planned.stretch.items()},
+    )
+    stops = {at: covered.stop for at, covered in planned.stretch.items()}
+    files: list[DataFile] = []
+    total = Tally()
+    number = 0
+    while any(reader.examined[at] < stop for at, stop in stops.items()):
+        number += 1
+        reached = dict(reader.examined)
+        found = _epoch(held, reader, stops, rejects, number)
+        reader.examined = {**reached, **found.reached}
+        if reader.examined == reached:
+            raise UnavailableError(
+                f"{track.name}: Kafka gave nothing of what is to be replayed",
+                code="P477",
+                hint="nothing was changed; see the brokers' logs, and ask again",
+            )
+        files += found.files
+        total = total + found.total
+    return tuple(files), total
+
+
+def _epoch(
+    held: Hold,
+    reader: Track,
+    stops: Mapping[TopicPartition, Offset],
+    rejects: Destination,
+    number: int,
+) -> TableSum:
+    settings, world = held.settings, held.world
+    budget = Budget(
+        settings.records_max, settings.bytes_max, settings.slice_bytes, world.engine.capacity()
+    )
+    epoch = plan(EpochNumber(number), {reader.name: reader.examined}, stops, budget)
+    results = epochs.run(settings, world, epoch, {reader.name: reader}, rejects)
+    for error in failures(results).values():
+        raise error
+    found = sums(results)[reader.name]
+    refused = found.total.quarantined
+    if refused:
+        told = ", ".join(f"{count} by {code}" for code, count in refused.items())
+        raise DecisionNeededError(
+            f"{reader.name}: records that stand in the table would be refused now ({told}):"
+            " nothing was changed",
+            code="P476",
+            hint="penstock peek  shows why; mend the rules or the table's columns, then ask again",
+        )
+    return found
+
+
+def _quarantined(track: Track, stretch: Stretch) -> frozenset[tuple[str, int, int]]:
+    rows: Sequence[Sequence[object]] = [
+        [at.topic_id, at.partition, at.topic, covered.start, covered.stop]
+        for at, covered in stretch.items()
+    ]
+    rejects = track.rejects
+    return frozenset(rejects.table.quarantined(rejects.chain, rows))
+
+
+def _require_readable(track: Track, stretch: Stretch, bounds: Bounded) -> None:
+    for at, covered in stretch.items():
+        found = bounds.get(at)
+        if found is None:
+            raise UnavailableError(
+                f"{at} cannot be listed: no leader",
+                code="P250",
+                hint="bring the partition's broker back, then run again",
+            )
+        if found.start > covered.start:
+            raise InvalidError(
+                f"{track.name}: {at} offsets {covered.start} to {found.start} are gone from Kafka,"
+                " and would be gone from the table",
+                code="P478",
+                hint=f"replay what Kafka has:  {at.topic}:{at.partition}:{found.start}-"
+                f"{covered.stop}",
+            )
+
+
+def _state(track: Track) -> TableState:
+    if track.standing is None:
+        raise InvalidError(
+            f"table {track.name} does not exist",
+            code="P461",
+            hint="nothing has landed in it yet, or it was dropped; see  penstock status",
+        )
+    return track.standing.table.state(track.chain)
+
+
+def _rules(state: TableState, settings: Settings) -> str:
+    """Leave it to the ledger by which rules its newest stretch was judged."""
+    assert state.landed is not None, "a table that is replayed has landed something"
+    return state.landed.rules_hash or settings.rules_hash
+
+
+def _place(topic: str, number: int | None) -> str:
+    return topic if number is None else f"{topic}:{number}"
+
+
+def _not_landed(track: Track, what: str) -> InvalidError:
+    return InvalidError(
+        f"{track.name} has landed {what}",
+        code="P472",
+        hint="replay lands again what has landed; see  penstock audit",
+    )

@@ -1,0 +1,200 @@
+"""Put a table's ledger back to where its rows end, so that what is gone is landed again.
+
+Source: docs/design/0111. It is the way out of a rollback, and of rows that somebody deleted at the
+end of a table. A seek begins a new segment: what landed before it may land once more.
+
+Invariants:
+- a position is put back to the end of the partition's rows or behind it, never before it: no row
+  that is there lands twice;
+- positions are never put forward: what shall not land is left out by the spec, where it is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.commit.by_hand import land_by_hand
+from penstock.commit.once import rolled_back
+from penstock.core.commits import (
+    Chain,
+    CommitKind,
+    Committable,
+    EpochNumber,
+    Landed,
+    commit_id_of,
+)
+from penstock.core.errors import InvalidError, UnavailableError
+from penstock.core.offsets import Offset, TopicPartition
+from penstock.core.planning import Bounds
+from penstock.core.replaying import ends_of_rows
+from penstock.landing import opening
+from penstock.landing.holding import Hold, no_table
+from penstock.landing.replaying import source_columns
+from penstock.landing.settings import Settings, Target, World
+from penstock.ports.tables import Table, TableState, Verdict
+
+Wanted = Mapping[tuple[str, int], Offset]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Where a partition is put back from and to; `given_up` positions hold no row and stay so.
+
+    `gone` of them are no longer in Kafka.
+    """
+
+    at: TopicPartition
+    start: Offset
+    stop: Offset
+    given_up: int
+    gone: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """What a seek would do, on the state it was worked out from."""
+
+    chain: Chain
+    table: Table
+    state: TableState
+    moves: tuple[Move, ...]
+
+
+def look(settings: Settings, world: World, name: str, wanted: Wanted) -> Seek:
+    """Work out where a table is put back to; without `wanted`, where its rows end. Writes nothing.
+
+    Raises InvalidError (P185, P186, P461, P474, P472 forward, P479 rows would land twice),
+    DecisionNeededError (P455) when the witnesses do not tell what was rolled back.
+    """
+    target = _target(settings, world, name)
+    chain = Chain(settings.pipeline, name)
+    table = world.catalogs[target.place.catalog].load(target.place.name)
+    state = None if table is None else table.state(chain)
+    if table is None or state is None or state.landed is None:
+        raise InvalidError(
+            f"{name} has no ledger of this pipeline",
+            code="P461",
+            hint="nothing has landed in it yet, or it was dropped; see  penstock status",
+        )
+    if state.verdict is Verdict.UNCERTAIN:
+        raise rolled_back(name, state.evidence)
+    known = {(at.topic, at.partition) for at in state.landed.offsets}
+    for topic, number in wanted:
+        if (topic, number) not in known:
+            raise InvalidError(
+                f"{name} has landed nothing of {topic}:{number}",
+                code="P472",
+                hint="seek puts back what has landed; see  penstock audit",
+            )
+    columns = source_columns(name, target.options)
+    told = table.sources(state, columns, dict.fromkeys(known, 0))
+    ends = ends_of_rows(each.found for each in told)
+    bounds = world.log.bounds(
+        [at for at in world.log.partitions() if (at.topic, at.partition) in known]
+    )
+    return Seek(chain, table, state, _moves(name, state.landed, ends, wanted, bounds))
+
+
+def do(held: Hold, planned: Seek) -> None:
+    """Put the ledger back, once, and drop what is pending for the table from before.
+
+    Raises what `land_by_hand` raises.
+    """
+    landed = planned.state.landed
+    assert landed is not None, "it was looked at"
+    segment = landed.segment + 1
+    nonce = f"seek:{planned.state.head}:{held.world.token()}"
+    commit = Committable(
+        chain=planned.chain,
+        table_uuid=planned.state.uuid,
+        segment=segment,
+        commit_id=commit_id_of(planned.chain, planned.state.uuid, segment, {}, nonce=nonce),
+        attempt="seek",
+        generation=held.tenure.claim.generation,
+        owner=held.tenure.claim.owner,
+        cluster_id=held.world.cluster_id,
+        epoch=EpochNumber(0),
+        kind=CommitKind.SEEK,
+        progress={},
+        files=(),
+        rules_hash=landed.rules_hash,
+        schema_id=planned.state.schema_id,
+        origins={move.at: move.stop for move in planned.moves},
+    )
+    land_by_hand(commit, planned.state, planned.table, held.conditions)
+    store, pipeline = held.world.store, held.settings.pipeline
+    for row in store.pending(pipeline):
+        if row.chain == planned.chain:
+            # The head has moved, so nothing of it that is in flight can land (protocol.md 3).
+            store.settle(
+                pipeline, held.tenure.claim, row, landed=False, reason="the table was put back"
+            )
+
+
+def _target(settings: Settings, world: World, name: str) -> Target:
+    targets, _, _ = opening.routed(settings, world.log.partitions())
+    fixed = {known: each for known, each in targets.items() if each.route is None}
+    if name in targets and name not in fixed:
+        raise InvalidError(
+            f"{name} is fed record by record by a route, and cannot be put back",
+            code="P474",
+            hint="this release puts back tables of a fixed name",
+        )
+    if name not in fixed:
+        raise no_table(name, list(fixed))
+    return fixed[name]
+
+
+def _moves(
+    name: str,
+    landed: Landed,
+    ends: Mapping[tuple[str, int], int],
+    wanted: Wanted,
+    bounds: Mapping[TopicPartition, Bounds],
+) -> tuple[Move, ...]:
+    moves = []
+    for at, stands in sorted(landed.offsets.items()):
+        place = (at.topic, at.partition)
+        if wanted and place not in wanted:
+            continue
+        end = Offset(ends.get(place, 0))
+        asked = wanted.get(place, end)
+        if asked > stands:
+            raise InvalidError(
+                f"{name} stands at {stands} in {at}, and is never put forward",
+                code="P472",
+                hint=f'leave records out by the spec:  where: "_kafka_offset >= {asked}"',
+            )
+        if asked < end:
+            raise InvalidError(
+                f"{name} holds rows of {at} up to offset {end - 1}: from {asked} on they would"
+                " land twice",
+                code="P479",
+                hint=f"to land them again:  penstock replay {name} {at.topic}:{at.partition}:"
+                f"{asked}-{stands}",
+            )
+        if (move := _move(at, stands, asked, end, bounds)) is not None:
+            moves.append(move)
+    return tuple(moves)
+
+
+def _move(
+    at: TopicPartition,
+    stands: Offset,
+    asked: Offset,
+    end: Offset,
+    bounds: Mapping[TopicPartition, Bounds],
+) -> Move | None:
+    found = bounds.get(at)
+    if found is None:
+        raise UnavailableError(
+            f"{at} cannot be listed: no leader, or another topic of that name",
+            code="P250",
+            hint="bring the partition's broker back, then run again",
+        )
+    stop = Offset(min(max(asked, found.start), stands))
+    gone = max(stop - asked, 0)
+    if stop == stands and not gone:
+        return None
+    return Move(at, stands, stop, max(stop - end, 0), gone)

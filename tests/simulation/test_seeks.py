@@ -1,0 +1,136 @@
+"""A table's ledger is put back by hand to where its rows end: what is gone lands again, once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from penstock.core.offsets import Offset
+from penstock.core.points import Point
+from penstock.landing import seeking
+from penstock.landing.holding import Hold
+from penstock.testing.grounds import MemoryGround
+from penstock.testing.world import ORDERS, World
+
+NAME = "bronze.orders"
+TOPIC = "orders"
+
+
+def seek(offset: int | None = None) -> Any:
+    """Give what puts the table of orders back."""
+
+    def act(held: Hold) -> dict[int, tuple[int, int, int]]:
+        wanted = {} if offset is None else {(TOPIC, 0): Offset(offset)}
+        planned = seeking.look(held.settings, held.world, ORDERS, wanted)
+        seeking.do(held, planned)
+        return {move.at.partition: (move.stop, move.given_up, move.gone) for move in planned.moves}
+
+    return act
+
+
+@pytest.fixture
+def world() -> World:
+    """Give a world whose table landed 3, 2 and 4 rows and was rolled back to the first 3."""
+    world = World(MemoryGround())
+    for count in (3, 2, 4):
+        world.send(TOPIC, count)
+        world.run()
+    roll_back_to_the_first(world)
+    return world
+
+
+def roll_back_to_the_first(world: World) -> None:
+    """Roll the table back to the first snapshot that has files."""
+    snapshots = world.table()._warehouse.get(NAME).contents.snapshots
+    world.ground.roll_back(NAME, next(each.id for each in snapshots.values() if each.files))
+
+
+def test_a_rolled_back_table_is_put_back_to_where_its_rows_end_and_lands_the_rest(
+    world: World,
+) -> None:
+    assert {ORDERS: "P455"} == world.run().parked
+    life = world.life().change(seek())
+
+    assert {0: (3, 0, 0)} == life.changed
+    assert {} == world.run().parked
+    assert 9 == len(world.rows())
+    assert [] == world.breaks()
+
+
+@pytest.mark.parametrize("point", [Point.CLAIM_AFTER, Point.COMMIT_BEFORE, Point.COMMIT_AFTER])
+def test_a_kill_in_between_loses_and_doubles_nothing(world: World, point: Point) -> None:
+    assert world.life(crash=point).change(seek()).crashed
+    world.life().change(seek())
+    world.run()
+
+    assert [] == world.breaks()
+
+
+def test_commits_that_were_prepared_before_never_land() -> None:
+    """The newest commit was prepared and not sent; the table is put back before anyone sends it."""
+    healed = World(MemoryGround())
+    healed.send(TOPIC, 3)
+    healed.run()
+    healed.send(TOPIC, 2)
+    healed.run()
+    healed.send(TOPIC, 4)
+    healed.life(crash=Point.PREPARE_AFTER).run()
+    roll_back_to_the_first(healed)
+    healed.life().change(seek())
+
+    assert [] == healed.pending()
+    healed.run()
+    assert 9 == len(healed.rows())
+    assert [] == healed.breaks()
+
+
+def test_positions_before_the_end_of_the_rows_are_refused(world: World) -> None:
+    life = world.life().change(seek(2))
+
+    assert "P479" == life.code
+    assert "penstock replay" in life.error.hint
+
+
+def test_positions_are_never_put_forward(world: World) -> None:
+    assert "P472" == world.life().change(seek(10)).code
+
+
+def test_what_a_higher_position_gives_up_is_told(world: World) -> None:
+    life = world.life().change(seek(5))
+    world.give_up(TOPIC, 0, range(3, 5))
+    world.run()
+
+    assert {0: (5, 2, 0)} == life.changed
+    assert 7 == len(world.rows())
+    assert [] == world.breaks()
+
+
+def test_what_kafka_no_longer_has_is_told(world: World) -> None:
+    world.delete_before(TOPIC, 0, 5)
+    life = world.life().change(seek())
+    world.give_up(TOPIC, 0, range(3, 5))
+    world.run()
+
+    assert {0: (5, 2, 2)} == life.changed
+    assert [] == world.breaks()
+
+
+def test_rows_deleted_at_the_end_land_again() -> None:
+    """A table that was never rolled back: somebody's commit took its newest file away."""
+    sound = World(MemoryGround())
+    for count in (3, 2):
+        sound.send(TOPIC, count)
+        sound.run()
+    stored = sound.table()._warehouse.get(NAME)
+    contents = stored.contents
+    head = contents.snapshots[contents.head]
+    foreign = replace(head, id="foreign", parent=head.id, files=head.files[:1], summary=None)
+    stored.apply(contents, contents.with_snapshot(foreign))
+    assert 3 == len(sound.rows())
+    assert {0: (3, 0, 0)} == sound.life().change(seek()).changed
+    sound.run()
+
+    assert 5 == len(sound.rows())
+    assert [] == sound.breaks()

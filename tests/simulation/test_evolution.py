@@ -172,6 +172,19 @@ def test_more_columns_than_an_hour_allows_are_quarantined_and_the_table_goes_on(
     assert [] == life.parked or not life.parked
 
 
+def test_a_table_gets_no_more_columns_than_allowed_and_goes_on(ground):
+    width = len(COLUMNS.fields)
+    world = growing(ground, columns_max=width + 2)
+    world.send("orders", 1, a=1)
+    world.run()
+    send(world, *({f"c{n}": 1} for n in range(3)))
+    life = world.run()
+
+    assert width + 2 == len(schema_of(world))
+    assert 2 == len(world.rejects())
+    assert not life.parked
+
+
 def test_a_table_that_waits_for_its_schema_holds_up_nobody(ground):
     world = growing(ground, routes={"orders": (ORDERS, OTHER)})
     world.send("orders", 4)
@@ -181,3 +194,15 @@ def test_a_table_that_waits_for_its_schema_holds_up_nobody(ground):
 
     assert {ORDERS, OTHER} == {event.table for event in life.of(TableCommitted)}
     assert [] == world.breaks()
+
+
+def test_records_whose_names_no_table_can_carry_are_refused_and_give_no_table(ground):
+    world = World(ground)
+    world.send_raw("orders", b'{"a b": 1}', b'{"": 2}')
+    life = world.run()
+
+    assert ({}, 2) == (dict(life.parked), len(world.rejects()))
+    world.send("orders", 1)
+    world.run()
+    assert 1 == len(world.rows())
+    assert [] == world.breaks(judged=lambda held: held.offset > 1)

@@ -11,9 +11,11 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
 
+from penstock.app.awaited import opened_or_awaited
 from penstock.app.connectors import log_connector, store_connector, table_connector
 from penstock.app.process import SystemClock, jitter, this_owner, token
 from penstock.core.errors import InvalidError, UnavailableError
+from penstock.engines.starting import StartingEngine, Wanted
 from penstock.landing.settings import Consent, Place, Settings, Start, Target, World
 from penstock.ports.connectors import READ_ONLY
 from penstock.ports.log import Log, RangeReader
@@ -25,6 +27,8 @@ from penstock.rows.options import RowOptions
 from penstock.rows.quarantine import QUARANTINE_SCHEMA
 from penstock.spec.expressions import expression, fields_of, looked_at
 from penstock.spec.model import Pipeline, Table
+from penstock.spec.problems import path_text
+from penstock.spec.reach import is_remote, unreachable
 from penstock.spec.records import REGISTERED, Records
 from penstock.spec.routing import Target as Routed
 from penstock.spec.routing import routes
@@ -33,6 +37,7 @@ from penstock.spec.secrets import ProcessSecrets
 
 LOG = "kafka"
 INLINE = "inline"
+EXISTING = "existing"
 SOURCE_PREFIX = "_kafka_"
 
 
@@ -116,30 +121,46 @@ def open_store(pipeline: Pipeline) -> PendingStore:
 def open_engine(pipeline: Pipeline, session: Any = None) -> Engine:
     """Start Spark, take a running session, or run in this process (`spark.master: inline`).
 
-    Our own Spark starts in the background: who first runs jobs waits for it. That there is a Java
-    for it is looked at now. Raises InvalidError (P602).
+    With `spark.master: existing` the session is that of this process, such as spark-submit's. Our
+    own Spark starts in the background: who first runs jobs waits for it. That there is a Java for
+    it is looked at now. Raises InvalidError (P602; of a session P128, P603, P604).
     """
     if pipeline.spark.master == INLINE and session is None:
         from penstock.engines.inline import InlineEngine
 
         return InlineEngine()
-    if session is not None:
+    if session is not None or pipeline.spark.master == EXISTING:
         from penstock.engines.spark.engine import SparkEngine
+        from penstock.engines.spark.session import existing_session
 
-        return SparkEngine(session=session)
+        lent = SparkEngine(session=existing_session() if session is None else session)
+        if not lent.is_local:
+            require_reachable(pipeline)
+        return lent
     from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
-    from penstock.engines.starting import StartingEngine
 
+    if is_remote(pipeline.spark.master):
+        require_reachable(pipeline)
     find_java(SPARK_JAVA_MAJORS, environment=os.environ)
     return StartingEngine(partial(_spark, pipeline))
 
 
-def _spark(pipeline: Pipeline, wanted: Callable[[], bool]) -> Engine:
+def require_reachable(pipeline: Pipeline) -> None:
+    """Raise InvalidError (P128) where workers on other hosts could not write to a catalog."""
+    problem = next(iter(unreachable(pipeline.spark, pipeline.catalogs)), None)
+    if problem is not None:
+        raise InvalidError(
+            f"{path_text(problem.path)}: {problem.message}", code=problem.code, hint=problem.hint
+        )
+
+
+def _spark(pipeline: Pipeline, wanted: Wanted) -> Engine:
     from penstock.engines.spark.engine import SparkEngine
     from penstock.engines.spark.settings import SparkSettings
 
     conf = dict(pipeline.spark.conf)
-    engine = SparkEngine(settings=SparkSettings(master=pipeline.spark.master, conf=conf))
+    settings = SparkSettings(master=pipeline.spark.master, conf=conf)
+    engine = SparkEngine(settings=settings, launched=wanted.otherwise)
     return engine.warm() if wanted() else engine
 
 
@@ -161,7 +182,10 @@ def open_world(
     log.partitions()  # and so are topics that are not there
     started = engine() if engine is not None else open_engine(pipeline)
     stack.callback(started.close)
-    catalogs = open_catalogs(pipeline, observer)
+    catalogs = {
+        name: opened_or_awaited(partial(_open_catalog, pipeline, name, observer, {}))
+        for name in pipeline.catalogs
+    }
     for catalog in catalogs.values():
         stack.callback(catalog.close)
         with suppress(UnavailableError):  # its tables stand aside, the others land (protocol.md I9)

@@ -43,6 +43,11 @@ class InlineEngine:
         finally:
             self._cancelled = None
 
+    def is_ready(self, patience_seconds: float) -> bool:
+        """Tell that it can run jobs: there is nothing to start."""
+        del patience_seconds
+        return True
+
     def capacity(self) -> int:
         """Give the number of jobs that run at once."""
         return self._capacity

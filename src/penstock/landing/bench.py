@@ -21,7 +21,7 @@ from penstock.core.commits import DataFile
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.core.offsets import OffsetRange, TopicPartition
 from penstock.core.planning import Lane
-from penstock.core.schema import Schema, Struct, join
+from penstock.core.schema import Schema, Struct, join, known
 from penstock.landing.jobs import Coordinate, Job, LaneResult, TableJob
 from penstock.landing.shelf import Shelf
 from penstock.ports.log import RangeReader
@@ -204,6 +204,10 @@ class Bench:
         books[sorter.at] = books.get(sorter.at, Tally()) + tally
 
     def _converted(self, table: TableJob, sorter: Sorter, share: Share) -> Converted:
+        """Convert a table's records; where there is none, those that give it no column are refused.
+
+        Raises UnavailableError (P462) when one does: it was beyond what was surveyed.
+        """
         mine = sorter.batch if share.mine.all() else sorter.batch.filter(share.mine)
         converted = convert(
             mine,
@@ -212,7 +216,18 @@ class Bench:
             options=table.options,
             readers=self.tools.readers(table.registry),
         )
-        return converted if table.destination is not None else _nowhere(converted)
+        if table.destination is not None:
+            return converted
+        seen: dict[str, Schema] = {"": Struct(())}
+        if any(reject.code == Code.UNKNOWN_FIELD for reject in converted.rejects):
+            self._survey(seen, "", table, mine)
+        if known(seen[""]).fields:
+            raise UnavailableError(
+                "records beyond those that were surveyed give the table columns",
+                code="P462",
+                hint="it is surveyed again in the next epoch",
+            )
+        return _nowhere(converted)
 
     def _mind_schema(
         self, name: str, table: TableJob, sorter: Sorter, converted: Converted
@@ -331,16 +346,7 @@ def _offsets_at(coordinates: frozenset[Coordinate], at: TopicPartition) -> list[
 
 
 def _nowhere(converted: Converted) -> Converted:
-    """Reject what would land in a table that does not exist and that no record gave columns.
-
-    Raises UnavailableError when a record has a column after all: it was beyond what was surveyed.
-    """
-    if any(reject.code == Code.UNKNOWN_FIELD for reject in converted.rejects):
-        raise UnavailableError(
-            "records beyond those that were surveyed give the table columns",
-            code="P462",
-            hint="it is surveyed again in the next epoch",
-        )
+    """Reject what would land in a table that does not exist and that no record gave columns."""
     meaning = MEANINGS[Code.NO_COLUMNS]
     rejects = [
         Reject(offset, str(meaning.stage), str(Code.NO_COLUMNS), meaning.fact)

@@ -215,9 +215,10 @@ class Coordinator:
         active = self.fleet.active
         if not active and self.fleet.aside and self._only_humans_help():
             return "every table waits for a decision"
+        if not self.world.engine.is_ready(TICK_SECONDS):
+            self._absorb(0.0)
+            return ""
         epoch = self._plan(active, listed)
-        if self.stop.is_set():  # planning waits for the engine, which may have taken its time
-            return "asked to stop"
         if not epoch.slices:
             idle = not self._line.open and not self.fleet.stepping
             if until != "stopped" and idle and not self._lookout.unlisted(listed):
@@ -267,6 +268,10 @@ class Coordinator:
         self._renew_leases()
         if any(tracks[n].standing is None for part in epoch.slices for n in _names(part)):
             self._give_birth(epoch, tracks)
+            tracks = self.fleet.active
+            epoch = epochs.left_to(epoch, tracks)
+            if not epoch.slices:
+                return False
         results = epochs.run(self.settings, world, epoch, tracks, self._rejects)
         self.pace.learn(results)
         if not self._lookout.still_there(results):

@@ -6,7 +6,7 @@ prepared (holes.md W8); workers never learn of catalogs or credentials.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.commit.beginnings import create
@@ -83,6 +83,12 @@ def survey(
     return {name: shown for name, schema in found.items() if (shown := known(schema)).fields}
 
 
+def left_to(epoch: Epoch, tables: Collection[str]) -> Epoch:
+    """Give what of an epoch is read for tables: the others were set aside since it was planned."""
+    parts = [_only(part, tables) for part in epoch.slices]
+    return replace(epoch, slices=tuple(part for part in parts if part.lanes))
+
+
 def give_birth(
     settings: Settings, world: World, claim: Claim, track: Track, shown: Schema
 ) -> Table:
@@ -109,7 +115,7 @@ def _run(world: World, jobs: Sequence[Job]) -> list[Result]:
     return results
 
 
-def _only(part: Slice, tables: set[str]) -> Slice:
+def _only(part: Slice, tables: Collection[str]) -> Slice:
     lanes = [
         replace(lane, tables=tuple(name for name in lane.tables if name in tables))
         for lane in part.lanes

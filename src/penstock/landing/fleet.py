@@ -27,6 +27,7 @@ from penstock.landing.tracks import Track, by_table
 from penstock.landing.wishes import ColumnBudget
 from penstock.ports.store import Examined
 from penstock.ports.tables import Table, TableState, Verdict
+from penstock.rows.infer import columns_in
 
 RETRY_SECONDS = 1.0
 RETRY_SECONDS_MAX = 30.0
@@ -84,7 +85,7 @@ class Fleet:
         try:
             track = self._opened(self._targets[name])
             self._take_examined(track)
-            for route in (r for r, each in self._members.items() if name in each):
+            for route in (r for r, led in self._members.items() if name in led):
                 track.already |= opening.refused_by(self.tracks[route].rejects, track)
         except (UnavailableError, InvalidError, DecisionNeededError) as error:
             self.park(name, error)
@@ -118,7 +119,9 @@ class Fleet:
     def _room(self, track: Track) -> int:
         """Tell how many tables a route may still be given, or columns a table."""
         if not track.target.is_route:
-            return self.column_budget.left(track.name, self.world.clock.monotonic())
+            left = self.column_budget.left(track.name, self.world.clock.monotonic())
+            held = columns_in(track.state.schema) if track.state else 0
+            return max(min(self.settings.columns_max - held, left), 0)
         tables = sum(not target.is_route for target in self._targets.values())
         return max(self.settings.tables_max - tables, 0)
 
@@ -212,8 +215,7 @@ class Fleet:
 
     def generation_in(self, name: str) -> Generation:
         """Read the generation that the ledgers of one table have seen, afresh."""
-        standings = self.tracks[name].standings
-        landed = [each.table.state(each.chain).landed for each in standings]
+        landed = [each.table.state(each.chain).landed for each in self.tracks[name].standings]
         return max((each.generation for each in landed if each), default=Generation(0))
 
     def claims(self) -> list[Claim]:

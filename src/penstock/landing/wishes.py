@@ -6,8 +6,8 @@ the schema is made (docs/design/0042). The others go on.
 Invariants:
 - one schema change a table and epoch, made only when none of its commits is under way: so no
   prepared file meets a schema it was not written for;
-- at most `limits.new_columns_per_hour` columns are added to a table in an hour; what wishes for
-  more is quarantined.
+- at most `limits.new_columns_per_hour` columns are added to a table in an hour, and it never gets
+  more than `limits.columns`; what wishes for more is quarantined.
 """
 
 from __future__ import annotations

@@ -21,6 +21,10 @@ class Engine(Protocol):
         """
         ...
 
+    def is_ready(self, patience_seconds: float) -> bool:
+        """Tell whether it has started, or failed to; with patience, wait that long for it."""
+        ...
+
     def capacity(self) -> int:
         """Give the number of jobs that run at once."""
         ...

@@ -177,7 +177,8 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
         Code.UNKNOWN_FIELD: Meaning(
             _CONVERT,
             "the table has no such column",
-            "add the column, or set  schema.columns: drop_value",
+            "add the column, or set  schema.columns: drop_value  or evolve, within  limits.columns"
+            "  and  limits.new_columns_per_hour",
         ),
         Code.MISSING: Meaning(
             _CONVERT, "a required column is null or missing", "make the column optional"

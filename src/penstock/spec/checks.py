@@ -16,6 +16,7 @@ from penstock.spec import notation
 from penstock.spec.conditions import check_expressions
 from penstock.spec.fields import NOT_YET, REVEALED
 from penstock.spec.problems import KeyPath, Problem, listed, nearest, shown
+from penstock.spec.reach import is_remote, unreachable
 from penstock.spec.records import REGISTERED, Records, problems_of
 from penstock.spec.secrets import is_literal, is_secret_name, without_password
 
@@ -64,6 +65,7 @@ def check(draft: Draft) -> list[Problem]:
         *_check_same_tables(draft),
         *_check_readings(draft),
         *_check_sizes(draft),
+        *_check_reach(draft),
         *_check_secrets(draft),
     ]
 
@@ -322,6 +324,11 @@ def _check_sizes(draft: Draft) -> Iterator[Problem]:
     if group is not None and file is not None and group > file:
         fact = "a row group cannot be larger than target_file_bytes"
         yield Problem(("row_group_bytes",), "P108", fact, "such as 64MB")
+
+
+def _check_reach(draft: Draft) -> Iterator[Problem]:
+    if draft.spark is not None and is_remote(draft.spark.master):
+        yield from unreachable(draft.spark, draft.catalogs or {})
 
 
 def _check_secrets(draft: Draft) -> Iterator[Problem]:

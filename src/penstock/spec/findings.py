@@ -167,7 +167,8 @@ def _out_of_bounds(path: KeyPath, details: ErrorDetails) -> str:
         case "too_short" | "string_too_short":
             return "expected it not to be empty"
         case "too_long":
-            return f"expected at most {context['max_length']}, read {context['actual_length']}"
+            count = context["actual_length"] or len(details["input"])  # not told of mappings
+            return f"expected at most {context['max_length']}, read {count}"
         case _:
             return details["msg"]
 

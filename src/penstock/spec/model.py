@@ -25,7 +25,6 @@ from penstock.spec.fields import (
     CatalogName,
     FreeText,
     PipelineName,
-    Seconds,
     Setting,
     Several,
     later,
@@ -145,9 +144,9 @@ class Table(Setting):
     properties: Mapping[str, FreeText] = Field(
         default_factory=dict, description="Properties of the table when it is created, as text."
     )
-    freshness_seconds: Seconds | None = Field(
-        None, alias="freshness", description="A promise: watched, shown and exported."
-    )
+    freshness: Annotated[
+        None, never("'penstock status' and metrics tell how far each table is valid")
+    ] = Field(None, description=f"This setting {NOT_YET}: a promise to be watched.")
     where: Annotated[str, reading(expression_text)] | None = Field(
         None,
         description=(

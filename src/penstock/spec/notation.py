@@ -97,7 +97,9 @@ def table_name(text: str, *, placeholders: bool) -> str:
     parts = text.split(".")
     if not PARTS_MIN <= len(parts) <= PARTS_MAX:
         raise MalformedError(
-            "P110", f"{shown(text)} is not a table's name", "write <catalog>.<namespace>.<table>"
+            "P110",
+            f"{shown(text)} is not a table's name",
+            f"write <catalog>.<namespace>.<table>, of at most {PARTS_MAX} parts",
         )
     for index, part in enumerate(parts):
         if not placeholders and PLACEHOLDER.search(part):
@@ -218,7 +220,9 @@ def brokers(text: str) -> str:
         found = _BROKER.fullmatch(address.strip())
         if found is None or (found[1] and not 1 <= int(found[1]) <= PORT_MAX):
             raise MalformedError(
-                "P125", f"{shown(address)} is not a broker's address", "write host:port,host:port"
+                "P125",
+                f"{shown(address)} is not a broker's address",
+                f"write host:port,host:port, with ports of at most {PORT_MAX}",
             )
     return ",".join(address.strip() for address in text.split(","))
 

@@ -60,9 +60,9 @@ def rules_hash(pipeline: Pipeline) -> str:
 def with_rules(pipeline: Pipeline, text: str) -> Pipeline:
     """Give the pipeline with rules kept before, in its present surroundings.
 
-    Properties and freshness of a rule are those of the present rule for the same table. Raises
-    InvalidError when the text is not rules of a version known here, or when it names a catalog that
-    the spec no longer has.
+    Properties of a rule are those of the present rule for the same table. Raises InvalidError when
+    the text is not rules of a version known here, or when it names a catalog that the spec no
+    longer has.
     """
     rules = _parsed(text)
     try:
@@ -119,7 +119,6 @@ def _kept(pipeline: Pipeline, rules: Mapping[str, Any]) -> Pipeline:
         today = present.get(table.into, table)
         surroundings = {
             "properties": today.properties,
-            "freshness_seconds": today.freshness_seconds,
             "records": _at_registry(table.records, today.records),
         }
         tables.append(table.model_copy(update=surroundings))

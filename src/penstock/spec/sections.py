@@ -295,9 +295,19 @@ class PendingSettings(Setting):
 class SparkSettings(Setting):
     """The session that is started when none is handed in."""
 
-    master: Text = Field("local[*]", description="Where Spark runs.")
+    master: Text = Field(
+        "local[*]",
+        description=(
+            "Where Spark runs: local[*], spark://host:7077, k8s://https://host:443, yarn; existing"
+            " for the session of spark-submit, inline for none."
+        ),
+    )
     conf: Mapping[str, FreeText] = Field(
         default_factory=dict, description="Further Spark settings, as text; no secrets."
+    )
+    shared_directories: bool = Field(
+        default=False,
+        description="Directories of catalogs are mounted on all hosts that run workers.",
     )
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import shutil
 import signal
 import socket
+from pathlib import Path
 
 from tests.integration.cli.shop import Shop, problem
+from tests.servers import rest
 
+from penstock.dev.broker import free_port
 from penstock.testing.broker import wait_until
 
 
@@ -40,6 +43,27 @@ def test_a_parked_table_holds_up_nobody_and_goes_on_when_it_is_back(shop: Shop) 
     away.rename(metadata)
     assert 0 == shop.run().code
     assert (list(range(200)), list(range(200))) == shop.ids()
+
+
+def test_a_catalog_that_is_down_at_the_start_sets_its_tables_aside_until_it_answers(
+    shop: Shop, tmp_path: Path
+) -> None:
+    port = free_port()
+    shop.spec["catalogs"]["served"] = {"type": "rest", "uri": f"http://127.0.0.1:{port}"}
+    served = {"from": shop.topic, "into": "served.shop.orders", "schema": {"create": True}}
+    shop.spec["tables"] = [{**shop.spec["tables"][1], "continue": True}, served]
+    shop.send(0, 50)
+    with shop.driver() as driver:
+        parked = driver.wait_for("TableParked")
+        driver.wait_for("TableCommitted")
+        assert ("served.shop.orders", "P430") == (parked.data["table"], parked.data["code"])
+        assert list(range(50)) == shop.ids_of_delta()
+        with rest.running(tmp_path / "rest", port=port):
+            driver.wait_for("TableResumed")
+            driver.wait_for("TableCommitted", 2)
+            driver.send(signal.SIGTERM)
+            assert 0 == driver.end().code
+            shop.prove()
 
 
 def test_a_table_dropped_under_a_running_pipeline_goes_on_when_restored(shop: Shop) -> None:

@@ -199,3 +199,13 @@ def _lake(shop: Shop):
     )
     lake.create_namespace_if_not_exists("shop")
     return lake
+
+
+def test_a_table_that_cannot_be_created_stands_aside_with_the_reason(shop: Shop) -> None:
+    shop.spec["tables"][1]["schema"] = {"create": True, "hints": {"id": "uuid"}}
+    shop.send(0, 10)
+    ended = shop.run()
+
+    assert (2, "P435") == (ended.code, problem(ended)[0])
+    assert {"delta.shop.orders"} == set(ended.json["parked"])
+    assert 10 == len(shop.lake())

@@ -25,6 +25,10 @@ Traceback (most recent call last):
 DIED = LOST.format(cause="org.apache.spark.SparkException: Python worker exited unexpectedly")
 LARGE = ": org.apache.spark.SparkException: bigger than spark.driver.maxResultSize (2.0 MiB)"
 STOPPED = "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext."
+OTHER_PYTHON = (
+    "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker "
+    "has different version: 3.12 than that in driver: 3.11"
+)
 NO_DAEMON = """: org.apache.spark.SparkException:
 Error from python worker:
   /usr/bin/python3: Error while finding module specification
@@ -41,6 +45,7 @@ PYTHONPATH was:
         (RAISED.format(line="MemoryError"), UnavailableError, "P606", "died on every attempt"),
         (LARGE, InvalidError, "P607", "larger than the driver takes"),
         (NO_DAEMON, InvalidError, "P608", "ModuleNotFoundError: No module named 'penstock'"),
+        (RAISED.format(line=OTHER_PYTHON), InvalidError, "P608", "different version: 3.12"),
         (RAISED.format(line="ValueError: seven"), BugError, "P710", "A worker failed: ValueError"),
         (LOST.format(cause="disk on fire"), UnavailableError, "P609", "disk on fire"),
         ("", UnavailableError, "P609", "no reason given"),

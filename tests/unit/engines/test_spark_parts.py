@@ -3,8 +3,10 @@
 import zipfile
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import penstock
 from penstock.core.errors import (
     BugError,
     ConflictError,
@@ -18,7 +20,7 @@ from penstock.core.errors import (
 from penstock.engines.spark.daemon import SHARED_LIBRARIES, import_shared, spare_archives
 from penstock.engines.spark.engine import require_classic
 from penstock.engines.spark.session import require_same_spark
-from penstock.engines.spark.task import error_from_text, error_to_text
+from penstock.engines.spark.task import error_from_text, error_to_text, perform
 from penstock.engines.spark.versions import ABSENT, disagreements, versions_here
 
 KINDS = (
@@ -116,6 +118,25 @@ def test_equal_versions_agree_and_each_difference_is_named() -> None:
     assert [] == disagreements(here, versions_here())
     assert ["pyarrow 26 here, 25 there", "pyiceberg 1 here, absent there"] == disagreements(
         {"pyarrow": "26", "pyiceberg": "1", "x": ABSENT}, {"pyarrow": "25"}
+    )
+
+
+def test_a_worker_that_differs_from_the_driver_does_nothing_and_says_what_differs() -> None:
+    driver = versions_here() | {"penstock": "9.9.9"}
+    numbers = iter([pa.record_batch([pa.array([0, 1])], names=["id"])])
+    rows = [
+        each
+        for batch in perform(driver, "no:work", ["", ""], numbers)
+        for each in batch.to_pylist()
+    ]
+    errors = [error_from_text(row["error"]) for row in rows]
+
+    assert [("P608", None)] * 2 == [
+        (e.code, r["result"]) for e, r in zip(errors, rows, strict=True)
+    ]
+    assert (
+        f"Driver and executors differ: penstock 9.9.9 here, {penstock.__version__} there."
+        == errors[0].message
     )
 
 

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from penstock.engines.spark.settings import (
@@ -94,3 +96,20 @@ def test_what_looks_like_a_secret_stays_off_the_command_line_and_out_of_reprs() 
 
     assert {"spark.mine": "plain"} == for_command_line(conf)
     assert "hush" not in repr(SparkSettings(conf=conf))
+
+
+def test_what_spark_submit_is_given_is_what_sessions_of_our_own_have() -> None:
+    conf = Path(__file__).parents[3] / "deploy" / "spark" / "submit.conf"
+    lines = [line.split() for line in conf.read_text().splitlines() if line and line[0] != "#"]
+    ours = configuration(SparkSettings(master="spark://m:1"), folder="/f")
+    of_the_driver = {
+        "spark.app.name",
+        "spark.driver.memory",
+        "spark.driver.maxResultSize",
+        "spark.ui.enabled",
+        "spark.sql.warehouse.dir",
+        "spark.driver.extraJavaOptions",
+        "spark.master",
+    }
+
+    assert {name: ours[name] for name in ours.keys() - of_the_driver} == dict(lines)

@@ -5,7 +5,7 @@ import pytest
 
 from penstock.core.errors import UnavailableError
 from penstock.engines.inline import InlineEngine
-from penstock.engines.starting import StartingEngine
+from penstock.engines.starting import StartingEngine, Wanted
 
 
 class Counted(InlineEngine):
@@ -65,3 +65,30 @@ def test_it_is_closed_once_started_and_its_start_knows_that_it_is_not_wanted() -
 
     assert [True, False] == told
     assert 1 == inner.closed
+
+
+def test_a_start_that_is_not_wanted_any_more_is_ended_and_fails_in_silence() -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def start(wanted: Wanted) -> InlineEngine:
+        wanted.otherwise(ended.set)
+        begun.set()
+        assert ended.wait(10)
+        raise OSError("the Java process is gone")
+
+    engine = StartingEngine(start)
+    assert begun.wait(10)
+    assert not engine.is_ready(0.0)
+    engine.close()
+
+    assert ended.is_set()
+    assert engine.is_ready(0.0)
+
+
+def test_what_is_begun_once_it_is_not_wanted_is_ended_at_once() -> None:
+    wanted, ends = Wanted(), []
+    wanted.otherwise(lambda: ends.append("before"))
+    wanted.withdraw()
+    wanted.otherwise(lambda: ends.append("behind"))
+
+    assert (False, ["before", "behind"]) == (wanted(), ends)

@@ -35,7 +35,6 @@ tables:
     schema: { create: true, columns: drop_value, types: quarantine, hints: { created_at: timestamptz, n: "decimal( 9, 2 )" } }
     source_columns: [topic, partition, offset, timestamp]
     properties: { write.parquet.compression-codec: zstd, a: 12, b: true }
-    freshness: 5m
 commit: { every: 250ms, or_bytes: 256MB, or_records: 10000000 }
 quarantine: { into: lake.ops.quarantine, stop_above: 1% }
 pending: { store: "sqlite:///./state/shop.db", max_epochs: 4 }
@@ -58,7 +57,6 @@ def test_the_designed_spec_is_read_as_designed() -> None:
     assert ("day(created_at)", "bucket(16, id)", "x") == table.partition_by
     assert {"created_at": "timestamptz", "n": "decimal(9,2)"} == table.schema_.hints
     assert {"write.parquet.compression-codec": "zstd", "a": "12", "b": "true"} == table.properties
-    assert 300.0 == table.freshness_seconds
     assert (0.25, 256_000_000, 120.0) == (
         pipeline.commit.every_seconds,
         pipeline.commit.or_bytes,
@@ -142,6 +140,22 @@ def test_a_store_on_postgresql_keeps_its_references_and_warns_of_a_password(
 def test_places_with_a_scheme_stay(spec: Changed) -> None:
     pipeline = loads(spec(("warehouse: ./lake", "warehouse: 's3://bucket/lake'")), base=BASE)
     assert "s3://bucket/lake" == pipeline.catalogs["lake"].settings("lake")["warehouse"]
+
+
+@pytest.mark.parametrize(
+    "spark",
+    [
+        "{ master: 'local[2]' }",
+        "{ master: existing }",
+        "{ master: yarn, shared_directories: true }",
+        "{ master: 'spark://m:7077' }\ntarget_file_bytes: 1GB",
+    ],
+)
+def test_directories_are_for_workers_that_can_write_there(spec: Changed, spark: str) -> None:
+    text = spec(("quarantine:", f"spark: {spark}\nquarantine:"))
+    if "m:7077" in spark:
+        text = text.replace("warehouse: ./lake", "warehouse: s3://bucket/lake")
+    assert "lake" in loads(text, base=BASE).catalogs
 
 
 def test_certificates_start_at_the_spec_file_and_references_stay(spec: Changed) -> None:

@@ -42,7 +42,6 @@ def twin() -> Pipeline:
                 from_="shop.orders",
                 into="delta.bronze.orders",
                 schema=SchemaPolicy(create=True),
-                freshness="5m",
             )
         ],
         commit=CommitSettings(every=timedelta(milliseconds=1500)),
@@ -53,7 +52,6 @@ def twin() -> Pipeline:
 def test_a_pipeline_is_built_in_python() -> None:
     pipeline = twin()
     assert 1.5 == pipeline.commit.every_seconds
-    assert 300.0 == pipeline.tables[0].freshness_seconds
     assert pipeline == pickle.loads(pickle.dumps(pipeline))
     assert located(pipeline, BASE) == loads(to_yaml(pipeline), base=BASE)
 
@@ -126,7 +124,6 @@ TABLES = st.fixed_dictionaries(
         "properties": st.dictionaries(
             TEXTS.filter(lambda t: not t.startswith("penstock")), TEXTS, max_size=2
         ),
-        "freshness": DURATIONS,
     },
 )
 PIPELINES = st.fixed_dictionaries(

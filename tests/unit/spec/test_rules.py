@@ -22,7 +22,7 @@ RULE = {"from": "shop.orders", "into": "lake.bronze.orders"}
         {"limits": {"tables": 5, "open_writers": 2, "new_columns_per_hour": 1}},
         {"target_file_bytes": "1GB"},
         {"quarantine": {"into": "lake.ops.quarantine", "stop_above": "5%"}},
-        {"tables": [{**RULE, "properties": {"a": "b"}, "freshness": "5m"}]},
+        {"tables": [{**RULE, "properties": {"a": "b"}}]},
         {"kafka": {"brokers": "other:1", "topics": [{"pattern": ".*"}], "start": "latest"}},
         {
             "catalogs": {
@@ -83,13 +83,13 @@ def test_the_hash_of_known_rules_stays_over_releases(pipeline: Build) -> None:
 
 def test_earlier_rules_are_put_into_the_surroundings_of_today(pipeline: Build) -> None:
     earlier = pipeline(
-        tables=[{**RULE, "tombstones": "skip", "freshness": "1h"}], commit={"every": "1s"}
+        tables=[{**RULE, "tombstones": "skip", "properties": {"a": "b"}}], commit={"every": "1s"}
     )
-    today = pipeline(tables=[{**RULE, "freshness": "5m"}], commit={"every": "9s"})
+    today = pipeline(tables=[{**RULE, "properties": {"a": "c"}}], commit={"every": "9s"})
     found = with_rules(today, rules_text(earlier))
-    assert ("skip", 300.0, 9.0) == (
+    assert ("skip", {"a": "c"}, 9.0) == (
         found.tables[0].tombstones,
-        found.tables[0].freshness_seconds,
+        found.tables[0].properties,
         found.commit.every_seconds,
     )
     assert rules_text(earlier) == rules_text(found)

@@ -177,6 +177,8 @@ def test_security_that_contradicts_itself_is_told_with_all_it_needs(
         ("    into", "    schema: {create: 'yes'}\n    into", [(9, "P106")]),
         ("    into", "    schema:\n    into", [(9, "P106")]),
         ("    into", "    tombstones: delete\n    into", [(9, "P111")]),
+        ("    into", "    freshness: 5m\n    into", [(9, "P111")]),
+        ("quarantine:", "spark: {master: 'spark://m:7077'}\nquarantine:", [(6, "P128")]),
         ("    into", "    transform: y\n    branch: z\n    into", [(n, "P111") for n in (9, 10)]),
         ("    into", "    properties: {penstock.ledger: x}\n    into", [(9, "P119")]),
         ("    into", "    from_: x\n    into", [(9, "P104")]),

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,13 +29,13 @@ from penstock.engines.spark.settings import (
     is_local,
 )
 from penstock.engines.spark.task import OUTCOME_COLUMNS, error_from_text, perform
-from penstock.engines.spark.versions import TELL, disagreements, versions_here
+from penstock.engines.spark.versions import TELL, versions_here
 from penstock.engines.work import LANDING_WORK
 
 CANCEL_AGAIN_SECONDS = 0.2
 CANCEL_ROUNDS_MAX = 150
 DEATH_SECONDS_MAX = 5.0
-VERSION_JOBS_MAX = 64
+WARMING_JOBS_MAX = 64
 
 
 class _Run:
@@ -52,8 +53,10 @@ class _Run:
 class SparkEngine:
     """An Engine on Spark: starts a session from `settings`, or uses a running classic `session`.
 
-    `remarks` says what makes a given session slower than one of ours. Raises InvalidError: P602,
-    P603, P604, and UnavailableError P610 (`start_session`); P604 for a Spark Connect session too.
+    `remarks` says what makes a given session slower than one of ours, `is_local` whether workers
+    run on this machine alone; `launched` is given what ends a start (`start_session`). Raises
+    InvalidError: P602, P603, P604, and UnavailableError P610 (`start_session`); P604 for a Spark
+    Connect session too.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class SparkEngine:
         *,
         settings: SparkSettings | None = None,
         work: str = LANDING_WORK,
+        launched: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
         assert session is None or settings is None, "a running session has its settings already"
         self._own: OwnSession | None = None
@@ -69,7 +73,7 @@ class SparkEngine:
         if session is None:
             chosen = settings or SparkSettings()
             self._result_bytes_max = chosen.result_bytes_max
-            self._own = start_session(chosen)
+            self._own = start_session(chosen, launched)
             session = self._own.spark
         else:
             require_classic(session)
@@ -78,7 +82,8 @@ class SparkEngine:
         self._work = work
         self._runs = itertools.count(1)
         self._current: _Run | None = None
-        self._agreed = is_local(str(self._context.master))
+        self.is_local = is_local(str(self._context.master))
+        self._versions = {} if self.is_local else versions_here()
         self.remarks = self._remarks()
 
     def warm(self) -> SparkEngine:
@@ -91,7 +96,6 @@ class SparkEngine:
         except PenstockError:
             self.close()
             raise
-        self._agreed = True
         return self
 
     def run(self, jobs: Sequence[str]) -> Sequence[str]:
@@ -100,33 +104,19 @@ class SparkEngine:
         Raises the first PenstockError in job order that a job ended with; UnavailableError when
         Java is gone (P601), the run was cancelled (P605), workers died (P606) or Spark gave up
         (P609); InvalidError for results too large (P607) or executors that differ from the driver
-        (P608, first run on a cluster only); BugError for anything else a worker raised (P710).
+        (P608); BugError for anything else a worker raised (P710).
         """
-        if not jobs:
-            return []
-        if not self._agreed:
-            self.versions()
-            self._agreed = True
-        return self._perform(self._work, jobs)
+        return self._perform(self._work, jobs) if jobs else []
 
     def versions(self) -> Sequence[dict[str, str]]:
-        """Ask workers for their versions by one tiny job and give the driver's.
-
-        Raises InvalidError (P608) when any differs. Executors that join later are not asked.
-        """
-        import json
-
-        here = versions_here()
-        answers = self._perform(TELL, [""] * min(self.capacity(), VERSION_JOBS_MAX))
-        for answer in sorted(set(answers)):
-            differing = disagreements(here, json.loads(answer))
-            if differing:
-                raise InvalidError(
-                    f"Driver and executors differ: {'; '.join(differing)}.",
-                    code="P608",
-                    hint="give executors the driver's environment: spark.archives, or an image",
-                )
+        """Ask workers for their versions by one tiny job; raises what `run` does."""
+        answers = self._perform(TELL, [""] * min(self.capacity(), WARMING_JOBS_MAX))
         return [json.loads(answer) for answer in sorted(set(answers))]
+
+    def is_ready(self, patience_seconds: float) -> bool:
+        """Tell that it can run jobs: it was started when it was made."""
+        del patience_seconds
+        return True
 
     def capacity(self) -> int:
         """Give the number of jobs that run at once: cores here, or of the executors known now."""
@@ -170,7 +160,7 @@ class SparkEngine:
             self._require_running()
             self._context.addJobTag(current.tag)
             numbers = self._spark.range(0, len(jobs), 1, len(jobs))
-            body = partial(perform, work, tuple(jobs))
+            body = partial(perform, self._versions, work, tuple(jobs))
             try:
                 rows: Sequence[Any] = numbers.mapInArrow(body, OUTCOME_COLUMNS).collect()
             except KeyboardInterrupt:

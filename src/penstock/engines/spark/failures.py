@@ -32,7 +32,12 @@ _DIED = (
     "ExecutorLostFailure",
     "OutOfMemoryError",
 )
-_MISSING = ("No module named 'penstock", "No module named penstock", "Error from python worker")
+_MISSING = (
+    "No module named 'penstock",
+    "No module named penstock",
+    "Error from python worker",
+    "PYTHON_VERSION_MISMATCH",
+)
 _NO_CLUSTER = ("All masters are unresponsive", "Master removed our application")
 _TRACEBACK = "Traceback (most recent call last):"
 _CAUSE = re.compile(r"^: (?P<cause>\S.*)$", re.MULTILINE)

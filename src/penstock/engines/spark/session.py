@@ -21,7 +21,7 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -34,6 +34,9 @@ from penstock.engines.spark.settings import (
     for_command_line,
     is_local,
 )
+
+GATEWAY_VARIABLE = "PYSPARK_GATEWAY_PORT"
+"""Set by spark-submit in the Python process that it starts."""
 
 STOP_SECONDS_MAX = 10.0
 LAST_WORDS_LINES_MAX = 200
@@ -104,9 +107,12 @@ class OwnSession:
         self._folder.cleanup()
 
 
-def start_session(settings: SparkSettings) -> OwnSession:
+def start_session(
+    settings: SparkSettings, launched: Callable[[Callable[[], None]], None] | None = None
+) -> OwnSession:
     """Start Java and a session, about 4 s. In the main thread it leaves SIGINT as it is.
 
+    As soon as Java runs, `launched` is given what kills it, which makes the rest of the start fail.
     Raises InvalidError: no fit Java (P602), Spark refused the settings (P603), another SparkContext
     runs in this process (P604); UnavailableError: the cluster does not answer (P610).
     """
@@ -125,10 +131,43 @@ def start_session(settings: SparkSettings) -> OwnSession:
     folder = tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True)
     try:
         with _sigint_kept():
-            return _start(settings, folder)
+            return _start(settings, folder, launched or _ignore)
     except PenstockError:
         folder.cleanup()
         raise
+
+
+def existing_session() -> Any:
+    """Give the session of this process: the one that runs, or that spark-submit has configured.
+
+    Raises InvalidError: there is none (P604), Spark refused its settings (P603); UnavailableError:
+    the cluster does not answer (P610).
+    """
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    running = SparkContext._active_spark_context is not None  # noqa: SLF001
+    if not running and GATEWAY_VARIABLE not in os.environ:
+        raise InvalidError(
+            "No Spark session runs in this process.",
+            code="P604",
+            hint="start it with spark-submit (docs/how-to/run-on-a-cluster.md), or name a master",
+        )
+    with _sigint_kept(), _submitted_failures():
+        return SparkSession.builder.getOrCreate()
+
+
+@contextlib.contextmanager
+def _submitted_failures() -> Iterator[None]:
+    """Translate what may go wrong where Java is spark-submit's and prints on its own."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException, OSError) as error:
+        text = _text(error)
+        raise start_failed(text, "", output=text) from error
 
 
 def require_same_spark(environment: Mapping[str, str]) -> None:
@@ -145,12 +184,17 @@ def require_same_spark(environment: Mapping[str, str]) -> None:
         )
 
 
-def _start(settings: SparkSettings, folder: tempfile.TemporaryDirectory[str]) -> OwnSession:
+def _start(
+    settings: SparkSettings,
+    folder: tempfile.TemporaryDirectory[str],
+    launched: Callable[[Callable[[], None]], None],
+) -> OwnSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     chosen = configuration(settings, folder=folder.name)
     gateway, last_words = _launch(for_command_line(chosen))
+    launched(gateway.proc.kill)
     conf = SparkConf(loadDefaults=False)
     for name, value in chosen.items():
         conf.set(name, value)

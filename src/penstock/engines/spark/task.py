@@ -3,13 +3,15 @@
 Invariants:
 - a PenstockError is an outcome, told in the row: Spark does not retry what is definite;
 - any other exception is left to Spark, which retries it and then fails the run;
-- only text crosses: jobs, results and errors, nothing of ours is pickled.
+- only text crosses: jobs, results and errors, nothing of ours is pickled;
+- a worker whose versions are not the driver's does nothing: executors that join later, too;
+- `perform` keeps its parameters in all releases, so that another release can say that it is one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.core.errors import (
@@ -22,6 +24,7 @@ from penstock.core.errors import (
     PenstockError,
     UnavailableError,
 )
+from penstock.engines.spark.versions import require_agreement
 from penstock.engines.work import find_work
 
 if TYPE_CHECKING:
@@ -44,15 +47,18 @@ _KINDS = {
 
 
 def perform(
-    work: str, jobs: Sequence[str], numbers: Iterator[pa.RecordBatch]
+    driver: Mapping[str, str], work: str, jobs: Sequence[str], numbers: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Do the jobs whose numbers come in, one row of OUTCOME_COLUMNS for each."""
+    """Do the jobs whose numbers come in, one row of OUTCOME_COLUMNS for each.
+
+    `driver` holds the driver's versions, none where there is nothing to compare.
+    """
     import pyarrow as pa
 
     columns = pa.schema([("job", pa.int64()), ("result", pa.string()), ("error", pa.string())])
     for batch in numbers:
         for number in batch.column(0).to_pylist():
-            result, error = _outcome(work, jobs[number])
+            result, error = _outcome(driver, work, jobs[number])
             row = [[number], [result], [error]]
             yield pa.record_batch(
                 [pa.array(cell, column.type) for cell, column in zip(row, columns, strict=True)],
@@ -75,8 +81,9 @@ def error_from_text(text: str) -> PenstockError:
     return kind(told["message"], code=told["code"], hint=told["hint"])
 
 
-def _outcome(work: str, job: str) -> tuple[str | None, str | None]:
+def _outcome(driver: Mapping[str, str], work: str, job: str) -> tuple[str | None, str | None]:
     try:
+        require_agreement(driver)
         return find_work(work)(job), None
     except PenstockError as error:
         return None, error_to_text(error)

@@ -1,6 +1,6 @@
-"""What driver and executors must have in common, told by each and compared before the first epoch.
+"""What driver and executors must have in common, compared by every worker before it does anything.
 
-Invariant: equal versions of penstock and of every library that writes or describes files.
+Invariant: equal versions of penstock and of every library that reads, converts or writes there.
 """
 
 from __future__ import annotations
@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from functools import cache
 from importlib import metadata
 
+from penstock.core.errors import InvalidError
+
 TELL = "penstock.engines.spark.versions:tell"
-"""The work that asks an executor."""
+"""The work that asks a worker, and gives it what it loads once."""
 
 ABSENT = "absent"
-_DISTRIBUTIONS = ("penstock", "pyarrow", "pyiceberg", "deltalake", "confluent-kafka", "msgspec")
+_DISTRIBUTIONS = ("penstock", "pyarrow", "pyiceberg", "confluent-kafka", "msgspec", "duckdb")
 
 
 def versions_here() -> dict[str, str]:
@@ -29,6 +32,20 @@ def tell(job: str) -> str:
     return json.dumps(versions_here(), sort_keys=True)
 
 
+def require_agreement(driver: Mapping[str, str]) -> None:
+    """Raise InvalidError (P608) where this process differs from the driver, naming what does.
+
+    Nothing is compared where the driver told nothing.
+    """
+    differing = disagreements(driver, _here()) if driver else []
+    if differing:
+        raise InvalidError(
+            f"Driver and executors differ: {'; '.join(differing)}.",
+            code="P608",
+            hint="give executors the driver's environment: spark.archives, or an image",
+        )
+
+
 def disagreements(driver: Mapping[str, str], executor: Mapping[str, str]) -> list[str]:
     """List what differs, as `pyarrow 26.0.1 here, 25.0.0 there`, by name."""
     return [
@@ -36,6 +53,12 @@ def disagreements(driver: Mapping[str, str], executor: Mapping[str, str]) -> lis
         for name in sorted(driver.keys() | executor.keys())
         if driver.get(name, ABSENT) != executor.get(name, ABSENT)
     ]
+
+
+@cache
+def _here() -> dict[str, str]:
+    """Look once in a process: every task asks."""
+    return versions_here()
 
 
 def _version(name: str) -> str:

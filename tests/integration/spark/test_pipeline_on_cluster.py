@@ -1,0 +1,130 @@
+"""A whole pipeline on a real cluster: another environment, tables in S3, an executor that dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.integration.cli.shop import Shop
+from tests.servers.s3 import KEY, REGION, SECRET, S3Server
+from tests.servers.spark import SparkCluster, bare_environment, packed_environment, running
+
+from penstock.app.audit import audit
+from penstock.dev.broker import Running
+from penstock.spec.load import load
+from penstock.testing.broker import Cluster, wait_until
+from penstock.testing.process import Driver
+from penstock.testing.sent import Sent
+
+pytestmark = [pytest.mark.spark, pytest.mark.broker]
+
+RECORDS = 40_000
+KEYS = {"LAKE_KEY": KEY, "LAKE_SECRET": SECRET}
+DRIVER = {**KEYS, "PYTHONPATH": ""}
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The environment of executors, packed."""
+    return packed_environment(tmp_path_factory.mktemp("packed") / "environment.tar.gz")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    """Two hosts that know nothing of this Python; keys are in their environment."""
+    environment = bare_environment(**KEYS)
+    with running(tmp_path_factory.mktemp("cluster"), environment=environment) as started:
+        yield started
+
+
+@pytest.fixture
+def shop(
+    broker: Running, s3: S3Server, cluster: SparkCluster, archive: Path, tmp_path: Path
+) -> Shop:
+    shop = Shop(tmp_path, Cluster(broker.bootstrap), f"cluster{os.urandom(3).hex()}")
+    shop.cluster.create(shop.topic, 2)
+    bucket = s3.bucket()
+    lake = {
+        "type": "sql",
+        "uri": "sqlite:///./catalog.db",
+        "warehouse": f"s3://{bucket}/lake",
+        "s3.endpoint": s3.endpoint,
+        "s3.region": REGION,
+        "s3.access-key-id": "${env:LAKE_KEY}",
+        "s3.secret-access-key": "${env:LAKE_SECRET}",
+    }
+    options = {
+        "endpoint_url": s3.endpoint,
+        "region": REGION,
+        "allow_http": "true",
+        "access_key_id": "${env:LAKE_KEY}",
+        "secret_access_key": "${env:LAKE_SECRET}",
+    }
+    delta = {"type": "delta", "root": f"s3://{bucket}/delta", "storage_options": options}
+    shop.spec["catalogs"] = {"lake": lake, "delta": delta}
+    shop.spec["slice_bytes"] = "4MB"
+    shop.spec["spark"] = {
+        "master": cluster.address,
+        "conf": {
+            "spark.archives": f"{archive}#environment",
+            "spark.pyspark.python": "./environment/bin/python",
+            "spark.driver.host": "127.0.0.1",
+            "spark.executor.memory": "512m",
+            "spark.speculation": "true",
+        },
+    }
+    return shop
+
+
+def test_a_pipeline_on_a_cluster_loses_and_doubles_nothing_when_an_executor_is_killed(
+    shop: Shop, cluster: SparkCluster, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = shop.spec["catalogs"]["delta"]["root"].split("/")[2]
+    for partition in range(2):
+        numbers = range(partition, RECORDS, 2)
+        orders = [json.dumps({"id": n, "note": "x" * 500}) for n in numbers]
+        shop.cluster.send(shop.topic, partition, [Sent(order.encode()) for order in orders])
+    with Driver(shop.path, environment=DRIVER) as driver:
+        driver.wait_until(lambda: data_files(s3, bucket) > 0, "a file of the first epoch")
+        before = cluster.launched()
+        cluster.executors()[0].kill()
+        committed = driver.count("TableCommitted")
+        shop.send(RECORDS, 1000)
+        driver.wait_until(lambda: landed(driver) == [RECORDS + 1000] * 2, "all rows")
+        wait_until(lambda: cluster.launched() > before, "another executor")
+        driver.send(signal.SIGTERM)
+        ended = driver.end()
+
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    found = audit(load(shop.path), rows=True)
+    told = ended.err + "".join(path.read_text() for path in said_by(cluster))
+    assert (0, ()) == (found.exit_code, tuple(b for each in found.tables for b in each.breaks))
+    assert (0, 0) == (committed, ended.code)
+    assert not any(secret in told for secret in (KEY, SECRET))
+    assert all(list(folder.glob(f"app-*/*/{OWN}")) for folder in cluster.folders)
+
+
+OWN = "environment/lib/python3.*/site-packages/penstock/landing/__pycache__"
+"""What is there when a worker has imported Penstock from the archive."""
+
+
+def data_files(s3: S3Server, bucket: str) -> int:
+    return sum(key.endswith(".parquet") for key in s3.keys(bucket))
+
+
+def landed(driver: Driver) -> list[int]:
+    """Count the rows that commits have told so far, by table."""
+    rows: dict[str, int] = {}
+    for each in list(driver.told):
+        if each.event == "TableCommitted":
+            rows[each.data["table"]] = rows.get(each.data["table"], 0) + each.data["rows"]
+    return [*rows.values()]
+
+
+def said_by(cluster: SparkCluster) -> list[Path]:
+    return [path for folder in cluster.folders for path in folder.glob("app-*/*/std*")]

@@ -1,0 +1,125 @@
+"""The files for Kubernetes without a Kubernetes: every field is one that it knows, names agree."""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import kubernetes.client
+import yaml
+
+from penstock.spec.load import read
+from penstock.spec.secrets import ProcessSecrets
+
+FILES = Path(__file__).parents[3] / "deploy" / "kubernetes"
+OBJECTS = list(yaml.safe_load_all((FILES / "pipeline.yaml").read_text()))
+BY_KIND = {each["kind"]: each for each in OBJECTS}
+WHERE = {"NAMESPACE": "shop", "POD": "penstock-shop-0"}
+_CONTAINER = re.compile(r"(?:list\[|dict[\[(]str, )(\w+)[\])]", re.IGNORECASE)
+
+
+def test_every_field_is_one_that_kubernetes_knows() -> None:
+    found = [wrong for each in OBJECTS for wrong in faults(each, f"V1{each['kind']}", each["kind"])]
+
+    assert [] == found
+    assert ["Deployment.spec.replica"] == faults(
+        {"spec": {**BY_KIND["Deployment"]["spec"], "replica": 1}}, "V1Deployment", "Deployment"
+    )
+
+
+def test_the_names_that_objects_have_for_each_other_agree() -> None:
+    pod = BY_KIND["Deployment"]["spec"]["template"]
+    labels, spec = pod["metadata"]["labels"], pod["spec"]
+    mentioned = {spec["volumes"][0]["configMap"]["name"], spec["serviceAccountName"]}
+    mentioned |= {BY_KIND["RoleBinding"]["roleRef"]["name"]}
+    mentioned |= {each["name"] for each in BY_KIND["RoleBinding"]["subjects"]}
+
+    assert labels == BY_KIND["Service"]["spec"]["selector"]
+    assert labels == BY_KIND["Deployment"]["spec"]["selector"]["matchLabels"]
+    assert {each["metadata"]["name"] for each in OBJECTS} == mentioned
+
+
+def test_the_spec_in_it_is_right_and_its_ports_and_secrets_are_those_of_the_pod() -> None:
+    text = BY_KIND["ConfigMap"]["data"]["penstock.yaml"]
+    found = read(text, base=Path("/etc/penstock"), name="p", secrets=ProcessSecrets(WHERE))
+    assert found.pipeline is not None
+    conf = found.pipeline.spark.conf
+    (driver,) = BY_KIND["Deployment"]["spec"]["template"]["spec"]["containers"]
+    ports = {each["name"]: str(each["port"]) for each in BY_KIND["Service"]["spec"]["ports"]}
+    given = {
+        each["name"]: ":".join(each["valueFrom"]["secretKeyRef"].values())
+        for each in driver["env"]
+        if "secretKeyRef" in each["valueFrom"]
+    }
+    secret = "spark.kubernetes.executor.secretKeyRef."
+
+    assert (ports["driver"], ports["blocks"]) == (
+        conf["spark.driver.port"],
+        conf["spark.driver.blockManager.port"],
+    )
+    assert BY_KIND["Service"]["metadata"]["name"] == conf["spark.driver.host"]
+    assert driver["image"] == conf["spark.kubernetes.container.image"]
+    assert {"LAKE_KEY", "LAKE_SECRET"} == {
+        name.removeprefix(secret) for name in conf if secret in name
+    }
+    assert all(given[name.removeprefix(secret)] == conf[name] for name in conf if secret in name)
+    assert set(re.findall(r"\$\{env:(\w+)\}", text)) == {each["name"] for each in driver["env"]}
+
+
+def test_the_entrypoint_starts_an_executor_as_spark_describes_it(tmp_path: Path) -> None:
+    (tmp_path / "tini").write_text('#!/bin/sh\nshift 2\nprintf "%s\\n" "$@"\n')
+    (tmp_path / "tini").chmod(0o755)
+    told = {
+        "SPARK_EXECUTOR_MEMORY": "512m",
+        "SPARK_DRIVER_URL": "spark://d:7078",
+        "SPARK_EXECUTOR_ID": "1",
+        "SPARK_EXECUTOR_CORES": "2",
+        "SPARK_APPLICATION_ID": "app",
+        "SPARK_EXECUTOR_POD_IP": "10.0.0.1",
+        "SPARK_EXECUTOR_POD_NAME": "pod",
+        "SPARK_JAVA_OPT_0": "-Da=b c",
+        "SPARK_JAVA_OPT_1": "-Dd=e",
+        "SPARK_HOME": "/spark",
+    }
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", **told}
+    entrypoint = FILES / "entrypoint"
+    started = subprocess.run(
+        [entrypoint, "executor"],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    other = subprocess.run(
+        [entrypoint, "penstock", "run"], env=environment, capture_output=True, text=True, check=True
+    ).stdout
+
+    assert ["java", "-Da=b c", "-Dd=e", "-Xms512m", "-Xmx512m"] == started[:5]
+    assert "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend" in started
+    assert ["--podName", "pod"] == started[-2:]
+    assert ["penstock", "run"] == shlex.split(other)
+
+
+def faults(data: Any, kind: str, path: str) -> list[str]:
+    """List the fields of an object that Kubernetes's own description of its kind does not have."""
+    inner = _CONTAINER.fullmatch(kind)
+    if inner is not None:
+        items = data.items() if isinstance(data, dict) else enumerate(data)
+        return [
+            wrong for name, each in items for wrong in faults(each, inner[1], f"{path}[{name}]")
+        ]
+    model = getattr(kubernetes.client, kind, None)
+    if model is None:
+        return [] if not isinstance(data, dict) or kind == "object" else [path]
+    types = {name: model.openapi_types[own] for own, name in model.attribute_map.items()}
+    if not isinstance(data, dict):
+        return [path]
+    unknown = [f"{path}.{name}" for name in data if name not in types]
+    return unknown + [
+        wrong
+        for name, each in data.items()
+        if name in types
+        for wrong in faults(each, types[name], f"{path}.{name}")
+    ]

@@ -99,7 +99,7 @@ def _penstock(options: Options, place: Scratch, total: int) -> Leg:
         source_columns=None if options.source_columns else (),
     )
     child = place.penstock(spec, "--until-caught-up")
-    leg = _followed(child, place, warm_rows=options.epoch_records)
+    leg = followed(child, place, warm_rows=options.epoch_records)
     found = tables.checked(folder, options.format, total)
     return Leg(**leg, files=found.files, size_bytes=found.size_bytes)
 
@@ -115,12 +115,12 @@ def _reference(options: Options, place: Scratch, total: int) -> Leg:
         "folder": str(folder),
     }
     child = place.start("benchmarks.reference_run", json.dumps(order))
-    leg = _followed(child, place, warm_rows=options.epoch_records)
+    leg = followed(child, place, warm_rows=options.epoch_records)
     found = tables.checked(folder, "iceberg", total)
     return Leg(**leg, files=found.files, size_bytes=found.size_bytes)
 
 
-def _followed(child: Child, place: Scratch, *, warm_rows: int) -> dict[str, Any]:
+def followed(child: Child, place: Scratch, *, warm_rows: int) -> dict[str, Any]:
     """Follow a child's commits; give what it took from the end of its warm-up to the last."""
     readings: list[tuple[float, int, Usage, float]] = []
     rows = 0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from benchmarks import bound, commits, drain, epoch, freshness, memory, recovery
+from benchmarks import bound, cluster, commits, drain, epoch, freshness, memory, recovery
 from benchmarks.results import Measured
 from benchmarks.scratch import Scratch
 
@@ -72,6 +72,21 @@ FIGURES = (
             Told("peak_mib", "largest memory of all processes", "MiB", "", "less"),
             Told("files", "data files"),
             Told("bytes_per_record", "bytes written for a record", "B"),
+        ],
+    ),
+    Figure(
+        "cluster",
+        "A backlog landed on a standalone Spark cluster by one executor and by two, of one core "
+        "each; driver, executors and broker share the machine.",
+        cluster.measure,
+        full=[cluster.Options()],
+        quick=[cluster.Options(records=200_000, epoch_records=100_000, rounds=1)],
+        told=[
+            Told("one_rows_per_second", "one executor: rows a second", better="more"),
+            Told("two_rows_per_second", "two executors: rows a second", better="more"),
+            Told("rate_ratio", "rate of two, of that of one", "", "", "more"),
+            Told("one_driver_seconds_per_million", "driver's CPU for a million rows, one", "s"),
+            Told("two_driver_seconds_per_million", "the same, two", "s", "", "less"),
         ],
     ),
     Figure(

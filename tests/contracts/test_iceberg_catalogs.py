@@ -1,10 +1,12 @@
-"""The table contract against Iceberg on PostgreSQL and behind a REST catalog."""
+"""The table contract against Iceberg on PostgreSQL, behind a REST catalog, and in Glue and Hive."""
 
 from pathlib import Path
 
 import pytest
 from pyiceberg.catalog import load_catalog
 from tests.contracts.test_iceberg_tables import TestIcebergTables as IcebergContract
+from tests.servers import hive
+from tests.servers.s3 import KEY, REGION, SECRET
 
 from penstock.connectors.iceberg import connector
 from penstock.core.errors import ConflictError, OutcomeUnknownError
@@ -58,6 +60,49 @@ class TestIcebergBehindRest(OnAnyCatalog):
     def settings_of(self, place: Path) -> dict[str, str]:
         del place  # the server knows its own
         return {"type": "rest", "uri": self.address}
+
+
+@pytest.mark.slow  # beside a whole run in tests/integration/iceberg/test_other_catalogs.py
+class TestIcebergInGlue(OnAnyCatalog):
+    """Glue's API as moto speaks it."""
+
+    refused = (ConflictError, OutcomeUnknownError)
+
+    @pytest.fixture(autouse=True)
+    def server(self, s3):
+        self.endpoint = s3.endpoint
+        yield
+        empty(load_catalog("lake", **self.settings))
+
+    def settings_of(self, place: Path) -> dict[str, str]:
+        keys = {"glue.access-key-id": KEY, "glue.secret-access-key": SECRET}
+        where = {"glue.endpoint": self.endpoint, "glue.region": REGION}
+        return {"type": "glue", "warehouse": f"file://{place}/warehouse", **where, **keys}
+
+    @pytest.mark.skip(reason="moto's UpdateTable does not compare VersionId, as AWS's does")
+    def test_of_two_racing_commits_one_lands_and_the_other_conflicts(self):
+        """Not to be had without AWS."""
+
+
+@pytest.mark.slow  # a Java process of its own
+class TestIcebergInHive(OnAnyCatalog):
+    refused = (ConflictError, OutcomeUnknownError)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def shared(cls, tmp_path_factory):
+        with hive.running(tmp_path_factory.mktemp("hive")) as address:
+            yield address
+
+    @pytest.fixture(autouse=True)
+    def server(self, shared):
+        self.address = shared
+        yield
+        empty(load_catalog("lake", **self.settings))
+
+    def settings_of(self, place: Path) -> dict[str, str]:
+        old = {"hive.hive2-compatible": "true"}
+        return {"type": "hive", "uri": self.address, "warehouse": f"file://{place}/wh", **old}
 
 
 def empty(catalog) -> None:

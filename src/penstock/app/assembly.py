@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from penstock.app.awaited import opened_or_awaited
+from penstock.app.awaited import AwaitedCatalogs
 from penstock.app.connectors import log_connector, store_connector, table_connector
 from penstock.app.process import SystemClock, jitter, this_owner, token
-from penstock.core.errors import InvalidError, UnavailableError
+from penstock.core.errors import InvalidError
 from penstock.engines.starting import StartingEngine, Wanted
 from penstock.landing.settings import Consent, Place, Settings, Start, Target, World
 from penstock.ports.connectors import READ_ONLY
@@ -182,14 +182,11 @@ def open_world(
     log.partitions()  # and so are topics that are not there
     started = engine() if engine is not None else open_engine(pipeline)
     stack.callback(started.close)
-    catalogs = {
-        name: opened_or_awaited(partial(_open_catalog, pipeline, name, observer, {}))
-        for name in pipeline.catalogs
-    }
-    for catalog in catalogs.values():
-        stack.callback(catalog.close)
-        with suppress(UnavailableError):  # its tables stand aside, the others land (protocol.md I9)
-            catalog.check()
+    catalogs = AwaitedCatalogs(
+        {name: partial(open_catalog, pipeline, name, observer) for name in pipeline.catalogs}
+    )
+    stack.callback(catalogs.close)
+    catalogs.check()
     store = open_store(pipeline)
     stack.callback(store.close)
     return World(

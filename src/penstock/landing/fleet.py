@@ -130,8 +130,8 @@ class Fleet:
 
         They come in when all that the route refused has landed, for that is not theirs.
         """
-        catalog = self.world.catalogs[track.target.place.catalog]
-        found, failed = members.newcomers(self.settings, catalog, track.target, self._targets)
+        known, catalogs = self._targets, self.world.catalogs
+        found, failed = members.newcomers(self.settings, catalogs, track.target, known)
         if found and track.waiting:
             track.members = None
             return

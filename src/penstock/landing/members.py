@@ -70,7 +70,10 @@ def _ledger_in(settings: Settings, catalog: TableFormat, target: Target) -> bool
 
 
 def newcomers(
-    settings: Settings, catalog: TableFormat, route: Target, known: Collection[str]
+    settings: Settings,
+    catalogs: Mapping[str, TableFormat],
+    route: Target,
+    known: Collection[str],
 ) -> tuple[dict[str, bool], PenstockError | None]:
     """Give the tables of a route that are there and not known yet, whether each has a ledger, and
     what kept from telling.
@@ -81,6 +84,7 @@ def newcomers(
     found: dict[str, bool] = {}
     failed: PenstockError | None = None
     try:
+        catalog = catalogs[route.place.catalog]
         names = [name for name in among(route, catalog) if name not in known]
     except (UnavailableError, InvalidError) as error:
         return {}, error

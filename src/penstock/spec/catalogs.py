@@ -68,12 +68,12 @@ class HiveCatalog(Setting, extra="allow"):
         return {**self.model_dump(mode="json", context=REVEALED), "name": name}
 
 
-class CloudCatalog(Setting, extra="allow"):
-    """An Iceberg catalog of a cloud, found by account. Further keys are PyIceberg's, as text."""
+class GlueCatalog(Setting, extra="allow"):
+    """An Iceberg catalog in AWS Glue, found by account. Further keys are PyIceberg's, as text."""
 
     __pydantic_extra__: dict[str, FreeText]
 
-    type: Literal["glue", "dynamodb", "bigquery"] = Field(description="Kind of the catalog.")
+    type: Literal["glue"] = Field(description="Kind of the catalog.")
     warehouse: Text | None = Field(
         None, description="Where tables are put.", examples=["s3://lake/warehouse"]
     )
@@ -102,10 +102,12 @@ class DeltaCatalog(Setting):
         return {**self.model_dump(mode="json", context=REVEALED), "name": name}
 
 
-_CLOUDS = ("glue", "dynamodb", "bigquery")
-_CATALOG_KINDS = ("sql", "rest", "hive", *_CLOUDS, "delta")
+_CATALOG_KINDS = ("sql", "rest", "hive", "glue", "delta")
+_UNWRITTEN = "PyIceberg commits nothing to it; write  type: rest  where it has such an endpoint"
 _NEVER = {
     "in-memory": "its tables end with the process; write sql with a SQLite file",
+    "bigquery": _UNWRITTEN,
+    "dynamodb": _UNWRITTEN,
     "unity": "write  type: rest  with the address of its Iceberg REST endpoint",
 }
 
@@ -129,7 +131,6 @@ def _known_kind(value: Any) -> Any:
 
 def _catalog_kind(value: Any) -> str | None:
     kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-    kind = "cloud" if kind in _CLOUDS else kind
     return f"<{kind}>" if isinstance(value, dict | Setting) else None
 
 
@@ -137,7 +138,7 @@ Catalog = Annotated[
     Annotated[SqlCatalog, Tag("<sql>")]
     | Annotated[RestCatalog, Tag("<rest>")]
     | Annotated[HiveCatalog, Tag("<hive>")]
-    | Annotated[CloudCatalog, Tag("<cloud>")]
+    | Annotated[GlueCatalog, Tag("<glue>")]
     | Annotated[DeltaCatalog, Tag("<delta>")],
     Discriminator(
         _catalog_kind,

@@ -40,6 +40,6 @@ def test_defaults_with_a_unit_are_in_words() -> None:
 def test_unknown_settings_are_refused_everywhere_but_in_catalogs_of_iceberg() -> None:
     schema = json_schema()
     blocks = {"": schema, **schema["$defs"]}
-    assert {"SqlCatalog", "RestCatalog", "HiveCatalog", "CloudCatalog"} == {
+    assert {"SqlCatalog", "RestCatalog", "HiveCatalog", "GlueCatalog"} == {
         name for name, block in blocks.items() if block["additionalProperties"]
     }

@@ -110,7 +110,7 @@ def test_addresses_of_catalogs_become_absolute_where_they_are_files(
         ("{ type: hive, uri: 'thrift://h:9083', warehouse: ./lake }", "file:///srv/shop/lake"),
         ("{ type: hive, uri: 'thrift://h:9083', warehouse: 's3://b/w' }", "s3://b/w"),
         ("{ type: glue, glue.region: eu-west-1 }", None),
-        ("{ type: dynamodb, warehouse: 's3://b/w' }", "s3://b/w"),
+        ("{ type: glue, warehouse: 's3://b/w' }", "s3://b/w"),
     ],
 )
 def test_catalogs_that_have_a_server_of_their_own_keep_their_settings(

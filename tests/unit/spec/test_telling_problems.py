@@ -150,6 +150,7 @@ def test_security_that_contradicts_itself_is_told_with_all_it_needs(
         ("[shop.orders]", "[shop.orders]\n  mirror_group: x", [(5, "P111")]),
         ("type: sql", "type: in-memory", [(6, "P107")]),
         ("type: sql", "type: unity", [(6, "P107")]),
+        ("type: sql", "type: dynamodb", [(6, "P107")]),
         ("type: sql", "type: slq", [(6, "P107")]),
         ("type: sql,", "", [(6, "P105")]),
         ("lake: {", "Lake: {", [(6, "P110"), (9, "P117"), (10, "P117")]),

@@ -17,18 +17,17 @@ from pathlib import PurePosixPath
 from pyarrow import fs
 
 from penstock.core.errors import InvalidError
+from penstock.files.keys import S3_SETTINGS, references, resolved
 from penstock.ports.running import Secrets
-from penstock.spec.secrets import is_literal
 
 _PART = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
 _PARTS_MAX = 8
 _S3 = "s3://"
-_PUBLIC = {"region", "endpoint_url", "allow_http", "virtual_hosted_style_request"}
-_CREDENTIALS = {
-    "access_key_id": "access_key",
-    "secret_access_key": "secret_key",
-    "session_token": "session_token",
+_PUBLIC = {each.delta for each in S3_SETTINGS if not each.key} | {
+    "allow_http",
+    "virtual_hosted_style_request",
 }
+_CREDENTIALS = {each.delta: each.arrow for each in S3_SETTINGS if each.key}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +81,12 @@ def root_of(
 
     Raises InvalidError: P432, and P441 for a credential that is written out.
     """
-    references = _references(catalog, normalised(written or {}))
+    found = references(catalog, normalised(written or {}), _CREDENTIALS)
     plain = uri.removeprefix("file://").rstrip("/") if not uri.startswith(_S3) else uri.rstrip("/")
     if uri.startswith(_S3) and len(plain) > len(_S3):
-        return Root(plain, options, references)
+        return Root(plain, options, found)
     if plain.startswith("/") and str(PurePosixPath(plain)) == plain and ".." not in plain:
-        return Root(plain, options, references)
+        return Root(plain, options, found)
     raise InvalidError(
         f"the root of the catalog {catalog} is {uri[:80]!r}: no absolute path, no s3 URI",
         code="P432",
@@ -97,22 +96,7 @@ def root_of(
 
 def opened(storage: Mapping[str, str], secrets: Secrets) -> dict[str, str]:
     """Give a worker's settings with credentials. Raises InvalidError without a reference."""
-    return {
-        key: secrets.resolve(value) if key in _CREDENTIALS else value
-        for key, value in storage.items()
-    }
-
-
-def _references(catalog: str, written: Mapping[str, str]) -> dict[str, str]:
-    for key in sorted(_CREDENTIALS.keys() & written.keys()):
-        if is_literal(written[key]):
-            raise InvalidError(
-                f"{key} of the catalog {catalog} is written out, and workers need it as well: it "
-                "would have to travel with every task",
-                code="P441",
-                hint=f"write  {key}: ${{env:NAME}}  or  ${{file:/path}}, there on every executor",
-            )
-    return {key: written[key] for key in sorted(_CREDENTIALS.keys() & written.keys())}
+    return resolved(storage, _CREDENTIALS, secrets)
 
 
 def normalised(options: Mapping[str, str]) -> dict[str, str]:

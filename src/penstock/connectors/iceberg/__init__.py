@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.ports.running import Observer, Secrets
     from penstock.ports.tables import FileWriter, TableFormat
 
-CATALOG_TYPES = frozenset({"sql", "rest", "hive", "glue", "dynamodb", "bigquery", "in-memory"})
+CATALOG_TYPES = frozenset({"sql", "rest", "hive", "glue", "in-memory"})
 
 
 def open_catalog(settings: Settings, secrets: Secrets, observer: Observer) -> TableFormat:

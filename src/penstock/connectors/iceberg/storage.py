@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from penstock.core.errors import InvalidError
+from penstock.files.keys import S3_SETTINGS, references, resolved
 from penstock.ports.running import Secrets
-from penstock.spec.secrets import is_literal
 
 _OPEN = frozenset(
     {
@@ -28,11 +27,10 @@ _OPEN = frozenset(
         "hdfs.port",
         "s3.anonymous",
         "s3.connect-timeout",
-        "s3.endpoint",
         "s3.force-virtual-addressing",
-        "s3.region",
         "s3.request-timeout",
         "s3.resolve-region",
+        *(each.iceberg for each in S3_SETTINGS if not each.key),
     }
 )
 _CREDENTIALS = frozenset(
@@ -49,11 +47,9 @@ _CREDENTIALS = frozenset(
         "client.session-token",
         "gcs.oauth2.token",
         "gcs.oauth2.token-expires-at",
-        "s3.access-key-id",
         "s3.role-arn",
         "s3.role-session-name",
-        "s3.secret-access-key",
-        "s3.session-token",
+        *(each.iceberg for each in S3_SETTINGS if each.key),
     }
 )
 
@@ -67,20 +63,11 @@ class Credential:
 
 
 def credentials_of(
-    catalog: str, written: Mapping[str, str], resolved: Mapping[str, str]
+    catalog: str, written: Mapping[str, str], known: Mapping[str, str]
 ) -> dict[str, Credential]:
     """Find the credentials among a catalog's settings. Raises InvalidError (P441)."""
-    found = {}
-    for key in sorted(_CREDENTIALS & written.keys()):
-        if is_literal(written[key]):
-            raise InvalidError(
-                f"{key} of the catalog {catalog} is written out, and workers need it as well: it "
-                "would have to travel with every task",
-                code="P441",
-                hint=f"write  {key}: ${{env:NAME}}  or  ${{file:/path}}, there on every executor",
-            )
-        found[key] = Credential(written[key], resolved[key])
-    return found
+    found = references(catalog, written, _CREDENTIALS)
+    return {key: Credential(reference, known[key]) for key, reference in found.items()}
 
 
 def shared(
@@ -99,8 +86,4 @@ def shared(
 
 def opened(storage: Mapping[str, str], lent: Mapping[str, str], secrets: Secrets) -> dict[str, str]:
     """Give the settings with credentials. Raises InvalidError when a reference is not there."""
-    known = {
-        key: secrets.resolve(value) if key in _CREDENTIALS else value
-        for key, value in storage.items()
-    }
-    return {**known, **lent}
+    return {**resolved(storage, _CREDENTIALS, secrets), **lent}

@@ -18,12 +18,14 @@ TELL = "penstock.engines.spark.versions:tell"
 
 ABSENT = "absent"
 _DISTRIBUTIONS = ("penstock", "pyarrow", "pyiceberg", "confluent-kafka", "msgspec", "duckdb")
+_EXTRAS = ("protobuf",)
+"""Compared where both have them: who needs one that is not there says so."""
 
 
 def versions_here() -> dict[str, str]:
     """Give the versions of this process: Python's as major.minor, libraries' in full."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return {"python": python} | {name: _version(name) for name in _DISTRIBUTIONS}
+    return {"python": python} | {name: _version(name) for name in (*_DISTRIBUTIONS, *_EXTRAS)}
 
 
 def tell(job: str) -> str:
@@ -52,6 +54,7 @@ def disagreements(driver: Mapping[str, str], executor: Mapping[str, str]) -> lis
         f"{name} {driver.get(name, ABSENT)} here, {executor.get(name, ABSENT)} there"
         for name in sorted(driver.keys() | executor.keys())
         if driver.get(name, ABSENT) != executor.get(name, ABSENT)
+        and not (name in _EXTRAS and ABSENT in (driver.get(name), executor.get(name)))
     ]
 
 

@@ -1,0 +1,80 @@
+"""Whole runs on Iceberg in Glue (as moto speaks it) and in a Hive metastore."""
+
+from pathlib import Path
+
+import pytest
+from tests.servers import hive
+from tests.servers.s3 import KEY, REGION, SECRET
+
+from penstock.connectors import iceberg
+from penstock.core.points import Point
+from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.grounds import CATALOG
+from penstock.testing.real_grounds import IcebergWithoutBroker
+from penstock.testing.world import World
+
+SECRETS = ProcessSecrets({"GLUE_KEY": KEY, "GLUE_SECRET": SECRET})
+
+
+class GroundInCatalog(IcebergWithoutBroker):
+    def __init__(self, directory, **settings):
+        super().__init__(directory)
+        self.settings = {"name": CATALOG, "warehouse": f"file://{directory}/lake", **settings}
+
+    def open_catalog(self, observer):
+        return iceberg.open_catalog(self.settings, SECRETS, observer)
+
+
+@pytest.fixture
+def in_glue(tmp_path, s3):
+    keys = {
+        "glue.access-key-id": "${env:GLUE_KEY}",
+        "glue.secret-access-key": "${env:GLUE_SECRET}",
+    }
+    where = {"glue.endpoint": s3.endpoint, "glue.region": REGION}
+    yield GroundInCatalog(tmp_path, type="glue", **where, **keys)
+    glue = s3.client("glue")
+    for database in glue.get_databases()["DatabaseList"]:
+        glue.delete_database(Name=database["Name"])
+
+
+@pytest.fixture(scope="module")
+def metastore(tmp_path_factory):
+    with hive.running(tmp_path_factory.mktemp("hive")) as address:
+        yield address
+
+
+def test_a_run_on_glue_is_exact_and_its_keys_are_nowhere(in_glue, tmp_path):
+    crashed, life = land_and_crash(World(in_glue))
+    told = repr((crashed.jobs, crashed.observer.events, life.jobs, life.observer.events))
+
+    assert not any(secret in told for secret in (KEY, SECRET))
+    assert not any(SECRET.encode() in kept for kept in contents(tmp_path))
+
+
+@pytest.mark.slow  # a Java process of its own
+def test_a_run_in_a_hive_metastore_is_exact(tmp_path, metastore):
+    land_and_crash(
+        World(
+            GroundInCatalog(
+                tmp_path, type="hive", uri=metastore, **{"hive.hive2-compatible": "true"}
+            )
+        )
+    )
+
+
+def land_and_crash(world):
+    """Crash behind a commit nobody heard of, live on, and give both lives."""
+    world.send("orders", 5)
+    world.send_raw("orders", b"no object")
+    crashed = world.crash_at(f"{Point.COMMIT_AFTER.value}")
+    world.send("orders", 5)
+    life = world.run()
+
+    assert [] == world.breaks()
+    assert 10 == len(world.rows())
+    return crashed, life
+
+
+def contents(folder: Path):
+    return (path.read_bytes() for path in folder.rglob("*") if path.is_file())

@@ -1,6 +1,6 @@
 """What landing one prepared commit costs, and whether that grows with the commits before.
 
-Each commit has ten files and goes the pipeline's own way: prepared in the store, then settled by
+Each commit goes the pipeline's own way: prepared in the store, then settled by
 `TwoPhase` (examine, decide, compare-and-set, read back), then the store told. The files of all
 commits are the same ten under other names; housekeeping, which the pipeline does behind a commit,
 is timed apart.
@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -24,25 +25,26 @@ from penstock.app import assembly
 from penstock.app.process import SystemClock, jitter, this_owner
 from penstock.commit.once import Conditions
 from penstock.commit.two_phase import TwoPhase
-from penstock.core.commits import Claim, Committable, DataFile, Generation
+from penstock.core.commits import Committable, DataFile, Generation
 from penstock.observe.fanout import Observers
 from penstock.spec.load import load
 from penstock.testing.prepared import prepared
 
 NOWHERE = "localhost:1"  # no broker is asked
-FILES = 10
+WRITTEN = 10
 ROWS = 400
-PARTITIONS = 4
 AROUND = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Look around commit number `early` and at commit number `late`."""
+    """Look around commit number `early` and at commit number `late`, of commits of some size."""
 
     format: Format = "iceberg"
     early: int = 50
     late: int = 1000
+    files: int = WRITTEN
+    partitions: int = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,38 @@ class Took:
     housekeep: float
 
 
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A table under a claim, and what lands commits in it."""
+
+    made: Made
+    written: Sequence[DataFile]
+    two_phase: TwoPhase
+    options: Options
+
+    def commit(self, number: int) -> Committable:
+        """Prepare commit `number`; it covers as much of each partition as the others do."""
+        each = covered(self.options)
+        return prepared(
+            self.made.chain,
+            dict.fromkeys(range(self.options.partitions), (number * each, (number + 1) * each)),
+            files=[self._file(nth, number) for nth in range(self.options.files)],
+            uuid=self.made.uuid,
+            held=self.two_phase.conditions.claim,
+            schema_id=self.made.schema_id,
+            epoch=number + 1,
+            attempt=f"a{number}",
+        )
+
+    def _file(self, nth: int, number: int) -> DataFile:
+        """Give a file that was written a further name; on a disk it is there, at no cost."""
+        file = self.written[nth % WRITTEN]
+        path = file.path.replace(".parquet", f"-{number}-{nth}.parquet")
+        if "://" not in file.path or file.path.startswith("file://"):
+            os.link(_local(file.path), _local(path))
+        return replace(file, path=path)
+
+
 def measure(options: Options, place: Scratch) -> Measured:
     """Land commit after commit."""
     assert AROUND <= options.early < options.late, "there are commits to look at"
@@ -62,27 +96,12 @@ def measure(options: Options, place: Scratch) -> Measured:
     spec = specs.write(
         folder, NOWHERE, making.TOPIC, table_format=options.format, partition_by=["qty"]
     )
-    pipeline, clock = load(spec), SystemClock()
-    store = assembly.open_store(pipeline)
-    now_ms = clock.now_ms()
-    claim = store.claim(
-        pipeline.name,
-        this_owner(),
-        above=Generation(0),
-        now_ms=now_ms,
-        alive_until_ms=now_ms + 86_400_000,
-        takeover=False,
-    )
-    made = making.made(spec, claim, PARTITIONS)
-    conditions = Conditions(claim, Observers(), clock, jitter, pipeline.commit.retain)
-    two_phase = TwoPhase(pipeline.name, store, conditions)
-    written = _written(made)
-    took = [
-        _settled(_commit(made, written, claim, number), made, two_phase)
-        for number in range(options.late)
-    ]
-    store.close()
-    _check(made, folder, options)
+    with table_of(spec, options) as bench:
+        took = [
+            settled(bench.commit(number), bench.made, bench.two_phase)
+            for number in range(options.late)
+        ]
+        _check(bench.made, folder, options)
     early, late = took[options.early - AROUND : options.early], took[-AROUND:]
     values = {
         "early_ms": median(each.settle for each in early),
@@ -97,43 +116,46 @@ def measure(options: Options, place: Scratch) -> Measured:
     return Measured(values, {"settle_ms": [round(each.settle, 2) for each in took]})
 
 
+@contextmanager
+def table_of(spec: Path, options: Options) -> Iterator[Bench]:
+    """Make the table of a spec, its store, and the ten files, under a claim."""
+    pipeline, clock = load(spec), SystemClock()
+    with closing(assembly.open_store(pipeline)) as store:
+        now_ms = clock.now_ms()
+        claim = store.claim(
+            pipeline.name,
+            this_owner(),
+            above=Generation(0),
+            now_ms=now_ms,
+            alive_until_ms=now_ms + 86_400_000,
+            takeover=False,
+        )
+        made = making.made(spec, claim, options.partitions)
+        conditions = Conditions(claim, Observers(), clock, jitter, pipeline.commit.retain)
+        two_phase = TwoPhase(pipeline.name, store, conditions)
+        yield Bench(made, _written(made), two_phase, options)
+
+
 def _written(made: Made) -> Sequence[DataFile]:
-    """Write the ten files whose copies every commit brings."""
+    """Write the ten files whose links every commit brings."""
     writer = made.writer("bench")
     writer.write(made.rows(0, ROWS))
     files = writer.close()
-    assert len(files) == FILES, f"one file for each quantity: {len(files)}"
+    assert len(files) == WRITTEN, f"one file for each quantity: {len(files)}"
     return files
 
 
-def _commit(made: Made, written: Sequence[DataFile], claim: Claim, number: int) -> Committable:
-    each = ROWS // PARTITIONS
-    commit = prepared(
-        made.chain,
-        dict.fromkeys(range(PARTITIONS), (number * each, (number + 1) * each)),
-        files=[_linked(file, number) for file in written],
-        uuid=made.uuid,
-        held=claim,
-        schema_id=made.schema_id,
-        epoch=number + 1,
-        attempt=f"a{number}",
-    )
-    assert commit.rows == ROWS, "all rows are in the files"
-    return commit
-
-
-def _linked(file: DataFile, number: int) -> DataFile:
-    """Give a file a further name: files that share their bytes cost no writing."""
-    path = file.path.replace(".parquet", f"-{number}.parquet")
-    os.link(_local(file.path), _local(path))
-    return replace(file, path=path)
+def covered(options: Options) -> int:
+    """Give how many offsets of each partition a commit covers."""
+    return max(ROWS // options.partitions, 1)
 
 
 def _local(path: str) -> str:
     return path.removeprefix("file://")
 
 
-def _settled(commit: Committable, made: Made, two_phase: TwoPhase) -> Took:
+def settled(commit: Committable, made: Made, two_phase: TwoPhase) -> Took:
+    """Prepare and settle one commit, and keep house behind it."""
     begun = time.perf_counter()
     two_phase.store.prepare(two_phase.pipeline, two_phase.conditions.claim, [commit], {})
     ready, used = time.perf_counter(), time.process_time()
@@ -153,6 +175,6 @@ def _settled(commit: Committable, made: Made, two_phase: TwoPhase) -> Took:
 def _check(made: Made, folder: Path, options: Options) -> None:
     landed = made.table.state(made.chain).landed
     assert landed is not None, "the ledger is there"
-    assert set(landed.offsets.values()) == {options.late * ROWS // PARTITIONS}, "all of it landed"
+    assert set(landed.offsets.values()) == {options.late * covered(options)}, "all of it landed"
     paths = tables.live_files(folder, options.format)
-    assert len(paths) == len(set(paths)) == options.late * FILES, "each file is live, once"
+    assert len(paths) == len(set(paths)) == options.late * options.files, "each file is live, once"

@@ -6,7 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from benchmarks import bound, cluster, commits, drain, epoch, freshness, memory, recovery
+from benchmarks import (
+    bound,
+    cluster,
+    commits,
+    drain,
+    epoch,
+    far,
+    freshness,
+    memory,
+    recovery,
+    specs,
+)
 from benchmarks.results import Measured
 from benchmarks.scratch import Scratch
 
@@ -50,6 +61,8 @@ class Figure:
                 words += [f"--{name}", str(value)]
         return words
 
+
+FORMATS: tuple[specs.Format, ...] = ("iceberg", "delta")
 
 FIGURES = (
     Figure(
@@ -108,9 +121,15 @@ FIGURES = (
     ),
     Figure(
         "commit",
-        "One prepared commit of ten files: examined, decided, compared and set, read back.",
+        "One prepared commit, of ten files and four partitions unless told: examined, decided, "
+        "compared and set, read back.",
         commits.measure,
-        full=[commits.Options(), commits.Options(format="delta")],
+        full=[
+            commits.Options(),
+            commits.Options(format="delta"),
+            *(commits.Options(each, 20, 60, files=1000) for each in FORMATS),
+            *(commits.Options(each, 20, 60, partitions=2000) for each in FORMATS),
+        ],
         quick=[
             commits.Options(early=25, late=60),
             commits.Options(format="delta", early=25, late=60),
@@ -124,6 +143,19 @@ FIGURES = (
             Told("prepare_ms", "putting it into the store before", "ms"),
             Told("housekeep_ms", "housekeeping behind it", "ms"),
             Told("housekeep_max_ms", "housekeeping, at worst", "ms"),
+        ],
+    ),
+    Figure(
+        "far",
+        "The same commit in an object store whose answers take a while; `answers` is how many a "
+        "commit waits for, one after another.",
+        far.measure,
+        full=[far.Options(), far.Options(format="delta")],
+        quick=[far.Options(commits=10), far.Options(format="delta", commits=10)],
+        told=[
+            Told("near_ms", "the store beside us", "ms", "", "less"),
+            Told("far_ms", "the store far away", "ms", "", "less"),
+            Told("answers", "answers waited for", "", "", "less"),
         ],
     ),
     Figure(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from penstock.dev.broker import free_port
 
 START_SECONDS_MAX = 60.0
 REGION = "eu-central-1"
+_REQUEST = re.compile(r"\b(HEAD|GET|PUT|POST|DELETE) (/\S*) HTTP")
 KEY, SECRET = "AKIAPENSTOCKTEST", "hush/hush+hush"
 
 
@@ -28,6 +30,7 @@ class S3Server:
     """A running server; every test makes buckets of its own."""
 
     port: int
+    log: Path
     numbers: Iterator[int] = field(default_factory=count)
 
     @property
@@ -50,6 +53,17 @@ class S3Server:
         )
         return name
 
+    def requests(self) -> list[str]:
+        """List the requests it has answered, as `GET /bucket/key`."""
+        mark = f"/moto-api/?mark={next(self.numbers)}"
+        with urllib.request.urlopen(f"{self.endpoint}{mark}", timeout=5):
+            pass
+        while mark not in (told := self.log.read_text(errors="replace")):
+            time.sleep(0.01)
+        return [
+            f"{verb} {path}" for verb, path in _REQUEST.findall(told) if "/moto-api/" not in path
+        ]
+
     def keys(self, bucket: str) -> list[str]:
         pages = self.client().get_paginator("list_objects_v2").paginate(Bucket=bucket)
         return sorted(each["Key"] for page in pages for each in page.get("Contents", ()))
@@ -57,21 +71,21 @@ class S3Server:
 
 @contextmanager
 def running(directory: Path, **environment: str) -> Iterator[S3Server]:
-    server = S3Server(free_port())
+    server = S3Server(free_port(), directory / "s3.log")
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(server.port)]
-    with (directory / "s3.log").open("wb") as log:
+    with server.log.open("wb") as log:
         process = subprocess.Popen(
             command, stdout=log, stderr=log, env={**os.environ, **environment}
         )
     try:
-        _wait(server, process, directory / "s3.log")
+        _wait(server, process)
         yield server
     finally:
         process.kill()
         process.wait()
 
 
-def _wait(server: S3Server, process: subprocess.Popen[bytes], log: Path) -> None:
+def _wait(server: S3Server, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_SECONDS_MAX
     while True:
         try:
@@ -79,5 +93,5 @@ def _wait(server: S3Server, process: subprocess.Popen[bytes], log: Path) -> None
                 return
         except (urllib.error.URLError, OSError):
             alive = process.poll() is None and time.monotonic() < deadline
-            assert alive, f"S3 did not start: {log.read_text()[-2000:]}"
+            assert alive, f"S3 did not start: {server.log.read_text()[-2000:]}"
             time.sleep(0.05)

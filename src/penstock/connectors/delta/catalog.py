@@ -22,6 +22,7 @@ from deltalake.transaction import CommitProperties, Transaction
 from pyarrow import fs
 
 from penstock.connectors.delta.conditions import require_conditional_writes
+from penstock.connectors.delta.entries import fetcher
 from penstock.connectors.delta.faults import is_panic, reading, refused, told
 from penstock.connectors.delta.ledger import commit_info, mark_of_creation, transactions_of
 from penstock.connectors.delta.log import Log
@@ -191,7 +192,7 @@ class DeltaCatalog:
                 )
 
     def _log(self, name: str) -> Log:
-        return Log(self.root.filesystem(), self.root.location(name))
+        return Log(self.root.filesystem(), self.root.location(name), fetcher(self.root, name))
 
     def _no_answer(self, error: OSError) -> UnavailableError:
         return UnavailableError(

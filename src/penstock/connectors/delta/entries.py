@@ -1,4 +1,4 @@
-"""Writes one entry of a table's log: a whole commit, put where no entry is yet.
+"""Puts one entry into a table's log, a whole commit, where none is yet; fetches files of a log.
 
 The library can commit too, but reads the table's whole list of files again after each commit, so
 that commits get dearer with every file (docs/design/0012).
@@ -35,6 +35,7 @@ from penstock import __version__
 from penstock.connectors.delta.descriptions import Addition
 from penstock.connectors.delta.faults import in_doubt, is_panic, refused, told
 from penstock.connectors.delta.ledger import commit_info
+from penstock.connectors.delta.log import Fetch
 from penstock.connectors.delta.places import Root, normalised
 
 _STORE_KEYS = {
@@ -104,6 +105,23 @@ def put(root: Root, name: str, version: int, body: bytes) -> bool:
             raise
         raise in_doubt(name, told(error)) from error
     return True
+
+
+def fetcher(root: Root, name: str) -> Fetch | None:
+    """Give what reads files of a table's log in a request each; None on a disk of this machine."""
+    if root.is_local:
+        return None
+
+    def fetch(file: str) -> bytes | None:
+        try:
+            store = store_of(root.location(name), root)
+            return bytes(obstore.get(store, f"_delta_log/{file}").bytes())
+        except FileNotFoundError:
+            return None
+        except BaseError as error:
+            raise OSError(told(error)) from error
+
+    return fetch
 
 
 def _info(

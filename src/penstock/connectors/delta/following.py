@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 
 from deltalake import DeltaTable as Handle
 
+from penstock.connectors.delta.entries import fetcher
 from penstock.connectors.delta.faults import not_there, reading
 from penstock.connectors.delta.forms import Form, form_of
 from penstock.connectors.delta.ledger import OURS
@@ -53,7 +54,7 @@ class Following:
     """Follows the log of one table. What it gives is read afresh, in effect, each time."""
 
     def __init__(self, name: str, root: Root, sizes: Sizes) -> None:
-        self.log = Log(root.filesystem(), root.location(name))
+        self.log = Log(root.filesystem(), root.location(name), fetcher(root, name))
         self._name, self._root, self._sizes = name, root, sizes
         self._view: View | None = None
 
@@ -64,6 +65,15 @@ class Following:
             view = None if before is None else self._carried_on(before)
         self._view = self._open() if view is None else view
         return self._view
+
+    def last(self) -> View:
+        """Give the view given last, for what need not be new; a new one when there is none."""
+        return self._view or self.view()
+
+    def landed(self, before: View, body: bytes, checkpointed: int) -> None:
+        """Take over a version put behind a view; it and the entry before it were read back."""
+        entry = parsed(before.version + 1, body)
+        self._view = _moved_on(before, [entry], checkpointed, body)
 
     def entry(self, view: View, version: int) -> Entry | None:
         """Give an entry up to the view's version; None when it is not there any more."""
@@ -94,13 +104,13 @@ class Following:
             found.append(raw)
             if len(found) > _ENTRIES_AT_ONCE:
                 return None
-        if self.log.raw(before.version) != before.head_entry:
+        (head_entry,), checkpointed = self.log.looks(before.version)
+        if head_entry != before.head_entry:
             return None
         try:
             entries = [parsed(before.version + n, raw) for n, raw in enumerate(found, 1)]
         except ValueError:
             return None
-        checkpointed = self.log.checkpointed()
         if checkpointed > before.version + len(found) or any(each.reshapes for each in entries):
             return None
         if not found and checkpointed == before.checkpointed:

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,24 +55,39 @@ class Entry:
         return next((mark for mark in self.marks if mark.get("chain") == chain), None)
 
 
-class Log:
-    """Reads the log of one table. Raises OSError of its storage."""
+Fetch = Callable[[str], bytes | None]
+"""Reads a whole file of a log by its name, None when it is not there. Raises OSError."""
 
-    def __init__(self, filesystem: fs.FileSystem, location: str) -> None:
+
+class Log:
+    """Reads the log of one table. Raises OSError of its storage.
+
+    Where an answer takes long, `fetch` reads a file in one request, and files are asked for
+    together; without it they are opened, one after the other.
+    """
+
+    def __init__(
+        self, filesystem: fs.FileSystem, location: str, fetch: Fetch | None = None
+    ) -> None:
         self._filesystem = filesystem
         self._directory = f"{storage_path(location)}/_delta_log"
+        self._fetch = fetch
 
     def path(self, version: int) -> str:
         """Name the file of an entry."""
-        return f"{self._directory}/{version:020d}.json"
+        return f"{self._directory}/{_name_of(version)}"
 
     def raw(self, version: int) -> bytes | None:
         """Read an entry's bytes; None when it is not there."""
-        try:
-            with self._filesystem.open_input_file(self.path(version)) as file:
-                return bytes(file.read())
-        except FileNotFoundError:
-            return None
+        return self._read(_name_of(version))
+
+    def looks(self, *versions: int) -> tuple[list[bytes | None], int]:
+        """Read entries, and which version was checkpointed last: all at once, in no order."""
+        if self._fetch is None:
+            return [self.raw(version) for version in versions], self.checkpointed()
+        with ThreadPoolExecutor(len(versions) + 1) as pool:
+            checkpointed = pool.submit(self.checkpointed)
+            return list(pool.map(self.raw, versions)), checkpointed.result()
 
     def entry(self, version: int) -> Entry | None:
         """Read an entry; None when it is not there."""
@@ -100,11 +116,9 @@ class Log:
 
         Where the hint at it is damaged, all checkpoints are listed.
         """
+        hint = self._read(_HINT)
         try:
-            with self._filesystem.open_input_file(f"{self._directory}/{_HINT}") as file:
-                return int(json.loads(file.read())["version"])
-        except FileNotFoundError:
-            return -1
+            return -1 if hint is None else int(json.loads(hint)["version"])
         except (ValueError, KeyError, TypeError):
             return max((int(each[1]) for each in self._checkpoints()), default=-1)
 
@@ -123,6 +137,15 @@ class Log:
                 raise OSError(f"version {version} of the log is gone")
             collected |= entry.transactions
         return collected
+
+    def _read(self, name: str) -> bytes | None:
+        if self._fetch is not None:
+            return self._fetch(name)
+        try:
+            with self._filesystem.open_input_file(f"{self._directory}/{name}") as file:
+                return bytes(file.read())
+        except FileNotFoundError:
+            return None
 
     def _checkpoint(self, head: int) -> tuple[int, list[str]]:
         """Name the newest checkpoint at or below a version that is there with all its parts."""
@@ -144,6 +167,10 @@ class Log:
                 return dict(parsed(0, file.read()).transactions)
             rows = pq.read_table(file, columns=["txn"])["txn"].drop_null().to_pylist()
         return {row["appId"]: row["version"] for row in rows}
+
+
+def _name_of(version: int) -> str:
+    return f"{version:020d}.json"
 
 
 def _whole(parts: Sequence[str]) -> list[str]:

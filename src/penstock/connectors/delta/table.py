@@ -101,7 +101,7 @@ class DeltaTable:
             self._require_last(view)
         try:
             created = put(self.root, self.name, version, body)
-            self._require_there(version, body, created=created)
+            self._require_there(view, body, created=created)
         except OutcomeUnknownError:
             self._following.forget()
             raise
@@ -123,7 +123,7 @@ class DeltaTable:
             self._require_last(view)
         try:
             created = put(self.root, self.name, view.version + 1, body)
-            self._require_there(view.version + 1, body, created=created)
+            self._require_there(view, body, created=created)
         finally:
             self._following.forget()
 
@@ -205,7 +205,7 @@ class DeltaTable:
         cleaned up: `delta.logRetentionDuration`, `delta.enableExpiredLogCleanup`. Raises what
         `state` raises; nothing depends on it, but readers have more entries to read.
         """
-        view = self._following.view()
+        view = self._following.last()
         interval = view.form.configuration.get("delta.checkpointInterval", "")
         every = int(interval) if interval.isdecimal() else _CHECKPOINT_EVERY
         if view.version - view.checkpointed < max(every, 1):
@@ -224,26 +224,27 @@ class DeltaTable:
     def _require_last(self, view: View) -> None:
         """Raise ConflictError unless the log is the one examined, and ends where it ended then."""
         log = self._following.log
-        if log.raw(view.version) != view.head_entry:
+        (head_entry, behind), checkpointed = log.looks(view.version, view.version + 2)
+        if head_entry != view.head_entry:
             if log.is_there():
                 raise moved(self.name, "its log is another one")
             raise not_there(self.name)
-        if log.checkpointed() > view.version or log.raw(view.version + 2) is not None:
+        if checkpointed > view.version or behind is not None:
             self._following.forget()
             raise moved(self.name, f"its log went on behind version {view.version}")
 
-    def _require_there(self, version: int, body: bytes, *, created: bool) -> None:
-        """Read a version back and, where it is on a local disk, sync it.
+    def _require_there(self, view: View, body: bytes, *, created: bool) -> None:
+        """Read the version after a view back and, where it is on a local disk, sync it.
 
         Raises ConflictError (another's), OutcomeUnknownError (nobody's, or below a checkpoint: it
         was cleaned away before, so ours does not count).
         """
-        log = self._following.log
+        log, version = self._following.log, view.version + 1
         try:
-            found = log.raw(version)
+            (found, before), checkpointed = log.looks(version, view.version)
             if found is not None and found != body:
                 raise moved(self.name, f"version {version} is another commit")
-            if found is None or log.checkpointed() >= version:
+            if found is None or checkpointed >= version:
                 made = "was made" if created else "was there"
                 raise in_doubt(self.name, f"version {version} {made}, and the log does not tell")
             storage = Storage(self.root.filesystem())
@@ -251,6 +252,8 @@ class DeltaTable:
             storage.sync_directories()
         except OSError as error:
             raise in_doubt(self.name, told(error)) from error
+        if before == view.head_entry:
+            self._following.landed(view, body, checkpointed)
 
 
 def _words(

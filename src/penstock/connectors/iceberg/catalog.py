@@ -19,13 +19,14 @@ from pyiceberg import exceptions as library
 from pyiceberg.catalog import Catalog, MetastoreCatalog, load_catalog
 from pyiceberg.catalog.sql import IcebergTables as TablesOfCatalog
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.io import load_file_io
+from pyiceberg.io import PY_IO_IMPL, load_file_io
 
 from penstock.connectors.iceberg.facts import drop_with_files
 from penstock.connectors.iceberg.faults import CATALOG_ERRORS, on_reading, reading
 from penstock.connectors.iceberg.features import require_properties
 from penstock.connectors.iceberg.ledgers import ledger_key
 from penstock.connectors.iceberg.looking import looked_at
+from penstock.connectors.iceberg.objects import IMPLEMENTATION
 from penstock.connectors.iceberg.partitioning import partition_spec
 from penstock.connectors.iceberg.schemas import to_iceberg
 from penstock.connectors.iceberg.storage import credentials_of
@@ -192,7 +193,7 @@ def _split(
     name: str, settings: Settings, secrets: Secrets
 ) -> tuple[dict[str, int], dict[str, str]]:
     """Separate our keys from PyIceberg's and resolve references in both."""
-    own, given = dict(_OWN_DEFAULTS), {}
+    own, given = dict(_OWN_DEFAULTS), {PY_IO_IMPL: IMPLEMENTATION}
     for key, value in settings.items():
         if key in ("name", READ_ONLY) or value is None:
             continue

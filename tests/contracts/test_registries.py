@@ -18,6 +18,7 @@ from penstock.connectors.registry.directory import fingerprint
 from penstock.connectors.registry.http import PAUSES_SECONDS
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.ports.registry import RegisteredSchema, Registry, SchemaKey
+from penstock.rows.protobuf.reader import ProtobufReader
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.registry import Registered, serving
 
@@ -323,3 +324,37 @@ def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(InvalidError) as caught:
         opened(f"mock://{tmp_path}/none")
     assert "P670" == caught.value.code
+
+
+MONEY = 'syntax = "proto3"; package shop; message Money { int64 cents = 1; }'
+PRICED = 'syntax = "proto3"; import "shop/money.proto"; message Priced { shop.Money cost = 1; }'
+
+
+def test_protobuf_comes_compiled_with_what_it_refers_to(
+    registered: Registered, url: str, tmp_path: Path
+) -> None:
+    registered.register("money", MONEY, kind="PROTOBUF")
+    reference = {"name": "shop/money.proto", "subject": "money", "version": 1}
+    number = registered.register("priced", PRICED, kind="PROTOBUF", references=[reference])
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop/money.proto").write_text(MONEY)
+    (tmp_path / f"{number}.proto").write_text(PRICED)
+
+    for registry in (opened(url), opened(f"mock://{tmp_path}")):
+        found = registry.find(by_id(number))
+
+        assert found is not None
+        assert ("", PRICED) == (found.fault, found.text)
+        read = ProtobufReader.of(found.descriptors, (0,)).record(b"\x0a\x02\x08\x05")
+        assert {"cost": {"cents": 5}} == read
+
+
+def test_protobuf_that_does_not_compile_is_a_fault_of_the_schema(
+    registered: Registered, url: str
+) -> None:
+    number = registered.register("broken", "message {", kind="PROTOBUF")
+
+    found = opened(url).find(by_id(number))
+
+    assert found is not None
+    assert found.fault.startswith("it does not compile: schema:1:")

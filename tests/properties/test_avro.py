@@ -272,6 +272,10 @@ def changed(draw: st.DrawFn, field: Field) -> Field:
     return Field(field.name, known_type(field.type), required)
 
 
+def with_rescue(table: Struct) -> Struct:
+    return Struct((*table.fields, Field("_rescued", Kind.STRING)))
+
+
 def known_type(type_: Type) -> Type:
     match type_:
         case Kind.UNKNOWN:
@@ -293,7 +297,7 @@ def test_the_column_way_and_the_record_way_land_equal_rows_and_misfits(
 ) -> None:
     schema, values = topic
     table = data.draw(wanted(schema))
-    policies = st.sampled_from(["quarantine", "drop_value"])
+    policies = st.sampled_from(["quarantine", "drop_value", "rescue", "freeze"])
     zones = st.sampled_from([None, None, "Europe/Berlin"])
     options = RowOptions(
         {},
@@ -302,7 +306,7 @@ def test_the_column_way_and_the_record_way_land_equal_rows_and_misfits(
         drop_offset=data.draw(st.booleans()),
         assume_zone=data.draw(zones),
     )
-    plan = Plan.of(table, options)
+    plan = Plan.of(with_rescue(table), options)
     reader = AvroReader(parse_schema(json.dumps(schema)))
     array = pa.array(values * repeated, pa.binary())
 
@@ -316,7 +320,7 @@ def test_the_column_way_and_the_record_way_land_equal_rows_and_misfits(
 def told(fitted: Any) -> Any:
     codes = {position: misfit.message for position, misfit in fitted.misfits.items()}
     rows = [repr(row) for row in fitted.rows.to_pylist()]
-    return rows, fitted.positions.tolist(), codes, dict(fitted.dropped)
+    return rows, fitted.positions.tolist(), codes, dict(fitted.dropped), dict(fitted.rescued)
 
 
 @settings(max_examples=300)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from google.protobuf import descriptor_pb2, timestamp_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.properties.test_avro import changed, known_type, same, told
+from tests.properties.test_avro import changed, known_type, same, told, with_rescue
 
 from penstock.core.schema import Struct
 from penstock.rows.fitting import Plan, fit_records, fit_typed
@@ -157,9 +157,9 @@ def test_the_column_way_and_the_record_way_land_equal_rows_and_misfits(
     assert isinstance(asked, Struct)
     kept = [field for field in asked.fields if data.draw(st.integers(0, 9))]
     table = Struct(tuple(changed(data.draw, field) for field in kept))
-    policies = st.sampled_from(["quarantine", "drop_value"])
+    policies = st.sampled_from(["quarantine", "drop_value", "rescue", "freeze"])
     options = RowOptions({}, columns=data.draw(policies), types=data.draw(policies))
-    plan = Plan.of(table, options)
+    plan = Plan.of(with_rescue(table), options)
     array = pa.array(values * repeated, pa.binary())
 
     by_column = fit_typed(array, reader, plan)

@@ -266,6 +266,9 @@ def _target(pipeline: Pipeline, topic: str, routed: Routed) -> Target:
             compression=records.compression,
             envelope=records.envelope,
             change_columns=change_columns(rule, records),
+            unavailable_value=records.unavailable_value,
+            key_format=records.key_format,
+            header_columns=dict(rule.header_columns),
         ),
         create=schema.create,
         hints=schema.hint_types(),
@@ -279,7 +282,7 @@ def _target(pipeline: Pipeline, topic: str, routed: Routed) -> Target:
 def registry_settings(pipeline: Pipeline, records: Records) -> dict[str, Any] | None:
     """Give what a worker needs to ask the schema registry, with references unresolved."""
     registry = records.registry or pipeline.records.registry
-    if registry is None or records.format not in REGISTERED:
+    if registry is None or not {records.format, records.key_format} & REGISTERED:
         return None
     return registry.settings()
 

@@ -146,7 +146,8 @@ def _left_out(batch: pa.RecordBatch, at: TopicPartition, target: Target) -> NDAr
     gate = target.gates.get(at.topic, OPEN)
     out = np.zeros(batch.num_rows, np.bool_)
     if batch.num_rows and not gate.is_open:
-        share = Sorter(batch, at).share(gate, target.options)
+        readers = readers_of(target.registry)
+        share = Sorter(batch, at).share(gate, target.options, readers=readers)
         out = ~share.mine
         out[list(share.refused)] = False
     if target.options.tombstones == "skip":

@@ -61,7 +61,7 @@ def migrated(text: str) -> Migrated:
     kafka.setdefault("brokers", "${env:BROKERS:-localhost:9092}")
     catalog = next(iter(spec["catalogs"]))
     spec.setdefault("quarantine", {"into": f"{catalog}.ops.quarantine"})
-    order = ("name", "kafka", "catalogs", "tables", "commit", "quarantine", "spark")
+    order = ("name", "kafka", "records", "catalogs", "tables", "commit", "quarantine", "spark")
     found.spec = {key: spec[key] for key in order if key in spec}
     return found
 
@@ -89,6 +89,7 @@ def _connect(options: Options) -> Migrated:
     create = options.get("iceberg.tables.auto-create-enabled", "false") == "true"
     _connect_topics(found, options)
     _connect_tables(found, options, create=create)
+    _connect_records(found, options)
     for key, value in options.items():
         _connect_option(found, key, value)
     return found
@@ -127,6 +128,30 @@ def _connect_tables(found: Migrated, options: Options, *, create: bool) -> None:
         found.spec["tables"] = [rule | ({"schema": {"create": True}} if create else {})]
 
 
+def _connect_records(found: Migrated, options: Options) -> None:
+    """Translate the converter of values; JsonConverter expects schemas unless it is told not to."""
+    converter = options.get("value.converter", "").rpartition(".")[2]
+    with_schemas = options.get("value.converter.schemas.enable", "true") != "false"
+    if converter == "JsonConverter" and with_schemas:
+        found.put("value.converter", "records.format", "json-schema-envelope")
+    elif converter == "JsonConverter":
+        found.mapped.append(("value.converter", "records.format: json, the default"))
+    elif converter in CONNECT_FORMATS:
+        found.put("value.converter", "records.format", CONNECT_FORMATS[converter])
+    elif converter:
+        found.leave("value.converter")
+    if "value.converter.schema.registry.url" in options:
+        url = options["value.converter.schema.registry.url"].partition(",")[0]
+        found.put("value.converter.schema.registry.url", "records.registry.url", url)
+
+
+CONNECT_FORMATS = {
+    "AvroConverter": "avro",
+    "ProtobufConverter": "protobuf",
+    "JsonSchemaConverter": "json-schema",
+    "StringConverter": "text",
+    "ByteArrayConverter": "bytes",
+}
 CONNECT_SETTINGS = {
     "name": "name",
     "bootstrap.servers": "kafka.brokers",
@@ -139,6 +164,9 @@ CONNECT_DONE = {
     "iceberg.tables.auto-create-enabled": "tables[].schema.create",
     "iceberg.tables.default-partition-by": "tables[].partition_by",
     "connector.class": "the connector itself",
+    "value.converter": "",
+    "value.converter.schemas.enable": "records.format",
+    "value.converter.schema.registry.url": "",
 }
 CONNECT_LEFT = {
     "iceberg.control.topic": NOT_NEEDED,
@@ -155,7 +183,7 @@ CONNECT_LEFT = {
     "iceberg.tables.cdc-field": "rows are appended; there is no upsert",
     "errors.tolerance": "records that do not fit always go to quarantine",
     "errors.deadletterqueue.topic.name": "records that do not fit go to the quarantine table",
-    "key.converter": "keys are kept as bytes, in a source column",
+    "key.converter": "keys are bytes in a source column, see records.key_format",
 }
 
 
@@ -175,8 +203,6 @@ def _connect_option(found: Migrated, key: str, value: str) -> None:
         found.put(key, "spark.master", f"local[{int(value)}]")
     elif key.startswith("iceberg.catalog."):
         _catalog_option(found, key, key.removeprefix("iceberg.catalog."), value)
-    elif key == "value.converter" and value.endswith("JsonConverter"):
-        found.mapped.append((key, "records.format: json, the default"))
     elif re.fullmatch(r"iceberg\.table\..+\.partition-by", key):
         found.mapped.append((key, "tables[].partition_by"))
     else:

@@ -29,7 +29,6 @@ from penstock.ports.running import Clock, Observer
 from penstock.ports.tables import FileWriter, WriterFactory
 from penstock.rows.codes import MEANINGS, Code
 from penstock.rows.convert import Converted, Reject, convert
-from penstock.rows.evolving import evolved
 from penstock.rows.gate import Route
 from penstock.rows.infer import columns_in
 from penstock.rows.opening import Readers
@@ -37,6 +36,7 @@ from penstock.rows.options import Policy, RowOptions
 from penstock.rows.quarantine import quarantine_rows
 from penstock.rows.sorting import Mask, Share, Sorter
 from penstock.rows.survey import survey
+from penstock.rows.wishing import wished
 
 _OF_TYPES = {
     Code.MISSING,
@@ -83,6 +83,7 @@ class Bench:
         tables = [self.job.tables[name] for name in lane.tables]
         return any(
             "headers" in table.options.source_columns
+            or table.options.header_columns
             or table.options.schema_id == "headers"
             or table.gate(lane.at.topic).reads_headers
             for table in tables
@@ -135,7 +136,8 @@ class Bench:
         gate = table.gate(sorter.at.topic)
         if gate.is_open:
             return Share(fresh, {}, {})
-        share = sorter.share(gate, table.options, known=table.known)
+        readers = self.tools.readers(table.registry)
+        share = sorter.share(gate, table.options, known=table.known, readers=readers)
         if gate.route is not None and share.unknown:
             share = self._strangers(name, table, gate.route, sorter, share)
         filtered = {reason: mask & fresh for reason, mask in share.filtered.items()}
@@ -249,9 +251,10 @@ class Bench:
                 raise _frozen(name, reject)
         offsets = sorter.batch.column("offset").to_numpy()
         positions = np.searchsorted(offsets, np.array([*minded], np.int64))
-        values = sorter.batch.column("value").take(pa.array(positions)).to_pylist()
+        refused = sorter.batch.take(pa.array(positions))
         base = self.schemas.get(name, table.schema)
-        wish = evolved(base, values, options, table.room - _added(base, table.schema))
+        room = table.room - _added(base, table.schema)
+        wish = wished(refused, base, options, self.tools.readers(table.registry), room)
         if wish != table.schema:
             self.schemas[name] = wish
 

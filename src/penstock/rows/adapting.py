@@ -21,8 +21,9 @@ from penstock.core.schema import Decimal, Fixed, Kind, List, Map, Struct, Type
 from penstock.rows import times
 from penstock.rows.arrow import arrow_type
 from penstock.rows.columns import DOUBTFUL, Finished, Marks, both, finish, mask_of, narrowed
-from penstock.rows.envelopes import PLACEHOLDER_NUMBERS, PLACEHOLDERS, WITH_PLACEHOLDERS
+from penstock.rows.envelopes import WITH_PLACEHOLDERS
 from penstock.rows.options import RowOptions
+from penstock.rows.placeholders import placeholder
 from penstock.rows.record import joined_path
 
 _TIME_UNITS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -90,7 +91,7 @@ def _struct(array: pa.StructArray, type_: Struct, options: RowOptions) -> Finish
         marks = both(marks, adapted.marks)
         if field.required:
             marks = _marked(marks, pc.and_(array.is_valid(), adapted.array.is_null()))
-    if options.columns == "quarantine":
+    if options.columns != "drop_value":
         for member in given.values():
             if member.null_count < len(member):
                 marks = _marked(marks, member.is_valid())
@@ -118,7 +119,8 @@ def _list(array: pa.ListArray, type_: List, options: RowOptions) -> Finished:
     )
     owned = _of_owners(marks, lengths)
     if options.envelope in WITH_PLACEHOLDERS:
-        owned = _marked(owned, pa.array(lengths == len(PLACEHOLDER_NUMBERS)))
+        numbers = placeholder(options.unavailable_value).numbers
+        owned = _marked(owned, pa.array(lengths == len(numbers)))
     return Finished(done, owned)
 
 
@@ -170,20 +172,16 @@ def _of_owners(marks: Marks | None, lengths: npt.NDArray[Any]) -> Marks | None:
 def _from_text(array: pa.StringArray, type_: Type, options: RowOptions) -> Finished:
     if type_ is Kind.STRING:
         if options.envelope in WITH_PLACEHOLDERS:
-            return Finished(array, _marked(None, _placeholders(array)))
+            wanted = pa.array(placeholder(options.unavailable_value).texts)
+            return Finished(array, _marked(None, pc.is_in(array, wanted)))
         return Finished(array)
     return finish(array, type_, options) if type_ in _WRITTEN else _doubted(array, type_)
-
-
-def _placeholders(array: pa.Array) -> pa.BooleanArray:
-    wanted = pa.array([each for each in PLACEHOLDERS if isinstance(each, str)])
-    return pc.is_in(array, wanted)
 
 
 def _from_bytes(array: pa.Array, type_: Type, options: RowOptions) -> Finished:
     target = arrow_type(type_)
     if options.envelope in WITH_PLACEHOLDERS and pa.types.is_binary(array.type):
-        wanted = pa.array([each for each in PLACEHOLDERS if isinstance(each, bytes)], pa.binary())
+        wanted = pa.array([options.unavailable_value.encode()], pa.binary())
         if pc.any(pc.is_in(array, wanted), min_count=0).as_py():
             return _doubted(array, type_)
     if type_ is Kind.BINARY:

@@ -13,8 +13,8 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +25,10 @@ from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Schema
 from penstock.rows import source
 from penstock.rows.arrow import arrow_schema
-from penstock.rows.block import BLOCK_BYTES_MAX, BLOCK_ROWS_MAX
+from penstock.rows.beside import columns_beside
 from penstock.rows.codes import MEANINGS, Code, MisfitError
-from penstock.rows.fitting import Fitted, Plan, fit_block, fit_typed
-from penstock.rows.opening import EMPTY, Group, Readers, open_values
+from penstock.rows.fitting import Fitted, Plan, fit_group
+from penstock.rows.opening import EMPTY, Readers, open_values
 from penstock.rows.options import RowOptions
 
 
@@ -89,17 +89,20 @@ def convert(
         if schema.field(column) is not None
     }
     readable_at = np.flatnonzero(readable)
-    opened = open_values(batch, readable_at, options, readers or Readers(), changes)
-    pieces = [piece for group in opened.groups for piece in _fit_blocks(group, plan)]
+    readers = readers or Readers()
+    opened = open_values(batch, readable_at, options, readers, changes)
+    pieces = [piece for group in opened.groups for piece in fit_group(group, plan)]
     fitted = Fitted.joined(pieces, plan)
     misfits |= opened.misfits | fitted.misfits
+    fitted, beside = _with_beside(batch, fitted, plan, readers)
+    misfits |= fitted.misfits
     filtered = dict(opened.filtered + fitted.filtered)
     if options.tombstones == "quarantine":
         gone = MisfitError(Code.TOMBSTONE, "the record has no value")
         misfits |= dict.fromkeys(np.flatnonzero(tombstones).tolist(), gone)
     elif tombstones.any():
         filtered["tombstone"] = int(tombstones.sum())
-    rows = _rows(batch, fitted, at=at, plan=plan)
+    rows = _rows(batch, fitted, beside, at=at, plan=plan)
     assert len(rows) + len(misfits) + sum(filtered.values()) == len(batch), "none is lost"
     offsets = batch.column("offset").to_numpy()[fitted.positions]
     return Converted(rows, offsets, _rejects(batch, misfits), filtered, dict(fitted.dropped))
@@ -121,36 +124,50 @@ def _refused_unread(
     return found | dict.fromkeys(large, MisfitError(Code.TOO_LARGE, reason))
 
 
-def _fit_blocks(group: Group, plan: Plan) -> Iterator[Fitted]:
-    for start, stop in _blocks(group.values):
-        values = group.values.slice(start, stop - start)
-        if group.reader is None:
-            fitted = fit_block(values, plan)
-        else:
-            fitted = fit_typed(values, group.reader, plan)
-        yield fitted.moved(group.positions[start:stop])
+def _with_beside(
+    batch: pa.RecordBatch, fitted: Fitted, plan: Plan, readers: Readers
+) -> tuple[Fitted, Mapping[str, pa.Array]]:
+    """Read keys and headers of the records that fit, and leave out those whose do not."""
+    if plan.options.key_format == "bytes" and not plan.options.header_columns:
+        return fitted, {}
+    landed = _landed(batch, fitted)
+    beside = columns_beside(landed, plan.schema, plan.options, readers)
+    if not beside.misfits:
+        return fitted, beside.columns
+    kept = np.ones(len(landed), np.bool_)
+    kept[list(beside.misfits)] = False
+    mask = pa.array(kept)
+    misfits = {int(fitted.positions[at]): misfit for at, misfit in beside.misfits.items()}
+    fewer = replace(
+        fitted,
+        rows=fitted.rows.filter(mask),
+        positions=fitted.positions[kept],
+        misfits=fitted.misfits | misfits,
+    )
+    return fewer, {name: column.filter(mask) for name, column in beside.columns.items()}
 
 
-def _blocks(values: pa.BinaryArray) -> Iterator[tuple[int, int]]:
-    """Cut values into blocks bounded in rows and bytes; one value may exceed the bytes."""
-    ends = np.cumsum(pc.binary_length(values).to_numpy().astype(np.int64))
-    start = 0
-    while start < len(values):
-        before = ends[start - 1] if start else 0
-        stop = int(np.searchsorted(ends, before + BLOCK_BYTES_MAX, side="right"))
-        stop = min(max(stop, start + 1), start + BLOCK_ROWS_MAX)
-        yield start, stop
-        start = stop
+def _landed(batch: pa.RecordBatch, fitted: Fitted) -> pa.RecordBatch:
+    if len(fitted.positions) == len(batch):
+        return batch
+    return batch.take(pa.array(fitted.positions))
 
 
 def _rows(
-    batch: pa.RecordBatch, fitted: Fitted, *, at: TopicPartition, plan: Plan
+    batch: pa.RecordBatch,
+    fitted: Fitted,
+    beside: Mapping[str, pa.Array],
+    *,
+    at: TopicPartition,
+    plan: Plan,
 ) -> pa.RecordBatch:
-    landed = batch
-    if len(fitted.positions) != len(batch):
-        landed = batch.take(pa.array(fitted.positions))
+    landed = _landed(batch, fitted)
     columns = dict(zip(plan.payload.names, fitted.rows.flatten(), strict=True))
     columns |= source.columns(landed, at=at, schema=plan.schema, options=plan.options)
+    columns |= beside
+    if plan.options.rescues:
+        texts = [fitted.rescued.get(position) for position in fitted.positions.tolist()]
+        columns[plan.options.rescued_column] = pa.array(texts, pa.string())
     arrays = [columns[name] for name in plan.schema.names]
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(plan.schema))
 

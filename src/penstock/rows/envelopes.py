@@ -15,14 +15,11 @@ AWS DMS, "Using Apache Kafka as a target"; Maxwell, "Data format"; Canal, "FlatM
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from hashlib import md5
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
@@ -285,19 +282,4 @@ _READERS: Mapping[str, Callable[[Members, bytes], Change | NoRow]] = {
     "canal": _canal,
 }
 
-_PLACEHOLDER = "__debezium_unavailable_value"
-_IN_BASE64 = base64.b64encode(_PLACEHOLDER.encode()).decode()
-
-_AS_UUID = str(UUID(bytes=md5(_PLACEHOLDER.encode(), usedforsecurity=False).digest(), version=3))
-
-PLACEHOLDERS = frozenset({_PLACEHOLDER, _IN_BASE64, _AS_UUID, _PLACEHOLDER.encode()})
-"""What Debezium sends in place of a value that did not change and that the log did not hold.
-
-In an array of UUIDs it is one item, Java's `nameUUIDFromBytes` of the text.
-"""
-PLACEHOLDER_NUMBERS = tuple(map(str, _PLACEHOLDER.encode()))
-"""What it sends in place of an array of numbers: the bytes of the text, each as an item."""
-_LIST_BEGIN = r"\s*,\s*".join(PLACEHOLDER_NUMBERS[:3])
-PLACEHOLDER_PATTERN = f"{_PLACEHOLDER}|{_IN_BASE64}|{_AS_UUID}|\\\\u00[2-7]|{_LIST_BEGIN}"
-"""What a JSON text with a placeholder in it matches, also where ASCII is escaped."""
 WITH_PLACEHOLDERS = frozenset({"debezium", "flattened"})

@@ -65,7 +65,7 @@ def evolved(
     A record that would bring more than `room` further columns in all is left out.
     """
     leave = Leave.of(options, room)
-    sources = set(options.source_columns.values())
+    sources = {*options.source_columns.values(), *options.header_columns}
     wide = schema
     for value in values:
         if value is None or len(value) > options.record_bytes_max:

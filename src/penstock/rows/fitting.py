@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -21,15 +21,24 @@ import pyarrow.compute as pc
 from penstock.core.schema import Kind, Schema, Struct
 from penstock.rows.adapting import adapt, count_unknown
 from penstock.rows.arrow import arrow_type
-from penstock.rows.block import Refused, can_parse, parse_block
+from penstock.rows.block import (
+    BLOCK_BYTES_MAX,
+    BLOCK_ROWS_MAX,
+    Refused,
+    can_parse,
+    parse_block,
+)
 from penstock.rows.codes import MisfitError, safe_text
 from penstock.rows.columns import DOUBTFUL, Marks, finish, mask_of, without_text
 from penstock.rows.document import parse_object
-from penstock.rows.envelopes import PLACEHOLDER_PATTERN, WITH_PLACEHOLDERS
+from penstock.rows.envelopes import WITH_PLACEHOLDERS
 from penstock.rows.learning import count_dropped, learn
-from penstock.rows.options import RowOptions
+from penstock.rows.opening import Group
+from penstock.rows.options import Policy, RowOptions
+from penstock.rows.placeholders import placeholder
 from penstock.rows.reading import Reader, WithoutRowError
-from penstock.rows.record import Drops, Fit, record_fit
+from penstock.rows.record import Fit, record_fit
+from penstock.rows.rescuing import Drops, rescued_text
 from penstock.rows.sift import plain
 
 Positions = npt.NDArray[np.int64]
@@ -56,8 +65,11 @@ class Plan:
     @classmethod
     def of(cls, schema: Schema, options: RowOptions) -> Plan:
         """Work out the plan of a table. Raises ZoneInfoNotFoundError for an unknown zone."""
-        sources = set(options.source_columns.values())
-        payload = Struct(tuple(f for f in schema.fields if f.name not in sources))
+        apart = {*options.source_columns.values(), *options.header_columns}
+        options = _with_rescue(options, schema)
+        if options.rescues:
+            apart.add(options.rescued_column)
+        payload = Struct(tuple(f for f in schema.fields if f.name not in apart))
         by_block = can_parse(payload, options.depth_max)
         not_empty = tuple(
             index
@@ -67,10 +79,22 @@ class Plan:
         return cls(schema, payload, options, record_fit(payload, options), by_block, not_empty)
 
 
+def _with_rescue(options: RowOptions, schema: Schema) -> RowOptions:
+    """Give options that rescue only where the table has the column for it."""
+    found = schema.field(options.rescued_column)
+    if found is not None and found.type is Kind.STRING:
+        return options
+    kept: dict[str, Policy] = {
+        name: "quarantine" if policy == "rescue" else policy
+        for name, policy in (("columns", options.columns), ("types", options.types))
+    }
+    return replace(options, columns=kept["columns"], types=kept["types"])
+
+
 @dataclass(frozen=True, slots=True)
 class Fitted:
     """Hold the rows of some records with their positions, and the misfits by position; the rest is
-    filtered, with a reason.
+    filtered, with a reason. `rescued` holds the text of what a row left out, by position.
     """
 
     rows: pa.StructArray
@@ -78,11 +102,16 @@ class Fitted:
     misfits: dict[int, MisfitError]
     dropped: Counter[str]
     filtered: Counter[str] = field(default_factory=Counter)
+    rescued: Mapping[int, str] = field(default_factory=dict)
 
     def moved(self, positions: Positions) -> Fitted:
         """Give the same with positions taken from a list of positions."""
-        misfits = {int(positions[index]): misfit for index, misfit in self.misfits.items()}
-        return replace(self, positions=positions[self.positions], misfits=misfits)
+        return replace(
+            self,
+            positions=positions[self.positions],
+            misfits={int(positions[at]): misfit for at, misfit in self.misfits.items()},
+            rescued={int(positions[at]): text for at, text in self.rescued.items()},
+        )
 
     @classmethod
     def joined(cls, pieces: Sequence[Fitted], plan: Plan) -> Fitted:
@@ -98,7 +127,8 @@ class Fitted:
             joined, positions = joined.take(pa.array(order)), positions[order]
         filtered = sum((piece.filtered for piece in pieces), Counter())
         dropped = _sum(piece.dropped for piece in pieces)
-        return cls(joined, positions, misfits, dropped, filtered)
+        rescued = {at: text for piece in pieces for at, text in piece.rescued.items()}
+        return cls(joined, positions, misfits, dropped, filtered, rescued)
 
 
 @dataclass(slots=True)
@@ -123,7 +153,8 @@ class _Sorting:
         for index in self.plan.not_empty:
             doubts |= without_text(rows.field(index))
         if self.plan.options.envelope in WITH_PLACEHOLDERS:
-            doubts |= mask_of(pc.match_substring_regex(values, PLACEHOLDER_PATTERN))
+            pattern = placeholder(self.plan.options.unavailable_value).pattern
+            doubts |= mask_of(pc.match_substring_regex(values, pattern))
         if doubts.any():
             self.doubtful.append(positions[doubts])
             certain = pa.array(~doubts)
@@ -149,6 +180,29 @@ class _Sorting:
             self.doubtful.append(positions[refused.row : refused.row + 1])
             positions = positions[refused.row + 1 :]
         self.doubtful.append(positions)
+
+
+def fit_group(group: Group, plan: Plan) -> Iterator[Fitted]:
+    """Sort the values of one group, block by block; positions are the group's."""
+    for start, stop in _blocks(group.values):
+        values = group.values.slice(start, stop - start)
+        if group.reader is None:
+            fitted = fit_block(values, plan)
+        else:
+            fitted = fit_typed(values, group.reader, plan)
+        yield fitted.moved(group.positions[start:stop])
+
+
+def _blocks(values: pa.BinaryArray) -> Iterator[tuple[int, int]]:
+    """Cut values into blocks bounded in rows and bytes; one value may exceed the bytes."""
+    ends = np.cumsum(pc.binary_length(values).to_numpy().astype(np.int64))
+    start = 0
+    while start < len(values):
+        before = ends[start - 1] if start else 0
+        stop = int(np.searchsorted(ends, before + BLOCK_BYTES_MAX, side="right"))
+        stop = min(max(stop, start + 1), start + BLOCK_ROWS_MAX)
+        yield start, stop
+        start = stop
 
 
 def fit_block(values: pa.BinaryArray, plan: Plan) -> Fitted:
@@ -212,8 +266,9 @@ def fit_records(
     misfits: dict[int, MisfitError] = {}
     dropped: Counter[str] = Counter()
     filtered: Counter[str] = Counter()
+    rescued: dict[int, str] = {}
     for position in positions.tolist():
-        drops: Drops = []
+        drops = Drops()
         try:
             rows.append(plan.fit(read(values[position].as_py()), drops))
         except MisfitError as misfit:
@@ -223,9 +278,11 @@ def fit_records(
             filtered[without.reason] += 1
             continue
         landed.append(position)
-        dropped.update(drops)
+        dropped.update(drops.paths)
+        if (text := rescued_text(drops.rescued)) is not None:
+            rescued[position] = text
     array = pa.array(rows, arrow_type(plan.payload))
-    return Fitted(array, np.array(landed, np.int64), misfits, _sum([dropped]), filtered)
+    return Fitted(array, np.array(landed, np.int64), misfits, _sum([dropped]), filtered, rescued)
 
 
 def _doubts(

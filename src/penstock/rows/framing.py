@@ -1,7 +1,7 @@
 """Where a record of a format with schemas says by which schema it was written.
 
 - registry: byte 0 and a four byte number, or byte 1 and a 16 byte GUID, before the value, or in the
-  header `__value_schema_id`;
+  header `__value_schema_id`, for keys `__key_schema_id`;
 - Protobuf: the same, and behind the id which message of the schema it is: how many indexes follow,
   and the indexes, each in zigzag; a zero byte alone means the first message;
 - single object: the bytes C3 01 and an eight byte fingerprint, before the value.
@@ -28,7 +28,6 @@ from penstock.rows.options import RowOptions
 
 Positions = npt.NDArray[np.int64]
 
-SCHEMA_ID_HEADER = "__value_schema_id"
 _INDEX_MAX, _NESTED_MAX = 100_000, 64
 _VARINT_BYTES_MAX = 5
 
@@ -55,7 +54,9 @@ def framed(
     found: list[Framed] = []
     rest = np.arange(len(values))
     if headers is not None and not single:
-        named = pa.array(_in_headers(headers, longer=with_messages), pa.binary())
+        named = pa.array(
+            _in_headers(headers, options.schema_id_header, longer=with_messages), pa.binary()
+        )
         for frame in _REGISTRY:
             found += _sorted(frame, values, named, rest, 0)
         rest = np.flatnonzero(named.is_null().to_numpy(zero_copy_only=False))
@@ -206,7 +207,7 @@ def _bodies(values: pa.BinaryArray, head: int) -> pa.BinaryArray:
     )
 
 
-def _in_headers(headers: pa.Array, *, longer: bool) -> list[bytes | None]:
+def _in_headers(headers: pa.Array, name: str, *, longer: bool) -> list[bytes | None]:
     """Give the last header that names a schema, as consumers do; a malformed one names none.
 
     With `longer` it names a message behind the schema, and nothing else.
@@ -216,7 +217,7 @@ def _in_headers(headers: pa.Array, *, longer: bool) -> list[bytes | None]:
         found = None
         for entry in entries or ():
             value = entry["value"] or b""
-            if entry["key"] == SCHEMA_ID_HEADER and _names_schema(value, longer=longer):
+            if entry["key"] == name and _names_schema(value, longer=longer):
                 found = value
         named.append(found)
     return named

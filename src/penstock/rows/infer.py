@@ -73,18 +73,33 @@ def table_schema(inferred: Schema, hints: Mapping[str, Type], options: RowOption
     """Give the schema to create a table with: hints win, what has no type yet is left out, all is
     optional, and the source columns stand behind.
 
-    A field that bears the name of a source or change column, in whatever case, becomes no column.
+    A field that bears the name of a source, header, change or rescue column, in whatever case,
+    becomes no column.
     """
-    added = [*_added(SOURCE_TYPES, options.source_columns)]
-    added += _added(CHANGE_TYPES, options.change_columns)
-    taken = {field.name.casefold() for field in added}
     payload = known(with_hints(inferred, hints))
+    added = [_typed_key(each, payload, options) for each in _source_fields(options)]
+    added += [Field(name, hints.get(name, Kind.STRING)) for name in options.header_columns]
+    added += _added(CHANGE_TYPES, options.change_columns)
+    added += [Field(options.rescued_column, Kind.STRING)] if options.rescues else []
+    taken = {field.name.casefold() for field in added}
     columns = [
         Field(field.name, _optional(field.type))
         for field in payload.fields
         if field.name.casefold() not in taken
     ]
     return Struct((*columns, *added))
+
+
+def _source_fields(options: RowOptions) -> Iterator[Field]:
+    return _added(SOURCE_TYPES, options.source_columns)
+
+
+def _typed_key(field: Field, payload: Schema, options: RowOptions) -> Field:
+    """Give the column of typed keys the type that they ask for (survey.py)."""
+    if options.key_format == "bytes" or field.name != options.source_columns.get("key"):
+        return field
+    asked = payload.field(field.name)
+    return Field(field.name, Kind.STRING if asked is None else _optional(asked.type))
 
 
 def _added(types: Mapping[str, Type], names: Mapping[str, str]) -> Iterator[Field]:

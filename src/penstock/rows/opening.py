@@ -7,8 +7,9 @@ one does not depend on the others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from penstock.ports.registry import RegisteredSchema, Registry, SchemaKey
 from penstock.rows.avro.reader import AvroReader
 from penstock.rows.avro.schema import parse_schema
 from penstock.rows.codes import Code, MisfitError
+from penstock.rows.connect.reader import ConnectReader, cut_values
 from penstock.rows.envelopes import NoRow, unwrap
 from penstock.rows.events import event_reader
 from penstock.rows.framing import framed
@@ -76,12 +78,30 @@ class Readers:
             if schema is None:
                 reason = f"the registry has no schema of {key.kind} {key.value}"
                 raise MisfitError(Code.UNKNOWN_SCHEMA, reason)
-            if len(self._kept) >= READERS_MAX:
-                self._kept.clear()
-            try:
-                self._kept[place] = _reader_of(schema, options, message)
-            except MisfitError as misfit:
-                self._kept[place] = misfit
+            self._keep(place, partial(_reader_of, schema, options, message))
+        return self._found(place)
+
+    def of_text(self, schema: bytes, options: RowOptions) -> Reader | None:
+        """Give the reader of a schema that stands in its records; `null` is none: plain JSON.
+
+        Raises MisfitError.
+        """
+        if schema == b"null":
+            return None
+        place = (options.format, schema, options.depth_max)
+        if place not in self._kept:
+            self._keep(place, partial(ConnectReader.of, schema, options.depth_max))
+        return self._found(place)
+
+    def _keep(self, place: tuple[Any, ...], make: Callable[[], Reader | None]) -> None:
+        if len(self._kept) >= READERS_MAX:
+            self._kept.clear()
+        try:
+            self._kept[place] = make()
+        except MisfitError as misfit:
+            self._kept[place] = misfit
+
+    def _found(self, place: tuple[Any, ...]) -> Reader | None:
         found = self._kept[place]
         if isinstance(found, MisfitError):
             raise found
@@ -178,6 +198,8 @@ def _sorted_by_reader(
             yield Group(plain.positions, plain.values, TextReader())
         case "bytes":
             yield Group(plain.positions, plain.values, BytesReader())
+        case "json-schema-envelope":
+            yield from _sorted_by_schema(plain, options, readers, opened)
         case _:
             headers = None
             if options.schema_id == "headers" and "headers" in batch.schema.names:
@@ -191,6 +213,27 @@ def _sorted_by_reader(
                     yield Group(at, each.values, readers.reader(each.key, options, each.message))
                 except MisfitError as misfit:
                     opened.misfits |= dict.fromkeys(at.tolist(), misfit)
+
+
+def _sorted_by_schema(
+    plain: Group, options: RowOptions, readers: Readers, opened: Opened
+) -> Iterator[Group]:
+    cut = cut_values(plain.values, depth_max=options.depth_max)
+    for position, misfit in cut.misfits.items():
+        opened.misfits[int(plain.positions[position])] = misfit
+    if options.tombstones == "quarantine":
+        gone = MisfitError(Code.TOMBSTONE, "the record has no payload")
+        opened.misfits |= dict.fromkeys(plain.positions[cut.empty].tolist(), gone)
+    elif cut.empty:
+        opened.filtered["tombstone"] += len(cut.empty)
+    for schema, (positions, payloads) in cut.parts.items():
+        at = plain.positions[positions]
+        try:
+            reader = readers.of_text(schema, options)
+        except MisfitError as misfit:
+            opened.misfits |= dict.fromkeys(at.tolist(), misfit)
+        else:
+            yield Group(at, pa.array(payloads, pa.binary()), reader)
 
 
 def _without(group: Group, misfits: dict[int, MisfitError], opened: Opened) -> Group:

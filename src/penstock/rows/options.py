@@ -12,7 +12,7 @@ from typing import Literal
 
 from penstock.core.schema import Field, Kind, List, Struct, Type
 
-Policy = Literal["evolve", "freeze", "drop_value", "quarantine"]
+Policy = Literal["evolve", "freeze", "drop_value", "rescue", "quarantine"]
 
 HEADERS = List(Struct((Field("key", Kind.STRING), Field("value", Kind.BINARY))))
 
@@ -42,7 +42,8 @@ class RowOptions:
 
     `source_columns` maps topic, partition, offset, timestamp, key, headers to the columns that
     hold them; one that the table has not is left out. `columns` is the fate of unknown fields,
-    `types` of values that do not fit: `drop_value` lands null instead and counts it; `evolve` and
+    `types` of values that do not fit: `drop_value` lands null instead and counts it, `rescue` keeps
+    the value in `rescued_column`, and refuses the record where the table has not that; `evolve` and
     `freeze` refuse the record, for the worker to act on (landing/bench.py). `depth_max` counts
     nested objects and arrays, the record's own object included. `assume_zone` is a name that
     `zoneinfo` knows; it is given to time stamps without an offset. `drop_offset` lets a
@@ -50,7 +51,10 @@ class RowOptions:
     columns whose empty value the table's format cannot hold (`TableState.not_empty`). `framing`
     and `schema_id` say where a record of a format with schemas tells which it was written by.
     `change_columns` maps operation, timestamp, source to the columns that hold what the envelope
-    says of a change; one that the table has not is left out.
+    says of a change; one that the table has not is left out. `unavailable_value` is the text of
+    Debezium's placeholder. `key_format` says how the keys are
+    encoded that the source column of keys gets; `header_columns` maps columns to the names of the
+    headers whose text they hold.
     """
 
     source_columns: Mapping[str, str]
@@ -68,6 +72,16 @@ class RowOptions:
     compression: Literal["none", "gzip"] = "none"
     envelope: Envelope = "none"
     change_columns: Mapping[str, str] = field(default_factory=dict)
+    rescued_column: str = "_rescued"
+    unavailable_value: str = "__debezium_unavailable_value"
+    key_format: Format = "bytes"
+    header_columns: Mapping[str, str] = field(default_factory=dict)
+    schema_id_header: str = "__value_schema_id"
+
+    @property
+    def rescues(self) -> bool:
+        """Tell whether something may be rescued."""
+        return "rescue" in (self.columns, self.types)
 
     def __post_init__(self) -> None:
         unknown = self.source_columns.keys() - SOURCE_TYPES.keys()

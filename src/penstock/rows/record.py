@@ -6,8 +6,8 @@ with equal rows; a property test says so.
 
 Invariants:
 - members are matched by their exact names; a missing member is null;
-- what is dropped is told to `Drops`, and only for records that land;
-- a value that does not fit is dropped at the nearest optional place at or above it.
+- what is dropped or rescued is told to `Drops`, and only for records that land;
+- a value that does not fit is left out at the nearest optional place at or above it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from typing import Any
 from penstock.core.schema import Field, Kind, List, Map, Schema, Struct, Type
 from penstock.rows.codes import NO_TEXT, Code, MisfitError
 from penstock.rows.document import kind_of, says_nothing
-from penstock.rows.envelopes import PLACEHOLDER_NUMBERS, PLACEHOLDERS, WITH_PLACEHOLDERS
+from penstock.rows.envelopes import WITH_PLACEHOLDERS
 from penstock.rows.exact import scalar
 from penstock.rows.options import RowOptions
+from penstock.rows.placeholders import placeholder
+from penstock.rows.rescuing import Drops
 from penstock.rows.typed import Temporal
 
+LENIENT = ("drop_value", "rescue")
+"""The policies under which a record lands without what does not fit."""
 LEFT_OUT = "the source left the value out"
 
-Drops = list[str]
 Fit = Callable[[Any, Drops], Any]
 
 
@@ -49,7 +52,7 @@ def _fit(type_: Type, path: str, options: RowOptions) -> Fit:
 def _scalar(type_: Any, path: str, options: RowOptions) -> Fit:
     convert = scalar(type_, options)
     if options.envelope in WITH_PLACEHOLDERS:
-        convert = _available(convert)
+        convert = _available(convert, placeholder(options.unavailable_value).values)
 
     def fit(value: Any, _: Drops) -> Any:
         try:
@@ -60,23 +63,25 @@ def _scalar(type_: Any, path: str, options: RowOptions) -> Fit:
     return fit
 
 
-def _available(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _available(
+    convert: Callable[[Any], Any], placeholders: frozenset[str | bytes]
+) -> Callable[[Any], Any]:
     """Refuse what stands in place of a value that the source left out."""
 
     def available(value: Any) -> Any:
-        if isinstance(value, str | bytes) and value in PLACEHOLDERS:
+        if isinstance(value, str | bytes) and value in placeholders:
             raise MisfitError(Code.NOT_AVAILABLE, LEFT_OUT)
         return convert(value)
 
     return available
 
 
-def _stands_in(items: list[Any]) -> bool:
+def _stands_in(items: list[Any], numbers: tuple[str, ...]) -> bool:
     """Tell whether an array of numbers, or of days and times, is the placeholder's bytes."""
-    if len(items) != len(PLACEHOLDER_NUMBERS):
+    if len(items) != len(numbers):
         return False
     counts = (each.count if isinstance(each, Temporal) else each for each in items)
-    return tuple(map(str, counts)) == PLACEHOLDER_NUMBERS
+    return tuple(map(str, counts)) == numbers
 
 
 def _struct(type_: Struct, path: str, options: RowOptions) -> Fit:
@@ -97,10 +102,13 @@ def _struct(type_: Struct, path: str, options: RowOptions) -> Fit:
 
 
 def _leave_out(value: Any, path: str, options: RowOptions, drops: Drops) -> None:
-    if options.columns != "drop_value" and not says_nothing(value):
+    if says_nothing(value):
+        if value is not None:
+            drops.leave(path, value, "drop_value")
+        return
+    if options.columns not in LENIENT:
         raise MisfitError(Code.UNKNOWN_FIELD, "the table has no such column", path)
-    if value is not None:
-        drops.append(path)
+    drops.leave(path, value, options.columns)
 
 
 def _list(type_: List, path: str, options: RowOptions) -> Fit:
@@ -110,11 +118,12 @@ def _list(type_: List, path: str, options: RowOptions) -> Fit:
     )
 
     enveloped = options.envelope in WITH_PLACEHOLDERS
+    numbers = placeholder(options.unavailable_value).numbers
 
     def fit(value: Any, drops: Drops) -> list[Any]:
         if not isinstance(value, list):
             raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, not an array", path)
-        if enveloped and _stands_in(value):
+        if enveloped and _stands_in(value, numbers):
             raise MisfitError(Code.NOT_AVAILABLE, LEFT_OUT, path)
         return [element(item, drops) for item in value]
 
@@ -160,19 +169,20 @@ def _optional(fit: Fit, path: str, options: RowOptions, *, required: bool) -> Fi
     """Let null pass where it may stand, and land null for a misfit where the spec says so."""
     if required:
         return _required(fit, path)
-    if options.types != "drop_value":
+    if options.types not in LENIENT:
         return lambda value, drops: None if value is None else fit(value, drops)
 
     def lenient(value: Any, drops: Drops) -> Any:
         if value is None:
             return None
-        mark = len(drops)
+        mark = drops.mark()
         try:
             return fit(value, drops)
         except MisfitError as misfit:
             if misfit.code is Code.UNKNOWN_FIELD:
                 raise
-            drops[mark:] = [path]
+            drops.back_to(mark)
+            drops.leave(path, value, options.types)
             return None
 
     return lenient

@@ -28,7 +28,9 @@ from penstock.rows.codes import MEANINGS, Code
 from penstock.rows.convert import Reject, convert
 from penstock.rows.gate import Gate, Look, Route
 from penstock.rows.naming import Names, names_of
+from penstock.rows.opening import Readers
 from penstock.rows.options import RowOptions
+from penstock.rows.record import LENIENT
 from penstock.spec.sandbox import sandbox, sandbox_alone
 
 if TYPE_CHECKING:
@@ -72,6 +74,18 @@ class _Answer:
     refused: Mapping[int, Reject]
 
 
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """What records are read with: equal keys see equal fields."""
+
+    options: RowOptions
+    readers: Readers
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return repr(self.options), id(self.readers)
+
+
 @dataclass(eq=False)
 class Sorter:
     """Looks at one batch of one partition (as in `ports.log.Fetched`) for many gates."""
@@ -81,22 +95,32 @@ class Sorter:
     _seen: dict[Any, _Seen] = field(default_factory=dict)
     _answers: dict[Any, _Answer] = field(default_factory=dict)
     _names: dict[Any, Names] = field(default_factory=dict)
+    _plain: Readers = field(default_factory=Readers)
 
     def share(
-        self, gate: Gate, options: RowOptions, *, known: frozenset[str] = frozenset()
+        self,
+        gate: Gate,
+        options: RowOptions,
+        *,
+        known: frozenset[str] = frozenset(),
+        readers: Readers | None = None,
     ) -> Share:
-        """Tell what a gate makes of the batch; `known` are the tables of its route."""
+        """Tell what a gate makes of the batch; `known` are the tables of its route.
+
+        `readers` may be left out for formats without schemas. Raises what `Registry.find` raises.
+        """
+        sight = _Sight(_eyes(options), readers or self._plain)
         rest = np.ones(len(self.batch), np.bool_)
         filtered: dict[str, Mask] = {}
         refused: dict[int, Reject] = {}
         for look in gate.above:
-            answer = self._decided(look, options)
+            answer = self._decided(look, sight)
             taken = _true(answer.values)
             taken[list(answer.refused)] = True
             filtered[f"{TAKEN} {look.place.partition('.')[0]}"] = taken & rest
             rest &= ~taken
         if gate.where is not None:
-            answer = self._decided(gate.where, options)
+            answer = self._decided(gate.where, sight)
             refused |= _within(answer.refused, rest)
             rest[list(answer.refused)] = False
             true = _true(answer.values)
@@ -104,12 +128,12 @@ class Sorter:
             rest &= true
         if gate.route is None:
             return Share(rest, filtered, refused)
-        return self._routed(gate, gate.route, options, _Left(rest, filtered, refused), known)
+        return self._routed(gate, gate.route, sight, _Left(rest, filtered, refused), known)
 
     def _routed(
-        self, gate: Gate, route: Route, options: RowOptions, left: _Left, known: frozenset[str]
+        self, gate: Gate, route: Route, sight: _Sight, left: _Left, known: frozenset[str]
     ) -> Share:
-        names, misfits = self._named(route, options)
+        names, misfits = self._named(route, sight)
         rest = left.rest.copy()
         rest[list(misfits)] = False  # the route refuses them, whatever name is made of them
         if gate.share:
@@ -141,9 +165,9 @@ class Sorter:
             for index in np.flatnonzero(asking).tolist()
         }
 
-    def _named(self, route: Route, options: RowOptions) -> tuple[Names, Mapping[int, Reject]]:
+    def _named(self, route: Route, sight: _Sight) -> tuple[Names, Mapping[int, Reject]]:
         answers = {
-            name: self._answer(f"cast((\n{look.sql}\n) as varchar)", look, options)
+            name: self._answer(f"cast((\n{look.sql}\n) as varchar)", look, sight)
             for name, look in route.parts.items()
         }
         key = (route.template, tuple(look.sql for look in route.parts.values()))
@@ -153,14 +177,13 @@ class Sorter:
         misfits = {at: r for answer in answers.values() for at, r in answer.refused.items()}
         return self._names[key], misfits
 
-    def _decided(self, look: Look, options: RowOptions) -> _Answer:
-        return self._answer(f"((\n{look.sql}\n) is true)", look, options)
+    def _decided(self, look: Look, sight: _Sight) -> _Answer:
+        return self._answer(f"((\n{look.sql}\n) is true)", look, sight)
 
-    def _answer(self, sql: str, look: Look, options: RowOptions) -> _Answer:
-        seen_by = _eyes(options)
-        key = (sql, look.fields, repr(seen_by))
+    def _answer(self, sql: str, look: Look, sight: _Sight) -> _Answer:
+        key = (sql, look.fields, sight.key)
         if key not in self._answers:
-            seen = self._looked(look.fields, seen_by)
+            seen = self._looked(look.fields, sight)
             values, failed = self._computed(sql, seen)
             refused = dict(seen.misfits)
             for index in failed:
@@ -187,18 +210,20 @@ class Sorter:
     def _connection(self) -> DuckDBPyConnection:
         return sandbox()
 
-    def _looked(self, fields: Schema, options: RowOptions) -> _Seen:
-        key = (fields, repr(options))
+    def _looked(self, fields: Schema, sight: _Sight) -> _Seen:
+        key = (fields, sight.key)
         if key not in self._seen:
-            self._seen[key] = self._look(fields, options)
+            self._seen[key] = self._look(fields, sight)
         return self._seen[key]
 
-    def _look(self, fields: Schema, options: RowOptions) -> _Seen:
+    def _look(self, fields: Schema, sight: _Sight) -> _Seen:
         columns = _coordinates(self.batch, self.at)
         if not fields.fields:
             return _Seen(pa.table(columns), {})
         schema = Struct((*fields.fields, Field(_OFFSET, Kind.LONG)))
-        converted = convert(self.batch, at=self.at, schema=schema, options=options)
+        converted = convert(
+            self.batch, at=self.at, schema=schema, options=sight.options, readers=sight.readers
+        )
         offsets = self.batch.column("offset").to_numpy()
         places = np.searchsorted(offsets, converted.rows.column(_OFFSET).to_numpy())
         rows = np.full(len(self.batch), -1, np.int64)
@@ -226,9 +251,11 @@ def _eyes(options: RowOptions) -> RowOptions:
         options,
         source_columns={"offset": _OFFSET},
         columns="drop_value",
-        types="drop_value" if options.types == "drop_value" else "quarantine",
+        types="drop_value" if options.types in LENIENT else "quarantine",
         tombstones="skip",
         not_empty=(),
+        key_format="bytes",
+        header_columns={},
     )
 
 

@@ -32,6 +32,7 @@ def columns(
     return {
         field.name: _cast(_column(role, batch, at), field)
         for role, field in _held(schema, options).items()
+        if role != "key" or options.key_format == "bytes"
     }
 
 
@@ -49,7 +50,7 @@ def misfits(batch: pa.RecordBatch, schema: Schema, options: RowOptions) -> dict[
             absent = batch.column(role).is_null().to_numpy(zero_copy_only=False)
             misfit = MisfitError(Code.MISSING, "a required column is null", field.name)
             found |= dict.fromkeys(np.flatnonzero(absent).tolist(), misfit)
-    field = held.get("key")
+    field = held.get("key") if options.key_format == "bytes" else None
     if field is not None and field.type is Kind.STRING and field.name in options.not_empty:
         misfit = MisfitError(Code.EMPTY_TEXT, NO_TEXT, field.name)
         empty = without_text(batch.column("key"))

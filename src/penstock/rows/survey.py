@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.schema import Schema, Struct, join
+from penstock.core.schema import Field, Schema, Struct, join
+from penstock.rows.beside import key_type
 from penstock.rows.infer import columns_in, infer, with_usable_names
 from penstock.rows.opening import Readers, open_values
 from penstock.rows.options import RowOptions
@@ -35,4 +36,15 @@ def survey(
         assert isinstance(wider, Struct), "structs join to a struct"
         if columns_in(wider) <= columns_max:
             joined = wider
-    return joined
+    return _with_key(joined, batch, options, readers)
+
+
+def _with_key(
+    joined: Struct, batch: pa.RecordBatch, options: RowOptions, readers: Readers
+) -> Struct:
+    """Put the type that typed keys ask for in place of a field of that name."""
+    column = options.source_columns.get("key")
+    if column is None or options.key_format == "bytes":
+        return joined
+    own = tuple(field for field in joined.fields if field.name != column)
+    return Struct((*own, Field(column, key_type(batch, options, readers))))

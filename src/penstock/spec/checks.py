@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.spec import notation
 from penstock.spec.conditions import check_expressions
-from penstock.spec.fields import NOT_YET, REVEALED
+from penstock.spec.fields import REVEALED
 from penstock.spec.problems import KeyPath, Problem, listed, nearest, shown
 from penstock.spec.reach import is_remote, unreachable
-from penstock.spec.records import REGISTERED, Records, problems_of
+from penstock.spec.records import Records, problems_of
 from penstock.spec.secrets import is_literal, is_secret_name, without_password
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 PARTS_MIN = {"delta": 2}  # of Iceberg, 3: a namespace is always there
 OWN_PROPERTIES = "penstock."
+OWN_COLUMNS = ("_kafka_", "_change_", "_rescued")
+COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,11 @@ def _check_lists(at: KeyPath, table: Table) -> Iterator[Problem]:
                 fact = f"{shown(value)} stands twice"
                 yield Problem((*at, name, index), "P118", fact, "keep one of them")
             seen.add(value)
+    for name in table.header_columns:
+        if name.startswith(OWN_COLUMNS) or COLUMN.fullmatch(name) is None:
+            fact = f"{shown(name)} cannot be a column for a header"
+            hint = "write letters, digits and _, and none of _kafka_…, _change_…, _rescued"
+            yield Problem((*at, "header_columns", name), "P110", fact, hint, on_key=True)
     for name in table.properties:
         if name.startswith(OWN_PROPERTIES):
             fact = f"properties that begin with '{OWN_PROPERTIES}' belong to the ledger"
@@ -185,27 +192,6 @@ def _check_records(draft: Draft) -> Iterator[Problem]:
     shared = None if draft.records is None else draft.records.registry
     for at, records in _all_records(draft):
         yield from problems_of(records, records.registry or shared, at)
-    for index, table in enumerate(draft.tables):
-        its = None if table is None else table.records or draft.records
-        if table is None or its is None:
-            continue
-        yield from _check_evolving(("tables", index, "schema"), table, its)
-        if its.format not in REGISTERED:
-            continue
-        for name in ("where", "route"):
-            if getattr(table, name):
-                fact = f"'{name}' over records of format {its.format} {NOT_YET}"
-                yield Problem(("tables", index, name), "P111", fact, "route by topics", on_key=True)
-
-
-def _check_evolving(at: KeyPath, table: Table, its: Records) -> Iterator[Problem]:
-    """Tables grow with plain JSON only: what other records ask of a schema is not worked out."""
-    if (its.format, its.envelope, its.compression) == ("json", "none", "none"):
-        return
-    for name in ("columns", "types"):
-        if getattr(table.schema_, name) == "evolve":
-            fact = f"evolve {NOT_YET} but for plain JSON records"
-            yield Problem((*at, name), "P111", fact, "write quarantine, drop_value or freeze")
 
 
 def _all_records(draft: Draft) -> Iterator[tuple[KeyPath, Records]]:

@@ -56,18 +56,19 @@ class SchemaPolicy(Setting):
         default=False,
         description="Create the table from the first epoch's records when it does not exist.",
     )
-    columns: Literal["evolve", "freeze", "drop_value", "quarantine"] = Field(
+    columns: Literal["evolve", "freeze", "drop_value", "rescue", "quarantine"] = Field(
         "quarantine",
         description=(
             "What to do with a field the table has no column for: add the column, set the table"
-            " aside, leave the value out, or quarantine the record."
+            " aside, leave the value out, keep it in the column _rescued, or quarantine the record."
         ),
     )
-    types: Literal["evolve", "freeze", "drop_value", "quarantine"] = Field(
+    types: Literal["evolve", "freeze", "drop_value", "rescue", "quarantine"] = Field(
         "quarantine",
         description=(
             "What to do with a value its column does not accept: widen the column where nothing is"
-            " lost (else quarantine), set the table aside, land null, or quarantine the record."
+            " lost (else quarantine), set the table aside, land null, keep the value in the column"
+            " _rescued and land null, or quarantine the record."
         ),
     )
     hints: Mapping[str, Annotated[str, reading(notation.column_type)]] = Field(
@@ -177,6 +178,13 @@ class Table(Setting):
     change_columns: Several[ChangeColumn] = Field(
         ("operation", "timestamp", "source"),
         description="Columns for what an envelope tells: _change_operation, …; [] for none.",
+    )
+
+    header_columns: Mapping[FreeText, FreeText] = Field(
+        default_factory=dict,
+        max_length=100,
+        description="Columns that hold the text of a header, by the header's name.",
+        examples=["{ trace_id: x-trace-id }"],
     )
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -15,6 +16,9 @@ from penstock.spec.secrets import without_password
 REGISTERED = frozenset({"avro", "json-schema", "protobuf"})
 """The formats whose records name a schema."""
 
+_OF_JSON = frozenset({"dms", "maxwell", "canal"})
+_WITH_JSON_EVENTS = frozenset({"json", "json-schema"})
+_PLACEHOLDER = re.compile(r"[A-Za-z0-9_.:-]{8,200}")
 _HTTP = ("http://", "https://")
 _SCHEMES = (*_HTTP, "mock:///", "mock://.", "${")
 
@@ -75,20 +79,34 @@ def _registry(value: Any) -> Any:
     return {"url": value} if isinstance(value, str) else value
 
 
+def _placeholder(text: str) -> str:
+    if _PLACEHOLDER.fullmatch(text) is None:
+        fact = f"{shown(text)} is not a placeholder that can be told from other text"
+        hint = "write 8 to 200 letters, digits, _ . : and -"
+        raise MalformedError("P110", fact, hint)
+    return text
+
+
 class Records(Setting):
     """What the records' values are."""
 
-    format: Annotated[
-        Literal["json", "avro", "protobuf", "json-schema", "text", "bytes"],
-        later(
-            "json-schema-envelope",
-            hint="this release reads json, avro, protobuf, json-schema, text and bytes",
-        ),
+    format: Literal[
+        "json", "json-schema-envelope", "avro", "protobuf", "json-schema", "text", "bytes"
     ] = Field(
         "json",
         description=(
             "How values are encoded. avro, protobuf and json-schema name a schema of a registry; "
+            "json-schema-envelope is Connect's JSON with 'schema' and 'payload'; "
             "text and bytes land in the column 'value'."
+        ),
+    )
+    key_format: Literal[
+        "bytes", "json", "json-schema-envelope", "avro", "protobuf", "json-schema", "text"
+    ] = Field(
+        "bytes",
+        description=(
+            "How keys are encoded: with 'key' among source_columns, _kafka_key has the type that"
+            " keys ask for."
         ),
     )
     framing: Literal["registry", "single-object"] = Field(
@@ -118,6 +136,10 @@ class Records(Setting):
             "ExtractNewRecordState leaves."
         ),
     )
+    unavailable_value: Annotated[str, reading(_placeholder)] = Field(
+        "__debezium_unavailable_value",
+        description="Debezium's unavailable.value.placeholder, which stands for what was left out.",
+    )
     registry: Annotated[RegistrySettings, BeforeValidator(_registry)] | None = Field(
         None,
         description="The schema registry, or its address alone.",
@@ -129,8 +151,8 @@ def problems_of(
     records: Records, registry: RegistrySettings | None, at: KeyPath
 ) -> Iterator[Problem]:
     """Find what does not agree; `registry` may be the one of the whole spec."""
-    if records.format in REGISTERED and registry is None:
-        fact = f"format {records.format} needs 'registry'"
+    for format_ in {records.format, records.key_format} & REGISTERED if registry is None else ():
+        fact = f"format {format_} needs 'registry'"
         hint = "add  registry: https://registry:8081"
         yield Problem((*at, "registry"), "P151", fact, hint, on_key=True)
     if records.format not in REGISTERED:
@@ -138,6 +160,9 @@ def problems_of(
             if getattr(records, name) != Records.model_fields[name].default:
                 fact = f"'{name}' is not used with format {records.format}"
                 yield Problem((*at, name), "P151", fact, "remove it")
+    if records.envelope in _OF_JSON and records.format not in _WITH_JSON_EVENTS:
+        fact = f"events of {records.envelope} are JSON, not {records.format}"
+        yield Problem((*at, "envelope"), "P151", fact, "write  format: json")
     if records.framing == "single-object":
         if records.format != "avro":
             fact = "only avro has single objects"

@@ -34,7 +34,14 @@ _TABLE = (
     "source_columns",
     "tombstones",
 )
-_TABLE_WHEN_GIVEN = ("where", "route", "unknown_tables", "change_columns", "records")
+_TABLE_WHEN_GIVEN = (
+    "where",
+    "route",
+    "unknown_tables",
+    "change_columns",
+    "header_columns",
+    "records",
+)
 _LIMITS = ("record_bytes", "columns", "depth")
 
 

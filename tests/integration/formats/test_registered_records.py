@@ -178,6 +178,67 @@ def test_protobuf_with_references_lands_by_message_and_what_it_does_not_know_is_
     shop.prove()
 
 
+def test_tables_grow_with_the_schemas_of_their_records_and_conditions_read_them(
+    shop: Shop, registered: Registered, url: str
+) -> None:
+    first = registered.register("orders-value", ORDER)
+    longer = {**ORDER, "fields": [*ORDER["fields"], {"name": "note", "type": ["null", "string"]}]}
+    second = registered.register("orders-value", longer)
+    shop.spec["records"] = {"format": "avro", "registry": url}
+    for table in shop.spec["tables"]:
+        table["schema"] |= {"columns": "evolve", "hints": {"id": "long"}}
+        table["where"] = "id <> 1"
+    shop.cluster.send(
+        shop.topic, 0, [Sent(framed(first, datum(ORDER, order(n)))) for n in range(3)]
+    )
+    assert 0 == shop.run().code
+
+    shop.cluster.send(
+        shop.topic, 0, [Sent(framed(second, datum(longer, {**order(3), "note": "n"})))]
+    )
+    assert 0 == shop.run().code
+
+    expected = [{**order(n), "note": "n" if n == 3 else None} for n in (0, 2, 3)]
+    assert expected == bare(shop.lake())
+    assert expected == bare(shop.delta())
+    assert [] == shop.rejects()
+    shop.prove()
+
+
+def test_json_with_a_schema_of_connect_lands_with_its_types(shop: Shop) -> None:
+    schema = {
+        "type": "struct",
+        "fields": [
+            {"field": "id", "type": "int64"},
+            {"field": "at", "type": "int64", "name": "org.apache.kafka.connect.data.Timestamp"},
+            {
+                "field": "price",
+                "type": "bytes",
+                "name": "org.apache.kafka.connect.data.Decimal",
+                "parameters": {"scale": "2", "connect.decimal.precision": "10"},
+            },
+        ],
+    }
+    rows = [{"id": n, "at": 1_700_000_000_001, "price": "+y4="} for n in range(2)]
+    bad = {
+        b'{"id":1}': "P320",
+        json.dumps({"schema": schema, "payload": {"id": "x"}}).encode(): "P302",
+    }
+    shop.spec["records"] = {"format": "json-schema-envelope"}
+    sent = [json.dumps({"schema": schema, "payload": row}).encode() for row in rows]
+    shop.cluster.send(shop.topic, 0, [Sent(each) for each in [*sent, *bad]])
+
+    assert 0 == shop.run().code
+
+    moment = datetime(2023, 11, 14, 22, 13, 20, 1000, tzinfo=UTC)
+    expected = [{"id": n, "at": moment, "price": Decimal("-12.34")} for n in range(2)]
+    assert expected == bare(shop.lake())
+    assert expected == bare(shop.delta())
+    for table in ("lake.shop.orders", "delta.shop.orders"):
+        assert bad == {r["value"]: r["code"] for r in shop.rejects() if r["table"] == table}
+    shop.prove()
+
+
 def test_records_wait_while_the_registry_does_not_answer(
     shop: Shop, registered: Registered, url: str
 ) -> None:

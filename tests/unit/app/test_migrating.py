@@ -70,7 +70,31 @@ def test_a_connect_sink_becomes_a_spec(spec_of) -> None:
     ]
     assert ("day(created_at)", "country") == tuple(spec.tables[0].partition_by)
     assert spec.tables[0].schema_.create
-    assert {"iceberg.control.topic", "value.converter.schemas.enable"} == set(dict(found.left))
+    assert ("json", {"iceberg.control.topic"}) == (spec.records.format, set(dict(found.left)))
+
+
+@pytest.mark.parametrize(
+    ("converter", "more", "expected"),
+    [
+        ("org.apache.kafka.connect.json.JsonConverter", "", "json-schema-envelope"),
+        ("io.confluent.connect.avro.AvroConverter", "https://r:8081,https://s:8081", "avro"),
+        ("io.confluent.connect.protobuf.ProtobufConverter", "https://r:8081", "protobuf"),
+        ("org.apache.kafka.connect.storage.StringConverter", "", "text"),
+    ],
+)
+def test_a_converter_of_values_becomes_a_format(
+    spec_of, converter: str, more: str, expected: str
+) -> None:
+    plain = CONNECT.partition("value.converter=")[0]
+    registry = f"value.converter.schema.registry.url={more}\n" if more else ""
+
+    spec, found = spec_of(f"{plain}value.converter={converter}\n{registry}")
+
+    assert expected == spec.records.format
+    assert ("https://r:8081" if more else None) == (
+        spec.records.registry and spec.records.registry.url
+    )
+    assert "value.converter" in dict(found.mapped)
 
 
 def test_a_connect_sinks_json_with_a_pattern_is_understood_and_secrets_stay_behind() -> None:

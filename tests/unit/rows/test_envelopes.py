@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from datetime import UTC, datetime
 from typing import Any
@@ -322,6 +323,24 @@ def test_arrays_that_the_source_left_out_are_never_landed() -> None:
 
     dropped = landed("flattened", *rows, schema=table, types="drop_value")
     assert [None, None, numbers[:-1]] == dropped.rows.column("n").to_pylist()
+
+
+def test_another_placeholder_may_be_set() -> None:
+    table = Struct(
+        (Field("name", Kind.STRING), Field("data", Kind.BINARY), Field("n", List(Kind.LONG)))
+    )
+    other = "not-available:1.0"
+    rows = [
+        {"name": other},
+        {"data": base64.b64encode(other.encode()).decode()},
+        {"n": list(other.encode())},
+        {"name": "__debezium_unavailable_value"},
+    ]
+
+    done = landed("flattened", *rows, schema=table, unavailable_value=other)
+
+    assert [(at, "unwrap", "P323") for at in range(3)] == codes(done)
+    assert ["__debezium_unavailable_value"] == done.rows.column("name").to_pylist()
 
 
 def test_tombstones_follow_their_own_policy() -> None:

@@ -23,6 +23,7 @@ CATALOGS = "\n".join(f"  c{n}: {{ type: delta, root: ./c{n} }}" for n in range(1
 RULES = "\n".join(f"  - {{ from: shop.orders, into: lake.b.t{n} }}" for n in range(1001))
 COLUMNS = ", ".join(f"c{n}" for n in range(1001))
 GROUPS = ", ".join(f"g{n}: lower(x)" for n in range(9))
+HEADERS = ", ".join(f"h{n}: x-{n}" for n in range(101))
 ALIASES = "&a [" + "1, " * 250 + "1]"
 
 
@@ -53,6 +54,7 @@ SCHEMA_BOUNDS = {
     "Table.change_columns": (
         rule(f"change_columns: [{', '.join(['source'] * 1001)}]"), "P108", "at most 1000",
     ),
+    "Table.header_columns": (rule(f"header_columns: {{ {HEADERS} }}"), "P108", "at most 100, read 101"),
     "Table.route": (rule(f"route: {{ {GROUPS} }}"), "P108", "at most 8, read 9"),
     ".catalogs": (("tables:", f"{CATALOGS}\ntables:"), "P108", "at most 100, read 102"),
     ".tables": (("tables:", f"tables:\n{RULES}"), "P108", "at most 1000, read 1002"),

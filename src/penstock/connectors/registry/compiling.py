@@ -6,6 +6,7 @@ stay in a directory that is removed; a text that does not compile is told as a f
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,8 @@ TIMEOUT_SECONDS = 60.0
 _MAIN = "penstock_main.proto"
 _OUT = "descriptors"
 _FAULT_CHARS_MAX = 120
+_PLACED = re.compile(r"[^ ]+:\d+:\d+: (?!warning)")
+"""What begins a line of protoc's that is an error in a file, and no warning of its libraries."""
 _META = """syntax = "proto3";
 package confluent;
 import "google/protobuf/descriptor.proto";
@@ -83,7 +86,8 @@ def _run(schema: RegisteredSchema, place: Path) -> RegisteredSchema:
     if ended.returncode:
         said = ended.stderr.decode("utf-8", "replace").replace(f"{place}/", "")
         said = said.replace(_MAIN, "schema")
-        first = next((line for line in said.splitlines() if line.strip()), "protoc failed")
+        errors = [line for line in said.splitlines() if _PLACED.match(line)]
+        first = errors[0] if errors else "protoc does not say why"
         return replace(schema, fault=f"it does not compile: {first[:_FAULT_CHARS_MAX]}")
     return replace(schema, descriptors=(place / _OUT).read_bytes())
 

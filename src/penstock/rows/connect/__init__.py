@@ -1,0 +1,1 @@
+"""JSON that carries its schema, as Kafka Connect's JsonConverter writes it."""

@@ -1,0 +1,110 @@
+"""What does not fit a landed row is kept beside it, with all of its digits."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.unit.rows.test_connect import connect_columns
+from tests.unit.rows.test_convert import AT, batch_of
+
+from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct
+from penstock.rows.convert import Converted, convert
+from penstock.rows.infer import table_schema
+from penstock.rows.options import RowOptions
+
+INNER = Struct((Field("a", Kind.INT), Field("must", Kind.LONG, required=True)))
+RESCUED = Field("_rescued", Kind.STRING)
+TABLE = Struct(
+    (
+        Field("n", Kind.LONG),
+        Field("price", Decimal(5, 2)),
+        Field("items", List(INNER)),
+        Field("by_name", Map(Kind.STRING, Kind.INT)),
+        RESCUED,
+    )
+)
+RESCUE = RowOptions({}, columns="rescue", types="rescue")
+
+
+def landed(*texts: str, table: Struct = TABLE, options: RowOptions = RESCUE) -> Converted:
+    batch = batch_of(*(text.encode() for text in texts))
+    return convert(batch, at=AT, schema=table, options=options)
+
+
+@pytest.mark.parametrize(
+    ("text", "rescued"),
+    [
+        ('{"n":1}', None),
+        ('{"n":1,"new":null,"empty":{}}', None),
+        ('{"n":1.50}', '{"n":1.50}'),
+        ('{"n":"x","new":{"é":[1,"a",null,true]}}', '{"n":"x","new":{"é":[1,"a",null,true]}}'),
+        ('{"price":12345678901234567890.123}', '{"price":12345678901234567890.123}'),
+        ('{"items":[{"must":1,"a":"x"},{"must":2,"a":true}]}', '{"items[].a":["x",true]}'),
+        ('{"items":[{"must":1,"b":7}]}', '{"items[].b":[7]}'),
+        ('{"items":[{"a":1,"b":7}]}', '{"items[]":[{"a":1,"b":7}]}'),
+        ('{"by_name":{"k":"x","l":1}}', '{"by_name{}":["x"]}'),
+        ('{"_rescued":"mine"}', '{"_rescued":"mine"}'),
+        ('{"items":5}', '{"items":5}'),
+    ],
+)
+def test_what_does_not_fit_is_kept_by_its_path(text: str, rescued: str | None) -> None:
+    done = landed(text)
+
+    assert [rescued] == done.rows.column("_rescued").to_pylist()
+    assert () == done.rejects
+
+
+def test_records_that_fit_stay_beside_those_that_do_not() -> None:
+    texts = [json.dumps({"n": n} if n % 10 else {"n": n, "x": n}) for n in range(500)]
+
+    rows = landed(*texts).rows
+
+    assert list(range(500)) == rows.column("n").to_pylist()
+    kept = rows.column("_rescued").to_pylist()
+    assert [None if n % 10 else f'{{"x":{n}}}' for n in range(500)] == kept
+
+
+def test_a_required_column_is_not_rescued() -> None:
+    table = Struct((Field("n", Kind.LONG, required=True), RESCUED))
+
+    done = landed('{"n":"x"}', "{}", table=table)
+
+    assert ["P366", "P362"] == [reject.code for reject in done.rejects]
+
+
+@pytest.mark.parametrize("column", [(), (Field("_rescued", Kind.LONG),)])
+def test_without_a_column_to_keep_it_in_the_record_is_quarantined(column: Any) -> None:
+    table = Struct((Field("n", Kind.LONG), *column))
+
+    done = landed('{"n":"x"}', '{"x":1}', table=table)
+
+    assert ["P366", "P361"] == [reject.code for reject in done.rejects]
+
+
+def test_one_policy_may_rescue_and_the_other_not() -> None:
+    columns = RowOptions({}, columns="rescue", types="drop_value")
+
+    done = landed('{"n":"x","new":1}', options=columns)
+
+    assert ['{"new":1}'] == done.rows.column("_rescued").to_pylist()
+    assert {"n": 1} == done.dropped
+
+
+def test_a_new_table_has_the_column_and_no_field_of_its_name() -> None:
+    inferred = Struct((Field("n", Kind.LONG), Field("_Rescued", Kind.LONG)))
+
+    assert Struct((Field("n", Kind.LONG), RESCUED)) == table_schema(inferred, {}, RESCUE)
+
+
+def test_values_with_types_are_shown_in_json() -> None:
+    done = connect_columns(
+        {"raw": ("bytes", "AAE="), "x": ("double", "NaN"), "n": ("int32", 5)},
+        Struct((Field("n", Kind.BOOLEAN), RESCUED)),
+        columns="rescue",
+        types="rescue",
+    )
+
+    expected = ['{"n":5,"raw":"AAE=","x":"nan"}']
+    assert expected == done.rows.column("_rescued").to_pylist()

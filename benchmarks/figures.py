@@ -17,6 +17,7 @@ from benchmarks import (
     memory,
     recovery,
     specs,
+    startup,
 )
 from benchmarks.results import Measured
 from benchmarks.scratch import Scratch
@@ -225,6 +226,19 @@ FIGURES = (
             Told("penstock_parquet", "partition, Parquet, statistics, sync", "s", "", "less"),
             Told("penstock_total", "in all", "s", "", "less"),
             Told("ratio", "Penstock, of the bound path", "", "", "less"),
+        ],
+    ),
+    Figure(
+        "startup",
+        "How quickly a command answers that has nothing to do: the median of 21 processes.",
+        startup.measure,
+        full=[startup.Options()],
+        quick=[startup.Options(rounds=5)],
+        told=[
+            Told("version_seconds", "penstock --version", "s", "≤ 0.3", "less"),
+            Told("version_cpu_seconds", "of it CPU", "s", "", "less"),
+            Told("help_seconds", "penstock --help", "s", "≤ 0.5", "less"),
+            Told("help_cpu_seconds", "of it CPU", "s", "", "less"),
         ],
     ),
 )

@@ -1,5 +1,6 @@
 """Heavy libraries are not imported before they are needed (architecture.md 2)."""
 
+import os
 import re
 import subprocess
 import sys
@@ -35,6 +36,22 @@ def test_the_version_is_light() -> None:
     script = Path(sys.executable).with_name("penstock")
 
     assert set() == HEAVY & imported(str(script), "--version")
+
+
+@pytest.mark.parametrize(("option", "seconds_max"), [("--version", 0.3), ("--help", 0.5)])
+def test_a_command_with_nothing_to_do_takes_little_of_the_machine(
+    option: str, seconds_max: float
+) -> None:
+    """Its CPU is asked, which neighbours on the machine change less than the clock."""
+    script = Path(sys.executable).with_name("penstock")
+
+    def asked() -> float:
+        before = os.times()
+        subprocess.run([script, option], check=True, stdout=subprocess.DEVNULL)
+        after = os.times()
+        return after.children_user - before.children_user
+
+    assert min(asked() for _ in range(5)) < seconds_max
 
 
 @pytest.mark.parametrize("name", ["kafka", "iceberg", "delta", "sql"])

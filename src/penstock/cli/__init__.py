@@ -21,6 +21,7 @@ COMMANDS = {
     "validate": ("penstock.cli.validate:validate", "Check a spec, and what it names."),
     "plan": ("penstock.cli.plan:plan", "Show what a run would do, and why; never writes."),
     "peek": ("penstock.cli.peek:peek", "Follow single records on their way; never writes."),
+    "test": ("penstock.cli.cases:try_cases", "Try a spec on cases: records in, rows out."),
     "run": ("penstock.cli.run:run", "Land records, until told to stop."),
     "status": ("penstock.cli.status:status", "Show how each table stands."),
     "audit": ("penstock.cli.audit:audit", "Prove that nothing is lost or doubled."),
@@ -29,6 +30,7 @@ COMMANDS = {
     "doctor": ("penstock.cli.doctor:doctor", "Look whether all is fit for a run, and what is not."),
     "schema": ("penstock.cli.validate:schema", "Print the JSON Schema of a spec."),
     "explain": ("penstock.cli.explain:explain", "Explain an error code, without a network."),
+    "completion": ("penstock.cli.completion:completion", "Let a shell complete commands."),
     "demo": ("penstock.cli.demo:demo", "See it all: broker, real data, a kill, the proof."),
     "dev": ("penstock.cli.dev:app", "A real Kafka broker on this machine, to try things."),
 }
@@ -55,7 +57,8 @@ def application(chosen: str) -> App:
         help="Land Kafka topics in Iceberg and Delta Lake tables, exactly once.\n\n"
         "Example: penstock run penstock.yaml --until-caught-up",
         version=__version__,
-        help_format="markdown",
+        # Markdown takes as long to load as all else together, and the front page has none.
+        help_format="markdown" if chosen in COMMANDS else "plaintext",
         default_parameter=Parameter(negative=(), show_default=_worth_showing),
     )
     for name, (path, summary) in COMMANDS.items():

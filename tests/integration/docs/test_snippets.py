@@ -27,6 +27,7 @@ from penstock.spec.load import loads
 # The pages of a story run in one folder, in order; the second text is added to each spec.
 STORIES = {
     "readme": (("README.md", "docs/how-to/read-the-tables.md"), ""),
+    "cases": (("docs/how-to/test-a-spec.md",), ""),
     "tutorial": (("docs/tutorial/first-pipeline.md",), "spark: { master: inline }\n"),
 }
 ALL = [each for page in pages() for each in snippets(page)]

@@ -1,0 +1,27 @@
+"""`penstock completion`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from penstock.cli.output import tell
+
+
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
+    """Print what makes a shell complete commands and options.
+
+    bash: penstock completion bash > ~/.local/share/bash-completion/completions/penstock;
+    zsh: penstock completion zsh > a folder of $fpath, as _penstock;
+    fish: penstock completion fish > ~/.config/fish/completions/penstock.fish.
+
+    Example: source <(penstock completion bash)
+
+    Parameters
+    ----------
+    shell
+        The shell.
+    """
+    from penstock.cli import application
+
+    tell(application("").generate_completion(prog_name="penstock", shell=shell))
+    return 0

@@ -2,7 +2,9 @@
 
     import penstock
     pipeline = penstock.open("shop.yaml")           # or a Pipeline(…) made in Python
+    pipeline.plan()                                 # a notebook shows it as a table
     ended = pipeline.run(until="caught-up")
+    pipeline.status().to_arrow()
     pipeline.audit(rows=True).exit_code
 
 The model is the spec's: `penstock.Pipeline` and `penstock.Table`. A running SparkSession may be
@@ -14,14 +16,19 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.app import assembly
 from penstock.app.audit import Audit
 from penstock.app.audit import audit as prove
+from penstock.app.peek import Peeked, spot
+from penstock.app.peek import peek as follow
+from penstock.app.plan import Plan
+from penstock.app.plan import plan as work_out
 from penstock.app.process import SystemClock
 from penstock.app.run import RunOptions
 from penstock.app.run import run as land
+from penstock.app.shown import arrow, html, peeked_rows
 from penstock.app.status import Status
 from penstock.app.status import status as read_status
 from penstock.landing.coordinator import Ended
@@ -30,6 +37,23 @@ from penstock.observe.fanout import Observers
 from penstock.ports.running import Observer
 from penstock.spec.load import load
 from penstock.spec.model import Pipeline
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """Records that were followed on their way."""
+
+    records: tuple[Peeked, ...]
+
+    def to_arrow(self) -> pa.Table:
+        """Give a row for each record and table, as Arrow."""
+        return arrow(peeked_rows(self.records))
+
+    def _repr_html_(self) -> str:
+        return html(peeked_rows(self.records))
 
 
 @dataclass(slots=True)
@@ -66,6 +90,18 @@ class OpenPipeline:
     def stop(self) -> None:
         """Ask a run to finish its open epoch, level all tables and end."""
         self._stop.set()
+
+    def plan(self) -> Plan:
+        """Tell what a run would do; writes nothing. Raises as `penstock plan`."""
+        return work_out(self.spec)
+
+    def peek(self, topic: str, count: int = 5, *, at: str = "") -> Followed:
+        """Follow single records, the newest or those from `at` (topic:partition:offset) on.
+
+        Writes nothing. Raises InvalidError for a topic or place that is not there.
+        """
+        where = spot(at) if at else None
+        return Followed(follow(self.spec, topic, count=count, at=where))
 
     def status(self) -> Status:
         """Read how each table stands. Raises UnavailableError when brokers or store are gone."""

@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TYPE_CHECKING
 
+from penstock.app.shown import arrow, html, plan_rows
 from penstock.app.status import status_file
 from penstock.app.view import View, imagined, new_columns, open_view
 from penstock.core.errors import DecisionNeededError, PenstockError
@@ -27,6 +29,9 @@ from penstock.landing.tracks import Track, by_table
 from penstock.observe.status import read_status
 from penstock.rows.infer import table_schema
 from penstock.spec.model import Pipeline
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SAMPLED_LANES_MAX = 64
 SAMPLED_RECORDS_MAX = 1000
@@ -106,6 +111,13 @@ class Plan:
     former_rules: tuple[str, ...] = ()
     unrouted: tuple[str, ...] = ()
     rows_per_second: float | None = None
+
+    def to_arrow(self) -> pa.Table:
+        """Give a row for each table, as Arrow."""
+        return arrow(plan_rows(self))
+
+    def _repr_html_(self) -> str:
+        return html(plan_rows(self))
 
     @property
     def change(self) -> int:

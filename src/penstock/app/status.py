@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from penstock.app import assembly
+from penstock.app.shown import arrow, html, status_rows
 from penstock.core.commits import Chain, Committable, Landed
 from penstock.core.errors import PenstockError
 from penstock.core.offsets import Positions
@@ -36,6 +38,9 @@ from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat
 from penstock.spec.model import Pipeline
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 
 @dataclass(frozen=True, slots=True)
 class Status:
@@ -43,6 +48,13 @@ class Status:
 
     snapshot: Snapshot
     running: bool
+
+    def to_arrow(self) -> pa.Table:
+        """Give a row for each table, as Arrow."""
+        return arrow(status_rows(self))
+
+    def _repr_html_(self) -> str:
+        return html(status_rows(self))
 
 
 def status_file(pipeline: Pipeline) -> Path:

@@ -103,6 +103,10 @@ bench: $(INSTALLED) ## throughput, freshness, commit and recovery times on this 
 docs: $(INSTALLED) ## write the generated reference pages again
 	@$(BIN)/python tests/tidy/reference_pages.py
 
+.PHONY: pictures
+pictures: $(INSTALLED) ## draw the pictures of terminals again
+	@$(BIN)/python docs/images/pictures.py
+
 .PHONY: lock
 lock: $(INSTALLED) ## resolve the locks again (LOCK_OPTIONS=--upgrade for newer versions)
 	@$(COMPILE) --extra demo --extra protobuf --group dev --group build pyproject.toml -o requirements/all.lock

@@ -14,6 +14,7 @@ from penstock.cli.run import SPEC
 from penstock.observe.figures import age_text, count_text, number_of, one_line, size_text
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.text import Text
 
     from penstock.app.plan import Plan, TablePlan
@@ -66,7 +67,7 @@ def plan(
         print_json(_data(found))
         return code
     console = Console()
-    for line in _lines(found):
+    for line in plan_lines(found):
         console.print(line)
     return code
 
@@ -93,7 +94,8 @@ def _data(found: Plan) -> dict[str, Any]:
     }
 
 
-def _lines(found: Plan) -> Iterator[Text]:
+def plan_lines(found: Plan) -> Iterator[RenderableType]:
+    """Give a plan line by line, for people."""
     from rich.text import Text
 
     yield Text.assemble((found.pipeline, "bold"), f"  {OUTCOMES[found.change]}")
@@ -113,17 +115,17 @@ def _lines(found: Plan) -> Iterator[Text]:
         yield Text(f"\nat the pace of the last run about {age_text(int(found.seconds * 1000))}")
 
 
-def _table_lines(table: TablePlan) -> Iterator[Text]:
+def _table_lines(table: TablePlan) -> Iterator[RenderableType]:
     from rich.text import Text
 
     mark, style, act = _act(table)
     yield Text.assemble((f"{mark} {table.table}", style), f"  {act}")
     for error in table.destructive:
-        yield Text(f"    destructive  {error.code}  {one_line(error.message)}", "bold red")
-        yield Text(f"      → {one_line(error.hint)}", "red")
+        yield _below(f"destructive  {error.code}  {one_line(error.message)}", "bold red")
+        yield _below(f"  → {one_line(error.hint)}", "red")
     if table.problem is not None:
-        yield Text(f"    {table.problem.code}  {one_line(table.problem.message)}", "red")
-        yield Text(f"      → {one_line(table.problem.hint)}", "red")
+        yield _below(f"{table.problem.code}  {one_line(table.problem.message)}", "red")
+        yield _below(f"  → {one_line(table.problem.hint)}", "red")
     if table.pending:
         yield Text(f"    settle {number_of(table.pending, 'commit')} of an earlier run")
     for name, kind in table.columns[:COLUMNS_SHOWN_MAX]:
@@ -134,6 +136,14 @@ def _table_lines(table: TablePlan) -> Iterator[Text]:
         names = ", ".join(one_line(f"{n} {kind}") for n, kind in table.missing[:COLUMNS_SHOWN_MAX])
         yield Text(f"    {FATES.get(table.fate, table.fate)}: {names}", "yellow")
     yield from _backlog_lines(table)
+
+
+def _below(text: str, style: str) -> RenderableType:
+    """Set a line below a table's name, also where it goes on in the next."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    return Padding(Text(text, style), (0, 0, 0, 4), expand=False)
 
 
 def _act(table: TablePlan) -> tuple[str, str, str]:

@@ -7,12 +7,12 @@ Invariants:
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 from penstock.core.events import CommitsResumed, CommitsStalled, Event
+from penstock.observe.regularly import Regularly
 from penstock.observe.snapshot import Stall, stalled
 from penstock.observe.status import StatusBoard
 from penstock.ports.running import Clock
@@ -36,11 +36,10 @@ class StallWatch:
         self._tell = tell
         self._interval_ms = interval_ms
         self._stall: Stall | None = None
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name="stall-watch", daemon=True)
+        self._thread = Regularly(self.look, every_seconds=LOOK_EVERY_SECONDS, name="stall-watch")
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._thread.__enter__()
         return self
 
     def __exit__(
@@ -49,8 +48,7 @@ class StallWatch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stop.set()
-        self._thread.join()
+        self._thread.__exit__(kind, error, trace)
 
     def look(self) -> None:
         """Judge the present snapshot and tell what has changed."""
@@ -61,7 +59,3 @@ class StallWatch:
             self._tell(CommitsStalled(found.tables, found.reading, found.kafka, found.since_ms))
         if found is None and before is not None:
             self._tell(CommitsResumed((now_ms - before.since_ms) / 1000))
-
-    def _keep(self) -> None:
-        while not self._stop.wait(LOOK_EVERY_SECONDS):
-            self.look()

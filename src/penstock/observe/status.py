@@ -19,6 +19,7 @@ from penstock.core.errors import UnavailableError
 from penstock.core.events import Event
 from penstock.core.points import Point
 from penstock.observe.fold import beginning, folded, stopping
+from penstock.observe.regularly import Regularly
 from penstock.observe.snapshot import Snapshot, from_json, to_json
 from penstock.ports.running import Clock
 
@@ -69,12 +70,13 @@ class StatusFile:
         self._complain = complain
         self._complained = False
         self._written: tuple[Snapshot, int] | None = None
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name="status-file", daemon=True)
+        self._thread = Regularly(
+            self.write_if_due, every_seconds=WRITE_EVERY_MS / 1000, name="status-file"
+        )
 
     def __enter__(self) -> Self:
         self.write_if_due()
-        self._thread.start()
+        self._thread.__enter__()
         return self
 
     def __exit__(
@@ -83,8 +85,7 @@ class StatusFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stop.set()
-        self._thread.join()
+        self._thread.__exit__(kind, error, trace)
         self._write(self._board.snapshot(), self._clock.now_ms())
 
     def write_if_due(self) -> bool:
@@ -100,10 +101,6 @@ class StatusFile:
                 return False
         self._write(snapshot, now_ms)
         return True
-
-    def _keep(self) -> None:
-        while not self._stop.wait(WRITE_EVERY_MS / 1000):
-            self.write_if_due()
 
     def _write(self, snapshot: Snapshot, now_ms: int) -> None:
         self._written = snapshot, now_ms

@@ -78,6 +78,7 @@ def test_a_table_dropped_under_a_running_pipeline_goes_on_when_restored(shop: Sh
             shop.send(first, 50)
             driver.wait_for("TableCommitted", landed + 1)
         driver.wait_for("TableParked")
+        driver.wait_for("CommitsStalled")
         assert list(range(300)) == sorted(row["id"] for row in shop.lake())
         if table.exists():
             shutil.rmtree(table)

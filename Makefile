@@ -14,6 +14,9 @@ LOCKS := requirements/bootstrap.lock requirements/build.lock requirements/all.lo
 SUITES := $(BIN)/python tests/suites.py
 # `--upgrade`, or `--upgrade-package NAME`; without it `make lock` keeps the versions it finds.
 LOCK_OPTIONS ?=
+# How long `make mutants` tries, and where `make soak-sim` keeps what it has played.
+MINUTES ?= 10
+SOAKED ?= docs/design/spec/results/soak.txt
 COMPILE := $(BIN)/uv pip compile --quiet --system-certs --universal --generate-hashes \
 	--python-version 3.11 --no-annotate --no-header $(LOCK_OPTIONS)
 
@@ -68,8 +71,9 @@ proof: $(INSTALLED) ## the specification, in small; checkers shown planted fault
 	@$(SUITES) proof
 
 .PHONY: soak-sim
-soak-sim: $(INSTALLED) ## a million random histories; takes hours
-	@$(BIN)/python tests/simulation/histories.py 1000000
+soak-sim: $(INSTALLED) ## a million random histories, going on where it was stopped; takes hours
+	@$(BIN)/python tests/simulation/histories.py 1000000 --keep $(SOAKED) > $(SOAKED).said; \
+		code=$$?; cat $(SOAKED).said; exit $$code
 
 .PHONY: contracts
 contracts: $(INSTALLED) ## one suite per port against every implementation
@@ -80,16 +84,20 @@ integration: $(INSTALLED) ## real broker, real catalogs, real Spark
 	@$(SUITES) integration
 
 .PHONY: kills
-kills: $(INSTALLED) ## a few rounds of kill -9, each compared with Kafka row by row
+kills: $(INSTALLED) ## blows at crash points and rounds of kill -9, each compared with Kafka row by row
 	@$(SUITES) kills
 
 .PHONY: crash
-crash: $(INSTALLED) ## a hundred rounds of kill -9 and more; takes long
-	@$(BIN)/python -m pytest tests/crash -m slow --timeout=0 -s
+crash: $(INSTALLED) ## every crash point, struck in every way, and a hundred kills; takes an hour
+	@$(BIN)/python -m pytest tests/crash tests/integration/landing -m slow --timeout=0 -s
 
 .PHONY: prove
 prove: $(INSTALLED) ## the specification: small models whole, and every defence taken away
 	@$(BIN)/python tests/proof/prove.py
+
+.PHONY: mutants
+mutants: $(INSTALLED) ## mutation testing of core/ and commit/ for MINUTES=n, going on where it ended
+	@$(BIN)/python tests/proof/mutants.py $(MINUTES)
 
 .PHONY: prove-large
 prove-large: $(INSTALLED) ## the specification: the large models; takes long

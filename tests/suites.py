@@ -93,7 +93,7 @@ SUITES = (
     ),
     Suite(
         "kills",
-        "a few rounds of kill -9, each compared with Kafka row by row",
+        "blows at crash points and rounds of kill -9, each compared with Kafka row by row",
         180,
         tests=("tests/crash", "-m", "not slow"),
     ),

@@ -1,20 +1,25 @@
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 
 import pytest
+from tests.crash.field import Field
+from tests.crash.matrix import Fields, Histogram
 from tests.crash.rounds import Series, Tally
 from tests.crash.stage import Stage
 
 from penstock.dev.broker import Running
 
 TALLY = pytest.StashKey[Tally]()
+HISTOGRAM = pytest.StashKey[Histogram]()
 SEED_SHIFT = int(os.environ.get("PENSTOCK_CRASH_SEED", "0"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[TALLY] = Tally()
+    config.stash[HISTOGRAM] = Histogram()
 
 
 def pytest_terminal_summary(
@@ -23,6 +28,9 @@ def pytest_terminal_summary(
     tally = config.stash[TALLY]
     if tally.rounds:
         terminalreporter.write_line(tally.line())
+    if config.stash[HISTOGRAM].hits:
+        for line in config.stash[HISTOGRAM].lines():
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture
@@ -45,3 +53,23 @@ def series(
         return series
 
     return open_series
+
+
+@pytest.fixture(scope="session")
+def histogram(pytestconfig: pytest.Config) -> Histogram:
+    return pytestconfig.stash[HISTOGRAM]
+
+
+@pytest.fixture(scope="session")
+def fields(
+    broker: Running, tmp_path_factory: pytest.TempPathFactory, histogram: Histogram
+) -> Fields:
+    """Fields of the matrix, kept over its rounds."""
+    numbers = itertools.count()
+
+    def make(connector: str, tables: int) -> Field:
+        name = f"field{next(numbers)}-{connector}"
+        place = tmp_path_factory.mktemp(name) / "field"
+        return Field(place, broker.bootstrap, name, connector, tables)
+
+    return Fields(make, histogram)

@@ -336,11 +336,26 @@ def page(mark: str) -> str:
             lines.append(
                 f"| {model.name} | {model.what} | `{each.invariant}` | {each.distinct:,} |"
             )
-    told = RESULTS / "histories.txt"
+    told = RESULTS / "soak.txt.said"
+    told = told if told.exists() else RESULTS / "histories.txt"
     if told.exists():
         lines += ["", "## Random histories", "", "From `make soak-sim` or a part of it:", ""]
         lines += ["```text", *told.read_text().splitlines(), "```"]
+    tried = RESULTS / "mutants.txt"
+    if tried.exists():
+        lines += ["", "## Mutants of the code", "", "From `make mutants`, over core/ and commit/:"]
+        lines += ["", "| file | killed | survived |", "|---|---|---|", *_mutants(tried.read_text())]
     return "\n".join([*lines, ""])
+
+
+def _mutants(text: str) -> list[str]:
+    """Count what was kept of mutants, file by file."""
+    counts: dict[str, dict[str, int]] = {}
+    for line in text.splitlines():
+        verdict, _, path, *_ = line.split(" ")
+        each = counts.setdefault(path, {"killed": 0, "survived": 0})
+        each[verdict] += 1
+    return [f"| `{p}` | {n['killed']} | {n['survived']} |" for p, n in sorted(counts.items())]
 
 
 def kept(model: Model) -> Finding | None:

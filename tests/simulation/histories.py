@@ -12,13 +12,17 @@
 from __future__ import annotations
 
 import argparse
+import json
+import math
+import os
 import random  # noqa: TID251  seeded
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -29,7 +33,8 @@ from penstock.testing.grounds import NOWHERE_REACHED, MemoryGround, catalog_name
 from penstock.testing.hands import SeededHands
 from penstock.testing.world import QUARANTINE, World, either, tables_named
 
-POINTS = sorted(set(Point) - NOWHERE_REACHED - {Point.HEARTBEAT, Point.MANIFEST_WRITTEN})
+BEATS = {Point.HEARTBEAT_BEFORE, Point.HEARTBEAT_AFTER}
+POINTS = sorted(set(Point) - NOWHERE_REACHED - BEATS - {Point.MANIFEST_WRITTEN})
 FAULTS = [each for each in Fault if each is not Fault.FORBID]
 STEPS_MIN, STEPS_MAX = 1, 5
 
@@ -329,25 +334,73 @@ def _chunk(seeds: range) -> tuple[int, Counter[str], list[str]]:
 
 
 def main() -> int:
-    """Play histories on all cores."""
+    """Play histories on all cores; with --keep, go on where the last run with that file ended."""
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("count", type=int)
     words.add_argument("--seed", type=int, default=0)
+    words.add_argument("--keep", type=Path, help="one line for each chunk played")
+    words.add_argument("--minutes", type=float, default=math.inf)
     given = words.parse_args()
-    begun, failed, played = time.monotonic(), 0, Counter[str]()
+    deadline = time.monotonic() + 60 * given.minutes
     size = max(1, min(200, given.count // 4))
     last = given.seed + given.count
     chunks = [range(at, min(at + size, last)) for at in range(given.seed, last, size)]
+    found = _kept(given.keep)
+    waiting = [chunk for chunk in chunks if _name(chunk) not in found]
     with ProcessPoolExecutor() as pool:
-        for each, acts, texts in pool.map(_chunk, chunks):
-            failed += each
-            played += acts
-            for text in texts:
-                print(text, flush=True)
+        for batch in _batches(waiting, os.cpu_count() or 1):
+            if time.monotonic() > deadline:
+                break
+            begun = time.monotonic()
+            for chunk, (failed, acts, texts) in zip(batch, pool.map(_chunk, batch), strict=True):
+                seconds = (time.monotonic() - begun) / len(batch)
+                found[_name(chunk)] = Chunk(len(chunk), failed, seconds, acts)
+                _keep(given.keep, _name(chunk), found[_name(chunk)])
+                for text in texts:
+                    print(text, flush=True)
+    return _tell([found[_name(chunk)] for chunk in chunks if _name(chunk) in found], given.seed)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """What came of some histories; seconds are those of all cores."""
+
+    count: int
+    failed: int
+    seconds: float
+    acts: Mapping[str, int]
+
+
+def _name(chunk: range) -> str:
+    return f"{chunk.start}-{chunk.stop}"
+
+
+def _batches(chunks: Sequence[range], size: int) -> Iterable[Sequence[range]]:
+    return (chunks[at : at + size] for at in range(0, len(chunks), size))
+
+
+def _kept(path: Path | None) -> dict[str, Chunk]:
+    if path is None or not path.exists():
+        return {}
+    found = (line.split(" ", 1) for line in path.read_text().splitlines())
+    return {name: Chunk(**json.loads(text)) for name, text in found}
+
+
+def _keep(path: Path | None, name: str, chunk: Chunk) -> None:
+    if path is not None:
+        with path.open("a") as kept:
+            kept.write(f"{name} {json.dumps(asdict(chunk))}\n")
+
+
+def _tell(chunks: Sequence[Chunk], seed: int) -> int:
+    played = Counter[str]()
+    for chunk in chunks:
+        played.update(chunk.acts)
     for act, count in sorted(played.items()):
         print(f"{act:<16}{count:>10,}")
-    seconds = time.monotonic() - begun
-    print(f"{given.count:,} histories from seed {given.seed}, {failed} failed, {seconds:.0f} s")
+    count, failed = sum(each.count for each in chunks), sum(each.failed for each in chunks)
+    seconds = sum(each.seconds for each in chunks)
+    print(f"{count:,} histories from seed {seed}, {failed} failed, {seconds:.0f} s")
     return 1 if failed else 0
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.app import assembly
 from penstock.app.census import Census, Subject, count
@@ -19,13 +19,13 @@ from penstock.core.audit import (
     newest_segment,
 )
 from penstock.core.commits import Chain, Landed
-from penstock.core.errors import InvalidError, PenstockError
+from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.core.wire import progress_from_json
 from penstock.landing import members, opening
 from penstock.landing.settings import Place, Settings, Target
 from penstock.observe.fanout import Observers
 from penstock.ports.log import Log
-from penstock.ports.tables import Table, TableFormat, Verdict
+from penstock.ports.tables import FILE_GONE, Table, TableFormat, Verdict
 from penstock.spec.model import Pipeline
 
 Progressed = Callable[[str], None]
@@ -134,7 +134,13 @@ class _Auditor:
             chains.append(rejects)
         census = None
         if rows and landed is not None:
-            census = self._census(target, table, quarantine, landed)
+            try:
+                census = self._census(target, table, quarantine, landed)
+            except UnavailableError as error:
+                if error.code != FILE_GONE:
+                    raise
+                gone = Break("file", name, error.message)
+                chains[0] = replace(own, breaks=(*own.breaks, gone))
         return TableAudit(name, tuple(chains), census)
 
     def _table(self, place: Place) -> Table:

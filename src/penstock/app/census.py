@@ -75,9 +75,11 @@ def count(pipeline: Pipeline, log: Log, subject: Subject) -> Census:
             refused = _quarantined(subject.quarantine, subject.chain, at, stop)
             found = bounds.get(at)
             start = _first(pipeline, found.start if found else stop, mine, refused)
-            covered = OffsetRange(min(start, stop), stop)
+            end = min(found.stop, stop) if found else stop
+            covered = OffsetRange(min(start, end), end)
             held, skipped = _read(reader, at, covered, subject.target)
             parts.append(_compare(at, start, _Coordinates(mine, refused, held, skipped)))
+            parts.append(_beyond(at, end, stop))
     finally:
         reader.close()
     return _total(parts)
@@ -99,6 +101,12 @@ def _first(pipeline: Pipeline, log_start: Offset, mine: Offsets, refused: Offset
         return log_start
     firsts = [int(each.min()) for each in (mine, refused) if each.size]
     return Offset(max(log_start, min(firsts, default=log_start)))
+
+
+def _beyond(at: TopicPartition, end: Offset, stop: Offset) -> Census:
+    """Tell when a ledger stands behind the log's end: nobody can have landed what is not there."""
+    told = f"{at}: the ledger says {stop}, the log ends at {end}"
+    return Census(0, 0, 0, 0, 0, (Break("ledger", str(at), told),) if stop > end else ())
 
 
 def _compare(at: TopicPartition, start: Offset, found: _Coordinates) -> Census:

@@ -77,10 +77,13 @@ class TwoPhase:
 
     def tidy(self, name: str, table: Table) -> None:
         """Let a table do its housekeeping; a failure is told and does no harm."""
+        observer = self.conditions.observer
+        observer.reached(Point.HOUSEKEEP_BEFORE)
         try:
             table.housekeep()
         except PenstockError as error:
-            self.conditions.observer(HousekeepingFailed(name, error.message))
+            observer(HousekeepingFailed(name, error.message))
+        observer.reached(Point.HOUSEKEEP_AFTER)
 
     def _judged(self, commit: Committable, table: Table) -> Landing:
         return land(commit, table, self.conditions, unfit=self._unfit(commit, table))

@@ -70,7 +70,9 @@ class Tenure:
 
     def release(self) -> None:
         """Say that this run has ended."""
+        self.world.observer.reached(Point.RELEASE_BEFORE)
         self.world.store.release(self.settings.pipeline, self.claim)
+        self.world.observer.reached(Point.RELEASE_AFTER)
 
     def close(self) -> None:
         """End the beat."""
@@ -94,7 +96,7 @@ class Tenure:
     def _beat(self) -> None:
         while not self._stop.wait(self.settings.heartbeat_seconds):
             until = self.world.clock.now_ms() + int(self.settings.alive_seconds * 1000)
-            self.world.observer.reached(Point.HEARTBEAT)
+            self.world.observer.reached(Point.HEARTBEAT_BEFORE)
             claim = self.claim
             try:
                 self.world.store.heartbeat(self.settings.pipeline, claim, alive_until_ms=until)
@@ -104,3 +106,4 @@ class Tenure:
                     return
             except UnavailableError as error:
                 self._error = error  # the next prepare finds out for good
+            self.world.observer.reached(Point.HEARTBEAT_AFTER)

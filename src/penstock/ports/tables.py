@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 FILES_UNFIT = "P439"
+FILE_GONE = "P403"
 """Code of the InvalidError by which `Table.commit` says that prepared files no longer fit the table
 (partitioning changed, a column is gone): it was not applied, and the range is to be read again."""
 

@@ -14,12 +14,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Protocol, Self
 
 import psutil
 
@@ -81,25 +81,66 @@ def command(*words: str | Path) -> list[str]:
     return [sys.executable, "-m", "penstock", *map(str, words)]
 
 
+class Process(Protocol):
+    """What is needed of a process that was started."""
+
+    stdout: IO[str] | None
+    stderr: IO[str] | None
+
+    @property
+    def pid(self) -> int:
+        """Give the process id."""
+        ...
+
+    def poll(self) -> int | None:
+        """Give the exit code, or None while it runs."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end. Raises subprocess.TimeoutExpired."""
+        ...
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        ...
+
+    def send_signal(self, sig: int) -> None:
+        """Send a signal."""
+        ...
+
+
+Start = Callable[[Sequence[str], Mapping[str, str]], Process]
+"""Starts a command in a session of its own, by its words and its whole environment."""
+
+
+def _cold(words: Sequence[str], environment: Mapping[str, str]) -> Process:
+    return subprocess.Popen(  # noqa: S603  our own program
+        command(*words),
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+
+
 class Driver:
     """One `penstock run SPEC --json` in a process group of its own. Use it in a `with` block."""
 
     def __init__(
-        self, spec: Path, *words: str, environment: Mapping[str, str] | None = None
+        self,
+        spec: Path,
+        *words: str,
+        environment: Mapping[str, str] | None = None,
+        start: Start | None = None,
     ) -> None:
         self.began = time.monotonic()
         self.told: list[Told] = []
         self.lines: list[str] = []
-        self._process = subprocess.Popen(  # noqa: S603  our own program
-            command("run", spec, "--json", *words),
-            env={**os.environ, **(environment or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
+        whole = {**os.environ, **(environment or {})}
+        self._process = (start or _cold)(("run", str(spec), "--json", *words), whole)
         self._own = psutil.Process(self._process.pid)
         self._seen: set[psutil.Process] = set()
         self._out: list[str] = []
@@ -155,7 +196,7 @@ class Driver:
                 self.end()
                 if condition():
                     return
-                code = self._process.returncode
+                code = self._process.poll()
                 raise TimeoutError(f"it ended with {code} before {what}\n{self.log}")
             if time.monotonic() > deadline:
                 raise TimeoutError(f"not within {seconds_max} s: {what}\n{self.log}")

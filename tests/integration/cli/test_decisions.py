@@ -106,10 +106,10 @@ def test_a_delta_table_that_was_restored_stops_alone(shop: Shop) -> None:
     assert 4 == shop.call("audit", "delta.shop.orders").code
 
 
-def test_another_cluster_is_not_taken_for_the_former_one(
+def test_c7_another_cluster_is_not_taken_for_the_former_one(
     shop: Shop, other_cluster: Cluster
 ) -> None:
-    """holes.md C7: both clusters are named, and no offset of the new one is compared with ours."""
+    """Both clusters are named, and no offset of the new one is compared with ours."""
     shop.send(0, 10)
     assert 0 == shop.run().code
     former, shop.cluster = shop.cluster, other_cluster

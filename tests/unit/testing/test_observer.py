@@ -62,10 +62,10 @@ def test_a_plan_that_kills_kills_the_process():
     script = (
         "from penstock.testing.observer import RecordingObserver\n"
         "from penstock.core.points import Point\n"
-        "observer = RecordingObserver('kill heartbeat:2')\n"
+        "observer = RecordingObserver('kill heartbeat.before:2')\n"
         "for number in range(3):\n"
         "    print(number, flush=True)\n"
-        "    observer.reached(Point.HEARTBEAT)\n"
+        "    observer.reached(Point.HEARTBEAT_BEFORE)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False

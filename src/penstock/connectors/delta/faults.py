@@ -5,8 +5,8 @@ Invariants (protocol.md 5, "Certainty"):
   exception may come after success;
 - messages carry the first line of the library's text and no storage options, so no secret.
 
-Codes: P401 conflict, P402 not there, P430 no answer, P431 refused, P433 outcome unknown,
-P436 feature, P438 unreadable, P480 disk full.
+Codes: P401 conflict, P402 not there, P403 file gone, P430 no answer, P431 refused, P433 outcome
+unknown, P436 feature, P438 unreadable, P480 disk full.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from deltalake.exceptions import DeltaError, TableNotFoundError
+from pyarrow.lib import ArrowException
 
 from penstock.core.errors import (
     ConflictError,
@@ -26,6 +27,7 @@ from penstock.core.errors import (
 
 _DAMAGED = ("json error", "parquet error", "protocol", "invalid", "expected", "missing")
 _FULL = ("no space left", "disk quota exceeded")
+_GONE = ("object at location", "not found")
 _PANIC = "PanicException"
 _TOLD_MAX = 200
 
@@ -37,7 +39,7 @@ def reading(name: str) -> Iterator[None]:
         yield
     except TableNotFoundError as error:
         raise not_there(name) from error
-    except DeltaError as error:
+    except (DeltaError, ArrowException) as error:
         raise _on_reading(name, error) from error
     except OSError as error:
         raise _no_answer(name, error) from error
@@ -100,10 +102,20 @@ def told(error: BaseException) -> str:
     return lines[0][:_TOLD_MAX]
 
 
-def _on_reading(name: str, error: DeltaError) -> PenstockError:
+def _on_reading(name: str, error: Exception) -> PenstockError:
+    if all(phrase in str(error).lower() for phrase in _GONE):
+        return _file_gone(name, error)
     if any(phrase in str(error).lower() for phrase in _DAMAGED):
         return _unreadable(name, error)
     return _no_answer(name, error)
+
+
+def _file_gone(name: str, error: BaseException) -> UnavailableError:
+    return UnavailableError(
+        f"a file of {name} is gone: {told(error)}",
+        code="P403",
+        hint="restore the file, or the table to a version without it",
+    )
 
 
 def _unreadable(name: str, error: BaseException) -> InvalidError:

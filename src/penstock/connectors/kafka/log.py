@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec
 
@@ -93,7 +93,8 @@ class KafkaLog:
         at_time = self._ask(partitions, OffsetSpec.for_timestamp(timestamp_ms), committed)
         ends = self._offsets(self._ask(partitions, OffsetSpec.latest(), committed))
         found = self._offsets(at_time)
-        return {at: found[at] if found.get(at, NO_OFFSET) >= 0 else end for at, end in ends.items()}
+        known = ((at, found[at], end) for at, end in ends.items() if at in found)
+        return {at: position if position >= 0 else end for at, position, end in known}
 
     def close(self) -> None:
         """Let go of connections."""
@@ -154,11 +155,19 @@ class KafkaLog:
         return {at: by_place[at.topic, at.partition] for at in partitions}
 
     def _offsets(self, asked: Mapping[TopicPartition, Future[Any]]) -> dict[TopicPartition, Offset]:
+        """Take the answers; one that was lost comes as an offset that none is: it is no answer.
+
+        Raises UnavailableError.
+        """
         found = {}
         for at, future in asked.items():
-            answer = self._unless(future, f"topic {at.topic}", NO_LEADER | NO_TOPIC)
-            if answer is not None:
-                found[at] = Offset(answer.offset)
+            what = f"topic {at.topic}"
+            answer = self._unless(future, what, NO_LEADER | NO_TOPIC)
+            if answer is None:
+                continue
+            if answer.offset < NO_OFFSET:
+                raise self._told(KafkaException(KafkaError(KafkaError._TRANSPORT)), what)  # noqa: SLF001  it has no other name
+            found[at] = Offset(answer.offset)
         return found
 
     def _unless(self, asked: Future[Any], what: str, accepted: set[str]) -> Any | None:

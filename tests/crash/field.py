@@ -1,0 +1,166 @@
+"""A field for one kind of table: a topic, one or three tables of it, a quarantine, an oracle.
+
+Invariants:
+- what is sent is counted, so that every record of a field is another;
+- the judge below is written from the shapes alone; records without value are left out by the spec.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import NoSuchTableError
+
+from penstock.testing.broker import Cluster
+from penstock.testing.oracle import Finding, Record, Row, committed_records, compare
+from penstock.testing.sent import Sent
+
+PARTITIONS = 2
+NAMES = ("one", "two", "three")
+HINTS = {"id": "long", "text": "string"}
+BAD = (b"{", b"[1]", b'{"id": "seven"}', b"\xff\xfe")
+
+
+@dataclass(slots=True)
+class Field:
+    """One pipeline on tables of its own; `catalog` is the spec's entry for all of them."""
+
+    directory: Path
+    bootstrap: str
+    name: str
+    connector: str
+    count: int
+    catalog: dict[str, Any] = field(default_factory=dict)
+    store: str = ""
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def __post_init__(self) -> None:
+        self.directory.mkdir(parents=True)
+        place = self.directory / "lake"
+        place.mkdir()
+        local: dict[str, dict[str, Any]] = {
+            "iceberg": {
+                "type": "sql",
+                "uri": f"sqlite:///{place}/catalog.db",
+                "warehouse": str(place),
+            },
+            "delta": {"type": "delta", "root": str(place)},
+        }
+        self.catalog = self.catalog or local[self.connector]
+        Cluster(self.bootstrap).create(self.name, PARTITIONS)
+        self.spec.write_text(yaml.safe_dump(self._spec(), sort_keys=False))
+
+    @property
+    def spec(self) -> Path:
+        return self.directory / "penstock.yaml"
+
+    @property
+    def tables(self) -> dict[str, str]:
+        """Give the name in the spec of each table, by its name in the catalog."""
+        return {f"field.{each}": f"lake.field.{each}" for each in NAMES[: self.count]}
+
+    def _spec(self) -> dict[str, Any]:
+        schema = {"create": True, "columns": "evolve", "hints": HINTS}
+        rule = {"from": self.name, "continue": True, "tombstones": "skip", "schema": schema}
+        return {
+            "name": "field",
+            "kafka": {"brokers": self.bootstrap, "topics": [self.name]},
+            "catalogs": {"lake": self.catalog},
+            "tables": [{**rule, "into": name} for name in self.tables.values()],
+            "commit": {"every": "100ms", "retain": 3},
+            "quarantine": {"into": "lake.ops.quarantine", "stop_above": "100%"},
+            "spark": {"master": "inline"},
+            **({"pending": {"store": self.store}} if self.store else {}),
+        }
+
+    def send(self, *, bad: bool = True, wider: bool = False) -> None:
+        """Send good records to every partition, and bad ones; `wider` ones have one more field."""
+        for partition in range(PARTITIONS):
+            extra = {f"extra_{next(self._numbers)}": "new"} if wider else {}
+            values: list[bytes | None] = [
+                json.dumps({"id": next(self._numbers), "text": "a\u2028ü", **extra}).encode()
+                for _ in range(5)
+            ]
+            if bad:
+                values.insert(2, BAD[next(self._numbers) % len(BAD)])
+            Cluster(self.bootstrap).send(self.name, partition, [Sent(value) for value in values])
+
+    def send_nothing_to_land(self) -> None:
+        """Send records that are left out: ledgers move, tables get no row."""
+        for partition in range(PARTITIONS):
+            Cluster(self.bootstrap).send(self.name, partition, [Sent(None), Sent(None)])
+
+    def differences(self) -> list[Finding]:
+        """Compare every table, and the quarantine, with Kafka, row by row."""
+        records = committed_records(self.bootstrap, [self.name])
+        records = [record for record in records if record.value is not None]
+        rejects = self.rows("ops.quarantine")
+        return [
+            finding
+            for name, full in self.tables.items()
+            for finding in compare(full, records, judge, self.rows(name), rejects)
+        ]
+
+    def rows(self, name: str) -> list[Row]:
+        """Read a table by its own library; none when it does not exist."""
+        if self.connector == "delta":
+            return self._delta_rows(name)
+        lake = load_catalog("lake", **self._stranger())
+        try:
+            return list(lake.load_table(name).scan().to_arrow().to_pylist())
+        except NoSuchTableError:
+            return []
+
+    def _delta_rows(self, name: str) -> list[Row]:
+        options = self.catalog.get("storage_options")
+        path = f"{self.catalog['root']}/{name.replace('.', '/')}"
+        if not DeltaTable.is_deltatable(path, storage_options=options):
+            return []
+        table = DeltaTable(path, storage_options=options)
+        return list(table.to_pyarrow_table().to_pylist())
+
+    def _stranger(self) -> dict[str, str]:
+        return {key: str(value) for key, value in self.catalog.items()}
+
+    def lose_pending_files(self) -> None:
+        """Remove one staged file of every table that has commits pending."""
+        for body in self._pending_bodies():
+            for file in body["files"]:
+                Path(str(file["path"]).removeprefix("file://")).unlink(missing_ok=True)
+
+    def _pending_bodies(self) -> list[Mapping[str, Any]]:
+        store = self.directory / "state" / "field.db"
+        with tempfile.TemporaryDirectory() as scratch:
+            for path in store.parent.glob(f"{store.name}*"):
+                shutil.copy(path, scratch)
+            with closing(sqlite3.connect(Path(scratch) / store.name)) as copy:
+                asked = copy.execute("SELECT body FROM commits WHERE state = 'PENDING'")
+                return [json.loads(body) for (body,) in asked]
+
+    def databases(self) -> list[Path]:
+        """Name the files whose lock a stopped process might hold."""
+        found = [self.directory / "state" / "field.db", self.directory / "lake" / "catalog.db"]
+        return [path for path in found if path.exists()]
+
+
+def judge(record: Record) -> Row | None:
+    """Give the row of a record, or None when it belongs in quarantine."""
+    try:
+        data = json.loads((record.value or b"").decode())
+    except ValueError:
+        return None
+    if not isinstance(data, dict) or not isinstance(data.get("id"), int):
+        return None
+    return data

@@ -1,0 +1,273 @@
+"""The matrix of crash points: each point of `Point`, struck in each way, on each kind of table.
+
+Invariants:
+- every point has a scene that makes a run pass it; a point that the code has and this does not name
+  fails `test_every_crash_point_has_its_scene`;
+- a round counts only when the blow is proven to have hit: by the exit code, by a stopped process,
+  by the error's own words, or by the count of answers that were lost.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+import psutil
+from tests.crash.field import Field
+from tests.servers.warm import WarmProcess
+
+from penstock.app.faults import Blow
+from penstock.core.points import Point
+from penstock.testing.oracle import summary
+from penstock.testing.process import KILLED, Driver, Finished
+
+OUR_BUG, FENCED = 70, 3
+
+
+class Scene(StrEnum):
+    """What a run meets, so that it passes a point."""
+
+    BIRTH = "no table exists"
+    LAND = "good and bad records wait"
+    WIDEN = "records bring a new column"
+    FENCE = "staged files are gone"
+    ANCHOR = "nothing of what waits is landed"
+    BEAT = "the run goes on for longer than a heartbeat"
+
+
+SCENES: Mapping[Point, Scene] = {
+    Point.CLAIM_BEFORE: Scene.LAND,
+    Point.CLAIM_AFTER: Scene.LAND,
+    Point.EPOCH_PLANNED: Scene.LAND,
+    Point.FILE_OPENED: Scene.LAND,
+    Point.FILE_WRITTEN: Scene.LAND,
+    Point.FILE_CLOSED: Scene.LAND,
+    Point.RESULT_RETURNED: Scene.LAND,
+    Point.PREPARE_BEFORE: Scene.LAND,
+    Point.PREPARE_AFTER: Scene.LAND,
+    Point.CREATE_BEFORE: Scene.BIRTH,
+    Point.CREATE_AFTER: Scene.BIRTH,
+    Point.EVOLVE_BEFORE: Scene.WIDEN,
+    Point.EVOLVE_AFTER: Scene.WIDEN,
+    Point.MANIFEST_WRITTEN: Scene.LAND,
+    Point.COMMIT_BEFORE: Scene.LAND,
+    Point.COMMIT_AFTER: Scene.LAND,
+    Point.QUARANTINE_BEFORE: Scene.LAND,
+    Point.QUARANTINE_AFTER: Scene.LAND,
+    Point.ANCHOR_BEFORE: Scene.ANCHOR,
+    Point.ANCHOR_AFTER: Scene.ANCHOR,
+    Point.FENCE_BEFORE: Scene.FENCE,
+    Point.FENCE_AFTER: Scene.FENCE,
+    Point.READ_BACK: Scene.LAND,
+    Point.SETTLE_BEFORE: Scene.LAND,
+    Point.SETTLE_AFTER: Scene.LAND,
+    Point.HOUSEKEEP_BEFORE: Scene.LAND,
+    Point.HOUSEKEEP_AFTER: Scene.LAND,
+    Point.HEARTBEAT_BEFORE: Scene.BEAT,
+    Point.HEARTBEAT_AFTER: Scene.BEAT,
+    Point.STOPPING: Scene.LAND,
+    Point.RELEASE_BEFORE: Scene.LAND,
+    Point.RELEASE_AFTER: Scene.LAND,
+}
+ONCE_A_RUN = frozenset(
+    {
+        *(Point.CLAIM_BEFORE, Point.CLAIM_AFTER, Point.EPOCH_PLANNED, Point.RESULT_RETURNED),
+        *(Point.PREPARE_BEFORE, Point.PREPARE_AFTER, Point.STOPPING),
+        *(Point.HEARTBEAT_BEFORE, Point.HEARTBEAT_AFTER),
+        *(Point.RELEASE_BEFORE, Point.RELEASE_AFTER),
+    }
+)
+NOT_OF_DELTA = frozenset({Point.MANIFEST_WRITTEN})
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One round: a point, a blow, a kind of table, and how many of them."""
+
+    point: Point
+    blow: Blow
+    connector: str
+    tables: int
+
+    def __str__(self) -> str:
+        return f"{self.point}-{self.blow}-{self.connector}-{self.tables}"
+
+    @property
+    def scene(self) -> Scene:
+        return SCENES[self.point]
+
+    @property
+    def plan(self) -> str:
+        """Say when to strike: of several tables the last but one, so that some are done."""
+        passing = 1 if self.point in ONCE_A_RUN else (self.tables + 1) // 2
+        if self.scene is Scene.BIRTH:
+            passing = self.tables + 1  # the quarantine is created first
+        return f"{self.point}:{passing}:{self.blow}"
+
+
+CELLS = tuple(
+    Cell(point, blow, connector, tables)
+    for connector in ("iceberg", "delta")
+    for tables in (1, 3)
+    for point in Point
+    for blow in Blow
+    if connector == "iceberg" or point not in NOT_OF_DELTA
+)
+
+
+@dataclass(slots=True)
+class Histogram:
+    """How often each point was hit, in which way."""
+
+    hits: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def lines(self) -> list[str]:
+        """Draw it: a line a point, a column a blow."""
+        blows = sorted({blow for _, blow in self.hits})
+        head = f"{'point':<20}" + "".join(f"{blow:>12}" for blow in blows)
+        points = sorted({point for point, _ in self.hits})
+        return [head] + [
+            f"{point:<20}" + "".join(f"{self.hits[point, blow]:>12}" for blow in blows)
+            for point in points
+        ]
+
+
+@dataclass(slots=True)
+class Fields:
+    """The fields of a session: one for each kind and number of tables, and one for each birth."""
+
+    make: Callable[[str, int], Field]
+    histogram: Histogram
+    _open: dict[tuple[str, int], Field] = field(default_factory=dict)
+
+    def play(self, cell: Cell) -> None:
+        """Strike once, recover, compare every row with Kafka."""
+        ground = self._ground(cell)
+        _set(ground, cell.scene)
+        match cell.blow:
+            case Blow.STOP:
+                _stopped(ground, cell)
+            case Blow.RAISE | Blow.KILL:
+                _struck(ground, cell)
+        self.histogram.hits[cell.point, cell.blow] += 1
+        catch_up(ground)
+
+    def _ground(self, cell: Cell) -> Field:
+        if cell.scene is Scene.BIRTH:
+            return self.make(cell.connector, cell.tables)
+        key = (cell.connector, cell.tables)
+        if key not in self._open:
+            self._open[key] = self.make(*key)
+            self._open[key].send(bad=False)
+            catch_up(self._open[key])
+        return self._open[key]
+
+
+def catch_up(ground: Field) -> None:
+    """Let a run of its own land what waits; then nothing differs from Kafka."""
+    ended = _run(ground)
+    assert 0 == ended.code, ended.out + ended.err[-3000:]
+    differences = ground.differences()
+    assert [] == differences, summary(differences)
+
+
+def _set(ground: Field, scene: Scene) -> None:
+    match scene:
+        case Scene.ANCHOR:
+            ground.send_nothing_to_land()
+        case Scene.WIDEN:
+            ground.send(wider=True)
+        case Scene.BIRTH:
+            ground.send(bad=False)
+        case Scene.LAND | Scene.BEAT:
+            ground.send()
+        case Scene.FENCE:
+            ground.send()
+            ended = _run(ground, PENSTOCK_FAULTS="prepare.after:1")
+            assert KILLED == ended.code, ended.err
+            ground.lose_pending_files()
+
+
+def _run(ground: Field, *words: str, **environment: str) -> Finished:
+    with _driver(ground, "--until-caught-up", *words, **environment) as driver:
+        return driver.end()
+
+
+def _driver(ground: Field, *words: str, **environment: str) -> Driver:
+    return Driver(ground.spec, *words, environment=environment, start=WarmProcess)
+
+
+def _words(cell: Cell) -> tuple[str, ...]:
+    return () if cell.scene is Scene.BEAT else ("--until-caught-up",)
+
+
+def _struck(ground: Field, cell: Cell) -> None:
+    with _driver(ground, *_words(cell), PENSTOCK_FAULTS=cell.plan) as driver:
+        if cell.blow is Blow.RAISE:
+            driver.wait_until(lambda: _raised(driver, cell), f"struck at {cell.point}")
+        if cell.blow is Blow.RAISE and cell.scene is Scene.BEAT:
+            driver.send(signal.SIGTERM)  # its own thread died, the run went on
+            assert 0 == driver.end().code, driver.log
+        else:
+            wanted = KILLED if cell.blow is Blow.KILL else OUR_BUG
+            assert wanted == driver.end().code, driver.log
+
+
+def _raised(driver: Driver, cell: Cell) -> bool:
+    return any(f"struck at {cell.point}" in line for line in driver.lines)
+
+
+def _stopped(ground: Field, cell: Cell) -> None:
+    """Stop it at the point, let a successor do its work and more, and let it go on."""
+    with _driver(ground, *_words(cell), PENSTOCK_FAULTS=cell.plan) as zombie:
+        process = psutil.Process(zombie.pid)
+        zombie.wait_until(lambda: _sleeps(process), f"stopped at {cell.point}")
+        _let_locks_go(process, ground)
+        ground.send()
+        successor = _run(ground, "--takeover")
+        assert 0 == successor.code, successor.out + successor.err[-3000:]
+        ground.send()
+        os.kill(zombie.pid, signal.SIGCONT)
+        ended = zombie.end()
+        assert ended.code in _ways_to_end(cell), f"{ended.code}: {zombie.log}"
+
+
+def _ways_to_end(cell: Cell) -> set[int]:
+    """Give the exit codes of a zombie: fenced, or at its end when its work was done by then."""
+    if cell.point is Point.CLAIM_BEFORE:
+        return {0}  # it claims after its successor has ended
+    ended = {Point.RELEASE_BEFORE, Point.RELEASE_AFTER}
+    return {0} if cell.point in ended else {0, FENCED}
+
+
+def _sleeps(process: psutil.Process) -> bool:
+    return bool(process.status() == psutil.STATUS_STOPPED)
+
+
+def _let_locks_go(process: psutil.Process, ground: Field) -> None:
+    """Let another thread of a stopped process end the write it was in: it would hold up all."""
+    for _ in range(100):
+        if not any(_is_locked(path) for path in ground.databases()):
+            return
+        process.resume()
+        time.sleep(0.005)
+        process.suspend()
+    raise AssertionError("it writes all the time")
+
+
+def _is_locked(path: Path) -> bool:
+    with closing(sqlite3.connect(path, timeout=0.05, isolation_level=None)) as database:
+        try:
+            database.execute("begin exclusive")
+        except sqlite3.OperationalError:
+            return True
+        database.execute("rollback")
+        return False

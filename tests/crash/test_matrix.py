@@ -1,0 +1,55 @@
+"""Every crash point, struck by SIGKILL, by an error and by SIGSTOP with a successor.
+
+`make test` plays a fixed few, `make crash` all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.crash.matrix import CELLS, SCENES, Blow, Cell, Fields, Histogram
+
+from penstock.core.points import Point
+
+SOURCE = Path(__file__).parents[2] / "src/penstock"
+FEW = (
+    Cell(Point.CREATE_AFTER, Blow.KILL, "iceberg", 3),
+    Cell(Point.EVOLVE_AFTER, Blow.RAISE, "iceberg", 3),
+    Cell(Point.COMMIT_BEFORE, Blow.STOP, "iceberg", 3),
+    Cell(Point.FILE_CLOSED, Blow.RAISE, "delta", 3),
+    Cell(Point.COMMIT_BEFORE, Blow.STOP, "delta", 3),
+    Cell(Point.QUARANTINE_AFTER, Blow.KILL, "delta", 3),
+)
+
+
+def test_every_crash_point_has_its_scene() -> None:
+    assert set(Point) == set(SCENES)
+
+
+def test_every_crash_point_is_passed_by_the_code() -> None:
+    """A name that nothing passes would be hit by nobody and prove nothing."""
+    rooms = [path for path in SOURCE.rglob("*.py") if path.parent.name not in {"testing", "core"}]
+    named = {name for path in rooms for name in re.findall(r"Point\.([A-Z_]+)", path.read_text())}
+
+    assert {point.name for point in Point} == named
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("cell", FEW, ids=str)
+def test_a_blow_at_a_point_loses_and_doubles_nothing(fields: Fields, cell: Cell) -> None:
+    fields.play(cell)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("cell", [each for each in CELLS if each not in FEW], ids=str)
+def test_every_blow_at_every_point_loses_and_doubles_nothing(fields: Fields, cell: Cell) -> None:
+    fields.play(cell)
+
+
+@pytest.mark.slow
+def test_every_point_was_hit_in_every_way(histogram: Histogram) -> None:
+    """Comes last: it looks at what the rounds above have hit."""
+    assert {(cell.point, cell.blow) for cell in CELLS} == set(histogram.hits)

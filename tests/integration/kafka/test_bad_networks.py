@@ -1,0 +1,106 @@
+"""A network that loses, doubles, delays and cuts Kafka's frames: what is read is exact, or refused."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from tests.servers.kafka_proxy import FrameFault, KafkaProxy, Kind, before
+
+from penstock.connectors.kafka import connector
+from penstock.connectors.kafka.reader import KafkaReader
+from penstock.connectors.kafka.settings import read_settings
+from penstock.core.errors import UnavailableError
+from penstock.core.offsets import span
+from penstock.dev.broker import Options, down, free_port, up
+from penstock.testing.broker import PROPERTIES, Cluster
+from penstock.testing.sent import Sent
+
+pytestmark = pytest.mark.broker
+RECORDS = 2000
+ANSWER_SECONDS_MAX = 20.0
+
+
+class Plain:
+    """Secrets that are none."""
+
+    def resolve(self, text: str) -> str:
+        return text
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaProxy]:
+    """A broker that tells its clients the proxy's address, so that all frames go through it."""
+    port, own = free_port(), free_port()
+    directory = tmp_path_factory.mktemp("behind")
+    told = {**PROPERTIES, "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+    with before(KafkaProxy(port), ("127.0.0.1", own)) as opened:
+        up(directory, own, options=Options(properties=told))
+        try:
+            cluster = Cluster(f"127.0.0.1:{port}")
+            cluster.create("far")
+            cluster.send("far", 0, [Sent(b"%d" % n, key=b"k" * 50) for n in range(RECORDS)])
+            yield opened
+        finally:
+            down(directory)
+
+
+@pytest.mark.parametrize("fault", FrameFault)
+def test_a_range_is_read_exactly_whatever_happens_to_fetches(proxy, fault) -> None:
+    address = {"brokers": f"127.0.0.1:{proxy.port}"}
+    log = connector.open_log({**address, "topics": ["far"]}, Plain())
+    [at] = log.partitions()
+    reader = KafkaReader(read_settings(address, Plain()))
+    proxy.queue(Kind.FETCH, fault, fault)
+    try:
+        deadline = time.monotonic() + 30
+        batches = list(reader.read(at, span(0, RECORDS), deadline=deadline))
+    finally:
+        reader.close()
+        log.close()
+    rows = pa.Table.from_batches([each.batch for each in batches])
+
+    assert list(range(RECORDS)) == rows["offset"].to_pylist()
+    assert RECORDS == batches[-1].reached
+    assert (Kind.FETCH, fault) in proxy.played
+
+
+@pytest.mark.parametrize("fault", FrameFault)
+def test_ends_are_listed_exactly_whatever_happens_to_the_listing(proxy, fault) -> None:
+    log = connector.open_log({"brokers": f"127.0.0.1:{proxy.port}", "topics": ["far"]}, Plain())
+    partitions = log.partitions()
+    proxy.queue(Kind.LIST_OFFSETS, fault)
+    try:
+        bounds = _listed(lambda: log.bounds(partitions))
+    finally:
+        log.close()
+
+    assert [(0, RECORDS)] == [(each.start, each.stop) for each in bounds.values()]
+    assert (Kind.LIST_OFFSETS, fault) in proxy.played
+
+
+@pytest.mark.parametrize("fault", FrameFault)
+def test_positions_at_a_time_are_exact_whatever_happens_to_the_listing(proxy, fault) -> None:
+    """An answer that was lost once meant the end of the log, and all before it was left out."""
+    log = connector.open_log({"brokers": f"127.0.0.1:{proxy.port}", "topics": ["far"]}, Plain())
+    partitions = log.partitions()
+    proxy.queue(Kind.LIST_OFFSETS, fault)
+    try:
+        positions = _listed(lambda: log.positions_at(partitions, 0))
+    finally:
+        log.close()
+
+    assert [0] == list(positions.values())
+
+
+def _listed(ask):
+    """Ask until there is an answer: the pipeline does, once a second."""
+    deadline = time.monotonic() + ANSWER_SECONDS_MAX
+    while True:
+        try:
+            return ask()
+        except UnavailableError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)

@@ -1,0 +1,132 @@
+"""Real catalogs behind a proxy that lies: a REST catalog before Iceberg, S3 before Delta.
+
+C12 and the last section of the holes: an answer lost, doubled, delayed, 409 and 5xx after success,
+OK without effect, 503. Whatever is said, every record lands once.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import NoSuchNamespaceError
+from tests.integration.s3.lake import SECRETS, DeltaGroundOnS3
+from tests.servers.lying import Liar, Lie, lying
+
+from penstock.connectors import iceberg
+from penstock.testing.grounds import CATALOG, catalog_name
+from penstock.testing.real_grounds import IcebergWithoutBroker
+from penstock.testing.world import ORDERS, QUARANTINE, World
+
+RUNS = itertools.count()
+APPENDS = {
+    "rest": "POST .*/tables/{table}$",
+    "s3": r"PUT .*/{table}/_delta_log/\d+\.json",
+}
+CREATES = {"rest": "POST .*/tables$", "s3": r"PUT .*/{table}/_delta_log/0+\.json"}
+
+
+class IcebergBehindRest(IcebergWithoutBroker):
+    """Iceberg tables that a REST catalog names."""
+
+    def __init__(self, directory: Path, address: str) -> None:
+        super().__init__(directory)
+        self.settings = {"type": "rest", "uri": address}
+
+    def open_catalog(self, observer):
+        return iceberg.open_catalog({"name": CATALOG, **self.settings}, SECRETS, observer)
+
+    def foreign(self):
+        return load_catalog(CATALOG, **self.settings)
+
+
+@pytest.fixture(params=["rest", pytest.param("s3", marks=pytest.mark.slow)])
+def kind(request) -> str:
+    """S3 answers slowly here, so its lies are told by `make crash`."""
+    return request.param
+
+
+@pytest.fixture
+def lies(kind, request) -> Iterator[Liar]:
+    server = request.getfixturevalue("rest_catalog" if kind == "rest" else "s3")
+    with lying(server if kind == "rest" else server.endpoint) as liar:
+        yield liar
+
+
+@pytest.fixture
+def world(kind, lies, tmp_path, request) -> Iterator[World]:
+    if kind == "s3":
+        ground = DeltaGroundOnS3(tmp_path, request.getfixturevalue("s3"))
+        ground.settings["storage_options"]["endpoint_url"] = lies.address
+        yield World(ground)
+        return
+    ground = IcebergBehindRest(tmp_path, lies.address)
+    yield World(ground)
+    lies.clear()
+    for name in (ORDERS, QUARANTINE):
+        with suppress(NoSuchNamespaceError):
+            for table in ground.foreign().list_tables(catalog_name(name).partition(".")[0]):
+                ground.foreign().drop_table(table)
+
+
+def pattern(patterns: dict[str, str], kind: str, table: str) -> str:
+    return patterns[kind].format(table=table.rpartition(".")[2])
+
+
+def settled(world: World, lies: Liar) -> None:
+    """Let what was delayed arrive, go on, and compare with the log."""
+    lies.release()
+    world.send("orders", 1)
+    world.run()
+    assert [] == world.breaks()
+    assert 1 == len(lies.told)
+
+
+@pytest.mark.parametrize("lie", Lie)
+def test_c12_whatever_is_said_of_a_commit_its_records_land_once(world, lies, kind, lie) -> None:
+    world.send("orders", 3)
+    world.run()
+    world.send("orders", 2)
+    lies.queue(pattern(APPENDS, kind, ORDERS), lie)
+    world.run()
+    settled(world, lies)
+
+
+@pytest.mark.parametrize("lie", [Lie.LOSE_ANSWER, Lie.CONFLICT_AFTER, Lie.TWICE, Lie.DELAY])
+def test_whatever_is_said_of_a_quarantine_commit_records_are_refused_once(
+    world, lies, kind, lie
+) -> None:
+    world.send("orders", 3)
+    world.send_raw("orders", b"bad")
+    world.run()
+    world.send_raw("orders", b"worse")
+    lies.queue(pattern(APPENDS, kind, QUARANTINE), lie)
+    world.run()
+    settled(world, lies)
+    assert 2 == len(world.rejects())
+
+
+@pytest.mark.parametrize("lie", [Lie.LOSE_ANSWER, Lie.LOSE_REQUEST, Lie.ERROR_AFTER, Lie.TWICE])
+def test_whatever_is_said_of_a_creation_the_table_begins_once(world, lies, kind, lie) -> None:
+    world.send("orders", 3)
+    lies.queue(pattern(CREATES, kind, ORDERS), lie)
+    world.life().run()
+    settled(world, lies)
+
+
+def test_c10_a_request_that_was_held_back_is_refused_after_a_successor(world, lies, kind) -> None:
+    world.send("orders", 3)
+    world.run()
+    world.send("orders", 2)
+    lies.queue(pattern(APPENDS, kind, ORDERS), Lie.DELAY)
+    life = world.life(crash="read-back:2").run()
+    world.run()
+    arrived: Callable[[], list[int]] = lies.release
+
+    assert life.ended is not None or life.crashed
+    assert [status for status in arrived() if status < 300] == []
+    assert [] == world.breaks()

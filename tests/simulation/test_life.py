@@ -1,0 +1,12 @@
+"""The life of a table, in memory."""
+
+import pytest
+from tests.simulation.life_stories import LifeStories
+
+from penstock.testing.grounds import MemoryGround
+
+
+class TestLifeInMemory(LifeStories):
+    @pytest.fixture
+    def ground(self):
+        return MemoryGround()

@@ -29,10 +29,10 @@ EXECUTORS = (1, 2)
 class Options:
     """About `records` are timed, in epochs of `epoch_records`, behind as many that warm up."""
 
-    records: int = 3_000_000
-    epoch_records: int = 1_000_000
+    records: int = 500_000
+    epoch_records: int = 250_000
     partitions: int = 4
-    rounds: int = 3
+    rounds: int = 2
 
 
 def measure(options: Options, place: Scratch) -> Measured:

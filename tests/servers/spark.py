@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -50,9 +51,14 @@ class SparkCluster:
 def running(
     directory: Path, *, workers: int = 2, memory: str = "600m", environment: Mapping[str, str]
 ) -> Iterator[SparkCluster]:
-    """Run a master and workers of one core each; `environment` is all that executors inherit."""
+    """Run a master and workers of one core each; `environment` is all that executors inherit.
+
+    What executors keep on disk is below `directory`, and is removed at the end.
+    """
     directory.mkdir(parents=True, exist_ok=True)
+    environment = {**environment, "SPARK_LOCAL_DIRS": str(directory / "local")}
     with ExitStack() as stack:
+        stack.callback(shutil.rmtree, directory, ignore_errors=True)
         told = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         master = stack.enter_context(_part(directory, "master", environment, _MASTER, *told))
         address = _said(master, directory / "master.log", _ADDRESS)
@@ -129,7 +135,7 @@ def packed_environment(archive: Path) -> Path:
         "UV_OFFLINE": "1",
         "UV_CONSTRAINT": str(REPOSITORY / "requirements" / "all.lock"),
         "PYTHON": sys.executable,
-        "LEVEL": "0",
+        "LEVEL": "1",
     }
     (wheel,) = wheels.glob("*.whl")
     pack = REPOSITORY / "deploy" / "spark" / "pack-environment"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from penstock.app import assembly
 from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError
-from penstock.landing.coordinator import Ended
+from penstock.landing.coordinator import TICK_SECONDS, Ended
 from penstock.landing.run import run as land
 from penstock.landing.settings import Consent, Settings, Until
 from penstock.ports.running import Engine, Observer
@@ -43,8 +43,11 @@ def run(
     with ExitStack() as stack:
         world = assembly.open_world(pipeline, stack, observer=observer, engine=engine)
         settings = assembly.settings_of(pipeline, accept=options.accept, faults=options.faults)
-        if options.takeover:
-            world.engine.capacity()  # who takes a live owner's place must be able to do its work
+        if options.takeover:  # who takes a live owner's place must be able to do its work
+            while not world.engine.is_ready(TICK_SECONDS):
+                if stop.is_set():
+                    return Ended({}, "asked to stop")
+            world.engine.capacity()
 
         def former(text: str) -> Settings:
             return assembly.settings_of(with_rules(pipeline, text), faults=options.faults)

@@ -5,13 +5,22 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyspark
 import pytest
 from tests.integration.cli.shop import Shop
 from tests.servers.s3 import KEY, REGION, SECRET, S3Server
-from tests.servers.spark import SparkCluster, bare_environment, packed_environment, running
+from tests.servers.spark import (
+    REPOSITORY,
+    SparkCluster,
+    bare_environment,
+    packed_environment,
+    running,
+)
 
 from penstock.app.audit import audit
 from penstock.dev.broker import Running
@@ -20,7 +29,7 @@ from penstock.testing.broker import Cluster, wait_until
 from penstock.testing.process import Driver
 from penstock.testing.sent import Sent
 
-pytestmark = [pytest.mark.spark, pytest.mark.broker]
+pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(600)]
 
 RECORDS = 40_000
 KEYS = {"LAKE_KEY": KEY, "LAKE_SECRET": SECRET}
@@ -28,9 +37,11 @@ DRIVER = {**KEYS, "PYTHONPATH": ""}
 
 
 @pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The environment of executors, packed."""
-    return packed_environment(tmp_path_factory.mktemp("packed") / "environment.tar.gz")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The environment of executors, packed; it is large, and goes when it is not needed."""
+    packed = packed_environment(tmp_path_factory.mktemp("packed") / "environment.tar.gz")
+    yield packed
+    packed.unlink()
 
 
 @pytest.fixture(scope="module")
@@ -75,21 +86,23 @@ def shop(
             "spark.driver.host": "127.0.0.1",
             "spark.executor.memory": "512m",
             "spark.speculation": "true",
+            "spark.files.useFetchCache": "false",
         },
     }
     return shop
 
 
 def test_a_pipeline_on_a_cluster_loses_and_doubles_nothing_when_an_executor_is_killed(
-    shop: Shop, cluster: SparkCluster, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, cluster: SparkCluster, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bucket = shop.spec["catalogs"]["delta"]["root"].split("/")[2]
     for partition in range(2):
         numbers = range(partition, RECORDS, 2)
         orders = [json.dumps({"id": n, "note": "x" * 500}) for n in numbers]
         shop.cluster.send(shop.topic, partition, [Sent(order.encode()) for order in orders])
-    with Driver(shop.path, environment=DRIVER) as driver:
-        driver.wait_until(lambda: data_files(s3, bucket) > 0, "a file of the first epoch")
+    local = {"SPARK_LOCAL_DIRS": str(tmp_path)}
+    with Driver(shop.path, environment={**DRIVER, **local}) as driver:
+        driver.wait_until(lambda: data_files(s3, bucket) > 0, "a first file", seconds_max=300)
         before = cluster.launched()
         cluster.executors()[0].kill()
         committed = driver.count("TableCommitted")
@@ -107,6 +120,47 @@ def test_a_pipeline_on_a_cluster_loses_and_doubles_nothing_when_an_executor_is_k
     assert (0, 0) == (committed, ended.code)
     assert not any(secret in told for secret in (KEY, SECRET))
     assert all(list(folder.glob(f"app-*/*/{OWN}")) for folder in cluster.folders)
+
+
+@pytest.mark.slow
+def test_spark_submit_lands_with_its_own_session_and_ends_with_our_exit_code(
+    shop: Shop, cluster: SparkCluster, archive: Path
+) -> None:
+    shop.spec["spark"] = {"master": "existing"}
+    shop.send(0, 1000)
+    first = submitted(cluster, archive, "run", shop.path, "--until-caught-up", "--json")
+    shop.spec["tables"][1]["into"] = "lake.shop.other"
+    shop.spec["tables"][1]["schema"] = {"create": False}
+    second = submitted(cluster, archive, "run", shop.path, "--until-caught-up", "--json")
+
+    assert (0, {}) == (first.returncode, json.loads(first.stdout)["parked"])
+    assert (2, {"lake.shop.other"}) == (second.returncode, set(json.loads(second.stdout)["parked"]))
+    assert 2 == first.stderr.count('"rows": 1000')
+
+
+def submitted(
+    cluster: SparkCluster, archive: Path, *words: str | Path
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of ours as docs/how-to/run-on-a-cluster.md says."""
+    conf = {
+        "spark.pyspark.python": "./environment/bin/python",
+        "spark.pyspark.driver.python": sys.executable,
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.memory": "512m",
+    }
+    deploy = REPOSITORY / "deploy" / "spark"
+    command: list[str | Path] = [Path(sys.executable).parent / "spark-submit"]
+    command += ["--master", cluster.address, "--properties-file", deploy / "submit.conf"]
+    command += ["--archives", f"{archive}#environment"]
+    command += [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+    return subprocess.run(
+        [*command, deploy / "submit.py", *words],
+        env=bare_environment(**DRIVER, SPARK_HOME=str(Path(pyspark.__file__).parent)),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
 
 
 OWN = "environment/lib/python3.*/site-packages/penstock/landing/__pycache__"

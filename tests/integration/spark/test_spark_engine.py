@@ -10,6 +10,7 @@ import pytest
 
 from penstock.core.errors import BugError, DecisionNeededError, InvalidError, UnavailableError
 from penstock.engines.spark.engine import SparkEngine
+from penstock.engines.spark.versions import versions_here
 
 pytestmark = pytest.mark.spark
 
@@ -128,6 +129,15 @@ def test_workers_whose_python_lacks_penstock_are_refused(
 
     assert "P608" == raised.value.code
     assert "No module named" in raised.value.message
+
+
+def test_workers_that_differ_from_the_driver_do_nothing_and_say_what_differs(doing: Doing) -> None:
+    lent = doing("echo")
+    lent._versions = {**versions_here(), "pyarrow": "25.0.0"}
+    with pytest.raises(InvalidError, match=r"pyarrow 25\.0\.0 here, .* there") as raised:
+        lent.run(["x"])
+
+    assert "P608" == raised.value.code
 
 
 def test_large_jobs_leave_no_files_behind(engine: SparkEngine) -> None:

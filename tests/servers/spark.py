@@ -17,7 +17,7 @@ import psutil
 import pyspark
 
 REPOSITORY = Path(__file__).parents[2]
-START_SECONDS_MAX = 60.0
+START_SECONDS_MAX = 120.0
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"

@@ -4,12 +4,16 @@ from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from penstock.connectors.iceberg import connector
-from penstock.ports.tables import Table, TableFormat, WriterFactory
+from penstock.core.commits import Chain, Landed
+from penstock.core.errors import InvalidError
+from penstock.ports.tables import Table, TableDefinition, TableFormat, WriterFactory
 from penstock.spec.secrets import ProcessSecrets
-from penstock.testing.table_bench import Quiet, foreign_row
+from penstock.testing.prepared import ORDERS, origin, positions
+from penstock.testing.table_bench import RETAIN, Quiet, foreign_row
 from penstock.testing.table_contract import TableContract
 
 
@@ -31,7 +35,7 @@ class TestIcebergTables(TableContract):
         return partial(connector.open_writer, secrets=ProcessSecrets({}))
 
     def foreign(self, table: Table):
-        return SqlCatalog("lake", **self.settings).load_table(table.name)
+        return SqlCatalog("lake", **self.settings).load_table(table.name.partition("@")[0])
 
     def rows(self, table: Table):
         return self.foreign(table).scan().to_arrow().to_pylist()
@@ -52,3 +56,77 @@ class TestIcebergTables(TableContract):
 
     def snapshots(self, table: Table) -> list[str]:
         return [str(each.snapshot_id) for each in self.foreign(table).snapshots()]
+
+
+class TestIcebergTablesOfTheFirstFormat(TestIcebergTables):
+    """Format version 1 counts no sequence numbers, and knows branches all the same."""
+
+    def create(self, catalog: TableFormat, *ledgers: Landed) -> Table:
+        definition = TableDefinition(ORDERS, properties={"format-version": "1"})
+        return catalog.create(self.name, definition, ledgers)
+
+
+class TestIcebergBranches(TestIcebergTables):
+    """All is as on main, which nothing of this reaches."""
+
+    name = "bronze.orders@audited"
+
+    def rows(self, table: Table):
+        foreign = self.foreign(table)
+        there = "audited" in foreign.metadata.refs
+        scan = foreign.scan().use_ref("audited") if there else foreign.scan()
+        return scan.to_arrow().to_pylist()
+
+    def foreign_append(self, table: Table) -> None:
+        foreign = self.foreign(table)
+        row = pa.Table.from_pylist([foreign_row()], schema=foreign.schema().as_arrow())
+        there = "audited" in foreign.metadata.refs
+        foreign.append(row, branch="audited" if there else "main")
+
+    def roll_back(self, table: Table, snapshot: str) -> None:
+        self.foreign(table).manage_snapshots().create_branch(int(snapshot), "audited").commit()
+
+    def drop(self, catalog: TableFormat, name: str) -> None:
+        super().drop(catalog, name.partition("@")[0])
+
+    def snapshots(self, table: Table) -> list[str]:
+        """List them but for the empty one on main, at which the branch begins."""
+        begun = str(self.foreign(table).metadata.refs["main"].snapshot_id)
+        return [each for each in super().snapshots(table) if each != begun]
+
+    def test_main_stays_as_it_is(self, table: Table) -> None:
+        self.land(table, {0: (0, 3)})
+
+        assert [] == self.foreign(table).scan().to_arrow().to_pylist()
+        refs = self.foreign(table).metadata.refs
+        assert {"main", "audited", "penstock-shop.audited"} == set(refs)
+
+    def test_main_and_a_branch_have_ledgers_of_their_own(self, catalog: TableFormat) -> None:
+        chain = Chain(self.chain.name, "lake.bronze.orders")
+        main = catalog.create("bronze.orders", TableDefinition(ORDERS), [origin(chain, {0: 0})])
+        state = main.state(chain)
+        main.commit(state, self.append(state, {0: (0, 2)}, chain=chain), retain=RETAIN)
+        branch = self.found(catalog)
+
+        assert branch.state(self.chain).landed is None
+        state = branch.state(self.chain)
+        commit = self.append(state, {0: (2, 5)}, origins={0: 2})
+        branch.commit(state, commit, retain=RETAIN)
+        state = main.state(chain)
+        main.commit(state, self.append(state, {0: (2, 3)}, chain=chain), retain=RETAIN)
+
+        assert [0, 1, 2, 3, 4] == self.ids(branch)
+        assert positions({0: 5}) == self.landed(branch).offsets
+        assert positions({0: 3}) == self.landed(main, chain).offsets
+        assert [3] == [each.rows for each in branch.history(self.chain).commits]
+        assert [2, 1] == [each.rows for each in main.history(chain).commits]
+
+    def test_a_branch_of_the_name_of_a_tag_is_refused(self, table: Table) -> None:
+        self.land(table, {0: (0, 3)})
+        foreign = self.foreign(table)
+        head = foreign.metadata.refs["audited"].snapshot_id
+        with foreign.manage_snapshots() as snapshots:
+            snapshots.remove_branch("audited").create_tag(head, "audited")
+
+        with pytest.raises(InvalidError, match="a tag named audited"):
+            table.state(self.chain)

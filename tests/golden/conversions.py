@@ -63,7 +63,7 @@ def shown(value: Any, type_: Type) -> Any:
             return [shown(item, element) for item in value]
         case Map(_, member):
             pairs = value.items() if isinstance(value, dict) else value
-            return {key: shown(item, member) for key, item in pairs}
+            return {str(key): shown(item, member) for key, item in pairs}
         case Kind.FLOAT | Kind.DOUBLE:
             return repr(float(value))
         case Decimal(_, scale):

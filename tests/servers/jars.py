@@ -9,7 +9,7 @@ from penstock.dev.jars import Bundle, jars_of
 from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
 
 _HERE = Path(__file__).parent
-_ICEBERG, _JETTY = "1.11.0", "12.1.5"
+_ICEBERG, _JETTY, _DELTA = "1.11.0", "12.1.5", "4.4.0"
 
 REST_CATALOG = Bundle(
     f"iceberg-rest-{_ICEBERG}",
@@ -41,11 +41,45 @@ SPARK_READER = Bundle(
     _HERE / "spark.jars.lock",
 )
 
+DELTA_READER = Bundle(
+    f"delta-spark-{_DELTA}",
+    (("io.delta", "delta-spark_4.1_2.13", _DELTA),),
+    _HERE / "delta.jars.lock",
+    # Spark brings its own of these, and the catalog of Unity is not used.
+    without=(
+        "spark-core_2.13",
+        "spark-sql_2.13",
+        "spark-catalyst_2.13",
+        "spark-hive_2.13",
+        "scala-library",
+        "slf4j-api",
+        "jsr305",
+        "commons-pool",
+        "delta-kernel-unitycatalog",
+        "unitycatalog-client",
+        "unitycatalog-hadoop",
+        "log4j-slf4j2-impl",
+        "log4j-api",
+        "log4j-core",
+        "RoaringBitmap",
+        "shims",
+        "jackson-databind",
+        "jackson-core",
+        "jackson-annotations",
+        "jackson-datatype-jdk8",
+        "parquet-hadoop",
+        "hadoop-client-api",
+        "hadoop-client-runtime",
+        "snappy-java",
+        "commons-logging",
+    ),
+)
 
-def class_path(bundle: Bundle) -> str:
-    """Fetch a bundle where it is not yet here; give what Java takes for its class path."""
+
+def class_path(*bundles: Bundle) -> str:
+    """Fetch bundles where they are not yet here; give what Java takes for its class path."""
     java = find_java(SPARK_JAVA_MAJORS, environment=os.environ)
-    return f"{jars_of(bundle, java)}/*"
+    return ":".join(f"{jars_of(bundle, java)}/*" for bundle in bundles)
 
 
 def java_program() -> str:

@@ -260,6 +260,7 @@ def _target(pipeline: Pipeline, topic: str, routed: Routed) -> Target:
             tombstones=rule.tombstones,
             assume_zone=schema.assume_zone,
             drop_offset=schema.drop_offset,
+            case_sensitive=schema.case_sensitive,
             format=records.format,
             framing=records.framing,
             schema_id=records.schema_id,
@@ -274,6 +275,8 @@ def _target(pipeline: Pipeline, topic: str, routed: Routed) -> Target:
         hints=schema.hint_types(),
         partition_by=tuple(rule.partition_by),
         properties=dict(rule.properties),
+        identifier_fields=tuple(rule.identifier_fields),
+        sort_by=tuple(rule.sort_by),
         registry=registry_settings(pipeline, records),
         gates={} if gate.is_open else {topic: gate},
     )

@@ -120,7 +120,7 @@ def _connect_tables(found: Migrated, options: Options, *, create: bool) -> None:
                 rule["partition_by"] = _partition_fields(fields)
             if create:
                 rule["schema"] = {"create": True}
-            rules.append(rule)
+            rules.append(rule | _connect_layout(options, name))
     if tables:
         found.put("iceberg.tables", "tables", rules)
     else:
@@ -163,10 +163,17 @@ CONNECT_DONE = {
     "iceberg.tables": "",
     "iceberg.tables.auto-create-enabled": "tables[].schema.create",
     "iceberg.tables.default-partition-by": "tables[].partition_by",
+    "iceberg.tables.default-commit-branch": "tables[].branch",
+    "iceberg.tables.default-id-columns": "tables[].identifier_fields",
     "connector.class": "the connector itself",
     "value.converter": "",
     "value.converter.schemas.enable": "records.format",
     "value.converter.schema.registry.url": "",
+}
+CONNECT_OF_TABLE = {
+    "partition-by": "tables[].partition_by",
+    "commit-branch": "tables[].branch",
+    "id-columns": "tables[].identifier_fields",
 }
 CONNECT_LEFT = {
     "iceberg.control.topic": NOT_NEEDED,
@@ -177,14 +184,25 @@ CONNECT_LEFT = {
     "iceberg.tables.dynamic-enabled": "routing by a field: write one rule a table",
     "iceberg.tables.evolve-schema-enabled": "see schema.columns in the reference of the spec",
     "iceberg.tables.schema-force-optional": "created columns are optional anyway",
-    "iceberg.tables.schema-case-insensitive": "names match exactly",
-    "iceberg.tables.default-id-columns": "rows are appended; there is no upsert",
+    "iceberg.tables.schema-case-insensitive": "write  case_sensitive: false  under schema",
     "iceberg.tables.upsert-mode-enabled": "rows are appended; there is no upsert",
     "iceberg.tables.cdc-field": "rows are appended; there is no upsert",
     "errors.tolerance": "records that do not fit always go to quarantine",
     "errors.deadletterqueue.topic.name": "records that do not fit go to the quarantine table",
     "key.converter": "keys are bytes in a source column, see records.key_format",
 }
+
+
+def _connect_layout(options: Options, table: str) -> dict[str, Any]:
+    """Give a table's branch and identifier fields, its own or the connector's default."""
+    found: dict[str, Any] = {}
+    for setting, option in (("branch", "commit-branch"), ("identifier_fields", "id-columns")):
+        default = options.get(f"iceberg.tables.default-{option}", "")
+        value = options.get(f"iceberg.table.{table}.{option}", default).strip()
+        if value:
+            names = [name.strip() for name in value.split(",")]
+            found[setting] = value if setting == "branch" else names
+    return found
 
 
 def _connect_option(found: Migrated, key: str, value: str) -> None:
@@ -203,8 +221,8 @@ def _connect_option(found: Migrated, key: str, value: str) -> None:
         found.put(key, "spark.master", f"local[{int(value)}]")
     elif key.startswith("iceberg.catalog."):
         _catalog_option(found, key, key.removeprefix("iceberg.catalog."), value)
-    elif re.fullmatch(r"iceberg\.table\..+\.partition-by", key):
-        found.mapped.append((key, "tables[].partition_by"))
+    elif of_table := re.fullmatch(rf"iceberg\.table\..+\.({'|'.join(CONNECT_OF_TABLE)})", key):
+        found.mapped.append((key, CONNECT_OF_TABLE[of_table[1]]))
     else:
         found.leave(key, CONNECT_LEFT.get(key, NO_COUNTERPART))
 

@@ -28,6 +28,7 @@ from penstock.landing.leveling import needed
 from penstock.landing.tracks import Track, by_table
 from penstock.observe.status import read_status
 from penstock.rows.infer import table_schema
+from penstock.rows.spelling import spelled_as
 from penstock.spec.model import Pipeline
 
 if TYPE_CHECKING:
@@ -241,7 +242,10 @@ class _Draft:
         state = imagined(self.track, shown).state
         columns = [(each.name, str(each.type)) for each in state.schema.fields] if state else []
         known = state is not None and not create and not target.is_route
-        missing = new_columns(shown, state.schema) if state is not None and known else []
+        missing = []
+        if state is not None and known:
+            spelled = spelled_as(shown, state.schema, target.options)
+            missing = new_columns(spelled, state.schema)
         beginnings = tuple(self._beginning(at) for at in sorted(self.positions))
         return TablePlan(
             name,

@@ -101,7 +101,13 @@ def give_birth(
 def found(world: World, target: Target, shown: Schema, ledger: Landed) -> Table:
     """Create a target's table for what its records show, with a ledger."""
     schema = table_schema(shown, target.hints, target.options)
-    definition = TableDefinition(schema, target.partition_by, target.properties)
+    definition = TableDefinition(
+        schema,
+        target.partition_by,
+        target.properties,
+        identifier_fields=target.identifier_fields,
+        sort_by=target.sort_by,
+    )
     place = target.place
     catalog = world.catalogs[place.catalog]
     return create(catalog, (place.table, place.name), definition, (ledger,), world.observer)
@@ -181,7 +187,12 @@ def _table_job(track: Track, part: Slice) -> TableJob:
     connector = track.target.place.connector
     return TableJob(
         schema=track.state.schema,
-        options=replace(options, not_empty=track.state.not_empty, types=types),
+        options=replace(
+            options,
+            not_empty=track.state.not_empty,
+            identifiers=track.state.identifiers,
+            types=types,
+        ),
         destination=Destination(connector, track.state.target),
         already=frozenset(
             (topic_id, partition, offset)

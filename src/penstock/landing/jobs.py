@@ -265,7 +265,7 @@ def _table_to_data(table: TableJob) -> dict[str, Any]:
 def _table_from_data(data: Mapping[str, Any]) -> TableJob:
     return TableJob(
         schema=schema_from_json(data["schema"]),
-        options=RowOptions(**{**data["options"], "not_empty": tuple(data["options"]["not_empty"])}),
+        options=RowOptions(**{**data["options"], **_tuples(data["options"])}),
         destination=Destination(*data["destination"]) if data["destination"] else None,
         already=frozenset((str(i), int(p), int(o)) for i, p, o in data["already"]),
         registry=data["registry"],
@@ -273,6 +273,10 @@ def _table_from_data(data: Mapping[str, Any]) -> TableJob:
         known=frozenset(data["known"]),
         room=data["room"],
     )
+
+
+def _tuples(options: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(options.get(name, ())) for name in ("not_empty", "identifiers")}
 
 
 def _files_to_data(files: Mapping[str, tuple[DataFile, ...]]) -> dict[str, Any]:

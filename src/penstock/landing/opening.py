@@ -21,6 +21,7 @@ from penstock.core.planning import Bounds
 from penstock.landing.settings import Settings, Target, World
 from penstock.landing.tracks import Standing, Track
 from penstock.ports.tables import Table, TableDefinition, TableState, Verdict
+from penstock.rows.spelling import require_distinct
 
 Listing = Sequence[TopicPartition]
 RETENTION = "P252"
@@ -145,6 +146,8 @@ def require_columns(target: Target, state: TableState) -> None:
             code="P457",
             hint="add the column, or list the source columns it has:  source_columns: []",
         )
+    if not target.options.case_sensitive:
+        require_distinct(state.schema, target.place.table)
 
 
 def _standing(table: Table, chain: Chain, world: World) -> Standing:

@@ -43,6 +43,8 @@ class Target:
     hints: Mapping[str, Type] = field(default_factory=dict)
     partition_by: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    identifier_fields: tuple[str, ...] = ()
+    sort_by: tuple[str, ...] = ()
     registry: Mapping[str, Any] | None = None
     gates: Mapping[str, Gate] = field(default_factory=dict)
 

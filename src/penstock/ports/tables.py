@@ -61,7 +61,8 @@ class TableState:
     kept.
     `handle` is the connector's own and goes back to `commit` untouched. `not_empty` are string
     columns whose empty value the format cannot hold: records with one are quarantined. `widens`
-    tells whether columns may be given wider types, and made optional.
+    tells whether columns may be given wider types, and made optional; `identifiers`, columns by
+    dotted path, never are optional.
     """
 
     uuid: str
@@ -76,6 +77,7 @@ class TableState:
     not_empty: tuple[str, ...] = ()
     lease: Lease | None = None
     widens: bool = False
+    identifiers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +97,17 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """Describe a table to create; partitioning as text: `day(ts)`, `bucket(16, id)`, `country`."""
+    """Describe a table to create; partitioning as text: `day(ts)`, `bucket(16, id)`, `country`.
+
+    `sort_by` is written likewise, perhaps with `desc` behind it. `identifier_fields` become
+    required columns. Formats without the one or the other refuse it (P434).
+    """
 
     schema: Schema
     partition_by: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    identifier_fields: tuple[str, ...] = ()
+    sort_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

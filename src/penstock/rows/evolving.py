@@ -1,6 +1,7 @@
 """What a table's schema would have to be for refused records to fit: widened, never narrowed.
 
 Invariants:
+- identifier columns of the table stay required, whatever records lack them;
 - every value that fits the schema fits the wider one, and files written before stay readable:
   columns are added at the end and optional, int becomes long, float double, decimals get more
   digits in front, required becomes optional; nothing else changes;
@@ -37,6 +38,7 @@ from penstock.rows.codes import MisfitError
 from penstock.rows.document import Number, parse_object
 from penstock.rows.infer import columns_in, is_usable_name, type_of, usable_type
 from penstock.rows.options import RowOptions
+from penstock.rows.spelling import respelled
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,4})?")
@@ -72,12 +74,30 @@ def evolved(
             continue
         try:
             record = parse_object(value, depth_max=options.depth_max)
+            record = record if options.case_sensitive else respelled(record, wide)
         except MisfitError:
             continue
-        asked = _struct(wide, record, leave, sources)
+        asked = _required(_struct(wide, record, leave, sources), options.identifiers)
         if columns_in(asked) - columns_in(schema) <= room:
             wide = asked
     return wide
+
+
+def _required(struct: Struct, paths: Iterable[str]) -> Struct:
+    """Make the members at dotted paths required, and those above them."""
+    below: dict[str, list[str]] = {}
+    for path in paths:
+        name, _, rest = path.partition(".")
+        below.setdefault(name, []).extend([rest] if rest else [])
+    if not below:
+        return struct
+    fields = []
+    for field in struct.fields:
+        type_ = field.type
+        if field.name in below and isinstance(type_, Struct):
+            type_ = _required(type_, below[field.name])
+        fields.append(Field(field.name, type_, field.required or field.name in below))
+    return Struct(tuple(fields))
 
 
 def _struct(

@@ -40,6 +40,7 @@ from penstock.rows.reading import Reader, WithoutRowError
 from penstock.rows.record import Fit, record_fit
 from penstock.rows.rescuing import Drops, rescued_text
 from penstock.rows.sift import plain
+from penstock.rows.spelling import respelled, spelled
 
 Positions = npt.NDArray[np.int64]
 
@@ -211,19 +212,24 @@ def fit_block(values: pa.BinaryArray, plan: Plan) -> Fitted:
     if not plan.by_block:
         return fit_records(values, everything, plan)
     sorting = _Sorting(plan, values)
-    if sorting.parse(everything, plan.payload) is not None:
-        _sort_faulty(sorting, everything)
+    own = plan.payload
+    if not plan.options.case_sensitive:
+        own = spelled(values, own, plan.options)
+    if sorting.parse(everything, own) is not None:
+        _sort_faulty(sorting, everything, own)
     if sorting.doubtful:
         rest = np.sort(np.concatenate(sorting.doubtful))
         sorting.pieces.append(fit_records(values, rest, plan))
     return Fitted.joined(sorting.pieces, plan)
 
 
-def _sort_faulty(sorting: _Sorting, everything: Positions) -> None:
-    """Sort a block that did not parse: with what its records share, then sifted."""
-    plan = sorting.plan
-    read = learn(sorting.values, plan.payload, plan.options)
-    if read != plan.payload and sorting.parse(everything, read) is None:
+def _sort_faulty(sorting: _Sorting, everything: Positions, own: Schema) -> None:
+    """Sort a block that did not parse: with what its records share, then sifted.
+
+    `own` are the columns as the records spell them.
+    """
+    read = learn(sorting.values, own, sorting.plan.options)
+    if read != own and sorting.parse(everything, read) is None:
         return
     looks_plain = plain(sorting.values, read)
     sorting.doubtful.append(everything[~looks_plain])
@@ -261,7 +267,7 @@ def fit_records(
 ) -> Fitted:
     """Sort the values at some positions one by one; they are JSON unless `read` is given."""
     if read is None:
-        read = partial(parse_object, depth_max=plan.options.depth_max)
+        read = partial(_read, plan=plan)
     rows, landed = [], []
     misfits: dict[int, MisfitError] = {}
     dropped: Counter[str] = Counter()
@@ -283,6 +289,11 @@ def fit_records(
             rescued[position] = text
     array = pa.array(rows, arrow_type(plan.payload))
     return Fitted(array, np.array(landed, np.int64), misfits, _sum([dropped]), filtered, rescued)
+
+
+def _read(value: bytes, *, plan: Plan) -> dict[str, Any]:
+    record = parse_object(value, depth_max=plan.options.depth_max)
+    return record if plan.options.case_sensitive else respelled(record, plan.payload)
 
 
 def _doubts(

@@ -84,6 +84,7 @@ def _with_members(
     """Add a record's unknown members; `own` is what the table itself has at this place."""
     fields = {field.name: field for field in learned.fields}
     own_names = set(own.names)
+    folded = set() if options.case_sensitive else {name.casefold() for name in own_names}
     for name, value in record.items():
         known = fields.get(name)
         if name in own_names and known is not None:
@@ -91,6 +92,8 @@ def _with_members(
             assert declared is not None, "a name of its own is found"
             type_ = _within(value, known.type, declared.type, options)
             fields[name] = Field(name, type_, known.required)
+        elif name.casefold() in folded:
+            continue  # a column that is spelled in two ways: such records are read alone
         elif options.columns == "drop_value" or says_nothing(value):
             before = Kind.UNKNOWN if known is None else known.type
             fields[name] = Field(name, join(before, type_of(value))[0])

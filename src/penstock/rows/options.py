@@ -47,8 +47,10 @@ class RowOptions:
     `freeze` refuse the record, for the worker to act on (landing/bench.py). `depth_max` counts
     nested objects and arrays, the record's own object included. `assume_zone` is a name that
     `zoneinfo` knows; it is given to time stamps without an offset. `drop_offset` lets a
-    `timestamp` column take the local time of a text that has an offset. `not_empty` are string
-    columns whose empty value the table's format cannot hold (`TableState.not_empty`). `framing`
+    `timestamp` column take the local time of a text that has an offset. `case_sensitive` is false
+    where fields may be spelled otherwise than their columns. `not_empty` are string
+    columns whose empty value the table's format cannot hold (`TableState.not_empty`), `identifiers`
+    columns that are never made optional. `framing`
     and `schema_id` say where a record of a format with schemas tells which it was written by.
     `change_columns` maps operation, timestamp, source to the columns that hold what the envelope
     says of a change; one that the table has not is left out. `unavailable_value` is the text of
@@ -65,7 +67,9 @@ class RowOptions:
     tombstones: Literal["skip", "quarantine"] = "skip"
     assume_zone: str | None = None
     drop_offset: bool = False
+    case_sensitive: bool = True
     not_empty: tuple[str, ...] = ()
+    identifiers: tuple[str, ...] = ()
     format: Format = "json"
     framing: Literal["registry", "single-object"] = "registry"
     schema_id: Literal["value", "headers"] = "value"

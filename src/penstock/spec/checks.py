@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.spec import notation
 from penstock.spec.conditions import check_expressions
-from penstock.spec.fields import REVEALED
+from penstock.spec.fields import NOT_YET, REVEALED
+from penstock.spec.formats import check_format
 from penstock.spec.problems import KeyPath, Problem, listed, nearest, shown
 from penstock.spec.reach import is_remote, unreachable
 from penstock.spec.records import Records, problems_of
@@ -149,6 +150,7 @@ def _check_rules(draft: Draft) -> Iterator[Problem]:
             yield from _check_groups(at, table)
             yield from check_expressions(at, table)
             yield from _check_lists(at, table)
+            yield from check_format(at, table, draft.catalogs or {})
             if draft.quarantine is not None and table.into == draft.quarantine.into:
                 fact = "the quarantine table cannot be a target as well"
                 yield Problem((*at, "into"), "P119", fact, "name another table")
@@ -169,6 +171,8 @@ def _check_lists(at: KeyPath, table: Table) -> Iterator[Problem]:
     lists: dict[str, Sequence[str]] = {
         "partition_by": table.partition_by,
         "source_columns": table.source_columns,
+        "identifier_fields": table.identifier_fields,
+        "sort_by": table.sort_by,
     }
     for name, values in lists.items():
         seen: set[str] = set()
@@ -192,6 +196,14 @@ def _check_records(draft: Draft) -> Iterator[Problem]:
     shared = None if draft.records is None else draft.records.registry
     for at, records in _all_records(draft):
         yield from problems_of(records, records.registry or shared, at)
+    for index, table in enumerate(draft.tables):
+        its = None if table is None else table.records or draft.records
+        if table is None or its is None or table.schema_.case_sensitive:
+            continue
+        policies = {table.schema_.columns, table.schema_.types}
+        if (its.format, its.envelope) != ("json", "none") or "rescue" in policies:
+            fact = f"case_sensitive: false {NOT_YET} but for plain JSON records without rescue"
+            yield Problem(("tables", index, "schema", "case_sensitive"), "P111", fact, "remove it")
 
 
 def _all_records(draft: Draft) -> Iterator[tuple[KeyPath, Records]]:
@@ -250,7 +262,7 @@ def differently_read(one: Table, other: Table, shared: Records) -> str:
     )
     if left != right:
         return "records"
-    names = ("types", "assume_zone", "drop_offset")
+    names = ("types", "assume_zone", "drop_offset", "case_sensitive")
     apart = (n for n in names if getattr(one.schema_, n) != getattr(other.schema_, n))
     return next((f"schema.{name}" for name in apart), "")
 
@@ -285,12 +297,12 @@ def _check_same_tables(draft: Draft) -> Iterator[Problem]:
     rules: dict[str, list[tuple[int, Table]]] = defaultdict(list)
     for index, table in enumerate(draft.tables):
         if table is not None:
-            rules[table.into].append((index, table))
+            rules[table.table].append((index, table))
     for (first, one), *others in rules.values():
         for index, other in others:
             for name in differences(one, other):
                 path: KeyPath = ("tables", index, name)
-                fact = f"tables[{first}] says otherwise of the same table {one.into}"
+                fact = f"tables[{first}] says otherwise of the same table {one.table}"
                 yield Problem(path, "P118", fact, f"write the same {name} in both rules")
             if one.from_ == other.from_ and (one.continue_ or one.where):
                 fact = f"tables[{first}] puts these topics into the same table already"

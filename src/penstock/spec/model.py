@@ -45,6 +45,7 @@ from penstock.spec.sections import (
 
 ChangeColumn = Literal["operation", "timestamp", "source"]
 SourceColumn = Literal["topic", "partition", "offset", "timestamp", "key", "headers"]
+ColumnName = Annotated[str, reading(notation.column_path)]
 RouteName = Annotated[str, reading(notation.group_name)]
 UNCHECKED: Mapping[str, str] = {"checks": "done elsewhere"}
 
@@ -79,9 +80,13 @@ class SchemaPolicy(Setting):
         ),
         examples=["{ created_at: timestamptz }"],
     )
-    case_sensitive: Annotated[
-        Literal[True], later(False, hint="fields match columns by their exact names")
-    ] = Field(default=True, description="Match fields and columns by their exact names.")
+    case_sensitive: bool = Field(
+        default=True,
+        description=(
+            "Match fields and columns by their exact names. Without, case does not count, and a"
+            " record with two fields for one column is quarantined."
+        ),
+    )
     assume_zone: Annotated[str, reading(notation.time_zone)] | None = Field(
         None, description="Time zone of timestamps that name none, for timestamptz columns."
     )
@@ -169,8 +174,26 @@ class Table(Setting):
     transform: Annotated[None, never("records land as they are")] = Field(
         None, description=f"This setting {NOT_YET}: an expression for each record."
     )
-    branch: Annotated[None, never("rows land on main")] = Field(
-        None, description=f"This setting {NOT_YET}: the branch of the table to land on."
+    branch: Annotated[str, reading(notation.branch_name)] = Field(
+        notation.MAIN,
+        description=(
+            "The branch of an Iceberg table to land on; begun at the head of main when it is not"
+            " there."
+        ),
+    )
+    identifier_fields: Several[ColumnName] = Field(
+        (),
+        description=(
+            "Columns that tell rows apart, noted in an Iceberg table when it is created, and"
+            " required from then on."
+        ),
+    )
+    sort_by: Several[Annotated[str, reading(notation.sort_field)]] = Field(
+        (),
+        description=(
+            "Sort order of an Iceberg table when it is created, for those who rewrite its files:"
+            " column, day(column) desc."
+        ),
     )
     records: Records | None = Field(
         None, description="What this rule's records are, where they differ from the spec's."
@@ -186,6 +209,12 @@ class Table(Setting):
         description="Columns that hold the text of a header, by the header's name.",
         examples=["{ trace_id: x-trace-id }"],
     )
+
+    @property
+    def table(self) -> str:
+        """Give the full name, with the branch where it is not main."""
+        at = "" if self.branch == notation.MAIN else f"{notation.BRANCH_SIGN}{self.branch}"
+        return f"{self.into}{at}"
 
     @property
     def takes_some(self) -> bool:

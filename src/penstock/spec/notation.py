@@ -48,6 +48,12 @@ class MalformedError(ValueError):
         self.hint = hint
 
 
+BRANCH_SIGN = "@"
+"""Stands between a table's name and its branch, in full names such as `lake.bronze.orders@new`."""
+MAIN = "main"
+_BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,127}")
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionField:
     """One entry of `partition_by`: a transform of a column, with its argument where it has one."""
@@ -202,6 +208,30 @@ def _wrong_transform(name: str, argument: str | None, column: str) -> MalformedE
     argument = f"{argument}, " if argument else ""
     hint = f"write {near}({argument}{column})" if near else f"known are {listed(transforms)}"
     return MalformedError("P115", f"{shown(name)} is not a partition transform", hint)
+
+
+def sort_field(text: str) -> str:
+    """Read a partition field, perhaps with `asc` or `desc` behind it; gives its canonical form."""
+    term, _, direction = text.strip().rpartition(" ")
+    if direction.lower() in ("asc", "desc") and term:
+        return f"{partition_field(term)} {direction.lower()}"
+    return str(partition_field(text))
+
+
+def column_path(text: str) -> str:
+    """Read a column's name, with dots between those of nested ones."""
+    if _COLUMN.fullmatch(text):
+        return text
+    raise MalformedError("P110", f"{shown(text)} is not a column's name")
+
+
+def branch_name(text: str) -> str:
+    """Read the name of a table's branch."""
+    if _BRANCH.fullmatch(text):
+        return text
+    raise MalformedError(
+        "P110", f"{shown(text)} is not a branch's name", "write letters, digits, _ and -"
+    )
 
 
 def column_type(text: str) -> str:

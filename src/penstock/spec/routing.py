@@ -17,7 +17,13 @@ from functools import lru_cache
 from penstock.core.errors import InvalidError
 from penstock.spec.checks import differences, differently_read, matches
 from penstock.spec.model import Pipeline, Table
-from penstock.spec.notation import NAME_CHARS_MAX, PLACEHOLDER, is_topic_name, placeholders_of
+from penstock.spec.notation import (
+    BRANCH_SIGN,
+    NAME_CHARS_MAX,
+    PLACEHOLDER,
+    is_topic_name,
+    placeholders_of,
+)
 from penstock.spec.problems import listed, shown
 
 _FOREIGN = re.compile(r"[^a-z0-9_]")
@@ -114,7 +120,7 @@ def _collisions(
     for table, sources in sorted(by_table.items()):
         topics = tuple(topic for topic, _ in sources)
         reason = _reason(sources)
-        if table == pipeline.quarantine.into:
+        if table.partition(BRANCH_SIGN)[0] == pipeline.quarantine.into:
             yield Collision(table, topics, "it is the quarantine table")
         elif reason:
             yield Collision(table, topics, reason)
@@ -195,8 +201,8 @@ def _reason(sources: list[tuple[str, Table]]) -> str:
     filled = {topic for topic, rule in sources if _groups(rule)}
     if fixed and filled and fixed != filled:
         return "one rule names it, another makes the same name of a topic"
-    first, *others = dict.fromkeys(rule.into for _, rule in sources)
-    rules = {rule.into: rule for _, rule in reversed(sources)}
+    first, *others = dict.fromkeys(rule.table for _, rule in sources)
+    rules = {rule.table: rule for _, rule in reversed(sources)}
     if any(differences(rules[first], rules[other]) for other in others):
         return "their rules say different things of it"
     return ""
@@ -218,9 +224,10 @@ def _groups(rule: Table) -> list[str]:
 def _filled(rule: Table, topic: str, groups: Mapping[str, str | None]) -> str:
     """Fill the placeholders of a rule's table name."""
     if is_topic_name(rule.from_):
-        return rule.into
+        return rule.table
     catalog, *parts = rule.into.split(".")
-    return ".".join([catalog, *(_part(part, rule, topic, groups) for part in parts)])
+    branch = rule.table.removeprefix(rule.into)
+    return ".".join([catalog, *(_part(part, rule, topic, groups) for part in parts)]) + branch
 
 
 def _part(template: str, rule: Table, topic: str, groups: Mapping[str, str | None]) -> str:

@@ -41,6 +41,9 @@ _TABLE_WHEN_GIVEN = (
     "change_columns",
     "header_columns",
     "records",
+    "branch",
+    "identifier_fields",
+    "sort_by",
 )
 _LIMITS = ("record_bytes", "columns", "depth")
 
@@ -118,12 +121,12 @@ def _parsed(text: str) -> Mapping[str, Any]:
 
 
 def _kept(pipeline: Pipeline, rules: Mapping[str, Any]) -> Pipeline:
-    present = {table.into: table for table in pipeline.tables}
+    present = {table.table: table for table in pipeline.tables}
     tables = []
     for data in rules["tables"]:
         given = {name: data[name] for name in _TABLE_WHEN_GIVEN if name in data}
         table = Table(**{name: data[name] for name in _TABLE}, **given)
-        today = present.get(table.into, table)
+        today = present.get(table.table, table)
         surroundings = {
             "properties": today.properties,
             "records": _at_registry(table.records, today.records),

@@ -6,13 +6,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Field, Schema, write_deltalake
 from deltalake.schema import PrimitiveType
-from tests.integration.delta.lake import CHAIN, NAME, ORDERS, Lake
+from tests.integration.delta.lake import CHAIN, COLUMNS, NAME, ORDERS, Lake
 
 from penstock.core.errors import ConflictError, InvalidError, UnavailableError
 from penstock.core.schema import Field as Column
 from penstock.core.schema import Kind, Struct
 from penstock.ports.tables import TableDefinition, Verdict
-from penstock.testing.prepared import positions, prepared
+from penstock.testing.prepared import orders, positions, prepared
 
 
 @pytest.fixture
@@ -150,7 +150,6 @@ def features(lake, configuration=None, schema=None, act=None):
 @pytest.mark.parametrize(
     ("given", "feature"),
     [
-        ({"configuration": {"delta.columnMapping.mode": "name"}}, "column mapping"),
         ({"act": lambda h: h.alter.add_constraint({"ok": "id > 0"})}, "the check constraint ok"),
         ({"schema": Schema([Field("id", PrimitiveType("long"),
             metadata={"delta.generationExpression": "1"})])}, "a generated column (id)"),
@@ -258,6 +257,67 @@ def test_properties_that_delta_does_not_know_are_refused_by_name(lake):
     )
 
     assert "write.parquet.compression-codec" in message
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["delta.enableRowTracking", "delta.enableInCommitTimestamps", "delta.constraints.ok"],
+)
+def test_no_table_is_created_that_we_could_not_land_in(lake, key):
+    refused("P436", lambda: lake.create(properties={key: "true"}))
+
+    assert lake.table is None
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"schema": Struct((Column("at", Kind.TIMESTAMP), *ORDERS.fields))}, "without zone"),
+        ({"more": {"delta.enableDeletionVectors": "true"}}, "delta.enableDeletionVectors"),
+    ],
+)
+def test_a_mapping_that_deltalake_would_forget_is_refused(lake, given, named):
+    properties = {"delta.columnMapping.mode": "name", **given.pop("more", {})}
+
+    assert named in refused("P436", lambda: lake.create(properties=properties, **given))
+    assert lake.table is None
+
+
+def test_what_spark_would_not_open_is_not_created(lake):
+    required = Struct((Column("at", Kind.TIMESTAMP), Column("id", Kind.LONG, required=True)))
+
+    assert "required columns" in refused("P436", lambda: lake.create(schema=required))
+    assert lake.table is None
+
+
+def test_a_mapping_without_its_table_feature_is_refused(lake):
+    forgotten = Schema([Field("at", PrimitiveType("timestamp_ntz"))])
+    mapped = features(lake, {"delta.columnMapping.mode": "name"}, forgotten)
+
+    assert "without the table feature columnMapping" in refused("P436", mapped.state)
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_mapped_columns_may_have_any_name_and_the_table_grows(lake, mode):
+    odd = Struct((*ORDERS.fields, Column("a b,c", Kind.LONG), Column("名.前", Kind.STRING)))
+    lake.create(schema=odd, properties={"delta.columnMapping.mode": mode}, partition_by=["名.前"])
+    rows = [{**row, "a b,c": 1, "名.前": "x"} for row in orders({0: (0, 2)})]
+    lake.land({0: (0, 2)}, files=lake.write(lake.state(), rows))
+    state = lake.state()
+    staged = lake.prepare(state, {0: (2, 3)}, files=lake.write(state, orders({0: (2, 3)})))
+    wide = Struct((*odd.fields, Column("new one", Struct((Column("x y", Kind.LONG),)))))
+    lake.table.evolve(state, wide)
+    lake.table.commit(lake.state(), staged, retain=25)
+    grown = {**rows[0], "id": 3, "_kafka_offset": 3, "new one": {"x y": 7}}
+    lake.land({0: (3, 4)}, files=lake.write(lake.state(), [grown]))
+
+    read = sorted(pa.table(lake.handle.scan()).to_pylist(), key=lambda row: row["id"])
+    assert wide == lake.state().schema
+    assert [(1, "x"), (1, "x"), (None, None), (1, "x")] == [
+        (row["a b,c"], row["名.前"]) for row in read
+    ]
+    assert [None, None, None, {"x y": 7}] == [row["new one"] for row in read]
+    assert 4 == lake.table.coordinates(COLUMNS).num_rows
 
 
 def test_a_missing_table_is_unavailable(lake):

@@ -19,6 +19,8 @@ topics=orders, users
 iceberg.tables=shop.events
 iceberg.tables.auto-create-enabled=true
 iceberg.table.shop.events.partition-by=days(created_at),country
+iceberg.tables.default-commit-branch=staging
+iceberg.table.shop.events.id-columns=id, at
 iceberg.catalog.type=sql
 iceberg.catalog.uri=sqlite:///./c.db
 iceberg.catalog.warehouse=./lake
@@ -69,6 +71,7 @@ def test_a_connect_sink_becomes_a_spec(spec_of) -> None:
         (rule.from_, rule.into) for rule in spec.tables
     ]
     assert ("day(created_at)", "country") == tuple(spec.tables[0].partition_by)
+    assert ("staging", ("id", "at")) == (spec.tables[0].branch, spec.tables[0].identifier_fields)
     assert spec.tables[0].schema_.create
     assert ("json", {"iceberg.control.topic"}) == (spec.records.format, set(dict(found.left)))
 

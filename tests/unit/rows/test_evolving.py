@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -85,3 +86,13 @@ def test_wishes_of_several_tasks_are_joined_and_where_they_clash_the_first_count
 
     types: dict[str, Type] = {field.name: field.type for field in both.fields}
     assert (Kind.LONG, Kind.DOUBLE, Kind.LONG) == (types["x"], types["y"], types["n"])
+
+
+def test_identifiers_stay_required_whatever_records_lack_them() -> None:
+    options = replace(EVOLVE, identifiers=("inner.must",))
+    table = Struct((Field("inner", INNER, required=True), Field("id", Kind.LONG, required=True)))
+    records = [b'{"inner": {"a": 1}}', b'{"id": 1}', b'{"id": 1, "inner": null}']
+
+    free = changes_between(table, evolved(table, records, EVOLVE, 9))
+    assert {"inner optional", "inner.must optional", "id optional"} == set(free)
+    assert ["id optional"] == changes_between(table, evolved(table, records, options, 9))

@@ -48,6 +48,10 @@ SCHEMA_BOUNDS = {
     "LimitSettings.depth": (block("limits", "depth: 1001"), "P108", "expected 1000 or less"),
     "Kafka.topics": (("[shop.orders]", f"[{TOPICS}]"), "P108", "at most 1000, read 1001"),
     "Table.partition_by": (rule(f"partition_by: [{COLUMNS}]"), "P108", "at most 1000, read 1001"),
+    "Table.identifier_fields": (
+        rule(f"identifier_fields: [{COLUMNS}]"), "P108", "at most 1000, read 1001",
+    ),
+    "Table.sort_by": (rule(f"sort_by: [{COLUMNS}]"), "P108", "at most 1000, read 1001"),
     "Table.source_columns": (
         rule(f"source_columns: [{', '.join(['key'] * 1001)}]"), "P108", "at most 1000, read 1001",
     ),

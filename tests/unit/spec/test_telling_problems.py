@@ -175,7 +175,11 @@ def test_security_that_contradicts_itself_is_told_with_all_it_needs(
         ("    into", "    header_columns: {_kafka_x: x}\n    into", [(9, "P110")]),
         ("    into", "    records: {key_format: avro}\n    into", [(9, "P151")]),
         ("    into", "    records: {format: avro, registry: 'https://r', envelope: dms}\n    into", [(9, "P151")]),
-        ("    into", "    schema: {case_sensitive: false}\n    into", [(9, "P111")]),
+        (
+            "    into",
+            "    records: {format: text}\n    schema: {case_sensitive: false}\n    into",
+            [(10, "P111")],
+        ),
         ("    into", "    schema: {coerce: string}\n    into", [(9, "P111")]),
         ("    into", "    schema: {assume_zone: Mars/Crater}\n    into", [(9, "P125")]),
         ("    into", "    schema: {create: 'yes'}\n    into", [(9, "P106")]),
@@ -183,7 +187,8 @@ def test_security_that_contradicts_itself_is_told_with_all_it_needs(
         ("    into", "    tombstones: delete\n    into", [(9, "P111")]),
         ("    into", "    freshness: 5m\n    into", [(9, "P111")]),
         ("quarantine:", "spark: {master: 'spark://m:7077'}\nquarantine:", [(6, "P128")]),
-        ("    into", "    transform: y\n    branch: z\n    into", [(n, "P111") for n in (9, 10)]),
+        ("    into", "    transform: y\n    into", [(9, "P111")]),
+        ("    into", "    branch: a.b\n    into", [(9, "P110")]),
         ("    into", "    properties: {penstock.ledger: x}\n    into", [(9, "P119")]),
         ("    into", "    from_: x\n    into", [(9, "P104")]),
         ("quarantine:", "records: {format: avro, envelope: connect}\nquarantine:", [(10, "P111"), (10, "P151")]),
@@ -253,3 +258,23 @@ def test_the_error_survives_a_journey_between_processes(spec: Changed) -> None:
     assert str(caught.value) == str(copy)
     assert isinstance(copy, InvalidError)
     assert ("P106", "mend the lines named, then  penstock validate") == (copy.code, copy.hint)
+
+
+@pytest.mark.parametrize(
+    "setting", ["branch: new", "sort_by: [id desc]", "identifier_fields: [id]"]
+)
+def test_what_a_delta_table_cannot_have_is_refused(
+    spec: Changed, codes: Codes, setting: str
+) -> None:
+    delta = (
+        ("tables:", "  delta: { type: delta, root: ./delta }\ntables:"),
+        ("    into: lake.bronze.orders", f"    {setting}\n    into: delta.bronze.orders"),
+    )
+
+    assert [(10, "P155")] == codes(spec(*delta))
+
+
+def test_a_route_lands_on_main_only(spec: Changed, codes: Codes) -> None:
+    routed = "    branch: new\n    route: { kind: '_kafka_key' }\n    into: 'lake.bronze.{kind}'"
+
+    assert [(9, "P155")] == codes(spec(("    into: lake.bronze.orders", routed)))

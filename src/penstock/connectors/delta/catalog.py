@@ -24,11 +24,13 @@ from pyarrow import fs
 from penstock.connectors.delta.conditions import require_conditional_writes
 from penstock.connectors.delta.entries import fetcher
 from penstock.connectors.delta.faults import is_panic, reading, refused, told
+from penstock.connectors.delta.features import require_creatable
 from penstock.connectors.delta.ledger import commit_info, mark_of_creation, transactions_of
 from penstock.connectors.delta.log import Log
-from penstock.connectors.delta.partitions import require_partitionable
+from penstock.connectors.delta.mapping import is_mapped
+from penstock.connectors.delta.partitions import require_partitionable, require_plain_layout
 from penstock.connectors.delta.places import Root, parts_of, root_of, storage_path
-from penstock.connectors.delta.schemas import delta_json
+from penstock.connectors.delta.schemas import delta_json, mapped_json
 from penstock.connectors.delta.table import NO_HOOKS, DeltaTable
 from penstock.connectors.delta.target import Sizes
 from penstock.core.commits import Landed
@@ -63,13 +65,17 @@ class DeltaCatalog:
     def create(self, name: str, definition: TableDefinition, ledgers: Sequence[Landed]) -> Table:
         """Create a table together with its ledgers; give the existing one when another was first.
 
-        Raises InvalidError (P404, P431, P434, P435, P437), UnavailableError (P430, P480).
+        Raises InvalidError (P404, P431, P434 to P437), UnavailableError (P430, P480).
         """
         if self._is_there(name):
             return DeltaTable(name, self.root, self.sizes)
         self._require_outside_tables(name)
+        require_plain_layout(definition, name)
+        require_creatable(name, definition.schema, definition.properties)
         require_partitionable(definition.schema, definition.partition_by, name)
-        schema = DeltaSchema.from_json(delta_json(definition.schema))
+        mapped = is_mapped(definition.properties)
+        written = mapped_json(definition.schema) if mapped else delta_json(definition.schema)
+        schema = DeltaSchema.from_json(written)
         try:
             self._create(name, schema, definition, ledgers)
         except DeltaError as error:

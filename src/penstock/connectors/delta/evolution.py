@@ -17,9 +17,10 @@ from typing import Any
 from deltalake import DeltaTable as Handle
 
 from penstock import __version__
-from penstock.connectors.delta.schemas import delta_json
+from penstock.connectors.delta.mapping import LARGEST_ID, is_mapped, mapped_anew
+from penstock.connectors.delta.schemas import delta_json, holds, mapped_json
 from penstock.core.errors import InvalidError
-from penstock.core.schema import Kind, List, Map, Schema, Struct, Type
+from penstock.core.schema import Kind, Schema
 
 _ZONELESS = "timestampNtz"
 
@@ -30,18 +31,25 @@ def schema_entry(name: str, handle: Handle, before: Schema, wide: Schema) -> byt
     features = {*(protocol.writer_features or ())}
     if (
         _ZONELESS not in features
-        and _holds(wide, Kind.TIMESTAMP)
-        and not _holds(before, Kind.TIMESTAMP)
+        and holds(wide, Kind.TIMESTAMP)
+        and not holds(before, Kind.TIMESTAMP)
     ):
         raise _not_made(name, "a time stamp without zone", "make it a timestamptz by a hint")
     metadata = handle.metadata()
-    schema = _added(name, json.loads(handle.schema().to_json()), json.loads(delta_json(wide)), "")
+    configuration = dict(metadata.configuration)
+    mapped = is_mapped(configuration)
+    asked = json.loads(mapped_json(wide) if mapped else delta_json(wide))
+    schema = _added(name, json.loads(handle.schema().to_json()), asked)
+    if mapped:
+        largest = int(configuration.get(LARGEST_ID, "0"))
+        schema, largest = mapped_anew(schema, largest)
+        configuration[LARGEST_ID] = str(largest)
     action: dict[str, Any] = {
         "id": str(metadata.id),
         "format": {"provider": "parquet", "options": {}},
         "schemaString": json.dumps(schema, separators=(",", ":")),
         "partitionColumns": list(metadata.partition_columns),
-        "configuration": dict(metadata.configuration),
+        "configuration": configuration,
     }
     given = {"name": metadata.name, "description": metadata.description}
     given["createdTime"] = metadata.created_time
@@ -56,13 +64,13 @@ def schema_entry(name: str, handle: Handle, before: Schema, wide: Schema) -> byt
     return "".join(json.dumps(each, separators=(",", ":")) + "\n" for each in lines).encode()
 
 
-def _added(name: str, old: Any, wide: Any, path: str) -> Any:
+def _added(name: str, old: Any, wide: Any) -> Any:
     """Add what a wider type has and the old one has not."""
     match old, wide:
         case {"type": "struct", "fields": list(fields)}, {"type": "struct", "fields": list(more)}:
             asked = {field["name"]: field for field in more}
             kept = [
-                {**field, "type": _added(name, field["type"], asked[field["name"]]["type"], path)}
+                {**field, "type": _added(name, field["type"], asked[field["name"]]["type"])}
                 for field in fields
             ]
             loosened = [f["name"] for f in fields if asked[f["name"]]["nullable"] != f["nullable"]]
@@ -73,26 +81,14 @@ def _added(name: str, old: Any, wide: Any, path: str) -> Any:
         case {"type": "array"}, {"type": "array"}:
             return {
                 **old,
-                "elementType": _added(name, old["elementType"], wide["elementType"], path),
+                "elementType": _added(name, old["elementType"], wide["elementType"]),
             }
         case {"type": "map"}, {"type": "map"}:
-            return {**old, "valueType": _added(name, old["valueType"], wide["valueType"], path)}
+            return {**old, "valueType": _added(name, old["valueType"], wide["valueType"])}
         case _ if old == wide:
             return old
         case _:
             raise _not_made(name, f"{old} widened to {wide}", "set  schema.types: quarantine")
-
-
-def _holds(type_: Type, kind: Kind) -> bool:
-    match type_:
-        case Struct(fields):
-            return any(_holds(field.type, kind) for field in fields)
-        case List(element):
-            return _holds(element, kind)
-        case Map(key, value):
-            return _holds(key, kind) or _holds(value, kind)
-        case _:
-            return type_ is kind
 
 
 def _not_made(name: str, change: str, hint: str) -> InvalidError:

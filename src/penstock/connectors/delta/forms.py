@@ -18,8 +18,10 @@ from penstock.connectors.delta.features import (
     require_exact_partitions,
     require_honourable,
 )
+from penstock.connectors.delta.mapping import Stored, stored_as
 from penstock.connectors.delta.places import Root
 from penstock.connectors.delta.schemas import schema_of
+from penstock.connectors.delta.statistics import Indexed
 from penstock.connectors.delta.target import Sizes, Target, indexed_by, target_to_json
 from penstock.core.schema import Kind, Schema
 
@@ -32,8 +34,14 @@ class Form:
     schema: Schema
     schema_id: int
     partition_by: tuple[str, ...]
+    stored: Stored
     configuration: Mapping[str, str] = field(repr=False)
     target: str = field(repr=False)
+
+    @property
+    def stored_partitions(self) -> tuple[str, ...]:
+        """Name the columns that the table is partitioned by as the log holds them."""
+        return tuple(self.stored.name_of(self.schema, each) for each in self.partition_by)
 
     @property
     def not_empty(self) -> tuple[str, ...]:
@@ -52,12 +60,17 @@ def form_of(name: str, root: Root, sizes: Sizes, handle: Handle) -> Form:
     schema = schema_of(text, name)
     partition_by = tuple(metadata.partition_columns)
     require_exact_partitions(name, schema, partition_by)
+    stored = stored_as(text, schema, metadata.configuration)
+    indexed = indexed_by(metadata.configuration)
     target = Target(
         table=name,
         location=root.location(name),
         schema=schema,
-        partition_by=partition_by,
-        indexed=indexed_by(metadata.configuration),
+        stored=stored,
+        partition_by=tuple(stored.name_of(schema, each) for each in partition_by),
+        indexed=Indexed(
+            indexed.count, tuple(stored.name_of(schema, each) for each in indexed.names)
+        ),
         sizes=sizes,
         storage=root.public,
     )
@@ -66,6 +79,7 @@ def form_of(name: str, root: Root, sizes: Sizes, handle: Handle) -> Form:
         schema=schema,
         schema_id=_schema_id(schema, partition_by),
         partition_by=partition_by,
+        stored=stored,
         configuration=metadata.configuration,
         target=target_to_json(target),
     )

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Decimal, Kind, Schema
+from penstock.ports.tables import TableDefinition
 
 Texts = tuple[str | None, ...]
 
@@ -32,6 +33,17 @@ _TYPES = {
     Kind.TIMESTAMP,
     Kind.TIMESTAMPTZ,
 }
+
+
+def require_plain_layout(definition: TableDefinition, table: str) -> None:
+    """Refuse what a Delta table has no place for. Raises InvalidError (P434)."""
+    for name in ("identifier_fields", "sort_by"):
+        if given := getattr(definition, name):
+            raise InvalidError(
+                f"{table} cannot be created with {name} ({', '.join(given)[:80]})",
+                code="P434",
+                hint="Delta tables have none: leave it out, or land into an Iceberg catalog",
+            )
 
 
 def require_partitionable(schema: Schema, partition_by: Sequence[str], table: str) -> None:

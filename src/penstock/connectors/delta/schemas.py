@@ -3,7 +3,7 @@
 Invariants:
 - what is mapped comes back equal; what Delta cannot hold exactly is refused by column and type;
 - columns whose metadata ask a writer for more than storing values (generated, identity, defaults,
-  checked lengths, mapped names) are refused by name.
+  checked lengths) are refused by name; mapped names are `mapping.py`'s.
 
 Source: Delta transaction log protocol, "Schema Serialization Format".
 """
@@ -47,11 +47,11 @@ _ARROW = {
 }
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 _FORBIDDEN = re.compile(r"[ ,;{}()\n\t=]")
+_NOTHING = re.compile(r"(?!)")
 _DEMANDING = {
     "delta.generationExpression": "a generated column",
     "delta.invariants": "a column invariant",
     "delta.identity": "an identity column",
-    "delta.columnMapping": "column mapping",
     "delta.typeChanges": "type widening",
     "CURRENT_DEFAULT": "a column default",
     "__CHAR_VARCHAR_TYPE_STRING": "a char or varchar length",
@@ -65,7 +65,13 @@ _ALTERNATIVES = {
 
 def delta_json(schema: Schema) -> str:
     """Write a schema as Delta's schema string. Raises InvalidError (P435) naming the column."""
-    _require_distinct(schema)
+    _require_distinct(schema, _FORBIDDEN)
+    return json.dumps(_struct_json(schema, ""))
+
+
+def mapped_json(schema: Schema) -> str:
+    """Write a schema whose columns are mapped, so that they may have any name but an empty one."""
+    _require_distinct(schema, _NOTHING)
     return json.dumps(_struct_json(schema, ""))
 
 
@@ -80,6 +86,32 @@ def schema_of(text: str, table: str) -> Schema:
 def arrow_schema(schema: Schema) -> pa.Schema:
     """Give the Arrow schema of data files with these columns."""
     return pa.schema([_arrow_field(field) for field in schema.fields])
+
+
+def holds(type_: Type, kind: Kind) -> bool:
+    """Tell whether a type is, or has at some depth, a kind."""
+    match type_:
+        case Struct(fields):
+            return any(holds(field.type, kind) for field in fields)
+        case List(element):
+            return holds(element, kind)
+        case Map(key, value):
+            return holds(key, kind) or holds(value, kind)
+        case _:
+            return type_ is kind
+
+
+def has_required(type_: Type) -> bool:
+    """Tell whether a type is, or has at some depth, a struct with a required member."""
+    match type_:
+        case Struct(fields):
+            return any(field.required or has_required(field.type) for field in fields)
+        case List(element):
+            return has_required(element)
+        case Map(key, value):
+            return has_required(key) or has_required(value)
+        case _:
+            return False
 
 
 def without(schema: Schema, names: tuple[str, ...]) -> Schema:
@@ -131,12 +163,12 @@ def _type_json(type_: Type, path: str) -> Any:
     )
 
 
-def _require_distinct(schema: Schema) -> None:
+def _require_distinct(schema: Schema, forbidden: re.Pattern[str]) -> None:
     """Refuse names that Delta, blind to case and parsed by Parquet's rules, cannot keep apart."""
     seen: set[str] = set()
     for field in schema.fields:
         name = field.name
-        if not name or _FORBIDDEN.search(name) or name.lower() in seen:
+        if not name or forbidden.search(name) or name.lower() in seen:
             why = "stands twice" if name.lower() in seen else "has a character Delta forbids"
             raise InvalidError(
                 f"the column {name[:80]!r} {why}",
@@ -145,7 +177,7 @@ def _require_distinct(schema: Schema) -> None:
             )
         seen.add(name.lower())
         if isinstance(field.type, Struct):
-            _require_distinct(field.type)
+            _require_distinct(field.type, forbidden)
 
 
 def _struct_of(data: Mapping[str, Any], path: str, table: str) -> Struct:

@@ -22,6 +22,7 @@ from pyarrow import fs
 from penstock.connectors.delta.entries import Removal
 from penstock.connectors.delta.faults import reading
 from penstock.connectors.delta.forms import Form
+from penstock.connectors.delta.mapping import is_mapped
 from penstock.connectors.delta.places import Root, storage_path
 from penstock.connectors.delta.reading import COORDINATES
 from penstock.core.errors import InvalidError
@@ -41,6 +42,8 @@ def sources_of(
     features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
     if "deletionVectors" in features:
         raise _refusal(name, "the table feature deletionVectors", "which rows are live, files hide")
+    if is_mapped(handle.metadata().configuration):
+        raise _refusal(name, "column mapping", "their columns have other names")
     known = {field.name for field in handle.schema().fields}
     for each in PLACE:
         if columns[each] not in known:

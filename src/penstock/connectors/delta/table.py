@@ -89,7 +89,8 @@ class DeltaTable:
         view = found.view
         if commit.table_uuid != state.uuid:
             raise moved(self.name, "it was created again")
-        shape = Shape(self.name, self.location, state.schema, view.form.partition_by)
+        form = view.form
+        shape = Shape(self.name, self.location, form.stored.schema, form.stored_partitions)
         added = additions(commit.files, shape)
         version = view.version + 1
         gone: Sequence[Removal] = ()

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.connectors.delta.mapping import Stored
 from penstock.connectors.delta.statistics import INDEXED_COLUMNS, Indexed
 from penstock.core.errors import BugError, InvalidError
 from penstock.core.schema import Schema, schema_from_json, type_to_json
 from penstock.files import ParquetOptions
 
-TARGET_VERSION = 1
+TARGET_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,16 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Hold where and how files of a table are written."""
+    """Hold where and how files of a table are written.
+
+    Rows come with the columns of `schema`; files hold those of `stored`, and so do the names in
+    `partition_by` and `indexed`.
+    """
 
     table: str
     location: str
     schema: Schema
+    stored: Stored
     partition_by: tuple[str, ...]
     indexed: Indexed = field(default_factory=Indexed)
     sizes: Sizes = field(default_factory=Sizes)
@@ -56,6 +62,7 @@ def target_to_json(target: Target) -> str:
         "table": target.table,
         "location": target.location,
         "schema": type_to_json(target.schema),
+        "stored": [type_to_json(target.stored.schema), list(target.stored.ids)],
         "partition_by": list(target.partition_by),
         "indexed": [target.indexed.count, list(target.indexed.names)],
         "sizes": [
@@ -83,10 +90,12 @@ def target_from_json(text: str) -> Target:
                 hint="install the driver's version of penstock on the workers",
             )
         count, names = data["indexed"]
+        schema = schema_from_json(data["schema"])
         return Target(
             table=data["table"],
             location=data["location"],
-            schema=schema_from_json(data["schema"]),
+            schema=schema,
+            stored=_stored(data["stored"]) if "stored" in data else Stored(schema),
             partition_by=tuple(data["partition_by"]),
             indexed=Indexed(count, tuple(names)),
             sizes=Sizes(*data["sizes"]),
@@ -98,6 +107,11 @@ def target_from_json(text: str) -> Target:
             code="P702",
             hint="please report this",
         ) from error
+
+
+def _stored(data: Any) -> Stored:
+    schema, ids = data
+    return Stored(schema_from_json(schema), tuple(ids))
 
 
 def indexed_by(configuration: Mapping[str, str]) -> Indexed:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.connectors.delta.descriptions import detail_of
+from penstock.connectors.delta.mapping import as_stored, stored_schema
 from penstock.connectors.delta.partitions import Texts, split
 from penstock.connectors.delta.places import filesystem_of, opened, storage_path
 from penstock.connectors.delta.schemas import arrow_schema, without
@@ -41,12 +42,14 @@ class DeltaWriter:
     def __init__(self, target: str, *, prefix: str, observer: Observer, secrets: Secrets) -> None:
         self._target = target_from_json(target)
         self._prefix = _UNSAFE.sub("-", prefix).strip("._-")[:_PREFIX_MAX] or "part"
-        self._columns = without(self._target.schema, self._target.partition_by)
+        stored = stored_schema(self._target.stored)
+        self._columns = without(self._target.stored.schema, self._target.partition_by)
         self._rows = arrow_schema(self._target.schema)
-        self._floats = [f.name for f in self._rows if pa.types.is_floating(f.type)]
+        self._stored = stored if self._target.stored.ids else None
+        self._floats = [f.name for f in stored if pa.types.is_floating(f.type)]
         self._with_nan: set[str] = set()
         self._writer = PartitionedParquetWriter(
-            schema=arrow_schema(self._columns),
+            schema=pa.schema([stored.field(name) for name in self._columns.names]),
             filesystem=filesystem_of(self._target.location, opened(self._target.storage, secrets)),
             path_of=self._new_path,
             partition_of=self._split,
@@ -64,6 +67,8 @@ class DeltaWriter:
         )
         if rows.schema != self._rows:
             rows = rows.cast(self._rows)
+        if self._stored is not None:
+            rows = as_stored(rows, self._stored)
         for name in self._floats:
             if name not in self._with_nan and pc.any(pc.is_nan(rows.column(name))).as_py():
                 self._with_nan.add(name)

@@ -20,6 +20,8 @@ from pyiceberg.catalog import Catalog, MetastoreCatalog, load_catalog
 from pyiceberg.catalog.sql import IcebergTables as TablesOfCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io import PY_IO_IMPL, load_file_io
+from pyiceberg.schema import Schema as IcebergSchema
+from pyiceberg.table.refs import MAIN_BRANCH
 
 from penstock.connectors.iceberg.facts import drop_with_files
 from penstock.connectors.iceberg.faults import CATALOG_ERRORS, on_reading, reading
@@ -27,13 +29,14 @@ from penstock.connectors.iceberg.features import require_properties
 from penstock.connectors.iceberg.ledgers import ledger_key
 from penstock.connectors.iceberg.looking import looked_at
 from penstock.connectors.iceberg.objects import IMPLEMENTATION
+from penstock.connectors.iceberg.ordering import identifier_ids, sort_order, with_required
 from penstock.connectors.iceberg.partitioning import partition_spec
 from penstock.connectors.iceberg.schemas import to_iceberg
 from penstock.connectors.iceberg.storage import credentials_of
-from penstock.connectors.iceberg.table import Context, IcebergTable
+from penstock.connectors.iceberg.table import Context, IcebergTable, Identified
 from penstock.connectors.iceberg.target import Sizes
 from penstock.core.commits import Landed
-from penstock.core.errors import InvalidError
+from penstock.core.errors import ConflictError, InvalidError, OutcomeUnknownError
 from penstock.core.scratch import require_scratch
 from penstock.core.wire import ledger_to_json
 from penstock.ports.connectors import READ_ONLY, Settings
@@ -41,6 +44,8 @@ from penstock.ports.running import Observer, Secrets
 from penstock.ports.tables import Table, TableDefinition
 
 NAME_LENGTH_MAX = 128
+BRANCH_SIGN = "@"
+"""Stands in a table's name before the branch that is meant: `bronze.orders@audited`."""
 
 _NAME_PARTS_MIN = 2
 _NAME_WHOLE_MAX = 1000
@@ -54,6 +59,7 @@ _OWN_DEFAULTS = {
     "retain": 25,
 }
 _NAME = re.compile(rf"[a-z_][a-z0-9_]{{0,{NAME_LENGTH_MAX - 1}}}")
+_BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,127}")
 _DEFAULTS = {
     "format-version": "2",
     "write.parquet.compression-codec": "zstd",
@@ -98,38 +104,42 @@ class IcebergTables:
 
     def load(self, name: str) -> Table | None:
         """Find a table. Raises UnavailableError (P430), InvalidError (P404, P437, P438)."""
-        identifier = _identifier(name)
+        place = _identified(name)
         try:
-            self._context.catalog.load_table(identifier)
+            self._context.catalog.load_table(place.identifier)
         except library.NoSuchIcebergTableError as error:
             raise _something_else(name) from error
         except (library.NoSuchTableError, library.NoSuchNamespaceError):
             return None
         except CATALOG_ERRORS as error:
             raise on_reading(name, error) from error
-        return IcebergTable(name, identifier, self._context)
+        return IcebergTable(name, place, self._context)
 
     def create(self, name: str, definition: TableDefinition, ledgers: Sequence[Landed]) -> Table:
         """Create a table with its ledgers; give the existing one when another was first.
 
-        Raises InvalidError (P404 name, P431 refused, P434 partitioning, P435 columns, P436
+        Raises InvalidError (P404 name, P431 refused, P434 layout, P435 columns, P436
         properties, P437 something else of that name), UnavailableError (P430, P480, P481).
         """
-        identifier = _identifier(name)
+        place = _identified(name)
+        identifier, branch = place.identifier, place.branch
         if not all(_NAME.fullmatch(part) for part in identifier):
             raise _no_name(name)
         require_properties(definition.properties, name)
-        schema = to_iceberg(definition.schema)
+        schema = to_iceberg(with_required(definition.schema, definition.identifier_fields))
+        identifiers = identifier_ids(schema, definition.identifier_fields)
+        schema = IcebergSchema(*schema.fields, identifier_field_ids=identifiers)
         spec = partition_spec(definition.partition_by, schema)
+        order = sort_order(definition.sort_by, schema)
         properties = {
             **_DEFAULTS,
             **definition.properties,
-            **{ledger_key(each.chain): ledger_to_json(each) for each in ledgers},
+            **{ledger_key(each.chain, branch): ledger_to_json(each) for each in ledgers},
         }
         self._create_namespace(identifier[:-1], name)
         try:
-            self._context.catalog.create_table(
-                identifier, schema, partition_spec=spec, properties=properties
+            created = self._context.catalog.create_table(
+                identifier, schema, partition_spec=spec, sort_order=order, properties=properties
             )
         except library.TableAlreadyExistsError as error:
             found = self.load(name)
@@ -138,7 +148,10 @@ class IcebergTables:
             return found
         except CATALOG_ERRORS as error:
             raise on_reading(name, error) from error
-        return IcebergTable(name, identifier, self._context)
+        table = IcebergTable(name, place, self._context)
+        with suppress(ConflictError, OutcomeUnknownError):  # then the first commit sees to it
+            table.begin_at(created)
+        return table
 
     def names(self, namespace: str) -> Sequence[str]:
         """List the tables in a namespace. Raises UnavailableError (P430)."""
@@ -153,7 +166,7 @@ class IcebergTables:
         """Drop a scratch table. Raises BugError (P705), InvalidError, UnavailableError."""
         require_scratch(name)
         with reading(name):
-            drop_with_files(self._context.catalog, _identifier(name))
+            drop_with_files(self._context.catalog, _identified(name).identifier)
 
     def check(self) -> None:
         """Prove that catalog and warehouse answer and may be written.
@@ -235,12 +248,15 @@ def _probe(warehouse: str, catalog: Catalog) -> None:
     io.delete(place)
 
 
-def _identifier(name: str) -> tuple[str, ...]:
-    """Split a name into namespaces and table. Raises InvalidError (P404)."""
-    parts = tuple(name.split("."))
+def _identified(name: str) -> Identified:
+    """Split a name into namespaces, table and branch. Raises InvalidError (P404)."""
+    whole, at, branch = name.partition(BRANCH_SIGN)
+    parts = tuple(whole.split("."))
     if len(parts) < _NAME_PARTS_MIN or not all(parts) or len(name) > _NAME_WHOLE_MAX:
         raise _no_name(name)
-    return parts
+    if at and not _BRANCH.fullmatch(branch):
+        raise _no_name(name)
+    return Identified(parts, branch or MAIN_BRANCH)
 
 
 def _no_name(name: str) -> InvalidError:

@@ -11,27 +11,32 @@ from collections.abc import Mapping
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import SnapshotRefType
 
 from penstock.connectors.iceberg.transforms import KNOWN_TRANSFORMS
 from penstock.core.errors import InvalidError
 
 _CODECS = {"zstd", "gzip", "snappy", "lz4", "lz4_raw", "brotli", "uncompressed"}
-_FORMAT_VERSION = 2
+_VERSIONS = ("1", "2")
+_WHY_VERSION = "PyIceberg writes versions 1 and 2"
 
 
-def require_honourable(metadata: TableMetadata, name: str) -> None:
+def require_honourable(metadata: TableMetadata, name: str, branch: str) -> None:
     """Raise InvalidError (P436) that names the first feature we cannot honour."""
-    if metadata.format_version != _FORMAT_VERSION:
-        raise _refusal(name, f"format-version {metadata.format_version}", "only version 2 is")
+    if str(metadata.format_version) not in _VERSIONS:
+        raise _refusal(name, f"format-version {metadata.format_version}", _WHY_VERSION)
     require_properties(metadata.properties, name)
     _require_spec(metadata.spec(), name)
+    reference = metadata.refs.get(branch)
+    if reference is not None and reference.snapshot_ref_type is not SnapshotRefType.BRANCH:
+        raise _refusal(name, f"a tag named {branch}", "rows land on branches")
 
 
 def require_properties(properties: Mapping[str, str], name: str) -> None:
     """Raise InvalidError (P436) for a property that we cannot honour."""
-    version = properties.get("format-version", str(_FORMAT_VERSION))
-    if version != str(_FORMAT_VERSION):
-        raise _refusal(name, f"format-version {version[:20]}", "only version 2 is")
+    version = properties.get("format-version", _VERSIONS[-1])
+    if version not in _VERSIONS:
+        raise _refusal(name, f"format-version {version[:20]}", _WHY_VERSION)
     for key, value in properties.items():
         if key.startswith("encryption."):
             raise _refusal(name, f"table encryption ({key})", "its files would be plain")

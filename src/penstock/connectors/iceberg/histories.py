@@ -14,7 +14,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
-from penstock.connectors.iceberg.ledgers import Told, ancestry_of, told_by
+from penstock.connectors.iceberg.ledgers import BEGINNING, Ancestry, Told, ancestry_of, told_by
 from penstock.connectors.iceberg.manifests import live_entries
 from penstock.connectors.iceberg.witnesses import Finding
 from penstock.core.commits import Chain
@@ -23,38 +23,48 @@ from penstock.ports.tables import CommitRecord, History, Verdict
 _Own = tuple[Snapshot, Told]
 
 
-def history_of(table: Table, chain: Chain, finding: Finding) -> History:
-    """Tell the chain's commits and the table's live files."""
-    ancestry = ancestry_of(table.metadata)
-    on_branch = [(s, told) for s, told in ancestry.own() if told.chain == chain.name]
-    told = _told(table.metadata, chain, finding, on_branch)
+def history_of(table: Table, chain: Chain, branch: str, finding: Finding) -> History:
+    """Tell the chain's commits on a branch and the branch's live files."""
+    ancestry = ancestry_of(table.metadata, branch)
+    told = _told(table.metadata, chain, finding, ancestry)
     commits = [_record(snapshot, each) for snapshot, each in told]
     first = told[0][1].number if told else 1
     landed = bool(finding.landed and finding.landed.recent)
     return History(
         commits=commits,
         complete=first <= 1 and (bool(told) or not landed),
-        paths=[entry.data_file.file_path for entry in live_entries(table)],
-        foreign_commits=sum(told_by(each) is None for each in ancestry.snapshots),
+        paths=[entry.data_file.file_path for entry in live_entries(table, branch)],
+        foreign_commits=sum(_is_foreign(each, branch) for each in ancestry.snapshots),
     )
 
 
+def _is_foreign(snapshot: Snapshot, branch: str) -> bool:
+    told = told_by(snapshot)
+    begins = snapshot.summary is not None and snapshot.summary.get(BEGINNING)
+    return not begins and (told is None or told.branch != branch)
+
+
 def _told(
-    metadata: TableMetadata, chain: Chain, finding: Finding, on_branch: list[_Own]
+    metadata: TableMetadata, chain: Chain, finding: Finding, ancestry: Ancestry
 ) -> list[_Own]:
     """Give the commits that can be told: those on the branch, and those the ledger knows.
 
     In a table that several chains share, trimming may cut a chain's older snapshots off the branch;
     an agreed ledger proves by commit id that they belong to it.
     """
-    found = {snapshot.snapshot_id: (snapshot, told) for snapshot, told in on_branch}
+    own = ancestry.own()
+    found = {s.snapshot_id: (s, told) for s, told in own if told.chain == chain.name}
     if finding.verdict is Verdict.AGREED and finding.landed is not None:
         known = dict(finding.landed.recent)
         for snapshot in metadata.snapshots:
             told = told_by(snapshot)
-            if told is not None and told.chain == chain.name and told.commit_id in known:
+            if (
+                told is not None
+                and (told.chain, told.branch) == (chain.name, ancestry.branch)
+                and told.commit_id in known
+            ):
                 found.setdefault(snapshot.snapshot_id, (snapshot, told))
-    in_order = sorted(found.values(), key=lambda own: own[0].sequence_number or 0)
+    in_order = sorted(found.values(), key=lambda own: (own[0].sequence_number or 0, own[1].number))
     return _without_holes(each for each in in_order if not each[1].keeps_ledger)
 
 

@@ -4,9 +4,11 @@ Theory of operation (protocol.md 3, plus two keys that make shared tables and tr
 - the ledger is a table property, the newest own commit a snapshot with a summary and a tag;
 - `penstock.newest.<chain>.<ref>` repeats which snapshot the ledger was written with, and the last
   one that brought files, so that a lost tag or an expired history loses no witness;
-- `penstock.ledgers` in a summary is a digest of all ledgers as that commit left them: while the
-  nearest own snapshot on the ancestry carries the digest of the ledgers that stand now, none of
-  them can have been rolled back, whatever was trimmed or expired below it.
+- `penstock.ledgers` in a summary is a digest of all ledgers of its branch as that commit left them:
+  while the nearest own snapshot on the ancestry carries the digest of the ledgers that stand now,
+  none of them can have been rolled back, whatever was trimmed or expired below it;
+- each branch has ledgers, tag and summaries of its own: what was landed on one is a stranger's on
+  another, though the one begins with the other's history (docs/design/0080).
 
 Invariants: reading gives what was written; foreign or damaged values are never half understood.
 """
@@ -28,6 +30,8 @@ from penstock.core.offsets import stops
 from penstock.core.wire import progress_from_json, progress_to_json
 
 RANGES_BYTES_MAX = 16_384
+BEGINNING = "penstock.beginning"
+"""The summary key of an empty snapshot that was made on main for branches to begin at."""
 
 _LEDGER = "penstock.ledger."
 _NEWEST = "penstock.newest."
@@ -35,19 +39,19 @@ _NEWEST_VERSION = 1
 _UNCOUNTED = -1
 
 
-def ledger_key(chain: str) -> str:
+def ledger_key(chain: str, branch: str = MAIN_BRANCH) -> str:
     """Name the property that holds a chain's ledger."""
-    return f"{_LEDGER}{chain}.{MAIN_BRANCH}"
+    return f"{_LEDGER}{chain}.{branch}"
 
 
-def newest_key(chain: str) -> str:
+def newest_key(chain: str, branch: str = MAIN_BRANCH) -> str:
     """Name the property that tells with which snapshot the ledger was written."""
-    return f"{_NEWEST}{chain}.{MAIN_BRANCH}"
+    return f"{_NEWEST}{chain}.{branch}"
 
 
-def tag_of(chain: str) -> str:
-    """Name the tag on a chain's newest snapshot."""
-    return f"penstock-{chain}"
+def tag_of(chain: str, branch: str = MAIN_BRANCH) -> str:
+    """Name the tag on a chain's newest snapshot; neither pipelines nor branches have a dot."""
+    return f"penstock-{chain}" if branch == MAIN_BRANCH else f"penstock-{chain}.{branch}"
 
 
 def pipeline_of(chain: str) -> str:
@@ -55,12 +59,12 @@ def pipeline_of(chain: str) -> str:
     return chain.partition("/")[0]
 
 
-def ledgers_in(properties: Mapping[str, str]) -> dict[str, str]:
-    """Give the texts of all ledgers of the main branch by property."""
+def ledgers_in(properties: Mapping[str, str], branch: str) -> dict[str, str]:
+    """Give the texts of all ledgers of a branch by property."""
     return {
         key: text
         for key, text in properties.items()
-        if key.startswith(_LEDGER) and key.endswith(f".{MAIN_BRANCH}")
+        if key.startswith(_LEDGER) and key.endswith(f".{branch}")
     }
 
 
@@ -99,11 +103,11 @@ class Newest:
         )
 
 
-def newest_in(properties: Mapping[str, str], chain: str) -> Newest | None:
+def newest_in(properties: Mapping[str, str], chain: str, branch: str) -> Newest | None:
     """Read which snapshot a ledger was written with; None when it is not told."""
     try:
         version, commit_id, snapshot, sequence, number, files = json.loads(
-            properties.get(newest_key(chain), "")
+            properties.get(newest_key(chain, branch), "")
         )
         if version != _NEWEST_VERSION:
             return None
@@ -122,6 +126,7 @@ class Told:
     """
 
     chain: str
+    branch: str
     commit_id: str
     kind: str
     number: int
@@ -135,7 +140,7 @@ class Told:
 
 
 def summary_of(
-    commit: Committable, *, number: int, ledgers: str, keeps_ledger: bool
+    commit: Committable, branch: str, *, number: int, ledgers: str, keeps_ledger: bool
 ) -> dict[str, str]:
     """Give the summary keys of a commit; ranges beyond `RANGES_BYTES_MAX` are left out and said."""
     ranges = json.dumps(progress_to_json(commit.progress), separators=(",", ":"))
@@ -160,6 +165,8 @@ def summary_of(
         keys["penstock.ledgers"] = ledgers
     if keeps_ledger:
         keys["penstock.keeps-ledger"] = "true"
+    if branch != MAIN_BRANCH:
+        keys["penstock.branch"] = branch
     return keys
 
 
@@ -171,6 +178,7 @@ def told_by(snapshot: Snapshot) -> Told | None:
         return None
     return Told(
         chain=str(chain),
+        branch=str(summary.get("penstock.branch") or MAIN_BRANCH),
         commit_id=str(summary.get("penstock.commit-id") or ""),
         kind=str(summary.get("penstock.kind") or CommitKind.APPEND.value),
         number=_number(summary.get("penstock.number"), _UNCOUNTED),
@@ -200,12 +208,14 @@ def landed_from(told: Told) -> Landed:
 
 @dataclass(frozen=True, slots=True)
 class Ancestry:
-    """Hold the snapshots that can be reached from the head of the main branch, newest first.
+    """Hold the snapshots that can be reached from the head of a branch, newest first.
 
     `complete` is true when the walk ended at the table's very first snapshot: one without a parent
-    and with the first sequence number, for expiry may cut the parent off without a trace.
+    and with the first sequence number, for expiry may cut the parent off without a trace. Tables of
+    format version 1 count no sequence numbers: there it is true only while there is no snapshot.
     """
 
+    branch: str
     snapshots: tuple[Snapshot, ...]
     complete: bool
 
@@ -215,29 +225,34 @@ class Ancestry:
         return min((each.sequence_number or 0 for each in self.snapshots), default=0)
 
     def own(self) -> Iterator[tuple[Snapshot, Told]]:
-        """Walk the snapshots that a pipeline of ours made, whatever its name, newest first."""
+        """Walk the snapshots that a pipeline of ours made on the branch, whatever its name."""
         for snapshot in self.snapshots:
             told = told_by(snapshot)
-            if told is not None:
+            if told is not None and told.branch == self.branch:
                 yield snapshot, told
 
 
-def ancestry_of(metadata: TableMetadata) -> Ancestry:
-    """Walk from the head of the main branch by parents, as far as snapshots are kept."""
+def ancestry_of(metadata: TableMetadata, branch: str) -> Ancestry:
+    """Walk from the head of a branch by parents, as far as snapshots are kept."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    reference = metadata.refs.get(MAIN_BRANCH)
-    at = None if reference is None else reference.snapshot_id
+    at = head_of(metadata, branch)
     walked: list[Snapshot] = []
     while at is not None and at in by_id:
         walked.append(by_id.pop(at))
         at = walked[-1].parent_snapshot_id
-    first = not walked or (at is None and (walked[-1].sequence_number or 0) <= 1)
-    return Ancestry(tuple(walked), complete=first)
+    first = not walked or (at is None and walked[-1].sequence_number == 1)
+    return Ancestry(branch, tuple(walked), complete=first)
 
 
-def chain_of_key(key: str) -> Chain:
+def head_of(metadata: TableMetadata, branch: str) -> int | None:
+    """Give the snapshot that a branch points to; None when there is no such branch yet."""
+    reference = metadata.refs.get(branch)
+    return None if reference is None else reference.snapshot_id
+
+
+def chain_of_key(key: str, branch: str) -> Chain:
     """Give the chain whose ledger a property holds."""
-    return Chain(key.removeprefix(_LEDGER).removesuffix(f".{MAIN_BRANCH}"), "")
+    return Chain(key.removeprefix(_LEDGER).removesuffix(f".{branch}"), "")
 
 
 def _number(text: Any, otherwise: int) -> int:

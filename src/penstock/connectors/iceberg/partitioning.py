@@ -75,7 +75,7 @@ def partition_spec(texts: Sequence[str], schema: IcebergSchema) -> PartitionSpec
     taken = {field.name: field.field_id for field in schema.fields}
     for number, text in enumerate(texts):
         term = parse_term(text)
-        source = _source(text, term, schema)
+        source = source_of(text, term, schema)
         name = term.column.replace(".", "_") + term.suffix
         identity = isinstance(term.transform, IdentityTransform)
         if taken.get(name, source.field_id if identity else None) != (
@@ -108,7 +108,8 @@ def _called(text: str, name: str, size: str | None, column: str) -> Term:
     raise _unusable(text, f"there is no transform {name[:80]!r}; known are {known}")
 
 
-def _source(text: str, term: Term, schema: IcebergSchema) -> NestedField:
+def source_of(text: str, term: Term, schema: IcebergSchema) -> NestedField:
+    """Find the column of a term. Raises InvalidError (P434): unknown, of a type that fits not."""
     try:
         source = schema.find_field(term.column)
     except ValueError as error:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.expressions import And, BooleanExpression, EqualTo, In, Reference
 from pyiceberg.expressions.literals import literal
-from pyiceberg.table import Table
+from pyiceberg.table import DataScan
 
 from penstock.core.errors import InvalidError
 
@@ -21,25 +21,27 @@ COORDINATES = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("of
 _PLACE = ("topic_id", "partition", "offset")
 
 
-def coordinates_of(table: Table, name: str, columns: Mapping[str, str]) -> pa.Table:
+def coordinates_of(scan: DataScan | None, name: str, columns: Mapping[str, str]) -> pa.Table:
     """Read `topic, partition, offset` of every live row. Raises InvalidError (P435)."""
+    if scan is None:
+        return COORDINATES.empty_table()
     names = [columns[each] for each in COORDINATES.names]
-    require_columns(table, name, names)
-    read = table.scan(selected_fields=tuple(dict.fromkeys(names))).to_arrow()
+    require_columns(scan, name, names)
+    read = scan.select(*dict.fromkeys(names)).to_arrow()
     return read.select(names).rename_columns(COORDINATES.names).cast(COORDINATES)
 
 
 def quarantined_in(
-    table: Table, name: str, chain: str, ranges: Sequence[Sequence[Any]]
+    scan: DataScan | None, name: str, chain: str, ranges: Sequence[Sequence[Any]]
 ) -> list[tuple[str, int, int]]:
     """Find the coordinates in quarantine for the chain's table within ranges.
 
     Raises InvalidError (P435) when the table has not the columns of a quarantine.
     """
-    if not ranges:
+    if not ranges or scan is None:
         return []
-    require_columns(table, name, ("pipeline", "table", *_PLACE))
-    rows = table.scan(row_filter=_row_filter(chain, ranges), selected_fields=_PLACE).to_arrow()
+    require_columns(scan, name, ("pipeline", "table", *_PLACE))
+    rows = scan.filter(_row_filter(chain, ranges)).select(*_PLACE).to_arrow()
     covered: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for topic_id, partition, _, start, stop in ranges:
         covered.setdefault((topic_id, partition), []).append((start, stop))
@@ -63,9 +65,9 @@ def _row_filter(chain: str, ranges: Sequence[Sequence[Any]]) -> BooleanExpressio
     )
 
 
-def require_columns(table: Table, name: str, columns: Sequence[str]) -> None:
+def require_columns(scan: DataScan, name: str, columns: Sequence[str]) -> None:
     """Raise InvalidError (P435) when a table lacks a column."""
-    there = set(table.schema().column_names)
+    there = set(scan.projection().column_names)
     for column in columns:
         if column not in there:
             raise InvalidError(

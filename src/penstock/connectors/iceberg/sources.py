@@ -23,7 +23,7 @@ from pyiceberg.expressions import (
 )
 from pyiceberg.expressions.literals import literal
 from pyiceberg.io.pyarrow import ArrowScan
-from pyiceberg.table import FileScanTask, Table
+from pyiceberg.table import DataScan, FileScanTask, Table
 
 from penstock.connectors.iceberg.scans import COORDINATES, require_columns
 from penstock.files.sources import PLACE, source_of
@@ -31,15 +31,24 @@ from penstock.ports.tables import FileSource
 
 
 def sources_of(
-    table: Table, name: str, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]
+    scanned: tuple[Table, DataScan | None],
+    name: str,
+    columns: Mapping[str, str],
+    ends: Mapping[tuple[str, int], int],
 ) -> list[FileSource]:
-    """Read the source columns of files. Raises InvalidError (P435), OSError, ValueError."""
+    """Read the source columns of files that a scan sees; none where nothing was ever landed.
+
+    Raises InvalidError (P435), OSError, ValueError.
+    """
+    table, scan = scanned
+    if scan is None:
+        return []
     names = [columns[each] for each in PLACE]
-    require_columns(table, name, names)
-    scan = table.scan(row_filter=_filter(names, ends), selected_fields=tuple(names))
+    require_columns(scan, name, names)
+    found = scan.filter(_filter(names, ends)).select(*names)
     return [
         source_of(task.file.file_path, _rows(table, task, names), altered=bool(task.delete_files))
-        for task in scan.plan_files()
+        for task in found.plan_files()
     ]
 
 

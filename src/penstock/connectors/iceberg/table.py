@@ -18,15 +18,18 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
+from pyiceberg.table import DataScan
 from pyiceberg.table import Table as PyIcebergTable
+from pyiceberg.table.refs import MAIN_BRANCH
 
-from penstock.connectors.iceberg.appends import Attempt, attempt, fence_attempt, head_of
+from penstock.connectors.iceberg.appends import Attempt, Base, attempt, beginning, fence_attempt
 from penstock.connectors.iceberg.evolution import schema_change
 from penstock.connectors.iceberg.facts import facts_of
 from penstock.connectors.iceberg.faults import reading, sending
 from penstock.connectors.iceberg.features import require_honourable
 from penstock.connectors.iceberg.histories import history_of
 from penstock.connectors.iceberg.housekeeping import remove_old_metadata
+from penstock.connectors.iceberg.ledgers import head_of
 from penstock.connectors.iceberg.manifests import live_files_of
 from penstock.connectors.iceberg.scans import coordinates_of, quarantined_in
 from penstock.connectors.iceberg.schemas import to_core
@@ -35,6 +38,7 @@ from penstock.connectors.iceberg.storage import Credential
 from penstock.connectors.iceberg.target import Sizes, lends, relent, target_of
 from penstock.connectors.iceberg.witnesses import Finding, judge
 from penstock.core.commits import Chain, CommitKind, Committable, DataFile
+from penstock.core.errors import ConflictError
 from penstock.core.points import Point
 from penstock.core.schema import Schema
 from penstock.ports.running import Observer
@@ -61,12 +65,21 @@ class Context:
     monotonic: Callable[[], float] = time.monotonic
 
 
-class IcebergTable:
-    """Implements `ports.tables.Table`; `name` is the one behind the catalog's."""
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """Where a table is in its catalog, and which branch of it is meant."""
 
-    def __init__(self, name: str, identifier: tuple[str, ...], context: Context) -> None:
+    identifier: tuple[str, ...]
+    branch: str
+
+
+class IcebergTable:
+    """Implements `ports.tables.Table` for one branch; `name` is the one behind the catalog's."""
+
+    def __init__(self, name: str, place: Identified, context: Context) -> None:
         self.name = name
-        self._identifier = identifier
+        self._identifier = place.identifier
+        self._branch = place.branch
         self._context = context
         self._tidied: float | None = None
 
@@ -78,9 +91,9 @@ class IcebergTable:
         """
         table = self._loaded()
         metadata = table.metadata
-        require_honourable(metadata, self.name)
+        require_honourable(metadata, self.name, self._branch)
         finding = self._judged(table, chain)
-        head = head_of(metadata)
+        head = head_of(metadata, self._branch)
         target = target_of(self.name, table, self._context.credentials, self._context.sizes)
         return TableState(
             uuid=str(metadata.table_uuid),
@@ -94,6 +107,7 @@ class IcebergTable:
             handle=table,
             lease=self._lease(table, target),
             widens=True,
+            identifiers=tuple(sorted(metadata.schema().identifier_field_names())),
         )
 
     def commit(self, state: TableState, commit: Committable, *, retain: int) -> str:
@@ -103,11 +117,30 @@ class IcebergTable:
         P481), InvalidError (P431 refused, P439 files that no longer fit).
         """
         table: PyIcebergTable = state.handle
+        if self.begin_at(table):
+            raise ConflictError(
+                f"{self.name} had no snapshot for its branch to begin at, and was given one",
+                code="P401",
+                hint="the table is examined again, and the commit decided anew",
+            )
         prepared = self._prepared(table, state, commit, retain)
         self._context.observer.reached(Point.MANIFEST_WRITTEN)
         with sending(self.name, self._context.catalog):
             self._context.catalog.commit_table(table, prepared.requirements, prepared.updates)
         return str(prepared.snapshot_id)
+
+    def begin_at(self, table: PyIcebergTable) -> bool:
+        """Give main an empty snapshot where a branch needs one to begin at; tell whether it did.
+
+        Raises what `commit` raises.
+        """
+        with reading(self.name):
+            empty = beginning(Base(table, self.name, self._branch))
+        if empty is None:
+            return False
+        with sending(self.name, self._context.catalog):
+            self._context.catalog.commit_table(table, empty.requirements, empty.updates)
+        return True
 
     def evolve(self, state: TableState, schema: Schema) -> None:
         """Make a wider schema the current one, in one request on the examined metadata.
@@ -142,7 +175,7 @@ class IcebergTable:
         """Read what the audit needs. Raises UnavailableError, InvalidError (P190, P191)."""
         table = self._loaded()
         with reading(self.name):
-            return history_of(table, chain, self._judged(table, chain))
+            return history_of(table, chain, self._branch, self._judged(table, chain))
 
     def quarantined(
         self, chain: Chain, ranges: Sequence[Sequence[Any]]
@@ -150,13 +183,13 @@ class IcebergTable:
         """Find the coordinates already in quarantine. Raises UnavailableError, InvalidError."""
         table = self._loaded()
         with reading(self.name):
-            return quarantined_in(table, self.name, chain.name, ranges)
+            return quarantined_in(self._scan(table), self.name, chain.name, ranges)
 
     def coordinates(self, columns: Mapping[str, str]) -> pa.Table:
         """Read every live row's source coordinates. Raises UnavailableError, InvalidError."""
         table = self._loaded()
         with reading(self.name):
-            return coordinates_of(table, self.name, columns)
+            return coordinates_of(self._scan(table), self.name, columns)
 
     def sources(
         self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]
@@ -165,8 +198,9 @@ class IcebergTable:
 
         Raises UnavailableError, InvalidError (P435, P436 where rows are deleted by equality).
         """
+        table: PyIcebergTable = state.handle
         with reading(self.name):
-            return sources_of(state.handle, self.name, columns, ends)
+            return sources_of((table, self._scan(table)), self.name, columns, ends)
 
     def facts(self) -> TableFacts:
         """Tell format, partitioning, delete files, snapshots. Raises UnavailableError."""
@@ -204,14 +238,22 @@ class IcebergTable:
 
     def _judged(self, table: PyIcebergTable, chain: Chain) -> Finding:
         with reading(self.name):
-            return judge(table.metadata, chain, lambda snapshot: live_files_of(table, snapshot))
+            live = partial(live_files_of, table, self._branch)
+            return judge(table.metadata, chain, self._branch, live)
+
+    def _scan(self, table: PyIcebergTable) -> DataScan | None:
+        """Scan the branch as it stands; None when nothing was ever landed on it."""
+        if head_of(table.metadata, self._branch) is None:
+            return None
+        return table.scan() if self._branch == MAIN_BRANCH else table.scan().use_ref(self._branch)
 
     def _prepared(
         self, table: PyIcebergTable, state: TableState, commit: Committable, retain: int
     ) -> Attempt:
+        base = Base(table, self.name, self._branch)
         with reading(self.name):
             if state.verdict is Verdict.ROLLED_BACK and commit.kind is not CommitKind.SEEK:
                 assert commit.kind is CommitKind.FENCE, "only a fence lands on a rolled-back table"
-                return fence_attempt(table, self.name, commit)
+                return fence_attempt(base, commit)
             assert state.verdict is not Verdict.UNCERTAIN, "nothing lands where it is uncertain"
-            return attempt(table, self.name, commit, state.landed, retain=retain)
+            return attempt(base, commit, state.landed, retain=retain)

@@ -1,7 +1,8 @@
 """Which own snapshots a commit removes, so that its cost stays flat (protocol.md 5).
 
 Invariants:
-- only snapshots of the committing pipeline go, whatever chain of it made them; never a stranger's;
+- only snapshots of the committing pipeline on the committing branch go, whatever chain of it made
+  them; never a stranger's;
 - what a branch or tag points to stays, and what `history.expire.*` or a reference's own retention
   keeps for readers stays;
 - `gc.enabled=false` keeps everything.
@@ -22,15 +23,16 @@ _AGE_KEY = "history.expire.max-snapshot-age-ms"
 
 
 def trimmed(
-    metadata: TableMetadata, pipeline: str, *, retain: int, released: str, now_ms: int
+    metadata: TableMetadata, line: tuple[str, str], *, retain: int, released: str, now_ms: int
 ) -> list[int]:
     """List the snapshots to remove beside a commit that is about to add one more.
 
+    `line` is the pipeline and the branch it lands on, whose own snapshots alone are looked at;
     `released` names the tag that the commit moves away, so what it points to is free.
     """
     if metadata.properties.get("gc.enabled", "true").lower() == "false":
         return []
-    own = [each for each in metadata.snapshots if _is_of(each, pipeline)]
+    own = [each for each in metadata.snapshots if _is_of(each, line)]
     own.sort(key=lambda each: each.sequence_number or 0)
     spare = own[: max(len(own) - max(retain, 1) + 1, 0)]
     if not spare:
@@ -44,9 +46,9 @@ def trimmed(
     ]
 
 
-def _is_of(snapshot: Snapshot, pipeline: str) -> bool:
+def _is_of(snapshot: Snapshot, line: tuple[str, str]) -> bool:
     told = told_by(snapshot)
-    return told is not None and pipeline_of(told.chain) == pipeline
+    return told is not None and (pipeline_of(told.chain), told.branch) == line
 
 
 def _kept(

@@ -1,7 +1,8 @@
 """What do the witnesses of a chain say? The verdict of protocol.md 3, from metadata.
 
 Facts are gathered in the order in which they are cheap; the third witness, the live manifests, is
-asked only where history is broken above our newest snapshot.
+asked only where history is broken above our newest snapshot. Tables of format version 1 count no
+sequence numbers, so there a broken history is always judged by the third witness.
 
 Invariants:
 - AGREED is only said when no rollback of this chain's rows can explain what is found;
@@ -46,12 +47,14 @@ class Finding:
     evidence: str
 
 
-def judge(metadata: TableMetadata, chain: Chain, live_files_of: LiveFilesOf) -> Finding:
-    """Judge one chain. Raises InvalidError (P190, P191) when its ledger cannot be read."""
-    text = metadata.properties.get(ledger_key(chain.name))
-    ancestry = ancestry_of(metadata)
+def judge(
+    metadata: TableMetadata, chain: Chain, branch: str, live_files_of: LiveFilesOf
+) -> Finding:
+    """Judge one chain on a branch. Raises InvalidError (P190, P191): its ledger cannot be read."""
+    text = metadata.properties.get(ledger_key(chain.name, branch))
+    ancestry = ancestry_of(metadata, branch)
     if text is None:
-        return _without_ledger(metadata, chain)
+        return _without_ledger(metadata, chain, branch)
     landed = ledger_from_json(text)
     if landed.chain != chain.name:
         return _uncertain(landed, f"the ledger of {chain.name} is that of {landed.chain}")
@@ -73,7 +76,7 @@ def vouching(metadata: TableMetadata, ancestry: Ancestry) -> int | None:
     if nearest is None:
         return None
     snapshot, told = nearest
-    digest = digest_of_ledgers(ledgers_in(metadata.properties))
+    digest = digest_of_ledgers(ledgers_in(metadata.properties, ancestry.branch))
     return snapshot.snapshot_id if told.ledgers == digest else None
 
 
@@ -95,11 +98,11 @@ def _by_summary(
     if told.commit_id == newest_id:
         return _agreed(landed, f"{where} and the ledger name the same commit")
     older = told.commit_id in dict(landed.recent)
-    newest = newest_in(metadata.properties, chain.name)
+    newest = newest_in(metadata.properties, chain.name, ancestry.branch)
     if older or (newest is not None and (snapshot.sequence_number or 0) < newest.sequence):
         return _rolled_back(
             landed,
-            f"the newest commit of {chain.name} that the main branch holds is {told.commit_id} "
+            f"the newest commit of {chain.name} that {ancestry.branch} holds is {told.commit_id} "
             f"in {where}, and its ledger has landed {newest_id}",
         )
     return _uncertain(landed, f"{where} holds {told.commit_id}, which the ledger does not know")
@@ -114,17 +117,17 @@ def _without_summary(
 ) -> Finding:
     """Judge a chain none of whose commits is on the ancestry that can still be read."""
     newest_id, _ = landed.recent[-1]
-    newest = newest_in(metadata.properties, chain.name) or _tagged(metadata, chain)
+    branch = ancestry.branch
+    newest = newest_in(metadata.properties, chain.name, branch) or _tagged(metadata, chain, branch)
     if ancestry.complete:
-        return _rolled_back(landed, f"the main branch's complete history does not hold {newest_id}")
+        return _rolled_back(landed, f"the complete history of {branch} does not hold {newest_id}")
     if newest is None:
         return _uncertain(
             landed, "the history is cut off, and neither tag nor property tells our snapshot"
         )
-    if ancestry.sequence_min <= newest.sequence:
+    if metadata.format_version > 1 and ancestry.sequence_min <= newest.sequence:
         return _rolled_back(
-            landed,
-            f"the main branch's history goes back below snapshot {newest.snapshot} without it",
+            landed, f"the history of {branch} goes back below snapshot {newest.snapshot} without it"
         )
     if newest.commit_id != newest_id:
         return _uncertain(landed, f"the last snapshot told is of {newest.commit_id}")
@@ -144,28 +147,29 @@ def _without_summary(
     )
 
 
-def _without_ledger(metadata: TableMetadata, chain: Chain) -> Finding:
+def _without_ledger(metadata: TableMetadata, chain: Chain, branch: str) -> Finding:
     own = [
         (snapshot.sequence_number or 0, told)
         for snapshot in metadata.snapshots
-        if (told := told_by(snapshot)) is not None and told.chain == chain.name
+        if (told := told_by(snapshot)) is not None
+        and (told.chain, told.branch) == (chain.name, branch)
     ]
     if own:
-        _, told = max(own, key=lambda pair: pair[0])
+        _, told = max(own, key=lambda pair: (pair[0], pair[1].number))
         return _uncertain(
             landed_from(told),
-            f"the property {ledger_key(chain.name)} was removed, and snapshots tell that "
+            f"the property {ledger_key(chain.name, branch)} was removed, and snapshots tell that "
             f"{told.commit_id} landed",
         )
     return Finding(Verdict.ABSENT, None, f"the table has no ledger of {chain.name}")
 
 
-def _tagged(metadata: TableMetadata, chain: Chain) -> Newest | None:
+def _tagged(metadata: TableMetadata, chain: Chain, branch: str) -> Newest | None:
     """Read from the tagged snapshot what the property would tell."""
-    reference = metadata.refs.get(tag_of(chain.name))
+    reference = metadata.refs.get(tag_of(chain.name, branch))
     snapshot = None if reference is None else metadata.snapshot_by_id(reference.snapshot_id)
     told: Told | None = None if snapshot is None else told_by(snapshot)
-    if snapshot is None or told is None or told.chain != chain.name:
+    if snapshot is None or told is None or (told.chain, told.branch) != (chain.name, branch):
         return None
     return Newest(
         commit_id=told.commit_id,

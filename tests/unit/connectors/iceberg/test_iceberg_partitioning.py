@@ -1,5 +1,7 @@
 import pytest
+from pyiceberg.table.sorting import SortOrder
 
+from penstock.connectors.iceberg.ordering import identifier_ids, sort_order, with_required
 from penstock.connectors.iceberg.partitioning import parse_term, partition_spec
 from penstock.connectors.iceberg.schemas import to_iceberg
 from penstock.core.errors import InvalidError
@@ -13,6 +15,7 @@ SCHEMA = to_iceberg(
             Field("a b", Kind.STRING),
             Field("ts_day", Kind.STRING),
             Field("tags", List(Struct((Field("x", Kind.LONG),)))),
+            Field("score", Kind.DOUBLE),
         )
     )
 )
@@ -70,3 +73,42 @@ def test_names_that_are_taken_and_columns_in_lists_are_refused(texts):
     with pytest.raises(InvalidError) as told:
         partition_spec(texts, SCHEMA)
     assert "P434" == told.value.code
+
+
+def test_a_sort_order_is_read_with_its_direction():
+    order = sort_order(["day(ts) desc", "ts_day ASC", "bucket(4, id)"], SCHEMA)
+
+    assert [
+        ("day", "desc", "nulls-last"),
+        ("identity", "asc", "nulls-first"),
+        ("bucket[4]", "asc", "nulls-first"),
+    ] == [(str(f.transform), f.direction.value, f.null_order.value) for f in order.fields]
+    assert SortOrder() == sort_order([], SCHEMA)
+
+
+@pytest.mark.parametrize("text", ["nope desc", "day(ts_day) desc", "desc desc", "day(ts"])
+def test_what_cannot_be_sorted_by_is_refused_by_name(text):
+    with pytest.raises(InvalidError) as caught:
+        sort_order([text], SCHEMA)
+
+    assert "P434" == caught.value.code
+
+
+@pytest.mark.parametrize("path", ["nope", "score", "tags"])
+def test_what_tells_no_rows_apart_is_refused_by_name(path):
+    with pytest.raises(InvalidError) as caught:
+        identifier_ids(SCHEMA, [path])
+
+    assert "P434" == caught.value.code
+    assert path in caught.value.message
+
+
+def test_identifier_columns_and_the_structs_around_them_become_required():
+    inner = Struct((Field("zip", Kind.INT), Field("city", Kind.STRING)))
+    schema = Struct((Field("id", Kind.LONG), Field("place", inner)))
+
+    found = with_required(schema, ["place.zip"])
+
+    assert not found.fields[0].required
+    assert found.fields[1].required
+    assert (True, False) == tuple(field.required for field in found.fields[1].type.fields)

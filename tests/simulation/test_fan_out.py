@@ -13,6 +13,7 @@ from penstock.core.errors import UnavailableError
 from penstock.core.events import TableCreated
 from penstock.core.points import Point
 from penstock.core.schema import Field, Kind, Struct
+from penstock.landing.closing import Choice
 from penstock.landing.jobs import job_from_json
 from penstock.ports.tables import TableDefinition
 from penstock.rows.gate import Gate, Look, Route
@@ -359,3 +360,29 @@ def test_a_table_that_is_found_later_comes_in_with_what_is_pending_for_it(ground
 
     assert [] == world.breaks()
     assert 5 == len(world.rows(table_of("a")))
+
+
+def test_what_a_route_refused_lands_by_a_retry_once_its_table_is_there(ground):
+    """And once, though the retry dies between the closing and the rows, or their store is lost."""
+    for crash in ("", "quarantine.after:1", "commit.before:1", "commit.after:1"):
+        world = by_kind(MemoryGround(), unknown="quarantine")
+        human_made(world, "a")
+        world.send("orders", 3, kind="a")
+        world.send("orders", 4, kind="b")
+        world.run()
+        assert 4 == len(world.rejects(BY_KIND))
+        human_made(world, "b")
+        world.send("orders", 1, kind="b")
+        world.sleep()
+        world.run()
+
+        if crash:
+            assert world.life(crash=crash).close(lambda each: each.retry(Choice()), BY_KIND).crashed
+            world.ground.lose_store("here")
+        world.life().close(lambda each: each.retry(Choice()), BY_KIND)
+
+        assert [] == world.rejects(BY_KIND), crash
+        assert 3 == len(world.rows(table_of("a"))), crash
+        assert sorted({*world.rows(table_of("b"))}) == world.rows(table_of("b")), crash
+        assert 5 == len(world.rows(table_of("b"))), crash
+        assert [] == world._broken(table_of("b")), crash

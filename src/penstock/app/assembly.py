@@ -15,6 +15,7 @@ from penstock.app.awaited import AwaitedCatalogs
 from penstock.app.connectors import log_connector, store_connector, table_connector
 from penstock.app.process import SystemClock, jitter, this_owner, token
 from penstock.core.errors import InvalidError
+from penstock.core.schema import Type
 from penstock.engines.starting import StartingEngine, Wanted
 from penstock.landing.settings import Consent, Place, Settings, Start, Target, World
 from penstock.ports.connectors import READ_ONLY
@@ -22,6 +23,7 @@ from penstock.ports.log import Log, RangeReader
 from penstock.ports.running import Clock, Engine, Observer
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat
+from penstock.rows.computed import NOTHING, Computed
 from penstock.rows.gate import Gate, Look, Route
 from penstock.rows.options import RowOptions
 from penstock.rows.quarantine import QUARANTINE_SCHEMA
@@ -279,7 +281,26 @@ def _target(pipeline: Pipeline, topic: str, routed: Routed) -> Target:
         sort_by=tuple(rule.sort_by),
         registry=registry_settings(pipeline, records),
         gates={} if gate.is_open else {topic: gate},
+        computed=_computed(rule, f"tables[{routed.number}].transform.columns"),
+        computed_types=_computed_types(rule),
     )
+
+
+def _computed(rule: Table, place: str) -> Computed:
+    transform = rule.transform
+    if transform is None:
+        return NOTHING
+    looks = {name: _look(rule, text, f"{place}.{name}") for name, text in transform.columns.items()}
+    function = transform.function
+    if function is None:
+        return Computed(looks)
+    return Computed(looks, function.call, tuple(function.columns))
+
+
+def _computed_types(rule: Table) -> dict[str, Type]:
+    if rule.transform is None:
+        return {}
+    return rule.transform.types(fields_of(rule.schema_.hint_types()))
 
 
 def registry_settings(pipeline: Pipeline, records: Records) -> dict[str, Any] | None:

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.app import assembly
 from penstock.app.worker import readers as readers_of
 from penstock.core.audit import Break
+from penstock.core.closings import closings_of, records_only
 from penstock.core.commits import Chain, Landed
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
 from penstock.core.schema import Struct
@@ -23,6 +25,7 @@ from penstock.landing.settings import Target
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.tables import Table
 from penstock.rows.convert import convert
+from penstock.rows.fates import READ, fates_of, out_of_the_table
 from penstock.rows.gate import OPEN
 from penstock.rows.sorting import Sorter
 from penstock.spec.model import Pipeline
@@ -63,7 +66,8 @@ class Subject:
 
 def count(pipeline: Pipeline, log: Log, subject: Subject) -> Census:
     """Compare a table's coordinates and its quarantine with what Kafka holds below its ledger."""
-    offsets = subject.landed.offsets
+    offsets = records_only(subject.landed.offsets)
+    refusals = _refusals(subject)
     by_partition = _by_partition(subject.rows)
     present = set(log.partitions())  # of a topic that was re-created, the former log is gone
     bounds = log.bounds(sorted(at for at in offsets if at in present))
@@ -72,7 +76,8 @@ def count(pipeline: Pipeline, log: Log, subject: Subject) -> Census:
     try:
         for at, stop in sorted(offsets.items()):
             mine = by_partition.get((at.topic, at.partition), _NOTHING)
-            refused = _quarantined(subject.quarantine, subject.chain, at, stop)
+            refused = refusals.get((at.topic_id, at.partition), _NOTHING)
+            refused = refused[refused < stop]
             found = bounds.get(at)
             start = _first(pipeline, found.start if found else stop, mine, refused)
             end = min(found.stop, stop) if found else stop
@@ -190,13 +195,27 @@ def _by_partition(rows: pa.Table) -> Mapping[tuple[str, int], Offsets]:
     return found
 
 
-def _quarantined(
-    quarantine: Table | None, chain: Chain, at: TopicPartition, stop: Offset
-) -> Offsets:
-    if quarantine is None:
-        return _NOTHING
-    found = quarantine.quarantined(chain, [[at.topic_id, at.partition, at.topic, 0, stop]])
-    return np.array(sorted(offset for _, _, offset in found), dtype=np.int64)
+def _refusals(subject: Subject) -> dict[tuple[str, int], Offsets]:
+    """Give the offsets in quarantine by partition, but for those whose retry has landed."""
+    if subject.quarantine is None:
+        return {}
+    log = closings_of(subject.target.place.table)
+    followed = subject.landed.offsets.get(log, Offset(0))
+    fates = fates_of(subject.quarantine.refused(subject.chain, READ))
+    found = out_of_the_table(fates, followed)
+    partitions = found.select(["topic_id", "partition"]).group_by(["topic_id", "partition"])
+    places = partitions.aggregate([]).to_pylist()
+    return {
+        (each["topic_id"], each["partition"]): np.sort(
+            found.filter(
+                pc.and_(
+                    pc.equal(found["topic_id"], each["topic_id"]),
+                    pc.equal(found["partition"], each["partition"]),
+                )
+            )["offset"].to_numpy()
+        )
+        for each in places
+    }
 
 
 def _total(parts: list[Census]) -> Census:

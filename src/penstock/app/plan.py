@@ -27,7 +27,6 @@ from penstock.landing.jobs import Result
 from penstock.landing.leveling import needed
 from penstock.landing.tracks import Track, by_table
 from penstock.observe.status import read_status
-from penstock.rows.infer import table_schema
 from penstock.rows.spelling import spelled_as
 from penstock.spec.model import Pipeline
 
@@ -184,7 +183,7 @@ def _asked_for(view: View, samples: _Samples) -> list[TablePlan]:
     for route, asked in samples.asked.items():
         track = view.fleet.tracks[route]
         for name in sorted(asked)[: track.room]:
-            schema = table_schema(asked[name], track.target.hints, track.target.options)
+            schema = track.target.schema_for(asked[name])
             columns = tuple((each.name, str(each.type)) for each in schema.fields)
             found.append(TablePlan(name, create=True, columns=columns))
     return found

@@ -87,6 +87,9 @@ def plan_seek(pipeline: Pipeline, table: str, places: Sequence[Place]) -> Change
             gone = f", {move.gone} of them gone from Kafka" if move.gone else ""
             text = f"{table}: {number_of(move.given_up, 'position')} without a row stay so{gone}"
             steps.append(Step(text, destructive=True))
+    for at, stop in planned.closings.items():
+        text = f"{table}: it has not followed {at} from {stop} on: quarantine retry lands those"
+        steps.append(Step(text))
     if planned.state.verdict is Verdict.ROLLED_BACK:
         steps.append(Step(f"{table}: it goes on from there, and the rollback is accepted"))
     return Change(pipeline.name, tuple(steps))
@@ -98,7 +101,7 @@ def seek(
     """Put a table's ledger back. Raises UnavailableError (P510) while a run is alive."""
     with holding(pipeline, faults=faults) as held:
         planned = seeking.look(held.settings, held.world, table, positions_of(places))
-        if planned.moves or planned.state.verdict is Verdict.ROLLED_BACK:
+        if planned.moves or planned.closings or planned.state.verdict is Verdict.ROLLED_BACK:
             seeking.do(held, planned)
         return planned.moves
 

@@ -11,6 +11,8 @@ from functools import partial
 from typing import TypeVar
 
 from penstock.app import assembly
+from penstock.app.functions import function_at
+from penstock.core.closings import records_only
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.landing import members, opening
@@ -48,6 +50,9 @@ def check(pipeline: Pipeline) -> Found:
 
     with ExitStack() as stack:
         attempt(lambda: _java(pipeline))
+        for rule in pipeline.tables:
+            if rule.transform is not None and rule.transform.function is not None:
+                attempt(partial(function_at, rule.transform.function.call))
         store = attempt(lambda: assembly.open_store(pipeline))
         if store is not None:
             stack.callback(store.close)
@@ -104,7 +109,7 @@ def _standing(
     opening.require_columns(target, state)
     if state.landed is None:
         return "exists without progress of this pipeline: it begins at kafka.start, rows stay"
-    opening.refuse_strangers(place.table, state.landed.offsets, wanted)
+    opening.refuse_strangers(place.table, records_only(state.landed.offsets), wanted)
     return f"goes on from generation {state.landed.generation}"
 
 

@@ -28,7 +28,6 @@ from penstock.landing.tracks import Track
 from penstock.observe.fanout import Observers
 from penstock.ports.log import RangeReader
 from penstock.ports.tables import Table, TableDefinition, TableFormat, TableState, Verdict
-from penstock.rows.infer import table_schema
 from penstock.spec.model import Pipeline
 
 QUARANTINE = "quarantine"
@@ -107,8 +106,7 @@ def imagined(track: Track, shown: Schema) -> Track:
     """Give a track as it would stand once its table is created for what records show."""
     if track.state is not None:
         return track
-    target = track.target
-    schema = table_schema(shown, target.hints, target.options)
+    schema = track.target.schema_for(shown)
     state = TableState("", "", schema, 0, None, Verdict.ABSENT, "not created yet", "", None)
     return replace(track, state=state)
 

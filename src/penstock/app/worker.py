@@ -14,6 +14,7 @@ from typing import Any
 
 from penstock.app.connectors import log_connector, registry_connector, table_connector_named
 from penstock.app.faults import observer_for
+from penstock.app.functions import function_at
 from penstock.app.process import SystemClock
 from penstock.core.errors import PenstockError
 from penstock.core.points import Point
@@ -47,6 +48,7 @@ def work_with(
             observer=observer,
             clock=SystemClock(),
             readers=readers,
+            functions=function_at,
         )
         result = do_work(job, tools)
     except PenstockError as error:
@@ -55,6 +57,11 @@ def work_with(
         gc.enable()
     observer.reached(Point.RESULT_RETURNED)
     return result_to_json(result)
+
+
+def writer(name: str) -> WriterFactory:
+    """Give the factory of a connector's writers, with the secrets of this process."""
+    return _writer(name)
 
 
 def readers(settings: Mapping[str, Any] | None) -> Readers:

@@ -75,20 +75,20 @@ def peek(
 
 
 def _data(each: Peeked) -> dict[str, Any]:
-    data: dict[str, Any] = _plain(asdict(each))
-    data["text"] = _text(each.value)
+    data: dict[str, Any] = plain_data(asdict(each))
+    data["text"] = text_of(each.value)
     return data
 
 
-def _plain(value: Any) -> Any:
+def plain_data(value: Any) -> Any:
     """Give bytes as Base64 and everything else as JSON takes it."""
     match value:
         case bytes():
             return base64.b64encode(value).decode()
         case dict():
-            return {str(key): _plain(member) for key, member in value.items()}
+            return {str(key): plain_data(member) for key, member in value.items()}
         case list() | tuple():
-            return [_plain(member) for member in value]
+            return [plain_data(member) for member in value]
         case _:
             return value
 
@@ -102,10 +102,10 @@ def _lines(each: Peeked) -> Iterator[Text]:
         head.append(f"  {stamp:%Y-%m-%d %H:%M:%S} UTC", "dim")
     yield head
     if each.key is not None:
-        yield Text(f"  key      {_shown(each.key)}")
+        yield Text(f"  key      {shown_bytes(each.key)}")
     for name, value in each.headers:
-        yield Text(f"  header   {one_line(name)}: {_shown(value)}")
-    yield Text(f"  raw      {_size(each.value)}  {_shown(each.value)}")
+        yield Text(f"  header   {one_line(name)}: {shown_bytes(value)}")
+    yield Text(f"  raw      {_size(each.value)}  {shown_bytes(each.value)}")
     if each.decoded is not None:
         yield Text(f"  decoded  {_short(json_text.dumps(each.decoded, ensure_ascii=False))}")
     for fate in each.fates:
@@ -124,18 +124,20 @@ def _fate_lines(fate: Fate) -> Iterator[Text]:
         detail = f"{fate.code} {one_line(fate.detail)}".strip()
         yield Text(f"  → {name}  {fate.outcome}: {detail}", "yellow")
     for row in fate.rows:
-        told = json_text.dumps(_plain(row), ensure_ascii=False, default=str)
+        told = json_text.dumps(plain_data(row), ensure_ascii=False, default=str)
         yield Text(f"  → {name}  {_short(told)}", "green")
 
 
-def _shown(value: bytes | None) -> str:
+def shown_bytes(value: bytes | None) -> str:
+    """Give bytes as text where they are, else in hexadecimal; cut where they are long."""
     if value is None:
         return "null"
-    text = _text(value)
+    text = text_of(value)
     return _short(text if text is not None else value.hex(" "))
 
 
-def _text(value: bytes | None) -> str | None:
+def text_of(value: bytes | None) -> str | None:
+    """Give bytes as text, or None where they are none."""
     try:
         return None if value is None else value.decode()
     except UnicodeDecodeError:

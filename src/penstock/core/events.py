@@ -167,6 +167,15 @@ class RecordsQuarantined(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class PoisonFound(Event):
+    """The process that reads this record dies of it: it is refused, and the others are read."""
+
+    epoch: int
+    partition: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class RecordsFiltered(Event):
     """Records of an epoch were left out of a table on purpose; reasons with their counts."""
 

@@ -22,13 +22,15 @@ from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.core.offsets import OffsetRange, TopicPartition
 from penstock.core.planning import Lane
 from penstock.core.schema import Schema, Struct, join, known
+from penstock.landing.converting import converted_for
 from penstock.landing.jobs import Coordinate, Job, LaneResult, TableJob
 from penstock.landing.shelf import Shelf
 from penstock.ports.log import RangeReader
 from penstock.ports.running import Clock, Observer
 from penstock.ports.tables import FileWriter, WriterFactory
 from penstock.rows.codes import MEANINGS, Code
-from penstock.rows.convert import Converted, Reject, convert
+from penstock.rows.computing import Functions, no_functions
+from penstock.rows.convert import Converted, Reject
 from penstock.rows.gate import Route
 from penstock.rows.infer import columns_in
 from penstock.rows.opening import Readers
@@ -50,13 +52,16 @@ Files = dict[str, tuple[DataFile, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a worker works with: `writers` by connector name, `readers` by a registry's settings."""
+    """What a worker works with: `writers` by connector name, `readers` by a registry's settings,
+    `functions` by their import path.
+    """
 
     reader: RangeReader
     writers: Mapping[str, WriterFactory]
     observer: Observer
     clock: Clock
     readers: Callable[[Mapping[str, Any] | None], Readers] = lambda _: Readers()
+    functions: Functions = no_functions
 
 
 @dataclass(slots=True)
@@ -77,20 +82,14 @@ class Bench:
         self._rejects = Shelf(self._reject_writer, self.job.held_bytes_max)
 
     def wants_headers(self, lane: Lane) -> bool:
-        """Tell whether a table of the lane has a column for headers, a gate that reads them, or
-        schemas that are named in them.
-        """
+        """Tell whether a table of the lane needs headers."""
         tables = [self.job.tables[name] for name in lane.tables]
-        return any(
-            "headers" in table.options.source_columns
-            or table.options.header_columns
-            or table.options.schema_id == "headers"
-            or table.gate(lane.at.topic).reads_headers
-            for table in tables
-        )
+        return any(table.wants_headers(lane.at.topic) for table in tables)
 
     def take(self, lane: Lane, batch: pa.RecordBatch) -> None:
         """Turn one batch into rows of every table of its lane; equal work is done once."""
+        if self.job.poison:
+            batch = self._without_poison(lane, batch)
         if not batch.num_rows:
             return
         sorter = Sorter(batch, lane.at)
@@ -129,6 +128,29 @@ class Bench:
             {name: each for name, each in files.items() if name not in self.failed},
             {name: each for name, each in rejects.items() if name not in self.failed},
         )
+
+    def _without_poison(self, lane: Lane, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Refuse records that kill whoever reads them, for each table or route of their lane."""
+        poison = _offsets_at(self.job.poison, lane.at)
+        here = np.isin(batch.column("offset").to_numpy(), np.array(poison, np.int64))
+        if not here.any() or self.job.survey:
+            return batch.filter(pa.array(~here))
+        sorter = Sorter(batch.filter(pa.array(here)), lane.at)
+        meaning = MEANINGS[Code.POISON]
+        for name in lane.tables:
+            table = self.job.tables[name]
+            if name in self.failed or table.gate(lane.at.topic).share:
+                continue  # for a table of a route, the route refuses it
+            offsets = sorter.batch.column("offset").to_numpy()[_fresh(table, sorter)].tolist()
+            rejects = [
+                Reject(offset, str(meaning.stage), str(Code.POISON), meaning.fact)
+                for offset in offsets
+            ]
+            self._refuse(name, sorter, rejects)
+            books = self.tallies.setdefault(name, {})
+            tally = Tally(examined=len(rejects), quarantined=_counted(rejects))
+            books[lane.at] = books.get(lane.at, Tally()) + tally
+        return batch.filter(pa.array(~here))
 
     def _share(self, name: str, table: TableJob, sorter: Sorter) -> Share:
         """Tell which records are for a table, without those whose fate was decided before."""
@@ -211,13 +233,8 @@ class Bench:
         Raises UnavailableError (P462) when one does: it was beyond what was surveyed.
         """
         mine = sorter.batch if share.mine.all() else sorter.batch.filter(share.mine)
-        converted = convert(
-            mine,
-            at=sorter.at,
-            schema=table.schema,
-            options=table.options,
-            readers=self.tools.readers(table.registry),
-        )
+        readers = self.tools.readers(table.registry)
+        converted = converted_for(table, mine, sorter.at, readers, self.tools.functions)
         if table.destination is not None:
             return converted
         seen: dict[str, Schema] = {"": Struct(())}
@@ -336,6 +353,7 @@ def _alike(first: TableJob, second: TableJob) -> bool:
         and first.already == second.already
         and first.registry == second.registry
         and first.gates == second.gates
+        and first.computed == second.computed
         and (first.destination is None) == (second.destination is None)
     )
 

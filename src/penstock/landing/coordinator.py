@@ -36,6 +36,7 @@ from penstock.landing import epochs, opening, wishes
 from penstock.landing.adding_up import require_few_rejects, sums
 from penstock.landing.committing import CommitLine, Outcome
 from penstock.landing.fleet import Fleet
+from penstock.landing.isolating import Isolation
 from penstock.landing.jobs import Destination
 from penstock.landing.leases import renew_all, renewed
 from penstock.landing.leveling import Leveling, needed
@@ -75,6 +76,7 @@ class Coordinator:
     _desk: Desk = field(init=False)
     _lookout: Lookout = field(init=False)
     _quarantine: TableState = field(init=False)
+    _isolation: Isolation = field(init=False)
 
     def run(self, until: Until, *, takeover: bool = False) -> Ended:
         """Claim the pipeline, recover, land, and leave all tables level.
@@ -112,6 +114,7 @@ class Coordinator:
         self._line.close()
 
     def _start(self, *, takeover: bool) -> None:
+        self._isolation = Isolation(self.world)
         self._quarantine = self.fleet.quarantine.state(self._any_quarantine_chain())
         self.fleet.list_topics(self.world.log.partitions())
         self.tenure.take(self.fleet.claims(), takeover=takeover)
@@ -272,7 +275,9 @@ class Coordinator:
             epoch = epochs.left_to(epoch, tracks)
             if not epoch.slices:
                 return False
-        results = epochs.run(self.settings, world, epoch, tracks, self._rejects)
+        results = epochs.run(
+            self.settings, world, epoch, tracks, self._rejects, isolation=self._isolation
+        )
         self.pace.learn(results)
         if not self._lookout.still_there(results):
             return True
@@ -302,7 +307,9 @@ class Coordinator:
 
     def _give_birth(self, epoch: Epoch, tracks: Mapping[str, Track]) -> None:
         """Create the tables that this epoch calls for. One that cannot be created stands aside."""
-        shown = epochs.survey(self.settings, self.world, epoch, tracks, self._rejects)
+        shown = epochs.survey(
+            self.settings, self.world, epoch, tracks, self._rejects, isolation=self._isolation
+        )
         for name, schema in shown.items():
             try:
                 table = epochs.give_birth(

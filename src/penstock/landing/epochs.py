@@ -6,7 +6,7 @@ prepared (holes.md W8); workers never learn of catalogs or credentials.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from penstock.commit.beginnings import create
@@ -16,13 +16,12 @@ from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Epoch, Slice
 from penstock.core.schema import Schema, Struct, known
 from penstock.landing.adding_up import counted, surveyed
+from penstock.landing.isolating import Isolation
 from penstock.landing.jobs import (
     Destination,
     Job,
     Result,
     TableJob,
-    job_to_json,
-    result_from_json,
 )
 from penstock.landing.settings import Settings, Target, World
 from penstock.landing.tracks import Track
@@ -35,12 +34,18 @@ Tracks = Mapping[str, Track]
 
 
 def run(
-    settings: Settings, world: World, epoch: Epoch, tracks: Tracks, quarantine: Destination
+    settings: Settings,
+    world: World,
+    epoch: Epoch,
+    tracks: Tracks,
+    quarantine: Destination,
+    *,
+    isolation: Isolation | None = None,
 ) -> list[Result]:
     """Run an epoch's slices; give the results that count. Raises the error of a whole task."""
     desk = _Desk(settings, world, epoch, tracks, quarantine)
     jobs = [desk.job(part, survey=False) for part in epoch.slices]
-    results = _run(world, jobs)
+    results = (isolation or Isolation(world)).run(jobs)
     for result in results:
         for lane in result.lanes:
             if lane.reached == lane.lane.covered.start:
@@ -69,7 +74,13 @@ def _by_topic(result: Result) -> dict[str, int]:
 
 
 def survey(
-    settings: Settings, world: World, epoch: Epoch, tracks: Tracks, quarantine: Destination
+    settings: Settings,
+    world: World,
+    epoch: Epoch,
+    tracks: Tracks,
+    quarantine: Destination,
+    *,
+    isolation: Isolation | None = None,
 ) -> dict[str, Schema]:
     """Read the epoch once for the tables that do not exist, and join what their records show.
 
@@ -79,7 +90,7 @@ def survey(
     desk = _Desk(settings, world, epoch, tracks, quarantine)
     parts = [_only(part, unborn) for part in epoch.slices]
     jobs = [desk.job(part, survey=True) for part in parts if part.lanes]
-    found = surveyed(_run(world, jobs)) if jobs else {}
+    found = surveyed((isolation or Isolation(world)).run(jobs)) if jobs else {}
     return {name: shown for name, schema in found.items() if (shown := known(schema)).fields}
 
 
@@ -100,7 +111,7 @@ def give_birth(
 
 def found(world: World, target: Target, shown: Schema, ledger: Landed) -> Table:
     """Create a target's table for what its records show, with a ledger."""
-    schema = table_schema(shown, target.hints, target.options)
+    schema = target.schema_for(shown)
     definition = TableDefinition(
         schema,
         target.partition_by,
@@ -111,14 +122,6 @@ def found(world: World, target: Target, shown: Schema, ledger: Landed) -> Table:
     place = target.place
     catalog = world.catalogs[place.catalog]
     return create(catalog, (place.table, place.name), definition, (ledger,), world.observer)
-
-
-def _run(world: World, jobs: Sequence[Job]) -> list[Result]:
-    results = [result_from_json(text) for text in world.engine.run([*map(job_to_json, jobs)])]
-    for result in results:
-        if result.error is not None:
-            raise result.error
-    return results
 
 
 def _only(part: Slice, tables: Collection[str]) -> Slice:
@@ -149,7 +152,7 @@ class _Desk:
             survey=survey,
             prefix=f"{pipeline}-{number}-{part.number}-{self.world.token()}",
             lanes=part.lanes,
-            tables={name: _table_job(self.tracks[name], part) for name in names},
+            tables={name: table_job(self.tracks[name], part) for name in names},
             quarantine=self.quarantine,
             timeout_seconds=self.settings.timeout_seconds,
             now_ms=self.world.clock.now_ms(),
@@ -172,7 +175,8 @@ def _leader_epochs(part: Slice, tracks: Tracks) -> dict[TopicPartition, int]:
     return known
 
 
-def _table_job(track: Track, part: Slice) -> TableJob:
+def table_job(track: Track, part: Slice) -> TableJob:
+    """Say what a worker needs to know of a table for a slice."""
     options = track.target.options
     gates = _gates(track, part)
     if track.target.is_route:
@@ -204,6 +208,7 @@ def _table_job(track: Track, part: Slice) -> TableJob:
         gates=gates,
         registry=track.target.registry,
         room=track.room,
+        computed=track.target.computed,
     )
 
 

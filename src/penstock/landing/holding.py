@@ -58,6 +58,7 @@ class Hold:
         if batch is not None:
             self.two_phase.recover(batch.work)
             self.fleet.recovered(name, self.conditions)
+            self.fleet.list_topics(self.world.log.partitions())  # routes are told of their tables
         if name in self.fleet.aside:
             raise self.fleet.aside[name].error
         return self.fleet.tracks[name]

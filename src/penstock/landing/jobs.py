@@ -33,6 +33,7 @@ from penstock.core.wire import (
     progress_from_json,
     progress_to_json,
 )
+from penstock.rows.computed import NOTHING, Computed, computed_from_data, computed_to_data
 from penstock.rows.gate import OPEN, Gate, gate_from_data, gate_to_data
 from penstock.rows.options import RowOptions
 
@@ -58,6 +59,7 @@ class TableJob:
     topic, which records are the table's. Before a route itself `known` are the tables it may lead
     to. `room` is how many more may be asked for: tables before a route, else columns. `registry`
     are the settings of the schema registry of its records; references to secrets stay references.
+    `computed` are the columns that are computed for it.
     """
 
     schema: Schema
@@ -68,15 +70,31 @@ class TableJob:
     known: frozenset[str] = frozenset()
     room: int = 0
     registry: Mapping[str, Any] | None = None
+    computed: Computed = NOTHING
 
     def gate(self, topic: str) -> Gate:
         """Give the gate that a topic's records stand before."""
         return self.gates.get(topic, OPEN)
 
+    def wants_headers(self, topic: str) -> bool:
+        """Tell whether it has a column for headers, a gate that reads them, or schemas that are
+        named in them.
+        """
+        return (
+            "headers" in self.options.source_columns
+            or bool(self.options.header_columns)
+            or self.options.schema_id == "headers"
+            or self.gate(topic).reads_headers
+            or self.computed.reads_headers
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The work of one task. A survey only infers schemas; it writes nothing."""
+    """The work of one task. A survey only infers schemas; it writes nothing.
+
+    `poison` are records that killed the process that read them: they are refused unread.
+    """
 
     pipeline: str
     epoch: int
@@ -90,6 +108,7 @@ class Job:
     now_ms: int
     log: Mapping[str, Any]
     leader_epochs: LeaderEpochs = field(default_factory=dict)
+    poison: frozenset[Coordinate] = frozenset()
     columns_max: int = 2000
     held_bytes_max: int = 512 << 20
     faults: str = ""
@@ -147,6 +166,7 @@ def job_to_json(job: Job) -> str:
             "now_ms": job.now_ms,
             "log": dict(job.log),
             "leader_epochs": epochs_to_json(job.leader_epochs),
+            "poison": sorted(job.poison),
             "columns_max": job.columns_max,
             "held_bytes_max": job.held_bytes_max,
             "faults": job.faults,
@@ -170,6 +190,7 @@ def job_from_json(text: str) -> Job:
         now_ms=data["now_ms"],
         log=data["log"],
         leader_epochs=epochs_from_json(data["leader_epochs"]),
+        poison=frozenset((t, p, o) for t, p, o in data["poison"]),
         columns_max=data["columns_max"],
         held_bytes_max=data["held_bytes_max"],
         faults=data["faults"],
@@ -259,6 +280,7 @@ def _table_to_data(table: TableJob) -> dict[str, Any]:
         "gates": {topic: gate_to_data(gate) for topic, gate in table.gates.items()},
         "known": sorted(table.known),
         "room": table.room,
+        "computed": computed_to_data(table.computed),
     }
 
 
@@ -272,6 +294,7 @@ def _table_from_data(data: Mapping[str, Any]) -> TableJob:
         gates={topic: gate_from_data(gate) for topic, gate in data["gates"].items()},
         known=frozenset(data["known"]),
         room=data["room"],
+        computed=computed_from_data(data["computed"]),
     )
 
 

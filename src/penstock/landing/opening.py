@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from penstock.commit.beginnings import begin, create
 from penstock.commit.once import Conditions, other_cluster, rolled_back
+from penstock.core.closings import records_only
 from penstock.core.commits import Chain, Claim, Generation, Landed
 from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
 from penstock.core.offsets import Offset, Positions, TopicPartition
@@ -167,7 +168,7 @@ def _standing_of(table: Table, chain: Chain, state: TableState, world: World) ->
         segment=0 if landed is None else landed.segment,
         schema_id=state.schema_id,
         seen=claim_in(landed),
-        expected={} if landed is None else dict(landed.offsets),
+        expected={} if landed is None else records_only(landed.offsets),
     )
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 from penstock.commit.by_hand import land_by_hand
 from penstock.core.accounting import Tally
+from penstock.core.closings import closings_of
 from penstock.core.commits import (
     CommitKind,
     Committable,
@@ -36,6 +37,7 @@ from penstock.landing.jobs import Destination
 from penstock.landing.settings import Settings
 from penstock.landing.tracks import Track
 from penstock.ports.tables import TableState
+from penstock.rows.fates import READ, fates_of, out_of_the_table
 from penstock.rows.options import RowOptions
 
 NEEDED = ("topic", "partition", "offset")
@@ -198,7 +200,7 @@ def _read_again(held: Hold, track: Track, planned: Replay) -> tuple[tuple[DataFi
     reader = replace(
         track,
         state=planned.state,
-        already=_quarantined(track, planned.stretch),
+        already=_quarantined(track, planned),
         leader_epochs={},
         examined={at: covered.start for at, covered in planned.stretch.items()},
     )
@@ -250,13 +252,17 @@ def _epoch(
     return found
 
 
-def _quarantined(track: Track, stretch: Stretch) -> frozenset[tuple[str, int, int]]:
-    rows: Sequence[Sequence[object]] = [
+def _quarantined(track: Track, planned: Replay) -> frozenset[tuple[str, int, int]]:
+    """Give the records that are in quarantine; what a retry has landed stands in the table."""
+    ranges: Sequence[Sequence[object]] = [
         [at.topic_id, at.partition, at.topic, covered.start, covered.stop]
-        for at, covered in stretch.items()
+        for at, covered in planned.stretch.items()
     ]
-    rejects = track.rejects
-    return frozenset(rejects.table.quarantined(rejects.chain, rows))
+    rejects, landed = track.rejects, planned.state.landed
+    followed = 0 if landed is None else landed.offsets.get(closings_of(track.name), 0)
+    fates = fates_of(rejects.table.refused(rejects.chain, READ, ranges))
+    found = out_of_the_table(fates, followed).select(["topic_id", "partition", "offset"])
+    return frozenset(zip(*found.to_pydict().values(), strict=True))
 
 
 def _require_readable(track: Track, stretch: Stretch, bounds: Bounded) -> None:

@@ -12,20 +12,22 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import pyarrow.compute as pc
 
 from penstock.commit.by_hand import land_by_hand
 from penstock.commit.once import rolled_back
+from penstock.core.closings import Closing, closings_of, records_only
 from penstock.core.commits import (
     Chain,
     CommitKind,
     Committable,
     EpochNumber,
-    Landed,
     commit_id_of,
 )
 from penstock.core.errors import InvalidError, UnavailableError
-from penstock.core.offsets import Offset, TopicPartition
+from penstock.core.offsets import Offset, Positions, TopicPartition
 from penstock.core.planning import Bounds
 from penstock.core.replaying import ends_of_rows
 from penstock.landing import opening
@@ -33,6 +35,7 @@ from penstock.landing.holding import Hold, no_table
 from penstock.landing.replaying import source_columns
 from penstock.landing.settings import Settings, Target, World
 from penstock.ports.tables import Table, TableState, Verdict
+from penstock.rows.fates import READ, fates_of
 
 Wanted = Mapping[tuple[str, int], Offset]
 
@@ -53,12 +56,17 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Seek:
-    """What a seek would do, on the state it was worked out from."""
+    """What a seek would do, on the state it was worked out from.
+
+    `closings` puts the table's log of closings back to the first retry whose row is gone: the next
+    `quarantine retry` lands it.
+    """
 
     chain: Chain
     table: Table
     state: TableState
     moves: tuple[Move, ...]
+    closings: Positions = field(default_factory=dict)
 
 
 def look(settings: Settings, world: World, name: str, wanted: Wanted) -> Seek:
@@ -79,7 +87,8 @@ def look(settings: Settings, world: World, name: str, wanted: Wanted) -> Seek:
         )
     if state.verdict is Verdict.UNCERTAIN:
         raise rolled_back(name, state.evidence)
-    known = {(at.topic, at.partition) for at in state.landed.offsets}
+    positions = records_only(state.landed.offsets)
+    known = {(at.topic, at.partition) for at in positions}
     for topic, number in wanted:
         if (topic, number) not in known:
             raise InvalidError(
@@ -93,7 +102,8 @@ def look(settings: Settings, world: World, name: str, wanted: Wanted) -> Seek:
     bounds = world.log.bounds(
         [at for at in world.log.partitions() if (at.topic, at.partition) in known]
     )
-    return Seek(chain, table, state, _moves(name, state.landed, ends, wanted, bounds))
+    closings = {} if wanted else _closings(settings, world, table, chain, columns)
+    return Seek(chain, table, state, _moves(name, positions, ends, wanted, bounds), closings)
 
 
 def do(held: Hold, planned: Seek) -> None:
@@ -120,7 +130,7 @@ def do(held: Hold, planned: Seek) -> None:
         files=(),
         rules_hash=landed.rules_hash,
         schema_id=planned.state.schema_id,
-        origins={move.at: move.stop for move in planned.moves},
+        origins={**planned.closings, **{move.at: move.stop for move in planned.moves}},
     )
     land_by_hand(commit, planned.state, planned.table, held.conditions)
     store, pipeline = held.world.store, held.settings.pipeline
@@ -148,13 +158,13 @@ def _target(settings: Settings, world: World, name: str) -> Target:
 
 def _moves(
     name: str,
-    landed: Landed,
+    positions: Positions,
     ends: Mapping[tuple[str, int], int],
     wanted: Wanted,
     bounds: Mapping[TopicPartition, Bounds],
 ) -> tuple[Move, ...]:
     moves = []
-    for at, stands in sorted(landed.offsets.items()):
+    for at, stands in sorted(positions.items()):
         place = (at.topic, at.partition)
         if wanted and place not in wanted:
             continue
@@ -177,6 +187,28 @@ def _moves(
         if (move := _move(at, stands, asked, end, bounds)) is not None:
             moves.append(move)
     return tuple(moves)
+
+
+def _closings(
+    settings: Settings, world: World, table: Table, chain: Chain, columns: Mapping[str, str]
+) -> dict[TopicPartition, Offset]:
+    """Find the first retry that the table's ledger says it followed, and whose row is not there."""
+    log, landed = closings_of(chain.table), table.state(chain).landed
+    followed = 0 if landed is None else landed.offsets.get(log, 0)
+    place = settings.quarantine
+    quarantine = world.catalogs[place.catalog].load(place.name) if followed else None
+    if quarantine is None:
+        return {}
+    rejects = Chain(f"{settings.pipeline}/{chain.table}", place.table)
+    fates = fates_of(quarantine.refused(rejects, READ))
+    there = {tuple(row.values()) for row in table.coordinates(columns).to_pylist()}
+    gone = [
+        row["closing"]
+        for row in fates.filter(pc.equal(fates["status"], str(Closing.RETRIED))).to_pylist()
+        if row["closing"] < followed
+        and (row["topic"], row["partition"], row["offset"]) not in there
+    ]
+    return {log: Offset(min(gone))} if gone else {}
 
 
 def _move(

@@ -7,12 +7,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from penstock.core.schema import Schema, Type
+from penstock.core.schema import Field, Schema, Struct, Type
 from penstock.ports.log import Log
 from penstock.ports.running import Clock, Engine, Observer
 from penstock.ports.store import Owner, PendingStore
 from penstock.ports.tables import TableFormat
+from penstock.rows.computed import NOTHING, Computed
 from penstock.rows.gate import Gate, Route
+from penstock.rows.infer import table_schema
 from penstock.rows.options import RowOptions
 
 Start = Literal["earliest", "latest"] | int | Mapping[str, Mapping[int, int]]
@@ -47,6 +49,14 @@ class Target:
     sort_by: tuple[str, ...] = ()
     registry: Mapping[str, Any] | None = None
     gates: Mapping[str, Gate] = field(default_factory=dict)
+    computed: Computed = NOTHING
+    computed_types: Mapping[str, Type] = field(default_factory=dict)
+
+    def schema_for(self, shown: Schema) -> Schema:
+        """Give the schema to create the table with, for what records show."""
+        own = [each for each in shown.fields if each.name not in self.computed_types]
+        computed = [Field(name, type_) for name, type_ in self.computed_types.items()]
+        return table_schema(Struct((*own, *computed)), self.hints, self.options)
 
     @property
     def route(self) -> Route | None:

@@ -134,7 +134,7 @@ def commits_for(track: Track, found: TableSum, issue: Issue) -> list[Committable
         progress = between(track.standing.expected, examined)
         assert progress, f"{track.name}: rows of a stretch that has landed already"
         commits.append(
-            _commit(
+            commit_at(
                 track.standing,
                 progress,
                 found.files,
@@ -153,7 +153,7 @@ def anchor_for(
     """Make the commit that brings a trailing table's ledger level: progress, no files."""
     assert track.standing is not None, "only a table can be anchored"
     progress = between(track.standing.expected, track.examined)
-    return _commit(
+    return commit_at(
         track.standing,
         progress,
         (),
@@ -172,10 +172,10 @@ def _quarantine_commit(
     known = track.rejects.expected
     origins = {at: offset for at, offset in track.origins.items() if at not in known}
     progress = between({**origins, **known}, examined)
-    return _commit(track.rejects, progress, files, issue, origins=origins)
+    return commit_at(track.rejects, progress, files, issue, origins=origins)
 
 
-def _commit(
+def commit_at(
     standing: Standing,
     progress: Mapping[TopicPartition, OffsetRange],
     files: tuple[DataFile, ...],
@@ -187,6 +187,7 @@ def _commit(
     tallies: Mapping[TopicPartition, Tally] | None = None,
     leader_epochs: LeaderEpochs | None = None,
 ) -> Committable:
+    """Make one commit of a chain; its id follows from the progress, or is drawn without one."""
     nonce = "" if progress else f"{issue.attempt}:{issue.epoch}"
     return Committable(
         chain=standing.chain,

@@ -148,6 +148,9 @@ def line_of(event: Event) -> Line:
             return Line(logging.ERROR, "pipeline", f"{text}generation {event.generation}")
         case events.PartitionStalled():
             return Line(logging.WARNING, event.partition, f"cannot be read: {event.reason}")
+        case events.PoisonFound():
+            text = f"the process that reads offset {event.offset} dies of it: it is refused, P343"
+            return Line(logging.WARNING, event.partition, text)
         case events.TopicUnrouted():
             text = "goes to no table; its records are not read"
             return Line(logging.WARNING, event.topic, text)

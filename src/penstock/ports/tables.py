@@ -8,7 +8,7 @@ Rules of protocol.md 3 and 5 that every implementation keeps, and the contract s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
@@ -196,6 +196,20 @@ class Table(Protocol):
     ) -> Sequence[tuple[str, int, int]]:
         """For a quarantine table: the coordinates (topic id, partition, offset) already in it for
         the chain's table within JSON ranges `[topic id, partition, topic, start, stop]`.
+        """
+        ...
+
+    def refused(
+        self,
+        chain: Chain,
+        columns: Sequence[str],
+        ranges: Sequence[Sequence[Any]] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """For a quarantine table: read columns of the rows of a chain's table, in any order.
+
+        The chain `<pipeline>/*` stands for all tables of a pipeline. With `ranges`, as above, rows
+        outside of them may be left out. Raises UnavailableError, InvalidError (P435 a column is not
+        there), also while it is read.
         """
         ...
 

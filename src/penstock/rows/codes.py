@@ -47,6 +47,7 @@ class Code(StrEnum):
     SEVERAL_ROWS = "P324"
     TOO_LARGE = "P341"
     TOO_DEEP = "P342"
+    POISON = "P343"
     UNKNOWN_FIELD = "P361"
     MISSING = "P362"
     WRONG_TYPE = "P363"
@@ -62,6 +63,7 @@ class Code(StrEnum):
     UNDECIDED = "P380"
     UNROUTABLE = "P381"
     UNKNOWN_TABLE = "P382"
+    UNCOMPUTED = "P383"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,11 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
         Code.TOO_DEEP: Meaning(
             _LIMIT, "objects and arrays are nested deeper than allowed", "raise  limits.depth"
         ),
+        Code.POISON: Meaning(
+            _LIMIT,
+            "the process that reads the record dies of it, and did so when it read it alone",
+            "look for what it needs: a worker's memory, a library that fails; then retry it",
+        ),
         Code.UNKNOWN_FIELD: Meaning(
             _CONVERT,
             "the table has no such column",
@@ -249,6 +256,11 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
             "the record asks for a table that does not exist, and none is created for it",
             "create the table, or set  unknown_tables: create; see  limits.tables",
         ),
+        Code.UNCOMPUTED: Meaning(
+            _CONVERT,
+            "the function of  transform  raises for the record, also when it is given it alone",
+            "mend the function, then retry the record",
+        ),
     }
 )
 
@@ -273,6 +285,11 @@ class MisfitError(Exception):
     def at(self, path: str) -> MisfitError:
         """Give the same misfit with its place."""
         return self if self.path else MisfitError(self.code, self.reason, path)
+
+    def alone(self) -> MisfitError:
+        """Give the same without the frames and errors it came by: a block may hold many."""
+        self.__traceback__ = self.__cause__ = self.__context__ = None
+        return self
 
 
 def safe_text(text: str, length_max: int = _TEXT_LENGTH_MAX) -> str:

@@ -173,14 +173,12 @@ def _rows(
 
 
 def _rejects(batch: pa.RecordBatch, misfits: Mapping[int, MisfitError]) -> tuple[Reject, ...]:
-    offsets = batch.column("offset")
+    if not misfits:
+        return ()
+    offsets = batch.column("offset").to_numpy()
+    names = {code: (str(MEANINGS[code].stage), str(code)) for code in Code}
     return tuple(
-        Reject(
-            offsets[index].as_py(),
-            str(MEANINGS[misfit.code].stage),
-            str(misfit.code),
-            misfit.message,
-        )
+        Reject(int(offsets[index]), *names[misfit.code], misfit.message)
         for index, misfit in sorted(misfits.items())
     )
 

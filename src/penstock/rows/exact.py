@@ -19,7 +19,7 @@ import decimal
 import math
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -39,6 +39,7 @@ _NUMERIC = re.compile(r"([+-]?)(?:([0-9]+)(?:\.([0-9]*))?|\.([0-9]+))(?:[eE]([+-
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _POWER_DIGITS_MAX = 12
+_SHORT_DIGITS = 18
 _BOOLEANS = {"true": True, "false": False}
 _UUID_BYTES = 16
 _ZEROS_MAX = 400
@@ -84,10 +85,16 @@ def _boolean(value: Any) -> bool:
 
 
 def _string(value: Any) -> str:
+    if value.__class__ is str:
+        return value
     return _text(value, "a string")
 
 
 def _integer(value: Any, *, bits: int) -> int:
+    if isinstance(value, Number) and len(value) <= _SHORT_DIGITS and value.isdecimal():
+        short = int(value)
+        if short < 1 << bits:
+            return short
     if isinstance(value, Day | Clock | Moment):
         value = value.count
     sign, digits, exponent = _parts(_numeric(value))
@@ -181,6 +188,7 @@ def _written(number: float | decimal.Decimal) -> str:
     return Number(f"{text}E{exponent}")
 
 
+@lru_cache(maxsize=4096)
 def _parts(text: str) -> tuple[str, str, int]:
     """Split a number into sign, digits without outer zeros, and exponent; zero is `0`, 0."""
     found = _NUMERIC.fullmatch(text)

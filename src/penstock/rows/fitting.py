@@ -48,6 +48,7 @@ _PATHS_MAX = 1000
 _OTHER_PATHS = "*"
 _PARTS = 8
 _PART_ROWS, _PART_ROWS_MIN = 4096, 64
+_FAULTS_MAX = 16
 _LARGE_INTEGER = re.compile(rb"[0-9]{16}")
 
 
@@ -168,8 +169,12 @@ class _Sorting:
         return None
 
     def take_apart(self, positions: Positions, read: Schema) -> None:
-        """Parse what can be parsed as blocks; the records around each fault are doubtful."""
-        while len(positions) > _PART_ROWS_MIN:
+        """Parse what can be parsed as blocks; the records around each fault are doubtful.
+
+        Where faults are many, one parse for each would cost more than to look at all records.
+        """
+        faults = 0
+        while len(positions) > _PART_ROWS_MIN and faults < _FAULTS_MAX:
             refused = self.parse(positions, read)
             if refused is None:
                 return
@@ -179,6 +184,7 @@ class _Sorting:
                 return
             self.take_apart(positions[: refused.row], read)
             self.doubtful.append(positions[refused.row : refused.row + 1])
+            faults += 1
             positions = positions[refused.row + 1 :]
         self.doubtful.append(positions)
 
@@ -273,18 +279,20 @@ def fit_records(
     dropped: Counter[str] = Counter()
     filtered: Counter[str] = Counter()
     rescued: dict[int, str] = {}
-    for position in positions.tolist():
+    taken = values if len(positions) == len(values) else values.take(pa.array(positions))
+    for position, value in zip(positions.tolist(), taken.to_pylist(), strict=True):
         drops = Drops()
         try:
-            rows.append(plan.fit(read(values[position].as_py()), drops))
+            rows.append(plan.fit(read(value), drops))
         except MisfitError as misfit:
-            misfits[position] = misfit
+            misfits[position] = misfit.alone()
             continue
         except WithoutRowError as without:
             filtered[without.reason] += 1
             continue
         landed.append(position)
-        dropped.update(drops.paths)
+        if drops.paths:
+            dropped.update(drops.paths)
         if (text := rescued_text(drops.rescued)) is not None:
             rescued[position] = text
     array = pa.array(rows, arrow_type(plan.payload))

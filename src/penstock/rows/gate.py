@@ -80,13 +80,13 @@ def gate_to_data(gate: Gate) -> dict[str, Any]:
     """Give a gate's plain form."""
     route = gate.route
     return {
-        "above": [_look_to_data(look) for look in gate.above],
-        "where": None if gate.where is None else _look_to_data(gate.where),
+        "above": [look_to_data(look) for look in gate.above],
+        "where": None if gate.where is None else look_to_data(gate.where),
         "route": None
         if route is None
         else {
             "template": route.template,
-            "parts": {name: _look_to_data(look) for name, look in route.parts.items()},
+            "parts": {name: look_to_data(look) for name, look in route.parts.items()},
             "reserved": list(route.reserved),
             "unknown": route.unknown,
         },
@@ -98,13 +98,13 @@ def gate_from_data(data: Mapping[str, Any]) -> Gate:
     """Read the plain form."""
     route = data["route"]
     return Gate(
-        above=tuple(_look_from_data(look) for look in data["above"]),
-        where=None if data["where"] is None else _look_from_data(data["where"]),
+        above=tuple(look_from_data(look) for look in data["above"]),
+        where=None if data["where"] is None else look_from_data(data["where"]),
         route=None
         if route is None
         else Route(
             route["template"],
-            {name: _look_from_data(look) for name, look in route["parts"].items()},
+            {name: look_from_data(look) for name, look in route["parts"].items()},
             tuple(route["reserved"]),
             route["unknown"],
         ),
@@ -112,10 +112,12 @@ def gate_from_data(data: Mapping[str, Any]) -> Gate:
     )
 
 
-def _look_to_data(look: Look) -> list[Any]:
+def look_to_data(look: Look) -> list[Any]:
+    """Give a look's plain form."""
     return [look.sql, type_to_json(look.fields), look.place]
 
 
-def _look_from_data(data: list[Any]) -> Look:
+def look_from_data(data: list[Any]) -> Look:
+    """Read the plain form."""
     sql, fields, place = data
     return Look(sql, schema_from_json(fields) if fields else Struct(()), place)

@@ -58,7 +58,8 @@ def _scalar(type_: Any, path: str, options: RowOptions) -> Fit:
         try:
             return convert(value)
         except MisfitError as misfit:
-            raise misfit.at(path) from misfit.__cause__
+            misfit.path = misfit.path or path
+            raise
 
     return fit
 
@@ -87,15 +88,22 @@ def _stands_in(items: list[Any], numbers: tuple[str, ...]) -> bool:
 def _struct(type_: Struct, path: str, options: RowOptions) -> Fit:
     members = [(field.name, _member_fit(field, path, options)) for field in type_.fields]
     names = frozenset(type_.names)
+    looks_first = options.columns == "quarantine"  # what has no column is refused at once
+
+    def leave_out(value: dict[str, Any], drops: Drops) -> None:
+        for name, member in value.items():
+            if name not in names:
+                _leave_out(member, joined_path(path, name), options, drops)
 
     def fit(value: Any, drops: Drops) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, not an object", path)
+        complete = names.issuperset(value)
+        if looks_first and not complete:
+            leave_out(value, drops)
         row = {name: member(value.get(name), drops) for name, member in members}
-        if not names.issuperset(value):
-            for name in value:
-                if name not in names:
-                    _leave_out(value[name], joined_path(path, name), options, drops)
+        if not looks_first and not complete:
+            leave_out(value, drops)
         return row
 
     return fit

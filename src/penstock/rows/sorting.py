@@ -11,6 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.errors import UnavailableError
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, Schema, Struct
 from penstock.rows.codes import MEANINGS, Code
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
 Mask = npt.NDArray[np.bool_]
 TAKEN = "taken by"
+EXPRESSION_SECONDS_MAX = 60.0
+"""How long one expression may take for one batch of records."""
 
 _OFFSET = "_kafka_offset"
 _WHY = {
@@ -156,6 +160,13 @@ class Sorter:
         return Share(
             np.zeros(len(rest), np.bool_), {**left.filtered, "routed": rest}, refused, unknown
         )
+
+    def values(
+        self, look: Look, options: RowOptions, readers: Readers
+    ) -> tuple[pa.Array, Mapping[int, Reject]]:
+        """Compute an expression for every record; where it cannot be, the record is refused."""
+        answer = self._answer(f"(\n{look.sql}\n)", look, _Sight(_eyes(options), readers))
+        return answer.values, answer.refused
 
     def refuse(self, asking: Mask, route: Route) -> dict[int, Reject]:
         """Refuse records whose table does not exist."""
@@ -300,11 +311,36 @@ def _headers(headers: pa.Array) -> pa.Array:
 
 
 def _column(connection: DuckDBPyConnection, sql: str, records: pa.Table) -> pa.Array:
+    """Compute one column. Raises duckdb.Error, and UnavailableError (P495) when it takes too long.
+
+    Time is no verdict on a record: another machine, or another hour, would give another one.
+    """
     query = f"select {sql} as it from records as payload"  # noqa: S608  it was read by the spec
+    from duckdb import Error  # noqa: PLC0415  only specs with SQL need it
+
+    late = threading.Event()
+
+    def interrupt() -> None:
+        late.set()
+        connection.interrupt()
+
+    limit = threading.Timer(EXPRESSION_SECONDS_MAX, interrupt)
+    limit.daemon = True
     connection.register("records", records)
+    limit.start()
     try:
         column = connection.sql(query).to_arrow_table().column("it")
+    except Error as error:
+        if late.is_set():
+            raise UnavailableError(
+                f"an expression takes longer than {EXPRESSION_SECONDS_MAX:.0f} s for "
+                f"{len(records)} records",
+                code="P495",
+                hint="make it simpler; penstock peek shows what it gives for single records",
+            ) from error
+        raise
     finally:
+        limit.cancel()
         connection.unregister("records")
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from penstock.rows.codes import Code, MisfitError
@@ -111,6 +112,7 @@ def _stamp(text: str) -> tuple[int, str | None]:
     return days * _DAY_SECONDS * _SECOND_US + _clock_us(hour, minute, second, fraction), offset
 
 
+@lru_cache(maxsize=4096)
 def _days(year: str, month: str, day: str) -> int:
     try:
         return date(int(year), int(month), int(day)).toordinal() - _EPOCH_ORDINAL

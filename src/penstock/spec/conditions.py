@@ -12,6 +12,7 @@ from penstock.spec import notation
 from penstock.spec.expressions import expression, fields_of, looked_at, require_type
 from penstock.spec.notation import MalformedError
 from penstock.spec.problems import KeyPath, Problem, listed
+from penstock.spec.transforming import check_transform
 
 if TYPE_CHECKING:
     from penstock.spec.model import Table
@@ -23,6 +24,7 @@ NAMES = ("VARCHAR", "INTEGER", "BIGINT", "BOOLEAN", "DATE")
 def check_expressions(at: KeyPath, table: Table) -> Iterator[Problem]:
     """Find what does not agree in the expressions of one rule, at its place in the spec."""
     yield from _check_route(at, table)
+    yield from check_transform(at, table)
     texts: list[tuple[KeyPath, str, tuple[str, ...]]] = [
         (("route", name), text, NAMES) for name, text in table.route.items()
     ]

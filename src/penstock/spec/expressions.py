@@ -15,12 +15,13 @@ Source: protocol.md 2, "verdicts are reproducible".
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
-from penstock.core.schema import Field, Kind, Map, Schema, Struct, Type
+from penstock.core.schema import Decimal, Field, Kind, Map, Schema, Struct, Type
 from penstock.spec.notation import MalformedError
 from penstock.spec.problems import listed, nearest, shown
 from penstock.spec.sandbox import empty_relation, sandbox
@@ -73,6 +74,20 @@ _CALLED_CONSISTENT = {
 }
 """Functions that DuckDB calls consistent and that are not, or whose text names another function."""
 _MENTIONED_MAX = 6
+_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
+_COLUMN_TYPES = {
+    "BOOLEAN": Kind.BOOLEAN,
+    "INTEGER": Kind.INT,
+    "BIGINT": Kind.LONG,
+    "FLOAT": Kind.FLOAT,
+    "DOUBLE": Kind.DOUBLE,
+    "VARCHAR": Kind.STRING,
+    "BLOB": Kind.BINARY,
+    "DATE": Kind.DATE,
+    "TIME": Kind.TIME,
+    "TIMESTAMP": Kind.TIMESTAMP,
+    "TIMESTAMP WITH TIME ZONE": Kind.TIMESTAMPTZ,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +155,29 @@ def looked_at(found: Expression, fields: Schema) -> Schema:
 
 def require_type(found: Expression, fields: Schema, wanted: Iterable[str]) -> None:
     """Bind an expression to its fields. Raises MalformedError when its type is none wanted."""
+    type_, wanted = _bound(found, fields), tuple(wanted)
+    if type_ not in wanted:
+        raise MalformedError(
+            "P145", f"this gives {type_}, and {listed(wanted)} is wanted", "cast it"
+        )
+
+
+def type_given(found: Expression, fields: Schema) -> Type:
+    """Bind an expression to its fields, and give its type as a column's.
+
+    Raises MalformedError when no column has such a type.
+    """
+    name = _bound(found, fields)
+    decimal = _DECIMAL.fullmatch(name)
+    if decimal is not None:
+        return Decimal(int(decimal[1]), int(decimal[2]))
+    if name not in _COLUMN_TYPES:
+        hint = f"cast it to one of {listed([*_COLUMN_TYPES])}"
+        raise MalformedError("P145", f"this gives {name}, which is no column's type", hint)
+    return _COLUMN_TYPES[name]
+
+
+def _bound(found: Expression, fields: Schema) -> str:
     from duckdb import Error  # noqa: PLC0415  only specs with SQL need it
 
     schema = Struct((*fields.fields, *KAFKA_COLUMNS.fields))
@@ -149,11 +187,7 @@ def require_type(found: Expression, fields: Schema, wanted: Iterable[str]) -> No
         ((_, type_, *_),) = sandbox().execute(f"describe {query}").fetchall()
     except Error as error:
         raise MalformedError("P145", f"this does not compute: {_first_line(error)}") from error
-    wanted = tuple(wanted)
-    if type_ not in wanted:
-        raise MalformedError(
-            "P145", f"this gives {type_}, and {listed(wanted)} is wanted", "cast it"
-        )
+    return str(type_)
 
 
 def _struct(tree: Mapping[str, Any]) -> Schema:

@@ -42,6 +42,7 @@ from penstock.spec.sections import (
     QuarantineSettings,
     SparkSettings,
 )
+from penstock.spec.transforming import Transform
 
 ChangeColumn = Literal["operation", "timestamp", "source"]
 SourceColumn = Literal["topic", "partition", "offset", "timestamp", "key", "headers"]
@@ -171,8 +172,10 @@ class Table(Setting):
         "quarantine",
         description="With route: what to do with a record whose table does not exist.",
     )
-    transform: Annotated[None, never("records land as they are")] = Field(
-        None, description=f"This setting {NOT_YET}: an expression for each record."
+    transform: Transform | None = Field(
+        None,
+        description="Compute further columns for each record: SQL expressions, a Python function.",
+        examples=["{ columns: { day: cast(created_at as date) } }"],
     )
     branch: Annotated[str, reading(notation.branch_name)] = Field(
         notation.MAIN,

@@ -44,6 +44,7 @@ _TABLE_WHEN_GIVEN = (
     "branch",
     "identifier_fields",
     "sort_by",
+    "transform",
 )
 _LIMITS = ("record_bytes", "columns", "depth")
 

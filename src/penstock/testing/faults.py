@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -226,6 +226,16 @@ class FaultyTable:
         """Pass on, unless the table is away."""
         _check_there(self.name, self._plan)
         return self._table.quarantined(chain, ranges)
+
+    def refused(
+        self,
+        chain: Chain,
+        columns: Sequence[str],
+        ranges: Sequence[Sequence[Any]] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Pass on, unless the table is away."""
+        _check_there(self.name, self._plan)
+        return self._table.refused(chain, columns, ranges)
 
     def coordinates(self, columns: Mapping[str, str]) -> pa.Table:
         """Pass on."""

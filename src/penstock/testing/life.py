@@ -19,10 +19,11 @@ from penstock.core.events import Event
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.planning import Bounds
 from penstock.core.points import Point
+from penstock.landing.closing import Closer, Means
 from penstock.landing.coordinator import Ended
 from penstock.landing.holding import Hold
 from penstock.landing.holding import hold as hold_pipeline
-from penstock.landing.jobs import Result, job_from_json, result_to_json
+from penstock.landing.jobs import Job, Result, job_from_json, result_to_json
 from penstock.landing.run import run
 from penstock.landing.settings import Settings, Until
 from penstock.landing.settings import World as Outside
@@ -31,6 +32,7 @@ from penstock.ports.log import Log
 from penstock.ports.running import Observer
 from penstock.ports.store import Owner
 from penstock.ports.tables import FileWriter, WriterFactory
+from penstock.rows.opening import Readers
 from penstock.testing.faults import FaultyTables
 from penstock.testing.grounds import CATALOG
 from penstock.testing.observer import Crash, RecordingObserver
@@ -85,6 +87,7 @@ class Life:
     error: BaseException | None = None
     jobs: list[list[str]] = field(default_factory=list)
     full_disks: dict[str, int] = field(default_factory=dict)
+    poison: set[tuple[str, int, int]] = field(default_factory=set)
     observer: StoryObserver = field(init=False)
 
     def __post_init__(self) -> None:
@@ -147,6 +150,12 @@ class Life:
                 self.changed = act(held)
 
         return self._live(live, awake=awake)
+
+    def close(self, act: Callable[[Closer], object], name: str, *, awake: bool = False) -> Life:
+        """Retry or drop refused records of a table by hand; what that gave is in `changed`."""
+        connector = self.world.ground.connector
+        means = Means({connector: self.world.ground.open_writer()}, lambda _: Readers())
+        return self.change(lambda held: act(Closer(held, means, name)), awake=awake)
 
     def _live(self, live: Callable[[Outside], None], *, awake: bool) -> Life:
         """Open everything afresh and live; unless `awake`, when the former's heartbeat is old."""
@@ -278,9 +287,23 @@ class LifeEngine:
         self._reader = world.ground.open_reader(world.topics, self._clock)
 
     def run(self, jobs: Sequence[str]) -> Sequence[str]:
-        """Run all jobs in order."""
+        """Run all jobs in order; a worker dies when it comes to poison that it was not told of.
+
+        Raises UnavailableError (P606) then.
+        """
         self._life.jobs.append(list(jobs))
+        if any(self._dies_of(job_from_json(text)) for text in jobs):
+            raise UnavailableError("workers died", code="P606", hint="more memory")
         return [self._run(text) for text in jobs]
+
+    def _dies_of(self, job: Job) -> bool:
+        read = {
+            (lane.at.topic, lane.at.partition, offset)
+            for lane in job.lanes
+            for offset in range(lane.covered.start, lane.covered.stop)
+            if (lane.at.topic_id, lane.at.partition, offset) not in job.poison
+        }
+        return bool(read & self._life.poison)
 
     def _run(self, text: str) -> str:
         job, observer = job_from_json(text), self._life.observer

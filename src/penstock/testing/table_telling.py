@@ -181,6 +181,31 @@ class TellingTests(TableBench):
         assert [] == list(table.quarantined(chain, []))
         assert [] == list(table.quarantined(chain, [["another topic", 0, TOPIC, 0, 99]]))
 
+    def test_refused_gives_columns_of_a_chains_rows_or_of_all_of_a_pipeline(
+        self, catalog: TableFormat
+    ) -> None:
+        chain, other = (Chain(f"shop/lake.b.{n}", "lake.ops.quarantine") for n in ("a", "b"))
+        table = self.create_quarantine(catalog, origin(chain, {0: 0, 1: 0}), origin(other, {0: 0}))
+        for each, coordinates in {chain: [(0, 1), (1, 5)], other: [(0, 2)]}.items():
+            state = table.state(each)
+            files = self.write(state, rejects(each, coordinates))
+            commit = self.prepare(state, {0: (0, 10)}, chain=each, files=files)
+            table.commit(state, commit, retain=RETAIN)
+        columns = ("offset", "code", "table")
+
+        def read(name: str, ranges: list[list[object]] | None = None) -> list[tuple[object, ...]]:
+            batches = table.refused(Chain(name, "lake.ops.quarantine"), columns, ranges)
+            return sorted(tuple(row[c] for c in columns) for b in batches for row in b.to_pylist())
+
+        assert [(1, "P301", "lake.b.a"), (5, "P301", "lake.b.a")] == read(chain.name)
+        assert [(2, "P301", "lake.b.b")] == read(other.name)
+        assert [(1, "P301", "lake.b.a"), (2, "P301", "lake.b.b"), (5, "P301", "lake.b.a")] == read(
+            "shop/*"
+        )
+        assert [] == read("another/*")
+        assert (1, "P301", "lake.b.a") in read(chain.name, [[TOPIC_ID, 0, TOPIC, 1, 2]])
+        assert [] == read(chain.name, [])
+
     def test_own_snapshots_beyond_retain_are_trimmed_and_no_others(self, table: Table) -> None:
         self.land(table, {0: (0, 1)})
         self.foreign_append(table)

@@ -25,11 +25,13 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.core.audit import chain_breaks, doubled_commits, doubled_files, newest_segment
+from penstock.core.closings import records_only
 from penstock.core.commits import Chain, Committable, Landed
 from penstock.core.wire import progress_from_json
 from penstock.landing.settings import Consent, Hands, Place, Settings, Target, Threads
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import Table, TableFormat, Verdict
+from penstock.rows.fates import READ, fates_of
 from penstock.rows.gate import Gate
 from penstock.rows.options import RowOptions
 from penstock.rows.quarantine import QUARANTINE_SCHEMA
@@ -234,7 +236,8 @@ class World:
     def offsets(self, name: str = ORDERS) -> dict[int, int]:
         """Tell where a table's ledger stands, by partition; for tables of one topic."""
         return {
-            at.partition: int(offset) for at, offset in sorted(self.landed(name).offsets.items())
+            at.partition: int(offset)
+            for at, offset in sorted(records_only(self.landed(name).offsets).items())
         }
 
     def rows(self, name: str = ORDERS) -> list[Coordinate]:
@@ -248,18 +251,19 @@ class World:
         )
 
     def rejects(self, name: str = ORDERS) -> list[Coordinate]:
-        """List the coordinates in quarantine for a table, duplicates kept."""
+        """List the coordinates in quarantine for a table, but for what landed since."""
         quarantine = self.catalog().load(catalog_name(QUARANTINE))
         if quarantine is None:
             return []
         chain = _rejects_chain(name)
-        state = quarantine.state(chain)
-        if state.landed is None:
+        if quarantine.state(chain).landed is None:
             return []
-        names = {at.topic_id: at.topic for at in state.landed.offsets}
-        ranges = [[at.topic_id, at.partition, at.topic, 0, 1 << 62] for at in state.landed.offsets]
-        found = quarantine.quarantined(chain, ranges)
-        return sorted((names[topic_id], partition, offset) for topic_id, partition, offset in found)
+        fates = fates_of(quarantine.refused(chain, READ)).to_pylist()
+        return sorted(
+            (each["topic"], each["partition"], each["offset"])
+            for each in fates
+            if each["status"] != "retried"
+        )
 
     def expected(self, name: str = ORDERS) -> list[tuple[Coordinate, Held]]:
         """List the records that should be in a table or its quarantine, by the cluster's word."""

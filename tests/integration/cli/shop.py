@@ -95,6 +95,10 @@ class Shop:
         spec = ("--spec", self.path) if command == "audit" else (self.path,)
         return penstock(command, *spec, *words, environment=environment, directory=self.directory)
 
+    def command(self, *words: str | Path, **environment: str) -> Finished:
+        """Run a command that is told of the spec in its words."""
+        return penstock(*words, environment=environment, directory=self.directory)
+
     def prove(self) -> None:
         """Let the app audit all tables row by row, in this process: it is quicker."""
         found = audit(load(self.path), rows=True)

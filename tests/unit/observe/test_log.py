@@ -22,6 +22,7 @@ from penstock.core.events import (
     PartitionStalled,
     PipelineStarted,
     PipelineStopped,
+    PoisonFound,
     RecordsQuarantined,
     SchemaChanged,
     SliceRead,
@@ -96,6 +97,10 @@ LINES = [
     (
         HousekeepingFailed("lake.orders", "the disk is full"),
         "warning: housekeeping failed, without harm: the disk is full",
+    ),
+    (
+        PoisonFound(3, "flights-0", 17),
+        "warning: the process that reads offset 17 dies of it: it is refused, P343",
     ),
     (TopicUnrouted("audit"), "warning: goes to no table; its records are not read"),
     (PipelineStopped("shop", "SIGTERM", clean=True), "stopped: SIGTERM"),

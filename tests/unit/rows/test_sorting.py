@@ -104,6 +104,26 @@ def test_a_record_that_needs_too_much_memory_is_refused_alone(neighbour: bytes) 
     assert {"P380"} == {reject.code for reject in share.refused.values()}
 
 
+def test_records_are_led_by_header_key_pattern_and_operation() -> None:
+    changes = [{"op": op, "before": {"n": 1}, "after": {"n": 2}} for op in "cud"]
+    values = [json.dumps({**each, "ts_ms": 1, "source": {}}).encode() for each in changes]
+    plain = batch(values, keys=[b"a-1", b"b-2", None])
+    headers = [[{"key": "tenant", "value": b"me"}], [], []]
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    sorter = Sorter(plain.append_column("headers", pa.array(headers, kind)), AT)
+    options = RowOptions(
+        source_columns={}, envelope="debezium", change_columns={"operation": "_change_operation"}
+    )
+    operation = fields_of({"_change_operation": parse_type("string")})
+
+    def taken(sql: str) -> list[bool]:
+        return sorter.share(Gate(where=Look(sql, operation, "w")), options).mine.tolist()
+
+    assert [True, True, False] == taken("_change_operation <> 'delete'")
+    assert [True, False, False] == taken("_kafka_headers['tenant'] = 'me'")
+    assert [False, True, False] == taken("regexp_matches(_kafka_key, '^b-[0-9]+$')")
+
+
 def test_what_a_route_refuses_reaches_none_of_its_tables() -> None:
     look = Look("coalesce(kind, 'other')", FIELDS, "tables[0].route.kind")
     route = Route(KIND.template, {"kind": look})

@@ -24,6 +24,8 @@ RULES = "\n".join(f"  - {{ from: shop.orders, into: lake.b.t{n} }}" for n in ran
 COLUMNS = ", ".join(f"c{n}" for n in range(1001))
 GROUPS = ", ".join(f"g{n}: lower(x)" for n in range(9))
 HEADERS = ", ".join(f"h{n}: x-{n}" for n in range(101))
+COMPUTED = ", ".join(f"c{n}: _kafka_offset" for n in range(101))
+FILLED = ", ".join(f"c{n}: long" for n in range(101))
 ALIASES = "&a [" + "1, " * 250 + "1]"
 
 
@@ -59,6 +61,13 @@ SCHEMA_BOUNDS = {
         rule(f"change_columns: [{', '.join(['source'] * 1001)}]"), "P108", "at most 1000",
     ),
     "Table.header_columns": (rule(f"header_columns: {{ {HEADERS} }}"), "P108", "at most 100, read 101"),
+    "Transform.columns": (
+        rule(f"transform: {{ columns: {{ {COMPUTED} }} }}"), "P108", "at most 100, read 101",
+    ),
+    "Function.columns": (
+        rule(f"transform: {{ function: {{ call: 'm:f', columns: {{ {FILLED} }} }} }}"),
+        "P108", "at most 100, read 101",
+    ),
     "Table.route": (rule(f"route: {{ {GROUPS} }}"), "P108", "at most 8, read 9"),
     ".catalogs": (("tables:", f"{CATALOGS}\ntables:"), "P108", "at most 100, read 102"),
     ".tables": (("tables:", f"tables:\n{RULES}"), "P108", "at most 1000, read 1002"),
@@ -66,6 +75,7 @@ SCHEMA_BOUNDS = {
 
 CONSTANTS = {
     "fields.COUNT_MAX": SCHEMA_BOUNDS["CommitSettings.or_records"],
+    "transforming.COLUMNS_MAX": SCHEMA_BOUNDS["Transform.columns"],
     "fields.ENTRIES_MAX": SCHEMA_BOUNDS["Kafka.topics"],
     "notation.NAME_CHARS_MAX": (("lake.bronze.orders", f"lake.b.{'x' * 129}"), "P110", "most 128"),
     "notation.PATTERN_CHARS_MAX": (

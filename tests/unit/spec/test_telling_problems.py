@@ -187,7 +187,7 @@ def test_security_that_contradicts_itself_is_told_with_all_it_needs(
         ("    into", "    tombstones: delete\n    into", [(9, "P111")]),
         ("    into", "    freshness: 5m\n    into", [(9, "P111")]),
         ("quarantine:", "spark: {master: 'spark://m:7077'}\nquarantine:", [(6, "P128")]),
-        ("    into", "    transform: y\n    into", [(9, "P111")]),
+        ("    into", "    transform: y\n    into", [(9, "P106")]),
         ("    into", "    branch: a.b\n    into", [(9, "P110")]),
         ("    into", "    properties: {penstock.ledger: x}\n    into", [(9, "P119")]),
         ("    into", "    from_: x\n    into", [(9, "P104")]),

@@ -62,6 +62,48 @@ def quarantined(
     return found
 
 
+def refused(
+    handle: Handle,
+    name: str,
+    chain: Chain,
+    columns: Sequence[str],
+    ranges: Sequence[Sequence[Any]] | None,
+) -> Iterator[pa.RecordBatch]:
+    """Read columns of the rows of a chain's table; of all its pipeline's with `<pipeline>/*`."""
+    if ranges is not None and not ranges:
+        return
+    pipeline, _, table = chain.name.partition("/")
+    predicate = None
+    if ranges is not None:
+        lowest = min(int(start) for _, _, _, start, _ in ranges)
+        beyond = max(int(stop) for _, _, _, _, stop in ranges)
+        predicate = f'"offset" >= {lowest} AND "offset" < {beyond}'
+    asked = [*dict.fromkeys(("pipeline", "table", "offset", *columns))]
+    for scanned in _scanned(handle, name, asked, predicate):
+        batch = scanned.cast(_plain_schema(scanned.schema))
+        ours = pc.equal(batch["pipeline"], pipeline)
+        if table != "*":
+            ours = pc.and_(ours, pc.equal(batch["table"], table))
+        yield batch.filter(ours).select(columns)
+
+
+def _plain_schema(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_type(_plain(field.type)) for field in schema])
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Give the type that Arrow can filter: views are made strings and bytes."""
+    if pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_binary_view(kind):
+        return pa.binary()
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_plain(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_plain(field.type)) for field in kind])
+    return kind
+
+
 def _within(row: Mapping[str, Any], ranges: Sequence[Sequence[Any]]) -> bool:
     return any(
         (row["topic_id"], row["partition"]) == (topic_id, partition)

@@ -11,7 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -167,6 +167,15 @@ class DeltaTable:
     ) -> Sequence[tuple[str, int, int]]:
         """Find the coordinates that are in quarantine for the chain's table."""
         return readers.quarantined(self._open(), self.name, chain, ranges)
+
+    def refused(
+        self,
+        chain: Chain,
+        columns: Sequence[str],
+        ranges: Sequence[Sequence[Any]] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read rows of the quarantine. Raises UnavailableError, InvalidError."""
+        return readers.refused(self._open(), self.name, chain, columns, ranges)
 
     def coordinates(self, columns: Mapping[str, str]) -> pa.Table:
         """Read every live row's source coordinates."""

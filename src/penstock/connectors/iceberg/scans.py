@@ -7,11 +7,19 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.expressions import And, BooleanExpression, EqualTo, In, Reference
+from pyiceberg.expressions import (
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    Reference,
+)
 from pyiceberg.expressions.literals import literal
 from pyiceberg.table import DataScan
 
@@ -54,12 +62,40 @@ def quarantined_in(
     ]
 
 
+def refused_in(
+    scan: DataScan | None,
+    name: str,
+    chain: str,
+    columns: Sequence[str],
+    ranges: Sequence[Sequence[Any]] | None,
+) -> Iterator[pa.RecordBatch]:
+    """Read columns of the rows of a chain's table; of all its pipeline's with `<pipeline>/*`.
+
+    Raises InvalidError (P435).
+    """
+    if scan is None or (ranges is not None and not ranges):
+        return
+    require_columns(scan, name, ("pipeline", "table", *columns))
+    wanted = _of_chain(chain) if ranges is None else _row_filter(chain, ranges)
+    for batch in scan.filter(wanted).select(*columns).to_arrow_batch_reader():
+        yield batch.select(columns)
+
+
+def _of_chain(chain: str) -> BooleanExpression:
+    pipeline, _, target = chain.partition("/")
+    ours = EqualTo(term=Reference("pipeline"), value=literal(pipeline))
+    if target == "*":
+        return ours
+    return And(ours, EqualTo(term=Reference("table"), value=literal(target)))
+
+
 def _row_filter(chain: str, ranges: Sequence[Sequence[Any]]) -> BooleanExpression:
     """Give one flat filter however many ranges there are; the rest is compared row by row."""
-    pipeline, _, target = chain.partition("/")
+    lowest, beyond = min(each[3] for each in ranges), max(each[4] for each in ranges)
     return And(
-        EqualTo(term=Reference("pipeline"), value=literal(pipeline)),
-        EqualTo(term=Reference("table"), value=literal(target)),
+        _of_chain(chain),
+        GreaterThanOrEqual(term=Reference("offset"), value=literal(lowest)),
+        LessThan(term=Reference("offset"), value=literal(beyond)),
         In(term=Reference("topic_id"), literals={literal(each[0]) for each in ranges}),
         In(term=Reference("partition"), literals={literal(each[1]) for each in ranges}),
     )

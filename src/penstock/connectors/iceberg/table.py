@@ -10,7 +10,7 @@ Invariants:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,7 +31,7 @@ from penstock.connectors.iceberg.histories import history_of
 from penstock.connectors.iceberg.housekeeping import remove_old_metadata
 from penstock.connectors.iceberg.ledgers import head_of
 from penstock.connectors.iceberg.manifests import live_files_of
-from penstock.connectors.iceberg.scans import coordinates_of, quarantined_in
+from penstock.connectors.iceberg.scans import coordinates_of, quarantined_in, refused_in
 from penstock.connectors.iceberg.schemas import to_core
 from penstock.connectors.iceberg.sources import sources_of
 from penstock.connectors.iceberg.storage import Credential
@@ -184,6 +184,17 @@ class IcebergTable:
         table = self._loaded()
         with reading(self.name):
             return quarantined_in(self._scan(table), self.name, chain.name, ranges)
+
+    def refused(
+        self,
+        chain: Chain,
+        columns: Sequence[str],
+        ranges: Sequence[Sequence[Any]] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read rows of the quarantine. Raises UnavailableError, InvalidError."""
+        table = self._loaded()
+        with reading(self.name):
+            yield from refused_in(self._scan(table), self.name, chain.name, columns, ranges)
 
     def coordinates(self, columns: Mapping[str, str]) -> pa.Table:
         """Read every live row's source coordinates. Raises UnavailableError, InvalidError."""

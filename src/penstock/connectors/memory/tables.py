@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -186,6 +186,26 @@ class MemoryTable:
             for row in self._warehouse.rows(self.name)
             if (row["pipeline"], row["table"]) == (pipeline, table) and _within(row, ranges)
         ]
+
+    def refused(
+        self,
+        chain: Chain,
+        columns: Sequence[str],
+        ranges: Sequence[Sequence[Any]] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read columns of the rows of a chain's table, or of all tables of a pipeline."""
+        import pyarrow as pa
+
+        pipeline, _, table = chain.name.partition("/")
+        rows = [
+            {name: row[name] for name in columns}
+            for row in self._warehouse.rows(self.name)
+            if row["pipeline"] == pipeline
+            and table in ("*", row["table"])
+            and (ranges is None or _within(row, ranges))
+        ]
+        if rows:
+            yield pa.RecordBatch.from_pylist(rows)
 
     def coordinates(self, columns: Mapping[str, str]) -> pa.Table:
         """Read every live row's source coordinates."""

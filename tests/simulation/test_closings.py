@@ -1,0 +1,210 @@
+"""Refused records are retried and dropped: each lands once or stays refused, whatever dies when."""
+
+import pytest
+
+from penstock.core.commits import Chain
+from penstock.core.points import Point
+from penstock.landing import replaying, seeking
+from penstock.landing.closing import Choice, Retried
+from penstock.testing.faults import Fault
+from penstock.testing.grounds import MemoryGround, catalog_name
+from penstock.testing.world import ORDERS, PIPELINE, QUARANTINE, World, either
+
+ALL = Choice()
+BAD, LATER = 3, 4
+
+
+def closed(world, act=lambda closer: closer.retry(ALL), name=ORDERS, **given):
+    life = world.life(**given)
+    return life.close(act, name)
+
+
+@pytest.fixture
+def world():
+    """Three records were refused for a field that the table has no column for; it may be left out
+    now, and one is still no JSON."""
+    world = World(MemoryGround())
+    world.send("orders", 5)
+    world.run()
+    world.send("orders", BAD, colour="red")
+    world.send_raw("orders", b"no json")
+    world.send("orders", 2)
+    world.run()
+    assert BAD + 1 == len(world.rejects())
+    world.change_rules("rules-2", columns="drop_value")
+    return world
+
+
+def exact(world, refused=1):
+    """Assert that every record stands once, and tell that so many are still refused."""
+    assert [] == world.breaks(judged=either)
+    assert refused == len(world.rejects())
+
+
+def test_a_retry_lands_what_fits_by_now_and_leaves_the_rest(world):
+    life = closed(world)
+
+    assert Retried({ORDERS: BAD}, {"P302": 1}) == life.changed
+    exact(world)
+    assert Retried({}, {"P302": 1}) == closed(world).changed
+    world.run()
+    exact(world)
+
+
+def test_only_what_is_chosen_is_retried(world):
+    topic = world.ground.topic("orders")
+    life = closed(world, lambda closer: closer.retry(Choice(spot=(topic, 0, 6))))
+    assert Retried({ORDERS: 1}) == life.changed
+    exact(world, refused=3)
+
+    assert (
+        Retried({}) == closed(world, lambda closer: closer.retry(Choice(codes=("P301",)))).changed
+    )
+    assert (
+        Retried({ORDERS: 2})
+        == closed(world, lambda closer: closer.retry(Choice(codes=("P361",)))).changed
+    )
+    exact(world)
+
+
+def test_dropped_records_are_given_up_and_never_come_back(world):
+    assert BAD + 1 == closed(world, lambda closer: closer.drop(ALL)).changed
+    assert Retried({}) == closed(world).changed
+    world.run()
+    exact(world, refused=BAD + 1)
+
+
+POINTS = (
+    *(Point.CLAIM_BEFORE, Point.CLAIM_AFTER, Point.FILE_OPENED, Point.FILE_WRITTEN),
+    *(Point.FILE_CLOSED, Point.PREPARE_BEFORE, Point.PREPARE_AFTER, Point.QUARANTINE_BEFORE),
+    *(Point.QUARANTINE_AFTER, Point.COMMIT_BEFORE, Point.COMMIT_AFTER, Point.READ_BACK),
+    *(Point.SETTLE_BEFORE, Point.SETTLE_AFTER),
+)
+
+
+def passings(world_of):
+    """Tell how often a retry passes each point."""
+    world = world_of()
+    points = closed(world).points
+    return [f"{point}:{n + 1}" for point in POINTS for n in range(points.count(point))]
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["store kept", "store lost"])
+@pytest.mark.parametrize("next_life", ["retry", "run"])
+def test_a_retry_that_is_killed_anywhere_lands_each_record_once(world, lost, next_life):
+    def copied():
+        fresh = World(MemoryGround())
+        fresh.send("orders", 5)
+        fresh.run()
+        fresh.send("orders", BAD, colour="red")
+        fresh.send_raw("orders", b"no json")
+        fresh.run()
+        fresh.change_rules("rules-2", columns="drop_value")
+        return fresh
+
+    plans = passings(copied)
+    assert {*POINTS} == {Point(plan.partition(":")[0]) for plan in plans}
+    for plan in plans:
+        fresh = copied()
+        assert closed(fresh, crash=plan).crashed, plan
+        if lost:
+            fresh.ground.lose_store("here")
+        if next_life == "run":
+            fresh.send("orders", LATER)
+            fresh.run()
+        again = closed(fresh)
+        assert again.error is None, (plan, again.error)
+        assert [] == fresh.breaks(judged=either), plan
+        assert 1 == len(fresh.rejects()), plan
+
+
+@pytest.mark.parametrize("table", [ORDERS, QUARANTINE])
+@pytest.mark.parametrize("fault", [Fault.LOSE_ANSWER, Fault.LOSE_REQUEST, Fault.CONFLICT])
+def test_a_retry_whose_answer_is_lost_lands_each_record_once(world, table, fault):
+    world.faults.queue(catalog_name(table), fault)
+    closed(world)
+    exact(world)
+
+
+@pytest.mark.parametrize("table", [ORDERS, QUARANTINE])
+@pytest.mark.parametrize("arrives", ["before", "meanwhile", "after"])
+def test_a_commit_that_arrives_late_lands_nothing_twice(world, table, arrives):
+    """It is sent, the process dies before it is answered, and its store is lost."""
+    world.faults.queue(catalog_name(table), Fault.CRASH_DELAYED)
+    assert closed(world).crashed
+    world.ground.lose_store("here")
+    if arrives == "before":
+        world.faults.release()
+    if arrives == "meanwhile":
+        world.faults.before_commit(catalog_name(table), world.faults.release)
+    closed(world)
+    world.faults.release()
+    closed(world)
+    exact(world)
+
+
+def test_what_fits_no_more_when_a_retry_is_finished_is_open_again(world):
+    closed(world, crash="quarantine.after:1")
+    world.ground.lose_store("here")
+    world.change_rules("rules-3", columns="quarantine")
+    closed(world)
+    exact(world, refused=BAD + 1)
+
+    world.change_rules("rules-4", columns="drop_value")
+    assert Retried({ORDERS: BAD}, {"P302": 1}) == closed(world).changed
+    exact(world)
+
+
+def test_a_retry_leaves_the_rules_that_count_for_the_topics_as_they_are(world):
+    closed(world)
+
+    assert "rules-1" == world.landed().rules_hash
+
+
+def test_two_retries_from_two_hosts_land_each_record_once(world):
+    first = world.life(host="there")
+    first.at(
+        Point.QUARANTINE_BEFORE,
+        lambda: closed(world),
+    )
+    first.close(lambda closer: closer.retry(ALL), ORDERS)
+    closed(world)
+    world.life(host="there").close(lambda closer: closer.retry(ALL), ORDERS)
+    exact(world)
+
+
+def test_a_replay_lands_what_a_retry_had_landed_and_leaves_what_is_refused(world):
+    closed(world)
+    world.life().change(replay_all)
+
+    exact(world)
+    assert 5 + BAD + 2 == len(world.rows())
+
+
+def replay_all(held):
+    track = held.settled(ORDERS)
+    bounds = held.world.log.bounds(held.world.log.partitions())
+    topic = held.world.log.partitions()[0].topic
+    planned = replaying.look(track, {(topic, 0): None}, bounds)
+    return replaying.do(held, track, planned)
+
+
+def test_retried_rows_that_a_rollback_took_land_by_the_next_retry_behind_a_seek(world):
+    before = head(world)
+    closed(world)
+    world.ground.roll_back(catalog_name(ORDERS), before)
+    assert {ORDERS: "P455"} == world.run().parked
+    world.life().change(seek_back)
+    world.run()
+    assert BAD == closed(world).changed.finished
+
+    exact(world)
+    assert Retried({}, {"P302": 1}) == closed(world).changed
+
+
+def head(world):
+    return world.table().state(Chain(PIPELINE, ORDERS)).head
+
+
+def seek_back(held):
+    seeking.do(held, seeking.look(held.settings, held.world, ORDERS, {}))

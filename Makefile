@@ -22,7 +22,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --system-certs --universal --generate-h
 
 .PHONY: help
 help: ## list the recipes
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: install
 install: $(INSTALLED) ## install everything into .venv, from the locks
@@ -106,6 +106,10 @@ prove-large: $(INSTALLED) ## the specification: the large models; takes long
 .PHONY: bench
 bench: $(INSTALLED) ## throughput, freshness, commit and recovery times on this machine
 	@$(BIN)/python -m benchmarks
+
+.PHONY: bench-quick
+bench-quick: $(INSTALLED) ## which ratios of the benchmarks got worse since they were kept, in three minutes
+	@$(BIN)/python -m benchmarks --quick
 
 .PHONY: docs
 docs: $(INSTALLED) ## write the generated reference pages again

@@ -2,7 +2,7 @@
 
     python -m benchmarks                every figure at full size, kept, and the page written
     python -m benchmarks drain --help   one figure, with its settings
-    python -m benchmarks --quick        all figures small, compared with the last ones kept
+    python -m benchmarks --quick        what has a ratio, small: which got worse since kept
 
 Invariants:
 - what is measured is `penstock run` as a user starts it, in processes of its own;

@@ -33,6 +33,7 @@ def main(words: Sequence[str]) -> int:
     else:
         work = [(f, options) for f in FIGURES for options in (f.quick if given.quick else f.full)]
     failed = 0
+    slower: list[str] = []
     for figure, options in work:
         try:
             result = _measured(figure, options, given.seconds_max or figure.seconds_max)
@@ -41,8 +42,12 @@ def main(words: Sequence[str]) -> int:
             failed += 1
             continue
         print(_shown(figure, result, given.results), flush=True)
+        slower += _slower(figure, result, given.results)
         if given.keep if given.keep is not None else not given.quick:
             print(f"  kept in {keep(result, given.results)}\n", flush=True)
+    if given.quick:
+        told = "\n".join(slower) or "no ratio got worse by more than 15 %"
+        print(f"\nAgainst the last that were kept:\n{told}", flush=True)
     if given.figure is None and not given.quick:
         page.PAGE.write_text(page.text(given.results))
     return 1 if failed else 0
@@ -80,6 +85,20 @@ def _shown(figure: Figure, result: Result, folder: Path) -> str:
         lines.append(line.rstrip())
     lines.append(f"  in {result.seconds:.0f} s; others used {result.others_cores:.2f} cores")
     return "\n".join(lines)
+
+
+def _slower(figure: Figure, result: Result, folder: Path) -> list[str]:
+    """Name the ratios that got worse since they were kept, each with its command."""
+    last = newest(figure.name, folder).get(result.command)
+    if last is None:
+        return [f"{result.command}: none was kept; keep one:  … --quick --keep"]
+    return [
+        f"{result.command}: {each.what} {number(result.values[each.value])},"
+        f" was {number(last.values[each.value])}"
+        for each in figure.told
+        if each.is_ratio
+        and "WORSE" in _verdict(result.values[each.value], last.values[each.value], each.better)
+    ]
 
 
 def _verdict(value: float, before: float, better: str) -> str:

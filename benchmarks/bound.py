@@ -1,7 +1,7 @@
 """Where one core's time goes, stage by stage, without Spark, epochs and commits.
 
 Two paths read the same range in one process each: the bound path's few calls, and our own rooms
-(reader, converter, writer). What the Kafka client's threads use counts as reading.
+(reader, converter, writer). What a client's threads use counts as reading.
 """
 
 from __future__ import annotations

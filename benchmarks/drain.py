@@ -34,6 +34,7 @@ class Options:
     format: Format = "iceberg"
     rounds: int = 3
     source_columns: bool = True
+    reader: str = "columnar"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,7 @@ def _penstock(options: Options, place: Scratch, total: int) -> Leg:
         table_format=options.format,
         or_records=options.epoch_records,
         source_columns=None if options.source_columns else (),
+        reader=options.reader,
     )
     child = place.penstock(spec, "--until-caught-up")
     leg = followed(child, place, warm_rows=options.epoch_records)

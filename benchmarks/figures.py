@@ -33,10 +33,18 @@ class Told:
     aim: str = ""
     better: Literal["less", "more", ""] = ""
 
+    @property
+    def is_ratio(self) -> bool:
+        """Tell whether it compares two things measured together: it bears a busy machine."""
+        return self.value.endswith("ratio")
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure: `full` and `quick` are its options, one measurement for each."""
+    """One figure: `full` and `quick` are its options, one measurement for each.
+
+    Figures without a ratio have nothing `quick`.
+    """
 
     name: str
     what: str
@@ -164,7 +172,7 @@ FIGURES = (
         "From a record's making to its row being readable, under a steady producer.",
         freshness.measure,
         full=[freshness.Options()],
-        quick=[freshness.Options(seconds=12, warm_seconds=6)],
+        quick=[],
         told=[
             Told("p50_seconds", "median", "s", "", "less"),
             Told("p99_seconds", "p99", "s", "≤ 2", "less"),
@@ -178,7 +186,7 @@ FIGURES = (
         "From kill -9 to the first commit of records read anew; the process is started at once.",
         recovery.measure,
         full=[recovery.Options()],
-        quick=[recovery.Options(kills=1)],
+        quick=[],
         told=[
             Told("median_seconds", "median", "s", "≤ 12", "less"),
             Told("max_seconds", "at worst", "s", "≤ 12", "less"),

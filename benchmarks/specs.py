@@ -30,6 +30,7 @@ def write(
     or_records: int = 10_000_000,
     partition_by: Sequence[str] = (),
     source_columns: Sequence[str] | None = None,
+    reader: str = "columnar",
 ) -> Path:
     """Write a spec whose tables and store are below its folder; JSON is YAML."""
     table: dict[str, Any] = {
@@ -42,7 +43,7 @@ def write(
         table["source_columns"] = list(source_columns)
     spec = {
         "name": PIPELINE,
-        "kafka": {"brokers": brokers, "topics": [topic]},
+        "kafka": {"brokers": brokers, "topics": [topic], "reader": reader},
         "catalogs": {
             "lake": {
                 "type": "sql",

@@ -11,7 +11,7 @@ from penstock.connectors.kafka import connector
 from penstock.dev.broker import Running
 from penstock.ports.log import Log, RangeReader
 from penstock.testing.broker import Cluster
-from penstock.testing.log_contract import LogContract, OpenTransaction
+from penstock.testing.log_contract import LogBench, LogContract, OpenTransaction, ReadingTests
 from penstock.testing.sent import Sent
 
 pytestmark = pytest.mark.broker
@@ -24,7 +24,9 @@ class Plain:
         return text
 
 
-class TestKafka(LogContract):
+class OnABroker(LogBench):
+    reader_name = "columnar"
+
     @pytest.fixture(autouse=True)
     def _cluster(self, broker: Running) -> None:
         self.cluster = Cluster(broker.bootstrap)
@@ -33,7 +35,11 @@ class TestKafka(LogContract):
         return connector.open_log({"brokers": self.cluster.bootstrap, **settings}, Plain())
 
     def open_reader(self) -> RangeReader:
-        settings = {"brokers": self.cluster.bootstrap, "topics": []}
+        settings = {
+            "brokers": self.cluster.bootstrap,
+            "topics": [],
+            "reader": self.reader_name,
+        }
         return connector.open_reader(settings, Plain())
 
     def create(self, topic: str, partitions: int) -> None:
@@ -53,3 +59,11 @@ class TestKafka(LogContract):
 
     def delete_before(self, topic: str, partition: int, offset: int) -> None:
         self.cluster.delete_before(topic, partition, offset)
+
+
+class TestKafka(OnABroker, LogContract):
+    pass
+
+
+class TestKafkaReadByLibrdkafka(OnABroker, ReadingTests):
+    reader_name = "librdkafka"

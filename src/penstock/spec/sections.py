@@ -207,6 +207,13 @@ class Kafka(Setting):
             "re-created topic from the old one."
         ),
     )
+    reader: Literal["columnar", "librdkafka"] = Field(
+        "columnar",
+        description=(
+            "How records are fetched: `columnar` splits what brokers answer into columns, and "
+            "leaves to librdkafka what it does not do; `librdkafka` reads all, record by record."
+        ),
+    )
     mirror_group: Annotated[
         None, never("lag is shown by 'penstock status', and no consumer group is written")
     ] = Field(None, description=f"This setting {NOT_YET}: a consumer group that follows.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -14,19 +15,19 @@ import pyarrow as pa
 import pytest
 
 from penstock.connectors.kafka import connector
-from penstock.connectors.kafka.reader import KafkaReader
 from penstock.connectors.kafka.records import BATCH_RECORDS
-from penstock.connectors.kafka.settings import read_settings
 from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
 from penstock.core.offsets import TopicPartition, span
 from penstock.core.planning import Bounds
 from penstock.dev.broker import Options, Running, down, up
+from penstock.ports.log import RangeReader
 from penstock.testing.broker import Cluster, wait_until
 from penstock.testing.sent import Sent
 
 pytestmark = pytest.mark.broker
 SECOND, HOUR = 1_000, 3_600_000
 NOON = 1_700_000_000_000
+NUMBERS = itertools.count()
 
 
 class Plain:
@@ -41,15 +42,20 @@ def cluster(broker: Running) -> Cluster:
     return Cluster(broker.bootstrap)
 
 
-@pytest.fixture
-def reader(broker: Running) -> Iterator[KafkaReader]:
-    opened = opened_at(broker.bootstrap)
+@pytest.fixture(params=["columnar", "librdkafka"])
+def reader(broker: Running, request: pytest.FixtureRequest) -> Iterator[RangeReader]:
+    opened = opened_at(broker.bootstrap, request.param)
     yield opened
     opened.close()
 
 
-def opened_at(brokers: str) -> KafkaReader:
-    return KafkaReader(read_settings({"brokers": brokers}, Plain()))
+@pytest.fixture
+def topic() -> str:
+    return f"reading-{next(NUMBERS)}"
+
+
+def opened_at(brokers: str, reader: str = "columnar") -> RangeReader:
+    return connector.open_reader({"brokers": brokers, "reader": reader}, Plain())
 
 
 def place(cluster: Cluster, topic: str, partition: int = 0) -> TopicPartition:
@@ -67,7 +73,7 @@ def end(cluster: Cluster, topic: str) -> Bounds:
     return bounds[partitions[0]]
 
 
-def read(reader: KafkaReader, at: TopicPartition, start: int, stop: int, **given):
+def read(reader: RangeReader, at: TopicPartition, start: int, stop: int, **given):
     """Give the rows of a range as one table, and the position reached."""
     deadline = time.monotonic() + given.pop("seconds", 30)
     batches = list(reader.read(at, span(start, stop), deadline=deadline, **given))
@@ -82,16 +88,18 @@ def numbered(first: int, count: int) -> list[Sent]:
     return [Sent(str(number).encode()) for number in range(first, first + count)]
 
 
-def test_a_compacted_range_is_read_to_its_end(cluster: Cluster, reader: KafkaReader) -> None:
+def test_a_compacted_range_is_read_to_its_end(
+    cluster: Cluster, reader: RangeReader, topic: str
+) -> None:
     """K10: what was compacted away leaves holes, and the position passes over them."""
     cluster.create(
-        "compacted", cleanup_policy="compact", segment_ms="1000", min_cleanable_dirty_ratio="0.001"
+        topic, cleanup_policy="compact", segment_ms="1000", min_cleanable_dirty_ratio="0.001"
     )
-    at = place(cluster, "compacted")
+    at = place(cluster, topic)
     for number in range(5):  # a segment rolls when the time of its records has moved on
         sent = [Sent(b"%d" % number, b"k%d" % (n % 3), NOON + number * HOUR) for n in range(20)]
-        cluster.send("compacted", 0, sent)
-    stop = end(cluster, "compacted").stop
+        cluster.send(topic, 0, sent)
+    stop = end(cluster, topic).stop
     assert 100 == stop
 
     wait_until(lambda: len(read(reader, at, 0, stop)[0]) < 40, "compacted")
@@ -105,16 +113,16 @@ def test_a_compacted_range_is_read_to_its_end(cluster: Cluster, reader: KafkaRea
 
 
 def test_committed_and_aborted_transactions_in_any_order_are_told_apart(
-    cluster: Cluster, reader: KafkaReader
+    cluster: Cluster, reader: RangeReader, topic: str
 ) -> None:
     """Two open transactions at a time, each committed or aborted, in both orders."""
-    cluster.create("mixed")
-    at = place(cluster, "mixed")
+    cluster.create(topic)
+    at = place(cluster, topic)
     seen: list[tuple[int, bytes]] = []
     stop = 0
     for first_kept, second_kept, first_ends_first in product((True, False), repeat=3):
-        first = cluster.begin("mixed", 0, numbered(stop, 2))
-        second = cluster.begin("mixed", 0, numbered(stop + 2, 2))
+        first = cluster.begin(topic, 0, numbered(stop, 2))
+        second = cluster.begin(topic, 0, numbered(stop + 2, 2))
         ends = [
             first.commit if first_kept else first.abort,
             second.commit if second_kept else second.abort,
@@ -127,30 +135,32 @@ def test_committed_and_aborted_transactions_in_any_order_are_told_apart(
 
     table, reached = read(reader, at, 0, stop)
     assert seen == list(zip(table["offset"].to_pylist(), values(table), strict=True))
-    assert stop == reached == end(cluster, "mixed").stop
+    assert stop == reached == end(cluster, topic).stop
     for start, count in product(range(0, stop - 7, 5), (1, 3, 7)):
         table, reached = read(reader, at, start, start + count)
         assert [value for at_, value in seen if start <= at_ < start + count] == values(table)
         assert start + count == reached
 
 
-def test_a_record_of_eight_megabytes_is_delivered(cluster: Cluster, reader: KafkaReader) -> None:
-    cluster.create("large", max_message_bytes=str(16 << 20))
+def test_a_record_of_eight_megabytes_is_delivered(
+    cluster: Cluster, reader: RangeReader, topic: str
+) -> None:
+    cluster.create(topic, max_message_bytes=str(16 << 20))
     large = os.urandom(8 << 20)
-    cluster.send("large", 0, [Sent(b"before"), Sent(large), Sent(b"after")])
+    cluster.send(topic, 0, [Sent(b"before"), Sent(large), Sent(b"after")])
 
-    table, reached = read(reader, place(cluster, "large"), 0, 3)
+    table, reached = read(reader, place(cluster, topic), 0, 3)
     assert [b"before", large, b"after"] == values(table)
     assert 3 == reached
 
 
 def test_batches_are_bounded_and_a_deadline_loses_nothing(
-    cluster: Cluster, reader: KafkaReader
+    cluster: Cluster, reader: RangeReader, topic: str
 ) -> None:
-    cluster.create("long")
+    cluster.create(topic)
     count = 3 * BATCH_RECORDS
-    cluster.send("long", 0, [Sent(b"%d" % number) for number in range(count)])
-    at = place(cluster, "long")
+    cluster.send(topic, 0, [Sent(b"%d" % number) for number in range(count)])
+    at = place(cluster, topic)
 
     whole = list(reader.read(at, span(0, count), deadline=time.monotonic() + 30))
     assert count == whole[-1].reached
@@ -165,11 +175,13 @@ def test_batches_are_bounded_and_a_deadline_loses_nothing(
     assert [b"%d" % number for number in range(count)] == found
 
 
-def test_a_record_without_a_time_has_none(cluster: Cluster, reader: KafkaReader) -> None:
-    cluster.create("timeless")
-    cluster.send("timeless", 0, [Sent(timestamp_ms=-1), Sent(timestamp_ms=NOON)])
+def test_a_record_without_a_time_has_none(
+    cluster: Cluster, reader: RangeReader, topic: str
+) -> None:
+    cluster.create(topic)
+    cluster.send(topic, 0, [Sent(timestamp_ms=-1), Sent(timestamp_ms=NOON)])
 
-    table, _ = read(reader, place(cluster, "timeless"), 0, 2)
+    table, _ = read(reader, place(cluster, topic), 0, 2)
     assert [None, NOON] == table["timestamp"].cast(pa.int64()).to_pylist()
 
 
@@ -185,7 +197,7 @@ def test_a_thousand_quiet_partitions_are_listed_in_two_seconds(cluster: Cluster)
     cluster.delete("quiet")
 
 
-def test_a_topic_that_never_was_is_an_error_and_not_a_wait(reader: KafkaReader) -> None:
+def test_a_topic_that_never_was_is_an_error_and_not_a_wait(reader: RangeReader) -> None:
     begun = time.monotonic()
     with pytest.raises(InvalidError, match="topic nowhere does not exist") as caught:
         read(reader, TopicPartition("id", 0, "nowhere"), 0, 5)
@@ -195,13 +207,13 @@ def test_a_topic_that_never_was_is_an_error_and_not_a_wait(reader: KafkaReader) 
 
 
 def test_a_start_behind_the_end_is_told_as_truncation(
-    cluster: Cluster, reader: KafkaReader
+    cluster: Cluster, reader: RangeReader, topic: str
 ) -> None:
     """K11, the plain case: the log now ends below our position."""
-    cluster.create("short")
-    cluster.send("short", 0, numbered(0, 5))
+    cluster.create(topic)
+    cluster.send(topic, 0, numbered(0, 5))
     with pytest.raises(DecisionNeededError, match="read up to 9") as caught:
-        read(reader, place(cluster, "short"), 9, 12)
+        read(reader, place(cluster, topic), 9, 12)
 
     assert "P211" == caught.value.code
 

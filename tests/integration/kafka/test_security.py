@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
 )
 
 from penstock.connectors.kafka import connector
+from penstock.connectors.kafka.columnar import ColumnarReader
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition, span
 from penstock.dev.broker import free_port
@@ -121,6 +122,8 @@ def read(settings: dict[str, Any], topic: str) -> list[bytes]:
     at = TopicPartition("id", 0, topic)
     batches = list(reader.read(at, span(0, 2), deadline=time.monotonic() + 30))
     reader.close()
+    assert isinstance(reader, ColumnarReader)
+    assert [] == list(reader.left)
     return [value for each in batches for value in each.batch["value"].to_pylist()]
 
 

@@ -1,4 +1,4 @@
-"""Kafka as a source log, through confluent-kafka."""
+"""Kafka as a source log: listed through confluent-kafka, read in columns or through it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,14 @@ def open_log(settings: Settings, secrets: Secrets) -> Log:
 def open_reader(settings: Settings, secrets: Secrets) -> RangeReader:
     """Open the reading side. Connects when first asked. Raises InvalidError."""
     from penstock.connectors.kafka.reader import KafkaReader
-    from penstock.connectors.kafka.settings import read_settings
+    from penstock.connectors.kafka.settings import LIBRDKAFKA, read_settings
 
-    return KafkaReader(read_settings(settings, secrets))
+    read = read_settings(settings, secrets)
+    if read.reader == LIBRDKAFKA:
+        return KafkaReader(read)
+    from penstock.connectors.kafka.columnar import ColumnarReader
+
+    return ColumnarReader(read)
 
 
 def examine(settings: Settings, secrets: Secrets, clock: Clock) -> Sequence[Finding]:

@@ -169,6 +169,16 @@ def overtaken(at: TopicPartition, missing: OffsetRange) -> DecisionNeededError:
     )
 
 
+def replaced(at: TopicPartition, settings: KafkaSettings) -> InvalidError:
+    """Tell that a topic was deleted and created anew since it was planned."""
+    return InvalidError(
+        f"topic {at.topic} does not exist under the id {at.topic_id} on {settings.brokers}: it was"
+        " deleted and created again",
+        code="P205",
+        hint="run again: the new topic is another one",
+    )
+
+
 def truncated(at: TopicPartition, position: int) -> DecisionNeededError:
     """Tell that the log lost records that had been read (an unclean leader election)."""
     return DecisionNeededError(

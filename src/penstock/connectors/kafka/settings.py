@@ -19,6 +19,7 @@ from penstock.ports.running import Secrets
 
 BY_ID = "topic_id"
 BY_NAME = "name"
+COLUMNAR, LIBRDKAFKA = "columnar", "librdkafka"
 PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 MECHANISMS = ("plain", "scram-sha-256", "scram-sha-512")
 TLS_KEYS = ("ca", "certificate", "key", "key_password")
@@ -38,6 +39,7 @@ class KafkaSettings:
     patterns: tuple[re.Pattern[str], ...]
     identity: str
     client: Mapping[str, str] = field(repr=False)
+    reader: str = COLUMNAR
 
     @property
     def user(self) -> str:
@@ -55,6 +57,9 @@ def read_settings(settings: Settings, secrets: Secrets) -> KafkaSettings:
     identity = str(settings.get("identity", BY_ID))
     if identity not in (BY_ID, BY_NAME):
         raise _unknown("kafka.identity", identity, (BY_ID, BY_NAME))
+    reader = str(settings.get("reader", COLUMNAR))
+    if reader not in (COLUMNAR, LIBRDKAFKA):
+        raise _unknown("kafka.reader", reader, (COLUMNAR, LIBRDKAFKA))
     topics = settings.get("topics", ())
     security = _resolved(settings.get("security") or {}, secrets)
     return KafkaSettings(
@@ -62,6 +67,7 @@ def read_settings(settings: Settings, secrets: Secrets) -> KafkaSettings:
         topics=tuple(secrets.resolve(each) for each in topics if isinstance(each, str)),
         patterns=tuple(_compiled(each["pattern"]) for each in topics if not isinstance(each, str)),
         identity=identity,
+        reader=reader,
         client={
             "bootstrap.servers": brokers,
             "client.id": "penstock",

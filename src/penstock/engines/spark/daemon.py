@@ -36,6 +36,9 @@ SHARED_LIBRARIES = (
     "msgspec",
     "msgspec.json",
     "confluent_kafka",
+    "crc32c",
+    "kafka.net.sasl",
+    "kafka.protocol.consumer",
     "pyiceberg.io.pyarrow",
     "pyiceberg.manifest",
 )

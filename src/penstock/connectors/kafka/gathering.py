@@ -1,0 +1,108 @@
+"""Batches of the wire are gathered until they make one batch of the port.
+
+Invariants:
+- no batch given has more than `BATCH_RECORDS` rows, and gathered are at most `BATCH_BYTES` and one
+  batch of the log;
+- offsets ascend, and lie in the range that was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.connectors.kafka.recordbatches import LOG_APPEND_TIME, RecordBatch
+from penstock.connectors.kafka.records import BATCH_BYTES, BATCH_RECORDS, PLAIN, WITH_HEADERS
+from penstock.connectors.kafka.splitting import Ints, Records, is_ascending, marks_of, times_of
+from penstock.connectors.kafka.wire import UnfitError
+from penstock.core.offsets import Offset, OffsetRange
+from penstock.ports.log import Fetched
+
+NO_EPOCHS: Ints = np.empty(0, np.int64)
+
+
+@dataclass(slots=True)
+class GatheredBatches:
+    """Batches with their records unpacked, in order."""
+
+    _batches: list[RecordBatch] = field(default_factory=list)
+    _parts: list[bytes] = field(default_factory=list)
+    _marks: list[list[int]] = field(default_factory=list)
+    _records: int = 0
+    _size_bytes: int = 0
+
+    def add(self, batch: RecordBatch, records: bytes) -> None:
+        """Take a batch that follows the ones gathered. Raises UnfitError."""
+        marks = marks_of(records, batch.count)
+        if not marks:  # compaction took all of its records
+            return
+        self._batches.append(batch)
+        self._parts.append(records)
+        self._marks.append(marks)
+        self._records += batch.count
+        self._size_bytes += len(records)
+
+    def full_with(self, batch: RecordBatch) -> bool:
+        """Tell whether what was gathered is to be taken before one more is added."""
+        return bool(self._batches) and (
+            self._records + batch.count > BATCH_RECORDS or self._size_bytes >= BATCH_BYTES
+        )
+
+    def taken(self, covered: OffsetRange, reached: Offset, *, headers: bool) -> Iterator[Fetched]:
+        """Give the records that lie in a range, up to a position, and begin anew.
+
+        The last of what is given reaches the position. Raises UnfitError.
+        """
+        if self._batches:
+            rows, epochs = self._rows(covered, headers=headers)
+        else:
+            schema = WITH_HEADERS if headers else PLAIN
+            rows, epochs = pa.RecordBatch.from_pylist([], schema), NO_EPOCHS
+        self._batches, self._parts, self._marks = [], [], []
+        self._records = self._size_bytes = 0
+        while rows.num_rows > BATCH_RECORDS:
+            head, rows = rows.slice(0, BATCH_RECORDS), rows.slice(BATCH_RECORDS)
+            behind = Offset(rows["offset"][0].as_py())
+            yield Fetched(head, behind, _last(epochs[:BATCH_RECORDS]))
+            epochs = epochs[BATCH_RECORDS:]
+        yield Fetched(rows, reached, _last(epochs))
+
+    def _rows(self, covered: OffsetRange, *, headers: bool) -> tuple[pa.RecordBatch, Ints]:
+        records = Records(self._parts, self._marks)
+        counts = [batch.count for batch in self._batches]
+
+        def repeated(values: list[int]) -> Ints:
+            return np.repeat(np.array(values, np.int64), counts)
+
+        offsets = repeated([batch.base for batch in self._batches]) + records.offset_delta
+        last = repeated([batch.last for batch in self._batches])
+        if not is_ascending(offsets) or (offsets > last).any():
+            raise UnfitError("offsets do not ascend")
+        stamped = [bool(batch.attributes & LOG_APPEND_TIME) for batch in self._batches]
+        first_ms = [
+            batch.last_ms if late else batch.first_ms
+            for batch, late in zip(self._batches, stamped, strict=True)
+        ]
+        delta = records.time_delta
+        if any(stamped):
+            delta = np.where(np.repeat(stamped, counts), 0, delta)
+        columns = [
+            pa.array(offsets),
+            times_of(repeated(first_ms), delta),
+            records.key(),
+            records.value(),
+        ]
+        if headers:
+            columns.append(records.headers())
+        rows = pa.RecordBatch.from_arrays(columns, schema=WITH_HEADERS if headers else PLAIN)
+        first, stop = np.searchsorted(offsets, (covered.start, covered.stop)).tolist()
+        epochs = repeated([batch.epoch for batch in self._batches])[first:stop]
+        return rows.slice(first, stop - first), epochs
+
+
+def _last(epochs: Ints) -> int | None:
+    """Give the leader epoch of the last record, where there is one and it is known."""
+    return int(epochs[-1]) if len(epochs) and epochs[-1] >= 0 else None

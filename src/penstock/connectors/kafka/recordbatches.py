@@ -1,0 +1,185 @@
+"""The record batches of a fetch: found by their headers, sorted by transactions, unpacked.
+
+Invariants:
+- what is given is committed, decided upon, and complete: a batch whose checksum is wrong, whose
+  format is older than v2 or whose codec is unknown is an UnfitError, never a guess;
+- the position moves behind every batch that was passed: control batches, aborted records and
+  compacted offsets give no record and move it;
+- a transaction is aborted by the broker's own list, up to its marker.
+
+Source: Kafka documentation, "Record Batch"; KIP-98 (aborted transactions of a fetch);
+`org.apache.kafka.clients.consumer.internals.CompletedFetch`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from crc32c import crc32c
+
+from penstock.connectors.kafka.wire import UnfitError
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+PREFIX_BYTES = 12
+"""Base offset and length: they are not counted by the length."""
+CHECKED_FROM = 21
+"""The checksum covers all that follows it."""
+MAGIC = 2
+CODEC, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20
+CODECS = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
+SNAPPY, PLAIN = 2, 0
+XERIAL = b"\x82SNAPPY\x00"
+XERIAL_HEADER_BYTES = 16
+UNPACKED_BYTES_MAX = 1 << 30
+ABORT = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatch:
+    """The header of one batch, and where its records lie in the fetched bytes."""
+
+    base: int
+    last: int
+    epoch: int
+    attributes: int
+    first_ms: int
+    last_ms: int
+    producer: int
+    count: int
+    checksum: int
+    begin: int
+    stop: int
+
+    def unpacked(self, fetched: bytes) -> bytes:
+        """Give the records, checked and decompressed."""
+        checked = memoryview(fetched)[self.begin + CHECKED_FROM : self.stop]
+        if crc32c(checked) != self.checksum:
+            raise UnfitError(f"the checksum of the batch at {self.base} is wrong")
+        packed = fetched[self.begin + HEADER.size : self.stop]
+        codec = self.attributes & CODEC
+        if codec == PLAIN or not packed:
+            return packed
+        if codec not in CODECS:
+            raise UnfitError(f"the batch at {self.base} has the unknown codec {codec}")
+        try:
+            if codec == SNAPPY:
+                return b"".join(_snappy(packed))
+            with pa.CompressedInputStream(pa.BufferReader(packed), CODECS[codec]) as stream:
+                return _bounded(stream)
+        except (OSError, pa.ArrowException, struct.error) as error:
+            raise UnfitError(f"the batch at {self.base} cannot be unpacked") from error
+
+
+def headers_of(fetched: bytes) -> Iterator[RecordBatch]:
+    """Give the batches of a fetch in order; one that was cut off at the end is left out."""
+    at, end = 0, len(fetched)
+    while at + HEADER.size <= end:
+        base, length, epoch, magic, checksum, attributes, last, *rest = HEADER.unpack_from(
+            fetched, at
+        )
+        if magic != MAGIC:
+            raise UnfitError(f"the batch at {base} has message format v{magic}")
+        stop = at + PREFIX_BYTES + length
+        if length < HEADER.size - PREFIX_BYTES:
+            raise UnfitError(f"the batch at {base} has no header")
+        if stop > end:
+            return
+        first_ms, last_ms, producer, _, _, count = rest
+        yield RecordBatch(
+            base,
+            base + last,
+            epoch,
+            attributes,
+            first_ms,
+            last_ms,
+            producer,
+            count,
+            checksum,
+            at,
+            stop,
+        )
+        at = stop
+
+
+def committed(
+    fetched: bytes, batches: Sequence[RecordBatch], aborted: Sequence[tuple[int, int]]
+) -> Iterator[RecordBatch]:
+    """Leave out control batches, and those of aborted transactions.
+
+    `aborted` holds (producer, first offset). A producer's transaction lasts to its marker, so that
+    what follows is again its own matter.
+    """
+    waiting = sorted(aborted, key=lambda each: each[1], reverse=True)
+    gone: set[int] = set()
+    for batch in batches:
+        while waiting and waiting[-1][1] <= batch.last:
+            gone.add(waiting.pop()[0])
+        if batch.attributes & CONTROL:
+            if batch.producer in gone and _is_abort(batch, fetched):
+                gone.remove(batch.producer)
+        elif not (batch.attributes & TRANSACTIONAL and batch.producer in gone):
+            yield batch
+
+
+def _is_abort(batch: RecordBatch, fetched: bytes) -> bool:
+    """Tell whether a control batch holds an abort marker; compaction may have emptied it."""
+    if not batch.count:
+        return False
+    record = batch.unpacked(fetched)
+    at = 0
+    for skipped in ("length", "attributes", "timestamp", "offset", "key length"):
+        at = at + 1 if skipped == "attributes" else _behind(record, at)
+    try:
+        version, kind = struct.unpack_from(">hh", record, at)
+    except struct.error as error:
+        raise UnfitError(f"the marker at {batch.base} is not understood") from error
+    if version < 0:
+        raise UnfitError(f"the marker at {batch.base} has version {version}")
+    return bool(kind == ABORT)
+
+
+def _behind(record: bytes, at: int) -> int:
+    """Give the position behind a varint."""
+    while at < len(record) and record[at] & 0x80:
+        at += 1
+    return at + 1
+
+
+def _bounded(stream: Any) -> bytes:
+    plain: bytes = stream.read()
+    if len(plain) > UNPACKED_BYTES_MAX:
+        raise UnfitError(f"a batch of {len(plain)} bytes")
+    return plain
+
+
+def _snappy(packed: bytes) -> Iterator[bytes]:
+    """Unpack raw snappy, or the frames that Java's library puts around it."""
+    if not packed.startswith(XERIAL):
+        yield _raw_snappy(packed)
+        return
+    at = XERIAL_HEADER_BYTES
+    while at < len(packed):
+        (size,) = struct.unpack_from(">i", packed, at)
+        at += 4
+        if not 0 <= size <= len(packed) - at:
+            raise UnfitError("a snappy frame that is cut off")
+        yield _raw_snappy(packed[at : at + size])
+        at += size
+
+
+def _raw_snappy(packed: bytes) -> bytes:
+    """Unpack raw snappy: it begins with its unpacked size as a varint."""
+    size, shift = 0, 0
+    for byte in packed[:5]:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            break
+    if size > UNPACKED_BYTES_MAX:
+        raise UnfitError(f"a snappy block of {size} bytes")
+    plain: bytes = pa.Codec("snappy").decompress(packed, size, asbytes=True)
+    return plain

@@ -1,0 +1,288 @@
+"""Records of the wire become Arrow columns, without a Python object for any of them.
+
+Of each record only its end is found one by one, as it depends on the record before; every
+field is then read for all records at once. A varint is read as eight bytes and masked.
+
+Invariants:
+- the fields of a record fill it exactly, to the last byte, or it is an UnfitError: nothing is
+  read beside a record, whatever its bytes say;
+- a key or value of length -1 is null, an empty one is empty; time -1 is null;
+- headers whose names are not UTF-8 are a null list.
+
+Source: Kafka documentation, "Record"; varints are those of Protocol Buffers, zigzag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.connectors.kafka.records import HEADERS, NO_TIMESTAMP, TIMESTAMP
+from penstock.connectors.kafka.wire import UnfitError
+
+Ints = npt.NDArray[np.int64]
+
+PAD = bytes(16)
+"""Behind all records, so that eight bytes can be read at any of them."""
+RECORD_BYTES_MIN = 6
+VARINT_BYTES_MAX = 10
+LENGTH_MAX = 1 << 31
+_BITS, _MORE = 127, 128
+"""The bits of a number in a byte of a varint, and the mark that more bytes follow."""
+_LOW = [2 + ((byte & _BITS) >> 1) for byte in range(256)]
+"""What the first of two bytes of a length adds to the way to the next record."""
+_HIGH = np.uint64(0x8080808080808080)
+_ONE = np.uint64(1)
+_FOLDS = [
+    (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), _ONE),
+    (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), np.uint64(2)),
+    (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
+]
+_HIGH_SHORT = np.uint32(0x80808080)
+_ONE_SHORT = np.uint32(1)
+_FOLDS_SHORT = [
+    (np.uint32(0x007F007F), np.uint32(0x7F007F00), _ONE_SHORT),
+    (np.uint32(0x00003FFF), np.uint32(0x3FFF0000), np.uint32(2)),
+]
+
+
+def marks_of(records: bytes, count: int) -> list[int]:
+    """Give where each record ends; together they fill the bytes exactly. Raises UnfitError.
+
+    Most records have lengths of two bytes: all are walked as if, which is a step of the fewest
+    operations, and the walk is believed when every length it met has two bytes.
+    """
+    try:
+        marks = _ends_by_two_bytes(records, count)
+        if count and marks[-1] == len(records) and _have_two_bytes(records, marks):
+            return marks
+    except IndexError:
+        pass
+    return _ends_by_any(records, count)
+
+
+def _ends_by_two_bytes(records: bytes, count: int) -> list[int]:
+    low, at = _LOW, 0
+    return [at := at + low[records[at]] + (records[at + 1] << 6) for _ in range(count)]
+
+
+def _have_two_bytes(records: bytes, marks: Sequence[int]) -> bool:
+    data = np.frombuffer(records, np.uint8)
+    at = np.array([0, *marks[:-1]], np.int64)
+    return bool(((data[at] >= _MORE) & (data[at + 1] < _MORE)).all())
+
+
+def _ends_by_any(records: bytes, count: int) -> list[int]:
+    marks, at = [], 0
+    try:
+        for _ in range(count):
+            size, at = varint(records, at)
+            if size < RECORD_BYTES_MIN:
+                raise UnfitError(f"a record of {size} bytes")
+            at += size
+            marks.append(at)
+    except IndexError as error:
+        raise UnfitError("records run over their batch") from error
+    if at != len(records) or len(marks) != count:
+        raise UnfitError("records do not fill their batch")
+    return marks
+
+
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """Read one varint; give it and the position behind it. Raises IndexError."""
+    size = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        size |= (byte & _BITS) << shift
+        if byte < _MORE:
+            return (size >> 1) ^ -(size & 1), at
+        shift += 7
+        if shift >= 7 * VARINT_BYTES_MAX:
+            raise UnfitError("a number of more than ten bytes")
+
+
+class Records:
+    """Records of several batches in one buffer, and the fields of all of them."""
+
+    def __init__(self, parts: Sequence[bytes], marks: Sequence[Sequence[int]]) -> None:
+        self._data = b"".join([*parts, PAD])
+        if len(self._data) >= 1 << 31:
+            raise UnfitError("records of more than 2 GiB")
+        self._bytes = np.frombuffer(self._data, np.uint8)
+        size = len(self._data)
+        self._words = np.ndarray((size - 7,), np.dtype("<u8"), self._data, strides=(1,))
+        self._halves = np.ndarray((size - 3,), np.dtype("<u4"), self._data, strides=(1,))
+        firsts = np.array([0, *map(len, parts)], np.int64).cumsum()[:-1]
+        self._end = np.concatenate(
+            [np.array(ends, np.int64) + first for ends, first in zip(marks, firsts, strict=True)]
+        )
+        length, at = self._varints(np.append(0, self._end[:-1]))
+        if (length < RECORD_BYTES_MIN).any() or (at + length != self._end).any():
+            raise UnfitError("a record is not as long as it says")
+        self.time_delta, at = self._inside(at + 1)
+        self.offset_delta, at = self._inside(at)
+        self._key_length, self._key = self._inside(at)
+        self._value_length, self._value = self._inside(_behind(self._key, self._key_length))
+        self._header_count, self._headers = self._inside(_behind(self._value, self._value_length))
+        self._judge()
+
+    def key(self) -> pa.BinaryArray:
+        """Give the keys."""
+        return self._binary(self._key, self._key_length)
+
+    def value(self) -> pa.BinaryArray:
+        """Give the values."""
+        return self._binary(self._value, self._value_length)
+
+    def headers(self) -> pa.ListArray:
+        """Give the headers; a null list where a name is not UTF-8."""
+        found: list[tuple[Ints, ...]] = []
+        which = np.flatnonzero(self._header_count)
+        at = self._headers[which]
+        turn = 0
+        while len(which):
+            name_length, name = self._varints(at, self._end[which])
+            value_length, value = self._varints(_behind(name, name_length), self._end[which])
+            at = _behind(value, value_length)
+            if (
+                (name_length < 0).any()
+                or (value_length < -1).any()
+                or (at > self._end[which]).any()
+            ):
+                raise UnfitError("a header is not understood")
+            found.append((which, name, name_length, value, value_length))
+            turn += 1
+            on = self._header_count[which] > turn
+            if (at[~on] != self._end[which][~on]).any():
+                raise UnfitError("headers do not fill their record")
+            which, at = which[on], at[on]
+        return self._listed(found)
+
+    def _listed(self, found: list[tuple[Ints, ...]]) -> pa.ListArray:
+        bounds = np.append(0, self._header_count.cumsum()).astype(np.int32)
+        if not found:
+            return pa.ListArray.from_arrays(pa.array(bounds), pa.array([], HEADERS.value_type))
+        which, name, name_length, value, value_length = map(
+            np.concatenate, zip(*found, strict=True)
+        )
+        order = np.argsort(which, kind="stable")
+        names = self._binary(name[order], name_length[order])
+        values = self._binary(value[order], value_length[order])
+        mask = None
+        try:
+            names = names.cast(pa.string())
+        except pa.ArrowInvalid:
+            names, bad = _readable(names)
+            lists = np.zeros(len(self._end), np.bool_)
+            lists[which[order][bad]] = True
+            mask = pa.array(lists)
+        pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADERS.value_type))
+        return pa.ListArray.from_arrays(pa.array(bounds), pairs, mask=mask)
+
+    def _judge(self) -> None:
+        """Refuse lengths that no writer writes, and records that are not filled by their fields."""
+        if (self._key_length < -1).any() or (self._value_length < -1).any():
+            raise UnfitError("a length below -1")
+        bare = self._header_count == 0
+        if (self._header_count < 0).any() or (self._headers[bare] != self._end[bare]).any():
+            raise UnfitError("fields do not fill their record")
+
+    def _inside(self, at: Ints) -> tuple[Ints, Ints]:
+        return self._varints(at, self._end)
+
+    def _varints(self, at: Ints, end: Ints | None = None) -> tuple[Ints, Ints]:
+        """Read varints, which lie before `end`; give them and the positions behind them."""
+        if end is not None and (at >= end).any():
+            raise UnfitError("a field lies outside of its record")
+        single = self._bytes[at]
+        if (single < _MORE).all():
+            number = single.astype(np.int64)
+            return (number >> 1) ^ -(number & 1), at + 1
+        found, behind = self._of_four_bytes(at) or self._of_eight_bytes(at)
+        if end is not None and (behind > end).any():
+            raise UnfitError("a number runs over its record")
+        return found, behind
+
+    def _of_four_bytes(self, at: Ints) -> tuple[Ints, Ints] | None:
+        """Read varints of at most four bytes; None when there are longer ones."""
+        word = self._halves[at]
+        stops = ~word & _HIGH_SHORT
+        if not stops.all():
+            return None
+        below = (stops & (~stops + _ONE_SHORT)) - _ONE_SHORT
+        word &= below
+        for kept, moved, by in _FOLDS_SHORT:
+            word = (word & kept) | ((word & moved) >> by)
+        number = word.astype(np.int64)
+        return (number >> 1) ^ -(number & 1), at + 1 + (np.bitwise_count(below) >> 3)
+
+    def _of_eight_bytes(self, at: Ints) -> tuple[Ints, Ints]:
+        """Read varints of at most eight bytes at once, longer ones each for itself."""
+        word = self._words[at]
+        stops = ~word & _HIGH
+        below = (stops & (~stops + _ONE)) - _ONE  # all bits below the last byte's highest
+        behind = at + 1 + (np.bitwise_count(below) >> 3)
+        word &= below
+        for kept, moved, by in _FOLDS:
+            word = (word & kept) | ((word & moved) >> by)
+        number = word.view(np.int64)
+        number = (number >> 1) ^ -(number & 1)
+        for index in np.flatnonzero(stops == 0).tolist():
+            try:
+                number[index], behind[index] = varint(self._data, int(at[index]))
+            except (IndexError, OverflowError) as error:
+                raise UnfitError("a number of more than 64 bits") from error
+        return number, behind
+
+    def _binary(self, at: Ints, length: Ints) -> pa.BinaryArray:
+        """Take stretches of the buffer as an array; those of length -1 are null.
+
+        They are every second piece of an array that covers the whole buffer: no copy until then.
+        """
+        count = len(at)
+        absent = length < 0
+        if absent.all():
+            return pa.nulls(count, pa.binary())
+        bounds = np.empty(2 * count, np.int32)
+        bounds[0::2] = at
+        bounds[1::2] = at + length.clip(0)
+        pieces = pa.BinaryArray.from_buffers(
+            pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), pa.py_buffer(self._data)]
+        )
+        taken = pa.array(np.arange(0, 2 * count, 2), mask=absent if absent.any() else None)
+        return pieces.take(taken)
+
+
+def times_of(first_ms: Ints, delta: Ints) -> pa.Array:
+    """Give times as the port has them: null where a record has none."""
+    stamps = first_ms + delta
+    missing = stamps == NO_TIMESTAMP
+    return pa.array(stamps, pa.int64(), mask=missing if missing.any() else None).cast(TIMESTAMP)
+
+
+def _readable(names: pa.BinaryArray) -> tuple[pa.StringArray, Ints]:
+    """Give names as text, and where they are none."""
+    texts: list[str] = []
+    bad: list[int] = []
+    for index, name in enumerate(names.to_pylist()):
+        try:
+            texts.append(name.decode("utf-8"))
+        except UnicodeDecodeError:
+            texts.append("")
+            bad.append(index)
+    return pa.array(texts, pa.string()), np.array(bad, np.int64)
+
+
+def _behind(at: Ints, length: Ints) -> Ints:
+    """Give the positions behind fields, whatever their lengths say: no sum overflows."""
+    behind: Ints = at + length.clip(0, LENGTH_MAX)
+    return behind
+
+
+def is_ascending(offsets: Ints) -> bool:
+    """Tell whether each offset lies behind the one before."""
+    return bool((np.diff(offsets) > 0).all())

@@ -24,8 +24,11 @@ PYTHON = sys.executable
 TOOLS = Path(PYTHON).parent
 
 TWO_AT_ONCE = ("-n", "2")
-FILE_BY_FILE = ("--dist", "loadfile")
-"""Tests of one file share a broker, a Spark session, a server: they stay together."""
+IN_STRETCHES = ("-n", "3", "--dist", "worksteal")
+"""Tests of one file share a Spark session, a server: they stay together, and nobody ends idle.
+
+Three at once on two cores: integration waits for brokers and clocks half of its time.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ SUITES = (
         "integration",
         "real broker, real catalogs, real Spark",
         780,
-        tests=("tests/integration", "-m", "not slow", *TWO_AT_ONCE, *FILE_BY_FILE),
+        tests=("tests/integration", "-m", "not slow", *IN_STRETCHES),
     ),
     Suite(
         "kills",

@@ -288,11 +288,13 @@ class TestABrokerOfItsOwn:
         reader.close()
 
 
-def test_k9_no_consumer_group_holds_a_position(cluster: Cluster, reader: KafkaReader) -> None:
+def test_k9_no_consumer_group_holds_a_position(
+    cluster: Cluster, reader: RangeReader, topic: str
+) -> None:
     """There is no group to lose: what was read is known by the tables alone."""
-    cluster.create("groupless")
-    cluster.send("groupless", 0, [Sent(b"1"), Sent(b"2")])
-    rows, _ = read(reader, place(cluster, "groupless"), 0, 2)
+    cluster.create(topic)
+    cluster.send(topic, 0, [Sent(b"1"), Sent(b"2")])
+    rows, _ = read(reader, place(cluster, topic), 0, 2)
     groups = cluster.admin.list_consumer_groups().result().valid
 
     assert 2 == rows.num_rows

@@ -24,12 +24,14 @@ from typing import Any
 from kafka.protocol.metadata import MetadataRequest
 
 from penstock.connectors.kafka.settings import KafkaSettings
-from penstock.connectors.kafka.wire import ANSWER_SECONDS_MAX, UnfitError, Wire
+from penstock.connectors.kafka.wire import UnfitError, Wire
 from penstock.core.offsets import TopicPartition
 
 METADATA_VERSION = 12
 NO_ID = uuid.UUID(int=0)
 DEFAULT_PORT = 9092
+DRAIN_SECONDS_MAX = 1.0
+"""How long the answer to a request that was given up is waited for, to keep the connection."""
 NO_LEADER = -1
 WITHOUT_ERROR = 0
 _ID = re.compile(r"[A-Za-z0-9_-]{22}")
@@ -71,7 +73,7 @@ class Brokers:
         wire = self._wires.get(node)
         if wire is not None and wire.pending is not None:  # of a range that was given up
             with contextlib.suppress(UnfitError):
-                wire.answer(time.monotonic() + ANSWER_SECONDS_MAX)
+                wire.answer(time.monotonic() + DRAIN_SECONDS_MAX)
         if wire is None or not wire.fresh:
             if wire is not None:
                 wire.close()
@@ -93,6 +95,8 @@ class Brokers:
         self._addresses |= {each.node_id: (each.host, each.port) for each in told.brokers}
         for place in [place for place in self._leaders if place[0] == topic]:
             del self._leaders[place]
+        if not told.topics:
+            raise UnfitError("the topic is not told")
         found = told.topics[0]
         if found.error_code != WITHOUT_ERROR:
             raise UnfitError(f"the topic is not told (error {found.error_code})")
@@ -108,7 +112,8 @@ class Brokers:
             if wire.fresh and wire.pending is None:
                 return wire
         failed = UnfitError("there are no brokers")
-        for address in addresses(self._settings.brokers):
+        protocol = self._settings.client["security.protocol"]
+        for address in addresses(self._settings.brokers, protocol):
             try:
                 wire = self._connected(address)
             except UnfitError as error:
@@ -136,10 +141,15 @@ def _is_other(at: TopicPartition, found: uuid.UUID) -> bool:
     return found not in (NO_ID, topic_id_of(at) or found)
 
 
-def addresses(brokers: str) -> Iterator[tuple[str, int]]:
-    """Give host and port of each broker of a list, as librdkafka reads it."""
+def addresses(brokers: str, protocol: str) -> Iterator[tuple[str, int]]:
+    """Give host and port of each broker of a list, as librdkafka reads it.
+
+    Raises UnfitError for an address of another protocol: no password goes there.
+    """
     for each in brokers.split(","):
-        text = each.strip().rpartition("://")[2]
+        scheme, _, text = each.strip().rpartition("://")
+        if scheme and scheme.lower() != protocol.lower():
+            raise UnfitError("an address of a broker names another protocol", lasting=True)
         host, colon, port = text.rpartition(":")
         if not colon or port.endswith("]"):
             host, port = text, str(DEFAULT_PORT)
@@ -182,8 +192,13 @@ def tls_context(client: Mapping[str, str]) -> ssl.SSLContext:
     return context
 
 
-def only(topics: Sequence[Any]) -> Any:
-    """Give the one partition of the one topic that an answer tells of. Raises UnfitError."""
-    if len(topics) != 1 or len(topics[0].partitions) != 1:
-        raise UnfitError("an answer about something else")
-    return topics[0].partitions[0]
+def only(topics: Sequence[Any] | None, at: TopicPartition, topic_id: uuid.UUID) -> Any:
+    """Give the one partition that was asked about, which an answer tells of. Raises UnfitError."""
+    if topics and len(topics) == 1 and len(topics[0].partitions) == 1:
+        topic, found = topics[0], topics[0].partitions[0]
+        index = getattr(found, "partition_index", None)
+        index = found.partition if index is None else index
+        told = (topic.topic, getattr(topic, "topic_id", None))
+        if index == at.partition and (told[0] == at.topic or told[1] == topic_id):
+            return found
+    raise UnfitError("an answer about something else")

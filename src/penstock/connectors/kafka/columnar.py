@@ -8,8 +8,9 @@ Invariants:
 - a range ends by position, as with the other reader, and both pass the same contract suite;
 - before a partition is read, and whenever its leader changed, the broker is asked whether its log
   is still the one that was read (KIP-320);
-- a topic that was created anew under the old name is not the one that was planned: nothing of it
-  is read;
+- where brokers fetch by topic id (3.1 and newer), nothing is read here of a topic that was created
+  anew under the old name;
+- an answer counts only for the very request that this range sent, and only behind what was read;
 - memory is bounded by one answer of a broker, at most `FETCH_BYTES` or one batch of the log, and
   by one gathered batch.
 
@@ -97,7 +98,7 @@ class ColumnarReader:
         one that was planned.
         """
         if not covered.count:
-            yield from GatheredBatches().taken(covered, covered.stop, headers=headers)
+            yield from GatheredBatches().taken(covered, covered.stop, epoch=None, headers=headers)
             return
         self._check_process()
         self._readings += 1
@@ -160,6 +161,7 @@ class _Reading:
     epoch: int | None
     position: Offset = field(init=False)
     leader: Leader | None = None
+    sent: Any = None
 
     def __post_init__(self) -> None:
         self.position = self.covered.start
@@ -169,23 +171,31 @@ class _Reading:
 
         `sizes` are bytes by offset, as they were found before.
         """
-        gathered, given = GatheredBatches(), self.position
+        gathered, given, stop = GatheredBatches(), self.position, self.covered.stop
+        passed = self.epoch
         for fetched, batches, aborted in self._answers(sizes):
+            before = _epochs_before(batches, passed)
+            passed = before.pop()
             for batch in committed(fetched, batches, aborted):
-                if batch.last < self.covered.start or batch.base >= self.covered.stop:
+                if batch.last < given or batch.base >= stop:
                     continue
                 if gathered.full_with(batch):
-                    given = Offset(batch.base)
-                    yield from gathered.taken(self.covered, given, headers=headers)
+                    reached, epoch = Offset(batch.base), before[batches.index(batch)]
+                    yield from gathered.taken(
+                        OffsetRange(given, stop), reached, epoch=epoch, headers=headers
+                    )
+                    given = reached
                 gathered.add(batch, batch.unpacked(fetched))
         if self.position > given:
-            yield from gathered.taken(self.covered, self.position, headers=headers)
+            rest = OffsetRange(given, stop)
+            yield from gathered.taken(rest, self.position, epoch=self.epoch, headers=headers)
 
     def _answers(
         self, sizes: dict[TopicPartition, float]
     ) -> Iterator[tuple[bytes, list[RecordBatch], list[tuple[int, int]]]]:
         """Give what was fetched, while the next is already on its way."""
         wire, failures = self._connected() if self._goes_on() else None, 0
+        begun = False
         while wire is not None and self._goes_on():
             told = self._exchanged(wire, sizes)
             if told is None:
@@ -203,6 +213,9 @@ class _Reading:
             if fetched and not batches:
                 raise UnfitError("an answer without a whole batch")
             if batches:
+                if begun and batches[0].base < self.position:
+                    raise UnfitError("an answer that lies before what was asked for")
+                begun = True
                 self._move(batches, len(fetched), sizes)
                 if self._goes_on():
                     self._ask(wire, sizes)
@@ -219,11 +232,11 @@ class _Reading:
         last = batches[-1]
         sizes[self.at] = size / max(1, last.last + 1 - batches[0].base)
         behind = min(last.last + 1, self.covered.stop)
-        if behind <= self.position:
+        if batches[0].last < self.position or behind <= self.position:
             raise UnfitError("an answer that lies before what was asked for")
         self.position = Offset(behind)
-        if last.epoch >= 0:
-            self.epoch = last.epoch
+        known = [each.epoch for each in batches if each.base < behind and each.epoch >= 0]
+        self.epoch = known[-1] if known else self.epoch
 
     def _connected(self) -> Wire:
         """Give a connection with the leader, once it is sure that its log is the one we read."""
@@ -247,13 +260,16 @@ class _Reading:
     def _leader(self) -> Leader:
         """Find the leader, under the id that was planned."""
         wanted, known = topic_id_of(self.at), self.leader
-        until = min(self.deadline, time.monotonic() + PROPAGATION_SECONDS)
+        until = time.monotonic() + PROPAGATION_SECONDS
         while True:
             found = self.brokers.leader(self.at, known=known)
             if wanted is None or found.topic_id in (wanted, NO_ID):
                 return found
-            if time.monotonic() > until:
+            now = time.monotonic()
+            if now > until:
                 raise replaced(self.at, self.settings)
+            if now > self.deadline:
+                raise UnfitError("brokers tell of another topic of that name, or of a former one")
             time.sleep(AGAIN_SECONDS)
 
     def _verified(self, wire: Wire, leader: Leader) -> int:
@@ -269,7 +285,8 @@ class _Reading:
         request = OffsetForLeaderEpochRequest(
             replica_id=CONSUMER, topics=[topic(topic=self.at.topic, partitions=[partition])]
         )
-        told = only(wire.ask(request, wire.version(request, EPOCH_VERSION)).topics)
+        answer = wire.ask(request, wire.version(request, EPOCH_VERSION))
+        told = only(answer.topics, self.at, leader.topic_id)
         held = told.leader_epoch == self.epoch and self.position <= told.end_offset
         if told.error_code == NONE and not held:
             raise UnfitError("the log may have been cut")
@@ -283,6 +300,7 @@ class _Reading:
         try:
             if wire.pending is None:
                 self._ask(wire, sizes)
+            self._check_sent(wire)
             now = time.monotonic()
             until = min(now + ANSWER_SECONDS_MAX, max(now, self.deadline) + GRACE_SECONDS)
             answer = wire.answer(until)
@@ -292,7 +310,14 @@ class _Reading:
             if not failed.lost:
                 raise
             return _Lost()
-        return answer if answer.error_code != NONE else only(answer.responses)
+        if answer.error_code != NONE:
+            return answer
+        assert self.leader is not None, "connected before"
+        return only(answer.responses, self.at, self.leader.topic_id)
+
+    def _check_sent(self, wire: Wire) -> None:
+        if wire.pending is not self.sent:
+            raise UnfitError("the connection was used for another range")
 
     def _ask(self, wire: Wire, sizes: dict[TopicPartition, float]) -> None:
         """Send a fetch from the position on, of about what is left of the range."""
@@ -326,6 +351,15 @@ class _Reading:
         by_name = leader.topic_id == NO_ID
         wanted = FETCH_VERSION_BY_NAME if by_name else FETCH_VERSION_BY_ID
         wire.send(request, wire.version(request, wanted))
+        self.sent = request
+
+
+def _epochs_before(batches: list[RecordBatch], passed: int | None) -> list[int | None]:
+    """Give the epoch of the log before each batch, and behind the last; -1 is unknown."""
+    known = [passed]
+    for batch in batches:
+        known.append(batch.epoch if batch.epoch >= 0 else known[-1])
+    return known
 
 
 @dataclass(frozen=True, slots=True)

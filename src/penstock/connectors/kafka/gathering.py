@@ -51,10 +51,13 @@ class GatheredBatches:
             self._records + batch.count > BATCH_RECORDS or self._size_bytes >= BATCH_BYTES
         )
 
-    def taken(self, covered: OffsetRange, reached: Offset, *, headers: bool) -> Iterator[Fetched]:
+    def taken(
+        self, covered: OffsetRange, reached: Offset, *, epoch: int | None, headers: bool
+    ) -> Iterator[Fetched]:
         """Give the records that lie in a range, up to a position, and begin anew.
 
-        The last of what is given reaches the position. Raises UnfitError.
+        The last of what is given reaches the position; `epoch` is that of the log just before it,
+        where nothing that is given stands. Raises UnfitError.
         """
         if self._batches:
             rows, epochs = self._rows(covered, headers=headers)
@@ -68,7 +71,7 @@ class GatheredBatches:
             behind = Offset(rows["offset"][0].as_py())
             yield Fetched(head, behind, _last(epochs[:BATCH_RECORDS]))
             epochs = epochs[BATCH_RECORDS:]
-        yield Fetched(rows, reached, _last(epochs))
+        yield Fetched(rows, reached, epoch)
 
     def _rows(self, covered: OffsetRange, *, headers: bool) -> tuple[pa.RecordBatch, Ints]:
         records = Records(self._parts, self._marks)
@@ -77,9 +80,10 @@ class GatheredBatches:
         def repeated(values: list[int]) -> Ints:
             return np.repeat(np.array(values, np.int64), counts)
 
-        offsets = repeated([batch.base for batch in self._batches]) + records.offset_delta
+        first = repeated([batch.base for batch in self._batches])
+        offsets = first + records.offset_delta
         last = repeated([batch.last for batch in self._batches])
-        if not is_ascending(offsets) or (offsets > last).any():
+        if not is_ascending(offsets) or (offsets > last).any() or (offsets < first).any():
             raise UnfitError("offsets do not ascend")
         stamped = [bool(batch.attributes & LOG_APPEND_TIME) for batch in self._batches]
         first_ms = [
@@ -98,9 +102,9 @@ class GatheredBatches:
         if headers:
             columns.append(records.headers())
         rows = pa.RecordBatch.from_arrays(columns, schema=WITH_HEADERS if headers else PLAIN)
-        first, stop = np.searchsorted(offsets, (covered.start, covered.stop)).tolist()
-        epochs = repeated([batch.epoch for batch in self._batches])[first:stop]
-        return rows.slice(first, stop - first), epochs
+        begin, stop = np.searchsorted(offsets, (covered.start, covered.stop)).tolist()
+        epochs = repeated([batch.epoch for batch in self._batches])[begin:stop]
+        return rows.slice(begin, stop - begin), epochs
 
 
 def _last(epochs: Ints) -> int | None:

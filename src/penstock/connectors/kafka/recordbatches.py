@@ -1,8 +1,9 @@
 """The record batches of a fetch: found by their headers, sorted by transactions, unpacked.
 
 Invariants:
-- what is given is committed, decided upon, and complete: a batch whose checksum is wrong, whose
-  format is older than v2 or whose codec is unknown is an UnfitError, never a guess;
+- what is given is committed, decided upon, and complete: a batch whose format is older than v2 or
+  whose codec is unknown is an UnfitError, never a guess;
+- nothing of a batch is believed, nor is it passed, before its checksum was found right;
 - the position moves behind every batch that was passed: control batches, aborted records and
   compacted offsets give no record and move it;
 - a transaction is aborted by the broker's own list, up to its marker.
@@ -35,6 +36,8 @@ SNAPPY, PLAIN = 2, 0
 XERIAL = b"\x82SNAPPY\x00"
 XERIAL_HEADER_BYTES = 16
 UNPACKED_BYTES_MAX = 1 << 30
+UNPACKED_AT_ONCE = 16 << 20
+RECORDS_MAX = 5_000_000
 ABORT = 0
 
 
@@ -50,15 +53,13 @@ class RecordBatch:
     last_ms: int
     producer: int
     count: int
-    checksum: int
     begin: int
     stop: int
 
     def unpacked(self, fetched: bytes) -> bytes:
-        """Give the records, checked and decompressed."""
-        checked = memoryview(fetched)[self.begin + CHECKED_FROM : self.stop]
-        if crc32c(checked) != self.checksum:
-            raise UnfitError(f"the checksum of the batch at {self.base} is wrong")
+        """Give the records, decompressed."""
+        if self.count > RECORDS_MAX:
+            raise UnfitError(f"the batch at {self.base} holds {self.count} records")
         packed = fetched[self.begin + HEADER.size : self.stop]
         codec = self.attributes & CODEC
         if codec == PLAIN or not packed:
@@ -75,8 +76,9 @@ class RecordBatch:
 
 
 def headers_of(fetched: bytes) -> Iterator[RecordBatch]:
-    """Give the batches of a fetch in order; one that was cut off at the end is left out."""
-    at, end = 0, len(fetched)
+    """Give the batches of a fetch in order, each checked; one cut off at the end is left out."""
+    at, end, behind = 0, len(fetched), 0
+    view = memoryview(fetched)
     while at + HEADER.size <= end:
         base, length, epoch, magic, checksum, attributes, last, *rest = HEADER.unpack_from(
             fetched, at
@@ -88,6 +90,11 @@ def headers_of(fetched: bytes) -> Iterator[RecordBatch]:
             raise UnfitError(f"the batch at {base} has no header")
         if stop > end:
             return
+        if crc32c(view[at + CHECKED_FROM : stop]) != checksum:
+            raise UnfitError(f"the checksum of the batch at {base} is wrong")
+        if last < 0 or base < behind:
+            raise UnfitError(f"the batch at {base} does not lie behind the one before")
+        behind = base + last + 1
         first_ms, last_ms, producer, _, _, count = rest
         yield RecordBatch(
             base,
@@ -98,7 +105,6 @@ def headers_of(fetched: bytes) -> Iterator[RecordBatch]:
             last_ms,
             producer,
             count,
-            checksum,
             at,
             stop,
         )
@@ -150,10 +156,13 @@ def _behind(record: bytes, at: int) -> int:
 
 
 def _bounded(stream: Any) -> bytes:
-    plain: bytes = stream.read()
-    if len(plain) > UNPACKED_BYTES_MAX:
-        raise UnfitError(f"a batch of {len(plain)} bytes")
-    return plain
+    parts, size = [], 0
+    while part := stream.read(UNPACKED_AT_ONCE):
+        parts.append(part)
+        size += len(part)
+        if size > UNPACKED_BYTES_MAX:
+            raise UnfitError(f"a batch of more than {UNPACKED_BYTES_MAX} bytes")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _snappy(packed: bytes) -> Iterator[bytes]:
@@ -161,13 +170,17 @@ def _snappy(packed: bytes) -> Iterator[bytes]:
     if not packed.startswith(XERIAL):
         yield _raw_snappy(packed)
         return
-    at = XERIAL_HEADER_BYTES
+    at, unpacked = XERIAL_HEADER_BYTES, 0
     while at < len(packed):
         (size,) = struct.unpack_from(">i", packed, at)
         at += 4
         if not 0 <= size <= len(packed) - at:
             raise UnfitError("a snappy frame that is cut off")
-        yield _raw_snappy(packed[at : at + size])
+        plain = _raw_snappy(packed[at : at + size])
+        unpacked += len(plain)
+        if unpacked > UNPACKED_BYTES_MAX:
+            raise UnfitError(f"a batch of more than {UNPACKED_BYTES_MAX} bytes")
+        yield plain
         at += size
 
 

@@ -27,6 +27,7 @@ Ints = npt.NDArray[np.int64]
 
 PAD = bytes(16)
 """Behind all records, so that eight bytes can be read at any of them."""
+HEADERS_MAX = 1000
 RECORD_BYTES_MIN = 6
 VARINT_BYTES_MAX = 10
 LENGTH_MAX = 1 << 31
@@ -140,6 +141,8 @@ class Records:
 
     def headers(self) -> pa.ListArray:
         """Give the headers; a null list where a name is not UTF-8."""
+        if self._header_count.max(initial=0) > HEADERS_MAX:
+            raise UnfitError(f"a record of more than {HEADERS_MAX} headers")
         found: list[tuple[Ints, ...]] = []
         which = np.flatnonzero(self._header_count)
         at = self._headers[which]

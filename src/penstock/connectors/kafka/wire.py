@@ -41,6 +41,17 @@ SESSION_SHARE = 0.8
 logging.getLogger("kafka").addHandler(logging.NullHandler())
 
 
+_NOT_UNDERSTOOD = (
+    OSError,
+    KafkaError,
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    struct.error,
+)
+
+
 class UnfitError(Exception):
     """Say what the columnar reader does not do: it is left to the librdkafka reader.
 
@@ -119,7 +130,7 @@ class Wire:
     def close(self) -> None:
         """Close it; it is broken from then on."""
         self.broken = True
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, AttributeError):
             self._socket.close()
 
     def _frame(self, until: float) -> memoryview:
@@ -177,11 +188,13 @@ class Wire:
         """Translate what sockets, TLS and the protocol's messages raise; then close."""
         try:
             yield
-        except (OSError, KafkaError, ValueError, KeyError, IndexError, struct.error) as error:
-            if hasattr(self, "_socket"):
-                self.close()
+        except _NOT_UNDERSTOOD as error:
+            self.close()
             kind = type(error).__name__
             raise UnfitError(f"{what}: {kind}", lasting=lasting, lost=not lasting) from error
+        except BaseException:  # half an answer may have been read
+            self.close()
+            raise
 
 
 def _connected(address: tuple[str, int], tls: ssl.SSLContext | None) -> socket.socket:

@@ -22,13 +22,13 @@ from penstock.core.offsets import TopicPartition
 def test_addresses_are_read_as_librdkafka_reads_them(
     brokers: str, expected: list[tuple[str, int]]
 ) -> None:
-    assert expected == list(addresses(brokers))
+    assert expected == list(addresses(brokers, "sasl_ssl"))
 
 
-@pytest.mark.parametrize("brokers", ["a:x", ":1", ""])
+@pytest.mark.parametrize("brokers", ["a:x", ":1", "", "PLAINTEXT://a:1"])
 def test_an_address_that_is_not_understood_is_left_to_librdkafka(brokers: str) -> None:
     with pytest.raises(UnfitError) as caught:
-        list(addresses(brokers))
+        list(addresses(brokers, "sasl_ssl"))
     assert caught.value.lasting
 
 

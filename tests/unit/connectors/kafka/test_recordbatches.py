@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from crc32c import crc32c
 
+from penstock.connectors.kafka import recordbatches
 from penstock.connectors.kafka.recordbatches import HEADER, RecordBatch, committed, headers_of
 from penstock.connectors.kafka.wire import UnfitError
 
@@ -26,7 +27,7 @@ def batch(
     attributes: int = 0,
     producer: int = -1,
 ) -> bytes:
-    fields = struct.pack(">hiqqqhii", attributes, count - 1, 1, 2, producer, 0, 0, count)
+    fields = struct.pack(">hiqqqhii", attributes, max(count - 1, 0), 1, 2, producer, 0, 0, count)
     body = fields + packed
     return struct.pack(">qiibI", base, len(body) + 9, 7, 2, crc32c(body)) + body
 
@@ -101,11 +102,34 @@ def test_every_codec_is_unpacked_and_what_is_damaged_refused(codec: int, packed:
         damaged = bytearray(fetched)
         damaged[at] ^= 1
         with pytest.raises(UnfitError, match="checksum"):
-            only(bytes(damaged)).unpacked(bytes(damaged))
+            only(bytes(damaged))
     if codec:
         cut = batch(packed=packed[:-30], attributes=codec)
         with pytest.raises(UnfitError):
             only(cut).unpacked(cut)
+
+
+def test_nothing_of_a_batch_is_believed_before_its_checksum() -> None:
+    """A bit that makes a batch a marker, or moves its last offset, is no reason to pass it."""
+    first, middle = batch(0, count=2), bytearray(batch(2, count=2))
+    for at, bit in ((22, CONTROL), (22, TRANSACTIONAL), (23, 0x80), (26, 4), (50, 1)):
+        damaged = middle.copy()
+        damaged[at] ^= bit
+        with pytest.raises(UnfitError, match="checksum"):
+            list(headers_of(first + bytes(damaged) + batch(4)))
+
+
+def test_batches_lie_behind_each_other() -> None:
+    with pytest.raises(UnfitError, match="behind the one before"):
+        list(headers_of(batch(0, count=10) + batch(5, count=10)))
+
+
+def test_what_unpacks_beyond_the_bound_is_left_to_librdkafka(monkeypatch) -> None:
+    monkeypatch.setattr(recordbatches, "UNPACKED_BYTES_MAX", 1 << 20)
+    for codec, packed in ((4, streamed("zstd", bytes(32 << 20))), (2, framed(bytes(2 << 20)))):
+        fetched = batch(packed=packed, attributes=codec)
+        with pytest.raises(UnfitError, match=r"more than|snappy block"):
+            only(fetched).unpacked(fetched)
 
 
 def test_an_unknown_codec_is_refused() -> None:

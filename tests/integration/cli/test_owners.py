@@ -75,11 +75,22 @@ def _stop(pid: int, directory: Path) -> None:
     databases = [directory / "state" / "shop.db", directory / "lake" / "catalog.db"]
     for _ in range(100):
         os.kill(pid, signal.SIGSTOP)
+        _wait_until_all_threads_stand(pid)
         if not any(_is_locked(path) for path in databases):
             return
         os.kill(pid, signal.SIGCONT)
         time.sleep(0.013)
     raise AssertionError("it writes all the time")
+
+
+def _wait_until_all_threads_stand(pid: int) -> None:
+    """The signal is there at once; on a busy machine its threads run on for a moment."""
+    tasks = Path(f"/proc/{pid}/task")
+    while not all(
+        (task / "stat").read_text().rpartition(")")[2].split()[0] in "Tt"
+        for task in tasks.iterdir()
+    ):
+        time.sleep(0.005)
 
 
 def _is_locked(path: Path) -> bool:

@@ -23,7 +23,7 @@ EVERYTHING = Struct(
     (
         Field("flag", Kind.BOOLEAN),
         Field("small", Kind.INT),
-        Field("big", Kind.LONG, required=True),
+        Field("big", Kind.LONG),
         Field("real", Kind.FLOAT),
         Field("wide", Kind.DOUBLE),
         Field("text", Kind.STRING),

@@ -23,7 +23,7 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parents[3]
-SHOWN = {"text", "console"}
+SHOWN = {"text", "console", "sql"}
 RUN = {"bash", "python", "yaml"}
 SECONDS_MAX = 280
 

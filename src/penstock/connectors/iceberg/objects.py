@@ -158,7 +158,8 @@ def config_of(properties: Mapping[str, Any], environment: Mapping[str, str]) -> 
         for key, value in properties.items()
         if key.startswith(("s3.", "client.")) and value is not None
     }
-    if any(key not in _CONFIG for key in given):
+    endpoint = given.get("s3.endpoint")
+    if any(key not in _CONFIG for key in given) or (endpoint and "://" not in endpoint):
         return None
     config = {_CONFIG[key]: given[key] for key in sorted(given)}
     if "region" not in config and "AWS_REGION" not in environment:

@@ -25,6 +25,7 @@ def test_settings_are_translated_whichever_of_their_names_they_bear():
         ({**KEYS, "s3.region": "eu", "s3.role-arn": "arn"}, HOME),
         ({**KEYS, "s3.region": "eu", "s3.proxy-uri": "http://p"}, HOME),
         (KEYS, HOME),
+        ({**KEYS, "s3.region": "eu", "s3.endpoint": "minio:9000"}, HOME),
         ({"s3.region": "eu"}, {**HOME, "AWS_PROFILE": "dev"}),
         ({"s3.region": "eu"}, {**HOME, "AWS_SHARED_CREDENTIALS_FILE": "/c"}),
     ],

@@ -57,8 +57,8 @@ class Fetched:
     value: binary` (null key or value where the record has none), and `headers:
     list<struct<key: string, value: binary>>` only when asked for; offsets ascend. It may have no
     rows: then only the position moved, over transaction markers or compacted offsets. Headers whose
-    names are not UTF-8 are a null list. `leader_epoch` is that of the log just before `reached`, where
-    known; a reader that is shown no markers gives that of the last record.
+    names are not UTF-8 are a null list. `leader_epoch` is that of the log just before `reached`,
+    where known; a reader that is shown no markers gives that of the last record.
     """
 
     batch: pa.RecordBatch

@@ -68,7 +68,7 @@ SUITES = (
         "contracts",
         "one suite per port against every implementation",
         110,
-        tests=("tests/contracts",),
+        tests=("tests/contracts", "-m", "not slow", *TWO_AT_ONCE, "--dist", "worksteal"),
     ),
     Suite(
         "simulation",

@@ -26,6 +26,7 @@ _SITE = {
     "hive.metastore.schema.verification": "false",
     "hive.metastore.thrift.bind.host": "127.0.0.1",
     "hive.async.log.enabled": "false",
+    "hive.metastore.disallow.incompatible.col.type.changes": "false",
 }
 _LOCKS = """\
 CONNECT '{url}';

@@ -135,7 +135,8 @@ def test_both_readers_read_the_same_bytes(
             if first < last:
                 ours, theirs = (read(r, place(topic), first, last) for r in (columnar, other))
                 ours[0].validate(full=True)
-                assert theirs[1:] == ours[1:]
+                assert theirs[1] == ours[1]
+                assert theirs[2] in (None, ours[2]), "librdkafka tells of records only"
                 assert theirs[0].equals(ours[0])
 
     same()
@@ -198,8 +199,10 @@ def test_a_topic_created_anew_is_not_the_one_that_was_planned(
     wait_until(lambda: topic_id(cluster, "again") != planned.topic_id, "it is another one")
     cluster.send("again", 0, [Sent(b"new")])
 
+    late = time.monotonic() + 0.2
+    assert [] == [len(each.batch) for each in columnar.read(planned, span(0, 1), deadline=late)]
     with pytest.raises(InvalidError, match="deleted and created again") as caught:
-        list(columnar.read(planned, span(0, 1), deadline=time.monotonic() + 1))
+        list(columnar.read(planned, span(0, 1), deadline=time.monotonic() + 30))
     assert "P205" == caught.value.code
 
 

@@ -194,7 +194,7 @@ class _Reading:
         self, sizes: dict[TopicPartition, float]
     ) -> Iterator[tuple[bytes, list[RecordBatch], list[tuple[int, int]]]]:
         """Give what was fetched, while the next is already on its way."""
-        wire, failures = self._connected() if self._goes_on() else None, 0
+        wire, failures = self._connected_in_time(), 0
         begun = False
         while wire is not None and self._goes_on():
             told = self._exchanged(wire, sizes)
@@ -205,7 +205,7 @@ class _Reading:
                 if told.error_code not in MOVED or failures > AGAIN_MAX:
                     raise UnfitError(f"a fetch failed (error {told.error_code})")
                 time.sleep(AGAIN_SECONDS)
-                wire = self._connected()
+                wire = self._connected_in_time()
                 continue
             failures = 0
             fetched = told.records or b""
@@ -238,6 +238,13 @@ class _Reading:
         known = [each.epoch for each in batches if each.base < behind and each.epoch >= 0]
         self.epoch = known[-1] if known else self.epoch
 
+    def _connected_in_time(self) -> Wire | None:
+        """Give the leader's connection, or None when there is no more to read, or no time."""
+        try:
+            return self._connected() if self._goes_on() else None
+        except _LateError:
+            return None
+
     def _connected(self) -> Wire:
         """Give a connection with the leader, once it is sure that its log is the one we read."""
         for left in range(AGAIN_MAX, -1, -1):
@@ -268,8 +275,8 @@ class _Reading:
             now = time.monotonic()
             if now > until:
                 raise replaced(self.at, self.settings)
-            if now > self.deadline:
-                raise UnfitError("brokers tell of another topic of that name, or of a former one")
+            if now > self.deadline:  # which topic it is will be known another time
+                raise _LateError
             time.sleep(AGAIN_SECONDS)
 
     def _verified(self, wire: Wire, leader: Leader) -> int:
@@ -360,6 +367,10 @@ def _epochs_before(batches: list[RecordBatch], passed: int | None) -> list[int |
     for batch in batches:
         known.append(batch.epoch if batch.epoch >= 0 else known[-1])
     return known
+
+
+class _LateError(Exception):
+    """The time was up before it was known whether the topic is the one that was planned."""
 
 
 @dataclass(frozen=True, slots=True)

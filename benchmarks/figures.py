@@ -12,6 +12,7 @@ from benchmarks import (
     commits,
     drain,
     epoch,
+    fanout,
     far,
     freshness,
     memory,
@@ -152,6 +153,27 @@ FIGURES = (
             Told("prepare_ms", "putting it into the store before", "ms"),
             Told("housekeep_ms", "housekeeping behind it", "ms"),
             Told("housekeep_max_ms", "housekeeping, at worst", "ms"),
+        ],
+    ),
+    Figure(
+        "fanout",
+        "One topic becomes many tables by a `route`, in epochs of 50,000 records (100,000 for a "
+        "thousand tables); the tables are made in flight.",
+        fanout.measure,
+        full=[
+            fanout.Options(),
+            fanout.Options(format="delta"),
+            fanout.Options(tables=1000, records=400_000, epoch_records=100_000),
+        ],
+        quick=[fanout.Options(tables=20, records=60_000, epoch_records=20_000)],
+        told=[
+            Told("one_epoch_ms", "an epoch into one table", "ms", "", "less"),
+            Told("many_epoch_ms", "an epoch into all", "ms", "", "less"),
+            Told("table_ms", "more for each table", "ms", "≤ 30", "less"),
+            Told("one_peak_mib", "largest memory with one table", "MiB"),
+            Told("many_peak_mib", "largest memory with all", "MiB", "", "less"),
+            Told("open_files", "files open at once in a process", "", "", "less"),
+            Told("result_kib", "the pending store at the end", "KiB"),
         ],
     ),
     Figure(

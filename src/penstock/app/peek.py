@@ -193,7 +193,17 @@ def _told(view: View, found: Mapping[TopicPartition, pa.RecordBatch]) -> list[Pe
         frozenset(name for name, track in tracks.items() if track.standing is None),
         aside,
     )
-    return [board.follow(at, record) for at, batch in found.items() for record in batch.to_pylist()]
+    return [board.follow(at, record) for at, batch in found.items() for record in records_of(batch)]
+
+
+def records_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Give records as they are; a timestamp is a count, which may be of no date Python knows."""
+    import pyarrow as pa
+
+    at = batch.schema.get_field_index("timestamp")
+    counted = batch.column(at).cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+    found: list[dict[str, Any]] = batch.set_column(at, "timestamp", counted).to_pylist()
+    return found
 
 
 def _lane(at: TopicPartition, batch: pa.RecordBatch, tracks: Mapping[str, Track]) -> Lane:
@@ -231,16 +241,15 @@ class _Board:
             left_out = ", ".join(tally.filtered) if tally else ""
             fates.append(self._fate(name, rows.get(name, []), refused.get(name), left_out))
         fates += [_waits(name, error) for name, error in self.aside.items()]
-        stamp = record["timestamp"]
         return Peeked(
             at.topic,
             at.partition,
             offset,
-            None if stamp is None else round(stamp.timestamp() * 1000),
+            record["timestamp"],
             record["key"],
             record["value"],
             tuple((each["key"], each["value"]) for each in record.get("headers") or ()),
-            _decoded(record["value"]),
+            decoded(record["value"]),
             tuple(sorted(fates, key=lambda fate: fate.table)),
         )
 
@@ -258,13 +267,13 @@ def _waits(name: str, error: PenstockError) -> Fate:
     return Fate(name, "waits", code=error.code, detail=error.message)
 
 
-def _decoded(value: bytes | None) -> Any:
-    """Give what the bytes say as JSON, None when they are none."""
+def decoded(value: bytes | None) -> Any:
+    """Give what the bytes say as JSON, None when they are none or nested too deep to show."""
     if value is None:
         return None
     try:
         return msgspec.json.decode(value)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

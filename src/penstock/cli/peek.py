@@ -6,7 +6,7 @@ import base64
 import json as json_text
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.app.peek import Fate, Peeked
 
 SHOWN_CHARACTERS_MAX = 2000
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def peek(
@@ -98,8 +99,7 @@ def _lines(each: Peeked) -> Iterator[Text]:
 
     head = Text.assemble((f"{one_line(each.topic)}:{each.partition}:{each.offset}", "bold"))
     if each.timestamp_ms is not None:
-        stamp = datetime.fromtimestamp(each.timestamp_ms / 1000, UTC)
-        head.append(f"  {stamp:%Y-%m-%d %H:%M:%S} UTC", "dim")
+        head.append(f"  {_date(each.timestamp_ms)}", "dim")
     yield head
     if each.key is not None:
         yield Text(f"  key      {shown_bytes(each.key)}")
@@ -112,6 +112,13 @@ def _lines(each: Peeked) -> Iterator[Text]:
         yield from _fate_lines(fate)
     if not each.fates:
         yield Text("  → no table takes it", "yellow")
+
+
+def _date(timestamp_ms: int) -> str:
+    try:
+        return f"{_EPOCH + timedelta(milliseconds=timestamp_ms):%Y-%m-%d %H:%M:%S} UTC"
+    except OverflowError:  # a producer may write any number
+        return f"{timestamp_ms} ms since 1970"
 
 
 def _fate_lines(fate: Fate) -> Iterator[Text]:

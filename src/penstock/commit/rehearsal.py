@@ -1,8 +1,8 @@
 """Measures on a scratch table whether a catalog keeps the one promise that all else stands on.
 
-Two commits are prepared on one examined state and sent one after the other. A catalog that honours
-the compare-and-set lands the first and refuses the second (protocol.md 5); one that lands both
-would let two writers overwrite each other.
+The table is examined twice, and a commit is sent on each of the two equal states. A catalog that
+honours the compare-and-set lands the first and refuses the second (protocol.md 5); one that lands
+both would let two writers overwrite each other.
 
 Invariant: whatever happens, the scratch table is dropped again with all its files.
 """
@@ -47,7 +47,7 @@ class Rehearsal:
 
 
 def rehearse(catalog: TableFormat, namespace: str, token: str, clock: Clock) -> Rehearsal:
-    """Create a scratch table, commit to it twice on one state, and drop it.
+    """Create a scratch table, commit to it on two equal states, and drop it.
 
     Raises InvalidError (P443) when the second commit landed or the first did not, and whatever
     creating, committing and reading raise.
@@ -71,7 +71,7 @@ def rehearse(catalog: TableFormat, namespace: str, token: str, clock: Clock) -> 
 
 
 def _race(table: Table, chain: Chain, held: Claim) -> None:
-    state = table.state(chain)
+    state, other = table.state(chain), table.state(chain)  # one each: a state may be used up
     first, second = (
         Committable(
             chain=chain,
@@ -93,7 +93,7 @@ def _race(table: Table, chain: Chain, held: Claim) -> None:
     )
     table.commit(state, first, retain=RETAIN)
     with suppress(ConflictError, OutcomeUnknownError):  # without a clear answer the table tells
-        table.commit(state, second, retain=RETAIN)
+        table.commit(other, second, retain=RETAIN)
     landed = table.state(chain).landed
     reached = None if landed is None else landed.offsets.get(ANYTHING)
     if reached != Offset(1):

@@ -8,9 +8,14 @@ SCRATCH = "penstock_scratch_"
 """How the last part of a scratch table's name begins."""
 
 
+def is_scratch(name: str) -> bool:
+    """Tell whether a table's name is that of a scratch table."""
+    return name.rpartition(".")[2].startswith(SCRATCH)
+
+
 def require_scratch(name: str) -> None:
     """Raise BugError (P705) for the name of any other table."""
-    if not name.rpartition(".")[2].startswith(SCRATCH):
+    if not is_scratch(name):
         raise BugError(
             f"{name} was to be dropped, and it is no scratch table",
             code="P705",

@@ -77,13 +77,13 @@ def evolved(
             record = record if options.case_sensitive else respelled(record, wide)
         except MisfitError:
             continue
-        asked = _required(_struct(wide, record, leave, sources), options.identifiers)
+        asked = with_identifiers(_struct(wide, record, leave, sources), options.identifiers)
         if columns_in(asked) - columns_in(schema) <= room:
             wide = asked
     return wide
 
 
-def _required(struct: Struct, paths: Iterable[str]) -> Struct:
+def with_identifiers(struct: Struct, paths: Iterable[str]) -> Struct:
     """Make the members at dotted paths required, and those above them."""
     below: dict[str, list[str]] = {}
     for path in paths:
@@ -95,7 +95,7 @@ def _required(struct: Struct, paths: Iterable[str]) -> Struct:
     for field in struct.fields:
         type_ = field.type
         if field.name in below and isinstance(type_, Struct):
-            type_ = _required(type_, below[field.name])
+            type_ = with_identifiers(type_, below[field.name])
         fields.append(Field(field.name, type_, field.required or field.name in below))
     return Struct(tuple(fields))
 

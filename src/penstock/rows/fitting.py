@@ -244,14 +244,17 @@ def _sort_faulty(sorting: _Sorting, everything: Positions, own: Schema) -> None:
 
 def fit_typed(values: pa.BinaryArray, reader: Reader, plan: Plan) -> Fitted:
     """Sort the values of one block of a format with types, none of them null."""
-    decoded = reader.block(values)
+    everything = np.arange(len(values))
+    try:
+        decoded = reader.block(values)
+    except pa.ArrowInvalid:  # a value that Arrow cannot hold: one by one it is found
+        return fit_records(values, everything, plan, reader.record)
     done = adapt(decoded.array, plan.payload, plan.options)
     doubts = decoded.doubtful.copy()
     if done.marks is not None:
         doubts |= (done.marks & DOUBTFUL) != 0
     for index in plan.not_empty:
         doubts |= without_text(done.array.field(index))
-    everything = np.arange(len(values))
     rows, taken, positions = done.array, decoded.array, everything
     if doubts.any():
         certain = pa.array(~doubts)

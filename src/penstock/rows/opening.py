@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from penstock.rows.unpacking import gunzipped
 Positions = npt.NDArray[np.int64]
 
 READERS_MAX = 1000
+KEPT_BYTES_MAX = 16 << 20
 EMPTY = "the value is empty"
 
 
@@ -59,10 +61,14 @@ class Opened:
 
 @dataclass(slots=True)
 class Readers:
-    """Give the readers of schemas, and keep them: schemas never change under a key."""
+    """Give the readers of schemas, and keep them: schemas never change under a key.
+
+    At most READERS_MAX are kept, of schemas of KEPT_BYTES_MAX in all: beyond that all are let go.
+    """
 
     registry: Registry | None = None
     _kept: dict[tuple[Any, ...], Reader | MisfitError | None] = field(default_factory=dict)
+    _kept_bytes: int = 0
 
     def reader(
         self, key: SchemaKey, options: RowOptions, message: tuple[int, ...] = ()
@@ -78,7 +84,8 @@ class Readers:
             if schema is None:
                 reason = f"the registry has no schema of {key.kind} {key.value}"
                 raise MisfitError(Code.UNKNOWN_SCHEMA, reason)
-            self._keep(place, partial(_reader_of, schema, options, message))
+            size = len(schema.text) + len(schema.descriptors)
+            self._keep(place, size, partial(_reader_of, schema, options, message))
         return self._found(place)
 
     def of_text(self, schema: bytes, options: RowOptions) -> Reader | None:
@@ -88,23 +95,25 @@ class Readers:
         """
         if schema == b"null":
             return None
-        place = (options.format, schema, options.depth_max)
+        place = (options.format, sha256(schema).digest(), options.depth_max)
         if place not in self._kept:
-            self._keep(place, partial(ConnectReader.of, schema, options.depth_max))
+            self._keep(place, len(schema), partial(ConnectReader.of, schema, options.depth_max))
         return self._found(place)
 
-    def _keep(self, place: tuple[Any, ...], make: Callable[[], Reader | None]) -> None:
-        if len(self._kept) >= READERS_MAX:
+    def _keep(self, place: tuple[Any, ...], size: int, make: Callable[[], Reader | None]) -> None:
+        if len(self._kept) >= READERS_MAX or self._kept_bytes + size > KEPT_BYTES_MAX:
             self._kept.clear()
+            self._kept_bytes = 0
+        self._kept_bytes += size
         try:
             self._kept[place] = make()
         except MisfitError as misfit:
-            self._kept[place] = misfit
+            self._kept[place] = misfit.alone()
 
     def _found(self, place: tuple[Any, ...]) -> Reader | None:
         found = self._kept[place]
         if isinstance(found, MisfitError):
-            raise found
+            raise found.alone()
         return found
 
 

@@ -12,6 +12,7 @@ Invariants:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,7 @@ from penstock.rows.typed import Temporal
 LENIENT = ("drop_value", "rescue")
 """The policies under which a record lands without what does not fit."""
 LEFT_OUT = "the source left the value out"
+_SIGNS = re.compile(r"[.\[{\\]")
 
 Fit = Callable[[Any, Drops], Any]
 
@@ -206,5 +208,10 @@ def _required(fit: Fit, path: str) -> Fit:
 
 
 def joined_path(path: str, name: str) -> str:
-    """Give the dotted path of a member; elements are `[]` and map values `{}`."""
+    """Give the dotted path of a member; elements are `[]` and map values `{}`.
+
+    These signs get a backslash where they stand in a name, so that no two paths are spelled alike.
+    """
+    if _SIGNS.search(name) is not None:
+        name = _SIGNS.sub(r"\\\g<0>", name)
     return f"{path}.{name}" if path else name

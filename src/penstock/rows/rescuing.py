@@ -1,7 +1,9 @@
 """What does not fit a landed row is kept in one of its columns, as JSON text by column path.
 
-Invariants: a record with nothing to rescue has null there; numbers of JSON keep their digits; a
-path that names elements (`a[].b`, `m{}`) may hold several values, and always has an array of them.
+Invariants:
+- a record with nothing to rescue has null there; numbers of JSON keep their digits;
+- a path that names elements (`a[].b`, `m{}`) may hold several values, and always has an array of
+  them; so has any other that was met more than once: nothing is left out.
 
 Source: data.md 2 and 3, `_rescued`.
 """
@@ -12,12 +14,15 @@ import base64
 import decimal
 import json
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.rows.document import Number
 from penstock.rows.typed import Temporal
+
+_ELEMENTS = re.compile(r"(?<!\\)(?:\\\\)*(?:\[\]|\{\})")
 
 
 @dataclass(slots=True)
@@ -52,14 +57,14 @@ def rescued_text(rescued: Iterable[tuple[str, Any]]) -> str | None:
     if not found:
         return None
     members = (
-        f"{_string(path)}:{_shown(values if _is_several(path) else values[0])}"
+        f"{_string(path)}:{_shown(values if _is_several(path, values) else values[0])}"
         for path, values in found.items()
     )
     return f"{{{','.join(members)}}}"
 
 
-def _is_several(path: str) -> bool:
-    return "[]" in path or "{}" in path
+def _is_several(path: str, values: list[Any]) -> bool:
+    return len(values) > 1 or _ELEMENTS.search(path) is not None
 
 
 def _shown(value: Any) -> str:
@@ -67,8 +72,7 @@ def _shown(value: Any) -> str:
         case Number():
             return str(value)
         case dict():
-            members = (f"{_string(str(name))}:{_shown(each)}" for name, each in value.items())
-            return f"{{{','.join(members)}}}"
+            return _object(value)
         case list():
             return f"[{','.join(map(_shown, value))}]"
         case bytes():
@@ -82,6 +86,16 @@ def _shown(value: Any) -> str:
         case _:
             assert isinstance(value, Temporal), value
             return str(value.count)
+
+
+def _object(entries: dict[Any, Any]) -> str:
+    """Show members; a key that is no text is the text of what it would be as a value."""
+    members = []
+    for key, each in entries.items():
+        name = _shown(key)
+        is_text = name.startswith('"')
+        members.append(f"{name if is_text else _string(name)}:{_shown(each)}")
+    return f"{{{','.join(members)}}}"
 
 
 def _string(text: str) -> str:

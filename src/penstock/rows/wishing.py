@@ -30,7 +30,7 @@ from penstock.core.schema import (
     known,
 )
 from penstock.rows.codes import MisfitError
-from penstock.rows.evolving import Leave, evolved
+from penstock.rows.evolving import Leave, evolved, with_identifiers
 from penstock.rows.infer import columns_in, with_usable_names
 from penstock.rows.opening import Group, Readers, open_values
 from penstock.rows.options import RowOptions
@@ -61,7 +61,7 @@ def wished(
             wide = asked
         if leave.types:
             wide = _for_nulls(wide, group, group.reader, apart)
-    return wide
+    return with_identifiers(wide, options.identifiers)
 
 
 def _changes(schema: Schema, options: RowOptions) -> dict[str, str]:

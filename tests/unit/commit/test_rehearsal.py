@@ -9,7 +9,7 @@ import pytest
 from penstock.commit.rehearsal import rehearse
 from penstock.connectors.memory.tables import MemoryTable, MemoryTables
 from penstock.connectors.memory.warehouse import Warehouse
-from penstock.core.errors import BugError, InvalidError
+from penstock.core.errors import BugError, ConflictError, InvalidError
 from penstock.testing.clock import ManualClock
 
 
@@ -47,6 +47,26 @@ class DeafTable(MemoryTable):
         return "s1"
 
 
+class UsedUp(Careless):
+    """Takes each state once, as Delta tables do, and does not compare the table behind it."""
+
+    def create(self, name: str, definition: Any, ledgers: Any) -> MemoryTable:
+        super().create(name, definition, ledgers)
+        return UsedUpTable(self._careless, name)
+
+
+class UsedUpTable(CarelessTable):
+    def __init__(self, warehouse: Warehouse, name: str) -> None:
+        super().__init__(warehouse, name)
+        self._used: list[Any] = []
+
+    def commit(self, state: Any, commit: Any, *, retain: int) -> str:
+        if any(state is each for each in self._used):
+            raise ConflictError("used", code="P401", hint="")
+        self._used.append(state)
+        return super().commit(state, commit, retain=retain)
+
+
 def test_a_catalog_that_compares_passes_and_keeps_nothing() -> None:
     warehouse = Warehouse()
     measured = rehearse(MemoryTables(warehouse), "shop", "t1", ManualClock())
@@ -56,7 +76,12 @@ def test_a_catalog_that_compares_passes_and_keeps_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("catalog", "told"), [(Careless, "the second landed as well"), (Deaf, "none landed")]
+    ("catalog", "told"),
+    [
+        (Careless, "the second landed as well"),
+        (UsedUp, "the second landed as well"),
+        (Deaf, "none landed"),
+    ],
 )
 def test_a_catalog_that_does_not_compare_is_found_out(catalog: Any, told: str) -> None:
     warehouse = Warehouse()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal as Exact
 from typing import Any
@@ -14,8 +15,10 @@ import pytest
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type, known
 from penstock.rows.convert import Converted, convert
+from penstock.rows.fitting import Plan, fit_typed
 from penstock.rows.opening import Readers
 from penstock.rows.options import RowOptions
+from penstock.rows.reading import Decoded, TextReader
 from penstock.rows.survey import survey
 
 AT = TopicPartition("id", 0, "orders")
@@ -145,6 +148,51 @@ def test_a_payload_says_what_its_schema_announces_or_is_refused(
     found = column(type_, payload)
 
     assert str(expected) == str(found)
+
+
+@pytest.mark.parametrize(
+    "name", [CONNECT + "Date", CONNECT + "Time", DEBEZIUM + "time.Date", DEBEZIUM + "time.Time"]
+)
+@pytest.mark.parametrize("count", [2**31, -(2**31) - 1, 99_999_999_999, -(2**63)])
+def test_a_day_or_time_beyond_its_bits_is_refused(name: str, count: int) -> None:
+    assert "P364" == column("int64", count, name=name)
+
+
+NUMBERS = ["16777215", "16777216", "1.6777217e7", "1.000000059604644775390626", "0.1", "1e-60"]
+
+
+@pytest.mark.parametrize("digits", [*NUMBERS, "16777217", "123456789012345678", "1e39"])
+def test_a_float_does_not_depend_on_its_neighbours(digits: str) -> None:
+    schema = json.dumps(struct(field("a", "float")))
+    one, bad = (f'{{"schema":{schema},"payload":{{"a":{n}}}}}'.encode() for n in (digits, '"x"'))
+
+    alone, beside = landed(one), landed(one, bad)
+
+    nearest = pa.scalar(digits).cast(pa.float32()).as_py()
+    landing = [{"a": nearest}] if digits in NUMBERS else []
+    assert (landing, landing) == (alone.rows.to_pylist(), beside.rows.to_pylist())
+    codes = [] if digits in NUMBERS else ["P302" if "e" in digits else "P365"]
+    assert (codes, [*codes, "P302"]) == (
+        [each.code for each in alone.rejects],
+        [each.code for each in beside.rejects],
+    )
+
+
+def test_a_block_that_arrow_cannot_hold_is_read_record_by_record() -> None:
+    @dataclass(frozen=True)
+    class Overflowing(TextReader):
+        def block(self, values: pa.BinaryArray) -> Decoded:
+            return Decoded(pa.array([1 << 40]).cast(pa.int32()), values)
+
+    plan = Plan.of(Struct((Field("value", Kind.STRING),)), RowOptions({}))
+
+    fitted = fit_typed(pa.array([b"a", b"\xff", b"c"]), Overflowing(), plan)
+
+    assert [{"value": "a"}, {"value": "c"}] == fitted.rows.to_pylist()
+    assert ([0, 2], {1: "P303"}) == (
+        fitted.positions.tolist(),
+        {at: str(misfit.code) for at, misfit in fitted.misfits.items()},
+    )
 
 
 def decimal(scale: int, **parameters: str) -> dict[str, Any]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from decimal import Decimal as Exact
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.connectors.registry import compiling
 from penstock.connectors.registry.compiling import compiled
+from penstock.core.errors import UnavailableError
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type
 from penstock.ports.registry import RegisteredSchema
 from penstock.rows.codes import MisfitError
@@ -18,7 +21,7 @@ from penstock.rows.fitting import Plan, fit_records, fit_typed
 from penstock.rows.framing import framed, message_indexes
 from penstock.rows.options import RowOptions
 from penstock.rows.protobuf.reader import ProtobufReader
-from penstock.rows.protobuf.schema import message_class
+from penstock.rows.protobuf.schema import DEPTH_MAX, message_class
 
 SHOP = """
 syntax = "proto3";
@@ -239,13 +242,96 @@ def test_proto2_defaults_are_not_landed_and_extensions_not_left_out() -> None:
     ] == landed(OLD, (0,), table, unset, unknown_kind, extended, not_utf8)
 
 
-def test_nested_messages_are_named_by_their_indexes() -> None:
-    table = Struct((Field("yes", Kind.BOOLEAN),))
+BOOKING = """
+syntax = "proto3";
+message Booking {
+  map<string, string> tags = 1;
+  message Debit { int64 cents = 1; }
+  map<string, string> more = 2;
+  message Credit { int64 cents = 1; string note = 2; }
+}
+"""
 
-    # Order's own map entries stand among its nested messages.
-    nested = [each.name for each in message(SHOP, 1).DESCRIPTOR.nested_types]
 
-    assert [{"yes": True}] == landed(SHOP, (1, nested.index("Inner")), table, b"\x08\x01")
+def test_nested_messages_are_named_by_their_indexes_and_maps_count_none() -> None:
+    names = [message(BOOKING, 0, index).DESCRIPTOR.name for index in (0, 1)]
+    # What Confluent's Java serializer writes for the second message within the first.
+    found, _ = framed(
+        pa.array([b"\x00\x00\x00\x00\x07\x04\x00\x02\x08\x64"], pa.binary()),
+        None,
+        RowOptions({}, format="protobuf"),
+    )
+    table = Struct((Field("cents", Kind.LONG), Field("note", READ)))
+
+    assert ["Debit", "Credit"] == names
+    assert [{"cents": 100, "note": ""}] == landed(
+        BOOKING, found[0].message, table, *found[0].values.to_pylist()
+    )
+
+
+def test_an_index_behind_the_last_nested_message_names_none() -> None:
+    with pytest.raises(MisfitError) as refused:
+        message(BOOKING, 0, 2)
+
+    assert "P312" == refused.value.code
+
+
+def test_fields_may_have_the_names_of_the_runtimes_methods() -> None:
+    text = """
+    syntax = "proto3";
+    message A {
+      optional string HasField = 1;
+      int32 DiscardUnknownFields = 2;
+      int32 SerializePartialToString = 3;
+      message FromString {}
+    }
+    """
+    table = Struct((Field("HasField", READ), Field("DiscardUnknownFields", Kind.INT)))
+
+    assert [
+        {"HasField": "x", "DiscardUnknownFields": 0},
+        {"HasField": None, "DiscardUnknownFields": 5},
+        "P302",
+    ] == landed(text, (0,), table, b"\x0a\x01x", b"\x10\x05", b"\x78\x01")
+
+
+def test_messages_are_nested_so_deep_and_no_deeper() -> None:
+    chain = "".join(f"message A{n} {{ A{n + 1} f = 1; }}\n" for n in range(DEPTH_MAX))
+    text = f'syntax = "proto3"; {chain} message A{DEPTH_MAX} {{ int32 x = 1; }}'
+
+    assert ["f"] == list(ProtobufReader.of(descriptors(text), (1,)).type.names)
+    with pytest.raises(MisfitError) as refused:
+        ProtobufReader.of(descriptors(text), (0,))
+    assert ("P312", f"its messages are nested more than {DEPTH_MAX} deep") == (
+        refused.value.code,
+        refused.value.reason,
+    )
+
+
+def test_only_the_runtimes_own_files_declare_well_known_types() -> None:
+    stamp = 'syntax = "proto3"; package google.protobuf; message Timestamp { string seconds = 1; }'
+    decimal = 'syntax = "proto3"; package confluent.type; message Decimal { string value = 1; }'
+    text = """
+    syntax = "proto3";
+    package google.protobuf;
+    import "google/protobuf/timestamp.proto";
+    import "confluent/type/decimal.proto";
+    message Int32Value { string x = 2; }
+    message Own { Int32Value a = 1; Timestamp b = 2; confluent.type.Decimal c = 3; }
+    """
+    references = (
+        ("google/protobuf/timestamp.proto", stamp),
+        ("confluent/type/decimal.proto", decimal),
+    )
+
+    found = compiled(RegisteredSchema("protobuf", text, references))
+
+    asked = ProtobufReader.of(found.descriptors, (1,)).type
+    assert {
+        "a": Struct((Field("x", READ),)),
+        "b": Kind.TIMESTAMPTZ,
+        "c": Struct((Field("value", READ),)),
+    } == {field.name: field.type for field in asked.fields}
 
 
 @pytest.mark.parametrize("indexes", [(2,), (7,), (1, 99)])
@@ -311,11 +397,60 @@ def test_a_schema_that_does_not_compile_says_so() -> None:
     assert 'it does not compile: schema:1:32: "Nope" is not defined.' == found.fault
 
 
-@pytest.mark.parametrize("name", ["/etc/x.proto", "../x.proto", "a/../../x.proto", ""])
-def test_a_reference_stays_in_its_directory(name: str) -> None:
-    found = compiled(RegisteredSchema("protobuf", 'syntax = "proto3";', ((name, ""),)))
+FOREIGN = "it refers to a file outside of its registry"
+NAMES = "the names or texts of its files cannot be written"
 
-    assert "it refers to a file outside of its registry" == found.fault
+
+@pytest.mark.parametrize(
+    ("names", "fault"),
+    [
+        (("/etc/x.proto",), FOREIGN),
+        (("../x.proto",), FOREIGN),
+        (("a/../../x.proto",), FOREIGN),
+        (("",), FOREIGN),
+        ((".",), FOREIGN),
+        (("a", "a/b.proto"), NAMES),
+        (("a/b.proto", "a"), NAMES),
+        (("a" * 300,), NAMES),
+        (("\ud800.proto",), NAMES),
+    ],
+)
+def test_a_reference_stays_in_its_directory(names: tuple[str, ...], fault: str) -> None:
+    references = tuple((name, "") for name in names)
+
+    found = compiled(RegisteredSchema("protobuf", 'syntax = "proto3";', references))
+
+    assert fault == found.fault
+
+
+def test_a_serialized_descriptor_is_told_as_what_it_is() -> None:
+    text = "Cgphbi5wcm90bxoEbm9uZWIGcHJvdG8z"
+    fault = "it is a serialized descriptor in base64, and no text"
+    import_of = 'syntax = "proto3"; import "a.proto";'
+
+    assert fault == compiled(RegisteredSchema("protobuf", text)).fault
+    assert fault == compiled(RegisteredSchema("protobuf", import_of, (("a.proto", text),))).fault
+
+
+def test_a_text_that_is_no_unicode_is_a_fault() -> None:
+    assert NAMES == compiled(RegisteredSchema("protobuf", "// \ud800")).fault
+
+
+@pytest.mark.parametrize("name", ["no room for it", "killed", "its own output cannot be written"])
+def test_a_machine_that_cannot_compile_is_no_fault_of_the_schema(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "no room for it":
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    elif name == "killed":
+        monkeypatch.setattr(compiling, "_PROTOC", ("-c", "import os; os.kill(os.getpid(), 9)"))
+    else:
+        monkeypatch.setattr(compiling, "_OUT", "no/such")
+
+    with pytest.raises(UnavailableError) as refused:
+        compiled(RegisteredSchema("protobuf", 'syntax = "proto3"; message A { int32 b = 1; }'))
+
+    assert "P677" == refused.value.code
 
 
 def test_references_are_found_by_their_names() -> None:

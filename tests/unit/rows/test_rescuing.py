@@ -6,13 +6,14 @@ import json
 from typing import Any
 
 import pytest
-from tests.unit.rows.test_connect import connect_columns
+from tests.unit.rows.test_connect import connect_columns, decimal
 from tests.unit.rows.test_convert import AT, batch_of
 
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct
 from penstock.rows.convert import Converted, convert
 from penstock.rows.infer import table_schema
 from penstock.rows.options import RowOptions
+from penstock.rows.rescuing import rescued_text
 
 INNER = Struct((Field("a", Kind.INT), Field("must", Kind.LONG, required=True)))
 RESCUED = Field("_rescued", Kind.STRING)
@@ -47,6 +48,9 @@ def landed(*texts: str, table: Struct = TABLE, options: RowOptions = RESCUE) -> 
         ('{"by_name":{"k":"x","l":1}}', '{"by_name{}":["x"]}'),
         ('{"_rescued":"mine"}', '{"_rescued":"mine"}'),
         ('{"items":5}', '{"items":5}'),
+        ('{"n":{"b":1},"n.b":2}', '{"n":{"b":1},"n\\\\.b":2}'),
+        ('{"new[]":1,"m{}":2,"x\\\\y":3}', '{"new\\\\[]":1,"m\\\\{}":2,"x\\\\\\\\y":3}'),
+        ('{"items":[{"must":1,"b.c":7}]}', '{"items[].b\\\\.c":[7]}'),
     ],
 )
 def test_what_does_not_fit_is_kept_by_its_path(text: str, rescued: str | None) -> None:
@@ -108,3 +112,38 @@ def test_values_with_types_are_shown_in_json() -> None:
 
     expected = ['{"n":5,"raw":"AAE=","x":"nan"}']
     assert expected == done.rows.column("_rescued").to_pylist()
+
+
+def test_two_values_of_names_alike_are_both_kept() -> None:
+    table = Struct((Field("a", Struct((Field("c", Kind.LONG),))), RESCUED))
+
+    texts = ['{"a":{"b":1},"a.b":2}', '{"":{"a":1},"a":5}']
+    done = landed(*texts, table=table)
+
+    assert [{"a.b": 1, "a\\.b": 2}, {"": {"a": 1}, "a": 5}] == [
+        json.loads(text) for text in done.rows.column("_rescued").to_pylist()
+    ]
+
+
+def test_values_of_one_path_are_all_kept() -> None:
+    assert '{"x":[1,[2]]}' == rescued_text([("x", 1), ("x", [2])])
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "shown"),
+    [
+        ({"type": "bytes"}, "AQ==", "AQ=="),
+        ({"type": "boolean"}, True, "true"),
+        ({"type": "int64", "name": "io.debezium.time.MicroTimestamp"}, 5, "5"),
+        (decimal(2), "AQ==", "0.01"),
+        ({"type": "string"}, 'a"b', 'a"b'),
+    ],
+)
+def test_keys_of_rescued_maps_are_shown_as_values_are(keys: Any, key: Any, shown: str) -> None:
+    of_map = {"type": "map", "keys": keys, "values": {"type": "int32"}}
+
+    done = connect_columns({"m": (of_map, [[key, 1]])}, Struct((RESCUED,)), columns="rescue")
+
+    assert [{"m": {shown: 1}}] == [
+        json.loads(text) for text in done.rows.column("_rescued").to_pylist()
+    ]

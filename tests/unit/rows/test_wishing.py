@@ -154,3 +154,17 @@ def test_json_in_an_envelope_and_packed_tells_its_columns_itself() -> None:
     wide = wished(batch, TABLE, options, Readers(), 100)
 
     assert ["n int to long", "new string added"] == changes_between(TABLE, wide)
+
+
+def test_an_identifier_stays_required_whatever_records_lack_it() -> None:
+    schema = struct(field("n", "int64"), field("inner", struct(field("must", "string"))))
+    table = Struct((Field("n", Kind.INT, required=True), Field("inner", INNER, required=True)))
+    options = RowOptions(
+        {}, format="json-schema-envelope", types="evolve", identifiers=("n", "inner.must")
+    )
+    values = [connect(schema, {"n": None, "inner": None}), connect(schema, {"n": 1, "inner": {}})]
+    batch = pa.record_batch({"value": pa.array(values, pa.binary())})
+
+    assert ["n int to long"] == changes_between(
+        table, wished(batch, table, options, Readers(), 100)
+    )

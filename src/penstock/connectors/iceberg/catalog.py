@@ -37,7 +37,7 @@ from penstock.connectors.iceberg.table import Context, IcebergTable, Identified
 from penstock.connectors.iceberg.target import Sizes
 from penstock.core.commits import Landed
 from penstock.core.errors import ConflictError, InvalidError, OutcomeUnknownError
-from penstock.core.scratch import require_scratch
+from penstock.core.scratch import is_scratch, require_scratch
 from penstock.core.wire import ledger_to_json
 from penstock.ports.connectors import READ_ONLY, Settings
 from penstock.ports.running import Observer, Secrets
@@ -101,6 +101,7 @@ class IcebergTables:
         self._name = name
         self._context = context
         self._warehouse = warehouse
+        self._made: dict[str, list[tuple[str, ...]]] = {}
 
     def load(self, name: str) -> Table | None:
         """Find a table. Raises UnavailableError (P430), InvalidError (P404, P437, P438)."""
@@ -163,10 +164,19 @@ class IcebergTables:
         return sorted(".".join(identifier) for identifier in found)
 
     def discard(self, name: str) -> None:
-        """Drop a scratch table. Raises BugError (P705), InvalidError, UnavailableError."""
+        """Drop a scratch table, and the namespaces that were made for it and hold nothing else.
+
+        Raises BugError (P705), InvalidError, UnavailableError.
+        """
         require_scratch(name)
+        catalog = self._context.catalog
         with reading(name):
-            drop_with_files(self._context.catalog, _identified(name).identifier)
+            drop_with_files(catalog, _identified(name).identifier)
+        for namespace in reversed(self._made.pop(name, [])):
+            # One that stays harms nobody.
+            with suppress(library.NamespaceNotEmptyError, *CATALOG_ERRORS):
+                if not catalog.list_namespaces(namespace):
+                    catalog.drop_namespace(namespace)
 
     def check(self) -> None:
         """Prove that catalog and warehouse answer and may be written.
@@ -196,6 +206,8 @@ class IcebergTables:
         catalog = self._context.catalog
         with reading(table):
             for depth in range(1, len(namespace) + 1):
+                if is_scratch(table) and not catalog.namespace_exists(namespace[:depth]):
+                    self._made.setdefault(table, []).append(namespace[:depth])
                 try:
                     catalog.create_namespace_if_not_exists(namespace[:depth])
                 except sqlalchemy.exc.IntegrityError:

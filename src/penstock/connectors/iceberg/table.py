@@ -146,10 +146,11 @@ class IcebergTable:
         """Make a wider schema the current one, in one request on the examined metadata.
 
         Raises ConflictError (P401), OutcomeUnknownError (P433), UnavailableError (P402, P430),
-        InvalidError (P431, P435).
+        InvalidError (P431, P435, P438 a schema that PyIceberg does not take).
         """
         table: PyIcebergTable = state.handle
-        requirements, updates = schema_change(table.metadata, schema)
+        with reading(self.name):
+            requirements, updates = schema_change(table.metadata, schema)
         with sending(self.name, self._context.catalog):
             self._context.catalog.commit_table(table, requirements, updates)
 

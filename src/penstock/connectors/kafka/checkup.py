@@ -60,6 +60,22 @@ def examine(settings: KafkaSettings, clock: Clock) -> list[Finding]:
     ]
 
 
+def newest_record(times: Sequence[tuple[int, str]], now_ms: int) -> Finding:
+    """Judge the newest of many partitions' newest times (-1 for none), each with its topic."""
+    newest_ms, topic = max(times, default=(-1, ""))
+    if newest_ms < 0:
+        return good("clock", "records", "there are none whose time could be compared")
+    ahead_seconds = (newest_ms - now_ms) / 1000
+    if ahead_seconds <= AHEAD_SECONDS_MAX:
+        return good("clock", "records", "none is ahead of this machine's clock")
+    return odd(
+        "clock",
+        "records",
+        f"the newest record of {topic} is {ahead_seconds:,.0f} s ahead of this machine's clock",
+        "compare the clocks of producers and of this machine:  timedatectl",
+    )
+
+
 def release_of(lines: Sequence[str]) -> tuple[int, str] | None:
     """Read off a client's debug lines the newest Fetch, and the releases that speak it."""
     found = [match for line in lines if (match := _FETCH.search(line))]
@@ -195,24 +211,13 @@ class _Checkup:
                 isolation_level=IsolationLevel.READ_UNCOMMITTED,
                 request_timeout=ANSWER_SECONDS_MAX,
             )
-            times = {
-                at.topic: self._answer(each, f"topic {at.topic}").timestamp or -1
+            times = [
+                (self._answer(each, f"topic {at.topic}").timestamp or -1, at.topic)
                 for at, each in asked.items()
-            }
+            ]
         except PenstockError as error:
             return unseen("clock", "records", error.message, "see the brokers' logs")
-        topic, newest_ms = max(times.items(), key=lambda pair: pair[1], default=("", -1))
-        if newest_ms < 0:
-            return good("clock", "records", "there are none whose time could be compared")
-        ahead_seconds = (newest_ms - self._clock.now_ms()) / 1000
-        if ahead_seconds <= AHEAD_SECONDS_MAX:
-            return good("clock", "records", "none is ahead of this machine's clock")
-        return odd(
-            "clock",
-            "records",
-            f"the newest record of {topic} is {ahead_seconds:,.0f} s ahead of this machine's clock",
-            "compare the clocks of producers and of this machine:  timedatectl",
-        )
+        return newest_record(times, self._clock.now_ms())
 
     def _matching(self) -> list[str]:
         if not self._settings.patterns:

@@ -25,10 +25,10 @@ from penstock.rows.codes import MisfitError
 from penstock.rows.connect.payload import base64_bytes
 from penstock.rows.connect.schema import Listed, Mapped, Node, Record, Scalar
 from penstock.rows.reading import Decoded
-from penstock.rows.typed import MS, NS, US, Counted, Unscaled
+from penstock.rows.typed import MS, NS, US, Counted, Meaning, Unscaled
 
 _PARTS, _PART_ROWS_MIN = 8, 64
-_INEXACT = float(1 << 53)
+_INEXACT = {Kind.FLOAT: float(1 << 24), Kind.DOUBLE: float(1 << 53)}
 _DIGITS = 38
 _SECONDS = {MS: "ms", US: "us", NS: "ns"}
 
@@ -107,8 +107,8 @@ class _Lifting:
             case Kind.INT | Kind.LONG:
                 return self._integers(node, array, rows)
             case Kind.FLOAT | Kind.DOUBLE:
-                # Beyond 2**53 the digits may be an integer's, which a double may round.
-                sure = pc.less(pc.abs(array), _INEXACT).fill_null(True)
+                # Beyond these the digits may be an integer's, which the number may round.
+                sure = pc.less(pc.abs(array), _INEXACT[node.kind]).fill_null(True)
                 self._keep(array, sure, rows)
                 return array
             case Kind.BINARY:
@@ -117,8 +117,9 @@ class _Lifting:
                 return array
 
     def _integers(self, node: Scalar, array: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
-        if node.bits < pa.int64().bit_width:
-            bound = 1 << (node.bits - 1)
+        bits = min(node.bits, pa.int32().bit_width) if _is_narrow(node.meaning) else node.bits
+        if bits < pa.int64().bit_width:
+            bound = 1 << (bits - 1)
             sure = pc.and_(pc.less(array, bound), pc.greater_equal(array, -bound)).fill_null(True)
             array = self._keep(array, sure, rows)
         if not isinstance(node.meaning, Counted):
@@ -146,6 +147,13 @@ class _Lifting:
             return array
         self.doubts[rows[~sure.to_numpy(zero_copy_only=False)]] = True
         return pc.if_else(sure, array, pa.scalar(None, array.type))
+
+
+def _is_narrow(meaning: Meaning | None) -> bool:
+    """Tell whether Arrow has no more than 32 bits for what a number counts."""
+    if not isinstance(meaning, Counted):
+        return False
+    return meaning.kind is Kind.DATE or meaning == Counted(Kind.TIME, MS)
 
 
 def _counted(array: pa.Array, meaning: Counted) -> pa.Array:

@@ -13,8 +13,6 @@ import decimal
 import re
 from typing import Any
 
-import numpy as np
-
 from penstock.core.schema import Kind
 from penstock.rows.codes import Code, MisfitError
 from penstock.rows.connect.schema import Listed, Mapped, Node, Record, Scalar
@@ -29,6 +27,9 @@ _NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float
 _EXPONENT_MAX = 1000
 base64_bytes = scalar(Kind.BINARY, RowOptions({}))
 """Read text in base64, strictly. Raises MisfitError."""
+
+_float32 = scalar(Kind.FLOAT, RowOptions({}))
+"""Read a number in 32 bits: an integer exactly, a fraction to the nearest. Raises MisfitError."""
 
 
 def read_payload(node: Record, tree: dict[str, Any]) -> dict[str, Any]:
@@ -124,10 +125,11 @@ def _real(node: Scalar, value: Any, path: str) -> Any:
         raise _clash(value, node.kind.value, path)
     if node.kind is Kind.DOUBLE:
         return value
-    with np.errstate(over="ignore"):
-        number = float(np.float32(value))
-    if number in _NOT_FINITE.values():
-        raise MisfitError(Code.MALFORMED, "the number does not fit its float", path)
+    try:
+        number: float = _float32(value)
+    except MisfitError as error:
+        code = Code.MALFORMED if error.code is Code.OUT_OF_RANGE else error.code
+        raise MisfitError(code, "the number does not fit its float", path) from error
     return number
 
 

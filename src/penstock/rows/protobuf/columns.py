@@ -38,7 +38,7 @@ from penstock.rows.protobuf.schema import (
     Text,
     Wrapped,
 )
-from penstock.rows.protobuf.telling import discarded, json_text, keys_in_order
+from penstock.rows.protobuf.telling import discarded, has_field, json_text, keys_in_order
 from penstock.rows.typed import NS, US
 
 Rows = npt.NDArray[np.int64]
@@ -100,7 +100,7 @@ def _member(member: Member, messages: Values, rows: Rows, parsed: Parsed) -> pa.
     if not member.presence:
         return _array(member.node, list(map(take, messages)), rows, parsed)
     name = member.name
-    present = np.fromiter((each.HasField(name) for each in messages), np.bool_, len(messages))
+    present = np.fromiter((has_field(each, name) for each in messages), np.bool_, len(messages))
     if present.all():
         return _array(member.node, list(map(take, messages)), rows, parsed)
     there = [take(each) for each, is_there in zip(messages, present, strict=True) if is_there]

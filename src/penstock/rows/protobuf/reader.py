@@ -32,7 +32,13 @@ from penstock.rows.protobuf.schema import (
     node_of,
     type_of_message,
 )
-from penstock.rows.protobuf.telling import discarded, json_text, keys_in_order, nanoseconds
+from penstock.rows.protobuf.telling import (
+    discarded,
+    has_field,
+    json_text,
+    keys_in_order,
+    nanoseconds,
+)
 from penstock.rows.reading import Decoded
 from penstock.rows.typed import unscaled
 
@@ -80,7 +86,7 @@ class ProtobufReader:
 def _members(node: Message, message: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for member in node.members:
-        if member.presence and not message.HasField(member.name):
+        if member.presence and not has_field(message, member.name):
             found[member.name] = None
         else:
             found[member.name] = _value(member.node, getattr(message, member.name))

@@ -2,7 +2,9 @@
 
 Invariants:
 - a node is complete in itself; recursive messages are refused, but for `google.protobuf.Struct`;
-- a tree has at most `NODES_MAX` nodes, counted with each use of a message;
+- a tree has at most `NODES_MAX` nodes, counted with each use of a message, in `DEPTH_MAX` levels;
+- a well-known type is one of the runtime's own files: another of its name is a message as any;
+- indexes count the messages that the text declares, not the entries of its maps;
 - extensions are not known, so that a record with one is found to hold what has no column.
 
 Source: Protocol Buffers, "Language Guide (proto 3)", "Application Note: Field Presence",
@@ -21,8 +23,9 @@ from penstock.rows.codes import Code, MisfitError
 from penstock.rows.typed import NS, Counted
 
 NODES_MAX = 10_000
+DEPTH_MAX = 64
 STAMP = Counted(Kind.TIMESTAMPTZ, NS)
-_PREFIX = "google.protobuf."
+_PREFIX, _FILES = "google.protobuf.", "google/protobuf/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ _WRAPPERS = frozenset(
 )
 _DECIMALS = frozenset({"confluent.type.Decimal"})
 
-_DOUBLE, _FLOAT, _ENUM, _GROUP, _MESSAGE = 1, 2, 14, 10, 11
+_DOUBLE, _FLOAT, _ENUM, _GROUP, _MESSAGE, _INT32, _BYTES = 1, 2, 14, 10, 11, 5, 12
 _PLAIN: Mapping[int, Plain] = MappingProxyType(
     {
         _DOUBLE: Plain(Kind.DOUBLE),
@@ -147,7 +150,7 @@ def message_class(descriptors: bytes, indexes: tuple[int, ...]) -> Any:
             numbers = ", ".join(map(str, indexes[:16]))
             raise unusable(f"it has no message of the indexes [{numbers}]")
         found = among[index]
-        among = found.nested_types
+        among = [each for each in found.nested_types if not each.GetOptions().map_entry]
     assert found is not None, "indexes are never empty"
     return message_factory.GetMessageClass(found)
 
@@ -195,6 +198,8 @@ class _Counting:
         name = descriptor.full_name
         if name in within:
             raise unusable("it is recursive")
+        if len(within) >= DEPTH_MAX:
+            raise unusable(f"its messages are nested more than {DEPTH_MAX} deep")
         members = []
         for field in descriptor.fields:
             self.nodes += 1
@@ -219,9 +224,10 @@ class _Counting:
         if field.type not in (_GROUP, _MESSAGE):
             return _PLAIN[field.type]
         name = field.message_type.full_name
-        if name in _DECIMALS:
+        if name in _DECIMALS and _is_decimal(field.message_type):
             return OwnScale()
-        known = name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else ""
+        is_own = field.message_type.file.name.startswith(_FILES)
+        known = name.removeprefix(_PREFIX) if is_own else ""
         if known == "Timestamp":
             return Stamp()
         if known in _TEXTS:
@@ -229,6 +235,11 @@ class _Counting:
         if known in _WRAPPERS:
             return Wrapped(_PLAIN[field.message_type.fields_by_number[1].type])
         return self.message(field.message_type, within)
+
+
+def _is_decimal(descriptor: Any) -> bool:
+    types = {field.number: (field.name, field.type) for field in descriptor.fields}
+    return types.get(1) == ("value", _BYTES) and types.get(3) == ("scale", _INT32)
 
 
 def _without_extensions(file: Any) -> None:

@@ -1,4 +1,7 @@
-"""What single values of well-known types say, for both ways of reading."""
+"""What single messages and values of well-known types say, for both ways of reading.
+
+Invariant: the runtime's methods are called on its classes: a field may have the name of one.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,16 @@ from penstock.rows.typed import NS
 
 def discarded(message: Any) -> bool:
     """Leave unknown fields out of a message and those in it, and tell whether there were any."""
-    size = len(message.SerializePartialToString())
-    message.DiscardUnknownFields()
-    return len(message.SerializePartialToString()) != size
+    own = type(message)
+    size = len(own.SerializePartialToString(message))
+    own.DiscardUnknownFields(message)
+    return len(own.SerializePartialToString(message)) != size
+
+
+def has_field(message: Any, name: str) -> bool:
+    """Tell whether a field of a message was set."""
+    found: bool = type(message).HasField(message, name)
+    return found
 
 
 def nanoseconds(seconds: int, nanos: int) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.connectors.kafka.checkup import release_of
+from penstock.connectors.kafka.checkup import newest_record, release_of
+from penstock.ports.findings import Standing
 
 
 def line(least: int, newest: int) -> str:
@@ -29,3 +30,14 @@ def test_the_newest_fetch_tells_the_release(newest: int, release: str) -> None:
 
 def test_without_a_word_on_fetch_nothing_is_told() -> None:
     assert None is release_of(["Broker API support:", "ApiKey Produce (0) Versions 0..13"])
+
+
+def test_of_all_partitions_the_newest_record_counts() -> None:
+    ahead = [(1_000_000, "a"), (5_000, "a"), (-1, "b")]
+
+    found = newest_record(ahead, 100_000)
+
+    assert Standing.ODD is found.standing
+    assert "the newest record of a is 900 s ahead of this machine's clock" == found.message
+    assert Standing.GOOD is newest_record(ahead[1:], 100_000).standing
+    assert "there are none whose time could be compared" == newest_record(ahead[2:], 0).message

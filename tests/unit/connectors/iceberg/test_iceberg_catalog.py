@@ -1,0 +1,74 @@
+"""A catalog in SQLite: what a scratch table leaves behind, and what PyIceberg does not take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.app.process import SystemClock
+from penstock.commit.rehearsal import rehearse
+from penstock.connectors.iceberg.catalog import IcebergTables, open_iceberg
+from penstock.core.commits import Chain
+from penstock.core.errors import InvalidError
+from penstock.core.schema import Field, Kind, Struct
+from penstock.observe.fanout import Observers
+from penstock.ports.tables import TableDefinition
+from penstock.spec.secrets import ProcessSecrets
+
+COLUMNS = Struct((Field("id", Kind.LONG), Field("x", Kind.LONG)))
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[IcebergTables]:
+    settings = {
+        "name": "lake",
+        "type": "sql",
+        "uri": f"sqlite:///{tmp_path}/catalog.db",
+        "warehouse": f"file://{tmp_path}/lake",
+    }
+    opened = open_iceberg(settings, ProcessSecrets(), Observers())
+    yield opened
+    opened.close()
+
+
+def namespaces(catalog: IcebergTables) -> set[tuple[str, ...]]:
+    library = catalog._context.catalog
+    above = library.list_namespaces()
+    return {*above, *(each for name in above for each in library.list_namespaces(name))}
+
+
+def test_a_rehearsal_leaves_no_namespace_that_it_made(catalog: IcebergTables) -> None:
+    rehearse(catalog, "fresh.inner", "t1", SystemClock())
+
+    assert set() == namespaces(catalog)
+
+
+def test_a_rehearsal_leaves_namespaces_that_were_there(catalog: IcebergTables) -> None:
+    catalog._context.catalog.create_namespace(("fresh",))
+
+    rehearse(catalog, "fresh.inner", "t1", SystemClock())
+
+    assert {("fresh",)} == namespaces(catalog)
+
+
+def test_a_namespace_that_another_uses_by_now_stays(catalog: IcebergTables) -> None:
+    catalog.create("fresh.inner.penstock_scratch_1", TableDefinition(COLUMNS), ())
+    catalog.create("fresh.inner.orders", TableDefinition(COLUMNS), ())
+
+    catalog.discard("fresh.inner.penstock_scratch_1")
+
+    assert ["fresh.inner.orders"] == list(catalog.names("fresh.inner"))
+    assert {("fresh",), ("fresh", "inner")} == namespaces(catalog)
+
+
+def test_a_schema_that_pyiceberg_does_not_take_is_told_with_a_code(catalog: IcebergTables) -> None:
+    made = TableDefinition(COLUMNS, identifier_fields=("id",))
+    table = catalog.create("shop.orders", made, ())
+    state = table.state(Chain("p", "lake.shop.orders"))
+
+    with pytest.raises(InvalidError) as refused:
+        table.evolve(state, COLUMNS)
+
+    assert "P438" == refused.value.code

@@ -95,7 +95,8 @@ def _struct(type_: Struct, path: str, options: RowOptions) -> Fit:
     def leave_out(value: dict[str, Any], drops: Drops) -> None:
         for name, member in value.items():
             if name not in names:
-                _leave_out(member, joined_path(path, name), options, drops)
+                # The keys of a map, which may be what stands here, need not be text.
+                _leave_out(member, joined_path(path, str(name)), options, drops)
 
     def fit(value: Any, drops: Drops) -> dict[str, Any]:
         if not isinstance(value, dict):

@@ -183,6 +183,12 @@ def test_a_number_without_sign_lands_where_it_fits() -> None:
     assert [2**63 - 1, 2**64 - 1] == of_order("big", Decimal(20, 0), *values)
 
 
+def test_entries_by_number_are_left_out_where_the_column_is_a_struct() -> None:
+    found = of_order("by_number", Struct(()), order(by_number={7: {"count": 1}}))
+
+    assert [{}] == found
+
+
 def test_nanoseconds_are_not_rounded() -> None:
     values = [
         order(at={"seconds": -1, "nanos": 999_999_000}),
@@ -195,6 +201,22 @@ def test_nanoseconds_are_not_rounded() -> None:
 
     assert "1969-12-31 23:59:59.999999+00:00" == str(found[0])
     assert ["P365", "P302", "P364"] == found[1:]
+
+
+def test_a_timestamp_in_a_column_of_numbers_is_nanoseconds_on_both_ways() -> None:
+    stamps = [(1, 5), (-1, 999_999_000), (9_223_372_035, 0), (253_402_300_799, 0)]
+    values = [order(at={"seconds": seconds, "nanos": nanos}) for seconds, nanos in stamps]
+
+    assert [10**9 + 5, -1000, 9_223_372_035 * 10**9, "P364"] == of_order("at", Kind.LONG, *values)
+    assert ["1970-01-01 00:00:01+00:00", "9999-12-31 23:59:59+00:00"] == [
+        str(stamp)
+        for stamp in of_order(
+            "at",
+            Kind.TIMESTAMPTZ,
+            order(at={"seconds": 1}),
+            order(at={"seconds": 253_402_300_799}),
+        )
+    ]
 
 
 def test_a_decimal_of_its_own_scale_lands_under_a_hint() -> None:

@@ -39,14 +39,13 @@ from penstock.rows.protobuf.schema import (
     Wrapped,
 )
 from penstock.rows.protobuf.telling import discarded, has_field, json_text, keys_in_order
-from penstock.rows.typed import NS, US
+from penstock.rows.typed import NS
 
 Rows = npt.NDArray[np.int64]
 Values = Sequence[Any]
 
 _LONG_MAX = (1 << 63) - 1
-_NANOS_OF_US = NS // US
-_SECONDS_MAX = 1 << 40
+_SECONDS_MAX = ((1 << 63) - 1) // NS - 1
 _LISTED_MAX = (1 << 31) - 1
 
 
@@ -163,12 +162,11 @@ def _text(value: Any) -> str | None:
 def _stamps(values: Values, rows: Rows, parsed: Parsed) -> pa.Array:
     seconds = np.array([each.seconds for each in values], np.int64)
     nanos = np.array([each.nanos for each in values], np.int64)
-    whole, rest = np.divmod(nanos, _NANOS_OF_US)
-    wrong = (nanos < 0) | (nanos >= NS) | (rest != 0)
+    wrong = (nanos < 0) | (nanos >= NS)
     wrong |= (seconds > _SECONDS_MAX) | (seconds < -_SECONDS_MAX)
     parsed.doubt(rows, wrong)
-    micros = np.where(wrong, 0, seconds) * US + np.where(wrong, 0, whole)
-    return pa.array(micros).view(pa.timestamp("us", "UTC"))
+    counts = np.where(wrong, 0, seconds) * NS + np.where(wrong, 0, nanos)
+    return pa.array(counts).view(pa.timestamp("ns", "UTC"))
 
 
 def _list(element: Node, values: Values, rows: Rows, parsed: Parsed) -> pa.Array:

@@ -1,5 +1,6 @@
 """The table contract against Iceberg on a SQLite catalog, with PyIceberg playing the stranger."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -8,12 +9,13 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from penstock.connectors.iceberg import connector
-from penstock.core.commits import Chain, Landed
+from penstock.core.commits import Chain, CommitKind, Landed
 from penstock.core.errors import InvalidError
-from penstock.ports.tables import Table, TableDefinition, TableFormat, WriterFactory
+from penstock.core.offsets import span
+from penstock.ports.tables import Table, TableDefinition, TableFormat, Verdict, WriterFactory
 from penstock.spec.secrets import ProcessSecrets
-from penstock.testing.prepared import ORDERS, origin, positions
-from penstock.testing.table_bench import RETAIN, Quiet, foreign_row
+from penstock.testing.prepared import ORDERS, TOPIC, origin, positions
+from penstock.testing.table_bench import COLUMNS, RETAIN, Quiet, foreign_row
 from penstock.testing.table_contract import TableContract
 
 
@@ -120,6 +122,36 @@ class TestIcebergBranches(TestIcebergTables):
         assert positions({0: 3}) == self.landed(main, chain).offsets
         assert [3] == [each.rows for each in branch.history(self.chain).commits]
         assert [2, 1] == [each.rows for each in main.history(chain).commits]
+
+    def test_the_rows_of_a_branch_that_was_published_and_dropped_are_seen(
+        self, table: Table
+    ) -> None:
+        self.land(table, {0: (0, 3)})
+        self._publish(table)
+        state = table.state(self.chain)
+        told = table.sources(state, COLUMNS, {(TOPIC, 0): 0})
+
+        assert Verdict.ROLLED_BACK == state.verdict
+        assert [{(TOPIC, 0): span(0, 3)}] == [dict(each.found.ranges) for each in told]
+        assert 3 == table.coordinates(COLUMNS).num_rows
+
+    def test_a_branch_does_not_begin_anew_on_a_main_that_moved(self, table: Table) -> None:
+        self.land(table, {0: (0, 3)})
+        self._publish(table)
+        state = table.state(self.chain)
+        self.foreign_append(table)
+        commit = self.prepare(state, {}, kind=CommitKind.SEEK, origins={0: 3}, nonce="seek")
+        with pytest.raises(self.refused):
+            table.commit(state, replace(commit, segment=1), retain=RETAIN)
+
+        assert state.head != table.state(self.chain).head
+
+    def _publish(self, table: Table) -> None:
+        """Make the branch main's head, and drop it."""
+        foreign = self.foreign(table)
+        head = foreign.metadata.refs["audited"].snapshot_id
+        foreign.manage_snapshots().set_current_snapshot(snapshot_id=head).commit()
+        self.foreign(table).manage_snapshots().remove_branch("audited").commit()
 
     def test_a_branch_of_the_name_of_a_tag_is_refused(self, table: Table) -> None:
         self.land(table, {0: (0, 3)})

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from penstock.core.commits import Chain
+from penstock.core.commits import Chain, DataFile
 from penstock.core.offsets import span
 from penstock.core.points import Point
 from penstock.landing import replaying
@@ -18,7 +19,13 @@ from penstock.testing.world import ORDERS, World
 TOPIC = "orders"
 
 
-def replay(start: int = 0, stop: int | None = None, partition: int | None = 0) -> Any:
+def replay(
+    start: int = 0,
+    stop: int | None = None,
+    partition: int | None = 0,
+    *,
+    new_rows: bool = False,
+) -> Any:
     """Give what replays a stretch of the table of orders."""
 
     def act(held: Hold) -> replaying.Replayed:
@@ -26,7 +33,7 @@ def replay(start: int = 0, stop: int | None = None, partition: int | None = 0) -
         listing = held.world.log.partitions()
         wanted = {(TOPIC, partition): None if stop is None else span(start, stop)}
         planned = replaying.look(track, wanted, held.world.log.bounds(listing))
-        return replaying.do(held, track, planned)
+        return replaying.do(held, track, planned, new_rows=new_rows)
 
     return act
 
@@ -139,6 +146,55 @@ def test_records_that_retention_took_are_not_taken_from_the_table_too(world: Wor
     life = world.life().change(replay(0, 3))
 
     assert "P478" == life.code
+    assert [] == world.breaks()
+
+
+def test_a_change_of_columns_in_between_leaves_the_table_as_it_is(world: World) -> None:
+    world.faults.before_commit("bronze.orders", lambda: world.ground.widen("bronze.orders"))
+
+    assert "P471" == world.life().change(replay(3, 5)).code
+    assert [] == world.breaks()
+
+
+def test_all_of_a_table_that_began_later_is_replayed_from_there() -> None:
+    late = World(MemoryGround(), start="latest")
+    late.send(TOPIC, 5)
+    late.run()
+    late.run()
+    late.send(TOPIC, 2)
+    late.run()
+
+    assert replaying.Replayed(2, 2, {}) == late.life().change(replay(partition=None)).changed
+    assert "P472" == late.life().change(replay(0, 7)).code
+
+
+def test_rows_whose_records_were_compacted_away_stay(world: World) -> None:
+    world.ground.cluster.compact(world.ground.topic(TOPIC), 0, [3])
+    life = world.life().change(replay(3, 5))
+
+    assert "P478" == life.code
+    assert 9 == len(world.rows())
+
+
+def test_rows_that_somebody_deleted_come_back_only_when_asked_for(world: World) -> None:
+    """A stranger's commit rewrote the second file, of two rows, to one."""
+    table = world.table()
+    warehouse = table._warehouse
+    contents = warehouse.get(table.name).contents
+    first, second, third = contents.files
+    rows = warehouse.rows_of([second])[:1]
+    warehouse.keep_file("memory:///rewritten", rows, 104)
+    rewritten = DataFile("memory:///rewritten", 1, 104, {})
+    head = contents.snapshots[contents.head]
+    files = (first, rewritten, third)
+    foreign = replace(head, id="foreign", parent=head.id, files=files, summary=None)
+    warehouse.get(table.name).apply(contents, contents.with_snapshot(foreign))
+    life = world.life().change(replay(partition=None))
+
+    assert "P475" == life.code
+    assert 8 == len(world.rows())
+    again = world.life().change(replay(partition=None, new_rows=True))
+    assert replaying.Replayed(8, 9, {}) == again.changed
     assert [] == world.breaks()
 
 

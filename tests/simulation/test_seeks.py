@@ -117,17 +117,72 @@ def test_what_kafka_no_longer_has_is_told(world: World) -> None:
     assert [] == world.breaks()
 
 
+def test_a_seek_of_one_partition_puts_all_of_a_rolled_back_table_back() -> None:
+    both = World(MemoryGround(), partitions=2)
+    for count in (3, 2):
+        both.send(TOPIC, count)
+        both.send(TOPIC, count, partition=1)
+        both.run()
+    roll_back_to_the_first(both)
+
+    assert {0: (4, 1, 0), 1: (3, 0, 0)} == both.life().change(seek(4)).changed
+    both.give_up(TOPIC, 0, [3])
+    both.run()
+    assert 9 == len(both.rows())
+    assert [] == both.breaks()
+
+
+def test_a_table_that_began_in_the_middle_of_its_topic_goes_back_to_there() -> None:
+    late = begun_late()
+    assert {0: (5, 0, 0)} == late.life().change(seek()).changed
+    late.run()
+
+    assert 2 == len(late.rows())
+
+
+def test_nothing_goes_back_before_where_the_table_began() -> None:
+    assert "P472" == begun_late().life().change(seek(0)).code
+
+
+def test_where_neither_rows_nor_commits_tell_a_beginning_it_must_be_said() -> None:
+    late = begun_late()
+    late.ground.expire(NAME)
+    refused = late.life().change(seek())
+
+    assert "P483" == refused.code
+    assert f"{TOPIC}:0:0" in refused.error.hint
+    assert {0: (5, 0, 0)} == late.life().change(seek(5)).changed
+
+
+def begun_late() -> World:
+    """Give a world whose table began at offset 5, landed two rows, and lost them."""
+    late = World(MemoryGround(), start="latest")
+    late.send(TOPIC, 5)
+    late.run()
+    late.run()
+    for _ in range(2):
+        late.send(TOPIC, 1)
+        late.run()
+    without_files(late, 0)
+    return late
+
+
+def without_files(world: World, kept: int) -> None:
+    """Take all files away but the first ones, as a stranger's commit would."""
+    stored = world.table()._warehouse.get(NAME)
+    contents = stored.contents
+    head = contents.snapshots[contents.head]
+    foreign = replace(head, id="foreign", parent=head.id, files=head.files[:kept], summary=None)
+    stored.apply(contents, contents.with_snapshot(foreign))
+
+
 def test_rows_deleted_at_the_end_land_again() -> None:
     """A table that was never rolled back: somebody's commit took its newest file away."""
     sound = World(MemoryGround())
     for count in (3, 2):
         sound.send(TOPIC, count)
         sound.run()
-    stored = sound.table()._warehouse.get(NAME)
-    contents = stored.contents
-    head = contents.snapshots[contents.head]
-    foreign = replace(head, id="foreign", parent=head.id, files=head.files[:1], summary=None)
-    stored.apply(contents, contents.with_snapshot(foreign))
+    without_files(sound, 1)
     assert 3 == len(sound.rows())
     assert {0: (3, 0, 0)} == sound.life().change(seek()).changed
     sound.run()

@@ -65,14 +65,22 @@ def plan_replay(pipeline: Pipeline, table: str, places: Sequence[Place]) -> Chan
 
 
 def replay(
-    pipeline: Pipeline, table: str, places: Sequence[Place], *, faults: str = ""
+    pipeline: Pipeline,
+    table: str,
+    places: Sequence[Place],
+    *,
+    new_rows: bool = False,
+    faults: str = "",
 ) -> replaying.Replayed:
-    """Land a stretch again. Raises UnavailableError (P510) while a run is alive."""
+    """Land a stretch again; `new_rows`: also records that have no row now.
+
+    Raises UnavailableError (P510) while a run is alive, and as `landing.replaying`.
+    """
     with holding(pipeline, faults=faults) as held:
         track = held.settled(table)
         bounds = held.world.log.bounds(held.world.log.partitions())
         planned = replaying.look(track, ranges_of(places), bounds)
-        return replaying.do(held, track, planned)
+        return replaying.do(held, track, planned, new_rows=new_rows)
 
 
 def plan_seek(pipeline: Pipeline, table: str, places: Sequence[Place]) -> Change:

@@ -18,6 +18,7 @@ def replay(
     *places: str,
     spec: Path = SPEC,
     yes: str | None = None,
+    new_rows: Annotated[bool, Parameter(negative=())] = False,
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Land a stretch again: the files that hold it are replaced by new ones, in one commit.
@@ -38,6 +39,8 @@ def replay(
         The spec of the pipeline.
     yes
         The pipeline's name, to do it without being asked.
+    new_rows
+        Land records as well that have no row now: left out by a former rule, or deleted since.
     json
         Print JSON.
     """
@@ -54,7 +57,8 @@ def replay(
         if json:
             print_json({"done": False, **told(change)})
         return 0
-    done = replay_table(pipeline, table, meant, faults=os.environ.get(VARIABLE, ""))
+    faults = os.environ.get(VARIABLE, "")
+    done = replay_table(pipeline, table, meant, new_rows=new_rows, faults=faults)
     filtered = dict(done.filtered)
     if json:
         counts = {"removed": done.removed, "landed": done.landed, "filtered": filtered}

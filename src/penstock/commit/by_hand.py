@@ -55,7 +55,7 @@ def land_by_hand(
             return
         if isinstance(decision, Fenced):
             raise fenced(decision.by, claim)
-        if (state.uuid, state.head) != (examined.uuid, examined.head):
+        if _shape(state) != _shape(examined):
             raise _moved(commit)
         attempted = attempt_once(commit, state, table, conditions, turn) or attempted
     raise _moved(commit)
@@ -76,6 +76,11 @@ def _sound(commit: Committable, state: TableState) -> Landed:
     if not stands and not (commit.kind is CommitKind.SEEK and state.verdict is Verdict.ROLLED_BACK):
         raise rolled_back(name, state.evidence)
     return state.landed
+
+
+def _shape(state: TableState) -> tuple[str, str, int]:
+    """Tell what a decision was made from: a change of columns moves no head in Iceberg."""
+    return state.uuid, state.head, state.schema_id
 
 
 def _moved(commit: Committable) -> UnavailableError:

@@ -187,9 +187,9 @@ def require_sound(
     if state.verdict is Verdict.ROLLED_BACK:
         require_rank(state, conditions.claim)
         fence(commit, state, table, conditions)
-        raise rolled_back(commit.chain.table, state.evidence)
+        raise rolled_back(commit.chain.table, state.evidence, quarantine=commit.chain.is_quarantine)
     if state.verdict is Verdict.UNCERTAIN:
-        raise rolled_back(commit.chain.table, state.evidence)
+        raise rolled_back(commit.chain.table, state.evidence, quarantine=commit.chain.is_quarantine)
 
 
 def fence(like: Committable, state: TableState, table: Table, conditions: Conditions) -> None:
@@ -358,10 +358,11 @@ def other_cluster(table: str, ledger: str, here: str) -> DecisionNeededError:
     )
 
 
-def rolled_back(table: str, evidence: str) -> PenstockError:
-    """Say that a table went back behind what it had landed."""
+def rolled_back(table: str, evidence: str, *, quarantine: bool = False) -> PenstockError:
+    """Say that a table went back behind what it had landed; a quarantine is not put back."""
+    meant = "a quarantine cannot be put back" if quarantine else f"meant:  penstock seek {table}"
     return DecisionNeededError(
         f"{table} no longer holds what its ledger says: {evidence}",
         code=ROLLED_BACK,
-        hint=f"a mistake: roll forward, see  penstock explain P455; meant:  penstock seek {table}",
+        hint=f"a mistake: roll forward, see  penstock explain P455; {meant}",
     )

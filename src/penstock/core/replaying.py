@@ -6,8 +6,9 @@ one commit takes exactly the stretch's rows away and puts them there anew.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.core.offsets import OffsetRange, span
 
@@ -17,12 +18,15 @@ Ranges = Mapping[tuple[str, int], OffsetRange]
 
 @dataclass(frozen=True, slots=True)
 class FileRanges:
-    """The ranges of a live file; `strangers` counts its rows without a source."""
+    """The ranges of a live file; `strangers` counts its rows without a source, `counts` those with
+    one, by topic and partition.
+    """
 
     path: str
     rows: int
     ranges: Ranges
     strangers: int = 0
+    counts: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,23 @@ def ends_of_rows(files: Iterable[FileRanges]) -> dict[tuple[str, int], int]:
         for at, covered in file.ranges.items():
             ends[at] = max(ends.get(at, 0), covered.stop)
     return ends
+
+
+def beginnings_of_rows(files: Iterable[FileRanges]) -> dict[tuple[str, int], int]:
+    """Give, by topic and partition, the offset of the first row that is there."""
+    first: dict[tuple[str, int], int] = {}
+    for file in files:
+        for at, covered in file.ranges.items():
+            first[at] = min(first.get(at, covered.start), covered.start)
+    return first
+
+
+def rows_of(files: Iterable[FileRanges]) -> Counter[tuple[str, int]]:
+    """Count rows by topic and partition."""
+    total: Counter[tuple[str, int]] = Counter()
+    for file in files:
+        total.update(file.counts)
+    return total
 
 
 def _meet(covered: OffsetRange, stretch: OffsetRange | None) -> bool:

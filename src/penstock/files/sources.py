@@ -18,11 +18,13 @@ def source_of(path: str, rows: pa.Table, *, altered: bool = False) -> FileSource
     """Sum up the columns `topic`, `partition`, `offset` of a file's rows."""
     known = rows.drop_null()
     grouped = known.group_by(["topic", "partition"]).aggregate(
-        [("offset", "min"), ("offset", "max")]
+        [("offset", "min"), ("offset", "max"), ("offset", "count")]
     )
+    groups = grouped.to_pylist()
     ranges = {
         (row["topic"], row["partition"]): span(row["offset_min"], row["offset_max"] + 1)
-        for row in grouped.to_pylist()
+        for row in groups
     }
+    counts = {(row["topic"], row["partition"]): row["offset_count"] for row in groups}
     strangers = rows.num_rows - known.num_rows
-    return FileSource(FileRanges(path, rows.num_rows, ranges, strangers), altered)
+    return FileSource(FileRanges(path, rows.num_rows, ranges, strangers, counts), altered)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from penstock.commit.once import Landing
 from penstock.commit.two_phase import TwoPhase, Work
-from penstock.core.commits import Claim
+from penstock.core.commits import Claim, Generation
 from penstock.core.errors import PenstockError, UnavailableError
 from penstock.landing.settings import Hands
 
@@ -29,6 +29,14 @@ class Batch:
     name: str
     work: tuple[Work, ...]
     recovering: bool = False
+
+    def generation(self) -> Generation:
+        """Read afresh the newest generation that the ledgers it commits to have seen.
+
+        The table's own track may not be there: it stands aside when it could not be opened.
+        """
+        landed = [table.state(commit.chain).landed for commit, table in self.work]
+        return max((each.generation for each in landed if each), default=Generation(0))
 
 
 @dataclass(frozen=True, slots=True)

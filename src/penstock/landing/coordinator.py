@@ -343,7 +343,7 @@ class Coordinator:
         """Claim again, unless that was done since this commit was tried for another table's."""
         name = outcome.batch.name
         if outcome.claim == self.tenure.claim:
-            self._claim_again(self.fleet.generation_in(name), error)
+            self._claim_again(outcome.batch.generation(), error)
         self.fleet.unstep(name, error.message)
 
     def _claim_again(self, above: Generation, error: FencedError) -> None:

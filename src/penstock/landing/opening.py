@@ -157,7 +157,7 @@ def _standing(table: Table, chain: Chain, world: World) -> Standing:
 
 def _standing_of(table: Table, chain: Chain, state: TableState, world: World) -> Standing:
     if state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN):
-        raise rolled_back(chain.table, state.evidence)
+        raise rolled_back(chain.table, state.evidence, quarantine=chain.is_quarantine)
     landed = state.landed
     if landed is not None and landed.cluster_id != world.cluster_id:
         raise other_cluster(chain.table, landed.cluster_id, world.cluster_id)

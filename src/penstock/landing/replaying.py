@@ -13,11 +13,12 @@ Invariants:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.commit.by_hand import land_by_hand
-from penstock.core.accounting import Tally
+from penstock.core.accounting import Tally, total
 from penstock.core.closings import closings_of
 from penstock.core.commits import (
     CommitKind,
@@ -27,13 +28,15 @@ from penstock.core.commits import (
     commit_id_of,
 )
 from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
-from penstock.core.offsets import Offset, OffsetRange, TopicPartition, span
-from penstock.core.planning import Bounds, Budget, plan
-from penstock.core.replaying import Sorted, sort_out
+from penstock.core.offsets import Offset, OffsetRange, TopicPartition
+from penstock.core.planning import Budget, plan
+from penstock.core.replaying import Sorted, beginnings_of_rows, rows_of, sort_out
 from penstock.landing import epochs
 from penstock.landing.adding_up import TableSum, failures, sums
 from penstock.landing.holding import Hold
-from penstock.landing.jobs import Destination
+from penstock.landing.jobs import Coordinate, Destination
+from penstock.landing.leases import renew_all, renewed
+from penstock.landing.reach import Asked, Bounded, meant, require_alone, stretch_of, unlisted
 from penstock.landing.settings import Settings
 from penstock.landing.tracks import Track
 from penstock.ports.tables import TableState
@@ -44,18 +47,22 @@ NEEDED = ("topic", "partition", "offset")
 FILES_NAMED_MAX = 5
 
 Stretch = Mapping[TopicPartition, OffsetRange]
-Bounded = Mapping[TopicPartition, Bounds]
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What a replay would do: the files it replaces, and the rows that are in them."""
+    """What a replay would do: the files it replaces, and the rows in them by their source."""
 
     table: str
     stretch: Stretch
     files: tuple[str, ...]
-    rows: int
+    counts: Mapping[tuple[str, int], int]
     state: TableState
+
+    @property
+    def rows(self) -> int:
+        """Count the rows in the files."""
+        return sum(self.counts.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +74,21 @@ class Replayed:
     filtered: Mapping[str, int]
 
 
-def look(
-    track: Track, wanted: Mapping[tuple[str, int | None], OffsetRange | None], bounds: Bounded
-) -> Replay:
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The rows of one partition in the old files, and the positions that were to be read again."""
+
+    rows: int
+    positions: int
+
+
+def look(track: Track, wanted: Asked, bounds: Bounded) -> Replay:
     """Work out what a replay would replace. Writes nothing.
 
     `wanted` are ranges by topic and partition; None stands for all partitions, and for all that
-    landed. Raises InvalidError (P461, P472 not landed, P473 files across the edge, P186), and
-    DecisionNeededError (P252) for records that Kafka no longer has.
+    landed. Raises InvalidError (P461, P472 not landed, P473 files across the edge, P475
+    rows deleted by marks, P478 records that Kafka no longer has, P482 two pipelines, P483 no row
+    and no beginning, P485 another topic of that name, P186), UnavailableError (P250).
     """
     if track.target.is_route or track.target.route is not None:
         raise InvalidError(
@@ -83,12 +97,17 @@ def look(
             hint="this release replays tables of a fixed name",
         )
     state = _state(track)
-    stretch = stretch_of(track, wanted)
-    _require_readable(track, stretch, bounds)
+    asked = meant(track.name, track.origins, wanted)
     columns = source_columns(track.name, track.target.options)
-    ends = {(at.topic, at.partition): covered.start for at, covered in stretch.items()}
     assert track.standing is not None, "its state was read"
-    told = track.standing.table.sources(state, columns, ends)
+    table = track.standing.table
+    require_alone(track.chain, table.chains(state), asked)
+    ends = {(at.topic, at.partition): each.start if each else 0 for at, each in asked.items()}
+    told = table.sources(state, columns, ends)
+    firsts = beginnings_of_rows(each.found for each in told)
+    began = table.history(track.chain).began
+    stretch = stretch_of(track.name, track.origins, asked, began, firsts)
+    _require_readable(track, stretch, bounds)
     named = {(at.topic, at.partition): covered for at, covered in stretch.items()}
     found = sort_out((each.found for each in told), named)
     if found.across:
@@ -101,19 +120,27 @@ def look(
             code="P475",
             hint="rewrite the table's files without the deleted rows first (compaction)",
         )
-    rows = sum(each.rows for each in found.inside)
-    return Replay(track.name, stretch, tuple(sorted(inside)), rows, state)
+    return Replay(track.name, stretch, tuple(sorted(inside)), rows_of(found.inside), state)
 
 
-def do(held: Hold, track: Track, planned: Replay) -> Replayed:
+def do(held: Hold, track: Track, planned: Replay, *, new_rows: bool = False) -> Replayed:
     """Read the stretch again and land it in the place of the old files, once.
 
-    Raises DecisionNeededError (P476) when a record that stood in the table would be refused now,
-    and what engines, `land_by_hand` and writers raise.
+    `new_rows`: land records as well that have no row in these files. Raises DecisionNeededError
+    (P476) when a record that stood in the table would be refused now, InvalidError (P475 more rows
+    than before and not `new_rows`, P478 rows whose records Kafka may no longer have), and what
+    engines, `land_by_hand` and writers raise.
     """
     standing = track.standing
     assert standing is not None, "it was looked at"
-    files, tally = _read_again(held, track, planned)
+    already = _quarantined(track, planned)
+    files, tallies = _read_again(held, track, planned, already)
+    refused = Counter((topic_id, number) for topic_id, number, _ in already)
+    for at, covered in planned.stretch.items():
+        before = planned.counts.get((at.topic, at.partition), 0)
+        seen = Seen(before, covered.count - refused[at.topic_id, at.partition])
+        require_all_seen(track.name, at, seen, tallies.get(at, Tally()), new_rows=new_rows)
+    tally = total(tallies.values())
     commit = Committable(
         chain=track.chain,
         table_uuid=planned.state.uuid,
@@ -141,23 +168,29 @@ def do(held: Hold, track: Track, planned: Replay) -> Replayed:
     return Replayed(planned.rows, tally.landed, dict(tally.filtered))
 
 
-def stretch_of(
-    track: Track, wanted: Mapping[tuple[str, int | None], OffsetRange | None]
-) -> dict[TopicPartition, OffsetRange]:
-    """Find the partitions that are meant. Raises InvalidError (P472) for what has not landed."""
-    landed = track.origins
-    stretch: dict[TopicPartition, OffsetRange] = {}
-    for (topic, number), covered in wanted.items():
-        meant = [at for at in landed if at.topic == topic and number in (None, at.partition)]
-        if not meant:
-            raise _not_landed(track, f"nothing of {_place(topic, number)}")
-        for at in meant:
-            asked = covered or span(0, landed[at])
-            if asked.stop > landed[at]:
-                raise _not_landed(track, f"{at} up to {landed[at]}, not to {asked.stop}")
-            if asked.count:
-                stretch[at] = asked
-    return stretch
+def require_all_seen(
+    table: str, at: TopicPartition, seen: Seen, tally: Tally, *, new_rows: bool
+) -> None:
+    """Raise InvalidError where a row would be lost (P478), or one come back that was gone (P475).
+
+    Where every position gave a record, every row's record was among them. Where some gave none, as
+    after compaction and behind transactions, as many rows as there were must come again.
+    """
+    silent = seen.positions - tally.examined
+    if silent and tally.landed < seen.rows:
+        raise InvalidError(
+            f"{table}: {seen.rows} rows of {at} stand in the files, {tally.landed} would come"
+            f" again, and Kafka has no record at {silent} positions: nothing was changed",
+            code="P478",
+            hint="the topic is compacted, or records were deleted: replay what Kafka has whole",
+        )
+    if tally.landed > seen.rows and not new_rows:
+        raise InvalidError(
+            f"{table}: {seen.rows} rows of {at} stand in the files, and {tally.landed} would come:"
+            " nothing was changed",
+            code="P475",
+            hint="left out by a former rule, or deleted since; if all are to be there:  --new-rows",
+        )
 
 
 def source_columns(table: str, options: RowOptions) -> dict[str, str]:
@@ -194,23 +227,28 @@ def across(
     )
 
 
-def _read_again(held: Hold, track: Track, planned: Replay) -> tuple[tuple[DataFile, ...], Tally]:
-    place = held.settings.quarantine
-    rejects = Destination(place.connector, held.fleet.quarantine.state(track.rejects.chain).target)
+def _read_again(
+    held: Hold, track: Track, planned: Replay, already: frozenset[Coordinate]
+) -> tuple[tuple[DataFile, ...], dict[TopicPartition, Tally]]:
+    quarantine = held.fleet.quarantine.state(track.rejects.chain)
     reader = replace(
         track,
         state=planned.state,
-        already=_quarantined(track, planned),
+        already=already,
         leader_epochs={},
         examined={at: covered.start for at, covered in planned.stretch.items()},
     )
     stops = {at: covered.stop for at, covered in planned.stretch.items()}
     files: list[DataFile] = []
-    total = Tally()
+    tallies: dict[TopicPartition, Tally] = {}
     number = 0
     while any(reader.examined[at] < stop for at, stop in stops.items()):
         number += 1
         reached = dict(reader.examined)
+        now_ms = held.world.clock.now_ms()
+        renew_all([reader], now_ms)
+        quarantine = renewed(quarantine, now_ms)
+        rejects = Destination(held.settings.quarantine.connector, quarantine.target)
         found = _epoch(held, reader, stops, rejects, number)
         reader.examined = {**reached, **found.reached}
         if reader.examined == reached:
@@ -220,8 +258,9 @@ def _read_again(held: Hold, track: Track, planned: Replay) -> tuple[tuple[DataFi
                 hint="nothing was changed; see the brokers' logs, and ask again",
             )
         files += found.files
-        total = total + found.total
-    return tuple(files), total
+        for at, tally in found.tallies.items():
+            tallies[at] = tallies.get(at, Tally()) + tally
+    return tuple(files), tallies
 
 
 def _epoch(
@@ -269,11 +308,7 @@ def _require_readable(track: Track, stretch: Stretch, bounds: Bounded) -> None:
     for at, covered in stretch.items():
         found = bounds.get(at)
         if found is None:
-            raise UnavailableError(
-                f"{at} cannot be listed: no leader",
-                code="P250",
-                hint="bring the partition's broker back, then run again",
-            )
+            raise unlisted(track.name, at, bounds)
         if found.start > covered.start:
             raise InvalidError(
                 f"{track.name}: {at} offsets {covered.start} to {found.start} are gone from Kafka,"
@@ -298,15 +333,3 @@ def _rules(state: TableState, settings: Settings) -> str:
     """Leave it to the ledger by which rules its newest stretch was judged."""
     assert state.landed is not None, "a table that is replayed has landed something"
     return state.landed.rules_hash or settings.rules_hash
-
-
-def _place(topic: str, number: int | None) -> str:
-    return topic if number is None else f"{topic}:{number}"
-
-
-def _not_landed(track: Track, what: str) -> InvalidError:
-    return InvalidError(
-        f"{track.name} has landed {what}",
-        code="P472",
-        hint="replay lands again what has landed; see  penstock audit",
-    )

@@ -26,12 +26,19 @@ from penstock.core.commits import (
     EpochNumber,
     commit_id_of,
 )
-from penstock.core.errors import InvalidError, UnavailableError
+from penstock.core.errors import InvalidError
 from penstock.core.offsets import Offset, Positions, TopicPartition
 from penstock.core.planning import Bounds
 from penstock.core.replaying import ends_of_rows
 from penstock.landing import opening
 from penstock.landing.holding import Hold, no_table
+from penstock.landing.reach import (
+    Bounded,
+    beginning_unknown,
+    not_landed,
+    require_alone,
+    unlisted,
+)
 from penstock.landing.replaying import source_columns
 from penstock.landing.settings import Settings, Target, World
 from penstock.ports.tables import Table, TableState, Verdict
@@ -69,10 +76,25 @@ class Seek:
     closings: Positions = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What bounds a seek: where rows end, where the chain began, what Kafka has.
+
+    `whole`: all partitions go back, named or not. So they do after a rollback, for a seek accepts
+    it for the chain: what is gone of the others would never be landed again.
+    """
+
+    ends: Mapping[tuple[str, int], int]
+    began: Positions
+    bounds: Bounded
+    whole: bool
+
+
 def look(settings: Settings, world: World, name: str, wanted: Wanted) -> Seek:
     """Work out where a table is put back to; without `wanted`, where its rows end. Writes nothing.
 
-    Raises InvalidError (P185, P186, P461, P474, P472 forward, P479 rows would land twice),
+    Raises InvalidError (P185, P186, P461, P474, P472 forward, P479 rows would land twice,
+    P482 two pipelines, P483 no row and no beginning, P485 another topic of that name),
     DecisionNeededError (P455) when the witnesses do not tell what was rolled back.
     """
     target = _target(settings, world, name)
@@ -88,6 +110,7 @@ def look(settings: Settings, world: World, name: str, wanted: Wanted) -> Seek:
     if state.verdict is Verdict.UNCERTAIN:
         raise rolled_back(name, state.evidence)
     positions = records_only(state.landed.offsets)
+    require_alone(chain, table.chains(state), positions)
     known = {(at.topic, at.partition) for at in positions}
     for topic, number in wanted:
         if (topic, number) not in known:
@@ -102,8 +125,10 @@ def look(settings: Settings, world: World, name: str, wanted: Wanted) -> Seek:
     bounds = world.log.bounds(
         [at for at in world.log.partitions() if (at.topic, at.partition) in known]
     )
-    closings = {} if wanted else _closings(settings, world, table, chain, columns)
-    return Seek(chain, table, state, _moves(name, positions, ends, wanted, bounds), closings)
+    whole = not wanted or state.verdict is Verdict.ROLLED_BACK
+    closings = _closings(settings, world, table, chain, columns) if whole else {}
+    reach = Reach(ends, table.history(chain).began, bounds, whole=whole)
+    return Seek(chain, table, state, moves_of(name, positions, wanted, reach), closings)
 
 
 def do(held: Hold, planned: Seek) -> None:
@@ -156,37 +181,50 @@ def _target(settings: Settings, world: World, name: str) -> Target:
     return fixed[name]
 
 
-def _moves(
-    name: str,
-    positions: Positions,
-    ends: Mapping[tuple[str, int], int],
-    wanted: Wanted,
-    bounds: Mapping[TopicPartition, Bounds],
-) -> tuple[Move, ...]:
+def moves_of(name: str, positions: Positions, wanted: Wanted, reach: Reach) -> tuple[Move, ...]:
+    """Work out where partitions are put back to. Raises what `look` raises of them."""
     moves = []
     for at, stands in sorted(positions.items()):
         place = (at.topic, at.partition)
-        if wanted and place not in wanted:
+        if not reach.whole and place not in wanted:
             continue
-        end = Offset(ends.get(place, 0))
-        asked = wanted.get(place, end)
-        if asked > stands:
-            raise InvalidError(
-                f"{name} stands at {stands} in {at}, and is never put forward",
-                code="P472",
-                hint=f'leave records out by the spec:  where: "_kafka_offset >= {asked}"',
-            )
-        if asked < end:
-            raise InvalidError(
-                f"{name} holds rows of {at} up to offset {end - 1}: from {asked} on they would"
-                " land twice",
-                code="P479",
-                hint=f"to land them again:  penstock replay {name} {at.topic}:{at.partition}:"
-                f"{asked}-{stands}",
-            )
-        if (move := _move(at, stands, asked, end, bounds)) is not None:
+        if at not in reach.bounds:
+            raise unlisted(name, at, reach.bounds)
+        first = reach.began.get(at)
+        end = Offset(reach.ends[place]) if place in reach.ends else first
+        asked = wanted.get(place, end if stands else stands)
+        if asked is None:
+            raise beginning_unknown(name, at, f"penstock seek {name} {at.topic}:{at.partition}:0")
+        _require_between(name, at, asked, (first, end, stands))
+        move = _move(at, stands, asked, asked if end is None else end, reach.bounds[at])
+        if move is not None:
             moves.append(move)
     return tuple(moves)
+
+
+def _require_between(
+    name: str,
+    at: TopicPartition,
+    asked: Offset,
+    known: tuple[Offset | None, Offset | None, Offset],
+) -> None:
+    first, end, stands = known
+    if asked > stands:
+        raise InvalidError(
+            f"{name} stands at {stands} in {at}, and is never put forward",
+            code="P472",
+            hint=f'leave records out by the spec:  where: "_kafka_offset >= {asked}"',
+        )
+    if first is not None and asked < first:
+        raise not_landed(name, f"{at} from {first} on, not from {asked}")
+    if end is not None and asked < end:
+        raise InvalidError(
+            f"{name} holds rows of {at} up to offset {end - 1}: from {asked} on they would"
+            " land twice",
+            code="P479",
+            hint=f"to land them again:  penstock replay {name} {at.topic}:{at.partition}:"
+            f"{asked}-{stands}",
+        )
 
 
 def _closings(
@@ -212,19 +250,8 @@ def _closings(
 
 
 def _move(
-    at: TopicPartition,
-    stands: Offset,
-    asked: Offset,
-    end: Offset,
-    bounds: Mapping[TopicPartition, Bounds],
+    at: TopicPartition, stands: Offset, asked: Offset, end: Offset, found: Bounds
 ) -> Move | None:
-    found = bounds.get(at)
-    if found is None:
-        raise UnavailableError(
-            f"{at} cannot be listed: no leader, or another topic of that name",
-            code="P250",
-            hint="bring the partition's broker back, then run again",
-        )
     stop = Offset(min(max(asked, found.start), stands))
     gone = max(stop - asked, 0)
     if stop == stands and not gone:

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.core.commits import Chain, Committable, DataFile, Landed
+from penstock.core.offsets import Positions
 from penstock.core.replaying import FileRanges
 from penstock.core.schema import Schema
 
@@ -131,13 +132,16 @@ class History:
 
     `complete` is false when older commits are no longer told (trimmed or expired): the chain is
     then checked from the oldest one told up to the ledger. `paths` lists every live data file once
-    per reference, so a path that stands twice is a file referenced twice.
+    per reference, so a path that stands twice is a file referenced twice. `began` tells where the
+    chain began in a partition, its very first position; partitions of which this is not told any
+    more are not in it.
     """
 
     commits: Sequence[CommitRecord]
     complete: bool
     paths: Sequence[str]
     foreign_commits: int
+    began: Positions = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +232,13 @@ class Table(Protocol):
         `columns` maps `topic`, `partition`, `offset` to the table's columns. Files that hold no
         such row may be told as well, or left out; each that is told is read. Raises
         UnavailableError, InvalidError (P435 columns, P436 what cannot be told of this table).
+        """
+        ...
+
+    def chains(self, state: TableState) -> Sequence[Landed]:
+        """Give the ledgers of all chains in a state: other pipelines' as well.
+
+        Raises UnavailableError, InvalidError (P190, P191 one cannot be read).
         """
         ...
 

@@ -248,6 +248,11 @@ class FaultyTable:
         _check_there(self.name, self._plan)
         return self._table.sources(state, columns, ends)
 
+    def chains(self, state: TableState) -> Sequence[Landed]:
+        """Read the ledgers, if the table is there."""
+        _check_there(self.name, self._plan)
+        return self._table.chains(state)
+
     def facts(self) -> TableFacts:
         """Tell of the table, if it is there."""
         _check_there(self.name, self._plan)

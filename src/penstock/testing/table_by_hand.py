@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from penstock.core.commits import CommitKind, Committable
+from penstock.core.commits import Chain, CommitKind, Committable
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import span
 from penstock.ports.tables import FILES_UNFIT, Table, TableFormat, TableState, Verdict
-from penstock.testing.prepared import TOPIC, claim, orders, positions
+from penstock.testing.prepared import TOPIC, claim, orders, origin, positions
 from penstock.testing.table_bench import COLUMNS, RETAIN, TableBench
 
 ALL = {(TOPIC, 0): 0, (TOPIC, 1): 0}
@@ -125,6 +125,30 @@ class ByHandTests(TableBench):
         self.land(again, {0: (3, 5)}, held=claim(3))
         assert [*range(5)] == self.ids(again)
         assert Verdict.AGREED == again.state(self.chain).verdict
+
+    def test_where_a_chain_began_is_told(self, catalog: TableFormat) -> None:
+        table = self.create(catalog, origin(self.chain, {0: 7, 1: 4}))
+        assert positions({0: 7, 1: 4}) == table.history(self.chain).began
+        self.land(table, {0: (7, 9)})
+        self.land(table, {0: (9, 12)})
+        self._seek(table, {0: 9})
+
+        assert positions({0: 7, 1: 4}) == table.history(self.chain).began
+
+    def test_the_ledgers_of_all_chains_are_told(self, catalog: TableFormat) -> None:
+        other = Chain("other", self.chain.table)
+        table = self.create(catalog, origin(self.chain, {0: 0}), origin(other, {0: 5}))
+        told = table.chains(table.state(self.chain))
+
+        assert {self.chain.name: positions({0: 0}), "other": positions({0: 5})} == {
+            each.chain: dict(each.offsets) for each in told
+        }
+
+    def test_sources_of_very_many_partitions_are_told(self, table: Table) -> None:
+        self.land(table, {0: (0, 3)})
+        many = {(TOPIC, number): 0 for number in range(1200)}
+
+        assert 1 == len(table.sources(table.state(self.chain), COLUMNS, many))
 
     def _paths(self, table: Table, taken: tuple[int, int]) -> list[str]:
         return [

@@ -1,13 +1,15 @@
 """Credentials that a catalog lends are renewed in time, and nothing else of a table changes."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from penstock.core.errors import UnavailableError
+from penstock.landing import replaying
 from penstock.landing.leases import renewed
 from penstock.ports.tables import Lease, TableState, Verdict
-from penstock.testing.grounds import MemoryGround
+from penstock.testing.grounds import CATALOG, MemoryGround
 from penstock.testing.prepared import ORDERS
 from penstock.testing.world import World
 
@@ -96,3 +98,19 @@ def test_a_run_renews_what_its_tables_and_its_quarantine_were_lent_before_each_e
     assert epochs == ground.renewals.count("ops.quarantine")
     assert epochs - 1 == ground.renewals.count("bronze.orders")  # it is born in the first one
     assert [] == world.breaks()
+
+
+def test_a_replay_renews_what_its_table_and_its_quarantine_were_lent_before_each_epoch():
+    ground = LendingGround()
+    world = World(ground, records_max=2)
+    world.send("orders", 6)
+    world.run()
+    ground.renewals.clear()
+
+    def replay(held):
+        track = held.settled(f"{CATALOG}.bronze.orders")
+        bounds = held.world.log.bounds(held.world.log.partitions())
+        return replaying.do(held, track, replaying.look(track, {("orders", None): None}, bounds))
+
+    assert replaying.Replayed(6, 6, {}) == world.life().change(replay).changed
+    assert {"ops.quarantine": 3, "bronze.orders": 3} == Counter(ground.renewals)

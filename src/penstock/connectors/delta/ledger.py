@@ -108,6 +108,13 @@ def landed_from(chain: str, transactions: Mapping[str, int]) -> Landed | None:
     )
 
 
+def ledgers_in(transactions: Mapping[str, int]) -> list[Landed]:
+    """Read the ledgers of all chains from transactions alone; topics go by their ids there."""
+    chains = {unquote(name.split("/")[1]) for name in transactions if name.startswith(OURS)}
+    found = (landed_from(chain, transactions) for chain in sorted(chains))
+    return [landed for landed in found if landed is not None]
+
+
 def mark_of_commit(
     commit: Committable, landed: Landed, sequence: int, rolled_back: str
 ) -> dict[str, Any]:

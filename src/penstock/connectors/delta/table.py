@@ -31,6 +31,8 @@ from penstock.connectors.delta.following import Following, View
 from penstock.connectors.delta.ledger import (
     CREATED,
     fence_transactions,
+    landed_in,
+    ledgers_in,
     mark_of_commit,
     transactions_of,
 )
@@ -44,11 +46,14 @@ from penstock.core.commits import (
     CommitKind,
     Committable,
     DataFile,
+    Landed,
     first_ledger,
     landed_after,
 )
 from penstock.core.errors import BugError, OutcomeUnknownError
+from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.schema import Schema
+from penstock.core.wire import progress_from_json
 from penstock.files.storage import Storage
 from penstock.ports.tables import CommitRecord, FileSource, History, TableFacts, TableState, Verdict
 
@@ -160,6 +165,7 @@ class DeltaTable:
             complete=versions == list(range(len(versions))),
             paths=[path.removeprefix("file://") for path in paths],
             foreign_commits=sum(not entry.marks for entry in entries),
+            began=_began(entries, chain) if versions == list(range(len(versions))) else {},
         )
 
     def quarantined(
@@ -192,6 +198,11 @@ class DeltaTable:
         handle = self._following.handle(found.view)
         with reading(self.name):
             return sources_of(self.name, handle, self.root, columns, ends)
+
+    def chains(self, state: TableState) -> Sequence[Landed]:
+        """Read the ledgers of all chains from the transactions of a state."""
+        found: Examined = state.handle
+        return ledgers_in(found.view.transactions)
 
     def facts(self) -> TableFacts:
         """Tell format, features and versions since the last checkpoint. Raises UnavailableError."""
@@ -286,6 +297,17 @@ def _words(
     paths = [each.path for each in added]
     transactions = transactions_of(landed, state.landed, sequence, paths)
     return Words(transactions, mark_of_commit(commit, landed, sequence, ""))
+
+
+def _began(entries: Sequence[Entry], chain: Chain) -> dict[TopicPartition, Offset]:
+    """Tell first positions by all that was ever said of a chain, from the first version on."""
+    began: dict[TopicPartition, Offset] = {}
+    for mark in (mark for entry in entries if (mark := entry.mark(chain.name))):
+        landed = landed_in(mark)
+        moved = progress_from_json(mark.get("progress", []))
+        known = {} if landed is None else landed.offsets
+        began = {**known, **{at: covered.start for at, covered in moved.items()}, **began}
+    return began
 
 
 def _record(entry: Entry, mark: Mapping[str, Any]) -> CommitRecord:

@@ -53,6 +53,7 @@ from penstock.connectors.iceberg.ledgers import (
     ledgers_in,
     newest_in,
     newest_key,
+    parent_of,
     pipeline_of,
     summary_of,
     tag_of,
@@ -93,8 +94,7 @@ class Base:
     @property
     def parent(self) -> int | None:
         """Give the snapshot that the next one of the branch follows."""
-        head = head_of(self.metadata, self.branch)
-        return head_of(self.metadata, MAIN_BRANCH) if head is None else head
+        return parent_of(self.metadata, self.branch)
 
 
 def attempt(base: Base, commit: Committable, landed: Landed | None, *, retain: int) -> Attempt:
@@ -161,9 +161,13 @@ def beginning(base: Base) -> Attempt | None:
 
 def _requirements(base: Base) -> tuple[TableRequirement, ...]:
     metadata, branch = base.metadata, base.branch
+    heads = (branch,) if head_of(metadata, branch) is not None else (branch, MAIN_BRANCH)
     return (
         AssertTableUUID(uuid=metadata.table_uuid),
-        AssertRefSnapshotId(ref=branch, snapshot_id=head_of(metadata, branch)),
+        *(
+            AssertRefSnapshotId(ref=each, snapshot_id=head_of(metadata, each))
+            for each in dict.fromkeys(heads)
+        ),
         AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
         AssertDefaultSpecId(default_spec_id=metadata.default_spec_id),
     )

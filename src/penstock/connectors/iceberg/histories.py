@@ -14,10 +14,19 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
-from penstock.connectors.iceberg.ledgers import BEGINNING, Ancestry, Told, ancestry_of, told_by
+from penstock.connectors.iceberg.ledgers import (
+    BEGINNING,
+    Ancestry,
+    Told,
+    ancestry_of,
+    newest_in,
+    told_by,
+)
 from penstock.connectors.iceberg.manifests import live_entries
 from penstock.connectors.iceberg.witnesses import Finding
 from penstock.core.commits import Chain
+from penstock.core.offsets import Offset, TopicPartition
+from penstock.core.wire import progress_from_json
 from penstock.ports.tables import CommitRecord, History, Verdict
 
 _Own = tuple[Snapshot, Told]
@@ -35,7 +44,34 @@ def history_of(table: Table, chain: Chain, branch: str, finding: Finding) -> His
         complete=first <= 1 and (bool(told) or not landed),
         paths=[entry.data_file.file_path for entry in live_entries(table, branch)],
         foreign_commits=sum(_is_foreign(each, branch) for each in ancestry.snapshots),
+        began=_began(table.metadata, chain, branch, finding),
     )
+
+
+def _began(
+    metadata: TableMetadata, chain: Chain, branch: str, finding: Finding
+) -> dict[TopicPartition, Offset]:
+    """Tell first positions by the chain's commits from number 1 on, rolled back or not.
+
+    A partition of which no commit tells has never moved, where all commits are told.
+    """
+    own = {
+        told.number: told
+        for snapshot in metadata.snapshots
+        if (told := told_by(snapshot)) is not None
+        and (told.chain, told.branch) == (chain.name, branch)
+        and not told.keeps_ledger
+    }
+    began: dict[TopicPartition, Offset] = {}
+    number = 1
+    while number in own and (progress := own[number].progress) is not None:
+        for at, covered in progress_from_json(progress).items():
+            began.setdefault(at, covered.start)
+        number += 1
+    landed, newest = finding.landed, newest_in(metadata.properties, chain.name, branch)
+    if landed is None or (landed.recent and (newest is None or newest.number >= number)):
+        return began
+    return {**landed.offsets, **began}
 
 
 def _is_foreign(snapshot: Snapshot, branch: str) -> bool:

@@ -250,6 +250,12 @@ def head_of(metadata: TableMetadata, branch: str) -> int | None:
     return None if reference is None else reference.snapshot_id
 
 
+def parent_of(metadata: TableMetadata, branch: str) -> int | None:
+    """Give the snapshot that the next one of a branch follows: main's head before it begins."""
+    head = head_of(metadata, branch)
+    return head_of(metadata, MAIN_BRANCH) if head is None else head
+
+
 def chain_of_key(key: str, branch: str) -> Chain:
     """Give the chain whose ledger a property holds."""
     return Chain(key.removeprefix(_LEDGER).removesuffix(f".{branch}"), "")

@@ -11,12 +11,11 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 from pyiceberg.expressions import (
-    AlwaysFalse,
     AlwaysTrue,
     And,
     BooleanExpression,
-    EqualTo,
     GreaterThanOrEqual,
+    In,
     IsNull,
     Or,
     Reference,
@@ -60,15 +59,13 @@ def _rows(table: Table, task: FileScanTask, names: list[str]) -> pa.Table:
 
 
 def _filter(names: list[str], ends: Mapping[tuple[str, int], int]) -> BooleanExpression:
+    """Give one flat filter however many partitions there are: nested ones end in RecursionError."""
     topic, partition, offset = map(Reference, names)
-    wanted: BooleanExpression = AlwaysFalse()
-    for (topic_name, number), start in ends.items():
-        wanted = Or(
-            wanted,
-            And(
-                EqualTo(term=topic, value=literal(topic_name)),
-                EqualTo(term=partition, value=literal(number)),
-                GreaterThanOrEqual(term=offset, value=literal(start)),
-            ),
-        )
+    if not ends:
+        return IsNull(term=offset)
+    wanted = And(
+        In(term=topic, literals={literal(each) for each, _ in ends}),
+        In(term=partition, literals={literal(number) for _, number in ends}),
+        GreaterThanOrEqual(term=offset, value=literal(min(ends.values()))),
+    )
     return Or(wanted, IsNull(term=offset))

@@ -29,7 +29,7 @@ from penstock.connectors.iceberg.faults import reading, sending
 from penstock.connectors.iceberg.features import require_honourable
 from penstock.connectors.iceberg.histories import history_of
 from penstock.connectors.iceberg.housekeeping import remove_old_metadata
-from penstock.connectors.iceberg.ledgers import head_of
+from penstock.connectors.iceberg.ledgers import head_of, ledgers_in, parent_of
 from penstock.connectors.iceberg.manifests import live_files_of
 from penstock.connectors.iceberg.scans import coordinates_of, quarantined_in, refused_in
 from penstock.connectors.iceberg.schemas import to_core
@@ -37,10 +37,11 @@ from penstock.connectors.iceberg.sources import sources_of
 from penstock.connectors.iceberg.storage import Credential
 from penstock.connectors.iceberg.target import Sizes, lends, relent, target_of
 from penstock.connectors.iceberg.witnesses import Finding, judge
-from penstock.core.commits import Chain, CommitKind, Committable, DataFile
+from penstock.core.commits import Chain, CommitKind, Committable, DataFile, Landed
 from penstock.core.errors import ConflictError
 from penstock.core.points import Point
 from penstock.core.schema import Schema
+from penstock.core.wire import ledger_from_json
 from penstock.ports.running import Observer
 from penstock.ports.tables import FileSource, History, Lease, TableFacts, TableState, Verdict
 
@@ -93,7 +94,7 @@ class IcebergTable:
         metadata = table.metadata
         require_honourable(metadata, self.name, self._branch)
         finding = self._judged(table, chain)
-        head = head_of(metadata, self._branch)
+        head = parent_of(metadata, self._branch)
         target = target_of(self.name, table, self._context.credentials, self._context.sizes)
         return TableState(
             uuid=str(metadata.table_uuid),
@@ -214,6 +215,12 @@ class IcebergTable:
         with reading(self.name):
             return sources_of((table, self._scan(table)), self.name, columns, ends)
 
+    def chains(self, state: TableState) -> Sequence[Landed]:
+        """Read the ledgers of all chains of the branch. Raises InvalidError (P190, P191)."""
+        table: PyIcebergTable = state.handle
+        texts = ledgers_in(table.metadata.properties, self._branch)
+        return [ledger_from_json(text) for text in texts.values()]
+
     def facts(self) -> TableFacts:
         """Tell format, partitioning, delete files, snapshots. Raises UnavailableError."""
         table = self._loaded()
@@ -254,10 +261,14 @@ class IcebergTable:
             return judge(table.metadata, chain, self._branch, live)
 
     def _scan(self, table: PyIcebergTable) -> DataScan | None:
-        """Scan the branch as it stands; None when nothing was ever landed on it."""
-        if head_of(table.metadata, self._branch) is None:
+        """Scan what the next commit of the branch follows; None while that is nothing.
+
+        A branch that is not there, dropped perhaps once it was published, begins at main's head.
+        """
+        if parent_of(table.metadata, self._branch) is None:
             return None
-        return table.scan() if self._branch == MAIN_BRANCH else table.scan().use_ref(self._branch)
+        begun = head_of(table.metadata, self._branch) is not None
+        return table.scan().use_ref(self._branch if begun else MAIN_BRANCH)
 
     def _prepared(
         self, table: PyIcebergTable, state: TableState, commit: Committable, retain: int

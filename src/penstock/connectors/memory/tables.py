@@ -23,6 +23,7 @@ from penstock.core.commits import (
     landed_after,
 )
 from penstock.core.errors import ConflictError, InvalidError
+from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.points import Point
 from penstock.core.schema import Schema
 from penstock.core.scratch import require_scratch
@@ -174,6 +175,7 @@ class MemoryTable:
             complete=not contents.broken,
             paths=[file.path for file in contents.files],
             foreign_commits=sum(each.summary is None for each in told),
+            began=_began(contents, chain),
         )
 
     def quarantined(
@@ -221,6 +223,11 @@ class MemoryTable:
             source_of(file.path, _coordinates(self._warehouse.rows_of([file]), columns))
             for file in contents.files
         ]
+
+    def chains(self, state: TableState) -> Sequence[Landed]:
+        """Give all ledgers."""
+        contents: Contents = state.handle
+        return [ledger_from_json(text) for text in contents.ledgers.values()]
 
     def facts(self) -> TableFacts:
         """Count the snapshots."""
@@ -334,6 +341,21 @@ def _record(snapshot: Snapshot) -> CommitRecord:
         rows=commit.rows,
         files=len(commit.files),
     )
+
+
+def _began(contents: Contents, chain: Chain) -> dict[TopicPartition, Offset]:
+    """Tell first positions by the commits up to the first one that was trimmed."""
+    began: dict[TopicPartition, Offset] = {}
+    for each in contents.log:
+        if each not in contents.snapshots:
+            return began
+        summary = contents.snapshots[each].summary
+        if summary is not None and summary.chain == chain.name:
+            for at, covered in summary.commit.progress.items():
+                began.setdefault(at, covered.start)
+    text = contents.ledgers.get(chain.name)
+    offsets = {} if text is None else ledger_from_json(text).offsets
+    return {**offsets, **began}
 
 
 def _within(row: Row, ranges: Sequence[Sequence[Any]]) -> bool:

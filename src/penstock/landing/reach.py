@@ -1,0 +1,117 @@
+"""How far a replay or a seek may reach: where a chain began, whose rows stand there, what is read.
+
+Invariants:
+- nothing before a chain's first position is its own: it is neither replayed nor sought;
+- where the first position is not told any more, rows tell it, or a human does;
+- rows know the name of their topic and nothing else, so what two chains landed from one topic, or
+  what came from two topics of one name, is refused: it cannot be told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from penstock.core.commits import Chain, Landed
+from penstock.core.errors import InvalidError, PenstockError, UnavailableError
+from penstock.core.offsets import OffsetRange, Positions, TopicPartition, span
+from penstock.core.planning import Bounds
+
+Bounded = Mapping[TopicPartition, Bounds]
+Asked = Mapping[tuple[str, int | None], OffsetRange | None]
+Places = Mapping[tuple[str, int], int]
+
+
+def require_alone(
+    chain: Chain, ledgers: Iterable[Landed], known: Collection[TopicPartition]
+) -> None:
+    """Raise InvalidError (P482) when another pipeline has landed one of the topics in the table."""
+    names, ids = {at.topic for at in known}, {at.topic_id for at in known}
+    for landed in ledgers:
+        foreign = landed.chain != chain.name and not Chain(landed.chain, "").is_quarantine
+        shared = [at.topic for at in landed.offsets if at.topic in names or at.topic_id in ids]
+        if foreign and shared:
+            raise InvalidError(
+                f"{chain.table}: pipeline {landed.chain} lands {shared[0]} in it too, and rows do"
+                " not tell whose they are",
+                code="P482",
+                hint="let each pipeline land in a table of its own",
+            )
+
+
+def meant(table: str, landed: Positions, wanted: Asked) -> dict[TopicPartition, OffsetRange | None]:
+    """Find the partitions that are asked for. Raises InvalidError (P472) where nothing landed."""
+    found: dict[TopicPartition, OffsetRange | None] = {}
+    for (topic, number), covered in wanted.items():
+        these = [at for at in landed if at.topic == topic and number in (None, at.partition)]
+        if not these:
+            raise not_landed(table, f"nothing of {_place(topic, number)}")
+        found.update(dict.fromkeys(these, covered))
+    return found
+
+
+def stretch_of(
+    table: str,
+    landed: Positions,
+    asked: Mapping[TopicPartition, OffsetRange | None],
+    began: Positions,
+    rows: Places,
+) -> dict[TopicPartition, OffsetRange]:
+    """Bound what is asked for by what has landed, from where the chain began or its `rows` do.
+
+    Raises InvalidError (P472 not landed, P483 it is not told where the chain began).
+    """
+    stretch: dict[TopicPartition, OffsetRange] = {}
+    for at, covered in asked.items():
+        first = began.get(at)
+        if covered is None:
+            start = rows.get((at.topic, at.partition)) if first is None else first
+            if start is None and landed[at]:
+                raise beginning_unknown(
+                    table, at, f"penstock replay {table} {at.topic}:{at.partition}:0-{landed[at]}"
+                )
+            stretch[at] = span(min(start or 0, landed[at]), landed[at])
+            continue
+        if covered.stop > landed[at]:
+            raise not_landed(table, f"{at} up to {landed[at]}, not to {covered.stop}")
+        if first is not None and covered.start < first:
+            raise not_landed(table, f"{at} from {first} on, not from {covered.start}")
+        stretch[at] = covered
+    return {at: covered for at, covered in stretch.items() if covered.count}
+
+
+def beginning_unknown(table: str, at: TopicPartition, example: str) -> InvalidError:
+    """Say that a partition has no row, and that nothing tells where it was begun."""
+    return InvalidError(
+        f"{table} holds no row of {at}, and its history no longer tells where that began",
+        code="P483",
+        hint=f"say it:  {example}  where 0 is the first offset that was to land",
+    )
+
+
+def not_landed(table: str, what: str) -> InvalidError:
+    """Say what has landed instead of what is asked for."""
+    return InvalidError(
+        f"{table} has landed {what}",
+        code="P472",
+        hint="what has landed lands again, and nothing else; see  penstock audit",
+    )
+
+
+def unlisted(table: str, at: TopicPartition, bounds: Bounded) -> PenstockError:
+    """Say why a partition cannot be read: another topic of its name is there, or no leader."""
+    if any(each.topic == at.topic and each.topic_id != at.topic_id for each in bounds):
+        return InvalidError(
+            f"{table} has landed {at} of a topic that was deleted; another has its name now, and"
+            " rows do not tell which of the two they came from",
+            code="P485",
+            hint=f"land {at.topic} into a table of another name; what is here stays",
+        )
+    return UnavailableError(
+        f"{at} cannot be listed: no leader, or the topic is gone from Kafka or from the spec",
+        code="P250",
+        hint="bring the partition's broker back, or the topic into the spec, then run again",
+    )
+
+
+def _place(topic: str, number: int | None) -> str:
+    return topic if number is None else f"{topic}:{number}"

@@ -135,10 +135,14 @@ def do(held: Hold, track: Track, planned: Replay, *, new_rows: bool = False) -> 
     assert standing is not None, "it was looked at"
     already = _quarantined(track, planned)
     files, tallies = _read_again(held, track, planned, already)
-    refused = Counter((topic_id, number) for topic_id, number, _ in already)
+    refused = Counter(
+        TopicPartition(topic_id, number, "")
+        for topic_id, number, offset in already
+        if offset in planned.stretch.get(TopicPartition(topic_id, number, ""), ())
+    )
     for at, covered in planned.stretch.items():
         before = planned.counts.get((at.topic, at.partition), 0)
-        seen = Seen(before, covered.count - refused[at.topic_id, at.partition])
+        seen = Seen(before, covered.count - refused[at])
         require_all_seen(track.name, at, seen, tallies.get(at, Tally()), new_rows=new_rows)
     tally = total(tallies.values())
     commit = Committable(
@@ -174,13 +178,13 @@ def require_all_seen(
     """Raise InvalidError where a row would be lost (P478), or one come back that was gone (P475).
 
     Where every position gave a record, every row's record was among them. Where some gave none, as
-    after compaction and behind transactions, as many rows as there were must come again.
+    after compaction and behind transactions, exactly as many rows as there were must come again.
     """
     silent = seen.positions - tally.examined
-    if silent and tally.landed < seen.rows:
+    if silent and (tally.landed < seen.rows or (new_rows and tally.landed > seen.rows)):
         raise InvalidError(
             f"{table}: {seen.rows} rows of {at} stand in the files, {tally.landed} would come"
-            f" again, and Kafka has no record at {silent} positions: nothing was changed",
+            f", and Kafka has no record at {silent} positions: nothing was changed",
             code="P478",
             hint="the topic is compacted, or records were deleted: replay what Kafka has whole",
         )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.commit.once import Conditions, fence, land
+from penstock.commit.once import Conditions, fence, land, rolled_back
 from penstock.commit.two_phase import TwoPhase
 from penstock.connectors.memory.store import MemoryStore
 from penstock.connectors.memory.tables import MemoryTables
@@ -218,3 +218,8 @@ def test_w4_a_fence_in_doubt_is_not_believed_before_the_head_has_moved(bench, fa
     fence(bench.prepare(3, 5), state, bench.table, bench.conditions)
 
     assert bench.table.state(OWN).head != state.head
+
+
+def test_a_quarantine_that_was_rolled_back_is_not_told_to_be_put_back() -> None:
+    assert "penstock seek lake.t" in str(rolled_back("lake.t", "gone").hint)
+    assert "penstock seek" not in str(rolled_back("lake.q", "gone", quarantine=True).hint)

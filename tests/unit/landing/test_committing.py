@@ -15,8 +15,9 @@ def test_the_generation_that_fenced_a_batch_is_read_from_the_tables_it_commits_t
         "bronze.orders", TableDefinition(ORDERS), [origin(CHAIN, {0: 0})]
     )
     state = table.state(CHAIN)
-    ours = prepared(CHAIN, state.uuid, {0: (0, 3)})
-    theirs = prepared(CHAIN, state.uuid, {}, kind=CommitKind.FENCE, nonce="f", held=claim(7))
+    ours = prepared(CHAIN, {0: (0, 3)}, uuid=state.uuid)
+    fence = {"kind": CommitKind.FENCE, "nonce": "fence", "held": claim(7)}
+    theirs = prepared(CHAIN, {}, uuid=state.uuid, **fence)
     table.commit(state, theirs, retain=25)
 
     assert Generation(7) == Batch("never opened", ((ours, table),)).generation()

@@ -75,3 +75,10 @@ def test_a_row_neither_goes_nor_comes_unseen(rows, positions, tally, code):
     assert code == code_of(require_all_seen, *given, new_rows=False)
     if code == "P475":
         require_all_seen(*given, new_rows=True)
+
+
+def test_new_rows_do_not_make_up_for_rows_whose_records_may_be_gone():
+    seen = Seen(3, 5)
+
+    assert "P478" == code_of(require_all_seen, "t", AT, seen, Tally(4, 4), new_rows=True)
+    assert "P475" == code_of(require_all_seen, "t", AT, seen, Tally(4, 4), new_rows=False)

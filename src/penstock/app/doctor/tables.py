@@ -51,7 +51,8 @@ def _standing(table: Table, place: Place, chain: Chain | None) -> Iterator[Findi
     if chain is not None:
         state = table.state(chain)
         if state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN):
-            yield bad("table", place.table, rolled_back(place.table, state.evidence))
+            error = rolled_back(place.table, state.evidence, quarantine=chain.is_quarantine)
+            yield bad("table", place.table, error)
             return
     facts = table.facts()
     yield good("table", place.table, facts.format)

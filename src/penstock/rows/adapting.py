@@ -202,7 +202,7 @@ def _from_number(array: pa.Array, type_: Type) -> Finished:
         if not isinstance(type_, Decimal):
             return _doubted(array, type_)
         largest = Exact((0, (9,) * type_.precision, -type_.scale))
-        return narrowed(array, target, type_.scale, (-largest, largest))
+        return narrowed(array, target, type_.scale, (largest.copy_negate(), largest))
     if pa.types.is_integer(source) and type_ in (Kind.INT, Kind.LONG):
         return _within(array, target, np.iinfo(target.to_pandas_dtype()))
     if pa.types.is_integer(source) and type_ in (Kind.DOUBLE, Kind.FLOAT):

@@ -65,7 +65,8 @@ def finish(array: pa.Array, type_: Type, options: RowOptions) -> Finished:
             return _list(array, type_, options)
         case Decimal(precision, scale):
             largest = Exact((0, (9,) * precision, -scale))
-            return narrowed(array, arrow_type(type_), scale, (-largest, largest))
+            bounds = (largest.copy_negate(), largest)  # a minus would round to 28 digits
+            return narrowed(array, arrow_type(type_), scale, bounds)
         case Kind.INT | Kind.LONG if pa.types.is_decimal(array.type):
             half = 1 << _BITS[type_]
             return narrowed(array, arrow_type(type_), 0, (Exact(-half), Exact(half - 1)))

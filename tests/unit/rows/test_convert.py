@@ -375,3 +375,16 @@ def test_an_empty_key_is_refused_where_the_format_reads_it_as_null() -> None:
 
     assert ["one", None] == done.rows.column("k").to_pylist()
     assert [(1, "P372")] == [(reject.offset, reject.code) for reject in done.rejects]
+
+
+def test_a_decimal_of_more_digits_than_python_keeps_by_itself_has_exact_bounds() -> None:
+    """`-Decimal` rounds to 28 digits: -1 would seem to lie within 29 nines behind the point."""
+    done = convert(
+        batch_of(b'{"a": -1}', b'{"a": 0.5}'),
+        at=AT,
+        schema=Struct((Field("a", Decimal(29, 29)),)),
+        options=RowOptions(source_columns={}),
+    )
+
+    assert [(0, "P364")] == [(each.offset, each.code) for each in done.rejects]
+    assert ["0.50000000000000000000000000000"] == [str(v) for v in done.rows["a"].to_pylist()]

@@ -49,7 +49,7 @@ SUITES = (
         10,
         tools=(("ruff", "check", "--quiet", "."), ("ruff", "format", "--check", "--quiet", ".")),
     ),
-    Suite("types", "mypy, strict", 50, tools=(("mypy",),)),
+    Suite("types", "mypy, strict", 40, tools=(("mypy",),)),
     Suite(
         "layers",
         "who may import whom, sizes, names, docs in step",
@@ -67,31 +67,31 @@ SUITES = (
     Suite(
         "contracts",
         "one suite per port against every implementation",
-        110,
+        120,
         tests=("tests/contracts", "-m", "not slow", *TWO_AT_ONCE, "--dist", "worksteal"),
     ),
     Suite(
         "simulation",
         "the coordinator's stories on verified fakes",
-        60,
+        50,
         tests=("tests/simulation", "--ignore=tests/simulation/test_histories.py", *TWO_AT_ONCE),
     ),
     Suite(
         "histories",
         "ten thousand random histories, each exact in the end",
-        300,
+        290,
         tests=("tests/simulation/test_histories.py", *TWO_AT_ONCE),
     ),
     Suite(
         "proof",
         "the specification, in small; checkers shown planted faults",
-        90,
+        50,
         tests=("tests/proof",),
     ),
     Suite(
         "integration",
         "real broker, real catalogs, real Spark",
-        780,
+        840,
         tests=("tests/integration", "-m", "not slow", *IN_STRETCHES),
     ),
     Suite(

@@ -77,10 +77,10 @@ def evolved(
             record = record if options.case_sensitive else respelled(record, wide)
         except MisfitError:
             continue
-        asked = with_identifiers(_struct(wide, record, leave, sources), options.identifiers)
+        asked = _struct(wide, record, leave, sources)
         if columns_in(asked) - columns_in(schema) <= room:
             wide = asked
-    return wide
+    return with_identifiers(wide, options.identifiers)
 
 
 def with_identifiers(struct: Struct, paths: Iterable[str]) -> Struct:

@@ -26,6 +26,11 @@ from penstock.core.points import Point
 VARIABLE = "PENSTOCK_FAULTS"
 
 
+def from_environment() -> str:
+    """Give the crash points that this process was started with; "" for none."""
+    return os.environ.get(VARIABLE, "")
+
+
 class Blow(StrEnum):
     """What happens to the process at a point."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -135,7 +134,7 @@ def retry(
     json
         Print JSON.
     """
-    from penstock.app.faults import VARIABLE
+    from penstock.app.faults import from_environment
     from penstock.app.quarantine import retry as land
     from penstock.app.quarantine import retry_forecast
     from penstock.cli.specs import load_spec
@@ -144,7 +143,7 @@ def retry(
     change = retry_forecast(pipeline, table, choice)
     done: Retried | None = None
     if confirmed(change, yes):
-        done = land(pipeline, table, choice, faults=os.environ.get(VARIABLE, ""))
+        done = land(pipeline, table, choice, faults=from_environment())
     if json:
         outcome = asdict(done) if done else None
         print_json({"plan": asdict(change), "done": outcome})
@@ -186,7 +185,7 @@ def drop(
     json
         Print JSON.
     """
-    from penstock.app.faults import VARIABLE
+    from penstock.app.faults import from_environment
     from penstock.app.quarantine import drop as give_up
     from penstock.app.quarantine import drop_forecast
     from penstock.cli.specs import load_spec
@@ -195,7 +194,7 @@ def drop(
     change = drop_forecast(pipeline, table, choice)
     done: int | None = None
     if confirmed(change, yes):
-        done = give_up(pipeline, table, choice, faults=os.environ.get(VARIABLE, ""))
+        done = give_up(pipeline, table, choice, faults=from_environment())
     if json:
         print_json({"plan": asdict(change), "done": None if done is None else {"dropped": done}})
     elif done is not None:

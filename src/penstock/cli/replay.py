@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -44,7 +43,7 @@ def replay(
     json
         Print JSON.
     """
-    from penstock.app.faults import VARIABLE
+    from penstock.app.faults import from_environment
     from penstock.app.relanding import place_of, plan_replay
     from penstock.app.relanding import replay as replay_table
     from penstock.cli.confirming import confirmed, told
@@ -57,7 +56,7 @@ def replay(
         if json:
             print_json({"done": False, **told(change)})
         return 0
-    faults = os.environ.get(VARIABLE, "")
+    faults = from_environment()
     done = replay_table(pipeline, table, meant, new_rows=new_rows, faults=faults)
     filtered = dict(done.filtered)
     if json:

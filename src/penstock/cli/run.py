@@ -60,14 +60,14 @@ def run(
     json
         Log JSON lines, and print the outcome as JSON.
     """
-    from penstock.app.faults import VARIABLE, observer_for
+    from penstock.app.faults import from_environment, observer_for
     from penstock.app.run import RunOptions, exit_code
     from penstock.app.run import run as run_pipeline
     from penstock.cli.specs import load_spec
     from penstock.observe.fanout import Observers
 
     pipeline = load_spec(spec)
-    faults = os.environ.get(VARIABLE, "")
+    faults = from_environment()
     until = "once" if once else "caught-up" if until_caught_up else "stopped"
     options = RunOptions(until, takeover, frozenset(accept), faults)  # type: ignore[arg-type]
     stop = threading.Event()

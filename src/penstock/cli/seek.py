@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -41,7 +40,7 @@ def seek(
     json
         Print JSON.
     """
-    from penstock.app.faults import VARIABLE
+    from penstock.app.faults import from_environment
     from penstock.app.relanding import place_of, plan_seek
     from penstock.app.relanding import seek as seek_table
     from penstock.cli.confirming import confirmed, told
@@ -54,7 +53,7 @@ def seek(
         if json:
             print_json({"done": False, **told(change)})
         return 0
-    moves = seek_table(pipeline, table, meant, faults=os.environ.get(VARIABLE, ""))
+    moves = seek_table(pipeline, table, meant, faults=from_environment())
     if json:
         moved = [[each.at.topic, each.at.partition, each.start, each.stop] for each in moves]
         print_json({"done": True, **told(change), "moves": moved})

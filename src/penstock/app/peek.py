@@ -222,6 +222,7 @@ class _Board:
     aside: Mapping[str, PenstockError] = field(default_factory=dict)
 
     def follow(self, at: TopicPartition, record: Mapping[str, Any]) -> Peeked:
+        """Send one record the way a run would, and tell what became of it in each table."""
         offset = Offset(record["offset"])
         lane = Lane(at, OffsetRange(offset, Offset(offset + 1)), tuple(self.tracks))
         rows = self.view.trial.rows

@@ -143,6 +143,7 @@ class _Desk:
     quarantine: Destination
 
     def job(self, part: Slice, *, survey: bool) -> Job:
+        """Describe the work on a slice; with `survey` its records are looked at only."""
         names = sorted({name for lane in part.lanes for name in lane.tables})
         pipeline, number = self.settings.pipeline, self.epoch.number
         return Job(

@@ -127,6 +127,7 @@ class _Frame:
     kind: Literal["id", "guid", "fingerprint"]
 
     def key(self, head: bytes) -> SchemaKey:
+        """Read from the head of a value which schema it was written with."""
         data = head[len(self.magic) :]
         match self.kind:
             case "id":

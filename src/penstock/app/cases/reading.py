@@ -80,6 +80,7 @@ class _Reading:
             )
 
     def cases(self) -> Cases:
+        """Read the whole document. Raises InvalidError (P173)."""
         data = self._mapping(self._document.data, (), _FILE_KEYS)
         tables = {
             name: self._schema(columns, ("tables", name))

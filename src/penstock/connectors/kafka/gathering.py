@@ -56,8 +56,8 @@ class GatheredBatches:
     ) -> Iterator[Fetched]:
         """Give the records that lie in a range, up to a position, and begin anew.
 
-        The last of what is given reaches the position; `epoch` is that of the log just before it,
-        where nothing that is given stands. Raises UnfitError.
+        The last of what is given reaches the position; `epoch` is that of the log just before it.
+        Raises UnfitError.
         """
         if self._batches:
             rows, epochs = self._rows(covered, headers=headers)

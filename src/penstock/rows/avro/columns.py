@@ -80,6 +80,7 @@ class _Block:
 
     @classmethod
     def of(cls, values: pa.BinaryArray) -> _Block:
+        """Copy values into one padded buffer, each with a cursor at its begin."""
         _, offsets, data = values.buffers()
         bounds = np.frombuffer(offsets, np.int32, count=len(values) + 1, offset=4 * values.offset)
         first, last = int(bounds[0]), int(bounds[-1])

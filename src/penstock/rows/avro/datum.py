@@ -57,6 +57,7 @@ class _Cursor:
         return self.data[start : self.at]
 
     def long(self) -> int:
+        """Read a zigzag varint of at most 64 bits. Raises MisfitError."""
         number = 0
         for place in range(VARINT_BYTES_MAX):
             if self.at >= len(self.data):

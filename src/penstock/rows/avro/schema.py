@@ -195,6 +195,7 @@ class _Names:
     nodes: int = 0
 
     def node(self, data: Any, space: str) -> Node:
+        """Read a schema within a namespace, and count its types."""
         self._count(1)
         match data:
             case list():

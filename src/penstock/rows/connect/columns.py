@@ -72,6 +72,7 @@ class _Lifting:
     doubts: npt.NDArray[np.bool_]
 
     def value(self, node: Node, array: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
+        """Bring an array to the form of its schema; `rows` tells whose record each item is."""
         match node:
             case Scalar():
                 return self._scalar(node, array, rows)

@@ -121,6 +121,7 @@ class _Reading:
     nodes: int = 0
 
     def node(self, schema: Any) -> Node:
+        """Read a schema, and count its types."""
         self.nodes += 1
         if self.nodes > NODES_MAX:
             raise _unusable(f"it has more than {NODES_MAX} types")

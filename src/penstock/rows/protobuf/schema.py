@@ -195,6 +195,7 @@ class _Counting:
     nodes: int = 0
 
     def message(self, descriptor: Any, within: tuple[str, ...]) -> Message:
+        """Read a message that stands within others, and count its fields."""
         name = descriptor.full_name
         if name in within:
             raise unusable("it is recursive")

@@ -92,6 +92,7 @@ SUITES = (
         "integration",
         "real broker, real catalogs, real Spark",
         840,
+        tools=(("penstock", "prepare"),),
         tests=("tests/integration", "-m", "not slow", *IN_STRETCHES),
     ),
     Suite(

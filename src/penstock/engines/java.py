@@ -21,7 +21,7 @@ SPARK_JAVA_MAJORS = (17, 21)
 """The Java versions that Spark 4.1 supports."""
 
 ANSWER_SECONDS_MAX = 60.0
-_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_VERSION = re.compile(r'version "((?:1\.)?\d+[\w.+-]*)"')
 _HINT = (
     "install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install "
     "openjdk@17) or point JAVA_HOME at it"
@@ -30,10 +30,15 @@ _HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """Name one Java: the path of its `java` program and its major version (17, 21, …)."""
+    """Name one Java: the path of its `java` program and the version it tells (`17.0.15`)."""
 
     path: Path
-    major: int
+    version: str
+
+    @property
+    def major(self) -> int:
+        """Give its major version (17, 21, …); `1.8.0_392` counts as 8."""
+        return int(self.version.removeprefix("1.").partition(".")[0].partition("_")[0])
 
 
 def find_java(versions: Collection[int], *, environment: Mapping[str, str]) -> Java:
@@ -44,14 +49,14 @@ def find_java(versions: Collection[int], *, environment: Mapping[str, str]) -> J
     """
     wanted = " or ".join(str(version) for version in sorted(versions))
     path, origin = _locate(environment, wanted)
-    major = _major(path, origin, environment)
-    if major not in versions:
+    java = Java(path, _version(path, origin, environment))
+    if java.major not in versions:
         raise InvalidError(
-            f"Java {major} ({origin}) does not fit: it takes Java {wanted}.",
+            f"Java {java.major} ({origin}) does not fit: it takes Java {wanted}.",
             code="P602",
             hint=_HINT,
         )
-    return Java(path=path, major=major)
+    return java
 
 
 def _locate(environment: Mapping[str, str], wanted: str) -> tuple[Path, str]:
@@ -73,8 +78,8 @@ def _locate(environment: Mapping[str, str], wanted: str) -> tuple[Path, str]:
     return Path(found), found
 
 
-def _major(path: Path, origin: str, environment: Mapping[str, str]) -> int:
-    """Ask a Java for its version; `1.8.0_392` counts as 8."""
+def _version(path: Path, origin: str, environment: Mapping[str, str]) -> str:
+    """Ask a Java for its version."""
     try:
         answer = subprocess.run(  # noqa: S603 - the user's own Java, found above
             [path, "-version"],
@@ -97,4 +102,4 @@ def _major(path: Path, origin: str, environment: Mapping[str, str]) -> int:
             code="P602",
             hint=f"run {path} -version; {_HINT}",
         )
-    return int(told.group(1))
+    return told.group(1)

@@ -57,7 +57,7 @@ def resolver(folder: Path, script: str) -> Java:
     path = folder / "java"
     path.write_text(f'#!/bin/sh\nSCRATCH=$(dirname "$5")\n{script}\n')
     path.chmod(0o755)
-    return Java(path, 17)
+    return Java(path, "17.0.15")
 
 
 @pytest.fixture

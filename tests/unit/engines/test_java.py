@@ -23,19 +23,19 @@ def search_path(folder: Path) -> str:
     return f"{folder}/bin:/usr/bin:/bin"
 
 
-@pytest.mark.parametrize(("text", "major"), [(JAVA_17, 17), (JAVA_21, 21)])
-def test_java_home_is_taken_when_its_version_fits(tmp_path: Path, text: str, major: int) -> None:
+@pytest.mark.parametrize(("text", "version"), [(JAVA_17, "17.0.15"), (JAVA_21, "21")])
+def test_java_home_is_taken_when_its_version_fits(tmp_path: Path, text: str, version: str) -> None:
     program = java_that_says(tmp_path, text)
 
     found = find_java((17, 21), environment={"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
 
-    assert Java(path=program, major=major) == found
+    assert Java(path=program, version=version) == found
 
 
 def test_without_java_home_the_first_java_on_the_path_is_taken(tmp_path: Path) -> None:
     program = java_that_says(tmp_path, JAVA_17)
 
-    assert Java(path=program, major=17) == find_java(
+    assert Java(path=program, version="17.0.15") == find_java(
         (17,), environment={"JAVA_HOME": "", "PATH": search_path(tmp_path)}
     )
 

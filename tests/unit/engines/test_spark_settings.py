@@ -113,3 +113,15 @@ def test_what_spark_submit_is_given_is_what_sessions_of_our_own_have() -> None:
     }
 
     assert {name: ours[name] for name in ours.keys() - of_the_driver} == dict(lines)
+
+
+def test_classes_come_from_the_archive_unless_the_user_names_one(tmp_path: Path) -> None:
+    archive = tmp_path / "with blanks" / "java.jsa"
+    own = "-XX:SharedArchiveFile=/mine.jsa"
+
+    ours = configuration(SparkSettings(), folder="/f", archive=archive)[OPTIONS]
+    theirs = configuration(SparkSettings(conf={OPTIONS: own}), folder="/f", archive=archive)
+
+    assert f'"-XX:SharedArchiveFile={archive}" -Xshare:auto' in ours
+    assert str(archive) not in theirs[OPTIONS]
+    assert theirs[OPTIONS].endswith(own)

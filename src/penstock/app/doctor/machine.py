@@ -82,12 +82,15 @@ def libraries() -> Finding:
 def java(environment: Mapping[str, str]) -> Finding:
     """Find the Java that Spark would run on."""
     from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
+    from penstock.engines.spark.archive import archive_for
 
     try:
         found = find_java(SPARK_JAVA_MAJORS, environment=environment)
     except PenstockError as error:
         return bad("java", "this machine", error)
-    return good("java", "this machine", f"Java {found.major} at {found.path}")
+    quick = archive_for(found).exists()
+    start = "starts from an archive of classes" if quick else "penstock prepare halves its start"
+    return good("java", "this machine", f"Java {found.version} at {found.path}; {start}")
 
 
 def jars(conf: Mapping[str, str]) -> Finding:

@@ -20,7 +20,7 @@ from typing import Any
 
 from penstock.core.errors import BugError, InvalidError, PenstockError, UnavailableError
 from penstock.engines.spark.failures import java_gone, job_failed, results_too_large
-from penstock.engines.spark.session import OwnSession, start_session
+from penstock.engines.spark.session import STOP_SECONDS_MAX, OwnSession, start_session
 from penstock.engines.spark.settings import (
     DAEMON_KEY,
     DAEMON_MODULE,
@@ -139,10 +139,10 @@ class SparkEngine:
         else:
             self._press(current)
 
-    def close(self) -> None:
-        """Stop the session, if it was started here."""
+    def close(self, patience_seconds: float = STOP_SECONDS_MAX) -> None:
+        """Stop the session, if it was started here; Java is killed when it takes too long."""
         if self._own is not None:
-            self._own.stop()
+            self._own.stop(patience_seconds)
             self._own = None
 
     def _perform(self, work: str, jobs: Sequence[str]) -> Sequence[str]:

@@ -27,6 +27,7 @@ from typing import IO, Any
 
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
+from penstock.engines.spark.archive import archive_for
 from penstock.engines.spark.failures import start_failed
 from penstock.engines.spark.settings import (
     SparkSettings,
@@ -95,14 +96,17 @@ class OwnSession:
         """Give the last line of Java's output that names an error, or nothing."""
         return self._last_words.telling()
 
-    def stop(self) -> None:
-        """Stop Spark, end Java (by SIGKILL after 10 s), remove the scratch folder. Never raises."""
+    def stop(self, patience_seconds: float = STOP_SECONDS_MAX) -> None:
+        """Stop Spark, end Java (by SIGKILL when it takes too long), remove the scratch folder.
+
+        Never raises.
+        """
         context = self.spark.sparkContext
         if not self.is_alive():
             context._jsc = None  # noqa: SLF001 - there is no Java left that could be told to stop
         with _quiet_java_errors():
             context.stop()
-        _end(self.process)
+        _end(self.process, patience_seconds)
         _forget()
         self._folder.cleanup()
 
@@ -118,7 +122,7 @@ def start_session(
     """
     from pyspark import SparkContext
 
-    find_java(SPARK_JAVA_MAJORS, environment=os.environ)
+    java = find_java(SPARK_JAVA_MAJORS, environment=os.environ)
     require_same_spark(os.environ)
     if SparkContext._active_spark_context is not None:  # noqa: SLF001
         raise InvalidError(
@@ -131,7 +135,7 @@ def start_session(
     folder = tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True)
     try:
         with _sigint_kept():
-            return _start(settings, folder, launched or _ignore)
+            return _start(settings, folder, archive_for(java), launched or _ignore)
     except PenstockError:
         folder.cleanup()
         raise
@@ -187,12 +191,15 @@ def require_same_spark(environment: Mapping[str, str]) -> None:
 def _start(
     settings: SparkSettings,
     folder: tempfile.TemporaryDirectory[str],
+    archive: Path,
     launched: Callable[[Callable[[], None]], None],
 ) -> OwnSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    chosen = configuration(settings, folder=folder.name)
+    chosen = configuration(
+        settings, folder=folder.name, archive=archive if archive.exists() else None
+    )
     gateway, last_words = _launch(for_command_line(chosen))
     launched(gateway.proc.kill)
     conf = SparkConf(loadDefaults=False)
@@ -289,12 +296,12 @@ def _quiet_py4j() -> None:
     logger.propagate = False
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], patience_seconds: float = STOP_SECONDS_MAX) -> None:
     """End Java: the end of its standard input is its signal to exit."""
     if process.stdin is not None:
         process.stdin.close()
     try:
-        process.wait(timeout=STOP_SECONDS_MAX)
+        process.wait(timeout=patience_seconds)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 DAEMON_MODULE = "penstock.engines.spark.daemon"
 DAEMON_KEY = "spark.python.daemon.module"
@@ -26,6 +27,7 @@ SMALL_HEAP_JAVA = "-XX:+UseSerialGC"
 _SOCKET_NAME_BYTES = len("/.01234567-89ab-cdef-0123-456789abcdef.sock")
 _SECRET = re.compile(r"(?i)secret|password|passwd|token|credential|access\.?key|account\.key")
 _COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
+_ARCHIVE = re.compile(r"-XX:(SharedArchiveFile|ArchiveClassesAtExit)=|-Xshare:off")
 _PLAIN_LOCAL = re.compile(r"local(?:\[(\*|\d+)\])?")
 
 WORKER_ENVIRONMENT = {
@@ -87,8 +89,13 @@ def with_retries(master: str) -> str:
     return f"local[{plain.group(1) or 1},{TASK_ATTEMPTS_LOCAL}]"
 
 
-def configuration(settings: SparkSettings, *, folder: str) -> dict[str, str]:
-    """Put together all of Spark's configuration; `folder` is the session's own scratch folder."""
+def configuration(
+    settings: SparkSettings, *, folder: str, archive: Path | None = None
+) -> dict[str, str]:
+    """Put together all of Spark's configuration; `folder` is the session's own scratch folder.
+
+    `archive` holds Java's classes ready-made; a user's own takes its place.
+    """
     chosen = {
         **_ALWAYS,
         **{f"spark.executorEnv.{name}": value for name, value in WORKER_ENVIRONMENT.items()},
@@ -104,11 +111,18 @@ def configuration(settings: SparkSettings, *, folder: str) -> dict[str, str]:
         chosen |= _local(folder)
     given = settings.conf.get(JAVA_OPTIONS_KEY, "")
     collector = "" if _COLLECTOR.search(given) else SMALL_HEAP_JAVA
-    java_options = [QUICK_JAVA, collector, chosen.get(JAVA_OPTIONS_KEY, ""), given]
+    classes = "" if archive is None or _ARCHIVE.search(given) else sharing(archive)
+    ours = chosen.get(JAVA_OPTIONS_KEY, "")
+    java_options = [QUICK_JAVA, collector, classes, ours, given]
     chosen |= settings.conf
     chosen[JAVA_OPTIONS_KEY] = " ".join(option for option in java_options if option)
     chosen["spark.master"] = with_retries(settings.master)
     return {name: value for name, value in chosen.items() if value}
+
+
+def sharing(archive: Path) -> str:
+    """Give the Java options that take classes from an archive, or without a word from the jars."""
+    return f'"-XX:SharedArchiveFile={archive}" -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off'
 
 
 def for_command_line(conf: Mapping[str, str]) -> dict[str, str]:

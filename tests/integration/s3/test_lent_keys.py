@@ -1,17 +1,26 @@
 """Credentials that a real REST catalog lends: they reach the worker, end, and are renewed."""
 
+import threading
+import time
+from contextlib import ExitStack
+from functools import partial
+
 import pytest
 from tests.servers import rest
 from tests.servers.s3 import KEY, REGION, SECRET
 
 from penstock.connectors import iceberg
 from penstock.core.commits import Chain
+from penstock.core.points import Point
 from penstock.dev.broker import free_port
 from penstock.landing.leases import renewed
 from penstock.ports.tables import TableDefinition
 from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.clock import ManualClock
 from penstock.testing.prepared import ORDERS, orders, origin, prepared
+from penstock.testing.real_grounds import IcebergWithoutBroker
 from penstock.testing.table_bench import Quiet, batch_of
+from penstock.testing.world import World
 
 CHAIN = Chain("shop", "lake.bronze.orders")
 NOTHING = ProcessSecrets({})
@@ -42,6 +51,28 @@ def lending(tmp_path, s3, monkeypatch):
         )
 
     return start
+
+
+class LentGround(IcebergWithoutBroker):
+    """Tables behind a catalog that lends the keys to them: nothing here holds any."""
+
+    def __init__(self, directory, s3):
+        super().__init__(directory)
+        self.s3, self.address = s3, ""
+
+    def open_catalog(self, observer):
+        settings = {
+            "name": "lake",
+            "type": "rest",
+            "uri": self.address,
+            "s3.endpoint": self.s3.endpoint,
+            "s3.region": REGION,
+            "penstock.lease_seconds": "0",
+        }
+        return iceberg.open_catalog(settings, NOTHING, observer)
+
+    def open_writer(self):
+        return partial(iceberg.open_writer, secrets=NOTHING)
 
 
 def write(state, ranges):
@@ -80,3 +111,44 @@ def test_lent_keys_are_used_by_workers_and_renewed_when_the_catalog_lends_others
     assert "token" not in repr(before) + repr(after)
     assert [0, 1, 2, 3, 4] == sorted(found["offset"].to_pylist())
     catalog.close()
+
+
+def test_a_run_whose_keys_change_in_mid_run_goes_on_with_the_new_ones_and_keeps_none(
+    lending, tmp_path, s3
+):
+    ground = LentGround(tmp_path / "here", s3)
+    ground.directory.mkdir()
+    world, committed = World(ground), threading.Event()
+    world.clock = ManualClock(time.time_ns() // 1_000_000)
+    with ExitStack() as servers:
+
+        def lend(token):
+            servers.close()
+            ground.address = servers.enter_context(lending(token))
+
+        def lend_another():
+            assert committed.wait(30)
+            lend("second-token")
+
+        lend("first-token")
+        world.send("orders", 3)
+        world.send_raw("orders", b"no object")
+        life = world.life(records_max=2)
+        life.at(Point.HOUSEKEEP_AFTER, committed.set)
+        life.at(Point.EPOCH_PLANNED, lend_another, passing=2).run()
+        world.send("orders", 2)
+        crashed = world.crash_at(Point.PREPARE_AFTER.value)
+        pending = repr(world.pending())
+        world.run()
+        told = [repr((each.observer.events, each.error)) for each in (life, crashed)] + [pending]
+        breaks = world.breaks()
+    kept = b"".join(each.read_bytes() for each in ground.directory.rglob("*") if each.is_file())
+
+    assert [] == breaks
+    assert ["first-token" in repr(life.jobs[0]), "second-token" in repr(life.jobs[-1])] == [
+        True
+    ] * 2
+    assert "first-token" not in repr(life.jobs[-1])
+    for secret in (KEY, SECRET, "first-token", "second-token"):
+        assert not any(secret in each for each in told)
+        assert secret.encode() not in kept

@@ -76,11 +76,12 @@ def test_a_worker_without_the_variable_says_which(tmp_path, s3):
     assert "P123" == refused.value.code
 
 
-def test_a_data_path_and_the_layout_for_object_stores_are_honoured(tmp_path, s3):
+def test_paths_and_the_layout_for_object_stores_are_honoured(tmp_path, s3):
     bucket = s3.bucket()
     catalog = iceberg.open_catalog(iceberg_settings(s3, tmp_path, bucket), SECRETS, Quiet())
     properties = {
         "write.data.path": f"s3://{bucket}/elsewhere",
+        "write.metadata.path": f"s3://{bucket}/told",
         "write.object-storage.enabled": "true",
     }
     definition = TableDefinition(ORDERS, ("bucket(2, id)",), properties)
@@ -98,5 +99,6 @@ def test_a_data_path_and_the_layout_for_object_stores_are_honoured(tmp_path, s3)
 
     assert [2, 2] == [len({tuple(path[:4]) for path in placed}), len(files)]
     assert all(set(part) <= {"0", "1"} for path in placed for part in path[:4])
+    assert {"elsewhere", "told"} == {key.partition("/")[0] for key in s3.keys(bucket)}
     assert [] == list(table.missing(files))
     assert 9 == found.num_rows

@@ -23,7 +23,7 @@ from pyarrow import fs
 
 from penstock.connectors.delta.conditions import require_conditional_writes
 from penstock.connectors.delta.entries import fetcher
-from penstock.connectors.delta.faults import is_panic, reading, refused, told
+from penstock.connectors.delta.faults import reading, refused
 from penstock.connectors.delta.features import require_creatable
 from penstock.connectors.delta.ledger import commit_info, mark_of_creation, transactions_of
 from penstock.connectors.delta.log import Log
@@ -36,6 +36,7 @@ from penstock.connectors.delta.target import Sizes
 from penstock.core.commits import Landed
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.core.scratch import require_scratch
+from penstock.files.objects import is_panic, told
 from penstock.files.storage import Storage
 from penstock.ports.connectors import READ_ONLY, Settings
 from penstock.ports.running import Observer, Secrets

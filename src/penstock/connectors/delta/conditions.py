@@ -13,38 +13,35 @@ from __future__ import annotations
 import secrets as tokens
 from contextlib import suppress
 
-import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
-from obstore.store import ObjectStore
-
-from penstock.connectors.delta.entries import store_of
-from penstock.connectors.delta.faults import refused, told
-from penstock.connectors.delta.places import Root, normalised
+from penstock.connectors.delta.faults import refused
+from penstock.connectors.delta.places import Root
 from penstock.core.errors import InvalidError
+from penstock.files import objects
+from penstock.files.objects import told
 
 
 def require_conditional_writes(catalog: str, root: Root) -> None:
     """Create one file twice in S3. Raises InvalidError: P431 refused, P442 both were taken."""
-    if normalised(root.options).get("conditional_put", "") == "disabled":
+    if dict(root.settings).get("conditional_put", "") == "disabled":
         raise _careless(catalog)
     try:
-        taken = _second_is_taken(store_of(root.uri, root))
-    except BaseError as error:
+        taken = _second_is_taken(root)
+    except OSError as error:
         raise refused(f"the catalog {catalog} at {root.uri}", told(error)) from error
     if taken:
         raise _careless(catalog)
 
 
-def _second_is_taken(store: ObjectStore) -> bool:
-    path = f".penstock-check-{tokens.token_hex(8)}"
-    obstore.put(store, path, b"first", mode="create", use_multipart=False)
+def _second_is_taken(root: Root) -> bool:
+    key = f".penstock-check-{tokens.token_hex(8)}"
+    objects.put(root.uri, root.settings, key, b"first", "create")
     try:
-        obstore.put(store, path, b"second", mode="create", use_multipart=False)
-    except (AlreadyExistsError, PreconditionError):
+        objects.put(root.uri, root.settings, key, b"second", "create")
+    except FileExistsError:
         return False
     finally:
-        with suppress(BaseError):
-            obstore.delete(store, path)
+        with suppress(OSError):
+            objects.delete(root.uri, root.settings, key)
     return True
 
 

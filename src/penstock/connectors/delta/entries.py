@@ -14,38 +14,20 @@ Source: Delta transaction log protocol, "Actions", "Commit Provenance Informatio
 
 from __future__ import annotations
 
-import functools
 import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import obstore
-from obstore.exceptions import (
-    AlreadyExistsError,
-    BaseError,
-    PermissionDeniedError,
-    PreconditionError,
-    UnauthenticatedError,
-)
-from obstore.store import LocalStore, ObjectStore, S3Store
-
 from penstock import __version__
 from penstock.connectors.delta.descriptions import Addition
-from penstock.connectors.delta.faults import in_doubt, is_panic, refused, told
+from penstock.connectors.delta.faults import in_doubt, refused
 from penstock.connectors.delta.ledger import commit_info
 from penstock.connectors.delta.log import Fetch
-from penstock.connectors.delta.places import Root, normalised
-
-_STORE_KEYS = {
-    "access_key_id",
-    "secret_access_key",
-    "session_token",
-    "region",
-    "virtual_hosted_style_request",
-    "conditional_put",
-}
+from penstock.connectors.delta.places import Root
+from penstock.files import objects
+from penstock.files.objects import told
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +73,14 @@ def put(root: Root, name: str, version: int, body: bytes) -> bool:
     Raises InvalidError (P431) and UnavailableError (P480) when nothing was written,
     OutcomeUnknownError (P433).
     """
+    file = f"_delta_log/{version:020d}.json"
     try:
-        store = store_of(root.location(name), root)
-        obstore.put(store, f"_delta_log/{version:020d}.json", body, mode="create")
-    except (AlreadyExistsError, PreconditionError):
+        objects.put(root.location(name), root.settings, file, body, "create")
+    except FileExistsError:
         return False
-    except (PermissionDeniedError, UnauthenticatedError) as error:
+    except PermissionError as error:
         raise refused(name, told(error)) from error
-    except (BaseError, OSError) as error:
-        raise in_doubt(name, told(error)) from error
-    except BaseException as error:
-        if not is_panic(error):
-            raise
+    except OSError as error:
         raise in_doubt(name, told(error)) from error
     return True
 
@@ -114,12 +92,9 @@ def fetcher(root: Root, name: str) -> Fetch | None:
 
     def fetch(file: str) -> bytes | None:
         try:
-            store = store_of(root.location(name), root)
-            return bytes(obstore.get(store, f"_delta_log/{file}").bytes())
+            return objects.fetch(root.location(name), root.settings, f"_delta_log/{file}")
         except FileNotFoundError:
             return None
-        except BaseError as error:
-            raise OSError(told(error)) from error
 
     return fetch
 
@@ -165,20 +140,3 @@ def _add(added: Addition) -> dict[str, Any]:
         "dataChange": True,
         "stats": added.statistics,
     }
-
-
-def store_of(location: str, root: Root) -> ObjectStore:
-    """Open a place below a root, as entries are put."""
-    return _store(location, tuple(sorted(root.options.items())))
-
-
-@functools.lru_cache(maxsize=64)
-def _store(location: str, options: tuple[tuple[str, str], ...]) -> ObjectStore:
-    if not location.startswith("s3://"):
-        return LocalStore(location)
-    known = normalised(dict(options))
-    config: Any = {key: known[key] for key in _STORE_KEYS & known.keys()}
-    if "endpoint_url" in known:
-        config["endpoint"] = known["endpoint_url"]
-    plain = known.get("allow_http", "").lower() == "true"
-    return S3Store.from_url(location, config=config, client_options={"allow_http": plain})

@@ -24,12 +24,11 @@ from penstock.core.errors import (
     PenstockError,
     UnavailableError,
 )
+from penstock.files.objects import is_panic, told
 
 _DAMAGED = ("json error", "parquet error", "protocol", "invalid", "expected", "missing")
 _FULL = ("no space left", "disk quota exceeded")
 _GONE = ("object at location", "not found")
-_PANIC = "PanicException"
-_TOLD_MAX = 200
 
 
 @contextmanager
@@ -47,11 +46,6 @@ def reading(name: str) -> Iterator[None]:
         if not is_panic(error):
             raise
         raise _no_answer(name, error) from error
-
-
-def is_panic(error: BaseException) -> bool:
-    """Tell whether the library panicked: such an exception derives from BaseException only."""
-    return type(error).__name__ == _PANIC
 
 
 def not_there(name: str) -> UnavailableError:
@@ -94,12 +88,6 @@ def refused(name: str, why: str) -> InvalidError | UnavailableError:
         code="P431",
         hint="see that the catalog's root is a directory that may be written",
     )
-
-
-def told(error: BaseException) -> str:
-    """Give the first line of a foreign message, short."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0][:_TOLD_MAX]
 
 
 def _on_reading(name: str, error: Exception) -> PenstockError:

@@ -18,11 +18,11 @@ from pyarrow import fs
 
 from penstock.core.errors import InvalidError
 from penstock.files.keys import S3_SETTINGS, references, resolved
+from penstock.files.objects import S3, Settings
 from penstock.ports.running import Secrets
 
 _PART = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
 _PARTS_MAX = 8
-_S3 = "s3://"
 _PUBLIC = {each.delta for each in S3_SETTINGS if not each.key} | {
     "allow_http",
     "virtual_hosted_style_request",
@@ -52,9 +52,14 @@ class Root:
         return {**{key: known[key] for key in sorted(_PUBLIC & known.keys())}, **self.references}
 
     @property
+    def settings(self) -> Settings:
+        """Give the options as objects below the root are put and fetched with them."""
+        return tuple(sorted(normalised(self.options).items()))
+
+    @property
     def is_local(self) -> bool:
         """Tell whether the root is a directory of this machine."""
-        return not self.uri.startswith(_S3)
+        return not self.uri.startswith(S3)
 
     def filesystem(self) -> fs.FileSystem:
         """Open the storage with the driver's credentials."""
@@ -82,8 +87,8 @@ def root_of(
     Raises InvalidError: P432, and P441 for a credential that is written out.
     """
     found = references(catalog, normalised(written or {}), _CREDENTIALS)
-    plain = uri.removeprefix("file://").rstrip("/") if not uri.startswith(_S3) else uri.rstrip("/")
-    if uri.startswith(_S3) and len(plain) > len(_S3):
+    plain = uri.removeprefix("file://").rstrip("/") if not uri.startswith(S3) else uri.rstrip("/")
+    if uri.startswith(S3) and len(plain) > len(S3):
         return Root(plain, options, found)
     if plain.startswith("/") and str(PurePosixPath(plain)) == plain and ".." not in plain:
         return Root(plain, options, found)
@@ -109,13 +114,13 @@ def normalised(options: Mapping[str, str]) -> dict[str, str]:
 
 def filesystem_of(uri: str, options: Mapping[str, str]) -> fs.FileSystem:
     """Open the storage of a location; credentials not given come from the environment."""
-    if not uri.startswith(_S3):
+    if not uri.startswith(S3):
         return fs.LocalFileSystem()
     return _s3(tuple(sorted(normalised(options).items())))
 
 
 @functools.lru_cache(maxsize=16)
-def _s3(options: tuple[tuple[str, str], ...]) -> fs.FileSystem:
+def _s3(options: Settings) -> fs.FileSystem:
     known = dict(options)
     settings = {ours: known[theirs] for theirs, ours in _CREDENTIALS.items() if theirs in known}
     if "region" in known:
@@ -128,4 +133,4 @@ def _s3(options: tuple[tuple[str, str], ...]) -> fs.FileSystem:
 
 def storage_path(uri: str) -> str:
     """Give the path that the location's filesystem knows."""
-    return uri.removeprefix(_S3)
+    return uri.removeprefix(S3)

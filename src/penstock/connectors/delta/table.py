@@ -26,7 +26,7 @@ from penstock.connectors.delta.descriptions import Addition, Shape, additions, r
 from penstock.connectors.delta.entries import Removal, Words, entry_of, put
 from penstock.connectors.delta.evolution import schema_entry
 from penstock.connectors.delta.examining import Examined, examined
-from penstock.connectors.delta.faults import in_doubt, moved, not_there, reading, told
+from penstock.connectors.delta.faults import in_doubt, moved, not_there, reading
 from penstock.connectors.delta.following import Following, View
 from penstock.connectors.delta.ledger import (
     CREATED,
@@ -54,6 +54,7 @@ from penstock.core.errors import BugError, OutcomeUnknownError
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.schema import Schema
 from penstock.core.wire import progress_from_json
+from penstock.files.objects import told
 from penstock.files.storage import Storage
 from penstock.ports.tables import CommitRecord, FileSource, History, TableFacts, TableState, Verdict
 

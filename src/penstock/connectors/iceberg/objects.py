@@ -12,7 +12,6 @@ Invariants:
 
 from __future__ import annotations
 
-import errno
 import functools
 import io
 import os
@@ -20,35 +19,26 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import urlsplit
 
-import obstore
-from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
-from obstore.store import S3Store
 from pyiceberg.io import InputStream, OutputStream
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
+from penstock.files import objects
+from penstock.files.keys import S3_SETTINGS
+from penstock.files.objects import S3, Settings
+
 IMPLEMENTATION = f"{__name__}.ObjectIO"
 
-_CONFIG = {
-    "s3.endpoint": "endpoint",
-    "s3.region": "region",
+_NAMES = {
+    **{each.iceberg: each.delta for each in S3_SETTINGS},
+    **{each.iceberg.replace("s3.", "client."): each.delta for each in S3_SETTINGS if each.key},
     "client.region": "region",
-    "s3.access-key-id": "access_key_id",
-    "client.access-key-id": "access_key_id",
-    "s3.secret-access-key": "secret_access_key",
-    "client.secret-access-key": "secret_access_key",
-    "s3.session-token": "session_token",
-    "client.session-token": "session_token",
     "s3.force-virtual-addressing": "virtual_hosted_style_request",
 }
 _KEPT_FILES = 16
 _METADATA = re.compile(r"/metadata/[^/]+\.(?:json|avro)$")
 _NAMED_ONCE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_TOLD_MAX = 200
-
-_Config = tuple[tuple[str, str], ...]
 
 
 class ObjectIO(PyArrowFileIO):
@@ -56,7 +46,7 @@ class ObjectIO(PyArrowFileIO):
 
     def __init__(self, properties: Properties = EMPTY_DICT) -> None:
         super().__init__(properties)
-        self._config = config_of(properties, os.environ)
+        self._settings = settings_of(properties, os.environ)
 
     def new_input(self, location: str) -> PyArrowFile:
         """Give a file to read."""
@@ -70,17 +60,17 @@ class ObjectIO(PyArrowFileIO):
 
     def _whole(self, location: str) -> WholeObject | None:
         scheme, netloc, path = self.parse_location(location, self.properties)
-        if self._config is None or scheme != "s3" or not _METADATA.search(path):
+        if self._settings is None or scheme != "s3" or not _METADATA.search(path):
             return None
-        return WholeObject(location, path, self.fs_by_scheme(scheme, netloc), self._config)
+        return WholeObject(location, path, self.fs_by_scheme(scheme, netloc), self._settings)
 
 
 class WholeObject(PyArrowFile):
     """One metadata file. Raises OSError as PyIceberg's own files do."""
 
-    def __init__(self, location: str, path: str, filesystem: Any, config: _Config) -> None:
+    def __init__(self, location: str, path: str, filesystem: Any, settings: Settings) -> None:
         super().__init__(location, path, filesystem)
-        self._config = config
+        self._settings = settings
         self._length: int | None = None
 
     def __len__(self) -> int:
@@ -91,7 +81,7 @@ class WholeObject(PyArrowFile):
     def open(self, seekable: bool = True) -> InputStream:  # noqa: FBT001, FBT002 - PyIceberg's
         """Read all of it."""
         del seekable
-        body = _fetched(self._config, self.location)
+        body = _fetched(self._settings, self.location)
         self._length = len(body)
         return io.BytesIO(body)
 
@@ -107,10 +97,7 @@ class WholeObject(PyArrowFile):
     def put(self, body: bytes) -> None:
         """Write all of it."""
         bucket, key = _place(self.location)
-        try:
-            obstore.put(_store(bucket, self._config), key, body, use_multipart=False)
-        except BaseError as error:
-            raise _translated(error, self.location) from error
+        objects.put(bucket, self._settings, key, body, "overwrite")
         self._length = len(body)
 
 
@@ -147,8 +134,8 @@ class _Upload:
         self.close()
 
 
-def config_of(properties: Mapping[str, Any], environment: Mapping[str, str]) -> _Config | None:
-    """Translate PyIceberg's settings of S3 to obstore's; None when they are not all known here.
+def settings_of(properties: Mapping[str, Any], environment: Mapping[str, str]) -> Settings | None:
+    """Translate PyIceberg's settings of S3 to deltalake's; None when they are not all known here.
 
     Without keys, both look into the environment and ask the machine; PyArrow alone reads the files
     of the AWS command line, and finds a bucket's region by itself.
@@ -158,15 +145,15 @@ def config_of(properties: Mapping[str, Any], environment: Mapping[str, str]) -> 
         for key, value in properties.items()
         if key.startswith(("s3.", "client.")) and value is not None
     }
-    endpoint = given.get("s3.endpoint")
-    if any(key not in _CONFIG for key in given) or (endpoint and "://" not in endpoint):
+    endpoint = given.get("s3.endpoint", "https://")
+    if any(key not in _NAMES for key in given) or "://" not in endpoint:
         return None
-    config = {_CONFIG[key]: given[key] for key in sorted(given)}
-    if "region" not in config and "AWS_REGION" not in environment:
+    settings = {_NAMES[key]: given[key] for key in sorted(given)}
+    if "region" not in settings and "AWS_REGION" not in environment:
         return None
-    if "access_key_id" not in config and _has_profile(environment):
+    if "access_key_id" not in settings and _has_profile(environment):
         return None
-    return tuple(sorted(config.items()))
+    return tuple(sorted({**settings, "allow_http": str(endpoint.startswith("http://"))}.items()))
 
 
 def _has_profile(environment: Mapping[str, str]) -> bool:
@@ -175,39 +162,22 @@ def _has_profile(environment: Mapping[str, str]) -> bool:
     return bool(named) or default.exists()
 
 
-def _fetched(config: _Config, location: str) -> bytes:
+def _fetched(settings: Settings, location: str) -> bytes:
     named_once = location.endswith(".metadata.json") and _NAMED_ONCE.search(location)
-    return (_kept if named_once else _fetch)(config, location)
+    return (_kept if named_once else _fetch)(settings, location)
 
 
 @functools.lru_cache(maxsize=_KEPT_FILES)
-def _kept(config: _Config, location: str) -> bytes:
-    return _fetch(config, location)
+def _kept(settings: Settings, location: str) -> bytes:
+    return _fetch(settings, location)
 
 
-def _fetch(config: _Config, location: str) -> bytes:
+def _fetch(settings: Settings, location: str) -> bytes:
     bucket, key = _place(location)
-    try:
-        return bytes(obstore.get(_store(bucket, config), key).bytes())
-    except BaseError as error:
-        raise _translated(error, location) from error
-
-
-@functools.lru_cache(maxsize=16)
-def _store(bucket: str, config: _Config) -> S3Store:
-    known: Any = dict(config)
-    plain = known.get("endpoint", "").startswith("http://")
-    return S3Store(bucket, config=known, client_options={"allow_http": plain})
+    return objects.fetch(bucket, settings, key)
 
 
 def _place(location: str) -> tuple[str, str]:
-    parts = urlsplit(location, allow_fragments=False)
-    return parts.netloc, location.partition(f"{parts.netloc}/")[2]
-
-
-def _translated(error: BaseError, location: str) -> OSError:
-    """Say what the store said, in the errors that PyIceberg's own files raise."""
-    told = next(iter(str(error).strip().splitlines()), type(error).__name__)[:_TOLD_MAX]
-    if isinstance(error, PermissionDeniedError | UnauthenticatedError):
-        return PermissionError(errno.EACCES, told, location)
-    return OSError(f"{location}: {told}")
+    """Split the location of an object into its bucket's, and its key."""
+    bucket, _, key = location.partition("://")[2].partition("/")
+    return S3 + bucket, key

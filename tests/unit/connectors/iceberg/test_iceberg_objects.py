@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.connectors.iceberg.objects import config_of
+from penstock.connectors.iceberg.objects import settings_of
 
 KEYS = {"s3.access-key-id": "k", "s3.secret-access-key": "s"}
 HOME = {"HOME": "/nowhere"}
@@ -15,8 +15,9 @@ def test_settings_are_translated_whichever_of_their_names_they_bear():
         "access_key_id": "k",
         "secret_access_key": "s",
         "region": "eu",
-        "endpoint": "http://x:9",
-    } == dict(config_of(given, HOME))
+        "endpoint_url": "http://x:9",
+        "allow_http": "True",
+    } == dict(settings_of(given, HOME))
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_settings_are_translated_whichever_of_their_names_they_bear():
     ],
 )
 def test_what_is_not_known_here_goes_the_librarys_own_way(given, environment):
-    assert config_of(given, environment) is None
+    assert settings_of(given, environment) is None
 
 
 @pytest.mark.parametrize(
@@ -43,4 +44,4 @@ def test_what_is_not_known_here_goes_the_librarys_own_way(given, environment):
     ],
 )
 def test_keys_and_region_may_come_from_the_environment(given, environment):
-    assert config_of(given, environment) is not None
+    assert settings_of(given, environment) is not None

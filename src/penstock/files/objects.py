@@ -1,0 +1,98 @@
+"""Whole objects of a storage, each fetched or put in one request.
+
+Invariants:
+- an object is there whole or not at all;
+- what goes wrong is an OSError with the object's place and the first line of what the storage
+  said, and none of its settings; a panic of the library as well;
+- a store is opened once for its place and settings, which bear deltalake's names (keys.py).
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import obstore
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
+from obstore.store import LocalStore, ObjectStore, S3Store
+
+from penstock.files.keys import S3_SETTINGS
+
+S3 = "s3://"
+Settings = tuple[tuple[str, str], ...]
+
+_OTHER_SETTINGS = {"virtual_hosted_style_request", "conditional_put"}
+_KNOWN = {each.delta for each in S3_SETTINGS} | _OTHER_SETTINGS
+_PANIC = "PanicException"
+_TOLD_MAX = 200
+
+
+@functools.lru_cache(maxsize=64)
+def store_at(place: str, settings: Settings) -> ObjectStore:
+    """Open a directory of this machine or a place in S3; settings not known are left aside."""
+    if not place.startswith(S3):
+        return LocalStore(place)
+    known = dict(settings)
+    config: Any = {key: known[key] for key in _KNOWN & known.keys()}
+    plain = known.get("allow_http", "").lower() == "true"
+    return S3Store.from_url(place, config=config, client_options={"allow_http": plain})
+
+
+def fetch(place: str, settings: Settings, key: str) -> bytes:
+    """Read an object of a store. Raises FileNotFoundError, PermissionError and other OSErrors."""
+    with _translated(place, key):
+        return bytes(obstore.get(store_at(place, settings), key).bytes())
+
+
+def put(
+    place: str, settings: Settings, key: str, body: bytes, mode: Literal["create", "overwrite"]
+) -> None:
+    """Write an object; `create` asks the storage to write where nothing is, and nowhere else.
+
+    Raises FileExistsError, PermissionError (nothing was written), and other OSErrors, after which
+    it may be there or not. The library may have asked twice by itself, so what exists may be ours.
+    """
+    with _translated(place, key):
+        obstore.put(store_at(place, settings), key, body, mode=mode, use_multipart=False)
+
+
+def delete(place: str, settings: Settings, key: str) -> None:
+    """Remove an object. Raises OSError."""
+    with _translated(place, key):
+        obstore.delete(store_at(place, settings), key)
+
+
+def told(error: BaseException) -> str:
+    """Give the first line of a foreign message, short."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0][:_TOLD_MAX]
+
+
+def is_panic(error: BaseException) -> bool:
+    """Tell whether a library in Rust panicked: such an exception derives from BaseException."""
+    return type(error).__name__ == _PANIC
+
+
+@contextmanager
+def _translated(place: str, key: str) -> Iterator[None]:
+    try:
+        yield
+    except (AlreadyExistsError, PreconditionError) as error:
+        raise FileExistsError(errno.EEXIST, told(error), f"{place}/{key}") from error
+    except (PermissionDeniedError, UnauthenticatedError) as error:
+        raise PermissionError(errno.EACCES, told(error), f"{place}/{key}") from error
+    except BaseError as error:
+        raise OSError(f"{place}/{key}: {told(error)}") from error
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        raise OSError(f"{place}/{key}: {told(error)}") from error

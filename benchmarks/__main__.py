@@ -31,7 +31,8 @@ def main(words: Sequence[str]) -> int:
         figure = named(given.figure)
         work = [(figure, _options(figure, given))]
     else:
-        work = [(f, options) for f in FIGURES for options in (f.quick if given.quick else f.full)]
+        wanted = [figure for figure in FIGURES if not figure.only_named]
+        work = [(f, options) for f in wanted for options in (f.quick if given.quick else f.full)]
     failed = 0
     slower: list[str] = []
     for figure, options in work:
@@ -77,6 +78,8 @@ def _shown(figure: Figure, result: Result, folder: Path) -> str:
     last = newest(figure.name, folder).get(result.command)
     lines = []
     for each in figure.told:
+        if each.value not in result.values:
+            continue
         value = result.values[each.value]
         line = f"  {each.what:<40}{number(value):>12} {each.unit:<6}{each.aim:<9}"
         if last is not None and each.value in last.values:

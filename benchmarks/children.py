@@ -118,13 +118,13 @@ def start(
     says: Literal["stdout", "stderr"],
     environment: Mapping[str, str],
 ) -> Child:
-    """Start a Python module with this interpreter; its JSON lines come on one of its streams."""
+    """Start a program; its JSON lines come on one of its streams."""
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     own = {"PYTHONPATH": os.pathsep.join(path), "PYTHONUNBUFFERED": "1"}
     everything = {**os.environ, **own, **environment}
     everything.pop("PYTHONDONTWRITEBYTECODE", None)  # or every start compiles all libraries anew
     process = subprocess.Popen(
-        [sys.executable, "-m", *command],
+        command,
         env=everything,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE if says == "stdout" else subprocess.DEVNULL,
@@ -132,7 +132,11 @@ def start(
         text=True,
         start_new_session=True,  # a Ctrl-C is ours to handle
     )
-    child = Child(" ".join(command)[:200], process, psutil.Process(process.pid))
+    child = Child(
+        " ".join(command).removeprefix(f"{sys.executable} -m ")[:200],
+        process,
+        psutil.Process(process.pid),
+    )
     stream = process.stdout if says == "stdout" else process.stderr
     assert stream is not None, "it was started with a pipe"
     threading.Thread(target=child.follow, args=(stream,), name="lines", daemon=True).start()

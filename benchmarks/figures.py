@@ -16,6 +16,7 @@ from benchmarks import (
     far,
     freshness,
     memory,
+    peers,
     recovery,
     specs,
     startup,
@@ -44,7 +45,8 @@ class Told:
 class Figure:
     """One figure: `full` and `quick` are its options, one measurement for each.
 
-    Figures without a ratio have nothing `quick`.
+    Figures without a ratio have nothing `quick`; those that need what is not here are measured
+    `only_named`.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Figure:
     quick: Sequence[Any]
     told: Sequence[Told]
     seconds_max: int = 900
+    only_named: bool = False
 
     @property
     def options(self) -> type[Any]:
@@ -72,7 +75,18 @@ class Figure:
         return words
 
 
-FORMATS: tuple[specs.Format, ...] = ("iceberg", "delta")
+AIMS = {"flink": "≥ 2.1", "delta_ingest": "≥ 10"}
+
+
+def _peer(name: str, title: str) -> Sequence[Told]:
+    return (
+        Told(f"{name}_rows_per_second", f"{title}: rows a second"),
+        Told(f"{name}_cpu", "CPU for a million rows", "s"),
+        Told(f"{name}_peak_mib", "largest memory", "MiB"),
+        Told(f"{name}_cpu_ratio", "CPU, of Penstock's", "times", AIMS.get(name, "≥ 3"), "more"),
+        Told(f"{name}_rate_ratio", "rate of Penstock, of its", "times", "", "more"),
+    )
+
 
 FIGURES = (
     Figure(
@@ -96,6 +110,24 @@ FIGURES = (
             Told("files", "data files"),
             Told("bytes_per_record", "bytes written for a record", "B"),
         ],
+    ),
+    Figure(
+        "peers",
+        "Other systems beside Penstock: one backlog, one machine, one run, one after the other, "
+        "all with the same eleven columns (benchmarks/peers.py says what is timed). The others' "
+        "programs are no part of this project, so it is measured only when it is named.",
+        peers.measure,
+        full=[peers.Options()],
+        quick=[],
+        told=[
+            Told("penstock_iceberg_rows_per_second", "Penstock into Iceberg: rows a second"),
+            Told("penstock_iceberg_cpu", "CPU for a million rows", "s", "≤ 3.4"),
+            Told("penstock_delta_rows_per_second", "Penstock into Delta: rows a second"),
+            Told("penstock_delta_cpu", "CPU for a million rows", "s"),
+            *(each for name, title in peers.PEERS.items() for each in _peer(name, title)),
+        ],
+        seconds_max=3600,
+        only_named=True,
     ),
     Figure(
         "cluster",
@@ -137,8 +169,8 @@ FIGURES = (
         full=[
             commits.Options(),
             commits.Options(format="delta"),
-            *(commits.Options(each, 20, 60, files=1000) for each in FORMATS),
-            *(commits.Options(each, 20, 60, partitions=2000) for each in FORMATS),
+            *(commits.Options(each, 20, 60, files=1000) for each in specs.FORMATS),
+            *(commits.Options(each, 20, 60, partitions=2000) for each in specs.FORMATS),
         ],
         quick=[
             commits.Options(early=25, late=60),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -65,10 +66,20 @@ class Scratch:
         environment: Mapping[str, str] | None = None,
     ) -> Child:
         """Start a module as a child of this place."""
+        module = (sys.executable, "-m", *command)
+        return self.program(*module, says=says, environment=environment)
+
+    def program(
+        self,
+        *command: str | Path,
+        says: Literal["stdout", "stderr"] = "stdout",
+        environment: Mapping[str, str] | None = None,
+    ) -> Child:
+        """Start any program as a child of this place."""
         temporary = self.folder / "t"
         temporary.mkdir(exist_ok=True)
         given = {"TMPDIR": str(temporary), **(environment or {})}
-        child = children.start(command, says=says, environment=given)
+        child = children.start([str(word) for word in command], says=says, environment=given)
         self._children.append(child)
         return child
 

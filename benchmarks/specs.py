@@ -10,6 +10,7 @@ from typing import Any, Literal
 from benchmarks import records
 
 Format = Literal["iceberg", "delta"]
+FORMATS: tuple[Format, ...] = ("iceberg", "delta")
 PIPELINE = "bench"
 TABLE = "bench.events"
 _CATALOGS: dict[str, str] = {"iceberg": "lake", "delta": "delta"}

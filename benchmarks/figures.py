@@ -20,6 +20,7 @@ from benchmarks import (
     recovery,
     specs,
     startup,
+    storms,
 )
 from benchmarks.results import Measured
 from benchmarks.scratch import Scratch
@@ -288,6 +289,26 @@ FIGURES = (
             Told("penstock_parquet", "partition, Parquet, statistics, sync", "s", "", "less"),
             Told("penstock_total", "in all", "s", "", "less"),
             Told("ratio", "Penstock, of the bound path", "", "", "less"),
+        ],
+    ),
+    Figure(
+        "bad",
+        "CPU seconds of a worker for a million records that do not fit, by what is wrong with all "
+        "of them; its jobs are done in a plain process, from the topic to the quarantine's files.",
+        storms.measure,
+        full=[storms.Options()],
+        quick=[storms.Options(records=50_000)],
+        told=[
+            Told("good_seconds", "records that fit", "s", "", "less"),
+            *(
+                each
+                for kind in storms.KINDS[1:]
+                for each in (
+                    Told(f"{kind}_seconds", kind.replace("_", " "), "s", "", "less"),
+                    Told(f"{kind}_ratio", "of those that fit", "", "≤ 3", "less"),
+                )
+            ),
+            Told("worst_ratio", "at worst", "", "≤ 3", "less"),
         ],
     ),
     Figure(

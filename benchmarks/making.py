@@ -54,10 +54,10 @@ class Made:
         return open_writer(target, prefix=prefix, observer=Observers(), secrets=ProcessSecrets())
 
 
-def made(spec: Path, claim: Claim, partitions: int) -> Made:
-    """Create the table of a spec for `TOPIC`, its ledger at 0 in each partition."""
+def made(spec: Path, claim: Claim, partitions: int, *, topic: str = TOPIC) -> Made:
+    """Create the table of a spec for a topic, its ledger at 0 in each partition."""
     pipeline = load(spec)
-    ((target,),) = assembly.targets_of(pipeline, [TOPIC]).values()
+    ((target,),) = assembly.targets_of(pipeline, [topic]).values()
     place = target.place
     shown = infer(batch(0, SAMPLE))
     schema = table_schema(shown, target.hints, target.options)

@@ -39,8 +39,15 @@ def create(brokers: str, topic: str, partitions: int) -> None:
 
 def fill(brokers: str, topic: str, partitions: int, count: int, *, first: int = 0) -> float:
     """Send records `first` to `first + count`; give their mean size in bytes."""
+    return send(brokers, topic, partitions, records.values(first, first + count), first=first)
+
+
+def send(
+    brokers: str, topic: str, partitions: int, values: Iterable[bytes | None], *, first: int = 0
+) -> float:
+    """Send values as records from `first` on; give their mean size in bytes."""
     sent = _Sending(brokers, topic, partitions, linger_ms=20)
-    sent.send(records.values(first, first + count), first)
+    count = sent.send(values, first)
     sent.finish()
     held = sum(ends(brokers, topic, partitions))
     assert held >= first + count, f"{topic} holds {held} records, {first + count} were sent"
@@ -101,13 +108,15 @@ class _Sending:
         self._failed: list[str] = []
         self.size_bytes = 0
 
-    def send(self, values: Iterable[bytes], first: int) -> None:
-        """Hand over values, waiting where the client's queue is full."""
+    def send(self, values: Iterable[bytes | None], first: int) -> int:
+        """Hand over values, waiting where the client's queue is full; give their number."""
+        number = first - 1
         for number, value in enumerate(values, start=first):
-            self.size_bytes += len(value)
+            self.size_bytes += len(value or b"")
             while not self._taken(value, number % self._partitions):
                 self._producer.poll(0.05)
         self._producer.poll(0)
+        return number + 1 - first
 
     def finish(self) -> None:
         """Wait until all are delivered."""
@@ -115,7 +124,7 @@ class _Sending:
         assert not left, f"{left} records were not delivered"
         assert not self._failed, f"records were not delivered: {self._failed[0]}"
 
-    def _taken(self, value: bytes, partition: int) -> bool:
+    def _taken(self, value: bytes | None, partition: int) -> bool:
         try:
             self._producer.produce(
                 self._topic, value, partition=partition, on_delivery=self._delivered

@@ -10,40 +10,17 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.core.errors import InvalidError
-
-NOT_NEEDED = "not needed: progress is kept in the table itself"
-NO_COUNTERPART = "no counterpart"
-
-Options = Mapping[str, str]
-
-
-@dataclass(slots=True)
-class Migrated:
-    """A spec in the making, and the account: (option, setting) mapped, (option, why not) left."""
-
-    system: str
-    spec: dict[str, Any] = field(default_factory=dict)
-    mapped: list[tuple[str, str]] = field(default_factory=list)
-    left: list[tuple[str, str]] = field(default_factory=list)
-
-    def put(self, option: str, setting: str, value: Any) -> None:
-        """Set a setting by its dotted path, and note which option it comes from."""
-        block = self.spec
-        *path, last = setting.split(".")
-        for step in path:
-            block = block.setdefault(step, {})
-        block[last] = value
-        self.mapped.append((option, setting))
-
-    def leave(self, option: str, why: str = NO_COUNTERPART) -> None:
-        """Note an option that has no counterpart, and why."""
-        self.left.append((option, why))
+from penstock.app.delta_ingest import delta_ingest
+from penstock.app.migrated import (
+    NO_COUNTERPART,
+    NOT_NEEDED,
+    Migrated,
+    Options,
+    delta_table,
+    unknown,
+)
 
 
 def migrated(text: str) -> Migrated:
@@ -51,7 +28,7 @@ def migrated(text: str) -> Migrated:
     if re.search(r"\bCREATE\s+TABLE\b", text, re.IGNORECASE):
         found = _flink(text)
     elif "kafka-delta-ingest" in text:
-        found = _delta_ingest(text)
+        found = delta_ingest(text)
     else:
         found = _connect(_connect_options(text))
     spec = found.spec
@@ -72,7 +49,7 @@ def _connect_options(text: str) -> Options:
         try:
             data = json.loads(text)
         except ValueError as error:
-            raise _unknown(f"it is no JSON: {error}") from error
+            raise unknown(f"it is no JSON: {error}") from error
         config = data.get("config", data)
         named = {"name": data["name"]} if "name" in data else {}
         return {**named, **{key: str(value) for key, value in config.items()}}
@@ -83,7 +60,7 @@ def _connect_options(text: str) -> Options:
 
 def _connect(options: Options) -> Migrated:
     if not any(key.startswith("iceberg.") for key in options):
-        raise _unknown("no option of it begins with iceberg., and it is no other that is known")
+        raise unknown("no option of it begins with iceberg., and it is no other that is known")
     found = Migrated("the Iceberg sink of Kafka Connect")
     found.spec["catalogs"] = {"lake": {"type": "sql"}}
     create = options.get("iceberg.tables.auto-create-enabled", "false") == "true"
@@ -249,71 +226,6 @@ def _partition_fields(text: str) -> list[str]:
     return [re.sub(r"^(year|month|day|hour)s\(", r"\1(", each) for each in fields]
 
 
-INGEST_SETTINGS = {
-    "kafka": ("kafka.brokers", ""),
-    "k": ("kafka.brokers", ""),
-    "allowed_latency": ("commit.every", "s"),
-    "l": ("commit.every", "s"),
-    "max_messages_per_batch": ("commit.or_records", ""),
-    "m": ("commit.or_records", ""),
-    "min_bytes_per_file": ("commit.or_bytes", "B"),
-    "b": ("commit.or_bytes", "B"),
-    "auto_offset_reset": ("kafka.start", ""),
-    "o": ("kafka.start", ""),
-    "app_id": ("name", ""),
-    "a": ("name", ""),
-}
-INGEST_LEFT = {
-    "consumer_group": NOT_NEEDED,
-    "g": NOT_NEEDED,
-    "checkpoints": "checkpoints are written out of band by themselves",
-    "c": "checkpoints are written out of band by themselves",
-    "dlq_table_location": "records that do not fit go to the quarantine table",
-    "transform": "records land as they are; source columns are set by source_columns",
-    "t": "records land as they are; source columns are set by source_columns",
-    "statsd_endpoint": "metrics are served for Prometheus:  penstock run --metrics",
-    "s": "metrics are served for Prometheus:  penstock run --metrics",
-    "K": "see kafka.security in the reference of the spec",
-}
-INGEST_FLAGS = {"checkpoints", "c", "ends_at_latest_offsets", "e"}
-
-
-def _delta_ingest(text: str) -> Migrated:
-    found = Migrated("kafka-delta-ingest")
-    words = shlex.split(text.replace("\\\n", " "), comments=True)
-    words = words[words.index("ingest") + 1 :] if "ingest" in words else words
-    places: list[str] = []
-    while words:
-        word = words.pop(0)
-        if not word.startswith("-"):
-            places.append(word)
-            continue
-        name, given, value = word.lstrip("-").partition("=")
-        name = name.replace("-", "_")
-        if not given and name not in INGEST_FLAGS and words:
-            value = words.pop(0)
-        if name in INGEST_SETTINGS:
-            setting, unit = INGEST_SETTINGS[name]
-            plain = int(value) if setting == "commit.or_records" else f"{value}{unit}"
-            found.put(word, setting, plain)
-        else:
-            found.leave(word, INGEST_LEFT.get(name, NO_COUNTERPART))
-    if len(places) < 2:  # noqa: PLR2004  a topic and a table
-        raise _unknown("kafka-delta-ingest ingest needs a topic and a table")
-    topic, location = places[0], places[1]
-    found.put("topic", "kafka.topics", [topic])
-    _delta_table(found, "table", topic, location)
-    return found
-
-
-def _delta_table(found: Migrated, option: str, topic: str, location: str) -> None:
-    root, _, name = location.rstrip("/").removeprefix("file://").rpartition("/")
-    root, _, namespace = root.rpartition("/")
-    found.put(option, "catalogs", {"delta": {"type": "delta", "root": root or "."}})
-    into = f"delta.{namespace or 'landed'}.{name}"
-    found.spec["tables"] = [{"from": topic, "into": into}]
-
-
 _TABLE = re.compile(
     r"CREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(?P<name>[\w.`]+)\s*(?:\(.*?\)\s*)?"
     r"(?:PARTITIONED\s+BY\s*\((?P<fields>[^)]*)\)\s*)?WITH\s*\((?P<options>.*?)\)\s*;",
@@ -334,7 +246,7 @@ def _flink(text: str) -> Migrated:
         (n, o, f) for n, (o, f) in tables.items() if o.get("connector") in ("iceberg", "delta")
     ]
     if not sources or not sinks:
-        raise _unknown("it needs a table with connector kafka and one with iceberg or delta")
+        raise unknown("it needs a table with connector kafka and one with iceberg or delta")
     for key, value in _PAIR.findall(_TABLE.sub("", text)):
         if key == "execution.checkpointing.interval":
             found.put(key, "commit.every", value.replace(" ", ""))
@@ -368,7 +280,7 @@ def _flink_source(found: Migrated, options: Options) -> str:
 def _flink_sink(found: Migrated, topic: str, sink: tuple[str, Options, str]) -> None:
     name, options, fields = sink
     if options["connector"] == "delta":
-        _delta_table(found, "table-path", topic, options.get("table-path", name))
+        delta_table(found, "table-path", topic, options.get("table-path", name))
         skipped = {"connector", "table-path"}
     else:
         catalog = {"type": options.get("catalog-type", "sql")}
@@ -385,11 +297,3 @@ def _flink_sink(found: Migrated, topic: str, sink: tuple[str, Options, str]) -> 
         found.mapped.append(("PARTITIONED BY", "tables[].partition_by"))
     for key in options.keys() - skipped:
         found.leave(key)
-
-
-def _unknown(why: str) -> InvalidError:
-    return InvalidError(
-        f"the configuration is not understood: {why}",
-        code="P165",
-        hint="known are the Iceberg sink of Kafka Connect, kafka-delta-ingest and Flink SQL",
-    )

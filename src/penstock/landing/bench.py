@@ -8,7 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -212,9 +212,9 @@ class Bench:
         self._mind_schema(name, table, sorter, converted)
         if converted.rows.num_rows:
             self._rows.write(name, converted.rows)
-        rejects = sorted(
-            (*converted.rejects, *share.refused.values()), key=lambda reject: reject.offset
-        )
+        rejects = [*converted.rejects]
+        if share.refused:
+            rejects = sorted((*rejects, *share.refused.values()), key=lambda each: each.offset)
         self._refuse(name, sorter, rejects)
         filtered = {reason: int(mask.sum()) for reason, mask in share.filtered.items()}
         kept = {reason: count for reason, count in filtered.items() if count}
@@ -256,6 +256,8 @@ class Bench:
         Raises InvalidError (P467) under `freeze`.
         """
         options = table.options
+        if not {"evolve", "freeze"} & {options.columns, options.types}:
+            return
         minded = {
             reject.offset: reject
             for reject in converted.rejects
@@ -382,7 +384,4 @@ def _nowhere(converted: Converted) -> Converted:
 
 
 def _counted(rejects: list[Reject]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for reject in rejects:
-        counts[reject.code] = counts.get(reject.code, 0) + 1
-    return counts
+    return dict(Counter(reject.code for reject in rejects))

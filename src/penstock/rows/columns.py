@@ -25,7 +25,7 @@ from penstock.core.schema import Decimal, Fixed, Kind, List, Struct, Type
 from penstock.rows import times
 from penstock.rows.arrow import arrow_type
 from penstock.rows.codes import MisfitError
-from penstock.rows.exact import scalar
+from penstock.rows.exact import READABLE, scalar
 from penstock.rows.options import RowOptions
 
 Marks = npt.NDArray[np.uint8]
@@ -110,7 +110,7 @@ def _list(array: pa.ListArray, type_: List, options: RowOptions) -> Finished:
     done = pa.Array.from_buffers(
         arrow_type(type_), len(array), array.buffers()[:2], children=[inner.array]
     )
-    return Finished(done, None if marks is None else _of_lists(array, marks))
+    return Finished(done, None if marks is None else of_lists(array, marks))
 
 
 def not_numbers(array: pa.Array) -> Marks | None:
@@ -119,13 +119,17 @@ def not_numbers(array: pa.Array) -> Marks | None:
     if pa.types.is_float64(array.type):
         doubles = _doubles(array)
         return None if doubles is None else doubles & np.uint8(DOUBTFUL)
+    if pa.types.is_float32(array.type):
+        valid = mask_of(array.is_valid())
+        odd = valid & ~np.isfinite(_numbers(array, np.float32))
+        return odd.astype(np.uint8) * np.uint8(DOUBTFUL) if odd.any() else None
     if pa.types.is_struct(array.type):
         for index in range(array.type.num_fields):
             marks = both(marks, not_numbers(array.field(index)))
         return marks
     if pa.types.is_list(array.type):
         marks = not_numbers(array.values)
-    return None if marks is None else _of_lists(array, marks)
+    return None if marks is None else of_lists(array, marks)
 
 
 def without_text(array: pa.Array) -> npt.NDArray[np.bool_]:
@@ -133,7 +137,8 @@ def without_text(array: pa.Array) -> npt.NDArray[np.bool_]:
     return mask_of(pc.equal(pc.binary_length(array), 0).fill_null(False))
 
 
-def _of_lists(array: pa.ListArray, marks: Marks) -> Marks:
+def of_lists(array: pa.ListArray, marks: Marks) -> Marks:
+    """Give marks of elements to the lists that hold them."""
     found = np.flatnonzero(marks)
     owners = np.searchsorted(array.offsets.to_numpy(), found, side="right") - 1
     lists = np.zeros(len(array), np.uint8)
@@ -166,14 +171,20 @@ def narrowed(
     try:
         return Finished(array.cast(target))
     except pa.ArrowInvalid:
-        whole = pa.decimal256(_DIGITS_MAX, array.type.scale)
-        cut = array.cast(pa.decimal256(_DIGITS_MAX, scale), safe=False)
+        cut, uncut = shortened(array, scale)
         low, high = (pa.scalar(bound, cut.type) for bound in bounds)
         fits = pc.and_(pc.greater_equal(cut, low), pc.less_equal(cut, high))
-        fits = pc.and_(fits, pc.equal(cut.cast(whole), array.cast(whole)))
+        fits = pc.and_(fits, uncut)
         kept = pc.if_else(fits, cut, pa.scalar(None, cut.type)).cast(target)
         misfits = mask_of(pc.invert(fits).fill_null(False))
         return Finished(kept, misfits.astype(np.uint8) * np.uint8(DOUBTFUL))
+
+
+def shortened(array: pa.Array, scale: int) -> tuple[pa.Array, pa.BooleanArray]:
+    """Cut decimals to so many digits behind the point, and tell which of them lose nothing."""
+    whole = pa.decimal256(_DIGITS_MAX, array.type.scale)
+    cut = array.cast(pa.decimal256(_DIGITS_MAX, scale), safe=False)
+    return cut, pc.equal(cut.cast(whole), array.cast(whole))
 
 
 def _dated(array: pa.Array, type_: Kind, options: RowOptions) -> Finished:
@@ -248,6 +259,10 @@ def _by_value(array: pa.Array, type_: Any, options: RowOptions) -> Finished:
     """Convert text by text with the record converter's own function."""
     convert = scalar(type_, options)
     marks = np.zeros(len(array), np.uint8)
+    if type_ in READABLE:  # what is not even of the form need not be tried
+        odd = pc.invert(pc.match_substring_regex(array, f"^(?:{READABLE[type_]})$"))
+        marks[mask_of(odd.fill_null(False))] = DOUBTFUL
+        array = pc.if_else(odd, pa.scalar(None, pa.string()), array)
     values = []
     for index, text in enumerate(array.to_pylist()):
         try:

@@ -14,11 +14,15 @@ from codecs import BOM_UTF8
 from json import JSONDecodeError, JSONDecoder
 from typing import Any, Never
 
+import msgspec
+
 from penstock.rows.codes import Code, MisfitError
 from penstock.rows.typed import Clock, Day, Moment
 
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_SYNTAX = msgspec.json.Decoder(msgspec.Raw)
+_CUT_OFF = "Input data was truncated"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -38,7 +42,9 @@ def parse_object(value: bytes, *, depth_max: int) -> dict[str, Any]:
     if value.startswith(BOM_UTF8):
         raise MisfitError(Code.BYTE_ORDER_MARK, "the value begins with a byte order mark")
     check_depth(value, depth_max)
-    tree = _parse(_text(value))
+    text = _text(value)
+    _check_syntax(value)
+    tree = _parse(text)
     if not isinstance(tree, dict):
         raise MisfitError(Code.NOT_AN_OBJECT, f"the value is {kind_of(tree)}, not an object")
     return tree
@@ -86,6 +92,26 @@ def _text(value: bytes) -> str:
     except UnicodeDecodeError as error:
         reason = f"byte {error.start} is not UTF-8"
         raise MisfitError(Code.NOT_UTF8, reason) from error
+
+
+def _check_syntax(value: bytes) -> None:
+    """Refuse at C speed what is not JSON. Raises MisfitError; what it passes is still to be parsed.
+
+    Escapes are left to the parser: msgspec takes a lone surrogate for a syntax error.
+    """
+    try:
+        _SYNTAX.decode(value)
+    except msgspec.DecodeError as error:
+        if b"\\u" in value:
+            return
+        said = str(error).removeprefix("JSON is malformed: ")
+        if said.startswith("trailing characters"):
+            raise MisfitError(Code.TRAILING_DATA, "something follows the JSON text") from None
+        if said == _CUT_OFF:
+            said = f"the text is cut off behind byte {len(value)}"
+        raise MisfitError(Code.MALFORMED, said) from None
+    except RecursionError:
+        return
 
 
 def _parse(text: str) -> Any:

@@ -18,8 +18,9 @@ import binascii
 import decimal
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
+from types import MappingProxyType
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -45,6 +46,15 @@ _UUID_BYTES = 16
 _ZEROS_MAX = 400
 _FLOAT_MAX = float(np.finfo(np.float32).max)
 _BITS = {Kind.INT: 31, Kind.LONG: 63}
+
+READABLE: Mapping[Any, str] = MappingProxyType(
+    {
+        **dict.fromkeys((Kind.INT, Kind.LONG, Kind.FLOAT, Kind.DOUBLE, Decimal), _NUMERIC.pattern),
+        **times.READABLE,
+        Kind.UUID: _UUID.pattern,
+    }
+)
+"""What a text must be to be read as a value of a type: any other is refused for the same reason."""
 
 
 def scalar(type_: Kind | Decimal | Fixed, options: RowOptions) -> Scalar:

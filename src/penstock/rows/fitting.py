@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from penstock.core.schema import Kind, Schema, Struct
 from penstock.rows.adapting import adapt, count_unknown
 from penstock.rows.arrow import arrow_type
+from penstock.rows.blaming import refuse_alike
 from penstock.rows.block import (
     BLOCK_BYTES_MAX,
     BLOCK_ROWS_MAX,
@@ -225,7 +226,9 @@ def fit_block(values: pa.BinaryArray, plan: Plan) -> Fitted:
         _sort_faulty(sorting, everything, own)
     if sorting.doubtful:
         rest = np.sort(np.concatenate(sorting.doubtful))
-        sorting.pieces.append(fit_records(values, rest, plan))
+        misfits, rest = refuse_alike(values, rest, own, plan.options)
+        fitted = fit_records(values, rest, plan)
+        sorting.pieces.append(replace(fitted, misfits=fitted.misfits | misfits))
     return Fitted.joined(sorting.pieces, plan)
 
 

@@ -29,6 +29,8 @@ from penstock.rows.typed import Temporal
 LENIENT = ("drop_value", "rescue")
 """The policies under which a record lands without what does not fit."""
 LEFT_OUT = "the source left the value out"
+NO_COLUMN = "the table has no such column"
+REQUIRED = "a required column is null or missing"
 _SIGNS = re.compile(r"[.\[{\\]")
 
 Fit = Callable[[Any, Drops], Any]
@@ -93,10 +95,12 @@ def _struct(type_: Struct, path: str, options: RowOptions) -> Fit:
     looks_first = options.columns == "quarantine"  # what has no column is refused at once
 
     def leave_out(value: dict[str, Any], drops: Drops) -> None:
-        for name, member in value.items():
-            if name not in names:
-                # The keys of a map, which may be what stands here, need not be text.
-                _leave_out(member, joined_path(path, str(name)), options, drops)
+        # The keys of a map, which may be what stands here, need not be text.
+        unknown = [name for name in value if name not in names]
+        if options.columns not in LENIENT:
+            unknown.sort(key=str)  # columns do not tell which stood first (blaming.py)
+        for name in unknown:
+            _leave_out(value[name], joined_path(path, str(name)), options, drops)
 
     def fit(value: Any, drops: Drops) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -118,7 +122,7 @@ def _leave_out(value: Any, path: str, options: RowOptions, drops: Drops) -> None
             drops.leave(path, value, "drop_value")
         return
     if options.columns not in LENIENT:
-        raise MisfitError(Code.UNKNOWN_FIELD, "the table has no such column", path)
+        raise MisfitError(Code.UNKNOWN_FIELD, NO_COLUMN, path)
     drops.leave(path, value, options.columns)
 
 
@@ -202,7 +206,7 @@ def _optional(fit: Fit, path: str, options: RowOptions, *, required: bool) -> Fi
 def _required(fit: Fit, path: str) -> Fit:
     def strict(value: Any, drops: Drops) -> Any:
         if value is None:
-            raise MisfitError(Code.MISSING, "a required column is null or missing", path)
+            raise MisfitError(Code.MISSING, REQUIRED, path)
         return fit(value, drops)
 
     return strict

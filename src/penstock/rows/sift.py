@@ -30,9 +30,14 @@ _PLAIN: dict[Kind, Any] = {
 }
 
 
-def plain(values: pa.BinaryArray, schema: Schema) -> npt.NDArray[np.bool_]:
-    """Tell for each value whether it looks like a record of the schema, and like no other."""
-    decode = _decoder(schema)
+def plain(
+    values: pa.BinaryArray, schema: Schema, *, decimals: Any = int | float | str
+) -> npt.NDArray[np.bool_]:
+    """Tell for each value whether it looks like a record of the schema, and like no other.
+
+    `decimals` is what may stand for a decimal.
+    """
+    decode = _decoder(schema, decimals)
     marks = np.zeros(len(values), np.bool_)
     if decode is None:
         return marks
@@ -46,34 +51,34 @@ def plain(values: pa.BinaryArray, schema: Schema) -> npt.NDArray[np.bool_]:
 
 
 @lru_cache(maxsize=64)
-def _decoder(schema: Schema) -> Callable[[bytes], Any] | None:
+def _decoder(schema: Schema, decimals: Any) -> Callable[[bytes], Any] | None:
     try:
-        return msgspec.json.Decoder(_plain_type(schema)).decode
+        return msgspec.json.Decoder(_plain_type(schema, decimals)).decode
     except ValueError:
         # msgspec has no place for some names (quotes, control characters).
         return None
 
 
-def _plain_type(type_: Type) -> Any:
+def _plain_type(type_: Type, decimals: Any) -> Any:
     match type_:
         case Struct(fields):
             names = {f"f{index}": field.name for index, field in enumerate(fields)}
             members = [
-                (alias, _optional(field.type), None)
+                (alias, _optional(field.type, decimals), None)
                 for alias, field in zip(names, fields, strict=True)
             ]
             return msgspec.defstruct(
                 "Plain", members, rename=names, forbid_unknown_fields=True, gc=False
             )
         case List(element):
-            return list[_optional(element)]  # type: ignore[misc]
+            return list[_optional(element, decimals)]  # type: ignore[misc]
         case Decimal():
-            return int | float | str
+            return decimals
         case Kind():
             return _PLAIN.get(type_, str)
         case _:
             return str
 
 
-def _optional(type_: Type) -> Any:
-    return None if type_ is Kind.UNKNOWN else _plain_type(type_) | None
+def _optional(type_: Type, decimals: Any) -> Any:
+    return None if type_ is Kind.UNKNOWN else _plain_type(type_, decimals) | None

@@ -13,6 +13,7 @@ from datetime import date, datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
+from penstock.core.schema import Kind
 from penstock.rows.codes import Code, MisfitError
 
 _DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
@@ -21,6 +22,13 @@ _TIME = re.compile(_CLOCK)
 _STAMP = re.compile(
     rf"([0-9]{{4}})-([0-9]{{2}})-([0-9]{{2}})[T ]{_CLOCK}(Z|[+-][0-9]{{2}}(?::?[0-9]{{2}})?)?"
 )
+READABLE = {
+    Kind.DATE: _DATE.pattern,
+    Kind.TIME: _TIME.pattern,
+    Kind.TIMESTAMP: _STAMP.pattern,
+    Kind.TIMESTAMPTZ: _STAMP.pattern,
+}
+"""What a text must be, by the type of its column."""
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _SECOND_US = 1_000_000
 _DAY_SECONDS = 86_400

@@ -122,6 +122,26 @@ def test_a_command_of_kafka_delta_ingest_becomes_a_spec(spec_of, tmp_path: Path)
     assert {"--checkpoints", "--consumer_group"} == set(dict(found.left))
 
 
+def test_transforms_of_kafka_delta_ingest_become_columns(spec_of) -> None:
+    spec, found = spec_of(
+        "kafka-delta-ingest ingest web ./lake/web/requests -K auto.offset.reset=earliest"
+        " security.protocol=ssl -t 'date: substr(meta.producer.at, `0`, `10`)'"
+        " 'meta.kafka.offset: kafka.offset' 'place: kafka.partition' 'x.y: a' 'name: name'"
+        " 'all: items[*].sku' -l 60"
+    )
+
+    (rule,) = spec.tables
+    assert rule.transform is not None
+    assert {
+        "date": "substr(meta.producer.at, 1, 10)",
+        "place": "_kafka_partition",
+    } == dict(rule.transform.columns)
+    assert {"meta.producer.at": "string"} == dict(rule.schema_.hints)
+    assert ("earliest", 60.0) == (spec.kafka.start, spec.commit.every_seconds)
+    assert {"-K security.protocol", "-t x.y", "-t name", "-t all"} == set(dict(found.left))
+    assert "_kafka_offset" in dict(found.mapped)["-t meta.kafka.offset"]
+
+
 def test_flink_sql_becomes_a_spec(spec_of) -> None:
     spec, found = spec_of(FLINK)
 

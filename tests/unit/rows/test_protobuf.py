@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from decimal import Decimal as Exact
 from functools import cache
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
 from penstock.connectors.registry import compiling
 from penstock.connectors.registry.compiling import compiled
@@ -445,13 +447,44 @@ def test_a_reference_stays_in_its_directory(names: tuple[str, ...], fault: str) 
     assert fault == found.fault
 
 
-def test_a_serialized_descriptor_is_told_as_what_it_is() -> None:
-    text = "Cgphbi5wcm90bxoEbm9uZWIGcHJvdG8z"
-    fault = "it is a serialized descriptor in base64, and no text"
+MONEY = 'syntax = "proto3"; import "confluent/meta.proto"; message Money { int64 cents = 1; }'
+PRICED = (
+    'syntax = "proto3"; import "shop/money.proto"; import "google/protobuf/timestamp.proto";'
+    "message Priced { Money cost = 1; google.protobuf.Timestamp at = 2; }"
+)
+
+
+@pytest.mark.parametrize("is_money_serialized", [True, False])
+def test_a_serialized_schema_reads_as_its_text_does(is_money_serialized: bool) -> None:
+    """What `?format=serialized` answers, and what .NET clients register."""
+    by_text = compiled(RegisteredSchema("protobuf", PRICED, (("shop/money.proto", MONEY),)))
+    files = {each.name: each for each in FileDescriptorSet.FromString(by_text.descriptors).file}
+    priced, money = (
+        base64.b64encode(files[name].SerializeToString()).decode()
+        for name in ("penstock_main.proto", "shop/money.proto")
+    )
+
+    reference = ("shop/money.proto", money if is_money_serialized else MONEY)
+    found = compiled(RegisteredSchema("protobuf", priced, (reference,)))
+
+    assert "" == found.fault
+    reader = ProtobufReader.of(found.descriptors, (0,))
+    assert ProtobufReader.of(by_text.descriptors, (0,)).type == reader.type
+    assert {"cost": {"cents": 5}, "at": None} == reader.record(b"\x0a\x02\x08\x05")
+
+
+def test_what_a_serialized_schema_lacks_is_a_fault_of_the_schema() -> None:
+    file = FileDescriptorProto(name="a.proto", dependency=["none.proto"], syntax="proto3")
+    text = base64.b64encode(file.SerializeToString()).decode()
     import_of = 'syntax = "proto3"; import "a.proto";'
 
-    assert fault == compiled(RegisteredSchema("protobuf", text)).fault
-    assert fault == compiled(RegisteredSchema("protobuf", import_of, (("a.proto", text),))).fault
+    lacking = compiled(RegisteredSchema("protobuf", text)).fault
+    no_file = compiled(RegisteredSchema("protobuf", "AAAABBBB")).fault
+    mixed = compiled(RegisteredSchema("protobuf", import_of, (("a.proto", text),))).fault
+
+    assert lacking.startswith("it does not compile:")
+    assert "it is base64, and no serialized file" == no_file
+    assert "it is text, and imports a serialized file" == mixed
 
 
 def test_a_text_that_is_no_unicode_is_a_fault() -> None:

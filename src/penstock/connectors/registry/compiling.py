@@ -1,4 +1,7 @@
-"""The text of a Protobuf schema becomes descriptors: protoc, once for each schema.
+"""A Protobuf schema becomes descriptors: protoc, once for each schema.
+
+Schemas come as text, or as a serialized FileDescriptorProto in base64 (`?format=serialized`), which
+is what .NET clients register. A file that comes serialized may refer to texts, and not the reverse.
 
 Invariants:
 - protoc runs in a process of its own, which no text can take ours with;
@@ -8,15 +11,17 @@ Invariants:
 
 from __future__ import annotations
 
+import base64
 import errno
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.ports.registry import RegisteredSchema
@@ -30,7 +35,10 @@ _NAMES = frozenset({errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDI
 _TEXTS = "texts"
 _FAULT_CHARS_MAX = 120
 _SERIALIZED = re.compile(r"\s*[A-Za-z0-9+/]{4,}={0,2}\s*")
-"""What .NET clients register; a text of the language has signs that base64 has not."""
+"""A serialized file; a text of the language has signs that base64 has not."""
+_SET = "files"
+_ALL = "penstock_imports.proto"
+_UNSAFE = re.compile(r'[\0"\\\n]')
 _UNWRITABLE = "the names or texts of its files cannot be written"
 _PLACED = re.compile(r"(?:[^ ]+:\d+:\d+|schema): (?!warning)")
 """What begins a line of protoc's that is an error in a file, and no warning of its libraries."""
@@ -69,18 +77,76 @@ def compiled(schema: RegisteredSchema) -> RegisteredSchema:
             code="P676",
             hint='run  pip install "penstock[protobuf]"  on the driver and on executors',
         )
-    texts = {**_KNOWN, **dict(schema.references), _MAIN: schema.text}
-    if not all(map(_is_inside, texts)):
+    files = {**_KNOWN, **dict(schema.references), _MAIN: schema.text}
+    if not all(map(_is_inside, files)):
         return replace(schema, fault="it refers to a file outside of its registry")
-    if any(_SERIALIZED.fullmatch(text) for text in texts.values()):
-        return replace(schema, fault="it is a serialized descriptor in base64, and no text")
     try:
         with tempfile.TemporaryDirectory(prefix="penstock-proto-") as made:
-            place = Path(made)
-            fault = _written(texts, place / _TEXTS)
-            return replace(schema, fault=fault) if fault else _run(schema, place)
+            return _compiled(schema, files, Path(made))
     except OSError as error:
         raise _unrun(str(error.strerror)) from error
+
+
+def _compiled(schema: RegisteredSchema, files: Mapping[str, str], place: Path) -> RegisteredSchema:
+    serialized = {name: text for name, text in files.items() if _SERIALIZED.fullmatch(text)}
+    texts = {name: text for name, text in files.items() if name not in serialized}
+    fault = _written(texts, place / _TEXTS)
+    if fault:
+        return replace(schema, fault=fault)
+    if _MAIN in serialized:
+        return _compiled_set(schema, serialized, place)
+    if any(f'"{name}"' in schema.text for name in serialized):
+        return replace(schema, fault="it is text, and imports a serialized file")
+    return _run(schema, [f"-I{place / _TEXTS}", _MAIN], place)
+
+
+def _compiled_set(
+    schema: RegisteredSchema, serialized: Mapping[str, str], place: Path
+) -> RegisteredSchema:
+    """Put serialized files together with the texts that they import.
+
+    protoc reads texts or descriptors, not both at once: texts first.
+    """
+    found: dict[str, Any] = {}
+    imported = {_MAIN}
+    while wanted := sorted((imported & serialized.keys()) - found.keys()):
+        for name in wanted:
+            file = _file(name, serialized[name])
+            if file is None:
+                return replace(schema, fault="it is base64, and no serialized file")
+            found[name] = file
+            imported.update(file.dependency)
+    descriptors = b""
+    if texts := sorted(imported - found.keys()):
+        lines = ['syntax = "proto3";', *(f'import "{name}";' for name in texts)]
+        (place / _TEXTS / _ALL).write_text("\n".join(lines), "utf-8")
+        among = _run(schema, [f"-I{place / _TEXTS}", _ALL], place)
+        if among.fault:
+            return among
+        descriptors = among.descriptors
+    descriptors += b"".join(_member(file) for file in found.values())
+    (place / _SET).write_bytes(descriptors)
+    return _run(schema, [f"--descriptor_set_in={place / _SET}", _MAIN], place)
+
+
+def _file(name: str, text: str) -> Any:
+    """Read a serialized file, and give it the name that it is imported by; None if it is none."""
+    from google.protobuf import descriptor_pb2
+    from google.protobuf.message import DecodeError
+
+    try:
+        file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text))
+    except (DecodeError, ValueError):
+        return None
+    file.name = name
+    return file if all(map(_is_inside, file.dependency)) else None
+
+
+def _member(file: Any) -> bytes:
+    """Write a file as a FileDescriptorSet of one: sets that follow each other are one set."""
+    from google.protobuf import descriptor_pb2
+
+    return descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
 
 
 def _written(texts: Mapping[str, str], place: Path) -> str:
@@ -101,9 +167,9 @@ def _written(texts: Mapping[str, str], place: Path) -> str:
     return ""
 
 
-def _run(schema: RegisteredSchema, place: Path) -> RegisteredSchema:
-    command = [sys.executable, *_PROTOC, f"-I{place / _TEXTS}", "--include_imports"]
-    command += [f"--descriptor_set_out={place / _OUT}", _MAIN]
+def _run(schema: RegisteredSchema, files: Sequence[str], place: Path) -> RegisteredSchema:
+    command = [sys.executable, *_PROTOC, "--include_imports"]
+    command += [f"--descriptor_set_out={place / _OUT}", *files]
     try:
         ended = subprocess.run(  # noqa: S603  our own interpreter, names of our own
             command, capture_output=True, timeout=TIMEOUT_SECONDS, check=False
@@ -113,7 +179,7 @@ def _run(schema: RegisteredSchema, place: Path) -> RegisteredSchema:
     if ended.returncode == 0:
         return replace(schema, descriptors=(place / _OUT).read_bytes())
     said = ended.stderr.decode("utf-8", "replace").replace(f"{place / _TEXTS}/", "")
-    said = said.replace(_MAIN, "schema")
+    said = said.replace(_MAIN, "schema").replace(_ALL, "schema")
     errors = [line for line in said.splitlines() if _PLACED.match(line)]
     if not errors:
         raise _unrun(f"it ended with {ended.returncode} and names no place in the schema")
@@ -131,5 +197,8 @@ def _unrun(reason: str) -> UnavailableError:
 def _is_inside(name: str) -> bool:
     path = PurePosixPath(name)
     return (
-        not path.is_absolute() and ".." not in path.parts and "\0" not in name and path.name != ""
+        not path.is_absolute()
+        and ".." not in path.parts
+        and not _UNSAFE.search(name)
+        and path.name != ""
     )

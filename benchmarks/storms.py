@@ -1,0 +1,168 @@
+"""What a worker takes for records that do not fit, beside those that do: one kind of fault at a
+time and nothing else, then all of them mixed.
+
+A process of its own does the worker's jobs, without Spark, epochs and commits: it reads a real
+topic, lands or refuses every record, and writes the files of table and quarantine.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import records, topics
+from benchmarks.results import Measured
+from benchmarks.scratch import Scratch
+from penstock.engines.spark.settings import WORKER_ENVIRONMENT
+
+Spoil = Callable[[bytes], bytes | None]
+GOOD, MIXED = "good", "mixed"
+FAULTS: Mapping[str, Spoil] = {
+    "cut_off": lambda value: value[:-7],
+    "not_utf8": lambda value: value.replace(b"shop", b"\xff\xfe"),
+    "unknown_field": lambda value: value[:-1] + b',"colour":"red"}',
+    "wrong_type": lambda value: value.replace(b'"ok":true', b'"ok":"yes"').replace(
+        b'"ok":false', b'"ok":"no"'
+    ),
+    "out_of_range": lambda value: value.replace(b'"id":', b'"id":9999999999999'),
+    "no_time": lambda value: value.replace(b'"ts":"2026', b'"ts":"26'),
+    "tombstone": lambda _: None,
+}
+"""How records are spoilt."""
+KINDS = (GOOD, *FAULTS, MIXED)
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """So many records of each kind, worked on after as many that warm up."""
+
+    records: int = 200_000
+
+
+def measure(options: Options, place: Scratch) -> Measured:
+    """Measure each kind; `worst_ratio` is that of the dearest, of the good ones."""
+    for kind in KINDS:
+        place.topic(kind, 1)
+        topics.send(place.brokers, kind, 1, values(kind, 2 * options.records))
+    order = {
+        "brokers": place.brokers,
+        "records": options.records,
+        "folder": str(place.subfolder("s")),
+    }
+    child = place.start("benchmarks.storms", json.dumps(order), environment=WORKER_ENVIRONMENT)
+    taken: dict[str, float] = {}
+    for line in child.lines():
+        taken |= line["seconds"]
+    child.ended()
+    told = {f"{kind}_ratio": taken[kind] / taken[GOOD] for kind in KINDS[1:]}
+    worst = max(told.values())
+    return Measured({**{f"{k}_seconds": s for k, s in taken.items()}, **told, "worst_ratio": worst})
+
+
+def values(kind: str, count: int) -> Iterator[bytes | None]:
+    """Give the values of so many records of a kind."""
+    spoils = [*FAULTS.values()] if kind == MIXED else [FAULTS.get(kind, _as)]
+    for number, value in enumerate(records.values(0, count)):
+        yield spoils[number % len(spoils)](value)
+
+
+def _as(value: bytes) -> bytes:
+    return value
+
+
+def main(order: dict[str, Any]) -> None:
+    """Do the jobs of each kind, and tell the CPU seconds for a million of its records."""
+    import gc
+
+    import pyarrow as pa
+
+    gc.disable()
+    pa.set_cpu_count(1)
+    for kind in KINDS:
+        folder = Path(order["folder"], kind)
+        folder.mkdir()
+        seconds = _seconds(folder, order["brokers"], kind, order["records"])
+        told = {"event": "Measured", "seconds": {kind: seconds / order["records"] * MILLION}}
+        print(json.dumps(told), flush=True)
+
+
+def _seconds(folder: Path, brokers: str, kind: str, count: int) -> float:
+    from penstock.app.worker import work
+    from penstock.core.offsets import span
+    from penstock.landing.jobs import result_from_json
+
+    job = _job(folder, brokers, kind)
+    for number in range(2):
+        began = time.process_time()
+        text = work(job(number, span(number * count, (number + 1) * count)))
+        seconds = time.process_time() - began
+    result = result_from_json(text)
+    assert result.error is None, str(result.error)
+    ((tally,),) = (each.values() for each in result.tallies.values())
+    refused = sum(tally.quarantined.values())
+    assert (refused, tally.landed) == ((0, count) if kind == GOOD else (count, 0)), str(tally)
+    return seconds
+
+
+def _job(folder: Path, brokers: str, topic: str) -> Callable[[int, Any], str]:
+    """Create a table and its quarantine, and give what writes a job on a range as JSON."""
+    from benchmarks import making, specs
+    from penstock.app import assembly
+    from penstock.commit.beginnings import create
+    from penstock.core.commits import Chain, Claim, Generation
+    from penstock.core.planning import Lane
+    from penstock.landing.jobs import Destination, Job, TableJob, job_to_json
+    from penstock.observe.fanout import Observers
+    from penstock.ports.tables import TableDefinition
+    from penstock.rows.quarantine import QUARANTINE_SCHEMA
+    from penstock.testing.prepared import origin
+
+    claim = Claim(Generation(1), "bench")
+    made = making.made(specs.write(folder, brokers, topic), claim, 1, topic=topic)
+    place = assembly.place_of(made.pipeline, made.pipeline.quarantine.into)
+    chain = Chain(f"{made.pipeline.name}/{made.chain.table}", place.table)
+    catalog = assembly.open_catalogs(made.pipeline, Observers())[place.catalog]
+    quarantine = create(
+        catalog,
+        (place.table, place.name),
+        TableDefinition(QUARANTINE_SCHEMA, (), {}),
+        (origin(chain, {0: 0}, claim),),
+        Observers(),
+    )
+    (at,) = assembly.open_log(made.pipeline).partitions()
+    connector = made.target.place.connector
+    table = TableJob(
+        made.schema,
+        made.target.options,
+        Destination(connector, made.table.state(made.chain).target),
+    )
+
+    def job(number: int, covered: Any) -> str:
+        name = made.target.place.table
+        return job_to_json(
+            Job(
+                pipeline=made.pipeline.name,
+                epoch=1,
+                number=number,
+                survey=False,
+                prefix=f"bench-{number}",
+                lanes=(Lane(at, covered, (name,)),),
+                tables={name: table},
+                quarantine=Destination(connector, quarantine.state(chain).target),
+                timeout_seconds=600.0,
+                now_ms=1,
+                log=assembly.log_settings(made.pipeline),
+            )
+        )
+
+    return job
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,121 @@
+"""A command line of kafka-delta-ingest becomes a spec: its options, and its transforms as SQL."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+
+from penstock.app.jmespath import META, translated
+from penstock.app.migrated import NO_COUNTERPART, NOT_NEEDED, Migrated, delta_table, unknown
+
+_SETTINGS = {
+    "kafka": ("kafka.brokers", ""),
+    "k": ("kafka.brokers", ""),
+    "allowed_latency": ("commit.every", "s"),
+    "l": ("commit.every", "s"),
+    "max_messages_per_batch": ("commit.or_records", ""),
+    "m": ("commit.or_records", ""),
+    "min_bytes_per_file": ("commit.or_bytes", "B"),
+    "b": ("commit.or_bytes", "B"),
+    "auto_offset_reset": ("kafka.start", ""),
+    "o": ("kafka.start", ""),
+    "app_id": ("name", ""),
+    "a": ("name", ""),
+}
+_LEFT = {
+    "consumer_group": NOT_NEEDED,
+    "g": NOT_NEEDED,
+    "checkpoints": "checkpoints are written out of band by themselves",
+    "c": "checkpoints are written out of band by themselves",
+    "dlq_table_location": "records that do not fit go to the quarantine table",
+    "statsd_endpoint": "metrics are served for Prometheus:  penstock run --metrics",
+    "s": "metrics are served for Prometheus:  penstock run --metrics",
+    "e": "penstock run --until-caught-up",
+    "ends_at_latest_offsets": "penstock run --until-caught-up",
+}
+_FLAGS = {"checkpoints", "c", "ends_at_latest_offsets", "e"}
+_TRANSFORMS, _KAFKA = {"transform", "t"}, {"Kafka", "K", "kafka_setting"}
+_SEVERAL = _TRANSFORMS | _KAFKA
+_RESET = "auto.offset.reset"
+_COLUMN = re.compile(r"(?!_kafka_|_change_)[A-Za-z_]\w{0,127}")
+
+
+def delta_ingest(text: str) -> Migrated:
+    """Translate a command line. Raises InvalidError (P165)."""
+    found = Migrated("kafka-delta-ingest")
+    words = shlex.split(text.replace("\\\n", " "), comments=True)
+    words = words[words.index("ingest") + 1 :] if "ingest" in words else words
+    given = list(_options(words))
+    places = [value for option, value in given if not option]
+    if len(places) < 2:  # noqa: PLR2004  a topic and a table
+        raise unknown("kafka-delta-ingest ingest needs a topic and a table")
+    found.put("topic", "kafka.topics", [places[0]])
+    delta_table(found, "table", places[0], places[1])
+    for option, value in given:
+        if option:
+            _option(found, option, value)
+    return found
+
+
+def _options(words: list[str]) -> Iterator[tuple[str, str]]:
+    """Give options with their values, one for each value; the topic and the table have no name."""
+    places, several = 0, ""
+    words = [*words]
+    while words:
+        word = words.pop(0)
+        if not word.startswith("-"):
+            taken = several and places > 1
+            yield (several if taken else ""), word
+            places += not taken
+            continue
+        option, given, value = word.partition("=")
+        name = _name(option)
+        if not given and name not in _FLAGS and words:
+            value = words.pop(0)
+        several = option if name in _SEVERAL else ""
+        yield option, value
+
+
+def _name(option: str) -> str:
+    return option.lstrip("-").replace("-", "_")
+
+
+def _option(found: Migrated, option: str, value: str) -> None:
+    name = _name(option)
+    if name in _TRANSFORMS:
+        _transform(found, option, value)
+    elif name in _KAFKA and value.partition("=")[0].strip() == _RESET:
+        found.put(f"{option} {_RESET}", "kafka.start", value.partition("=")[2].strip())
+    elif name in _KAFKA:
+        why = "see kafka.security in the reference of the spec"
+        found.leave(f"{option} {value.partition('=')[0].strip()}", why)
+    elif name in _SETTINGS:
+        setting, unit = _SETTINGS[name]
+        plain = int(value) if setting == "commit.or_records" else f"{value}{unit}"
+        found.put(option, setting, plain)
+    else:
+        found.leave(option, _LEFT.get(name, NO_COUNTERPART))
+
+
+def _transform(found: Migrated, option: str, text: str) -> None:
+    """Compute a column, where the expression and its place can be had here."""
+    column, _, expression = (part.strip() for part in text.partition(":"))
+    told = f"{option} {column}"
+    if expression in META and not _COLUMN.fullmatch(column):
+        found.mapped.append((told, f"the column {META[expression]}, of tables[].source_columns"))
+        return
+    sql = translated(expression)
+    if sql is None:
+        found.leave(told, f"write it as SQL under transform.columns: {expression}")
+    elif not _COLUMN.fullmatch(column):
+        found.leave(told, "computed columns stand at the top level of a table")
+    elif column in {name.partition(".")[0] for name in sql.hints}:
+        found.leave(told, "a computed column has another name than the fields it looks at")
+    else:
+        table = found.spec["tables"][0]
+        table.setdefault("transform", {}).setdefault("columns", {})[column] = sql.sql
+        if sql.hints:
+            table.setdefault("schema", {}).setdefault("hints", {}).update(sql.hints)
+        types = "".join(f", {name} as {type_}" for name, type_ in sql.hints.items())
+        found.mapped.append((told, f"tables[].transform.columns.{column}{types}"))

@@ -1,0 +1,219 @@
+"""The transforms of kafka-delta-ingest, JMESPath and what it adds, become DuckDB's SQL.
+
+Invariants:
+- what is translated means the same; what is not known is not translated (None), never guessed;
+- fields that an expression looks at get a type, which it asks for: `schema.hints` declares them.
+
+Source: JMESPath specification, "Identifiers", "Index expressions", "Functions"; kafka-delta-ingest,
+`src/transforms.rs`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<name>[A-Za-z_]\w*|\"(?:[^\"\\]|\\.)*\")|`(?P<json>(?:[^`\\]|\\.)*)`"
+    r"|'(?P<raw>(?:[^'\\]|\\.)*)'|(?P<index>\[\d+\])|(?P<sign>[().,]))"
+)
+_PLAIN = re.compile(r"[A-Za-z_]\w*")
+META: Mapping[str, str] = {
+    "kafka.topic": "_kafka_topic",
+    "kafka.partition": "_kafka_partition",
+    "kafka.offset": "_kafka_offset",
+    "kafka.timestamp": "_kafka_timestamp",
+}
+"""What kafka-delta-ingest knows of a message, and the column here; its time stamp is in nanoseconds
+for lack of a type, ours is one.
+"""
+TEXT, LONG = "string", "long"
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """An expression in SQL, and the types of the fields it looks at, by dotted name."""
+
+    sql: str
+    hints: Mapping[str, str]
+
+
+class _UnknownError(Exception):
+    """The expression holds what is not translated."""
+
+
+def translated(text: str) -> Translated | None:
+    """Translate one expression, or give None where it holds what is not known."""
+    meta = META.get(text.strip())
+    if meta is not None:
+        return Translated(meta, {})
+    try:
+        reading = _Reading(_tokens(text))
+        sql = reading.expression(TEXT)
+        reading.require_end()
+    except _UnknownError:
+        return None
+    return Translated(sql, reading.hints)
+
+
+def _tokens(text: str) -> list[tuple[str, str]]:
+    found, at = [], 0
+    while text[at:].strip():
+        token = _TOKEN.match(text, at)
+        if token is None:
+            raise _UnknownError
+        kind = str(token.lastgroup)
+        found.append((kind, token[kind]))
+        at = token.end()
+    return found
+
+
+@dataclass(slots=True)
+class _Reading:
+    tokens: list[tuple[str, str]]
+    hints: dict[str, str] = field(default_factory=dict)
+    at: int = 0
+
+    def expression(self, wanted: str) -> str:
+        """Read a path, a call or a constant, of which a type is wanted."""
+        kind, text = self._next()
+        match kind:
+            case "raw":
+                return _quoted(text.replace("\\'", "'"))
+            case "json":
+                return _constant(text)
+            case "name" if self._peek() == ("sign", "("):
+                return self._call(text)
+            case "name":
+                return self._path(text, wanted)
+            case _:
+                raise _UnknownError
+
+    def require_end(self) -> None:
+        """Raise _UnknownError where something is left."""
+        if self.at < len(self.tokens):
+            raise _UnknownError
+
+    def _path(self, first: str, wanted: str) -> str:
+        names = [_name(first)]
+        inside = ""
+        while self._peek()[0] == "index" or self._peek() == ("sign", "."):
+            kind, text = self._next()
+            if kind == "index":
+                inside += f"[{int(text[1:-1]) + 1}]"  # lists count from 1 in SQL
+                continue
+            kind, text = self._next()
+            if kind != "name" or inside:
+                raise _UnknownError  # a member of an element: its list needs a type of its own
+            names.append(_name(text))
+        if any(not _PLAIN.fullmatch(name) for name in names) or inside.count("[") > 1:
+            raise _UnknownError  # hints name fields by dots
+        path = ".".join(names)
+        type_ = f"list<{wanted}>" if inside else wanted
+        if self.hints.setdefault(path, type_) != type_:
+            raise _UnknownError
+        return path + inside
+
+    def _call(self, name: str) -> str:
+        if name not in _FUNCTIONS:
+            raise _UnknownError
+        wanted, write = _FUNCTIONS[name]
+        self._next()
+        arguments: list[str] = []
+        while self._peek() != ("sign", ")"):
+            if arguments and self._next() != ("sign", ","):
+                raise _UnknownError
+            arguments.append(self.expression(wanted))
+        self._next()
+        return write(arguments)
+
+    def _peek(self) -> tuple[str, str]:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ("", "")
+
+    def _next(self) -> tuple[str, str]:
+        token = self._peek()
+        if not token[0]:
+            raise _UnknownError
+        self.at += 1
+        return token
+
+
+def _name(text: str) -> str:
+    return str(json.loads(text)) if text.startswith('"') else text
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _constant(text: str) -> str:
+    """Read a constant between backticks: JSON, or text where it is none."""
+    try:
+        value = json.loads(text.replace("\\`", "`"))
+    except ValueError:
+        value = text.strip()
+    match value:
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return str(value)
+        case str():
+            return _quoted(value)
+        case _:
+            raise _UnknownError
+
+
+def _of(count: int, text: str) -> Callable[[list[str]], str]:
+    def write(arguments: list[str]) -> str:
+        if len(arguments) != count:
+            raise _UnknownError
+        return text.format(*arguments)
+
+    return write
+
+
+def _substr(arguments: list[str]) -> str:
+    match arguments:
+        case [text, skipped, taken] if skipped.isdigit() and taken.isdigit():
+            return f"substr({text}, {int(skipped) + 1}, {taken})"
+        case _:
+            raise _UnknownError
+
+
+def _not_null(arguments: list[str]) -> str:
+    if not arguments:
+        raise _UnknownError
+    return f"coalesce({', '.join(arguments)})"
+
+
+def _iso8601(per_second: int) -> Callable[[list[str]], str]:
+    """Write as chrono does: without a fraction where it is zero, else three or six digits."""
+    factor = 1_000_000 // per_second
+
+    def write(arguments: list[str]) -> str:
+        if len(arguments) != 1:
+            raise _UnknownError
+        (count,) = arguments
+        whole = f"cast(trunc({count}) as bigint)" if "(" in count else count
+        micros = whole if factor == 1 else f"{whole} * {factor}"
+        text = f"strftime(make_timestamp({micros}), '%Y-%m-%dT%H:%M:%S{{}}Z')"
+        if per_second == 1:
+            return text.format("")
+        return f"replace(replace({text.format('.%f')}, '000Z', 'Z'), '.000Z', 'Z')"
+
+    return write
+
+
+_FUNCTIONS: Mapping[str, tuple[str, Callable[[list[str]], str]]] = {
+    "substr": (TEXT, _substr),
+    "epoch_seconds_to_iso8601": (LONG, _iso8601(1)),
+    "epoch_millis_to_iso8601": (LONG, _iso8601(1000)),
+    "epoch_micros_to_iso8601": (LONG, _iso8601(1_000_000)),
+    "to_number": (TEXT, _of(1, "try_cast({0} as double)")),
+    "not_null": (TEXT, _not_null),
+    "starts_with": (TEXT, _of(2, "starts_with({0}, {1})")),
+    "ends_with": (TEXT, _of(2, "ends_with({0}, {1})")),
+}
+"""By name: the type that arguments are wanted in, and what writes the call."""

@@ -1,0 +1,58 @@
+"""What another system's configuration becomes: a spec in the making, and the account of it.
+
+Invariant: every option that was read is accounted for: mapped to a setting, or left with a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.core.errors import InvalidError
+
+NOT_NEEDED = "not needed: progress is kept in the table itself"
+NO_COUNTERPART = "no counterpart"
+
+Options = Mapping[str, str]
+
+
+@dataclass(slots=True)
+class Migrated:
+    """A spec in the making, and the account: (option, setting) mapped, (option, why not) left."""
+
+    system: str
+    spec: dict[str, Any] = field(default_factory=dict)
+    mapped: list[tuple[str, str]] = field(default_factory=list)
+    left: list[tuple[str, str]] = field(default_factory=list)
+
+    def put(self, option: str, setting: str, value: Any) -> None:
+        """Set a setting by its dotted path, and note which option it comes from."""
+        block = self.spec
+        *path, last = setting.split(".")
+        for step in path:
+            block = block.setdefault(step, {})
+        block[last] = value
+        self.mapped.append((option, setting))
+
+    def leave(self, option: str, why: str = NO_COUNTERPART) -> None:
+        """Note an option that has no counterpart, and why."""
+        self.left.append((option, why))
+
+
+def delta_table(found: Migrated, option: str, topic: str, location: str) -> None:
+    """Land a topic in the Delta table at a place."""
+    root, _, name = location.rstrip("/").removeprefix("file://").rpartition("/")
+    root, _, namespace = root.rpartition("/")
+    found.put(option, "catalogs", {"delta": {"type": "delta", "root": root or "."}})
+    into = f"delta.{namespace or 'landed'}.{name}"
+    found.spec["tables"] = [{"from": topic, "into": into}]
+
+
+def unknown(why: str) -> InvalidError:
+    """Say that a configuration is none that is known."""
+    return InvalidError(
+        f"the configuration is not understood: {why}",
+        code="P165",
+        hint="known are the Iceberg sink of Kafka Connect, kafka-delta-ingest and Flink SQL",
+    )

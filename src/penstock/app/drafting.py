@@ -18,7 +18,8 @@ import msgspec
 import yaml
 
 from penstock.app import assembly
-from penstock.app.migrating import Migrated, migrated
+from penstock.app.migrated import Migrated
+from penstock.app.migrating import migrated
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import Offset, OffsetRange
 from penstock.core.planning import Bounds

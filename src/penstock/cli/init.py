@@ -12,7 +12,7 @@ from penstock.cli.run import SPEC
 from penstock.core.errors import InvalidError, PenstockError
 
 if TYPE_CHECKING:
-    from penstock.app.migrating import Migrated
+    from penstock.app.migrated import Migrated
 
 
 def init(

@@ -297,5 +297,6 @@ def _says(array: pa.Array) -> Mask:
             said |= _says(array.field(index))
         return valid & said
     if pa.types.is_list(array.type):
-        return of_lists(array, _says(array.values).astype(np.uint8)) != 0
+        marked: Mask = of_lists(array, _says(array.values).astype(np.uint8)) != 0
+        return marked
     return valid

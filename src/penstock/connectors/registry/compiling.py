@@ -146,7 +146,8 @@ def _member(file: Any) -> bytes:
     """Write a file as a FileDescriptorSet of one: sets that follow each other are one set."""
     from google.protobuf import descriptor_pb2
 
-    return descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
+    written: bytes = descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
+    return written
 
 
 def _written(texts: Mapping[str, str], place: Path) -> str:

@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import page
+from benchmarks import page, scale_page
 from benchmarks.children import FailedError
 from benchmarks.figures import FIGURES, Figure, named
 from benchmarks.machine import Bystanders, circumstances
@@ -25,8 +25,10 @@ def main(words: Sequence[str]) -> int:
     """Do what the words say; give the exit code."""
     given = _parser().parse_args(words)
     if given.figure == "page":
-        page.PAGE.write_text(page.text(given.results))
+        page.write(given.results)
         return 0
+    if given.figure == "scale":
+        return _scale(given.results)
     if given.figure is not None:
         figure = named(given.figure)
         work = [(figure, _options(figure, given))]
@@ -50,8 +52,18 @@ def main(words: Sequence[str]) -> int:
         told = "\n".join(slower) or "no ratio got worse by more than 15 %"
         print(f"\nAgainst the last that were kept:\n{told}", flush=True)
     if given.figure is None and not given.quick:
-        page.PAGE.write_text(page.text(given.results))
+        page.write(given.results)
     return 1 if failed else 0
+
+
+def _scale(results: Path) -> int:
+    """Write the page of the model and print it."""
+    try:
+        print(scale_page.write(results))
+    except FailedError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
 
 
 def _measured(figure: Figure, options: Any, seconds_max: int) -> Result:
@@ -120,6 +132,11 @@ def _parser() -> argparse.ArgumentParser:
     written = commands.add_parser("page", help="write docs/reference/performance.md again")
     written.add_argument("--results", type=Path, default=KEPT)
     written.set_defaults(figure="page")
+    model = commands.add_parser(
+        "scale", help="predict other sizes; write docs/explanation/scale.md"
+    )
+    model.add_argument("--results", type=Path, default=KEPT)
+    model.set_defaults(figure="scale")
     for figure in FIGURES:
         command = commands.add_parser(figure.name, help=figure.what, description=figure.what)
         command.set_defaults(figure=figure.name, quick=False)

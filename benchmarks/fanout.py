@@ -93,6 +93,12 @@ def _spec(options: Options, place: Scratch, folder: Path, tables: int) -> Path:
         table_format=options.format,
         or_records=options.epoch_records,
     )
+    route(path, tables)
+    return path
+
+
+def route(path: Path, tables: int) -> None:
+    """Let a spec lead its records to so many tables, by their ids."""
     spec = json.loads(path.read_text())
     (table,) = spec["tables"]
     table["into"] += "_{n}"
@@ -101,7 +107,6 @@ def _spec(options: Options, place: Scratch, folder: Path, tables: int) -> Path:
     table["schema"]["hints"]["id"] = "long"
     spec["limits"] = {"tables": max(tables, 1)}
     path.write_text(json.dumps(spec, indent=2))
-    return path
 
 
 @contextmanager

@@ -39,7 +39,7 @@ class Options:
 
 def measure(options: Options, place: Scratch) -> Measured:
     """Land the commits near, then far."""
-    with running(place.subfolder("s3")) as s3, _keys():
+    with running(place.subfolder("s3")) as s3, keys():
         near = _landed(s3, s3.port, options, place.subfolder("n"))
         with farther(s3.port, options.answer_ms / 1e3) as port:
             far = _landed(s3, port, options, place.subfolder("f"))
@@ -53,7 +53,7 @@ def measure(options: Options, place: Scratch) -> Measured:
 
 def _landed(s3: S3Server, port: int, options: Options, folder: Path) -> list[float]:
     """Land commits in a bucket of its own; give the milliseconds of each after the first ones."""
-    spec = _spec(folder, s3.bucket(), port, options.format)
+    spec = spec_in(folder, s3.bucket(), port, options.format)
     size = commits.Options(format=options.format)
     with commits.table_of(spec, size) as bench:
         took = [
@@ -67,7 +67,8 @@ def _landed(s3: S3Server, port: int, options: Options, folder: Path) -> list[flo
     return [round(each.settle, 2) for each in took[WARM:]]
 
 
-def _spec(folder: Path, bucket: str, port: int, table_format: Format) -> Path:
+def spec_in(folder: Path, bucket: str, port: int, table_format: Format) -> Path:
+    """Write a spec whose tables are in a bucket of the S3 at a port of this machine."""
     path = specs.write(
         folder, commits.NOWHERE, making.TOPIC, table_format=table_format, partition_by=["qty"]
     )
@@ -96,7 +97,8 @@ def _spec(folder: Path, bucket: str, port: int, table_format: Format) -> Path:
 
 
 @contextmanager
-def _keys() -> Iterator[None]:
+def keys() -> Iterator[None]:
+    """Put the bucket's keys where the spec looks for them."""
     names: Mapping[str, str] = {"BENCH_KEY": KEY, "BENCH_SECRET": SECRET}
     with patch.dict(os.environ, names):
         yield

@@ -15,9 +15,11 @@ from benchmarks import (
     fanout,
     far,
     freshness,
+    growth,
     memory,
     peers,
     recovery,
+    shapes,
     specs,
     startup,
     storms,
@@ -131,6 +133,36 @@ FIGURES = (
         only_named=True,
     ),
     Figure(
+        "shapes",
+        "A backlog in other shapes, without the bound path: flat records with 10, 100 and 300 "
+        "columns, the nested records as Avro, tables partitioned by 1, 24 and 1,000 values, 10 and "
+        "100 tables that a `route` leads to, topics of 1 and 16 partitions.",
+        shapes.measure,
+        full=[
+            shapes.Options(),
+            shapes.Options(format="delta"),
+            shapes.Options(encoding="avro"),
+            shapes.Options(columns=10),
+            shapes.Options(200_000, 50_000, columns=100),
+            shapes.Options(60_000, 15_000, columns=300),
+            *(shapes.Options(values=each) for each in (1, 24, 1000)),
+            *(shapes.Options(tables=each) for each in (10, 100)),
+            *(shapes.Options(partitions=each) for each in (1, 16)),
+        ],
+        quick=[],
+        told=[
+            Told("rows_per_second", "rows a second", better="more"),
+            Told("megabytes_per_second", "of what was read", "MB/s", "", "more"),
+            Told("cpu_seconds_per_million", "CPU for a million rows", "s", "", "less"),
+            Told("peak_mib", "largest memory of all processes", "MiB", "", "less"),
+            Told("record_bytes", "bytes of a record", "B"),
+            Told("bytes_per_byte_read", "bytes written for a byte read"),
+            Told("files", "data files"),
+            Told("file_kib_median", "half of them larger than", "KiB"),
+            Told("file_kib_max", "the largest", "KiB"),
+        ],
+    ),
+    Figure(
         "cluster",
         "A backlog landed on a standalone Spark cluster by one executor and by two, of one core "
         "each; driver, executors and broker share the machine.",
@@ -214,7 +246,7 @@ FIGURES = (
         "The same commit in an object store whose answers take a while; `answers` is how many a "
         "commit waits for, one after another.",
         far.measure,
-        full=[far.Options(), far.Options(format="delta")],
+        full=[far.Options(each, answer_ms=late) for late in (50, 200) for each in specs.FORMATS],
         quick=[far.Options(commits=10), far.Options(format="delta", commits=10)],
         told=[
             Told("near_ms", "the store beside us", "ms", "", "less"),
@@ -223,10 +255,38 @@ FIGURES = (
         ],
     ),
     Figure(
+        "growth",
+        "What the metadata of a table weighs, counted in an object store: a commit, a file in it, "
+        "a partition of the topic.",
+        growth.measure,
+        full=[growth.Options(), growth.Options(format="delta")],
+        quick=[],
+        told=[
+            Told("commit_bytes", "a commit of nothing", "B", "", "less"),
+            Told("file_bytes", "more for a file", "B", "", "less"),
+            Told("partition_bytes", "more for a partition", "B", "", "less"),
+            Told("partition_beyond_bytes", "the same with very many", "B"),
+            Told("ledger_partition_bytes", "of it in the ledger", "B"),
+            Told("pending_file_bytes", "the pending store: more for a file", "B"),
+            Told("pending_partition_bytes", "the pending store: more for a partition", "B"),
+            Told("head_bytes", "what a reader begins with, metadata or checkpoint", "B"),
+            Told("head_file_bytes", "more for a live file", "B"),
+            Told("requests", "requests of a commit", "", "", "less"),
+            Told("puts", "of them PUT or POST"),
+        ],
+    ),
+    Figure(
         "freshness",
         "From a record's making to its row being readable, under a steady producer.",
         freshness.measure,
-        full=[freshness.Options()],
+        full=[
+            freshness.Options(),
+            *(
+                freshness.Options(rate, 30, every=every)
+                for rate in (500, 5000, 50_000)
+                for every in ("250ms", "1s", "10s")
+            ),
+        ],
         quick=[],
         told=[
             Told("p50_seconds", "median", "s", "", "less"),

@@ -6,8 +6,10 @@ was not measured says so.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
+from benchmarks import pictures
 from benchmarks.figures import FIGURES, Figure
 from benchmarks.machine import ROOT
 from benchmarks.results import KEPT, Result, newest
@@ -29,14 +31,24 @@ of resident sets. A figure measured while other programs used the machine is mar
 """
 
 
-def text(folder: Path = KEPT) -> str:
-    """Write the page."""
-    return "\n".join([_HEAD, *(_section(figure, folder) for figure in FIGURES)])
+def write(folder: Path = KEPT) -> None:
+    """Write the page and its plots."""
+    drawn = pictures.drawn(folder)
+    for name, picture in drawn.items():
+        (pictures.PLACE / pictures.file_name(name)).write_text(picture)
+    PAGE.write_text(text(folder, drawn))
 
 
-def _section(figure: Figure, folder: Path) -> str:
+def text(folder: Path, drawn: Collection[str]) -> str:
+    """Write the page's text, with the plots of those figures that have one."""
+    return "\n".join([_HEAD, *(_section(figure, folder, drawn) for figure in FIGURES)])
+
+
+def _section(figure: Figure, folder: Path, drawn: Collection[str]) -> str:
     found = newest(figure.name, folder)
     lines = [f"## {figure.name}", "", figure.what, ""]
+    if figure.name in drawn:
+        lines += [f"![{figure.name}](../images/{pictures.file_name(figure.name)})", ""]
     for options in figure.full:
         command = stated(figure.command(options))
         result = found.pop(command, None)

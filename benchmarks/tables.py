@@ -6,7 +6,7 @@ empty expectation is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,13 +25,24 @@ class Found:
     """The live files of a table and the rows in them."""
 
     rows: int
-    files: int
-    size_bytes: int
+    sizes: Sequence[int]
+
+    @property
+    def files(self) -> int:
+        """Count the files."""
+        return len(self.sizes)
+
+    @property
+    def size_bytes(self) -> int:
+        """Add up what the files weigh."""
+        return sum(self.sizes)
 
 
-def checked(folder: Path, table_format: Format, rows: int) -> Found:
-    """Read a table. Raises FailedError unless it holds the records 0 to `rows` once each."""
-    return whole(live_files(folder, table_format), rows)
+def checked(
+    folder: Path, table_format: Format, rows: int, names: Sequence[str] = (TABLE,)
+) -> Found:
+    """Read tables. Raises FailedError unless they hold the records 0 to `rows` once each."""
+    return whole([path for name in names for path in live_files(folder, table_format, name)], rows)
 
 
 def whole(paths: list[str], rows: int) -> Found:
@@ -44,21 +55,21 @@ def whole(paths: list[str], rows: int) -> Found:
     ).fetchone()
     if told != (rows, rows, 0, rows - 1):
         raise FailedError(f"{rows} records were sent; rows, ids, first, last are {told}")
-    return Found(rows, len(paths), sum(Path(path).stat().st_size for path in paths))
+    return Found(rows, [Path(path).stat().st_size for path in paths])
 
 
-def live_files(folder: Path, table_format: Format) -> list[str]:
-    """List the data files that the table's metadata names."""
+def live_files(folder: Path, table_format: Format, name: str = TABLE) -> list[str]:
+    """List the data files that a table's metadata names."""
     if table_format == "delta":
         from deltalake import DeltaTable
 
-        uris = DeltaTable(str(folder / "delta" / TABLE.replace(".", "/"))).file_uris()
+        uris = DeltaTable(str(folder / "delta" / name.replace(".", "/"))).file_uris()
     else:
         from pyiceberg.catalog import load_catalog
 
         uri = f"sqlite:///{folder}/catalog.db"
         catalog = load_catalog("lake", type="sql", uri=uri, warehouse=f"file://{folder}/lake")
-        uris = [task.file.file_path for task in catalog.load_table(TABLE).scan().plan_files()]
+        uris = [task.file.file_path for task in catalog.load_table(name).scan().plan_files()]
     return [uri.removeprefix("file://") for uri in uris]
 
 

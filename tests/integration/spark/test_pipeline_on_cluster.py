@@ -7,9 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pyspark
 import pytest
 from tests.integration.cli.shop import Shop
@@ -101,9 +102,11 @@ def test_a_pipeline_on_a_cluster_loses_and_doubles_nothing_when_an_executor_is_k
         orders = [json.dumps({"id": n, "note": "x" * 500}) for n in numbers]
         shop.cluster.send(shop.topic, partition, [Sent(order.encode()) for order in orders])
     local = {"SPARK_LOCAL_DIRS": str(tmp_path)}
+    configured = configuration_told(shop, tmp_path / "told")
     with Driver(shop.path, environment={**DRIVER, **local}) as driver:
         driver.wait_until(lambda: data_files(s3, bucket) > 0, "a first file", seconds_max=300)
         before = cluster.launched()
+        arguments = arguments_of(driver, cluster)
         cluster.executors()[0].kill()
         committed = driver.count("TableCommitted")
         shop.send(RECORDS, 1000)
@@ -115,10 +118,11 @@ def test_a_pipeline_on_a_cluster_loses_and_doubles_nothing_when_an_executor_is_k
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)
     found = audit(load(shop.path), rows=True)
-    told = ended.err + "".join(path.read_text() for path in said_by(cluster))
+    told = ended.err + "".join(path.read_text() for path in [*said_by(cluster), *configured()])
     assert (0, ()) == (found.exit_code, tuple(b for each in found.tables for b in each.breaks))
     assert (0, 0) == (committed, ended.code)
-    assert not any(secret in told for secret in (KEY, SECRET))
+    assert ("spark.pyspark.python" in told, cluster.address in arguments) == (True, True)
+    assert not any(secret in told + arguments for secret in (KEY, SECRET))
     assert all(list(folder.glob(f"app-*/*/{OWN}")) for folder in cluster.folders)
 
 
@@ -178,6 +182,25 @@ def landed(driver: Driver) -> list[int]:
         if each.event == "TableCommitted":
             rows[each.data["table"]] = rows.get(each.data["table"], 0) + each.data["rows"]
     return [*rows.values()]
+
+
+def configuration_told(shop: Shop, folder: Path) -> Callable[[], list[Path]]:
+    """Let Spark tell its whole configuration in files, nothing blacked out; give what lists them."""
+    folder.mkdir()
+    shop.spec["spark"]["conf"] |= {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": f"file://{folder}",
+        "spark.redaction.regex": "nothing",
+    }
+    return lambda: [path for path in folder.rglob("*") if path.is_file()]
+
+
+def arguments_of(driver: Driver, cluster: SparkCluster) -> str:
+    """Give the command lines of the driver, what it started, and the executors."""
+    root = psutil.Process(driver.pid)
+    started = [root, *root.children(recursive=True), *cluster.executors()]
+    return "\n".join(word for each in started for word in each.cmdline())
 
 
 def said_by(cluster: SparkCluster) -> list[Path]:

@@ -104,12 +104,13 @@ def _is_same(
 
 def serve() -> None:
     """Prepare this process, then hand it to PySpark's daemon, which forks workers until its end."""
+    gc.disable()
     drop_archives(spare_archives(sys.path))
     import_shared()
     from pyspark.daemon import manager
 
-    gc.collect()
     gc.freeze()
+    gc.enable()
     manager()
 
 

@@ -58,8 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _collect_rarely() -> None:
     """Let the garbage collector walk less over what imports made: a quarter of a short command.
 
-    Libraries make 300,000 objects that live to the end: not every 700 new ones are a reason to look,
-    and at the end, when the memory goes back anyway, there is none.
+    Libraries make 300,000 objects that live to the end: not every 700 new ones are a reason to
+    look, and at the end, when the memory goes back anyway, there is none.
     """
     gc.set_threshold(YOUNG_OBJECTS_MAX, 10, 10)
     atexit.register(gc.freeze)

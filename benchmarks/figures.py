@@ -18,6 +18,7 @@ from benchmarks import (
     growth,
     memory,
     peers,
+    profile,
     recovery,
     shapes,
     specs,
@@ -369,6 +370,26 @@ FIGURES = (
                 )
             ),
             Told("worst_ratio", "at worst", "", "≤ 3", "less"),
+        ],
+    ),
+    Figure(
+        "profile",
+        "Where the CPU time of a drain goes in its Python processes, by samples of Python and "
+        "native code that py-spy takes after the first commit; threads that wait count nowhere.",
+        profile.measure,
+        full=[profile.Options()],
+        quick=[],
+        told=[
+            Told("fetch_percent", "fetch: connection, codecs, batches into columns", "%"),
+            Told("parse_percent", "parse: JSON into columns", "%"),
+            Told("convert_percent", "convert: types, checks, source columns", "%"),
+            Told("parquet_percent", "Parquet, statistics, sync", "%"),
+            Told("books_percent", "books: lanes, tallies, results", "%"),
+            Told("spark_percent", "PySpark's worker", "%"),
+            Told("tables_percent", "connectors of tables, in workers", "%"),
+            Told("rest_percent", "no room of ours on the stack", "%"),
+            Told("driver_percent", "the driver: plans, commits, the store", "%"),
+            Told("samples", "samples"),
         ],
     ),
     Figure(

@@ -132,6 +132,14 @@ def _bound(results: Results) -> str:
     return plots.bars("CPU for a million rows on one core", rows, "s") if rows else ""
 
 
+def _profile(results: Results) -> str:
+    newest_one = max(results.values(), key=lambda each: each.circumstances["date"], default=None)
+    if newest_one is None:
+        return ""
+    title = "A drain's CPU time in Python processes, by stage and function"
+    return plots.flames(title, newest_one.raw["stacks"], "samples")
+
+
 PLOTS: Mapping[str, Callable[[Results], str]] = {
     "drain": _drain,
     "peers": _peers,
@@ -140,4 +148,5 @@ PLOTS: Mapping[str, Callable[[Results], str]] = {
     "freshness": _freshness,
     "memory": _memory,
     "bound": _bound,
+    "profile": _profile,
 }

@@ -25,11 +25,13 @@ _STYLE = """\
     .line { fill: none; stroke-width: 2 }
     .c0 { stroke: #0969da } .c1 { stroke: #bc4c00 } .c2 { stroke: #1a7f37 } .c3 { stroke: #8250df }
     .c4 { stroke: #bf3989 } .c5 { stroke: #59636e } .bar { fill: #0969da }
+    .f0 { fill: #ffd8a8 } .f1 { fill: #ffc078 }
     @media (prefers-color-scheme: dark) {
       text { fill: #f0f6fc } .small { fill: #9198a1 } .axis { stroke: #656c76 }
       .grid { stroke: #2a313c } .limit { stroke: #f85149 } .c0 { stroke: #4493f8 }
       .c1 { stroke: #db6d28 } .c2 { stroke: #3fb950 } .c3 { stroke: #ab7df8 }
       .c4 { stroke: #db61a2 } .c5 { stroke: #9198a1 } .bar { fill: #4493f8 }
+      .f0 { fill: #7a4100 } .f1 { fill: #5c3000 }
     }
   </style>"""
 
@@ -78,6 +80,33 @@ def bars(title: str, rows: Mapping[str, float], unit: str) -> str:
             _text(LABEL + wide + 6, top + BAR - 5, f"{short(value)} {unit}"),
         ]
     return _svg(title, WIDTH, height, drawn)
+
+
+def flames(title: str, inside: Mapping[str, int], unit: str) -> str:
+    """Draw stacks as an icicle: the outermost frame on top, as wide as the samples inside it.
+
+    `inside` holds the samples inside each stack, whose frames stand between `;`. The whole text of
+    a frame is shown where the pointer rests.
+    """
+    total = inside[min(inside, key=len)]
+    used: dict[str, float] = {}
+    drawn, deepest = [], 0
+    for stack, count in inside.items():
+        outer, _, frame = stack.rpartition(";")
+        depth = stack.count(";")
+        left = used.get(outer, 0.0)
+        used[outer] = left + (WIDTH - 24) * count / total
+        used[stack] = left
+        deepest = max(deepest, depth)
+        top, wide = HEAD + depth * BAR, (WIDTH - 24) * count / total
+        says = f"{frame}: {100 * count / total:.1f} % of {total} {unit}"
+        place = f'x="{12 + left:.1f}" y="{top}" width="{wide:.1f}" height="{BAR - 1}"'
+        fits = escape(frame[: int(wide / 7)]) if wide > 30 else ""
+        drawn.append(
+            f'  <g><title>{escape(says)}</title><rect class="flame f{depth % 2}" {place}/>'
+            f'<text class="small" x="{14 + left:.1f}" y="{top + 13}">{fits}</text></g>'
+        )
+    return _svg(title, WIDTH, HEAD + (deepest + 2) * BAR, drawn)
 
 
 def short(value: float) -> str:

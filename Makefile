@@ -14,8 +14,10 @@ LOCKS := requirements/bootstrap.lock requirements/build.lock requirements/all.lo
 SUITES := $(BIN)/python tests/suites.py
 # `--upgrade`, or `--upgrade-package NAME`; without it `make lock` keeps the versions it finds.
 LOCK_OPTIONS ?=
-# How long `make mutants` tries, and where `make soak-sim` keeps what it has played.
+# How long `make mutants` tries and `make storm` blows, from which seed, and where `make soak-sim`
+# keeps what it has played.
 MINUTES ?= 10
+SEED ?= 1
 SOAKED ?= docs/design/spec/results/soak.txt
 COMPILE := $(BIN)/uv pip compile --quiet --system-certs --universal --generate-hashes \
 	--python-version 3.11 --no-annotate --no-header $(LOCK_OPTIONS)
@@ -87,9 +89,17 @@ integration: $(INSTALLED) ## real broker, real catalogs, real Spark
 kills: $(INSTALLED) ## blows at crash points and rounds of kill -9, each compared with Kafka row by row
 	@$(SUITES) kills
 
+.PHONY: storm-short
+storm-short: $(INSTALLED) ## a minute of faults over real pipelines; planted faults turn its report red
+	@$(SUITES) storm-short
+
 .PHONY: crash
 crash: $(INSTALLED) ## every crash point, struck in every way, and a hundred kills; takes an hour
 	@$(BIN)/python -m pytest tests/crash tests/integration/landing -m slow --timeout=0 -s
+
+.PHONY: storm
+storm: $(INSTALLED) ## faults of all kinds over real pipelines, for MINUTES=n from SEED=s; keeps its report
+	@$(BIN)/python tests/storm/storm.py $(MINUTES) $(SEED) docs/design/spec/results
 
 .PHONY: prove
 prove: $(INSTALLED) ## the specification: small models whole, and every defence taken away

@@ -296,6 +296,15 @@ def finding(model: Model, said: str, seconds: float) -> Finding:
     )
 
 
+STORM = (
+    "From `make storm`: two pipelines without Spark and one on it, into Iceberg behind a REST catalog",
+    "and into Delta, while faults come from a seed every few seconds. A checker looks all the while,",
+    "every record is compared with Kafka at the end, value by value, and Spark reads every table.",
+    "Seconds of recovery are those from what struck a pipeline to its next commit. The figures by table",
+    "are in `docs/design/spec/results/storm.json`.",
+)
+
+
 def page(mark: str) -> str:
     """Write docs/reference/proof.md from what is kept in the results."""
     lines = [
@@ -341,6 +350,10 @@ def page(mark: str) -> str:
     if told.exists():
         lines += ["", "## Random histories", "", "From `make soak-sim` or a part of it:", ""]
         lines += ["```text", *told.read_text().splitlines(), "```"]
+    blown = RESULTS / "storm.txt"
+    if blown.exists():
+        lines += ["", "## Fault storm", "", *STORM, "", "```text"]
+        lines += [*blown.read_text().splitlines(), "```"]
     tried = RESULTS / "mutants.txt"
     if tried.exists():
         lines += ["", "## Mutants of the code", "", "From `make mutants`, over core/ and commit/:"]

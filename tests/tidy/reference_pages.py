@@ -172,8 +172,8 @@ def suites_page() -> str:
         *(f"| `{each.name}` | {each.what} | {each.budget_seconds} s |" for each in listed),
         f"| all | | {sum(each.budget_seconds for each in listed)} s |",
         "",
-        "Apart from these: `make crash` (every crash point in every way, a hundred kills) and",
-        "`make bench`.",
+        "Apart from these: `make crash` (every crash point in every way, a hundred kills), `make storm`",
+        "(faults of all kinds over real pipelines, for as long as you like) and `make bench`.",
     ]
     return "\n".join([*lines, ""])
 

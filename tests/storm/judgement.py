@@ -1,0 +1,186 @@
+"""The judgement when a storm is over: every record, every file, and Spark's own reading.
+
+Invariants:
+- what is right is decided by Kafka's own records and `json.loads`, value by value;
+- a leftover is a data file that no table ever needed; what strangers replaced is none;
+- it counts as attributed only when its name tells pipeline, epoch, slice and attempt, and a
+  life of that pipeline was there when it was written; strangers' files are told by their names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow.parquet as pq
+from tests.crash.field import judge
+from tests.storm.lives import Life
+from tests.storm.stage import TOPIC, Stage
+from tests.storm.strangers import Strangers, in_spark
+
+from penstock.testing.oracle import Finding, Row, committed_records, compare, same
+
+ATTEMPT = re.compile(
+    r"(?P<pipe>[a-z]+)-(?P<epoch>\d+)-(?P<slice>\d+)-(?P<token>[0-9a-f]{8})(-sought-\d+)?(-q)?-"
+)
+STRANGE = re.compile(r"(\d{5}-\d+|part-\d{5})-[0-9a-f-]{36}(-[0-9a-z]+)*(\.[a-z]+)?\.parquet")
+_DELTA_LOG = "_delta_log"
+SLACK_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """Data files that no table needs: by whom, and those whose origin nobody can tell."""
+
+    by: Mapping[str, int]
+    attempts: int
+    unknown: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What stands when all is over."""
+
+    records: int
+    without_value: int
+    rows: Mapping[str, int]
+    refused: int
+    findings: Sequence[Finding]
+    strangers_wrong: Sequence[str]
+    spark_differs: Sequence[str]
+    read_by_spark: int
+    leftovers: Leftovers
+
+
+def judged(
+    stage: Stage,
+    lives: Sequence[Life],
+    strangers: Strangers,
+    *,
+    spark: bool = True,
+) -> Judgement:
+    """Judge the tables of a stage; nothing may be at work on them any more."""
+    records = committed_records(stage.direct, [TOPIC])
+    landing = [record for record in records if record.value is not None]
+    if spark:
+        ended = in_spark(stage, "read")
+        assert 0 == ended.returncode, ended.stderr[-3000:]
+    findings: list[Finding] = []
+    wrong: list[str] = []
+    differs: list[str] = []
+    rows: dict[str, int] = {}
+    refused = 0
+    for pipe in stage.pipes:
+        rejects = stage.rows(pipe.quarantine)
+        refused += len(rejects)
+        for table in pipe.tables:
+            all_ = stage.rows(table)
+            rows[table] = len(all_)
+            ours = [row for row in all_ if row["_kafka_offset"] is not None]
+            findings += compare(table, landing, judge, ours, rejects)
+            wrong += _strangers(table, all_, strangers.rows.get(table, set()))
+            differs += _differs(stage, table, all_) if spark else []
+        differs += _differs(stage, pipe.quarantine, rejects) if spark else []
+    return Judgement(
+        records=len(records),
+        without_value=len(records) - len(landing),
+        rows=rows,
+        refused=refused,
+        findings=findings,
+        strangers_wrong=wrong,
+        spark_differs=differs,
+        read_by_spark=sum(rows.values()) + refused if spark else 0,
+        leftovers=leftovers(stage, lives, strangers.replaced),
+    )
+
+
+def _strangers(table: str, rows: Sequence[Row], confirmed: set[int]) -> list[str]:
+    """Find rows of strangers that are gone or doubled."""
+    there = Counter(row["id"] for row in rows if row["_kafka_offset"] is None)
+    gone = sorted(confirmed - set(there))
+    twice = sorted(each for each, count in there.items() if count > 1)
+    found = [f"{table}: rows {gone} of strangers are gone"] if gone else []
+    return found + ([f"{table}: rows {twice} of strangers stand twice"] if twice else [])
+
+
+def _differs(stage: Stage, table: str, rows: Sequence[Row]) -> list[str]:
+    """Compare the rows as the table's library and as Spark reads them.
+
+    PyIceberg gives lists that are null as empty ones.
+    """
+    by_spark = pq.read_table(stage.directory / "by-spark" / table).to_pylist()
+    rows = [{**row, "headers": row["headers"] or None} if "headers" in row else row for row in rows]
+    if len(by_spark) != len(rows):
+        return [f"{table}: {len(rows)} rows, and {len(by_spark)} by Spark"]
+    pairs = zip(sorted(rows, key=_key), sorted(by_spark, key=_key), strict=True)
+    unlike = [(mine, other) for mine, other in pairs if not same(mine, other)]
+    if not unlike:
+        return []
+    mine, other = unlike[0]
+    told = [f"{k}: {mine.get(k)!r}, {other.get(k)!r}" for k in mine if mine[k] != other.get(k)]
+    return [f"{table}: {len(unlike)} rows are others by Spark: {'; '.join(told)}"]
+
+
+def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Order rows: refused records, rows of ours, rows of strangers."""
+    if "_kafka_offset" not in row:
+        return (row["table"], row["partition"], row["offset"])
+    at = (row["_kafka_partition"], row["_kafka_offset"])
+    return (-1, -1, row["id"]) if at[1] is None else (*at, row["id"])
+
+
+def leftovers(stage: Stage, lives: Sequence[Life], replaced: AbstractSet[Path]) -> Leftovers:
+    """Tell of every data file that no table needs by now where it came from."""
+    by: Counter[str] = Counter()
+    attempts: set[str] = set()
+    unknown: list[str] = []
+    for table in stage.everything:
+        place, needed = _files(stage, table)
+        for path in {each for each in place.rglob("*.parquet") if _DELTA_LOG not in each.parts}:
+            if path in needed or path in replaced:
+                continue
+            attempt, stranger = ATTEMPT.match(path.name), STRANGE.fullmatch(path.name)
+            life = _life(lives, attempt["pipe"], path.stat().st_mtime) if attempt else None
+            if life is not None and attempt is not None:
+                attempts.add(attempt[0])
+                by[f"an attempt of a life that ended by: {life.blow}"] += 1
+            elif stranger:
+                by["strangers"] += 1
+            else:
+                unknown.append(str(path))
+    return Leftovers(by, len(attempts), unknown)
+
+
+def _life(lives: Sequence[Life], pipe: str, written: float) -> Life | None:
+    """Find the life that was there when a file was written; the later of two."""
+    fits = [
+        each
+        for each in lives
+        if each.pipe == pipe and each.began - SLACK_SECONDS <= written <= each.ended + SLACK_SECONDS
+    ]
+    return max(fits, key=lambda each: each.began, default=None)
+
+
+def _files(stage: Stage, table: str) -> tuple[Path, AbstractSet[Path]]:
+    """Give the place of a table, and the data files that it needs, or needed once: Delta's log."""
+    if table.startswith("delta."):
+        place = stage.place(table)
+        log = [line for path in (place / _DELTA_LOG).glob("*.json") for line in path.open()]
+        added = [json.loads(line)["add"]["path"] for line in log if line.startswith('{"add"')]
+        return place, {place / unquote(each) for each in added}
+    lake = stage.iceberg(table)
+    if lake is None:
+        return stage.directory / "nowhere", frozenset()
+    live = {_path(each.file.file_path) for each in lake.scan().plan_files()}
+    return _path(lake.location()), live
+
+
+def _path(uri: str) -> Path:
+    return Path(uri.removeprefix("file://"))

@@ -1,0 +1,310 @@
+"""Pipelines that are kept alive through a storm, each by a thread of its own.
+
+Invariants:
+- of each pipeline one process is alive at a time, but for a stopped one and its successor;
+- every life is written down with its beginning, its end and what ended it; a life that ends as
+  nobody expects is a finding;
+- recovery is the time from what struck a pipeline to its next commit, whoever makes it.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from deltalake.exceptions import DeltaError
+from tests.servers.warm import WarmProcess
+from tests.storm.plan import Fault, Gust
+from tests.storm.stage import Pipe, Stage
+
+from penstock.testing.process import KILLED, Driver
+
+FENCED, BUG, UNAVAILABLE = 3, 70, 75
+END_SECONDS_MAX = 90.0
+START_SECONDS_MAX = 180.0
+SUCCESSOR_SECONDS_MAX = 15.0
+PATIENT_SECONDS_MAX = 30.0
+CATCH_UP_SECONDS_MAX = 300.0
+POLL_SECONDS = 0.05
+AGAIN_SECONDS = 0.5
+TRIES_TO_SETTLE = 4
+BY_ITSELF, SETTLING, END = "by itself", "catching up", "the end of the storm"
+BEFORE_A_POINT = "SIGKILL before a crash point"
+SIGKILLS = frozenset({Fault.KILL, Fault.STORE, Fault.STAGED, BEFORE_A_POINT})
+EXPECTED: Mapping[str, frozenset[int]] = {
+    BY_ITSELF: frozenset(),
+    Fault.POINT: frozenset(),
+    SETTLING: frozenset({0}),
+    END: frozenset({0}),
+    Fault.TERM: frozenset({0}),
+    Fault.JAVA: frozenset(),
+    Fault.STOP: frozenset({FENCED}),
+}
+"""The codes that a life may end with, besides 75; SIGKILL's where nothing is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One process of a pipeline: from when to when (epoch seconds), and how it ended."""
+
+    pipe: str
+    began: float
+    ended: float
+    code: int
+    blow: str
+
+
+@dataclass(slots=True)
+class Log:
+    """What happened to one pipeline, to be reported. Times are monotonic seconds."""
+
+    faults: Counter[str] = field(default_factory=Counter)
+    lives: list[Life] = field(default_factory=list)
+    commits: dict[str, list[float]] = field(default_factory=dict)
+    recoveries: dict[str, list[float]] = field(default_factory=dict)
+    events: Counter[str] = field(default_factory=Counter)
+    strange: list[str] = field(default_factory=list)
+    late: int = 0
+
+
+@dataclass(slots=True)
+class Run:
+    """A process of a pipeline that lives, and how many of its events were heard."""
+
+    driver: Driver
+    plan: str
+    born: float
+    heard: int = 0
+
+
+@dataclass(slots=True)
+class Keeper:
+    """Keeps one pipeline alive, and lets its gusts strike it. Use it from one thread."""
+
+    stage: Stage
+    pipe: Pipe
+    log: Log = field(default_factory=Log)
+    shock: tuple[str, float] | None = None
+    _run: Run | None = None
+
+    def begin(self) -> None:
+        """Start, and wait until each table has a commit."""
+        self._start()
+        self.run.driver.wait_until(
+            self._has_begun,
+            f"all tables of {self.pipe.name} have begun",
+            seconds_max=START_SECONDS_MAX,
+        )
+
+    def _has_begun(self) -> bool:
+        self._listen(self.run)
+        return set(self.pipe.tables) <= set(self.log.commits)
+
+    def through(self, gusts: Sequence[Gust], began: float, seconds: float) -> None:
+        """Live through a storm that began at a monotonic time; `begin` was called before."""
+        try:
+            for gust in gusts:
+                self._live_until(began + gust.at)
+                if gust.patient:
+                    self._wait_for_a_commit(began + seconds)
+                if time.monotonic() >= began + seconds:
+                    self.log.late += 1
+                else:
+                    self._take(gust)
+            self._live_until(began + seconds)
+            self._struck(END, signal.SIGTERM)
+        finally:
+            with self.run.driver:
+                self.run.driver.kill()
+
+    def settle(self) -> None:
+        """Let a last run catch up; a table may stand aside for what was struck before."""
+        for _ in range(TRIES_TO_SETTLE):
+            self._start("--until-caught-up")
+            if self._bury(self.run, SETTLING, CATCH_UP_SECONDS_MAX) == 0:
+                return
+        self.log.strange.append(f"{self.pipe.name} does not come to rest")
+
+    @property
+    def run(self) -> Run:
+        assert self._run is not None, "it was started"
+        return self._run
+
+    def _start(self, *words: str, plan: str = "") -> None:
+        environment = {"PENSTOCK_FAULTS": plan} if plan else {}
+        start = None if self.pipe.on_spark else WarmProcess
+        spec, born = self.stage.spec(self.pipe), time.time()
+        driver = Driver(spec, *words, environment=environment, start=start)
+        self._run = Run(driver, plan, born)
+
+    def _live_until(self, moment: float) -> None:
+        """Wait, and start a run again that has ended meanwhile."""
+        while time.monotonic() < moment:
+            self._listen(self.run)
+            if not self.run.driver.running:
+                self._start_again()
+            time.sleep(POLL_SECONDS)
+
+    def _wait_for_a_commit(self, end: float) -> None:
+        deadline = min(end, time.monotonic() + PATIENT_SECONDS_MAX)
+        while not self.run.driver.count("TableCommitted") and time.monotonic() < deadline:
+            self._live_until(time.monotonic() + POLL_SECONDS)
+
+    def _start_again(self, *words: str) -> None:
+        """Bury a run that ended by itself: at its point, or because the world was away."""
+        blow = Fault.POINT if self.run.plan else BY_ITSELF
+        self.shock = self.shock or (blow, time.monotonic())
+        if self._bury(self.run, blow) == UNAVAILABLE:
+            time.sleep(AGAIN_SECONDS)
+        self._start(*words)
+
+    def _take(self, gust: Gust) -> None:
+        """Let a gust strike, and see to it that a run is alive afterwards."""
+        if not self.run.driver.running:
+            self._start_again()
+        match gust.fault:
+            case Fault.KILL:
+                self._struck(gust.fault)
+                self._start()
+            case Fault.POINT:
+                self._struck(BEFORE_A_POINT)
+                self._start(plan=gust.detail)
+            case Fault.TERM:
+                self._struck(gust.fault, signal.SIGTERM)
+                self._start()
+            case Fault.STOP:
+                self._stop_and_succeed()
+            case Fault.STORE:
+                self._struck(gust.fault)
+                for path in self.stage.store(self.pipe).parent.glob(f"{self.pipe.name}.db*"):
+                    path.unlink()
+                self._start()
+            case Fault.STAGED:
+                self._struck(gust.fault)
+                self._lose_staged_files()
+                self._start()
+            case Fault.JAVA | Fault.WORKER:
+                self._strike_below(gust.fault)
+            case _:
+                raise AssertionError(gust)
+
+    def _strikes(self, name: str) -> None:
+        self.log.faults[name] += 1
+        self._listen(self.run)
+        self.shock = (name, time.monotonic())
+
+    def _struck(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
+        """Send a signal and wait for the end."""
+        self._strikes(name)
+        if number is signal.SIGKILL:
+            self.run.driver.kill()
+        else:
+            self.run.driver.send(number)
+        self._bury(self.run, name)
+
+    def _stop_and_succeed(self) -> None:
+        """SIGSTOP, a successor that takes over and works, SIGCONT: the zombie has to go."""
+        self._strikes(Fault.STOP)
+        zombie = self.run
+        with zombie.driver:
+            zombie.driver.send(signal.SIGSTOP)
+            self._start("--takeover")
+            with suppress(TimeoutError):
+                wait = START_SECONDS_MAX if self.pipe.on_spark else SUCCESSOR_SECONDS_MAX
+                self.run.driver.wait_for("TableCommitted", 2, seconds_max=wait)
+            zombie.driver.send(signal.SIGCONT)
+            deadline = time.monotonic() + END_SECONDS_MAX
+            while zombie.driver.running and time.monotonic() < deadline:
+                if not self.run.driver.running:  # the world was away as it came
+                    self._start_again("--takeover")
+                time.sleep(POLL_SECONDS)
+            self._bury(zombie, Fault.STOP, seconds_max=1.0)
+
+    def _strike_below(self, fault: Fault) -> None:
+        """Kill Java or a Python worker of Spark, when there is one."""
+        java, workers = self.run.driver.java(), self.run.driver.workers()
+        if fault is Fault.WORKER and workers:
+            self._strikes(fault)
+            with suppress(psutil.NoSuchProcess):
+                workers[0].kill()
+        elif fault is Fault.JAVA and java is not None:
+            self._strikes(fault)
+            java.kill()
+            self._bury(self.run, fault)
+            self._start()
+
+    def _lose_staged_files(self) -> None:
+        """Remove a file of each commit that was prepared, and all that Delta does not know."""
+        live = {path for table in self.pipe.tables for path in self._live(table)}
+        with (
+            suppress(sqlite3.Error),
+            closing(sqlite3.connect(self.stage.store(self.pipe))) as store,
+        ):
+            asked = store.execute("SELECT body FROM commits WHERE state = 'PENDING'").fetchall()
+            for file in [file for (body,) in asked for file in json.loads(body)["files"][:1]]:
+                path = Path(str(file["path"]).removeprefix("file://"))
+                if path not in live and path.exists():
+                    path.unlink()
+                    self.log.faults["staged file removed"] += 1
+        for table in self.pipe.tables:
+            delta = self.stage.delta(table) if table.startswith("delta.") else None
+            if delta is not None:
+                with suppress(DeltaError):
+                    gone = delta.vacuum(
+                        retention_hours=0, enforce_retention_duration=False, dry_run=False
+                    )
+                    self.log.faults["file vacuumed"] += len(gone)
+
+    def _live(self, table: str) -> list[Path]:
+        if table.startswith("delta."):
+            delta = self.stage.delta(table)
+            return [] if delta is None else [Path(uri) for uri in delta.file_uris()]
+        lake = self.stage.iceberg(table)
+        tasks = [] if lake is None else lake.scan().plan_files()
+        return [Path(each.file.file_path.removeprefix("file://")) for each in tasks]
+
+    def _bury(self, run: Run, blow: str, seconds_max: float = END_SECONDS_MAX) -> int:
+        """Wait for the end of a run and write it down; -1 when it does not come."""
+        with run.driver:
+            try:
+                code = run.driver.end(seconds_max).code
+            except TimeoutError as error:
+                self.log.strange.append(f"{self.pipe.name} did not end after {blow}: {error}")
+                return -1
+        self._listen(run)
+        self.log.lives.append(Life(self.pipe.name, run.born, time.time(), code, blow))
+        told = "".join(run.driver.lines)
+        expected = {UNAVAILABLE, *EXPECTED.get(blow, {KILLED})}
+        if not run.heard:
+            expected.add(-signal.SIGTERM)  # it was about to start
+        raised = run.plan and "struck at" in told
+        if run.plan:
+            expected |= {KILLED} | ({BUG} if raised else set())
+        if raised or (run.plan and code == KILLED and blow not in SIGKILLS):
+            self.log.faults[f"{Fault.POINT}, {run.plan.rpartition(':')[2]}"] += 1
+        if code not in expected:
+            self.log.strange.append(
+                f"{self.pipe.name} ended with {code} after {blow}: {told[-1500:]}"
+            )
+        return code
+
+    def _listen(self, run: Run) -> None:
+        """Write down what a run has told since."""
+        new = run.driver.told[run.heard :]
+        run.heard += len(new)
+        for each in new:
+            self.log.events[each.event] += 1
+            if each.event == "TableCommitted":
+                self.log.commits.setdefault(str(each.data["table"]), []).append(each.at)
+                if self.shock is not None and each.at > self.shock[1]:
+                    name, at = self.shock
+                    self.log.recoveries.setdefault(name, []).append(each.at - at)
+                    self.shock = None

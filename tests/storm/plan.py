@@ -1,0 +1,166 @@
+"""The plan of a storm: which fault comes when, to whom; all of it from one seed.
+
+Invariants:
+- the same seed, length and paces give the same plan, whatever happens while it is carried out;
+- gusts of one target come one after another; those of several targets overlap as chance has it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random  # noqa: TID251  from the seed of the storm
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tests.servers.kafka_proxy import FrameFault, Kind
+from tests.servers.lying import Lie
+
+from penstock.core.points import Point
+
+WORLD, STRANGERS = "the world", "strangers"
+CALM_SECONDS, PATIENT_SHARE = 1.0, 0.7
+
+
+class Fault(StrEnum):
+    """Name what strikes."""
+
+    KILL = "SIGKILL"
+    TERM = "SIGTERM"
+    STOP = "SIGSTOP, a successor, SIGCONT"
+    POINT = "crash point"
+    STORE = "SIGKILL, pending store lost"
+    STAGED = "SIGKILL, staged files removed"
+    JAVA = "SIGKILL of Java"
+    WORKER = "SIGKILL of a Python worker"
+    LIE = "catalog lies"
+    AWAY = "catalog refuses for a while"
+    FRAME = "Kafka frames go wrong"
+    BROKER = "broker restarted"
+    GROW = "partitions added"
+    APPEND = "a stranger appends"
+    EXPIRE = "a stranger expires snapshots"
+    COMPACT = "a stranger compacts"
+    TIDY = "Spark rewrites files and manifests"
+
+
+ON_PIPELINES: Mapping[Fault, int] = {
+    Fault.KILL: 6,
+    Fault.POINT: 6,
+    Fault.STOP: 3,
+    Fault.TERM: 2,
+    Fault.STORE: 2,
+    Fault.STAGED: 2,
+}
+ON_SPARK: Mapping[Fault, int] = {
+    Fault.KILL: 3,
+    Fault.JAVA: 3,
+    Fault.WORKER: 4,
+    Fault.POINT: 1,
+    Fault.STOP: 1,
+    Fault.TERM: 1,
+}
+ON_THE_WORLD: Mapping[Fault, int] = {
+    Fault.LIE: 10,
+    Fault.FRAME: 5,
+    Fault.AWAY: 1,
+    Fault.BROKER: 1,
+}
+OF_WORKERS = frozenset(
+    {Point.FILE_OPENED, Point.FILE_WRITTEN, Point.FILE_CLOSED, Point.RESULT_RETURNED}
+)
+"""A worker of Spark that dies at one of these does so at every attempt, as of a poisonous record."""
+BY_STRANGERS: Mapping[Fault, int] = {Fault.APPEND: 3, Fault.EXPIRE: 1, Fault.COMPACT: 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Gust:
+    """One fault: seconds after the beginning, whom it strikes, and how in particular.
+
+    A patient one lets a run commit before it strikes, however slow the machine is.
+    """
+
+    at: float
+    target: str
+    fault: Fault
+    detail: str = ""
+    patient: bool = False
+
+    def __str__(self) -> str:
+        wait = ", once it has committed" if self.patient else ""
+        return f"{self.at:9.3f} {self.target:<10} {self.fault} {self.detail}{wait}"
+
+
+@dataclass(frozen=True, slots=True)
+class Paces:
+    """Mean seconds between the gusts of each target; what `spark` lists is no inline pipeline.
+
+    Spark tidies up every `tidy` seconds, and partitions are added every `grow` seconds; 0 is never.
+    """
+
+    pipelines: Mapping[str, float]
+    spark: frozenset[str]
+    world: float
+    strangers: float
+    tidy: float = 0.0
+    grow: float = 0.0
+
+
+def plan(seed: int, seconds: float, paces: Paces) -> tuple[Gust, ...]:
+    """Draw the plan of a storm, by time."""
+    found: list[Gust] = []
+    for name, pace in sorted(paces.pipelines.items()):
+        weights = ON_SPARK if name in paces.spark else ON_PIPELINES
+        found += _drawn(random.Random(f"{seed} {name}"), seconds, pace, name, weights)
+    chance = random.Random(f"{seed} {WORLD}")
+    found += _drawn(chance, seconds, paces.world, WORLD, ON_THE_WORLD)
+    chance = random.Random(f"{seed} {STRANGERS}")
+    found += _drawn(chance, seconds, paces.strangers, STRANGERS, BY_STRANGERS)
+    found += _regular(seconds, paces.grow, WORLD, Fault.GROW)
+    found += _regular(seconds, paces.tidy, STRANGERS, Fault.TIDY)
+    return tuple(sorted(found, key=lambda gust: (gust.at, gust.target)))
+
+
+def digest(gusts: Sequence[Gust]) -> str:
+    """Give a short hash of a plan."""
+    return hashlib.sha256("\n".join(map(str, gusts)).encode()).hexdigest()[:16]
+
+
+def _drawn(
+    chance: random.Random, seconds: float, pace: float, target: str, weights: Mapping[Fault, int]
+) -> list[Gust]:
+    """Draw the gusts of one target; each fault comes once before any comes as chance has it."""
+    found, at = [], CALM_SECONDS
+    due = list(weights)
+    chance.shuffle(due)
+    while True:
+        at = round(at + pace * (0.3 + chance.expovariate(1 / 0.7)), 3)
+        if at >= seconds:
+            return found
+        fault = due.pop() if due else chance.choices(list(weights), list(weights.values()))[0]
+        detail = _detail(fault, chance, spark=weights is ON_SPARK)
+        found.append(Gust(at, target, fault, detail, chance.random() < PATIENT_SHARE))
+
+
+def _regular(seconds: float, every: float, target: str, fault: Fault) -> list[Gust]:
+    count = int(seconds / every) if every else 0
+    return [Gust(round((n + 0.6) * every, 3), target, fault) for n in range(count)]
+
+
+def _detail(fault: Fault, chance: random.Random, *, spark: bool) -> str:
+    match fault:
+        case Fault.POINT:
+            blow = chance.choice(["kill", "kill", "raise"])
+            points = [each for each in Point if not (spark and each in OF_WORKERS)]
+            return f"{chance.choice(points)}:{chance.randrange(1, 6)}:{blow}"
+        case Fault.LIE:
+            return f"{chance.choice(list(Lie)).name} {chance.randrange(1, 4)}"
+        case Fault.AWAY:
+            return f"{chance.uniform(1.0, 4.0):.2f}"
+        case Fault.FRAME:
+            kind, frame = chance.choice(list(Kind)), chance.choice(list(FrameFault))
+            return f"{kind.name} {frame.name} {chance.randrange(1, 4)}"
+        case Fault.BROKER:
+            return f"{chance.uniform(0.0, 2.0):.2f}"
+        case _:
+            return ""

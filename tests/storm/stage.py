@@ -1,0 +1,176 @@
+"""The stage of a storm: one topic, and pipelines of it into Iceberg and Delta tables.
+
+Invariants:
+- pipelines see the catalog and the broker through proxies; whoever checks them does not;
+- rows are read by the tables' own libraries, never by ours.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.table import Table
+from tests.servers import rest
+from tests.servers.kafka_proxy import KafkaProxy, before
+from tests.servers.lying import Liar, lying
+
+from penstock.dev.broker import HOST, Options, down, free_port, up
+from penstock.testing.broker import PROPERTIES, Cluster
+from penstock.testing.oracle import Row
+
+TOPIC, PARTITIONS = "storm", 3
+HINTS = {"id": "long", "text": "string", "shop": "string"}
+
+
+@dataclass(frozen=True, slots=True)
+class Pipe:
+    """One pipeline: its tables and its quarantine as the spec names them."""
+
+    name: str
+    tables: tuple[str, ...]
+    quarantine: str
+    master: str = "inline"
+    every: str = "300ms"
+
+    @property
+    def on_spark(self) -> bool:
+        return self.master != "inline"
+
+
+MIXED = Pipe("mixed", ("lake.storm.mixed", "delta.storm.mixed"), "lake.ops.mixed")
+DELTA = Pipe("delta", ("delta.storm.whole", "delta.storm.split"), "delta.ops.delta")
+SPARK = Pipe("spark", ("lake.storm.spark", "delta.storm.spark"), "lake.ops.spark", "local[1]", "2s")
+SPLIT = "delta.storm.split"
+
+
+@dataclass(slots=True)
+class Stage:
+    """Where it storms. `direct` is the broker past the proxy, `catalog` the server past the liar."""
+
+    directory: Path
+    pipes: tuple[Pipe, ...]
+    direct: str
+    proxy: KafkaProxy
+    catalog: str
+    liar: Liar
+    broker: Options
+    partitions: int = PARTITIONS
+
+    def spec(self, pipe: Pipe) -> Path:
+        return self.directory / "pipes" / pipe.name / "penstock.yaml"
+
+    def store(self, pipe: Pipe) -> Path:
+        return self.spec(pipe).parent / "state" / f"{pipe.name}.db"
+
+    @property
+    def tables(self) -> list[str]:
+        return [table for pipe in self.pipes for table in pipe.tables]
+
+    @property
+    def everything(self) -> list[str]:
+        """Name the tables and the quarantines."""
+        return [*self.tables, *(pipe.quarantine for pipe in self.pipes)]
+
+    def build(self) -> None:
+        """Create the topic and write the specs."""
+        Cluster(self.direct).create(TOPIC, PARTITIONS)
+        for pipe in self.pipes:
+            self.spec(pipe).parent.mkdir(parents=True)
+            self.spec(pipe).write_text(yaml.safe_dump(self._spec(pipe), sort_keys=False))
+
+    def _spec(self, pipe: Pipe) -> dict[str, Any]:
+        schema = {"create": True, "columns": "evolve", "hints": HINTS}
+        rule = {"from": TOPIC, "continue": True, "tombstones": "skip", "schema": schema}
+        split = {SPLIT: {"partition_by": ["shop"]}}
+        return {
+            "name": pipe.name,
+            "kafka": {"brokers": f"{HOST}:{self.proxy.port}", "topics": [TOPIC]},
+            "catalogs": {
+                "lake": {"type": "rest", "uri": self.liar.address},
+                "delta": {"type": "delta", "root": str(self.directory / "delta")},
+            },
+            "tables": [{**rule, "into": name, **split.get(name, {})} for name in pipe.tables],
+            "commit": {"every": pipe.every, "retain": 10},
+            "quarantine": {"into": pipe.quarantine, "stop_above": "100%"},
+            "spark": {"master": pipe.master},
+        }
+
+    def restart_broker(self, wait: float) -> None:
+        """Stop the broker, and start it on the same ports after so many seconds."""
+        port = int(self.direct.rpartition(":")[2])
+        down(self.directory / "broker")
+        time.sleep(wait)
+        up(self.directory / "broker", port, options=self.broker)
+
+    def grow(self) -> None:
+        """Add a partition to the topic."""
+        Cluster(self.direct).grow(TOPIC, self.partitions + 1)
+        self.partitions += 1
+
+    # Tables, as strangers see them.
+
+    def iceberg(self, table: str) -> Table | None:
+        """Load an Iceberg table; None when it does not exist."""
+        try:
+            return load_catalog("lake", type="rest", uri=self.catalog).load_table(_name(table))
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+
+    def delta(self, table: str) -> DeltaTable | None:
+        """Load a Delta table; None when it does not exist."""
+        path = str(self.place(table))
+        return DeltaTable(path) if DeltaTable.is_deltatable(path) else None
+
+    def place(self, table: str) -> Path:
+        """Give the directory of a Delta table."""
+        return self.directory / "delta" / _name(table).replace(".", "/")
+
+    def rows(self, table: str) -> list[Row]:
+        """Read a table whole."""
+        if table.startswith("delta."):
+            delta = self.delta(table)
+            return [] if delta is None else delta.to_pyarrow_table().to_pylist()
+        lake = self.iceberg(table)
+        return [] if lake is None else lake.scan().to_arrow().to_pylist()
+
+
+def _name(table: str) -> str:
+    return table.partition(".")[2]
+
+
+@contextmanager
+def opened(directory: Path, pipes: tuple[Pipe, ...]) -> Iterator[Stage]:
+    """Start a broker, a REST catalog and the proxies before them; build the stage."""
+    told, behind, direct = free_port(), free_port(), free_port()
+    listeners = f"PLAINTEXT://{HOST}:{{port}},PROXIED://{HOST}:{behind}"
+    properties = {
+        **PROPERTIES,
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+        "listeners": f"{listeners},CONTROLLER://{HOST}:{{controller}}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{{port}},PROXIED://{HOST}:{told}",
+        "listener.security.protocol.map": (
+            "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT"
+        ),
+    }
+    options = Options(properties=properties)
+    try:
+        up(directory / "broker", direct, options=options)
+        with (
+            before(KafkaProxy(told), (HOST, behind)) as proxy,
+            rest.running(directory / "rest") as catalog,
+            lying(catalog) as liar,
+        ):
+            stage = Stage(directory, pipes, f"{HOST}:{direct}", proxy, catalog, liar, options)
+            stage.build()
+            yield stage
+    finally:
+        down(directory / "broker")

@@ -1,0 +1,148 @@
+"""A storm of faults over real pipelines: `make storm MINUTES=60 SEED=1`.
+
+    python tests/storm/storm.py MINUTES SEED [FOLDER]    the report goes to FOLDER/storm.json, .txt
+
+- A real broker and a real REST catalog, each behind a proxy; Delta on this disk; real processes:
+  two pipelines without Spark, one with it; producers with transactions; strangers on the tables.
+- Faults of all kinds come every few seconds, from the seed. A checker looks all the while; at the
+  end every record is compared with Kafka, value by value, and Spark reads all tables.
+- The exit code is 1 when anything was lost, doubled, out of order, or ended as nobody expects.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.storm.feeder import Feeder, wait_for_open_transactions  # noqa: E402
+from tests.storm.judgement import judged  # noqa: E402
+from tests.storm.lives import Keeper  # noqa: E402
+from tests.storm.plan import STRANGERS, WORLD, Paces, digest, plan  # noqa: E402
+from tests.storm.report import Report, lines  # noqa: E402
+from tests.storm.stage import DELTA, MIXED, SPARK, Pipe, Stage, opened  # noqa: E402
+from tests.storm.strangers import Strangers  # noqa: E402
+from tests.storm.watch import Watch  # noqa: E402
+from tests.storm.weather import World  # noqa: E402
+
+
+@dataclass(frozen=True, slots=True)
+class Strength:
+    """How hard it storms: pipelines, paces, records; `look` is the checker's pause."""
+
+    pipes: tuple[Pipe, ...]
+    paces: Paces
+    pause: float
+    batch: int
+    look: float
+
+
+SHORT = Strength(
+    (MIXED, DELTA),
+    Paces({"mixed": 4.0, "delta": 5.0}, frozenset(), world=1.2, strangers=2.0, grow=20.0),
+    pause=0.04,
+    batch=60,
+    look=2.0,
+)
+LONG = Strength(
+    (replace(MIXED, every="1500ms"), replace(DELTA, every="1500ms"), SPARK),
+    Paces(
+        {"mixed": 15.0, "delta": 18.0, "spark": 60.0},
+        frozenset({"spark"}),
+        world=6.0,
+        strangers=8.0,
+        tidy=400.0,
+        grow=900.0,
+    ),
+    pause=0.4,
+    batch=40,
+    look=8.0,
+)
+
+
+def storm(stage: Stage, strength: Strength, seconds: float, seed: int) -> Report:
+    """Let it storm over a stage, and judge it."""
+    gusts = plan(seed, seconds, strength.paces)
+    keepers = [Keeper(stage, pipe) for pipe in stage.pipes]
+    world, strangers = World(stage, keepers), Strangers(stage)
+    watch = Watch(stage, strength.look)
+    feeder = Feeder(stage, seed, strength.pause, strength.batch)
+    phases: dict[str, float] = {}
+
+    def of(target: str) -> Sequence:
+        return [gust for gust in gusts if gust.target == target]
+
+    with watch.watching(), ThreadPoolExecutor(len(keepers) + 2) as threads:
+        with feeder.feeding():
+            with _timed("beginning", phases):
+                for each in [threads.submit(keeper.begin) for keeper in keepers]:
+                    each.result()
+            began = time.monotonic()
+            at_work = [
+                threads.submit(keeper.through, of(keeper.pipe.name), began, seconds)
+                for keeper in keepers
+            ]
+            at_work.append(threads.submit(world.through, of(WORLD), began))
+            at_work.append(threads.submit(strangers.through, of(STRANGERS), began))
+            for each in at_work:
+                each.result()
+        with _timed("settling", phases):
+            world.calm()
+            wait_for_open_transactions(stage)
+            for each in [threads.submit(keeper.settle) for keeper in keepers]:
+                each.result()
+    lives = [life for keeper in keepers for life in keeper.log.lives]
+    with _timed("judging", phases):
+        judgement = judged(stage, lives, strangers)
+    return Report(
+        seed=seed,
+        seconds=seconds,
+        plan=digest(gusts),
+        gusts=len(gusts),
+        logs={keeper.pipe.name: keeper.log for keeper in keepers},
+        world=world.played(),
+        strangers=strangers.done,
+        ways=feeder.ways,
+        looks=watch.looks,
+        sights=list(watch.sights),
+        blind=watch.blind,
+        judgement=judgement,
+        phases=phases,
+    )
+
+
+@contextmanager
+def _timed(name: str, phases: dict[str, float]) -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    phases[name] = round(time.monotonic() - began, 1)
+
+
+def main(words: list[str]) -> int:
+    """Storm for so many minutes; print the report, and keep it."""
+    minutes, seed = float(words[0]), int(words[1])
+    with (
+        tempfile.TemporaryDirectory(prefix="storm-") as directory,
+        opened(Path(directory), LONG.pipes) as stage,
+    ):
+        found = storm(stage, LONG, minutes * 60, seed)
+    text = "\n".join(lines(found.data()))
+    print(text)
+    if len(words) > 2:
+        folder = Path(words[2])
+        (folder / "storm.json").write_text(json.dumps(found.data(), indent=1) + "\n")
+        (folder / "storm.txt").write_text(f"{text}\n")
+    return 1 if found.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,282 @@
+"""The live checker: looks at all tables while it storms, and at every look everything must hold.
+
+What holds at every moment, by the order in which a pipeline commits:
+- a coordinate stands at most once, in the table or in its quarantine;
+- below the highest coordinate of a partition in a table nothing is missing: each record that
+  Kafka has committed there is in the table, or in the quarantine as it is read afterwards;
+- what stands there is committed in Kafka;
+- in a file of ours offsets rise, and a file that came later begins behind all that was there.
+
+Invariants: tables are read by their own libraries, each file once; nothing of ours takes part.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from deltalake.exceptions import DeltaError
+from pyarrow.lib import ArrowException
+from pyiceberg.exceptions import RESTError
+from tests.storm.stage import TOPIC, Pipe, Stage
+
+SHIFT = 40
+"""A coordinate is one number: the partition above 40 bits of offset."""
+READ_SECONDS_MAX = 20.0
+LOST_SIGHT = (OSError, DeltaError, RESTError, KafkaException, ArrowException)
+Coordinates = npt.NDArray[np.int64]
+NOWHERE: Coordinates = np.empty(0, np.int64)
+
+
+def coordinates(partitions: Any, offsets: Any) -> Coordinates:
+    """Number coordinates; rows without any, which are strangers', are left out."""
+    known = pc.is_valid(offsets)
+    whole = [np.asarray(pc.filter(each, known), np.int64) for each in (partitions, offsets)]
+    return (whole[0] << SHIFT) + whole[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One thing seen that must not be: its kind, its table, the coordinate."""
+
+    kind: str
+    table: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.table} [{self.partition}]@{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What stands in a table and in its quarantine, and what Kafka has up to where it was read."""
+
+    table: str
+    landed: Coordinates
+    refused: Coordinates
+    committed: Coordinates
+    ends: Mapping[int, int]
+
+
+def wrong(standing: Standing) -> list[Sight]:
+    """Find what must not be."""
+    here = np.concatenate([standing.landed, standing.refused])
+    unique, counts = np.unique(here, return_counts=True)
+    found = [("doubled", unique[counts > 1])]
+    seen = _below(unique, standing.ends)
+    found.append(("foreign", seen[~np.isin(seen, standing.committed)]))
+    tops = _tops(standing.landed)
+    owed = _below(standing.committed, {at: top + 1 for at, top in tops.items()})
+    found.append(("lost", owed[~np.isin(owed, unique)]))
+    return [
+        Sight(kind, standing.table, int(each >> SHIFT), int(each & ((1 << SHIFT) - 1)))
+        for kind, those in found
+        for each in those
+    ]
+
+
+def _tops(landed: Coordinates) -> dict[int, int]:
+    parts = landed >> SHIFT
+    offsets = landed & ((1 << SHIFT) - 1)
+    return {int(part): int(offsets[parts == part].max()) for part in np.unique(parts)}
+
+
+def _below(all_: Coordinates, ends: Mapping[int, int]) -> Coordinates:
+    """Keep coordinates below an end of their partition; without one there is none."""
+    if not all_.size:
+        return NOWHERE
+    limits = np.array([ends.get(part, 0) for part in range(int(all_.max() >> SHIFT) + 1)])
+    return all_[(all_ & ((1 << SHIFT) - 1)) < limits[all_ >> SHIFT]]
+
+
+@dataclass(slots=True)
+class Follower:
+    """Reads the topic as any consumer, under read_committed, and remembers what has a value."""
+
+    bootstrap: str
+    ends: dict[int, int] = field(default_factory=dict)
+    _offsets: list[int] = field(default_factory=list)
+    _consumer: Consumer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "watch",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                "topic.metadata.refresh.interval.ms": 5_000,
+                "log_level": 0,
+            }
+        )
+
+    def follow(self, partitions: int) -> Coordinates:
+        """Read on until nothing more comes at once; give all coordinates that have a value."""
+        new = [part for part in range(partitions) if part not in self.ends]
+        if new:
+            self._consumer.incremental_assign([TopicPartition(TOPIC, part, 0) for part in new])
+            self.ends.update(dict.fromkeys(new, 0))
+        deadline = time.monotonic() + READ_SECONDS_MAX
+        while messages := self._consumer.consume(10_000, timeout=0.3):
+            for each in messages:
+                if each.error() is None:
+                    self.ends[each.partition()] = each.offset() + 1
+                    if each.value() is not None:
+                        self._offsets.append((each.partition() << SHIFT) + each.offset())
+            if time.monotonic() > deadline:
+                break
+        return np.array(self._offsets, np.int64)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+@dataclass(slots=True)
+class Files:
+    """The data files of one table by path, each read once for its coordinates."""
+
+    stage: Stage
+    table: str
+    ours: str
+    refused: bool = False
+    read: dict[Path, dict[str, Coordinates]] = field(default_factory=dict)
+    sights: list[Sight] = field(default_factory=list)
+    _manifests: dict[str, list[Path]] = field(default_factory=dict)
+    _tops: dict[int, int] = field(default_factory=dict)
+
+    def now(self, of: str = "") -> Coordinates:
+        """Give the coordinates that stand there now; `of` is the table of refused records."""
+        for again in (True, False):
+            try:
+                paths = self.live()
+                self._take([path for path in paths if path not in self.read])
+            except FileNotFoundError:
+                if not again:
+                    raise
+                continue
+            break
+        found = [self.read[path].get(of, NOWHERE) for path in paths]
+        return np.concatenate(found) if found else NOWHERE
+
+    def live(self) -> list[Path]:
+        """Name the live files."""
+        if self.table.startswith("delta."):
+            delta = self.stage.delta(self.table)
+            return [] if delta is None else [Path(uri) for uri in delta.file_uris()]
+        lake = self.stage.iceberg(self.table)
+        head = None if lake is None else lake.current_snapshot()
+        if lake is None or head is None:
+            return []
+        found: list[Path] = []
+        for manifest in head.manifests(lake.io):
+            if manifest.manifest_path not in self._manifests:
+                self._manifests[manifest.manifest_path] = [
+                    Path(entry.data_file.file_path.removeprefix("file://"))
+                    for entry in manifest.fetch_manifest_entry(lake.io, discard_deleted=True)
+                ]
+            found += self._manifests[manifest.manifest_path]
+        return found
+
+    def _take(self, new: list[Path]) -> None:
+        """Read new files; those of ours must come in order, within and behind what was there."""
+        tops = dict(self._tops)
+        for path in new:
+            self.read[path] = self._refused(path) if self.refused else self._landed(path, tops)
+
+    def _landed(self, path: Path, tops: dict[int, int]) -> dict[str, Coordinates]:
+        rows = pq.ParquetFile(path).read(columns=["_kafka_partition", "_kafka_offset"])
+        found = coordinates(rows["_kafka_partition"], rows["_kafka_offset"])
+        for part in np.unique(found >> SHIFT).tolist():
+            offsets = found[(found >> SHIFT) == part] & ((1 << SHIFT) - 1)
+            rising = np.diff(offsets, prepend=tops.get(part, -1)) > 0
+            if path.name.startswith(self.ours) and not rising.all():
+                at = int(offsets[np.argmin(rising)])
+                self.sights.append(Sight("out of order", self.table, part, at))
+            self._tops[part] = max(self._tops.get(part, -1), int(offsets.max()))
+        return {"": found}
+
+    def _refused(self, path: Path) -> dict[str, Coordinates]:
+        rows = pq.ParquetFile(path).read(columns=["table", "partition", "offset"])
+        return {
+            name: coordinates(mine["partition"], mine["offset"])
+            for name in pc.unique(rows["table"]).to_pylist()
+            for mine in [rows.filter(pc.equal(rows["table"], name))]
+        }
+
+
+@dataclass(slots=True)
+class Watch:
+    """Looks at all tables of a stage, from a thread of its own; `blind` tells looks that failed."""
+
+    stage: Stage
+    every: float
+    looks: int = 0
+    sights: dict[Sight, float] = field(default_factory=dict)
+    blind: list[str] = field(default_factory=list)
+    _files: dict[str, Files] = field(default_factory=dict)
+    _follower: Follower = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._follower = Follower(self.stage.direct)
+        for pipe in self.stage.pipes:
+            for table in pipe.tables:
+                self._files[table] = Files(self.stage, table, f"{pipe.name}-")
+            self._files[pipe.quarantine] = Files(self.stage, pipe.quarantine, "", refused=True)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Look again and again; raises what a look raised. Look once more at the end."""
+        stop = threading.Event()
+
+        def watch() -> None:
+            while not stop.wait(self.every):
+                try:
+                    self.look()
+                except LOST_SIGHT as error:
+                    self.blind.append(f"{type(error).__name__}: {error}"[:300])
+
+        with ThreadPoolExecutor(1, thread_name_prefix="watch") as threads:
+            watching = threads.submit(watch)
+            try:
+                yield
+            finally:
+                stop.set()
+        watching.result()
+        self.look()
+        self._follower.close()
+
+    def look(self) -> list[Sight]:
+        """Look once; give what is wrong now, and remember when it was seen first."""
+        landed = {t: self._files[t].now() for pipe in self.stage.pipes for t in pipe.tables}
+        found: list[Sight] = []
+        for pipe in self.stage.pipes:
+            refused = {t: self._files[pipe.quarantine].now(t) for t in pipe.tables}
+            found += self._compared(pipe, landed, refused)
+        for sight in found:
+            self.sights.setdefault(sight, time.monotonic())
+        self.looks += 1
+        return found
+
+    def _compared(
+        self, pipe: Pipe, landed: Mapping[str, Coordinates], refused: Mapping[str, Coordinates]
+    ) -> list[Sight]:
+        committed = self._follower.follow(self.stage.partitions)
+        found: list[Sight] = []
+        for table in pipe.tables:
+            ends = self._follower.ends
+            found += wrong(Standing(table, landed[table], refused[table], committed, ends))
+            found += self._files[table].sights
+        return found

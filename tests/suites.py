@@ -98,13 +98,13 @@ SUITES = (
     Suite(
         "kills",
         "blows at crash points and rounds of kill -9, each compared with Kafka row by row",
-        180,
+        110,
         tests=("tests/crash", "--ignore=tests/crash/test_storm.py", "-m", "not slow"),
     ),
     Suite(
         "storm-short",
         "a minute of faults over real pipelines; planted faults turn its report red",
-        100,
+        70,
         tests=("tests/crash/test_storm.py",),
     ),
 )

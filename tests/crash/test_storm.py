@@ -21,7 +21,7 @@ from tests.storm.watch import NOWHERE, SHIFT, Standing, Watch, wrong
 
 from penstock.testing.process import KILLED
 
-SECONDS = float(os.environ.get("STORM_SECONDS", "40"))
+SECONDS = float(os.environ.get("STORM_SECONDS", "30"))
 SEED = int(os.environ.get("STORM_SEED", "1"))
 
 Blown = tuple[Stage, Report]

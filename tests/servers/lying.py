@@ -154,7 +154,7 @@ class Liar:
 @contextmanager
 def lying(server: str) -> Iterator[Liar]:
     """Run a proxy before a server; give what it will lie about."""
-    proxy = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    proxy = _Proxy(("127.0.0.1", 0), BaseHTTPRequestHandler)
     liar = Liar(f"http://127.0.0.1:{proxy.server_port}", urlsplit(server).netloc)
     proxy.RequestHandlerClass = _handler(liar)
     proxy.daemon_threads = True
@@ -166,6 +166,11 @@ def lying(server: str) -> Iterator[Liar]:
         proxy.shutdown()
         proxy.server_close()
         thread.join()
+
+
+class _Proxy(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: clients are killed in mid-request here."""
 
 
 def _handler(liar: Liar) -> type[BaseHTTPRequestHandler]:

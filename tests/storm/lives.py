@@ -258,10 +258,7 @@ class Keeper:
             delta = self.stage.delta(table) if table.startswith("delta.") else None
             if delta is not None:
                 with suppress(DeltaError):
-                    gone = delta.vacuum(
-                        retention_hours=0, enforce_retention_duration=False, dry_run=False
-                    )
-                    self.log.faults["file vacuumed"] += len(gone)
+                    delta.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
 
     def _live(self, table: str) -> list[Path]:
         if table.startswith("delta."):

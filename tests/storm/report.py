@@ -163,6 +163,8 @@ def lines(data: Mapping[str, Any]) -> list[str]:
     told += [f"  {count:>6}  {name}" for name, count in data["strangers"].items()]
     told += ["leftover files by:"]
     told += [f"  {count:>6}  {name}" for name, count in left["by"].items()]
+    told += ["longest without a commit:"]
+    told += [f"  {seconds:>6.1f} s  {name}" for name, seconds in sorted(stalls.items())]
     told += ["recovery by what struck, p50 and max:"]
     told += [
         f"  {each['p50']:>6.1f}  {each['max']:>6.1f} s  {name}"

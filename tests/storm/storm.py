@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import tempfile
 import time
@@ -63,7 +64,7 @@ LONG = Strength(
         tidy=400.0,
         grow=900.0,
     ),
-    pause=0.4,
+    pause=0.6,
     batch=40,
     look=8.0,
 )
@@ -130,6 +131,7 @@ def _timed(name: str, phases: dict[str, float]) -> Iterator[None]:
 def main(words: list[str]) -> int:
     """Storm for so many minutes; print the report, and keep it."""
     minutes, seed = float(words[0]), int(words[1])
+    logging.getLogger("pyiceberg").setLevel(logging.CRITICAL)  # strangers race for old metadata
     with (
         tempfile.TemporaryDirectory(prefix="storm-") as directory,
         opened(Path(directory), LONG.pipes) as stage,

@@ -71,7 +71,9 @@ def test_all_suites_together_take_thirty_minutes_at_most(suites) -> None:
 
 
 def test_every_suite_is_a_recipe_that_says_the_same(root, suites) -> None:
-    recipes = dict(re.findall(r"^(\w+):.*?## (.+)$", (root / "Makefile").read_text(), re.MULTILINE))
+    recipes = dict(
+        re.findall(r"^([\w-]+):.*?## (.+)$", (root / "Makefile").read_text(), re.MULTILINE)
+    )
 
     for suite in suites.SUITES:
         assert suite.what == recipes[suite.name]
@@ -79,7 +81,7 @@ def test_every_suite_is_a_recipe_that_says_the_same(root, suites) -> None:
 
 def test_every_recipe_is_phony(root) -> None:
     text = (root / "Makefile").read_text()
-    recipes = re.findall(r"^(\w+):.*## ", text, re.MULTILINE)
+    recipes = re.findall(r"^([\w-]+):.*## ", text, re.MULTILINE)
 
     assert recipes == re.findall(r"^\.PHONY: (\w+)$", text, re.MULTILINE)
 

@@ -23,6 +23,7 @@ from tests.servers import rest
 from tests.servers.kafka_proxy import KafkaProxy, before
 from tests.servers.lying import Liar, lying
 
+from penstock.core.errors import UnavailableError
 from penstock.dev.broker import HOST, Options, down, free_port, up
 from penstock.testing.broker import PROPERTIES, Cluster
 from penstock.testing.oracle import Row
@@ -109,7 +110,14 @@ class Stage:
         port = int(self.direct.rpartition(":")[2])
         down(self.directory / "broker")
         time.sleep(wait)
-        up(self.directory / "broker", port, options=self.broker)
+        for again in (True, True, False):
+            try:
+                up(self.directory / "broker", port, options=self.broker)
+            except UnavailableError:  # a busy machine
+                if not again:
+                    raise
+            else:
+                return
 
     def grow(self) -> None:
         """Add a partition to the topic."""

@@ -193,7 +193,7 @@ def configuration_told(shop: Shop, folder: Path) -> Callable[[], list[Path]]:
         "spark.eventLog.dir": f"file://{folder}",
         "spark.redaction.regex": "nothing",
     }
-    return lambda: [path for path in folder.rglob("*") if path.is_file()]
+    return lambda: [path for path in folder.rglob("[!.]*") if path.is_file()]  # no checksums
 
 
 def arguments_of(driver: Driver, cluster: SparkCluster) -> str:

@@ -19,6 +19,7 @@ LOCK_OPTIONS ?=
 MINUTES ?= 10
 SEED ?= 1
 SOAKED ?= docs/design/spec/results/soak.txt
+PROCESSES ?= 2
 COMPILE := $(BIN)/uv pip compile --quiet --system-certs --universal --generate-hashes \
 	--python-version 3.11 --no-annotate --no-header $(LOCK_OPTIONS)
 
@@ -74,8 +75,7 @@ proof: $(INSTALLED) ## the specification, in small; checkers shown planted fault
 
 .PHONY: soak-sim
 soak-sim: $(INSTALLED) ## a million random histories, going on where it was stopped; takes hours
-	@$(BIN)/python tests/simulation/histories.py 1000000 --keep $(SOAKED) > $(SOAKED).said; \
-		code=$$?; cat $(SOAKED).said; exit $$code
+	@$(BIN)/python tests/simulation/histories.py 1000000 --keep $(SOAKED) --processes $(PROCESSES)
 
 .PHONY: contracts
 contracts: $(INSTALLED) ## one suite per port against every implementation

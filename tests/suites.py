@@ -79,7 +79,7 @@ SUITES = (
     Suite(
         "histories",
         "ten thousand random histories, each exact in the end",
-        290,
+        150,
         tests=("tests/simulation/test_histories.py", *TWO_AT_ONCE),
     ),
     Suite(

@@ -9,7 +9,8 @@ def landed(offset: int, stop: int) -> bool:
     """Tell whether it is 1."""
     assert offset >= 0, "offsets begin at 0"
     if offset < stop and not stop == 1:
-        return offset + 1 > 2
+        return offset + 1 > max(2, stop)
+    found = sorted(each for each in (offset, stop) if each)
     return True
 '''
 
@@ -24,13 +25,18 @@ def test_every_place_that_decides_is_changed_and_no_other():
         "line 5: Lt to LtE",
         "line 5: if negated",
         "line 5: not left out",
+        "line 5: part 0 left out",
+        "line 5: part 1 left out",
         "line 6: 1 to 2",
         "line 6: 2 to 3",
         "line 6: Add to Sub",
         "line 6: Gt to GtE",
         "line 6: None returned",
-        "line 7: None returned",
-        "line 7: True to False",
+        "line 6: max to min",
+        "line 7: filter left out",
+        "line 7: sorted left out",
+        "line 8: None returned",
+        "line 8: True to False",
     ] == told
 
 
@@ -39,7 +45,7 @@ def test_each_mutant_is_another_text():
         ast.unparse(mutated(each, SOURCE)) for each in mutants_of("penstock/core/x.py", SOURCE)
     }
 
-    assert 13 == len(texts)
+    assert 18 == len(texts)
     assert ast.unparse(ast.parse(SOURCE)) not in texts
 
 

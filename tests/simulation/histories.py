@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import math
 import os
@@ -19,8 +20,9 @@ import random  # noqa: TID251  seeded
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -30,13 +32,13 @@ from penstock.core.errors import PenstockError
 from penstock.core.points import Point
 from penstock.testing.faults import Fault
 from penstock.testing.grounds import NOWHERE_REACHED, MemoryGround, catalog_name
-from penstock.testing.hands import SeededHands
+from penstock.testing.hands import OneThread
 from penstock.testing.world import QUARANTINE, World, either, tables_named
 
-BEATS = {Point.HEARTBEAT_BEFORE, Point.HEARTBEAT_AFTER}
-POINTS = sorted(set(Point) - NOWHERE_REACHED - BEATS - {Point.MANIFEST_WRITTEN})
+POINTS = sorted(set(Point) - NOWHERE_REACHED - {Point.MANIFEST_WRITTEN})
 FAULTS = [each for each in Fault if each is not Fault.FORBID]
 STEPS_MIN, STEPS_MAX = 1, 5
+CHUNK_MAX = 1000
 
 pa.set_cpu_count(1)  # one thread: the histories go side by side
 
@@ -66,12 +68,14 @@ class Play:
         self.partitions = dict.fromkeys(routes, 2)
         self.told: list[str] = []
         self.rolled: set[str] = set()
+        self.played = Counter[str]()
 
     def run(self, steps: Iterable[Step]) -> list[str]:
         """Play all steps, then heal everything and live on; tell what is wrong in the end."""
         for step in steps:
             self.random = random.Random(step.seed)
             self.told.append(step.act)
+            self.played[step.act] += 1
             getattr(self, step.act)()
         self.random = random.Random(0)
         return self.end()
@@ -88,7 +92,7 @@ class Play:
     def begin(self, **given: object):
         """Begin a life with drawn settings and hands."""
         seed = self.random.getrandbits(32)
-        self.world.hands = lambda _: SeededHands(seed)
+        self.alone(seed)
         settings = {
             "records_max": self.random.choice([2, 5, 1000]),
             "accept": ["rules", "topic"] if self.random.random() < 0.5 else ["topic"],
@@ -96,8 +100,15 @@ class Play:
         }
         return self.world.life(**{**settings, **given})
 
+    def alone(self, seed: int) -> None:
+        """Let the next life have one thread."""
+        thread = OneThread(seed)
+        self.world.hands, self.world.beats = thread.hands, thread.beats
+
     def live(self, **given: object):
         life = self.begin(**given).run()
+        if life.crashed and life.observer.crashed:
+            self.played[f"crash: {life.points[-1]}"] += 1
         self.told.append(f"  {life.number}: {life.error!r}" if life.error else f"  {life.number}")
         return life
 
@@ -156,9 +167,8 @@ class Play:
                 meddles()
             if sends:
                 self.send()
-            hands, self.world.hands = self.world.hands, lambda _: SeededHands(1)
+            self.alone(1)
             self.world.life(host=host, records_max=2, accept=["topic"]).run(takeover=True)
-            self.world.hands = hands
 
         self.some()
         life = self.begin().at(point, another).run()
@@ -250,6 +260,11 @@ class Play:
 
     # The end.
 
+    def hit(self) -> Counter[str]:
+        """Count the acts that were played, the faults that came and the points of crashes."""
+        faults = (f"fault: {fault}" for _, fault in self.world.faults.played)
+        return self.played + Counter(faults)
+
     def end(self) -> list[str]:
         self.back()
         self.world.faults.release()
@@ -274,8 +289,8 @@ ACTS = [
 ]
 
 
-def fails(seed: int, steps: Sequence[Step]) -> str:
-    """Play a history; say what is wrong in one text, or nothing."""
+def fails(seed: int, steps: Sequence[Step], hit: Counter[str] | None = None) -> str:
+    """Play a history; say what is wrong in one text, or nothing. `hit` is added to."""
     play = Play(seed)
     try:
         found = play.run(steps)
@@ -283,6 +298,8 @@ def fails(seed: int, steps: Sequence[Step]) -> str:
         found = [f"raised {error!r}"]
     except AssertionError as error:
         found = [f"an assertion failed: {error!r}"]
+    if hit is not None:
+        hit.update(play.hit())
     return "; ".join(found)
 
 
@@ -299,10 +316,10 @@ def smallest(seed: int, steps: tuple[Step, ...]) -> tuple[Step, ...]:
     return steps
 
 
-def told(seed: int) -> str:
+def told(seed: int, hit: Counter[str] | None = None) -> str:
     """Play the history of a seed; tell the smallest that fails like it, or nothing."""
     steps = history_of(seed)
-    if not fails(seed, steps):
+    if not fails(seed, steps, hit):
         return ""
     least = smallest(seed, steps)
     play = Play(seed)
@@ -317,58 +334,75 @@ def told(seed: int) -> str:
 
 
 def many(seeds: Iterable[int], tell: Callable[[str], object]) -> tuple[int, Counter[str]]:
-    """Play histories; tell each failure. Gives their number and the acts that were played."""
+    """Play histories; tell each failure. Gives their number and what was played in all."""
     failed, played = 0, Counter[str]()
-    for seed in seeds:
-        played.update(step.act for step in history_of(seed))
-        if text := told(seed):
-            failed += 1
-            tell(text)
+    with _collecting_less():
+        for seed in seeds:
+            if text := told(seed, played):
+                failed += 1
+                tell(text)
     return failed, played
 
 
-def _chunk(seeds: range) -> tuple[int, Counter[str], list[str]]:
-    texts: list[str] = []
-    failed, played = many(seeds, texts.append)
-    return failed, played, texts
+@contextmanager
+def _collecting_less() -> Iterator[None]:
+    """Look for garbage seldom, and never among what was there before: a sixth of the time."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(20_000, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def main() -> int:
-    """Play histories on all cores; with --keep, go on where the last run with that file ended."""
+    """Play histories side by side; with --keep, go on where the last run with that file ended."""
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("count", type=int)
     words.add_argument("--seed", type=int, default=0)
-    words.add_argument("--keep", type=Path, help="one line for each chunk played")
+    words.add_argument(
+        "--keep", type=Path, help="one line for each chunk played; FILE.said adds up"
+    )
     words.add_argument("--minutes", type=float, default=math.inf)
+    words.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = words.parse_args()
     deadline = time.monotonic() + 60 * given.minutes
-    size = max(1, min(200, given.count // 4))
+    size = max(1, min(CHUNK_MAX, given.count // 4))
     last = given.seed + given.count
     chunks = [range(at, min(at + size, last)) for at in range(given.seed, last, size)]
     found = _kept(given.keep)
     waiting = [chunk for chunk in chunks if _name(chunk) not in found]
-    with ProcessPoolExecutor() as pool:
-        for batch in _batches(waiting, os.cpu_count() or 1):
+    with ProcessPoolExecutor(given.processes) as pool:
+        for batch in _batches(waiting, given.processes):
             if time.monotonic() > deadline:
                 break
-            begun = time.monotonic()
-            for chunk, (failed, acts, texts) in zip(batch, pool.map(_chunk, batch), strict=True):
-                seconds = (time.monotonic() - begun) / len(batch)
-                found[_name(chunk)] = Chunk(len(chunk), failed, seconds, acts)
-                _keep(given.keep, _name(chunk), found[_name(chunk)])
+            for chunk, (done, texts) in zip(batch, pool.map(_chunk, batch), strict=True):
+                found[_name(chunk)] = done
                 for text in texts:
                     print(text, flush=True)
-    return _tell([found[_name(chunk)] for chunk in chunks if _name(chunk) in found], given.seed)
+                _keep(given.keep, chunk, found)
+    print(_summary(found))
+    return 1 if any(each.failed for each in found.values()) else 0
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """What came of some histories; seconds are those of all cores."""
+    """What came of some histories; seconds are those of one core."""
 
     count: int
     failed: int
     seconds: float
-    acts: Mapping[str, int]
+    played: Mapping[str, int]
+
+
+def _chunk(seeds: range) -> tuple[Chunk, list[str]]:
+    begun = time.process_time()
+    texts: list[str] = []
+    failed, played = many(seeds, texts.append)
+    seconds = round(time.process_time() - begun, 1)
+    return Chunk(len(seeds), failed, seconds, dict(played)), texts
 
 
 def _name(chunk: range) -> str:
@@ -386,22 +420,24 @@ def _kept(path: Path | None) -> dict[str, Chunk]:
     return {name: Chunk(**json.loads(text)) for name, text in found}
 
 
-def _keep(path: Path | None, name: str, chunk: Chunk) -> None:
+def _keep(path: Path | None, chunk: range, found: Mapping[str, Chunk]) -> None:
     if path is not None:
+        text = json.dumps(asdict(found[_name(chunk)]), separators=(",", ":"))
         with path.open("a") as kept:
-            kept.write(f"{name} {json.dumps(asdict(chunk))}\n")
+            kept.write(f"{_name(chunk)} {text}\n")
+        path.with_name(f"{path.name}.said").write_text(f"{_summary(found)}\n")
 
 
-def _tell(chunks: Sequence[Chunk], seed: int) -> int:
+def _summary(found: Mapping[str, Chunk]) -> str:
     played = Counter[str]()
-    for chunk in chunks:
-        played.update(chunk.acts)
-    for act, count in sorted(played.items()):
-        print(f"{act:<16}{count:>10,}")
-    count, failed = sum(each.count for each in chunks), sum(each.failed for each in chunks)
-    seconds = sum(each.seconds for each in chunks)
-    print(f"{count:,} histories from seed {seed}, {failed} failed, {seconds:.0f} s")
-    return 1 if failed else 0
+    for chunk in found.values():
+        played.update(chunk.played)
+    lines = [f"{what:<28}{count:>12,}" for what, count in sorted(played.items())]
+    count, failed = (sum(getattr(c, n) for c in found.values()) for n in ("count", "failed"))
+    seconds = sum(each.seconds for each in found.values())
+    return "\n".join(
+        [*lines, f"{count:,} histories, {failed} failed, {seconds:,.0f} s of one core"]
+    )
 
 
 if __name__ == "__main__":

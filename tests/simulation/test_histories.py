@@ -4,6 +4,9 @@ PENSTOCK_HISTORIES=200 make histories    fewer, for a quick look
 """
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from tests.simulation import histories
@@ -14,6 +17,7 @@ from penstock.testing.world import ORDERS
 
 HISTORIES = int(os.environ.get("PENSTOCK_HISTORIES", "10000"))
 CHUNK = 200
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("first", range(0, HISTORIES, CHUNK))
@@ -24,22 +28,42 @@ def test_whatever_happens_every_record_ends_in_one_place(first):
     assert not texts, "\n\n".join(texts)
 
 
-@pytest.mark.parametrize("seed", range(0, 4000, 500))
+def trace(seed):
+    """Give all that a history does: what is told, every point passed, every row, every moment."""
+    play, points = Play(seed), []
+    begin = play.begin
+
+    def watched(**given):
+        life = begin(**given)
+        points.append(life.points)
+        return life
+
+    play.begin = watched
+    play.run(history_of(seed))
+    return play.told, points, play.world.rows(), play.world.clock.now_ms()
+
+
+SEEDS = range(0, 4000, 250)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_same_seed_is_the_same_history_to_the_last_point_passed(seed):
-    def trace():
-        play, points = Play(seed), []
-        begin = play.begin
+    assert trace(seed) == trace(seed)
 
-        def watched(**given):
-            life = begin(**given)
-            points.append(life.points)
-            return life
 
-        play.begin = watched
-        play.run(history_of(seed))
-        return play.told, points, play.world.rows(), play.world.clock.now_ms()
+def test_a_seed_is_the_same_history_in_every_process():
+    """Whatever order sets have: a failure is told by its seed, to be repeated elsewhere."""
 
-    assert trace() == trace()
+    def traced(hash_seed):
+        module = "from tests.simulation.test_histories import SEEDS, trace"
+        code = f"{module}\nprint([trace(seed) for seed in SEEDS])"
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        command = [sys.executable, "-c", code]
+        return subprocess.run(
+            command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
+
+    assert traced("1") == traced("3")
 
 
 def test_a_planted_loss_is_found_and_made_small(monkeypatch):

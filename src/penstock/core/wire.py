@@ -29,6 +29,8 @@ from penstock.core.offsets import LeaderEpochs, Offset, Positions, Progress, Top
 LEDGER_VERSION = 1
 COMMITTABLE_VERSION = 1
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+
 
 def ledger_to_json(landed: Landed) -> str:
     """Write a ledger as it stands in a table (protocol.md 3), compact and with sorted keys."""
@@ -209,7 +211,7 @@ def file_from_data(data: Mapping[str, Any]) -> DataFile:
 
 
 def _dump(data: Mapping[str, Any]) -> str:
-    return json.dumps(data, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    return _ENCODER.encode(data)
 
 
 def _load(text: str, what: str, version_max: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from penstock.commit.once import Landing
 from penstock.commit.two_phase import TwoPhase, Work
 from penstock.core.commits import Claim, Generation
 from penstock.core.errors import PenstockError, UnavailableError
-from penstock.landing.settings import Hands
+from penstock.landing.beside import Hands
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,11 @@ class CommitLine:
     def take(self, timeout_seconds: float = 0.0) -> list[Outcome]:
         """Give the outcomes so far, waiting up to a time for the first. Re-raises our own bugs."""
         taken: list[Outcome] = []
-        block = timeout_seconds > 0
-        self._hands.about_to_wait(timeout_seconds)
+        worth_seconds = self._hands.about_to_wait(timeout_seconds)
+        block = worth_seconds > 0
         while True:
             try:
-                item = self._outcomes.get(block and not taken, timeout_seconds or None)
+                item = self._outcomes.get(block and not taken, worth_seconds or None)
             except queue.Empty:
                 return taken
             if isinstance(item, Outcome):

@@ -104,7 +104,7 @@ class Fleet:
         now = self.world.clock.monotonic()
         for name in [name for name, target in self._targets.items() if target.is_route]:
             target, wanted = self._targets[name], self._wanted[name]
-            for member in self._members.get(name, ()):
+            for member in sorted(self._members.get(name, ())):
                 self._targets[member], self._wanted[member] = target.member(member), wanted
             track = self.active.get(name)
             if track is not None and (
@@ -152,7 +152,7 @@ class Fleet:
 
     def _leave_refused(self, route: Track) -> None:
         """Keep from tables what their route refused before it knew of them: its fate is final."""
-        for name in self._members.get(route.name, set()) & set(self.active):
+        for name in sorted(self._members.get(route.name, set()) & set(self.active)):
             try:
                 self.tracks[name].already |= opening.refused_by(route.rejects, self.tracks[name])
             except UnavailableError as error:

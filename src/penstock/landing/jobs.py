@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from penstock.core.accounting import Tally
@@ -273,7 +273,7 @@ def _table_to_data(table: TableJob) -> dict[str, Any]:
     destination = table.destination
     return {
         "schema": type_to_json(table.schema),
-        "options": asdict(table.options),
+        "options": {name: getattr(table.options, name) for name in _OPTIONS},
         "destination": None if destination is None else [destination.connector, destination.target],
         "already": sorted(table.already),
         "registry": None if table.registry is None else dict(table.registry),
@@ -321,6 +321,7 @@ def _tallies_from_data(rows: list[list[Any]]) -> dict[TopicPartition, Tally]:
     return {TopicPartition(i, p, n): Tally(x, y, f, q) for i, p, n, x, y, f, q in rows}
 
 
+_OPTIONS = tuple(each.name for each in fields(RowOptions))
 _ERRORS = {
     kind.__name__: kind
     for kind in (InvalidError, UnavailableError, DecisionNeededError, FencedError, BugError)

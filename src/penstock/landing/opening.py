@@ -32,12 +32,14 @@ def routed(
     settings: Settings, partitions: Listing
 ) -> tuple[dict[str, Target], dict[str, list[TopicPartition]], list[str]]:
     """Give targets by table, partitions by table, and the topics that no table takes."""
-    routes = settings.routes({at.topic for at in partitions})
+    routes = settings.routes(sorted({at.topic for at in partitions}))
     targets: dict[str, Target] = {}
     for found in routes.values():
         for target in found:
             before = targets.setdefault(target.place.table, target)
-            targets[before.place.table] = replace(before, gates={**before.gates, **target.gates})
+            if target.gates and before is not target:
+                gates = {**before.gates, **target.gates}
+                targets[before.place.table] = replace(before, gates=gates)
     fixed = {settings.quarantine.table, *(n for n, each in targets.items() if not each.is_route)}
     targets = {name: target.beside(fixed) for name, target in targets.items()}
     wanted: dict[str, list[TopicPartition]] = defaultdict(list)

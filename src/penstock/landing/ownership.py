@@ -6,7 +6,6 @@ is advisory, every write to the store is guarded by the claim itself (protocol.m
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -15,6 +14,7 @@ from penstock.core.decide import outranks
 from penstock.core.errors import FencedError, PenstockError, UnavailableError
 from penstock.core.events import CoordinatorFenced
 from penstock.core.points import Point
+from penstock.landing.beside import Beats
 from penstock.landing.settings import Settings, World
 
 
@@ -32,8 +32,7 @@ class Tenure:
     strange: bool = False
     _reclaimed: bool = False
     _error: PenstockError | None = None
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
+    _beats: Beats | None = None
 
     def take(self, seen: Collection[Claim], *, takeover: bool) -> None:
         """Claim the next generation, above all that any ledger has seen, and begin to beat.
@@ -45,8 +44,7 @@ class Tenure:
         self.strange = any(outranks(each, known) for each in seen)
         above = max((each.generation for each in seen), default=Generation(0))
         self._claim(above, takeover=takeover)
-        self._thread = threading.Thread(target=self._beat, name="penstock-heartbeat", daemon=True)
-        self._thread.start()
+        self._beats = self.world.beats(self._beat, self.settings.heartbeat_seconds)
 
     def check(self) -> None:
         """Raise what the beat found out: FencedError when another owner took over."""
@@ -76,9 +74,8 @@ class Tenure:
 
     def close(self) -> None:
         """End the beat."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(timeout=10)
+        if self._beats is not None:
+            self._beats.end()
 
     def _claim(self, above: Generation, *, takeover: bool) -> None:
         world, now_ms = self.world, self.world.clock.now_ms()
@@ -93,17 +90,18 @@ class Tenure:
         )
         world.observer.reached(Point.CLAIM_AFTER)
 
-    def _beat(self) -> None:
-        while not self._stop.wait(self.settings.heartbeat_seconds):
-            until = self.world.clock.now_ms() + int(self.settings.alive_seconds * 1000)
-            self.world.observer.reached(Point.HEARTBEAT_BEFORE)
-            claim = self.claim
-            try:
-                self.world.store.heartbeat(self.settings.pipeline, claim, alive_until_ms=until)
-            except FencedError as error:
-                if claim == self.claim:
-                    self._error = error
-                    return
-            except UnavailableError as error:
-                self._error = error  # the next prepare finds out for good
-            self.world.observer.reached(Point.HEARTBEAT_AFTER)
+    def _beat(self) -> bool:
+        """Say once that we are alive; false when there is no more need to."""
+        until = self.world.clock.now_ms() + int(self.settings.alive_seconds * 1000)
+        self.world.observer.reached(Point.HEARTBEAT_BEFORE)
+        claim = self.claim
+        try:
+            self.world.store.heartbeat(self.settings.pipeline, claim, alive_until_ms=until)
+        except FencedError as error:
+            if claim == self.claim:
+                self._error = error
+                return False
+        except UnavailableError as error:
+            self._error = error  # the next prepare finds out for good
+        self.world.observer.reached(Point.HEARTBEAT_AFTER)
+        return True

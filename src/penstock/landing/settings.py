@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from penstock.core.schema import Field, Schema, Struct, Type
+from penstock.landing.beside import Beats, Hands, Threads, in_a_thread
 from penstock.ports.log import Log
 from penstock.ports.running import Clock, Engine, Observer
 from penstock.ports.store import Owner, PendingStore
@@ -127,32 +127,6 @@ class Settings:
     faults: str = ""
 
 
-class Hands(Protocol):
-    """Does commits beside the coordinator, several at once."""
-
-    def submit(self, act: Callable[[str], None], name: str, /) -> Future[None]:
-        """Do something now or later."""
-        ...
-
-    def about_to_wait(self, seconds: float) -> None:
-        """Hear that the coordinator waits for outcomes, up to a time."""
-        ...
-
-    def shutdown(self, *, wait: bool, cancel_futures: bool) -> None:
-        """End; what has begun may be waited for, what has not is dropped."""
-        ...
-
-
-class Threads(ThreadPoolExecutor):
-    """Hands of their own, one a thread."""
-
-    def __init__(self, count: int) -> None:
-        super().__init__(count, thread_name_prefix="penstock-commit")
-
-    def about_to_wait(self, seconds: float) -> None:
-        """Take no notice: threads work by themselves."""
-
-
 @dataclass(frozen=True, slots=True)
 class World:
     """The outside, as ports. `cluster_id` is the log's, asked once: a cluster that takes its place
@@ -170,3 +144,4 @@ class World:
     jitter: Callable[[], float]
     token: Callable[[], str]
     hands: Callable[[int], Hands] = Threads
+    beats: Callable[[Callable[[], bool], float], Beats] = in_a_thread

@@ -6,6 +6,8 @@ elements are called `element` (Parquet's and Iceberg's name); nullability is car
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core.schema import Decimal, Field, Fixed, Kind, List, Map, Schema, Struct, Type
@@ -46,6 +48,23 @@ def arrow_type(type_: Type) -> pa.DataType:
             return pa.map_(
                 arrow_type(key), pa.field("value", arrow_type(value), nullable=not required)
             )
+
+
+def lengths_of(values: pa.BinaryArray) -> npt.NDArray[np.int32]:
+    """Give the bytes of each value; of a null, no meaning has what is given."""
+    if not len(values):
+        return np.zeros(0, np.int32)
+    offsets = values.buffers()[1]
+    ends = np.frombuffer(offsets, np.int32, count=len(values) + 1, offset=4 * values.offset)
+    lengths: npt.NDArray[np.int32] = np.diff(ends)
+    return lengths
+
+
+def validity_of(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """Tell which values are not null."""
+    if not array.null_count:
+        return np.ones(len(array), np.bool_)
+    return np.array(array.is_valid().to_numpy(zero_copy_only=False))
 
 
 def arrow_field(field: Field) -> pa.Field:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 
 def newest_ms(batch: pa.RecordBatch) -> int | None:
     """Give the largest record timestamp in epoch milliseconds; None when no record has one."""
-    newest = pc.max(batch.column("timestamp").cast(pa.int64())).as_py()
-    return None if newest is None else int(newest)
+    stamps = batch.column("timestamp").drop_null()
+    return int(stamps.view(pa.int64()).to_numpy().max()) if len(stamps) else None
 
 
 def later(first: int | None, second: int | None) -> int | None:

@@ -20,12 +20,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Schema
 from penstock.rows import source
-from penstock.rows.arrow import arrow_schema
+from penstock.rows.arrow import arrow_schema, lengths_of, validity_of
 from penstock.rows.beside import columns_beside
 from penstock.rows.codes import MEANINGS, Code, MisfitError
 from penstock.rows.fitting import Fitted, Plan, fit_group
@@ -80,8 +79,8 @@ def convert(
     """
     values = batch.column("value")
     misfits = _refused_unread(batch, schema, options)
-    tombstones = _mask(values.is_null())
-    readable = ~tombstones
+    readable = validity_of(values)
+    tombstones = ~readable
     readable[list(misfits)] = False
     plan = Plan.of(schema, options)
     changes = {
@@ -113,15 +112,15 @@ def _refused_unread(
     batch: pa.RecordBatch, schema: Schema, options: RowOptions
 ) -> dict[int, MisfitError]:
     """Find records that need not be decoded: empty, too large, with an impossible time stamp."""
-    lengths = pc.binary_length(batch.column("value")).fill_null(0).to_numpy()
+    valued = validity_of(batch.column("value"))
+    lengths = lengths_of(batch.column("value"))
     reason = f"the value has more than {options.record_bytes_max} bytes"
-    valued = _mask(batch.column("value").is_valid())
     misfits = source.misfits(batch, schema, options)
     found = {index: misfit for index, misfit in misfits.items() if valued[index]}
     may_be_empty = options.format in ("text", "bytes") and options.compression == "none"
     empty = [] if may_be_empty else np.flatnonzero(valued & (lengths == 0)).tolist()
     found |= dict.fromkeys(empty, MisfitError(Code.EMPTY, EMPTY))
-    large = np.flatnonzero(lengths > options.record_bytes_max).tolist()
+    large = np.flatnonzero(valued & (lengths > options.record_bytes_max)).tolist()
     return found | dict.fromkeys(large, MisfitError(Code.TOO_LARGE, reason))
 
 
@@ -187,8 +186,3 @@ def _rejects(batch: pa.RecordBatch, misfits: Mapping[int, MisfitError]) -> tuple
             what = told[id(misfit)] = (str(MEANINGS[code].stage), str(code), misfit.message)
         rejects.append(Reject(offset, *what))
     return tuple(rejects)
-
-
-def _mask(array: pa.Array) -> npt.NDArray[np.bool_]:
-    mask: npt.NDArray[np.bool_] = np.array(array.to_numpy(zero_copy_only=False))
-    return mask

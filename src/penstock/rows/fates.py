@@ -25,6 +25,7 @@ READ = (
     *("quarantined_at", "status"),
 )
 """The columns that `fates_of` is to be given."""
+_ORDER = [(name, "ascending") for name in ("table", "topic", *PLACE[1:])]
 _LATER = ("status", "epoch", "code", "message")
 NEVER = -1
 BYTES = ("topic", "topic_id", "partition", "offset", "timestamp", "key", "value", "headers")
@@ -40,6 +41,8 @@ def fates_of(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     """
     rows = _table(READ, batches)
     closes = pc.equal(rows["stage"], STAGE)
+    if not pc.any(closes).as_py():
+        return _all_open(rows)
     refusals = rows.filter(pc.invert(closes))
     latest = _latest(rows.filter(closes))
     merged = refusals.join(latest, list(PLACE), join_type="left outer")
@@ -53,8 +56,7 @@ def fates_of(batches: Iterable[pa.RecordBatch]) -> pa.Table:
         columns[name] = pc.if_else(again, merged[f"{name}_last"], merged[name])
     columns["closing"] = number
     columns["into"] = pc.if_else(retried, merged["message_last"], pa.scalar(None, pa.string()))
-    order: list[tuple[str, str]] = [(name, "ascending") for name in ("table", "topic", *PLACE[1:])]
-    return pa.table(columns).sort_by(order)
+    return pa.table(columns).sort_by(_ORDER)
 
 
 def out_of_the_table(fates: pa.Table, followed: int) -> pa.Table:
@@ -120,6 +122,15 @@ def closing_rows(
         for number, each in enumerate(closed)
     ]
     return pa.RecordBatch.from_pylist(rows, schema=arrow_schema(QUARANTINE_SCHEMA))
+
+
+def _all_open(rows: pa.Table) -> pa.Table:
+    count = len(rows)
+    columns = {name: rows[name] for name in READ}
+    columns["status"] = pa.chunked_array([pa.repeat(pa.scalar(OPEN), count)])
+    columns["closing"] = pa.chunked_array([pa.repeat(pa.scalar(NEVER, pa.int64()), count)])
+    columns["into"] = pa.chunked_array([pa.nulls(count, pa.string())])
+    return pa.table(columns).sort_by(_ORDER)
 
 
 def _latest(closings: pa.Table) -> pa.Table:

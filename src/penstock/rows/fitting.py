@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from penstock.core.schema import Kind, Schema, Struct
 from penstock.rows.adapting import adapt, count_unknown
-from penstock.rows.arrow import arrow_type
+from penstock.rows.arrow import arrow_type, lengths_of
 from penstock.rows.blaming import refuse_alike
 from penstock.rows.block import (
     BLOCK_BYTES_MAX,
@@ -84,6 +84,8 @@ class Plan:
 
 def _with_rescue(options: RowOptions, schema: Schema) -> RowOptions:
     """Give options that rescue only where the table has the column for it."""
+    if not options.rescues:
+        return options
     found = schema.field(options.rescued_column)
     if found is not None and found.type is Kind.STRING:
         return options
@@ -203,7 +205,7 @@ def fit_group(group: Group, plan: Plan) -> Iterator[Fitted]:
 
 def _blocks(values: pa.BinaryArray) -> Iterator[tuple[int, int]]:
     """Cut values into blocks bounded in rows and bytes; one value may exceed the bytes."""
-    ends = np.cumsum(pc.binary_length(values).to_numpy().astype(np.int64))
+    ends = np.cumsum(lengths_of(values), dtype=np.int64)
     start = 0
     while start < len(values):
         before = ends[start - 1] if start else 0

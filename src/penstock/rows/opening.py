@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.ports.registry import RegisteredSchema, Registry, SchemaKey
+from penstock.rows.arrow import lengths_of
 from penstock.rows.avro.reader import AvroReader
 from penstock.rows.avro.schema import parse_schema
 from penstock.rows.codes import Code, MisfitError
@@ -193,7 +193,7 @@ def _not_empty(group: Group, opened: Opened) -> Group:
     """Refuse JSON without a byte: it may only now be seen, behind compression or a frame."""
     if group.reader is not None:
         return group
-    empty = np.flatnonzero(pc.equal(pc.binary_length(group.values), 0).to_numpy(False)).tolist()
+    empty = np.flatnonzero(lengths_of(group.values) == 0).tolist()
     return _without(group, dict.fromkeys(empty, MisfitError(Code.EMPTY, EMPTY)), opened)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.schema import Field, Schema, Struct, join
+from penstock.rows.arrow import validity_of
 from penstock.rows.beside import key_type
 from penstock.rows.infer import columns_in, infer, with_usable_names
 from penstock.rows.opening import Readers, open_values
@@ -19,8 +20,7 @@ def survey(
 
     Raises what `Registry.find` raises.
     """
-    values = batch.column("value")
-    valued = values.is_valid().to_numpy(zero_copy_only=False)
+    valued = validity_of(batch.column("value"))
     joined: Struct = Struct(())
     for group in open_values(batch, np.flatnonzero(valued), options, readers, {}).groups:
         if group.reader is not None:

@@ -1,4 +1,4 @@
-"""Hands that do commits in the coordinator's own thread, at moments that a seed chooses.
+"""Hands that do commits in the coordinator's own thread, at moments that a seed chooses; and beats.
 
 With them a life in memory has one thread, and the same seed gives the same story.
 
@@ -13,15 +13,55 @@ import random  # noqa: TID251  seeded
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
+
+from penstock.landing.beside import Beats
 
 Task = tuple[Callable[[str], None], str, "Future[None]"]
+
+
+BEATS_SHARE = 0.1
+"""The share of the coordinator's waits in which a heartbeat falls."""
+
+
+class OneThread:
+    """What goes on beside the coordinator in one life, done in its own thread."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._random = random.Random(~seed)  # noqa: S311  no secret is drawn
+        self._beats: dict[int, Callable[[], bool]] = {}
+
+    def hands(self, count: int) -> SeededHands:
+        """Give hands; there is one pair, whatever the count."""
+        del count
+        return SeededHands(self._seed, self._beat)
+
+    def beats(self, act: Callable[[], bool], every_seconds: float) -> Beats:
+        """Do an act when the coordinator waits, now and then."""
+        del every_seconds
+        self._beats[id(act)] = act
+        return _Ending(lambda: self._beats.pop(id(act), None))
+
+    def _beat(self) -> None:
+        if self._random.random() < BEATS_SHARE:
+            self._beats = {key: act for key, act in [*self._beats.items()] if act()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    act: Callable[[], object]
+
+    def end(self) -> None:
+        self.act()
 
 
 class SeededHands:
     """Do now or later, by the toss of a seeded coin."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, beat: Callable[[], None]) -> None:
         self._random = random.Random(seed)  # noqa: S311  no secret is drawn
+        self._beat = beat
         self._waiting: deque[Task] = deque()
 
     def submit(self, act: Callable[[str], None], name: str, /) -> Future[None]:
@@ -32,10 +72,12 @@ class SeededHands:
             self._work()
         return future
 
-    def about_to_wait(self, seconds: float) -> None:
-        """Do all that waits, when the coordinator has time; else perhaps."""
+    def about_to_wait(self, seconds: float) -> float:
+        """Do all that waits, when the coordinator has time; else perhaps. Nothing comes later."""
+        self._beat()
         if seconds > 0 or self._random.random() < 0.5:  # noqa: PLR2004  a coin
             self._work()
+        return 0.0
 
     def shutdown(self, *, wait: bool, cancel_futures: bool) -> None:
         """Drop what waits."""

@@ -176,6 +176,7 @@ class Life:
             jitter=_Numbers(self.number).fraction,
             token=_Numbers(self.number).token,
             hands=self.world.hands,
+            beats=self.world.beats,
         )
         try:
             live(outside)

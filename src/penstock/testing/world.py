@@ -28,7 +28,8 @@ from penstock.core.audit import chain_breaks, doubled_commits, doubled_files, ne
 from penstock.core.closings import records_only
 from penstock.core.commits import Chain, Committable, Landed
 from penstock.core.wire import progress_from_json
-from penstock.landing.settings import Consent, Hands, Place, Settings, Target, Threads
+from penstock.landing.beside import Beats, Hands, Threads, in_a_thread
+from penstock.landing.settings import Consent, Place, Settings, Target
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import Table, TableFormat, Verdict
 from penstock.rows.fates import READ, fates_of
@@ -86,6 +87,7 @@ class World:
         self.changes = changes
         self.hosts = {"here"}
         self.hands: Callable[[int], Hands] = Threads
+        self.beats: Callable[[Callable[[], bool], float], Beats] = in_a_thread
         self._lives = itertools.count(1)
         self._next_value = itertools.count(1)
         self._gone: list[tuple[str, Held]] = []

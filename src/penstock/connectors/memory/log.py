@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.memory.cluster import Entry, MemoryCluster, Partition
@@ -150,12 +151,7 @@ def _check(
 def _batch(entries: Sequence[Entry], *, headers: bool) -> pa.RecordBatch:
     import pyarrow as pa
 
-    fields = [
-        pa.field("offset", pa.int64()),
-        pa.field("timestamp", pa.timestamp("ms", tz="UTC")),
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-    ]
+    schema = _schema(headers=headers)
     messages = [each.message for each in entries if each.message is not None]
     columns: list[list[Any]] = [
         [each.offset for each in entries],
@@ -164,13 +160,27 @@ def _batch(entries: Sequence[Entry], *, headers: bool) -> pa.RecordBatch:
         [message.value for message in messages],
     ]
     if headers:
-        fields.append(
-            pa.field("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
-        )
         columns.append(
             [[{"key": k, "value": v} for k, v in message.headers] for message in messages]
         )
     arrays = [
-        pa.array(column, type=each.type) for each, column in zip(fields, columns, strict=True)
+        pa.array(column, type=each.type) for each, column in zip(schema, columns, strict=True)
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+@cache
+def _schema(*, headers: bool) -> pa.Schema:
+    import pyarrow as pa
+
+    fields = [
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.timestamp("ms", tz="UTC")),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+    ]
+    if headers:
+        fields.append(
+            pa.field("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
+        )
+    return pa.schema(fields)

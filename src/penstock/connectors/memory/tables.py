@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.memory.warehouse import Contents, Row, Snapshot, Summary, Warehouse
@@ -115,7 +116,7 @@ class MemoryTable:
         """Read the table and judge the witnesses of a chain."""
         contents = self._warehouse.get(self.name).contents
         text = contents.ledgers.get(chain.name)
-        landed = None if text is None else ledger_from_json(text)
+        landed = None if text is None else _ledger(text)
         verdict, evidence = _verdict(contents, chain, landed)
         return TableState(
             uuid=contents.uuid,
@@ -125,7 +126,7 @@ class MemoryTable:
             landed=landed,
             verdict=verdict,
             evidence=evidence,
-            target=json.dumps({"v": 1, "table": self.name}),
+            target=_target(self.name),
             handle=contents,
             widens=True,
         )
@@ -227,7 +228,7 @@ class MemoryTable:
     def chains(self, state: TableState) -> Sequence[Landed]:
         """Give all ledgers."""
         contents: Contents = state.handle
-        return [ledger_from_json(text) for text in contents.ledgers.values()]
+        return [_ledger(text) for text in contents.ledgers.values()]
 
     def facts(self) -> TableFacts:
         """Count the snapshots."""
@@ -264,6 +265,16 @@ class MemoryWriter:
     def abandon(self) -> None:
         """Forget the rows."""
         self._rows.clear()
+
+
+@lru_cache(maxsize=1024)
+def _ledger(text: str) -> Landed:
+    return ledger_from_json(text)
+
+
+@lru_cache(maxsize=64)
+def _target(name: str) -> str:
+    return json.dumps({"v": 1, "table": name})
 
 
 def _coordinates(rows: Sequence[Row], columns: Mapping[str, str]) -> pa.Table:
@@ -354,7 +365,7 @@ def _began(contents: Contents, chain: Chain) -> dict[TopicPartition, Offset]:
             for at, covered in summary.commit.progress.items():
                 began.setdefault(at, covered.start)
     text = contents.ledgers.get(chain.name)
-    offsets = {} if text is None else ledger_from_json(text).offsets
+    offsets = {} if text is None else _ledger(text).offsets
     return {**offsets, **began}
 
 

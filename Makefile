@@ -14,8 +14,8 @@ LOCKS := requirements/bootstrap.lock requirements/build.lock requirements/all.lo
 SUITES := $(BIN)/python tests/suites.py
 # `--upgrade`, or `--upgrade-package NAME`; without it `make lock` keeps the versions it finds.
 LOCK_OPTIONS ?=
-# How long `make mutants` tries and `make storm` blows, from which seed, and where `make soak-sim`
-# keeps what it has played.
+# How long `make mutants` and `make fuzz` try and `make storm` blows, from which seed, and where
+# `make soak-sim` keeps what it has played, with how many processes.
 MINUTES ?= 10
 SEED ?= 1
 SOAKED ?= docs/design/spec/results/soak.txt
@@ -109,6 +109,11 @@ prove: $(INSTALLED) ## the specification: small models whole, and every defence 
 mutants: $(INSTALLED) ## mutation testing of core/ and commit/ for MINUTES=n, going on where it ended
 	@$(BIN)/python tests/proof/mutants.py $(MINUTES)
 
+.PHONY: fuzz
+fuzz: $(INSTALLED) ## fuzzing of all that reads what others wrote, for MINUTES=n
+	@$(BIN)/uv pip install --quiet --system-certs --require-hashes -r requirements/fuzz.lock
+	@$(BIN)/python tests/proof/fuzz.py $(MINUTES)
+
 .PHONY: prove-large
 prove-large: $(INSTALLED) ## the specification: the large models; takes long
 	@$(BIN)/python tests/proof/prove.py large
@@ -133,6 +138,7 @@ pictures: $(INSTALLED) ## draw the pictures of terminals again
 lock: $(INSTALLED) ## resolve the locks again (LOCK_OPTIONS=--upgrade for newer versions)
 	@$(COMPILE) --extra demo --extra protobuf --group dev --group build pyproject.toml -o requirements/all.lock
 	@$(COMPILE) --group build --constraint requirements/all.lock -o requirements/build.lock
+	@$(COMPILE) --group fuzz -o requirements/fuzz.lock
 	@$(COMPILE) requirements/bootstrap.in -o requirements/bootstrap.lock
 
 .PHONY: clean

@@ -358,6 +358,10 @@ def page(mark: str) -> str:
     if tried.exists():
         lines += ["", "## Mutants of the code", "", "From `make mutants`, over core/ and commit/:"]
         lines += ["", "| file | killed | survived |", "|---|---|---|", *_mutants(tried.read_text())]
+    fuzzed = RESULTS / "fuzz.txt"
+    if fuzzed.exists():
+        lines += ["", "## Fuzzing", "", "From `make fuzz`; features are what libFuzzer told apart:"]
+        lines += ["", "```text", *fuzzed.read_text().splitlines(), "```"]
     return "\n".join([*lines, ""])
 
 

@@ -140,3 +140,33 @@ def test_the_text_of_a_ledger_is_as_the_tables_have_it():
         '"rules":"rules-1","segment":0,"topics":{"AAAAAAAAAAAAAAAAAAAAAQ":{"name":"orders",'
         '"offsets":{"0":5}}},"v":1,"valid_through_ms":null}'
     ) == ledger_to_json(origin(CHAIN, {0: 5}))
+
+
+@pytest.mark.parametrize("empty", ["", {}, 0, None, False])
+@pytest.mark.parametrize("name", ["files", "progress", "leader_epochs", "tallies", "origins"])
+def test_what_has_no_members_is_not_taken_for_an_empty_list(name, empty):
+    """Without its files a commit would move the ledger past records that never landed."""
+    data = {**json.loads(committable_to_json(COMMIT)), name: empty}
+    if (name, empty) == ("origins", {}):
+        return  # an object is what stands there
+
+    with pytest.raises(InvalidError):
+        committable_from_json(json.dumps(data))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("v", 0),
+        ("leader_epochs", [["t", 0, "orders", 1], ["t", 0, "orders", 2]]),
+        ("topics", {"t": {"name": "orders", "offsets": {}}}),
+        ("topics", {"t": {"name": "orders", "offsets": {"00": 1}}}),
+        ("topics", {"t": {"name": "orders", "offsets": {"1_0": 1}}}),
+        ("recent", {}),
+    ],
+)
+def test_a_ledger_that_says_a_thing_in_another_way_is_refused(name, value):
+    data = {**json.loads(ledger_to_json(origin(CHAIN, {0: 1}))), name: value}
+
+    with pytest.raises(InvalidError):
+        ledger_from_json(json.dumps(data))

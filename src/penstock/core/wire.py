@@ -9,8 +9,8 @@ Invariants:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 from penstock.core.accounting import Tally
 from penstock.core.commits import (
@@ -25,6 +25,8 @@ from penstock.core.commits import (
 )
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import LeaderEpochs, Offset, Positions, Progress, TopicPartition, span
+
+Value = TypeVar("Value")
 
 LEDGER_VERSION = 1
 COMMITTABLE_VERSION = 1
@@ -63,7 +65,7 @@ def ledger_from_json(text: str) -> Landed:
             segment=_whole(data["segment"]),
             rules_hash=_text(data["rules"]),
             offsets=positions_from_json(data["topics"]),
-            recent=tuple((CommitId(_text(i)), _text(d)) for i, d in data["recent"]),
+            recent=tuple((CommitId(_text(i)), _text(d)) for i, d in _rows(data["recent"])),
             valid_through_ms=_optional(data.get("valid_through_ms")),
             leader_epochs=epochs_from_json(data.get("leader_epochs", [])),
         )
@@ -126,18 +128,19 @@ def committable_from_json(text: str) -> Committable:
             epoch=EpochNumber(_whole(data["epoch"])),
             kind=CommitKind(data["kind"]),
             progress=progress_from_json(data["progress"]),
-            files=tuple(file_from_data(file) for file in data["files"]),
+            files=tuple(file_from_data(file) for file in _rows(data["files"])),
             rules_hash=_text(data["rules"]),
             schema_id=_whole(data["schema_id"]),
             valid_through_ms=_optional(data["valid_through_ms"]),
             origins=positions_from_json(data["origins"]),
             leader_epochs=epochs_from_json(data.get("leader_epochs", [])),
-            tallies={
-                TopicPartition(_text(i), _whole(p), _text(n)): Tally(
-                    _natural(x), _natural(y), _counts(f), _counts(q)
+            tallies=_by_place(
+                (
+                    TopicPartition(_text(i), _whole(p), _text(n)),
+                    Tally(_natural(x), _natural(y), _counts(f), _counts(q)),
                 )
-                for i, p, n, x, y, f, q in data["tallies"]
-            },
+                for i, p, n, x, y, f, q in _rows(data["tallies"])
+            ),
         )
     except (KeyError, TypeError, ValueError, AttributeError, AssertionError) as error:
         raise _malformed("pending commit", error) from error
@@ -155,9 +158,9 @@ def positions_to_json(positions: Positions) -> dict[str, Any]:
 def positions_from_json(topics: Mapping[str, Any]) -> dict[TopicPartition, Offset]:
     """Read positions back; raises KeyError, TypeError or ValueError on another form."""
     return {
-        TopicPartition(topic_id, int(partition), _text(topic["name"])): Offset(_natural(offset))
+        TopicPartition(topic_id, _number(partition), _text(topic["name"])): Offset(_natural(offset))
         for topic_id, topic in topics.items()
-        for partition, offset in topic["offsets"].items()
+        for partition, offset in _filled(topic["offsets"]).items()
     }
 
 
@@ -168,7 +171,9 @@ def epochs_to_json(epochs: LeaderEpochs) -> list[list[Any]]:
 
 def epochs_from_json(rows: list[list[Any]]) -> dict[TopicPartition, int]:
     """Read leader epochs back; raises TypeError or ValueError on another form."""
-    return {TopicPartition(_text(i), _whole(p), _text(n)): _natural(e) for i, p, n, e in rows}
+    return _by_place(
+        (TopicPartition(_text(i), _whole(p), _text(n)), _natural(e)) for i, p, n, e in _rows(rows)
+    )
 
 
 def progress_to_json(progress: Progress) -> list[list[Any]]:
@@ -180,10 +185,10 @@ def progress_to_json(progress: Progress) -> list[list[Any]]:
 
 def progress_from_json(rows: list[list[Any]]) -> Progress:
     """Read ranges back; raises TypeError or ValueError on another form."""
-    return {
-        TopicPartition(_text(i), _whole(p), _text(n)): span(_natural(a), _natural(b))
-        for i, p, n, a, b in rows
-    }
+    return _by_place(
+        (TopicPartition(_text(i), _whole(p), _text(n)), span(_natural(a), _natural(b)))
+        for i, p, n, a, b in _rows(rows)
+    )
 
 
 def file_to_data(file: DataFile) -> dict[str, Any]:
@@ -217,7 +222,7 @@ def _dump(data: Mapping[str, Any]) -> str:
 def _load(text: str, what: str, version_max: int) -> dict[str, Any]:
     try:
         data = json.loads(text)
-        version = _whole(data["v"])
+        version = _positive(data["v"])
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise _malformed(what, error) from error
     if version > version_max:
@@ -237,6 +242,36 @@ def _malformed(what: str, error: Exception) -> InvalidError:
     )
 
 
+def _rows(value: Any) -> list[Any]:
+    """Give a list; any other thing without members would be taken for an empty one."""
+    if not isinstance(value, list):
+        raise TypeError(f"a list was expected, not {value!r}")
+    return value
+
+
+def _filled(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict) or not value:
+        raise TypeError(f"an object with members was expected, not {value!r}")
+    return value
+
+
+def _by_place(pairs: Iterable[tuple[TopicPartition, Value]]) -> dict[TopicPartition, Value]:
+    found: dict[TopicPartition, Value] = {}
+    for at, value in pairs:
+        if at in found:
+            raise ValueError(f"{at} is there twice")
+        found[at] = value
+    return found
+
+
+def _number(text: str) -> int:
+    """Read a whole number as it is written here: `00`, `1_0` and ` 1` are none."""
+    number = int(text)
+    if text != str(number):
+        raise ValueError(f"{text!r} is no number of a partition")
+    return number
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"a string was expected, not {value!r}")
@@ -253,6 +288,13 @@ def _natural(value: Any) -> int:
     number = _whole(value)
     if number < 0:
         raise ValueError(f"a number from 0 on was expected, not {number}")
+    return number
+
+
+def _positive(value: Any) -> int:
+    number = _whole(value)
+    if number < 1:
+        raise ValueError(f"a number from 1 on was expected, not {number}")
     return number
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.core.commits import Chain, DataFile
+from penstock.core.events import StretchRead
 from penstock.core.offsets import span
 from penstock.core.points import Point
 from penstock.landing import replaying
@@ -195,6 +196,36 @@ def test_rows_that_somebody_deleted_come_back_only_when_asked_for(world: World) 
     assert 8 == len(world.rows())
     again = world.life().change(replay(partition=None, new_rows=True))
     assert replaying.Replayed(8, 9, {}) == again.changed
+    assert [] == world.breaks()
+
+
+def test_a_long_stretch_is_read_epoch_by_epoch_and_tells_how_far_it_is(world: World) -> None:
+    """Refused records stand in two of the epochs: each is left to the quarantine."""
+    world.send_raw(TOPIC, b"no json")
+    world.send(TOPIC, 2)
+    world.send_raw(TOPIC, b"none either")
+    world.run()
+    life = world.life(records_max=2).change(replay(partition=None))
+
+    assert replaying.Replayed(11, 11, {}) == life.changed
+    assert [] == world.breaks()
+    told = [(each.read, each.positions) for each in life.observer.of(StretchRead)]
+    assert [(read, 13) for read in (2, 4, 6, 8, 10, 12, 13)] == told
+    assert 7 == len(life.jobs), "no epoch is longer than a run's would be"
+
+
+def test_a_record_that_would_be_refused_now_stops_it(world: World) -> None:
+    world.change_rules("small", record_bytes_max=1)
+    life = world.life().change(replay(3, 5))
+
+    assert "P476" == life.code
+    assert [] == world.breaks()
+
+
+def test_brokers_that_give_nothing_stop_it(world: World) -> None:
+    life = world.life(timeout_seconds=-1.0).change(replay(3, 5))
+
+    assert "P477" == life.code
     assert [] == world.breaks()
 
 

@@ -11,9 +11,10 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.app import assembly
 from penstock.app.faults import observer_for
@@ -42,6 +43,14 @@ class Change:
     steps: tuple[Step, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a command did: `data` for machines, `lines` for people."""
+
+    data: Mapping[str, Any]
+    lines: tuple[str, ...]
+
+
 def consented(change: Change, given: str) -> None:
     """Take the name that was given for consent. Raises InvalidError (P171) for another one."""
     if given != change.pipeline:
@@ -62,7 +71,7 @@ def owner_alive(store: PendingStore, pipeline: str, now_ms: int) -> bool:
 def holding(
     pipeline: Pipeline, *, observer: Observer | None = None, faults: str = ""
 ) -> Iterator[Hold]:
-    """Hold a pipeline while it is changed. Its records are worked on in this process.
+    """Hold a pipeline while it is changed. Its records are worked on in this process, at first.
 
     Raises UnavailableError (P510) while another owner is alive, or when brokers, catalog or store
     are gone.

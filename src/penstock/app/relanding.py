@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from penstock.app import assembly
 from penstock.app.changing import Change, Step, holding
 from penstock.app.view import View, open_view
 from penstock.core.errors import InvalidError
@@ -18,13 +19,15 @@ from penstock.core.offsets import Offset, OffsetRange, span
 from penstock.landing import replaying, seeking
 from penstock.landing.holding import no_table
 from penstock.observe.figures import number_of
+from penstock.ports.running import Observer
 from penstock.ports.tables import Verdict
 from penstock.spec.model import Pipeline
 
 _PLACE = re.compile(
     r"(?P<topic>[A-Za-z0-9._-]+)(:(?P<partition>\d{1,9})(:(?P<start>\d{1,18})(?P<to>-(?P<stop>\d{1,18})?)?)?)?"
 )
-MOVES_TOLD_MAX = 20
+HERE_MAX = 1_000_000
+"""Positions that this process reads in about the time in which Spark starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,9 @@ def plan_replay(pipeline: Pipeline, table: str, places: Sequence[Place]) -> Chan
         Step(f"{table}: {at}{covered} is landed again")
         for at, covered in sorted(planned.stretch.items())
     ]
+    if _is_large(planned):
+        where = f"by the workers of spark.master {pipeline.spark.master}"
+        steps.append(Step(f"{table}: {planned.positions:,} positions are read, {where}"))
     if planned.stretch:
         replaced = f"{table}: {rows} in {files} are replaced, in one commit, by what Kafka holds"
         steps.append(Step(replaced, destructive=bool(planned.rows)))
@@ -70,16 +76,22 @@ def replay(
     places: Sequence[Place],
     *,
     new_rows: bool = False,
+    observer: Observer | None = None,
     faults: str = "",
 ) -> replaying.Replayed:
     """Land a stretch again; `new_rows`: also records that have no row now.
 
+    A small stretch is read in this process, a large one by the spec's engine (docs/design/0170).
     Raises UnavailableError (P510) while a run is alive, and as `landing.replaying`.
     """
-    with holding(pipeline, faults=faults) as held:
+    with holding(pipeline, observer=observer, faults=faults) as held, ExitStack() as stack:
         track = held.settled(table)
         bounds = held.world.log.bounds(held.world.log.partitions())
         planned = replaying.look(track, ranges_of(places), bounds)
+        if _is_large(planned):
+            engine = assembly.open_engine(pipeline)
+            stack.callback(engine.close)
+            held = replace(held, world=replace(held.world, engine=engine))  # noqa: PLW2901
         return replaying.do(held, track, planned, new_rows=new_rows)
 
 
@@ -142,6 +154,10 @@ def positions_of(places: Sequence[Place]) -> dict[tuple[str, int], Offset]:
             )
         found[place.topic, place.partition] = Offset(place.start)
     return found
+
+
+def _is_large(planned: replaying.Replay) -> bool:
+    return planned.positions > HERE_MAX
 
 
 def _look(view: View, table: str, places: Sequence[Place]) -> replaying.Replay:

@@ -1,20 +1,37 @@
-"""Show what a command would change, and ask for the pipeline's name before it is done.
+"""Show what a command would change, ask for the pipeline's name, do it, and tell what was done.
 
-Without a terminal and without `--yes NAME` a command that changes something is a dry run.
+Without a terminal and without `--yes NAME` a command that changes something is a dry run. With
+`--json` each prints `{"plan": {…}, "done": null}`, where `done` is null when nothing was changed.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-from penstock.cli.output import say
+from penstock.cli.output import print_json, say, tell
 
 if TYPE_CHECKING:
-    from penstock.app.changing import Change
+    from penstock.app.changing import Change, Done
 
 _RED, _PLAIN = "\x1b[31m", "\x1b[0m"
+
+
+def change_by_hand(change: Change, act: Callable[[], Done], yes: str | None, *, json: bool) -> int:
+    """Let `act` make a change once it is consented to, and print what came of it; exits with 0.
+
+    Raises as `confirmed` and `act`.
+    """
+    done = act() if confirmed(change, yes) else None
+    if json:
+        print_json({"plan": asdict(change), "done": None if done is None else dict(done.data)})
+    elif done is not None:
+        for line in done.lines:
+            tell(line)
+    return 0
 
 
 def confirmed(change: Change, yes: str | None) -> bool:
@@ -41,12 +58,6 @@ def confirmed(change: Change, yes: str | None) -> bool:
         return False
     consented(change, given)
     return True
-
-
-def told(change: Change) -> dict[str, Any]:
-    """Give a change as plain data."""
-    steps = [{"text": each.text, "destructive": each.destructive} for each in change.steps]
-    return {"pipeline": change.pipeline, "steps": steps}
 
 
 def _painted(text: str) -> str:

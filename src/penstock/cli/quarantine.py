@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from penstock.cli.confirming import confirmed
 from penstock.cli.output import print_json, say, tell
 from penstock.cli.run import SPEC
 from penstock.observe.figures import number_of, one_line
 
 if TYPE_CHECKING:
     from penstock.app.quarantine import Group, Refused
-    from penstock.landing.closing import Choice, Retried
+    from penstock.landing.closing import Choice
 
 app = App(
     name="quarantine",
@@ -134,25 +133,23 @@ def retry(
     json
         Print JSON.
     """
+    from penstock.app.changing import Done
     from penstock.app.faults import from_environment
     from penstock.app.quarantine import retry as land
     from penstock.app.quarantine import retry_forecast
+    from penstock.cli.confirming import change_by_hand
     from penstock.cli.specs import load_spec
 
     pipeline, choice = load_spec(spec), _choice(code, at)
-    change = retry_forecast(pipeline, table, choice)
-    done: Retried | None = None
-    if confirmed(change, yes):
+
+    def act() -> Done:
         done = land(pipeline, table, choice, faults=from_environment())
-    if json:
-        outcome = asdict(done) if done else None
-        print_json({"plan": asdict(change), "done": outcome})
-    elif done is not None:
-        for name, count in done.landed.items():
-            tell(f"{number_of(count, 'record')} landed in {name}")
-        for each, count in sorted(done.refused.items()):
-            tell(f"{number_of(count, 'record')} still refused: {each}")
-    return 0
+        landed = [f"{number_of(n, 'record')} landed in {name}" for name, n in done.landed.items()]
+        refused = sorted(done.refused.items())
+        left = [f"{number_of(n, 'record')} still refused: {each}" for each, n in refused]
+        return Done(asdict(done), (*landed, *left))
+
+    return change_by_hand(retry_forecast(pipeline, table, choice), act, yes, json=json)
 
 
 def drop(
@@ -185,21 +182,20 @@ def drop(
     json
         Print JSON.
     """
+    from penstock.app.changing import Done
     from penstock.app.faults import from_environment
     from penstock.app.quarantine import drop as give_up
     from penstock.app.quarantine import drop_forecast
+    from penstock.cli.confirming import change_by_hand
     from penstock.cli.specs import load_spec
 
     pipeline, choice = load_spec(spec), _choice(code, at)
-    change = drop_forecast(pipeline, table, choice)
-    done: int | None = None
-    if confirmed(change, yes):
+
+    def act() -> Done:
         done = give_up(pipeline, table, choice, faults=from_environment())
-    if json:
-        print_json({"plan": asdict(change), "done": None if done is None else {"dropped": done}})
-    elif done is not None:
-        tell(f"{number_of(done, 'record')} dropped")
-    return 0
+        return Done({"dropped": done}, (f"{number_of(done, 'record')} dropped",))
+
+    return change_by_hand(drop_forecast(pipeline, table, choice), act, yes, json=json)
 
 
 _COMMANDS: dict[str, Callable[..., int]] = {

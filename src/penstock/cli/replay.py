@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from penstock.cli.output import print_json, say
 from penstock.cli.run import SPEC
 
 
@@ -43,26 +44,27 @@ def replay(
     json
         Print JSON.
     """
+    from penstock.app.changing import Done
     from penstock.app.faults import from_environment
+    from penstock.app.process import SystemClock
     from penstock.app.relanding import place_of, plan_replay
     from penstock.app.relanding import replay as replay_table
-    from penstock.cli.confirming import confirmed, told
+    from penstock.cli.confirming import change_by_hand
     from penstock.cli.specs import load_spec
+    from penstock.observe.figures import number_of
+    from penstock.observe.log import console_log, json_log, written_to
 
     pipeline = load_spec(spec)
     meant = [place_of(each) for each in places]
-    change = plan_replay(pipeline, table, meant)
-    if not confirmed(change, yes):
-        if json:
-            print_json({"done": False, **told(change)})
-        return 0
-    faults = from_environment()
-    done = replay_table(pipeline, table, meant, new_rows=new_rows, faults=faults)
-    filtered = dict(done.filtered)
-    if json:
-        counts = {"removed": done.removed, "landed": done.landed, "filtered": filtered}
-        print_json({"done": True, **told(change), **counts})
-        return 0
-    left = "".join(f", {count:,} {why}" for why, count in filtered.items())
-    say(f"{table}: {done.removed:,} rows taken away, {done.landed:,} landed{left}")
-    return 0
+
+    def act() -> Done:
+        log = (json_log if json else console_log)(written_to(sys.stderr), SystemClock())
+        done = replay_table(
+            pipeline, table, meant, new_rows=new_rows, observer=log, faults=from_environment()
+        )
+        left = "".join(f", {count:,} {why}" for why, count in done.filtered.items())
+        removed = number_of(done.removed, "row")
+        line = f"{table}: {removed} taken away, {done.landed:,} landed{left}"
+        return Done({**asdict(done), "filtered": dict(done.filtered)}, (line,))
+
+    return change_by_hand(plan_replay(pipeline, table, meant), act, yes, json=json)

@@ -7,7 +7,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from penstock.cli.output import print_json, say
 from penstock.cli.run import SPEC
 
 
@@ -40,23 +39,22 @@ def seek(
     json
         Print JSON.
     """
+    from penstock.app.changing import Done
     from penstock.app.faults import from_environment
     from penstock.app.relanding import place_of, plan_seek
     from penstock.app.relanding import seek as seek_table
-    from penstock.cli.confirming import confirmed, told
+    from penstock.cli.confirming import change_by_hand
     from penstock.cli.specs import load_spec
 
     pipeline = load_spec(spec)
     meant = [place_of(each) for each in places]
-    change = plan_seek(pipeline, table, meant)
-    if not confirmed(change, yes):
-        if json:
-            print_json({"done": False, **told(change)})
-        return 0
-    moves = seek_table(pipeline, table, meant, faults=from_environment())
-    if json:
-        moved = [[each.at.topic, each.at.partition, each.start, each.stop] for each in moves]
-        print_json({"done": True, **told(change), "moves": moved})
-        return 0
-    say(f"{table}: it goes on from there with  penstock run")
-    return 0
+
+    def act() -> Done:
+        moves = seek_table(pipeline, table, meant, faults=from_environment())
+        data = [
+            {"topic": m.at.topic, "partition": m.at.partition, "start": m.start, "stop": m.stop}
+            for m in moves
+        ]
+        return Done({"moves": data}, (f"{table}: it goes on from there with  penstock run",))
+
+    return change_by_hand(plan_seek(pipeline, table, meant), act, yes, json=json)

@@ -185,6 +185,15 @@ class RecordsFiltered(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class StretchRead(Event):
+    """A part of what a replay lands again was read: so many of its positions, so far."""
+
+    table: str
+    read: int
+    positions: int
+
+
+@dataclass(frozen=True, slots=True)
 class CommitsStalled(Event):
     """Records were consumed and not committed for two commit intervals: by these tables, in this
     epoch's reading, or from Kafka, which does not answer. `since_ms` is when it began.

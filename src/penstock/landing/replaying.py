@@ -1,8 +1,8 @@
 """Land a stretch of a table again: the files that hold it are replaced by new ones, in one commit.
 
 Source: docs/design/0110. The way: read from the table which files hold the stretch, refuse unless
-they hold nothing else, read the records again under the present rules, and let one compare-and-set
-on exactly that state take the old files away and bring the new ones.
+they hold nothing else, read the records again under the present rules (`landing.rereading`), and
+let one compare-and-set on exactly that state take the old files away and bring the new ones.
 
 Invariants:
 - positions, chain and pending store are as before; until the commit nothing is changed, and a kill
@@ -13,40 +13,25 @@ Invariants:
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from penstock.commit.by_hand import land_by_hand
 from penstock.core.accounting import Tally, total
-from penstock.core.closings import closings_of
-from penstock.core.commits import (
-    CommitKind,
-    Committable,
-    DataFile,
-    EpochNumber,
-    commit_id_of,
-)
-from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
-from penstock.core.offsets import Offset, OffsetRange, TopicPartition
-from penstock.core.planning import Budget, plan
+from penstock.core.commits import CommitKind, Committable, EpochNumber, commit_id_of
+from penstock.core.errors import InvalidError
+from penstock.core.offsets import OffsetRange, TopicPartition
 from penstock.core.replaying import Sorted, beginnings_of_rows, rows_of, sort_out
-from penstock.landing import epochs
-from penstock.landing.adding_up import TableSum, failures, sums
 from penstock.landing.holding import Hold
-from penstock.landing.jobs import Coordinate, Destination
-from penstock.landing.leases import renew_all, renewed
 from penstock.landing.reach import Asked, Bounded, meant, require_alone, stretch_of, unlisted
+from penstock.landing.rereading import Stretch, read_again
 from penstock.landing.settings import Settings
 from penstock.landing.tracks import Track
 from penstock.ports.tables import TableState
-from penstock.rows.fates import READ, fates_of, out_of_the_table
 from penstock.rows.options import RowOptions
 
 NEEDED = ("topic", "partition", "offset")
 FILES_NAMED_MAX = 5
-
-Stretch = Mapping[TopicPartition, OffsetRange]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +48,11 @@ class Replay:
     def rows(self) -> int:
         """Count the rows in the files."""
         return sum(self.counts.values())
+
+    @property
+    def positions(self) -> int:
+        """Count the positions that are read again."""
+        return sum(covered.count for covered in self.stretch.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +123,12 @@ def do(held: Hold, track: Track, planned: Replay, *, new_rows: bool = False) -> 
     """
     standing = track.standing
     assert standing is not None, "it was looked at"
-    already = _quarantined(track, planned)
-    files, tallies = _read_again(held, track, planned, already)
-    refused = Counter(
-        TopicPartition(topic_id, number, "")
-        for topic_id, number, offset in already
-        if offset in planned.stretch.get(TopicPartition(topic_id, number, ""), ())
-    )
+    found = read_again(held, track, planned.state, planned.stretch)
     for at, covered in planned.stretch.items():
         before = planned.counts.get((at.topic, at.partition), 0)
-        seen = Seen(before, covered.count - refused[at])
-        require_all_seen(track.name, at, seen, tallies.get(at, Tally()), new_rows=new_rows)
-    tally = total(tallies.values())
+        seen = Seen(before, covered.count - found.refused[at])
+        require_all_seen(track.name, at, seen, found.tallies.get(at, Tally()), new_rows=new_rows)
+    tally = total(found.tallies.values())
     commit = Committable(
         chain=track.chain,
         table_uuid=planned.state.uuid,
@@ -163,7 +147,7 @@ def do(held: Hold, track: Track, planned: Replay, *, new_rows: bool = False) -> 
         epoch=EpochNumber(0),
         kind=CommitKind.REPLACE,
         progress={},
-        files=files,
+        files=tuple(found.files),
         rules_hash=_rules(planned.state, held.settings),
         schema_id=planned.state.schema_id,
         removes=planned.files,
@@ -229,83 +213,6 @@ def across(
         if strangers
         else f"replay what they hold as a whole:  penstock replay {table} {wide}",
     )
-
-
-def _read_again(
-    held: Hold, track: Track, planned: Replay, already: frozenset[Coordinate]
-) -> tuple[tuple[DataFile, ...], dict[TopicPartition, Tally]]:
-    quarantine = held.fleet.quarantine.state(track.rejects.chain)
-    reader = replace(
-        track,
-        state=planned.state,
-        already=already,
-        leader_epochs={},
-        examined={at: covered.start for at, covered in planned.stretch.items()},
-    )
-    stops = {at: covered.stop for at, covered in planned.stretch.items()}
-    files: list[DataFile] = []
-    tallies: dict[TopicPartition, Tally] = {}
-    number = 0
-    while any(reader.examined[at] < stop for at, stop in stops.items()):
-        number += 1
-        reached = dict(reader.examined)
-        now_ms = held.world.clock.now_ms()
-        renew_all([reader], now_ms)
-        quarantine = renewed(quarantine, now_ms)
-        rejects = Destination(held.settings.quarantine.connector, quarantine.target)
-        found = _epoch(held, reader, stops, rejects, number)
-        reader.examined = {**reached, **found.reached}
-        if reader.examined == reached:
-            raise UnavailableError(
-                f"{track.name}: Kafka gave nothing of what is to be replayed",
-                code="P477",
-                hint="nothing was changed; see the brokers' logs, and ask again",
-            )
-        files += found.files
-        for at, tally in found.tallies.items():
-            tallies[at] = tallies.get(at, Tally()) + tally
-    return tuple(files), tallies
-
-
-def _epoch(
-    held: Hold,
-    reader: Track,
-    stops: Mapping[TopicPartition, Offset],
-    rejects: Destination,
-    number: int,
-) -> TableSum:
-    settings, world = held.settings, held.world
-    budget = Budget(
-        settings.records_max, settings.bytes_max, settings.slice_bytes, world.engine.capacity()
-    )
-    epoch = plan(EpochNumber(number), {reader.name: reader.examined}, stops, budget)
-    results = epochs.run(settings, world, epoch, {reader.name: reader}, rejects)
-    for error in failures(results).values():
-        raise error
-    found = sums(results)[reader.name]
-    refused = found.total.quarantined
-    if refused:
-        told = ", ".join(f"{count} by {code}" for code, count in refused.items())
-        raise DecisionNeededError(
-            f"{reader.name}: records that stand in the table would be refused now ({told}):"
-            " nothing was changed",
-            code="P476",
-            hint="penstock peek  shows why; mend the rules or the table's columns, then ask again",
-        )
-    return found
-
-
-def _quarantined(track: Track, planned: Replay) -> frozenset[tuple[str, int, int]]:
-    """Give the records that are in quarantine; what a retry has landed stands in the table."""
-    ranges: Sequence[Sequence[object]] = [
-        [at.topic_id, at.partition, at.topic, covered.start, covered.stop]
-        for at, covered in planned.stretch.items()
-    ]
-    rejects, landed = track.rejects, planned.state.landed
-    followed = 0 if landed is None else landed.offsets.get(closings_of(track.name), 0)
-    fates = fates_of(rejects.table.refused(rejects.chain, READ, ranges))
-    found = out_of_the_table(fates, followed).select(["topic_id", "partition", "offset"])
-    return frozenset(zip(*found.to_pydict().values(), strict=True))
 
 
 def _require_readable(track: Track, stretch: Stretch, bounds: Bounded) -> None:

@@ -200,6 +200,9 @@ def _of_table(event: Event) -> Line:
         case events.HousekeepingFailed():
             text = f"housekeeping failed, without harm: {event.reason}"
             return Line(logging.WARNING, event.table, text)
+        case events.StretchRead():
+            text = f"{event.read:,} of {event.positions:,} positions are read again"
+            return Line(logging.INFO, event.table, text)
         case events.RecordsFiltered():
             reasons = ", ".join(f"{n:,} {reason}" for reason, n in event.reasons.items())
             return Line(logging.DEBUG, event.table, f"epoch {event.epoch} left out: {reasons}")

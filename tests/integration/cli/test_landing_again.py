@@ -31,13 +31,14 @@ def test_a_stretch_is_landed_by_the_present_spec_in_one_commit(shop: Shop, table
     asked = ("replay", table, f"{topic}:0:100-200", "--spec", shop.path)
     before = fingerprint(shop.directory)
     shown = within(*asked, "--json")
-    assert (0, False, before) == (shown.code, shown.json["done"], fingerprint(shop.directory))
-    assert [False, True] == [each["destructive"] for each in shown.json["steps"]]
-    assert "100 rows in 1 file are replaced" in shown.json["steps"][1]["text"]
+    assert (0, None, before) == (shown.code, shown.json["done"], fingerprint(shop.directory))
+    assert [False, True] == [each["destructive"] for each in shown.json["plan"]["steps"]]
+    assert "100 rows in 1 file are replaced" in shown.json["plan"]["steps"][1]["text"]
     assert "P171" in within(*asked, "--yes", "other").err
 
     done = within(*asked, "--yes", "shop", "--json")
-    assert (0, 100, 99) == (done.code, done.json["removed"], done.json["landed"])
+    counts = {"removed": 100, "landed": 99, "filtered": {"where": 1}}
+    assert (0, counts) == (done.code, done.json["done"])
     without = [number for number in range(300) if number != 150]
     ids = shop.ids()[0] if table == LAKE else shop.ids_of_delta()
     assert without == ids
@@ -82,7 +83,8 @@ def test_tables_that_were_rolled_back_are_put_back_and_land_the_rest(shop: Shop)
         shown = within("seek", name, "--spec", shop.path)
         assert "is put back from 300 to 100" in shown.err
         done = within("seek", name, "--spec", shop.path, "--yes", "shop", "--json")
-        assert (0, [[shop.topic, 0, 300, 100]]) == (done.code, done.json["moves"])
+        moves = [{"topic": shop.topic, "partition": 0, "start": 300, "stop": 100}]
+        assert (0, {"moves": moves}) == (done.code, done.json["done"])
     land(shop)
     shop.prove()
     assert (list(range(300)), list(range(300))) == shop.ids()

@@ -7,12 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.integration.cli.conftest import cluster, shop, shops  # noqa: F401
+from tests.integration.cli.shop import Shop
+from tests.integration.cli.within import land
 
+from penstock.app import relanding
 from penstock.core.errors import BugError, DecisionNeededError, InvalidError, UnavailableError
 from penstock.engines.spark.engine import SparkEngine
 from penstock.engines.spark.versions import versions_here
+from penstock.spec.load import load
 
 pytestmark = pytest.mark.spark
+LAKE = "lake.shop.orders"
 
 Doing = Callable[[str], SparkEngine]
 Orders = Callable[..., list[str]]
@@ -180,3 +186,26 @@ def test_a_java_of_the_wrong_version_is_refused_before_anything_starts(
 
 def _run_large(engine: SparkEngine, jobs: list[str]) -> list[str]:
     return list(SparkEngine(engine._spark, work="spark_jobs:echo").run(jobs))
+
+
+@pytest.mark.broker
+def test_a_long_replay_is_read_by_workers_epoch_by_epoch(
+    engine: SparkEngine,
+    shop: Shop,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop.send(0, 300)
+    land(shop)
+    shop.spec["spark"]["master"] = "existing"
+    shop.spec["commit"]["or_records"] = 100
+    monkeypatch.setattr(relanding, "HERE_MAX", 299)
+    pipeline, places = load(shop.path), [relanding.place_of(shop.topic)]
+    scheduler = engine._context._jsc.sc().dagScheduler()
+    jobs_before = scheduler.numTotalJobs()
+
+    told = [step.text for step in relanding.plan_replay(pipeline, LAKE, places).steps]
+    done = relanding.replay(pipeline, LAKE, places)
+    assert f"{LAKE}: 300 positions are read, by the workers of spark.master existing" in told
+    assert (300, 300) == (done.removed, done.landed)
+    assert jobs_before + 3 == scheduler.numTotalJobs()
+    assert list(range(300)) == shop.ids()[0]

@@ -302,7 +302,7 @@ class TableStories:
         assert [ORDERS] == [*life.parked]
         assert 1 == len(life.of(TableParked))
         assert 1 == len(world.pending())
-        assert 1 == len(world.run().parked)
+        assert {ORDERS: "P459"} == world.run().parked
         assert 1 == len(world.pending())
 
         world.faults.give_back(ORDERS_NAME)

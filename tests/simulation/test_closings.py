@@ -74,6 +74,20 @@ def test_dropped_records_are_given_up_and_never_come_back(world):
     exact(world, refused=BAD + 1)
 
 
+def test_a_retry_whose_files_were_taken_away_is_to_be_done_once_more(world):
+    warehouse = world.table()._warehouse
+
+    def tidy():
+        for commit in world.pending():
+            for file in commit.files:
+                warehouse.remove_file(file.path)
+
+    life = world.life().at(Point.PREPARE_AFTER, tidy, passing=2)
+    assert "P491" == life.close(lambda closer: closer.retry(ALL), ORDERS).code
+    assert Retried({ORDERS: BAD}, {"P302": 1}, finished=BAD) == closed(world).changed
+    exact(world)
+
+
 POINTS = (
     *(Point.CLAIM_BEFORE, Point.CLAIM_AFTER, Point.FILE_OPENED, Point.FILE_WRITTEN),
     *(Point.FILE_CLOSED, Point.PREPARE_BEFORE, Point.PREPARE_AFTER, Point.QUARANTINE_BEFORE),

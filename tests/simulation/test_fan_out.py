@@ -13,6 +13,7 @@ from penstock.core.errors import UnavailableError
 from penstock.core.events import TableCreated
 from penstock.core.points import Point
 from penstock.core.schema import Field, Kind, Struct
+from penstock.landing import replaying, seeking
 from penstock.landing.closing import Choice
 from penstock.landing.jobs import job_from_json
 from penstock.ports.tables import TableDefinition
@@ -103,6 +104,36 @@ def test_a_table_is_created_for_the_first_record_that_asks_for_it(ground):
     assert 2 == len(world.rows(table_of("b")))
     assert 2 == len(world.rejects(BY_KIND))
     assert [] == world.breaks(judged=lambda held: value(held, "kind") is not None)
+
+
+def test_tables_of_a_route_are_neither_replayed_nor_put_back(ground):
+    world = by_kind(ground)
+    world.send("orders", 3, kind="a")
+    world.run()
+
+    def replay(held):
+        return replaying.look(held.settled(BY_KIND), {("orders", None): None}, {})
+
+    def seek(held):
+        return seeking.look(held.settings, held.world, BY_KIND, {})
+
+    for act in (replay, seek):
+        assert "P474" == world.life().change(act).code
+
+
+def test_records_of_two_routes_that_ask_for_one_table_set_the_second_aside(ground):
+    other = f"{CATALOG}.bronze.of_{{name}}"
+    look = Look("kind", KIND, "tables[1].route.name")
+    gates = {
+        BY_KIND: Gate(route=Route(BY_KIND, {"kind": Look("kind", KIND, "r")}, unknown="create")),
+        other: Gate(route=Route(other, {"name": look}, unknown="create")),
+    }
+    world = World(ground, routes={"orders": (BY_KIND,), "items": (other,)}, gates=gates)
+    world.send("orders", 2, kind="a")
+    world.run()
+    world.send("items", 2, kind="a")
+
+    assert {other: "P466"} == world.run().parked
 
 
 def test_w8_a_table_first_asked_for_long_after_the_pipeline_began_begins_there(ground):

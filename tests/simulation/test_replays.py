@@ -229,6 +229,12 @@ def test_brokers_that_give_nothing_stop_it(world: World) -> None:
     assert [] == world.breaks()
 
 
+def test_a_table_that_is_not_there_yet_cannot_be_replayed() -> None:
+    world = World(MemoryGround())
+
+    assert "P461" == world.life().change(replay()).code
+
+
 def test_what_has_not_landed_cannot_be_replayed(world: World) -> None:
     assert "P472" == world.life().change(replay(5, 10)).code
     assert "P472" == world.life().change(replay(0, 1, partition=7)).code

@@ -1,6 +1,13 @@
-"""The manual of `penstock explain` has a page for every code, and no page is empty."""
+"""The manual of `penstock explain` has a page for every code, and a test expects every code."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
 
 from penstock.app.explain import ENDINGS, manual, read_subject
+
+MADE = ("Error", "Parked", "Quarantined", "Status")
+"""Calls of these names make an error or an event that a test needs."""
 
 
 def written(root) -> dict[str, tuple[str, str, str, str]]:
@@ -12,6 +19,39 @@ def written(root) -> dict[str, tuple[str, str, str, str]]:
 
 def raised(root, pages) -> set[str]:
     return {use.code for use in pages.collected(root / "src")}
+
+
+def expected(tree: ast.Module, pages) -> Iterator[str]:
+    """Give the codes that a test's texts name, but for those of what it makes itself."""
+    made = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(MADE)
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in made:
+            yield from pages.CODE.findall(node.value)
+
+
+def expected_by_tests(root: Path, pages) -> set[str]:
+    suites = [each for each in (root / "tests").iterdir() if each.name != "tidy"]
+    modules = [path for each in suites for path in each.rglob("*.py")]
+    modules += (root / "src/penstock/testing").glob("*.py")
+    golden = [path.read_text() for path in (root / "tests/golden").glob("*.jsonl")]
+    return {code for path in modules for code in expected(ast.parse(path.read_text()), pages)} | {
+        code for text in golden for code in pages.CODE.findall(text)
+    }
+
+
+def test_every_code_raised_is_expected_by_a_test(root, pages) -> None:
+    assert set() == raised(root, pages) - expected_by_tests(root, pages)
+
+
+def test_a_code_that_a_test_only_makes_is_not_expected_by_it(pages) -> None:
+    tree = ast.parse('raise InvalidError("x", code="P201")\nassert "P202" == told.code')
+
+    assert ["P202"] == [*expected(tree, pages)]
 
 
 def test_every_code_raised_has_its_page_with_cause_and_example(root, pages) -> None:

@@ -169,6 +169,8 @@ def _rows(
         texts = [fitted.rescued.get(position) for position in fitted.positions.tolist()]
         columns[plan.options.rescued_column] = pa.array(texts, pa.string())
     arrays = [columns[name] for name in plan.schema.names]
+    if not arrays:
+        return landed.select([])  # made of no arrays it would have no rows
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(plan.schema))
 
 

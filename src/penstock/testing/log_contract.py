@@ -382,8 +382,9 @@ class ReadingTests(LogBench):
         at = self.created(topic)
         self.send(topic, 0, self.numbered(0, 10))
         self.delete_before(topic, 0, 7)
-        with pytest.raises(DecisionNeededError, match=r"\[2, 7\)"):
+        with pytest.raises(DecisionNeededError, match=r"\[2, 7\)") as told:
             self.read(reader, at, 2, 10)
+        assert "P210" == told.value.code
 
         assert ([(7, b"7"), (8, b"8"), (9, b"9")], 10) == self.read(reader, at, 7, 10)
 

@@ -234,9 +234,10 @@ class StoreContract:
         held = take(store)
         store.prepare("shop", held, [commit_of(0)], {})
         store.settle("shop", held, commit_of(0), landed=True, reason="")
-        with pytest.raises(BugError):
+        with pytest.raises(BugError) as told:
             store.prepare("shop", held, [commit_of(3), commit_of(0)], {"t": noted({0: 1})})
 
+        assert "P750" == told.value.code
         assert [] == list(store.pending("shop"))
         assert {} == store.examined("shop")
 
@@ -265,8 +266,9 @@ class StoreContract:
         store.prepare("shop", held, [commit_of(0), commit_of(3)], {})
         store.settle("shop", held, commit_of(0), landed=landed, reason="first")
         store.settle("shop", held, commit_of(0), landed=landed, reason="again")
-        with pytest.raises(BugError):
+        with pytest.raises(BugError) as told:
             store.settle("shop", held, commit_of(0), landed=not landed, reason="")
+        assert "P750" == told.value.code
         with pytest.raises(BugError):
             store.prepare("shop", held, [commit_of(0)], {})
 

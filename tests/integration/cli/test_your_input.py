@@ -10,6 +10,7 @@ import pytest
 from deltalake import write_deltalake
 from pyiceberg.catalog import load_catalog
 from tests.integration.cli.shop import Shop, problem
+from tests.integration.cli.within import within
 
 from penstock.testing.process import penstock
 
@@ -40,6 +41,16 @@ def test_a_spec_that_is_not_there_is_told_by_its_path(tmp_path: Path) -> None:
     told = penstock("run", tmp_path / "no.yaml", "--json")
     assert 2 == told.code
     assert "no.yaml" in told.json["error"]["message"]
+
+
+def test_a_topic_that_no_table_takes_is_told_by_validate(shop: Shop) -> None:
+    shop.spec["kafka"]["topics"] = [{"pattern": rf"{shop.name}\..+"}]
+    shop.cluster.create(f"{shop.name}.items")
+    told = within("validate", shop.path, "--json")
+
+    assert 2 == told.code
+    assert "P187" in told.out
+    assert f"{shop.name}.items" in told.out
 
 
 def test_a_topic_that_is_not_there_is_told_by_its_name(shop: Shop) -> None:

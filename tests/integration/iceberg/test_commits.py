@@ -25,8 +25,9 @@ def test_c2_two_coordinators_with_one_stale_state_land_one_commit(lake):
     stale = other.state(lake.chain)
     lake.land(table, {0: (0, 3)})
 
-    with pytest.raises(ConflictError):
+    with pytest.raises(ConflictError) as told:
         other.commit(stale, lake.append(stale, {0: (0, 3)}), retain=25)
+    assert "P401" == told.value.code
     assert [0, 1, 2] == lake.ids()
     assert positions({0: 3, 1: 0}) == table.state(lake.chain).landed.offsets
 

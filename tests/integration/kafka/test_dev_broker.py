@@ -16,7 +16,8 @@ import psutil
 import pytest
 
 from penstock.core.errors import InvalidError, UnavailableError
-from penstock.dev.broker import Options, down, status, up
+from penstock.dev.broker import Options, Running, down, status, up
+from penstock.dev.records import create_topics, produce
 from penstock.testing.broker import Cluster, wait_until
 from penstock.testing.sent import Sent
 
@@ -101,3 +102,13 @@ def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
         up(tmp_path / "file" / "broker", 0)
 
     assert "P659" == caught.value.code
+
+
+def test_topics_and_records_that_the_broker_refuses_are_told(broker: Running) -> None:
+    create_topics(broker.bootstrap, {"tried": 1})
+    with pytest.raises(UnavailableError, match="tried") as twice:
+        create_topics(broker.bootstrap, {"tried": 1})
+    with pytest.raises(UnavailableError, match="tried") as nowhere:
+        next(produce(broker.bootstrap, "tried", [[b"1", b"2"]], partitions=2))
+
+    assert ("P642", "P643") == (twice.value.code, nowhere.value.code)

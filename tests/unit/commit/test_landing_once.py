@@ -6,13 +6,22 @@ import pytest
 
 from penstock.commit.once import Conditions, fence, land, rolled_back
 from penstock.commit.two_phase import TwoPhase
+from penstock.commit.widening import widen
 from penstock.connectors.memory.store import MemoryStore
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.memory.warehouse import Warehouse
 from penstock.core.commits import Chain, Generation
-from penstock.core.errors import DecisionNeededError, FencedError, UnavailableError
+from penstock.core.errors import (
+    ConflictError,
+    DecisionNeededError,
+    FencedError,
+    UnavailableError,
+)
 from penstock.core.events import CommitAborted, TableCommitted
 from penstock.core.points import Point
+from penstock.core.schema import Field, Kind
+from penstock.landing.committing import Batch, CommitLine
+from penstock.landing.settings import Threads
 from penstock.ports.store import Owner
 from penstock.ports.tables import TableDefinition
 from penstock.testing.clock import ManualClock
@@ -218,6 +227,46 @@ def test_w4_a_fence_in_doubt_is_not_believed_before_the_head_has_moved(bench, fa
     fence(bench.prepare(3, 5), state, bench.table, bench.conditions)
 
     assert bench.table.state(OWN).head != state.head
+
+
+def test_a_fence_whose_requests_are_all_lost_is_given_up_for_now(bench):
+    state = bench.table.state(OWN)
+    bench.plan.queue(NAME, *[Fault.LOSE_REQUEST] * 1000)
+
+    with pytest.raises(UnavailableError) as told:
+        fence(bench.prepare(0, 3), state, bench.table, bench.conditions)
+    assert "P451" == told.value.code
+
+
+def test_a_schema_that_cannot_be_changed_for_conflicts_is_given_up_for_now(bench):
+    state = bench.table.state(OWN)
+    wide = replace(state.schema, fields=(*state.schema.fields, Field("more", Kind.LONG)))
+    bench.plan.queue(NAME, *[Fault.CONFLICT] * 1000)
+
+    with pytest.raises(UnavailableError) as told:
+        widen(bench.table, OWN, state, wide, bench.conditions)
+    assert "P469" == told.value.code
+
+
+def test_a_commit_on_a_state_that_has_moved_is_a_conflict(bench):
+    stale, commit = bench.table.state(OWN), bench.prepare(0, 3)
+    land(bench.prepare(0, 3), bench.table, bench.conditions)
+
+    with pytest.raises(ConflictError) as told:
+        bench.table.commit(stale, commit, retain=25)
+    assert "P401" == told.value.code
+
+
+def test_what_waits_behind_a_commit_that_did_not_land_is_opened_again(bench):
+    first, behind = bench.keep(bench.prepare(0, 3), bench.prepare(3, 5))
+    bench.plan.take_away(NAME)
+    line = CommitLine(bench.two_phase, Threads(1))
+    for work in (first, behind):
+        line.submit(Batch(NAME, (work,)))
+    line.close()
+
+    held_back = line.take()[1]
+    assert ((behind,), "P460") == (held_back.batch.work, held_back.error.code)
 
 
 def test_a_quarantine_that_was_rolled_back_is_not_told_to_be_put_back() -> None:

@@ -18,7 +18,7 @@ from penstock.core.errors import (
     UnavailableError,
 )
 from penstock.engines.spark.daemon import SHARED_LIBRARIES, import_shared, spare_archives
-from penstock.engines.spark.engine import require_classic
+from penstock.engines.spark.engine import _results, require_classic
 from penstock.engines.spark.session import require_same_spark
 from penstock.engines.spark.task import error_from_text, error_to_text, perform
 from penstock.engines.spark.versions import ABSENT, disagreements, versions_here
@@ -157,3 +157,12 @@ def test_a_spark_connect_session_is_refused_by_name() -> None:
         require_classic(remote())
 
     assert "P604" == raised.value.code
+
+
+@pytest.mark.parametrize("jobs", [[], [0], [0, 0, 1], [0, 2]])
+def test_results_of_other_jobs_than_were_given_are_a_bug(jobs: list[int]) -> None:
+    rows = [{"job": number, "result": "", "error": None} for number in jobs]
+
+    with pytest.raises(BugError) as told:
+        _results(rows, 2, 1000)
+    assert "P712" == told.value.code

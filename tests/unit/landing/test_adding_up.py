@@ -44,8 +44,9 @@ def test_c8_completion_is_set_equality_never_a_count(numbers):
     lanes = [lane(0, 5), lane(0, 3, 1), lane(0, 1, 2)]
     results = [came_to(n, lanes[n], lanes[n].covered.stop) for n in numbers]
 
-    with pytest.raises(BugError, match="results came for"):
+    with pytest.raises(BugError, match="results came for") as told:
         counted(epoch(lanes[0], lanes[1]), results)
+    assert "P702" == told.value.code
 
 
 def test_a_part_behind_one_that_stopped_early_is_dropped_with_its_files():
@@ -71,8 +72,9 @@ def test_a_lane_that_says_it_came_where_it_was_not_sent_is_a_bug(reached):
     each = lane(0, 5)
     result = Result(0, (LaneResult(each, Offset(reached), 0, 0, None),))
 
-    with pytest.raises(BugError, match="says"):
+    with pytest.raises(BugError, match="says") as told:
         counted(epoch(each), [result])
+    assert "P703" == told.value.code
 
 
 def test_a_table_that_failed_anywhere_gets_nothing_and_the_others_get_theirs():
@@ -106,8 +108,9 @@ def test_files_that_hold_other_than_the_books_say_are_a_bug():
     tallies = {TABLE: {part(0): Tally(5, 5)}}
     result = came_to(0, lane(0, 5), 5, tallies=tallies, files={TABLE: (file(4),)})
 
-    with pytest.raises(BugError, match="files hold 4 rows"):
+    with pytest.raises(BugError, match="files hold 4 rows") as told:
         sums([result])
+    assert "P704" == told.value.code
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,14 @@
 """A batch knows its tables itself: the one it is for may never have been opened."""
 
+import pytest
+
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.memory.warehouse import Warehouse
 from penstock.core.commits import Chain, CommitKind, Generation
+from penstock.core.errors import InvalidError
+from penstock.landing.closing import _ledger
 from penstock.landing.committing import Batch
+from penstock.landing.tracks import Standing
 from penstock.ports.tables import TableDefinition
 from penstock.testing.prepared import ORDERS, claim, origin, prepared
 
@@ -21,6 +26,15 @@ def test_the_generation_that_fenced_a_batch_is_read_from_the_tables_it_commits_t
     table.commit(state, theirs, retain=25)
 
     assert Generation(7) == Batch("never opened", ((ours, table),)).generation()
+
+
+def test_a_ledger_that_a_table_does_not_have_is_not_written_on():
+    table = MemoryTables(Warehouse()).create("bronze.orders", TableDefinition(ORDERS), ())
+    state = table.state(CHAIN)
+    with pytest.raises(InvalidError) as told:
+        _ledger(Standing(CHAIN, table, state.uuid, 0, 0, claim(1), {}), state)
+
+    assert "P492" == told.value.code
 
 
 def test_a_batch_without_commits_was_fenced_by_nobody():

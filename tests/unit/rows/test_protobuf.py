@@ -15,7 +15,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 
 from penstock.connectors.registry import compiling
 from penstock.connectors.registry.compiling import compiled
-from penstock.core.errors import UnavailableError
+from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type
 from penstock.ports.registry import RegisteredSchema
 from penstock.rows.codes import MisfitError
@@ -516,3 +516,11 @@ def test_references_are_found_by_their_names() -> None:
 
     reader = ProtobufReader.of(found.descriptors, (0,))
     assert {"cost": {"cents": 5}} == reader.record(b"\x0a\x02\x08\x05")
+
+
+def test_without_protoc_records_in_protobuf_are_refused(monkeypatch) -> None:
+    monkeypatch.setattr(compiling, "find_spec", lambda _: None)
+    with pytest.raises(InvalidError) as told:
+        compiled(RegisteredSchema("protobuf", "message M {}"))
+
+    assert "P676" == told.value.code

@@ -90,6 +90,8 @@ def test_a_route_leads_records_to_tables_and_keeps_what_none_takes() -> None:
     assert {"P381"} == {reject.code for reject in share.refused.values()}
     assert [1] == mine.mine.nonzero()[0].tolist()
     assert 2 == int(share.filtered["routed"].sum())
+    unknown = sorter.refuse(share.unknown["lake.b.of_c"], reserved)
+    assert [(2, "P382")] == [(index, reject.code) for index, reject in unknown.items()]
 
 
 @pytest.mark.parametrize("neighbour", [b'{"n": 1, "kind": "x"}', b'{"n": 1, "kind": "two"}'])

@@ -182,6 +182,19 @@ def test_a_bomb_of_tables_is_refused(pipeline: Build) -> None:
     assert "P142" == caught.value.code
 
 
+def test_two_rules_that_put_parts_of_one_topic_into_one_table_are_refused(pipeline: Build) -> None:
+    hints = {"hints": {"kind": "string"}}
+    rules = [
+        {"from": from_, "into": "lake.a.one", "where": f"kind = '{kind}'", "schema": hints}
+        for from_, kind in ((r"shop\..+", "x"), (r".+\.orders", "y"))
+    ]
+    found = pipeline(tables=rules)
+
+    with pytest.raises(InvalidError) as caught:
+        tables_for(found, "shop.orders")
+    assert "P146" == caught.value.code
+
+
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
     [

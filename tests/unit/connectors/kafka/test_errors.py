@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import KafkaError
 
+from penstock.connectors.kafka.columnar import ColumnarReader
 from penstock.connectors.kafka.errors import (
     DOWN_SECONDS_MAX,
     REFUSAL_SECONDS_MAX,
@@ -14,8 +17,10 @@ from penstock.connectors.kafka.errors import (
     refused,
     translated,
 )
+from penstock.connectors.kafka.log import NO_ID, KafkaLog
 from penstock.connectors.kafka.settings import KafkaSettings
 from penstock.core.errors import (
+    BugError,
     DecisionNeededError,
     InvalidError,
     PenstockError,
@@ -59,6 +64,30 @@ def test_each_error_says_what_to_do(code: int, kind: type[PenstockError], ours: 
     assert (kind, ours) == (type(told), ours)
     assert told.hint
     assert "hush" not in told.message + told.hint
+
+
+def test_records_that_retention_took_are_a_human_s_matter() -> None:
+    told = overtaken(TopicPartition("id", 0, "orders"), span(2, 7))
+
+    assert (DecisionNeededError, "P210") == (type(told), told.code)
+
+
+def test_brokers_that_give_topics_no_ids_are_refused_unless_names_will_do() -> None:
+    with pytest.raises(InvalidError) as told:
+        KafkaLog(SETTINGS)._identity("orders", NO_ID)
+
+    assert "P206" == told.value.code
+    by_name = KafkaLog(replace(SETTINGS, identity="name"))
+    assert "name:orders" == by_name._identity("orders", NO_ID)
+
+
+def test_a_reader_that_was_carried_over_a_fork_is_a_bug() -> None:
+    reader = ColumnarReader(SETTINGS)
+    reader._process = os.getpid() + 1
+
+    with pytest.raises(BugError) as told:
+        next(iter(reader.read(TopicPartition("id", 0, "orders"), span(0, 1), deadline=0.0)))
+    assert "P720" == told.value.code
 
 
 def test_silence_is_blamed_on_what_was_heard_meanwhile() -> None:

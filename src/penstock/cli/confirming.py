@@ -12,12 +12,10 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from penstock.cli.output import print_json, say, tell
+from penstock.cli.output import PLAIN, RED, print_json, say, tell
 
 if TYPE_CHECKING:
     from penstock.app.changing import Change, Done
-
-_RED, _PLAIN = "\x1b[31m", "\x1b[0m"
 
 
 def change_by_hand(change: Change, act: Callable[[], Done], yes: str | None, *, json: bool) -> int:
@@ -62,4 +60,4 @@ def confirmed(change: Change, yes: str | None) -> bool:
 
 def _painted(text: str) -> str:
     colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    return f"{_RED}{text}{_PLAIN}" if colour else text
+    return f"{RED}{text}{PLAIN}" if colour else text

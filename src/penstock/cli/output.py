@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
+import textwrap
 import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,8 @@ INTERRUPTED = 130
 BUG = 70
 USAGE = 2
 WIDTH_MIN, WIDTH_MAX = 60, 100
+RED, PLAIN = "\x1b[31m", "\x1b[0m"
+_MARKS = re.compile(r"^P\d{3}(?=  )|(?<=  )P\d{3}$|(?<= )\^+(?= |$)", re.MULTILINE)
 
 
 def guarded(act: Callable[[], Any], words: Sequence[str]) -> int:
@@ -60,11 +64,41 @@ def show_error(error: PenstockError, *, as_json: bool) -> None:
     if problems is not None:  # a SpecError, which holds them all
         from penstock.spec.problems import render
 
-        say(f"{error.message}\n{render(problems, width=talk_width())}")
+        say(painted(f"{error.message}\n{render(problems, width=talk_width())}"))
         return
-    say(f"{error.code}  {error.message}")
+    say(painted(_filled(f"{error.code}  {error.message}", "      ")))
     if error.hint:
-        say(f"      → {error.hint}")
+        say(_with_command(f"      → {error.hint}"))
+
+
+def painted(text: str) -> str:
+    """Colour codes and carets on a terminal that wants it; the text is the same without."""
+    if not sys.stderr.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    return _MARKS.sub(f"{RED}\\g<0>{PLAIN}", text)
+
+
+def _with_command(hint: str) -> str:
+    """Put a command that a hint ends with on a line of its own where the hint is too long."""
+    says, gap, command = hint.strip().partition("  ")
+    if not gap or len(hint) <= talk_width():
+        return _filled(hint, "        ")
+    return f"{_filled(f'      {says}', '        ')}\n        {command.strip()}"
+
+
+def _filled(text: str, indent: str) -> str:
+    """Break a sentence between words where a terminal would break within one."""
+    if not sys.stderr.isatty():
+        return text
+    lines = textwrap.wrap(
+        text,
+        talk_width(),
+        subsequent_indent=indent,
+        drop_whitespace=True,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+    return "\n".join(lines)
 
 
 def talk_width() -> int:

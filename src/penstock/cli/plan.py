@@ -15,11 +15,12 @@ from penstock.observe.figures import age_text, count_text, number_of, one_line, 
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.text import Text
 
     from penstock.app.plan import Plan, TablePlan
+    from penstock.core.errors import PenstockError
 
 COLUMNS_SHOWN_MAX = 40
+COLUMN_NAME_CELLS = 30
 PARTITIONS_SHOWN_MAX = 12
 
 FATES = {
@@ -112,7 +113,7 @@ def plan_lines(found: Plan) -> Iterator[RenderableType]:
         yield Text()
         yield from _table_lines(table)
     if found.seconds is not None:
-        yield Text(f"\nat the pace of the last run about {age_text(int(found.seconds * 1000))}")
+        yield Text(f"\nat the pace of the last run: about {age_text(int(found.seconds * 1000))}")
 
 
 def _table_lines(table: TablePlan) -> Iterator[RenderableType]:
@@ -121,24 +122,31 @@ def _table_lines(table: TablePlan) -> Iterator[RenderableType]:
     mark, style, act = _act(table)
     yield Text.assemble((f"{mark} {table.table}", style), f"  {act}")
     for error in table.destructive:
-        yield _below(f"destructive  {error.code}  {one_line(error.message)}", "bold red")
+        yield _below(f"destructive  {error.code}  {_said(table, error)}", "bold red")
         yield _below(f"  → {one_line(error.hint)}", "red")
     if table.problem is not None:
-        yield _below(f"{table.problem.code}  {one_line(table.problem.message)}", "red")
+        yield _below(f"{table.problem.code}  {_said(table, table.problem)}", "red")
         yield _below(f"  → {one_line(table.problem.hint)}", "red")
     if table.pending:
         yield Text(f"    settle {number_of(table.pending, 'commit')} of an earlier run")
-    for name, kind in table.columns[:COLUMNS_SHOWN_MAX]:
-        yield Text(f"    + {one_line(name)}  {kind}", "green")
+    shown = [(one_line(name), kind) for name, kind in table.columns[:COLUMNS_SHOWN_MAX]]
+    room = min(max((len(name) for name, _ in shown), default=0), COLUMN_NAME_CELLS)
+    for name, kind in shown:
+        yield _below(f"+ {name:<{room}}  {kind}", "green")
     if len(table.columns) > COLUMNS_SHOWN_MAX:
         yield Text(f"    and {number_of(len(table.columns) - COLUMNS_SHOWN_MAX, 'more column')}")
     if table.missing:
         names = ", ".join(one_line(f"{n} {kind}") for n, kind in table.missing[:COLUMNS_SHOWN_MAX])
-        yield Text(f"    {FATES.get(table.fate, table.fate)}: {names}", "yellow")
+        yield _below(f"{FATES.get(table.fate, table.fate)}: {names}", "yellow")
     yield from _backlog_lines(table)
 
 
-def _below(text: str, style: str) -> RenderableType:
+def _said(table: TablePlan, error: PenstockError) -> str:
+    """Give an error's sentence without the name of the table that it stands below."""
+    return one_line(error.message.removeprefix(f"{table.table}: "))
+
+
+def _below(text: str, style: str = "") -> RenderableType:
     """Set a line below a table's name, also where it goes on in the next."""
     from rich.padding import Padding
     from rich.text import Text
@@ -158,12 +166,12 @@ def _act(table: TablePlan) -> tuple[str, str, str]:
     return "=", "bold", "nothing to do"
 
 
-def _backlog_lines(table: TablePlan) -> Iterator[Text]:
+def _backlog_lines(table: TablePlan) -> Iterator[RenderableType]:
     from rich.text import Text
 
     for each in table.beginnings[:PARTITIONS_SHOWN_MAX]:
         yield Text(
-            f"    {one_line(each.topic)}/{each.partition} from {each.start:,} to {each.stop:,}"
+            f"    {one_line(each.topic)}[{each.partition}] from {each.start:,} to {each.stop:,}"
             f"  ({each.why})",
             "dim" if not each.records else "",
         )
@@ -179,8 +187,5 @@ def _backlog_lines(table: TablePlan) -> Iterator[Text]:
         left = [f"{count_text(count)} {why}" for why, count in sampled.filtered.items()]
         refused = f"; would be refused: {', '.join(told)}" if told else ""
         out = f"; left out: {', '.join(left)}" if left else ""
-        yield Text(
-            f"    of {number_of(sampled.records, 'sampled record')} "
-            f"{count_text(sampled.landed)} fit{refused}{out}",
-            "yellow",
-        )
+        said = f"of {number_of(sampled.records, 'sampled record')} {count_text(sampled.landed)} fit"
+        yield _below(f"{said}{refused}{out}", "yellow")

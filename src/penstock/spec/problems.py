@@ -23,6 +23,7 @@ KeyPath = tuple[str | int, ...]
 
 PROBLEMS_MAX = 100
 WIDTH = 100
+_GUTTER, _HINT = "     | ", "       "
 EXCERPT_CHARS_MAX = 120
 READ_CHARS_MAX = 60
 
@@ -151,7 +152,7 @@ def _block(problem: Problem, width: int | None) -> list[str]:
         return [*_headline(text, problem.code, width), *hint]
     return [
         *_headline(f"{problem.place}  {text}", problem.code, width),
-        *_excerpt(problem.place, problem.hint),
+        *_excerpt(problem.place, problem.hint, width),
     ]
 
 
@@ -166,24 +167,30 @@ def _headline(text: str, code: str, width: int | None) -> list[str]:
     return [f"{lines[0].ljust(room)}  {code}", *lines[1:]]
 
 
-def _excerpt(place: Place, hint: str) -> list[str]:
-    line, start = _clipped(place.text, place.column - 1)
+def _excerpt(place: Place, hint: str, width: int | None) -> list[str]:
+    """Show the line with its mark; with a `width`, what it cannot hold of the line is cut."""
+    room = EXCERPT_CHARS_MAX if width is None else min(width - len(_GUTTER) - 2, EXCERPT_CHARS_MAX)
+    line, start = _clipped(place.text, place.column - 1, room)
     marked = line[start : start + max(place.length, 1)] or " "
     pad = "".join("\t" if char == "\t" else " " * _cells(char) for char in line[:start])
-    carets = "^" * max(sum(map(_cells, marked)), 1)
+    mark = f"{_GUTTER}{pad}{'^' * max(sum(map(_cells, marked)), 1)}"
+    lines = [f"{place.line:4d} | {line}".rstrip()]
+    if width is None or len(mark.expandtabs()) + 1 + len(hint) <= width:
+        return [*lines, f"{mark} {hint}".rstrip()]
     return [
-        f"{place.line:4d} | {line}".rstrip(),
-        f"     | {pad}{carets} {hint}".rstrip(),
+        *lines,
+        mark,
+        *textwrap.wrap(hint, width, initial_indent=_HINT, subsequent_indent=_HINT),
     ]
 
 
-def _clipped(line: str, start: int) -> tuple[str, int]:
+def _clipped(line: str, start: int, room: int) -> tuple[str, int]:
     """Cut a window out of a long line; give the line and where the mark now begins."""
-    left = max(0, min(start - EXCERPT_CHARS_MAX // 3, len(line) - EXCERPT_CHARS_MAX))
-    window = line[left : left + EXCERPT_CHARS_MAX]
+    left = max(0, min(start - room // 3, len(line) - room))
+    window = line[left : left + room]
     clean = "".join(char if char.isprintable() or char == "\t" else "·" for char in window)
     head = "…" if left else ""
-    tail = "…" if left + EXCERPT_CHARS_MAX < len(line) else ""
+    tail = "…" if left + room < len(line) else ""
     return head + clean + tail, min(start, len(line)) - left + len(head)
 
 

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from penstock.cli.output import guarded
+from penstock.cli.output import PLAIN, RED, guarded, show_error
 from penstock.core.errors import InvalidError, UnavailableError
+from penstock.spec.load import loads
 
 
 def fail(error: BaseException):
@@ -34,3 +35,31 @@ def test_what_nobody_expected_is_a_bug_of_ours_with_its_traceback(capsys) -> Non
     said = capsys.readouterr()
     assert "P700" == json.loads(said.out)["error"]["code"]
     assert "Traceback" in said.err
+
+
+def lines_on_a_terminal(monkeypatch, capsys, error: InvalidError) -> list[str]:
+    """Give what is said of an error on a terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    show_error(error, as_json=False)
+    return capsys.readouterr().err.splitlines()
+
+
+def test_on_a_terminal_words_are_not_cut_and_a_command_stands_whole(monkeypatch, capsys) -> None:
+    command = "penstock replay lake.bronze.orders shop.orders:0:100-200 --yes shop"
+    error = InvalidError("a word " * 30, code="P473", hint=f"replay the whole:  {command}")
+    lines = lines_on_a_terminal(monkeypatch, capsys, error)
+
+    assert f"{RED}P473{PLAIN}  a word" in lines[0]
+    assert all(len(line.replace(RED, "").replace(PLAIN, "")) <= 80 for line in lines)
+    assert ["      → replay the whole:", f"        {command}"] == lines[-2:]
+
+
+def test_problems_of_a_spec_fit_a_terminal_of_80_columns(monkeypatch, capsys, tmp_path) -> None:
+    text = f"name: shop\n{'x' * 70}: {{ from: orders, into: {'y' * 90}.b.c, z: {'z' * 50} }}\n"
+    with pytest.raises(InvalidError) as told:
+        loads(text, base=tmp_path)
+    lines = lines_on_a_terminal(monkeypatch, capsys, told.value)
+
+    assert any("^" in line for line in lines)
+    assert all(len(line.replace(RED, "").replace(PLAIN, "")) <= 80 for line in lines), lines

@@ -7,6 +7,7 @@ Lies are queued by a pattern of `METHOD path` and used up one a request, in orde
 | LOSE_ANSWER    | yes                | a connection that is closed         |
 | LOSE_REQUEST   | no                 | a connection that is closed         |
 | REFUSE         | no                 | 503                                 |
+| CONFLICT       | no                 | 409                                 |
 | CONFLICT_AFTER | yes                | 409                                 |
 | ERROR_AFTER    | yes                | 500, 502, 503 or 504 (in this turn) |
 | OK_UNAPPLIED   | no                 | 200: to POST, the answer to GET     |
@@ -42,6 +43,7 @@ class Lie(StrEnum):
     LOSE_ANSWER = "lose answer"
     LOSE_REQUEST = "lose request"
     REFUSE = "refuse"
+    CONFLICT = "409"
     CONFLICT_AFTER = "409 after success"
     ERROR_AFTER = "5xx after success"
     OK_UNAPPLIED = "OK without applying"
@@ -119,6 +121,8 @@ class Liar:
                 return None
             case Lie.REFUSE:
                 return Answer(503, (), _ERROR)
+            case Lie.CONFLICT:
+                return Answer(409, (), _CONFLICT)
             case Lie.CONFLICT_AFTER:
                 request.sent_to(self.server)
                 return Answer(409, (), _CONFLICT)

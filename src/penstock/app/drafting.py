@@ -1,14 +1,17 @@
 """`penstock init`: look at a cluster's topics, or at another system's configuration; write a spec.
 
-Invariants: nothing is overwritten; what is written loads, or the findings are told with it; what a
-topic holds is told from its newest records and never assumed.
+Invariants:
+- nothing is overwritten; what is written loads, or the findings are told with it;
+- what a topic holds is told from its newest records and never assumed;
+- looking is bounded in topics, in partitions of each, and in time; what was not looked at is told.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,16 +23,23 @@ import yaml
 from penstock.app import assembly
 from penstock.app.migrated import Migrated
 from penstock.app.migrating import migrated
+from penstock.app.process import SystemClock
 from penstock.core.errors import InvalidError
-from penstock.core.offsets import Offset, OffsetRange
+from penstock.core.offsets import Offset, OffsetRange, TopicPartition
 from penstock.core.planning import Bounds
 from penstock.ports.log import RangeReader
 from penstock.spec.model import Pipeline
 
 Format = Literal["iceberg", "delta"]
 
-LOOKED_AT = 20
+RECORDS_MAX = 20
+PARTITIONS_MAX = 3
 TOPICS_MAX = 500
+TOPIC_SECONDS_MAX = 5.0
+LOOKERS = 8
+
+Progress = Callable[[int, int], None]
+"""Told how many topics were looked at, of how many; from several threads, one at a time."""
 SCHEMA_LINE = "# yaml-language-server: $schema=./penstock.schema.json"
 CATALOGS = {
     "iceberg": 'lake: { type: sql, uri: "sqlite:///./lake/catalog.db", warehouse: ./lake }',
@@ -47,7 +57,17 @@ class Topic:
     unfit: str
 
 
-def draft(address: str, to: Format, name: str) -> tuple[str, list[Topic]]:
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The topics that were looked at, by name, and how many more there are."""
+
+    topics: tuple[Topic, ...]
+    left: int = 0
+
+
+def draft(
+    address: str, to: Format, name: str, progress: Progress = lambda _done, _of: None
+) -> tuple[str, Looked]:
     """Write a spec for the topics of `kafka://host:port[,host:port]`; give what was found, too.
 
     Raises InvalidError (P166) for another address, or when there is no topic; UnavailableError.
@@ -59,14 +79,14 @@ def draft(address: str, to: Format, name: str) -> tuple[str, list[Topic]]:
             code="P166",
             hint="penstock init --from kafka://localhost:9092 --to iceberg",
         )
-    topics = look(brokers.strip("/"), to)
-    if not topics:
+    found = look(brokers.strip("/"), to, progress)
+    if not found.topics:
         raise InvalidError(
             f"the cluster at {brokers[:80]} has no topics",
             code="P166",
             hint="send records to a topic first",
         )
-    return _text(brokers.strip("/"), to, name, topics), topics
+    return _text(brokers.strip("/"), to, name, found), found
 
 
 def translated(text: str) -> tuple[str, Migrated]:
@@ -95,33 +115,73 @@ def keep(path: Path, text: str) -> None:
         ) from error
 
 
-def look(brokers: str, to: Format) -> list[Topic]:
-    """Look at all topics of a cluster that are not Kafka's own."""
+def look(brokers: str, to: Format, progress: Progress) -> Looked:
+    """Look at the topics of a cluster that are not Kafka's own, several at once."""
     pipeline = _all_topics(brokers, to)
     with ExitStack() as stack:
         log = assembly.open_log(pipeline)
         stack.callback(log.close)
         listing = [at for at in log.partitions() if not at.topic.startswith("_")]
         bounds = log.bounds(listing)
-        reader = assembly.open_reader(pipeline)
-        stack.callback(reader.close)
-        found = []
-        for name in sorted({at.topic for at in listing})[:TOPICS_MAX]:
-            mine = [at for at in listing if at.topic == name]
-            records = sum(b.stop - b.start for at in mine if (b := bounds.get(at)))
-            unfit = _unfit(_newest(reader, [(at, bounds[at]) for at in mine if at in bounds]))
+    partitions: dict[str, dict[TopicPartition, Bounds]] = {at.topic: {} for at in listing}
+    for at, found in bounds.items():
+        partitions[at.topic][at] = found
+    names = sorted(partitions)
+    looked = names[:TOPICS_MAX]
+    shares = [share for n in range(LOOKERS) if (share := looked[n::LOOKERS])]
+    told = _Told(len(looked), progress)
+    with ThreadPoolExecutor(LOOKERS) as threads:
+        parts = threads.map(lambda share: _look_at(pipeline, share, partitions, told), shares)
+        topics = {topic.name: topic for part in parts for topic in part}
+    return Looked(tuple(topics[name] for name in looked), len(names) - len(looked))
+
+
+class _Told:
+    """Counts the topics that were looked at, for all lookers."""
+
+    def __init__(self, of: int, progress: Progress) -> None:
+        self._guard, self._done, self._of, self._progress = threading.Lock(), 0, of, progress
+
+    def one_more(self) -> None:
+        with self._guard:
+            self._done += 1
+            self._progress(self._done, self._of)
+
+
+def _look_at(
+    pipeline: Pipeline,
+    names: Sequence[str],
+    partitions: Mapping[str, Mapping[TopicPartition, Bounds]],
+    told: _Told,
+) -> list[Topic]:
+    reader, found = assembly.open_reader(pipeline), []
+    try:
+        for name in names:
+            mine = partitions[name]
+            records = sum(bounds.stop - bounds.start for bounds in mine.values())
+            try:
+                unfit = _unfit(_newest(reader, mine))
+            except InvalidError as error:
+                unfit = error.message
             found.append(Topic(name, len(mine), records, unfit))
-        return found
+            told.one_more()
+    finally:
+        reader.close()
+    return found
 
 
-def _newest(reader: RangeReader, partitions: Sequence[tuple[object, Bounds]]) -> list[bytes]:
+def _newest(reader: RangeReader, partitions: Mapping[TopicPartition, Bounds]) -> list[bytes]:
+    """Read the newest records of the partitions that hold most."""
     values: list[bytes] = []
-    for at, bounds in partitions:
-        start = Offset(max(bounds.start, bounds.stop - LOOKED_AT))
+    deadline = SystemClock().monotonic() + TOPIC_SECONDS_MAX
+    fullest = sorted(partitions, key=lambda at: partitions[at].start - partitions[at].stop)
+    for at in fullest[:PARTITIONS_MAX]:
+        bounds = partitions[at]
+        start = Offset(max(bounds.start, bounds.stop - RECORDS_MAX))
         if start < bounds.stop:
-            read = reader.read(at, OffsetRange(start, bounds.stop), deadline=math.inf)  # type: ignore[arg-type]
+            read = reader.read(at, OffsetRange(start, bounds.stop), deadline=deadline)
             values += [v for f in read for v in f.batch.column("value").to_pylist() if v]
-        if len(values) >= LOOKED_AT:
+        if len(values) >= RECORDS_MAX:
             break
     return values
 
@@ -152,8 +212,9 @@ def _all_topics(brokers: str, to: Format) -> Pipeline:
     return Pipeline.model_validate(data)
 
 
-def _text(brokers: str, to: Format, name: str, topics: Sequence[Topic]) -> str:
-    catalog = "delta" if to == "delta" else "lake"
+def _text(brokers: str, to: Format, name: str, looked: Looked) -> str:
+    catalog, topics = ("delta" if to == "delta" else "lake"), looked.topics
+    left = f"\n  # {looked.left} more topics were not looked at" if looked.left else ""
     fit = [topic.name for topic in topics if not topic.unfit]
     read = ", ".join(f'"{each}"' for each in fit or [topics[0].name])
     return f"""{SCHEMA_LINE}
@@ -166,7 +227,7 @@ kafka:
 catalogs:
   {CATALOGS[to]}
 tables:
-{chr(10).join(_rules(catalog, topics, any_fit=bool(fit)))}
+{chr(10).join(_rules(catalog, topics, any_fit=bool(fit)))}{left}
 commit: {{ every: 30s }}            # how long a record waits at most before it is visible
 quarantine: {{ into: {catalog}.ops.quarantine }}   # where records go that do not fit
 """

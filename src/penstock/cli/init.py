@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,8 +11,10 @@ from cyclopts import Parameter
 from penstock.cli.output import print_json, say, show_error, tell
 from penstock.cli.run import SPEC
 from penstock.core.errors import InvalidError, PenstockError
+from penstock.observe.figures import number_of
 
 if TYPE_CHECKING:
+    from penstock.app.drafting import Looked
     from penstock.app.migrated import Migrated
 
 
@@ -59,9 +62,8 @@ def init(
         data, lines = _account(found)
     else:
         assert from_ is not None, "one of the two is given"
-        text, topics = drafting.draft(from_, to, name)
-        data = {"topics": [{"topic": each.name, "unfit": each.unfit} for each in topics]}
-        lines = [f"{each.name}: {each.unfit or f'{each.records:,} records'}" for each in topics]
+        text, looked = drafting.draft(from_, to, name, _progress)
+        data, lines = _looked_at(looked)
     drafting.keep(spec, text)
     problem = _problem(spec)
     if json:
@@ -73,6 +75,27 @@ def init(
         show_error(problem, as_json=False)
     tell(f"{spec} is written; next:  penstock validate {spec}")
     return 0
+
+
+def _progress(done: int, of: int) -> None:
+    """Tell how far it is on a terminal, in one line that is written over."""
+    if sys.stderr.isatty():
+        end = "\n" if done == of else ""
+        sys.stderr.write(f"\rlooked at {done} of {of} topics{end}")
+        sys.stderr.flush()
+
+
+def _looked_at(looked: Looked) -> tuple[dict[str, Any], list[str]]:
+    """Tell what topics hold, as data and as lines."""
+    topics = looked.topics
+    data = {
+        "topics": [{"topic": each.name, "unfit": each.unfit} for each in topics],
+        "not_looked_at": looked.left,
+    }
+    lines = [f"{each.name}: {each.unfit or f'{each.records:,} records'}" for each in topics]
+    if looked.left:
+        lines.append(f"{number_of(looked.left, 'more topic')} not looked at, and not in the spec")
+    return data, lines
 
 
 def _account(found: Migrated) -> tuple[dict[str, Any], list[str]]:

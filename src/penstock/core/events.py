@@ -255,6 +255,13 @@ class PartitionStalled(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class KafkaAnswered(Event):
+    """Brokers answer again, after a silence of so long."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class HousekeepingFailed(Event):
     """What may fail without harm after a commit did: a checkpoint, removal of old metadata."""
 

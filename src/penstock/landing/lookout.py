@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.core.errors import DecisionNeededError, UnavailableError
-from penstock.core.events import PartitionStalled
+from penstock.core.events import KafkaAnswered, PartitionStalled
 from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Bounds
 from penstock.landing import opening
@@ -56,7 +56,9 @@ class Lookout:
                 raise
             self.world.observer(PartitionStalled("all", error.message))
             return None
-        self._silent_since = None
+        if self._silent_since is not None:
+            self.world.observer(KafkaAnswered(now - self._silent_since))
+            self._silent_since = None
         for name, track in self.fleet.active.items():
             found = opening.overtaken(track, bounds)
             if found is not None:

@@ -53,6 +53,8 @@ def folded(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
             after = _stopped(snapshot, event)
         case events.PartitionStalled(partition="all"):
             after = replace(snapshot, silence=_silence(snapshot.silence, now_ms))
+        case events.KafkaAnswered():
+            after = replace(snapshot, silence=None)
         case _:
             after = _of_table(snapshot, event, now_ms)
     return replace(_settled(after), updated_ms=now_ms)

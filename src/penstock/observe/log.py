@@ -158,6 +158,9 @@ def line_of(event: Event) -> Line:
             return _of_epoch(event)
         case events.CommitsStalled() | events.CommitsResumed():
             return _stall(event)
+        case events.KafkaAnswered():
+            text = f"answers again after {seconds_text(event.seconds)}"
+            return Line(logging.INFO, "Kafka", text)
         case events.MetricsServed():
             return Line(logging.INFO, "metrics", event.url)
         case events.FilesWritten():

@@ -13,13 +13,18 @@ from tests.integration.cli.shop import Shop
 MEGABYTES = 24
 
 
+def mount(place: Path) -> bool:
+    """Mount a small file system; only root may, and not everywhere."""
+    options = ("-t", "tmpfs", "-o", f"size={MEGABYTES}m", "tmpfs", str(place))
+    mounting = ("mount", *options)
+    return os.geteuid() == 0 and subprocess.run(mounting, check=False).returncode == 0
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Mount a small file system; only root may."""
     place = tmp_path / "small"
     place.mkdir()
-    options = ("-t", "tmpfs", "-o", f"size={MEGABYTES}m", "tmpfs", str(place))
-    if os.geteuid() != 0 or subprocess.run(("mount", *options), check=False).returncode:
+    if not mount(place):
         pytest.skip("this machine does not let the tests mount a small file system")
     try:
         yield place
@@ -27,7 +32,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(("umount", "--lazy", str(place)), check=True)
 
 
-def _fill(disk: Path) -> Path:
+def fill(disk: Path) -> Path:
     """Fill a file system to the last byte; removing the file given makes room again."""
     ballast = disk / "ballast"
     with ballast.open("wb", buffering=0) as file:
@@ -51,7 +56,7 @@ def test_a_warehouse_without_space_sets_its_table_aside_and_the_other_lands(
     shop.send(0, 100)
     assert 0 == shop.run().code
 
-    ballast = _fill(small_disk)
+    ballast = fill(small_disk)
     shop.send(100, 2000)
     full = shop.run()
     assert "parked" in full.json, full.out + full.err[-3000:]
@@ -71,7 +76,7 @@ def test_a_store_without_space_ends_the_run_and_loses_nothing(shop: Shop, small_
     shop.send(0, 100)
     assert 0 == shop.run().code
 
-    ballast = _fill(small_disk)
+    ballast = fill(small_disk)
     shop.send(100, 2000)
     full = shop.run()
     assert (75, "P504") == (full.code, full.json["error"]["code"])
@@ -89,7 +94,7 @@ def test_a_disk_that_fills_up_while_it_runs_is_survived(shop: Shop, small_disk: 
     shop.directory.mkdir()
     with shop.producing() as sent, shop.driver() as driver:
         driver.wait_for("TableCommitted", 4)
-        ballast = _fill(small_disk)
+        ballast = fill(small_disk)
         told = {"TableParked", "PipelineStopped"}
         driver.wait_until(lambda: any(driver.count(event) for event in told), "it was noticed")
         ballast.unlink()

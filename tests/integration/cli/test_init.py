@@ -6,6 +6,7 @@ import pytest
 from tests.integration.cli.shop import Shop
 from tests.integration.cli.within import within
 
+from penstock.app import drafting
 from penstock.app.peek import Spot, peek
 from penstock.spec.load import load
 from penstock.testing.sent import Sent
@@ -33,6 +34,26 @@ def test_a_spec_is_written_for_the_topics_there_are(shop: Shop, to: str) -> None
     again = within(*words)
     assert (2, "P164") == (again.code, again.json["error"]["code"])
     assert text == path.read_text()
+
+
+def test_topics_beyond_the_limit_are_counted_and_progress_is_told(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        shop.cluster.create(f"a-{shop.name}-{number}")
+    monkeypatch.setattr(drafting, "TOPICS_MAX", 10)
+    seen: list[tuple[int, int]] = []
+    text, looked = drafting.draft(
+        f"kafka://{shop.cluster.bootstrap}", "delta", "shop", lambda *at: seen.append(at)
+    )
+
+    assert [(n + 1, 10) for n in range(10)] == seen
+    assert ["no record to look at"] * 10 == [each.unfit for each in looked.topics]
+    assert 3 <= looked.left
+    assert f"# {looked.left} more topics were not looked at" in text
+    spec = shop.directory / "limited.yaml"
+    spec.write_text(text)
+    assert load(spec).tables
 
 
 @pytest.mark.parametrize("words", [(), ("--from", "localhost:9092")])

@@ -59,6 +59,8 @@ LINES = [
     ),
     (PipelineStarted("shop", 3, "h:1", 1, 0), "started as generation 3, 1 table"),
     (TableCreated(T, 19), "created with 19 columns"),
+    (events.StretchRead(T, 2000, 9000), "2,000 of 9,000 positions are read again"),
+    (events.KafkaAnswered(12.3), "answers again after 12.3 s"),
     (COMMIT, "epoch 17: 20,000 rows in 4 files, 1.2 MB, committed in 24 ms"),
     (
         TableCommitted(0, T, "shop", "fence", "c", "83", 0, 0, 0, 0.01),

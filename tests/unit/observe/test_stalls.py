@@ -78,9 +78,10 @@ def test_a_pipeline_with_nothing_to_do_does_not_stall(watched: Watched) -> None:
     assert [] == watched.told
 
 
-def test_brokers_that_answer_again_end_the_stall(watched: Watched) -> None:
+@pytest.mark.parametrize("again", [PLANNED, events.KafkaAnswered(3.0)])
+def test_brokers_that_answer_again_end_the_stall(watched: Watched, again: events.Event) -> None:
     watched.seconds_pass(events.PartitionStalled("all", "no broker answers"))
-    watched.board(PLANNED)
+    watched.board(again)
     watched.watch.look()
 
     assert ["CommitsStalled", "CommitsResumed"] == [type(each).__name__ for each in watched.told]

@@ -1,0 +1,157 @@
+"""The stall alarm: for each way in which commits can stop it is raised, and over when they go on.
+
+One pipeline runs all the while, with a commit interval of 200 ms. What goes wrong is real: a broker
+that is stopped, a catalog behind a proxy that gives no answer or refuses each commit as a conflict,
+a table that is moved away, a disk without space.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.integration.cli.shop import Shop
+from tests.integration.cli.test_full_disk import fill, mount
+from tests.servers.lying import Liar, Lie, lying
+
+from penstock.dev.broker import Options, down, up
+from penstock.testing.broker import PROPERTIES, Cluster
+from penstock.testing.process import Driver
+
+ENOUGH = 10_000
+SERVED, MOVED, SMALL = "served.shop.orders", "delta.shop.orders", "small.shop.orders"
+
+
+@dataclass(slots=True)
+class Field:
+    """A pipeline at work, and what can be done to it."""
+
+    shop: Shop
+    driver: Driver
+    liar: Liar
+    broker: Path
+    disk: Path
+    sent: int = 0
+
+    def send(self) -> None:
+        self.shop.send(self.sent, 50)
+        self.sent += 50
+
+    def metrics(self) -> str:
+        url = self.driver.wait_for("MetricsServed").data["url"]
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return str(answer.read().decode())
+
+    @contextmanager
+    def catalog_down(self) -> Iterator[None]:
+        with self._lying(".*", Lie.LOSE_REQUEST):
+            yield
+
+    @contextmanager
+    def conflict_storm(self) -> Iterator[None]:
+        with self._lying("POST .*/tables/orders$", Lie.CONFLICT):
+            yield
+
+    @contextmanager
+    def _lying(self, pattern: str, lie: Lie) -> Iterator[None]:
+        self.liar.queue(pattern, *[lie] * ENOUGH)
+        self.send()
+        yield
+        self.liar.clear()
+
+    @contextmanager
+    def table_missing(self) -> Iterator[None]:
+        table = self.shop.directory / "delta" / "shop" / "orders"
+        away = table.rename(table.with_name("away"))
+        self.send()
+        yield
+        shutil.rmtree(table, ignore_errors=True)  # files of an epoch that was being written
+        away.rename(table)
+
+    @contextmanager
+    def disk_full(self) -> Iterator[None]:
+        if not os.path.ismount(self.disk):
+            pytest.skip("this machine does not let the tests mount a small file system")
+        ballast = fill(self.disk)
+        self.send()
+        yield
+        ballast.unlink()
+
+    @contextmanager
+    def broker_gone(self) -> Iterator[None]:
+        port = int(self.shop.cluster.bootstrap.rpartition(":")[2])
+        down(self.broker)
+        yield
+        up(self.broker, port, options=Options(properties=PROPERTIES))
+
+
+@pytest.fixture(scope="module")
+def field(tmp_path_factory: pytest.TempPathFactory, rest_catalog: str) -> Iterator[Field]:
+    home = tmp_path_factory.mktemp("stalls")
+    for name in ("shop", "small"):
+        (home / name).mkdir()
+    mounted = mount(home / "small")
+    running = up(home / "broker", 0, options=Options(properties=PROPERTIES))
+    shop = Shop(home / "shop", Cluster(running.bootstrap), "stalls")
+    shop.cluster.create(shop.topic, 2)
+    try:
+        with lying(rest_catalog) as liar:
+            shop.spec["catalogs"] = {
+                "served": {"type": "rest", "uri": liar.address},
+                "delta": {"type": "delta", "root": "./delta"},
+                "small": {"type": "delta", "root": str(home / "small")},
+                "safe": {"type": "delta", "root": "./safe"},
+            }
+            rule = {"from": shop.topic, "continue": True, "schema": {"create": True}}
+            shop.spec["tables"] = [{**rule, "into": into} for into in (SERVED, MOVED, SMALL)]
+            shop.spec["tables"][-1].pop("continue")
+            shop.spec["quarantine"] = {"into": "safe.ops.quarantine"}
+            with shop.driver("--metrics", "127.0.0.1:0") as driver:
+                field = Field(shop, driver, liar, home / "broker", home / "small")
+                field.send()
+                driver.wait_for("TableCommitted", 3)
+                yield field
+                driver.send(signal.SIGTERM)
+                assert 0 == driver.end().code
+            shop.prove()
+    finally:
+        down(home / "broker")
+        if mounted:
+            subprocess.run(("umount", "--lazy", str(home / "small")), check=True)
+
+
+Fault = Callable[[Field], AbstractContextManager[None]]
+FAULTS: list[tuple[Fault, list[str]]] = [
+    (Field.conflict_storm, [SERVED]),
+    (Field.catalog_down, [SERVED]),
+    (Field.table_missing, [MOVED]),
+    (Field.disk_full, [SMALL]),
+    (Field.broker_gone, []),
+]
+
+
+@pytest.mark.parametrize(("fault", "tables"), FAULTS)
+def test_commits_that_stop_are_told_and_so_is_that_they_go_on(
+    field: Field, fault: Fault, tables: list[str]
+) -> None:
+    stalled, resumed = map(field.driver.count, ("CommitsStalled", "CommitsResumed"))
+    with fault(field):
+        told = field.driver.wait_for("CommitsStalled", stalled + 1)
+        shown = field.metrics()
+    field.driver.wait_for("CommitsResumed", resumed + 1)
+
+    assert (tables, not tables) == (told.data["tables"], told.data["kafka"])
+    assert re.search(r"^penstock_stalled 1\.0$", shown, re.MULTILINE), "PenstockStalled fires"
+    parked = re.findall(r'^penstock_table_parked\{table="(.+)"\} 1\.0$', shown, re.MULTILINE)
+    assert set(parked) <= set(tables), "PenstockTableParked names none beside it"
+    if fault in {Field.table_missing, Field.disk_full}:
+        assert tables == parked

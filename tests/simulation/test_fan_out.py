@@ -121,19 +121,20 @@ def test_tables_of_a_route_are_neither_replayed_nor_put_back(ground):
         assert "P474" == world.life().change(act).code
 
 
-def test_records_of_two_routes_that_ask_for_one_table_set_the_second_aside(ground):
-    other = f"{CATALOG}.bronze.of_{{name}}"
-    look = Look("kind", KIND, "tables[1].route.name")
-    gates = {
-        BY_KIND: Gate(route=Route(BY_KIND, {"kind": Look("kind", KIND, "r")}, unknown="create")),
-        other: Gate(route=Route(other, {"name": look}, unknown="create")),
-    }
-    world = World(ground, routes={"orders": (BY_KIND,), "items": (other,)}, gates=gates)
-    world.send("orders", 2, kind="a")
+def test_a_record_that_asks_for_a_table_of_another_rule_is_refused(ground):
+    route = Route(BY_KIND, {"kind": Look("kind", KIND, "tables[0].route.kind")}, unknown="create")
+    world = World(
+        ground,
+        routes={"orders": (BY_KIND,), "items": (REST,)},
+        gates={BY_KIND: Gate(route=route)},
+    )
+    world.send("items", 1)
     world.run()
-    world.send("items", 2, kind="a")
 
-    assert {other: "P466"} == world.run().parked
+    def join(held):
+        held.fleet.join(held.fleet.tracks[BY_KIND], REST)
+
+    assert "P466" == world.life().change(join).code
 
 
 def test_w8_a_table_first_asked_for_long_after_the_pipeline_began_begins_there(ground):

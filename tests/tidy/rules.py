@@ -195,12 +195,36 @@ def _caught(node: ast.ExceptHandler) -> str:
     return "" if node.type is None else ast.unparse(node.type)
 
 
-def _public(parent: ast.Module | ast.ClassDef) -> Iterator[Function | ast.ClassDef]:
-    for node in parent.body:
-        if isinstance(node, Function | ast.ClassDef) and not node.name.startswith("_"):
-            yield node
-            if isinstance(node, ast.ClassDef):
-                yield from _public(node)
+def _public(parent: ast.AST) -> Iterator[Function | ast.ClassDef]:
+    """Give what others can name: also below conditions, not what is local to a function."""
+    for node in ast.iter_child_nodes(parent):
+        if isinstance(node, Function | ast.ClassDef):
+            if not node.name.startswith("_"):
+                yield node
+                if isinstance(node, ast.ClassDef):
+                    yield from _public(node)
+        elif isinstance(node, ast.stmt | ast.ExceptHandler):
+            yield from _public(node)
+
+
+def parameters_untold(modules: list[Module]) -> list[str]:
+    """Find parameters of commands that their help says nothing of."""
+    found = []
+    for each in modules:
+        if each.room != "cli":
+            continue
+        for node in _public(each.tree):
+            told = ast.get_docstring(node) or ""
+            if isinstance(node, Function) and ("Example: " in told or "Parameters\n" in told):
+                given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                given += [node.args.vararg] if node.args.vararg else []
+                listed = set(re.findall(r"^(\w+)$", told.partition("-----")[2], re.MULTILINE))
+                found += [
+                    f"{each.name}:{node.lineno}: {node.name} {one.arg}"
+                    for one in given
+                    if one.arg not in listed
+                ]
+    return found
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:

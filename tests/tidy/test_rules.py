@@ -2,6 +2,18 @@
 
 import pytest
 
+UNTOLD = '''
+def run(spec, *, fast):
+    """Run.
+
+    Example: run
+
+    Parameters
+    ----------
+    spec
+        The spec.
+    """
+'''
 PLANTED = {
     "too_long": [
         ("penstock/rows/long.py", "x = 1\n" * 401, "penstock/rows/long.py: 401 lines"),
@@ -21,6 +33,15 @@ PLANTED = {
         ("a.py", '"""A."""\ndef work(): ...', "a.py:2: work"),
         ("a.py", '"""A."""\nclass Work: ...', "a.py:2: Work"),
         ("a.py", '"""A."""\nclass Work:\n    """B."""\n    def go(self): ...', "a.py:4: go"),
+        ("a.py", '"""A."""\nif X:\n    def go(): ...', "a.py:3: go"),
+        ("a.py", '"""A."""\ntry:\n    pass\nexcept E:\n    class Go: ...', "a.py:5: Go"),
+    ],
+    "parameters_untold": [
+        (
+            "penstock/cli/a.py",
+            UNTOLD,
+            "penstock/cli/a.py:2: run fast",
+        ),
     ],
     "commits_elsewhere": [
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -34,6 +35,8 @@ _LEFT = {
     "e": "penstock run --until-caught-up",
     "ends_at_latest_offsets": "penstock run --until-caught-up",
 }
+_APPLICATION = "kafka_delta_ingest"
+"""The name it takes when it is given none."""
 _FLAGS = {"checkpoints", "c", "ends_at_latest_offsets", "e"}
 _TRANSFORMS, _KAFKA = {"transform", "t"}, {"Kafka", "K", "kafka_setting"}
 _SEVERAL = _TRANSFORMS | _KAFKA
@@ -52,6 +55,7 @@ def delta_ingest(text: str) -> Migrated:
         raise unknown("kafka-delta-ingest ingest needs a topic and a table")
     found.put("topic", "kafka.topics", [places[0]])
     delta_table(found, "table", places[0], places[1])
+    found.application = _APPLICATION
     for option, value in given:
         if option:
             _option(found, option, value)
@@ -90,12 +94,26 @@ def _option(found: Migrated, option: str, value: str) -> None:
     elif name in _KAFKA:
         why = "see kafka.security in the reference of the spec"
         found.leave(f"{option} {value.partition('=')[0].strip()}", why)
+    elif name == "seek_offsets":
+        _sought(found, option, value)
     elif name in _SETTINGS:
         setting, unit = _SETTINGS[name]
+        found.application = value if setting == "name" else found.application
         plain = int(value) if setting == "commit.or_records" else f"{value}{unit}"
         found.put(option, setting, plain)
     else:
         found.leave(option, _LEFT.get(name, NO_COUNTERPART))
+
+
+def _sought(found: Migrated, option: str, value: str) -> None:
+    """Begin behind the offsets that were sought: the first record was the one after each."""
+    (topic,) = found.spec["kafka"]["topics"]
+    try:
+        start = {int(number): int(last) + 1 for number, last in json.loads(value).items()}
+    except (ValueError, AttributeError, TypeError):
+        found.leave(option, "it is no JSON of offsets by partition")
+    else:
+        found.put(option, "kafka.start", {topic: start})
 
 
 def _transform(found: Migrated, option: str, text: str) -> None:

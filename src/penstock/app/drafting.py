@@ -24,10 +24,12 @@ from penstock.app import assembly
 from penstock.app.migrated import Migrated
 from penstock.app.migrating import migrated
 from penstock.app.process import SystemClock
+from penstock.app.taking_over import where_it_ended
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
 from penstock.core.planning import Bounds
 from penstock.ports.log import RangeReader
+from penstock.spec.load import loads
 from penstock.spec.model import Pipeline
 
 Format = Literal["iceberg", "delta"]
@@ -89,9 +91,19 @@ def draft(
     return _text(brokers.strip("/"), to, name, found), found
 
 
-def translated(text: str) -> tuple[str, Migrated]:
-    """Write a spec from another system's configuration, with the account of its options."""
+def translated(text: str, *, base: Path | None = None) -> tuple[str, Migrated]:
+    """Write a spec from another system's configuration, with the account of its options.
+
+    With a `base`, the directory of the spec, it begins where the other system ended
+    (`app.taking_over`, which says what is raised); SpecError where the spec is not whole yet.
+    """
     found = migrated(text)
+    if base is not None:
+        pipeline = loads(yaml.safe_dump(found.spec), base=base)
+        ended = where_it_ended(pipeline, found)
+        where = found.group or found.application
+        found.put(f"where {where} ended", "kafka.start", ended.start)
+        found.mapped.append(("records behind that", f"{ended.behind:,} in Kafka"))
     account = [f"#   {option} -> {setting}" for option, setting in found.mapped]
     left = [f"#   {option}: {why}" for option, why in found.left]
     lines = [SCHEMA_LINE, f"# From {found.system}. Mapped:", *account]

@@ -19,12 +19,17 @@ Options = Mapping[str, str]
 
 @dataclass(slots=True)
 class Migrated:
-    """A spec in the making, and the account: (option, setting) mapped, (option, why not) left."""
+    """A spec in the making, and the account: (option, setting) mapped, (option, why not) left.
+
+    Where the system kept its progress: in a consumer `group`, or as an `application` of a table.
+    """
 
     system: str
     spec: dict[str, Any] = field(default_factory=dict)
     mapped: list[tuple[str, str]] = field(default_factory=list)
     left: list[tuple[str, str]] = field(default_factory=list)
+    group: str = ""
+    application: str = ""
 
     def put(self, option: str, setting: str, value: Any) -> None:
         """Set a setting by its dotted path, and note which option it comes from."""

@@ -24,6 +24,7 @@ def init(
     from_: Annotated[str | None, Parameter(name="--from")] = None,
     to: Literal["iceberg", "delta"] = "iceberg",
     from_config: Path | None = None,
+    offsets: Annotated[bool, Parameter(negative=())] = False,
     name: str = "landing",
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
@@ -44,6 +45,8 @@ def init(
         The format of the tables.
     from_config
         A configuration of another system, in a file.
+    offsets
+        With --from-config: ask how far the other system came, and begin there. Stop it before.
     name
         The pipeline's name.
     json
@@ -51,14 +54,15 @@ def init(
     """
     from penstock.app import drafting
 
-    if (from_ is None) == (from_config is None):
+    if (from_ is None) == (from_config is None) or (offsets and from_config is None):
         raise InvalidError(
-            "init takes one of --from and --from-config",
+            "init takes one of --from and --from-config, and --offsets with the latter alone",
             code="P166",
             hint="penstock init --from kafka://localhost:9092 --to iceberg",
         )
     if from_config is not None:
-        text, found = drafting.translated(_read(from_config))
+        base = spec.absolute().parent if offsets else None
+        text, found = drafting.translated(_read(from_config), base=base)
         data, lines = _account(found)
     else:
         assert from_ is not None, "one of the two is given"
@@ -69,8 +73,7 @@ def init(
     if json:
         print_json({"spec": str(spec), **data, "valid": problem is None})
         return 0
-    for line in lines:
-        say(line)
+    say("\n".join(lines))
     if problem is not None:
         show_error(problem, as_json=False)
     tell(f"{spec} is written; next:  penstock validate {spec}")

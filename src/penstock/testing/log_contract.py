@@ -385,7 +385,6 @@ class ReadingTests(LogBench):
         with pytest.raises(DecisionNeededError, match=r"\[2, 7\)") as told:
             self.read(reader, at, 2, 10)
         assert "P210" == told.value.code
-
         assert ([(7, b"7"), (8, b"8"), (9, b"9")], 10) == self.read(reader, at, 7, 10)
 
     def test_a_topic_that_is_gone_is_an_error(self, topic: str, reader: RangeReader) -> None:

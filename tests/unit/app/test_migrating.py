@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -145,13 +146,103 @@ def test_transforms_of_kafka_delta_ingest_become_columns(spec_of) -> None:
 def test_flink_sql_becomes_a_spec(spec_of) -> None:
     spec, found = spec_of(FLINK)
 
-    assert ("lake.shop.orders", "latest", 10.0) == (
+    assert ("c.shop.orders", "latest", 10.0) == (
         spec.tables[0].into,
         spec.kafka.start,
         spec.commit.every_seconds,
     )
     assert ("id",) == tuple(spec.tables[0].partition_by)
     assert {"properties.group.id", "write.upsert.enabled"} == set(dict(found.left))
+
+
+ROUTED = """{"name": "events-sink", "config": {
+"connector.class": "org.apache.iceberg.connect.IcebergSinkConnector", "tasks.max": "2",
+"topics": "events", "iceberg.tables": "default.events_list,default.events_create",
+"iceberg.tables.route-field": "payload.type",
+"iceberg.table.default.events_list.route-regex": "list",
+"iceberg.table.default.events_create.route-regex": "create.*",
+"iceberg.tables.auto-create-props.write.parquet.compression-codec": "zstd",
+"iceberg.catalog.catalog-impl": "org.apache.iceberg.aws.glue.GlueCatalog",
+"iceberg.catalog.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+"iceberg.catalog.warehouse": "s3a://bucket/warehouse",
+"consumer.override.security.protocol": "SASL_SSL",
+"consumer.override.sasl.mechanism": "SCRAM-SHA-512",
+"consumer.override.sasl.jaas.config": "ScramLoginModule required password=hunter2;",
+"transforms": "debezium",
+"transforms.debezium.type": "org.apache.iceberg.connect.transforms.DebeziumTransform"}}"""
+
+
+def test_a_sink_that_routes_by_a_field_becomes_rules_with_conditions() -> None:
+    written, found = translated(ROUTED)
+
+    assert [
+        ("default.events_list", "regexp_full_match(payload.type, 'list')", True),
+        ("default.events_create", "regexp_full_match(payload.type, 'create.*')", None),
+    ] == [
+        (rule["into"].removeprefix("lake."), rule["where"], rule.get("continue"))
+        for rule in found.spec["tables"]
+    ]
+    assert {"payload": "struct<type: string>"} == found.spec["tables"][0]["schema"]["hints"]
+    assert {"type": "glue", "warehouse": "s3://bucket/warehouse"} == found.spec["catalogs"]["lake"]
+    assert {"protocol": "sasl_ssl", "mechanism": "scram-sha-512"} == found.spec["kafka"]["security"]
+    assert {"envelope": "debezium"} == found.spec["records"]
+    assert "hunter2" not in written
+    told = {option for option, _ in [*found.mapped, *found.left]}
+    assert set() == json.loads(ROUTED)["config"].keys() - told
+
+
+SCRIPT = """
+-- a job as the documents of both write it; a semicolon; in a comment
+SET 'execution.checkpointing.interval' = '1 min';
+CREATE CATALOG lakehouse WITH ('type'='iceberg', 'catalog-type'='hive',
+  'uri'='thrift://localhost:9083', 'clients'='5', 'warehouse'='s3a://bucket/warehouse');
+CREATE TABLE default_catalog.default_database.user_behavior (
+  `user_id` BIGINT, `item;id` BIGINT, `ts` TIMESTAMP(3) METADATA FROM 'timestamp',
+  WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
+) WITH ('connector' = 'kafka', 'topic' = 'user_behavior', 'format' = 'json',
+  'properties.bootstrap.servers' = 'b:9092', 'scan.startup.mode' = 'earliest-offset');
+USE CATALOG lakehouse;
+CREATE DATABASE IF NOT EXISTS db;
+USE db;
+CREATE TABLE IF NOT EXISTS behavior (user_id BIGINT, dt STRING) PARTITIONED BY (`dt`)
+  WITH ('format-version'='2');
+CREATE TABLE clicks (user_id BIGINT);
+EXECUTE STATEMENT SET BEGIN
+INSERT INTO behavior /*+ OPTIONS('upsert-enabled'='true') */
+  SELECT user_id, DATE_FORMAT(ts, 'yyyy-MM-dd') FROM default_catalog.default_database.user_behavior;
+INSERT INTO clicks SELECT * FROM default_catalog.default_database.user_behavior
+  WHERE behavior = 'click';
+END;
+"""
+
+
+def test_a_script_of_flink_becomes_a_table_for_each_insert(spec_of) -> None:
+    spec, found = spec_of(SCRIPT)
+
+    assert [
+        ("user_behavior", "lakehouse.db.behavior", True),
+        ("user_behavior", "lakehouse.db.clicks", False),
+    ] == [(rule.from_, rule.into, rule.continue_) for rule in spec.tables]
+    assert ("hive", "s3://bucket/warehouse") == (
+        found.spec["catalogs"]["lakehouse"]["type"],
+        found.spec["catalogs"]["lakehouse"]["warehouse"],
+    )
+    assert ("dt",) == tuple(spec.tables[0].partition_by)
+    left = dict(found.left)
+    assert {"clients", "format-version", "OPTIONS upsert-enabled"} <= left.keys()
+    assert "WHERE behavior = 'click'" in left
+    assert any("SELECT user_id" in option for option in left)
+    assert "CREATE DATABASE IF NOT EXISTS db" in left
+
+
+def test_a_command_that_cargo_runs_is_one_of_kafka_delta_ingest(spec_of) -> None:
+    """As its own README starts it."""
+    spec, found = spec_of(
+        "RUST_LOG=debug cargo run ingest web_requests ./tests/data/web_requests \\\n"
+        "  --allowed_latency 60 --app_id web_requests --auto_offset_reset earliest\n"
+    )
+
+    assert ("kafka-delta-ingest", 60.0) == (found.system, spec.commit.every_seconds)
 
 
 @pytest.mark.parametrize("text", [CONNECT, CONNECT_JSON])

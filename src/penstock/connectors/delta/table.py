@@ -239,6 +239,12 @@ class DeltaTable:
             if cleans.lower() == "true":
                 handle.cleanup_metadata()
 
+    def application_version(self, app_id: str) -> int | None:
+        """Tell the newest version that another application has noted with its commits, or None."""
+        with reading(self.name):
+            found: int | None = self._open().transaction_version(app_id)
+            return found
+
     def _open(self) -> Handle:
         with reading(self.name):
             return Handle(self.location, storage_options=dict(self.root.options))

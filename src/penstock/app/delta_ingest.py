@@ -41,6 +41,7 @@ _FLAGS = {"checkpoints", "c", "ends_at_latest_offsets", "e"}
 _TRANSFORMS, _KAFKA = {"transform", "t"}, {"Kafka", "K", "kafka_setting"}
 _SEVERAL = _TRANSFORMS | _KAFKA
 _RESET = "auto.offset.reset"
+_RESETS = {"auto_offset_reset", "o"}
 _COLUMN = re.compile(r"(?!_kafka_|_change_)[A-Za-z_]\w{0,127}")
 
 
@@ -96,6 +97,8 @@ def _option(found: Migrated, option: str, value: str) -> None:
         found.leave(f"{option} {value.partition('=')[0].strip()}", why)
     elif name == "seek_offsets":
         _sought(found, option, value)
+    elif name in _RESETS and not isinstance(found.spec["kafka"].get("start", ""), str):
+        found.leave(option, "partitions that --seek_offsets does not name begin at the earliest")
     elif name in _SETTINGS:
         setting, unit = _SETTINGS[name]
         found.application = value if setting == "name" else found.application

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from penstock.app.catalog_options import account_of, catalog_of
 from penstock.app.migrated import NOT_NEEDED, Migrated, Options, delta_table, unknown
@@ -35,6 +36,7 @@ _AROUND = re.compile(
     r"^(?:(?:EXECUTE|BEGIN)\s+)?STATEMENT\s+SET\s*(?:BEGIN\s+)?|^(?:BEGIN|END)\s*$", re.IGNORECASE
 )
 _PAIR = re.compile(r"'((?:[^']|'')*)'\s*=\s*'((?:[^']|'')*)'")
+_OFFSET = re.compile(r"partition:(\d+),offset:(\d+)")
 _STARTS = {"earliest-offset": "earliest", "latest-offset": "latest"}
 _FORMATS = {"json": "json", "raw": "bytes", "avro-confluent": "avro"}
 _ENVELOPES = {"debezium-json": "debezium", "maxwell-json": "maxwell", "canal-json": "canal"}
@@ -161,8 +163,8 @@ def _source(found: Migrated, options: Options) -> str:
             continue
         if key == "properties.bootstrap.servers":
             found.put(key, "kafka.brokers", value)
-        elif key == "scan.startup.mode" and value in _STARTS:
-            found.put(key, "kafka.start", _STARTS[value])
+        elif key.startswith("scan.startup."):
+            _start(found, topic, key, value)
         elif key in ("format", "value.format"):
             _format(found, key, value)
         elif key == "properties.group.id":
@@ -171,6 +173,20 @@ def _source(found: Migrated, options: Options) -> str:
         else:
             found.leave(key)
     return topic
+
+
+def _start(found: Migrated, topic: str, key: str, value: str) -> None:
+    if value in _STARTS:
+        found.put(key, "kafka.start", _STARTS[value])
+    elif key == "scan.startup.timestamp-millis" and value.isdecimal():
+        at = datetime.fromtimestamp(int(value) / 1000, UTC)
+        found.put(key, "kafka.start", at.isoformat().replace("+00:00", "Z"))
+    elif pairs := _OFFSET.findall(value):
+        found.put(key, "kafka.start", {topic: {int(n): int(offset) for n, offset in pairs}})
+    elif value == "group-offsets":
+        found.leave(key, "to begin where its group stands:  penstock init … --offsets")
+    else:
+        found.leave(key, "told by the option beside it")
 
 
 def _format(found: Migrated, key: str, value: str) -> None:

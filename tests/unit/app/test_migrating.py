@@ -245,6 +245,31 @@ def test_a_command_that_cargo_runs_is_one_of_kafka_delta_ingest(spec_of) -> None
     assert ("kafka-delta-ingest", 60.0) == (found.system, spec.commit.every_seconds)
 
 
+@pytest.mark.parametrize(
+    ("options", "start"),
+    [
+        ("specific-offsets' = 'partition:0,offset:42;partition:1,offset:300", {0: 42, 1: 300}),
+        ("timestamp-millis' = '1700000000000", "2023-11-14T22:13:20Z"),
+        ("mode' = 'group-offsets", None),
+    ],
+)
+def test_where_a_job_of_flink_begins_is_kept(spec_of, options: str, start: object) -> None:
+    text = FLINK.replace("'scan.startup.mode' = 'latest-offset'", f"'scan.startup.{options}'")
+    spec, found = spec_of(text)
+    start = {"orders": start} if isinstance(start, dict) else start
+
+    assert start == found.spec["kafka"].get("start")
+    assert start is None or spec.kafka.start != "earliest"
+    assert "g" == found.group
+
+
+def test_offsets_that_were_sought_come_before_a_reset(spec_of) -> None:
+    spec, found = spec_of(INGEST + """ --seek_offsets '{"0": 41}' --auto_offset_reset earliest""")
+
+    assert {"orders": {0: 42}} == spec.kafka.start
+    assert "--auto_offset_reset" in dict(found.left)
+
+
 @pytest.mark.parametrize("text", [CONNECT, CONNECT_JSON])
 def test_every_option_of_a_sink_is_accounted_for(text: str) -> None:
     _, found = translated(text)

@@ -7,6 +7,7 @@ import pytest
 from penstock.cli.output import PLAIN, RED, guarded, show_error
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.spec.load import loads
+from penstock.testing.process import penstock
 
 
 def fail(error: BaseException):
@@ -63,3 +64,16 @@ def test_problems_of_a_spec_fit_a_terminal_of_80_columns(monkeypatch, capsys, tm
 
     assert any("^" in line for line in lines)
     assert all(len(line.replace(RED, "").replace(PLAIN, "")) <= 80 for line in lines), lines
+
+
+def test_a_command_that_has_used_duckdb_says_nothing_in_the_end(tmp_path) -> None:
+    spec = tmp_path / "penstock.yaml"
+    spec.write_text(
+        "name: shop\nkafka: { brokers: 'b:9092', topics: [orders] }\n"
+        "catalogs: { delta: { type: delta, root: ./delta } }\n"
+        "tables: [{ from: orders, into: delta.b.orders, where: 'n > 1',"
+        " schema: { hints: { n: long } } }]\nquarantine: { into: delta.ops.quarantine }\n"
+    )
+    done = penstock("validate", spec, "--offline", "--json")
+
+    assert (0, "") == (done.code, done.err)

@@ -30,7 +30,7 @@ FATES = {
 }
 OUTCOMES = {
     0: "nothing to do: every table holds all there is",
-    10: "penstock run  would do this",
+    10: "a run would do this:  penstock run",
     11: "a step is destructive: penstock run refuses it without --accept",
 }
 
@@ -158,7 +158,7 @@ def _act(table: TablePlan) -> tuple[str, str, str]:
     if table.destructive or table.problem:
         return "!", "bold red", "does not go on"
     if table.create:
-        return "+", "bold green", "to create, with these columns as far as records show them"
+        return "+", "bold green", "to create, with the columns that records show"
     if table.adds_columns:
         return "~", "bold yellow", "to land in, with new columns"
     if table.records or table.pending:

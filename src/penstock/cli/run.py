@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.spec.model import Pipeline
 
 SPEC = Path("penstock.yaml")
+_TIME_CELLS = len("10:40:00  ")
 
 
 def run(
@@ -151,6 +152,8 @@ def _talk(
 ) -> Iterator[LogLines]:
     """Log to stderr: JSON lines, lines for people, or those above a live display."""
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
     from penstock.observe.log import console_log, json_log, wants_colour, written_to
     from penstock.observe.progress import Progress
@@ -161,10 +164,12 @@ def _talk(
     if not sys.stderr.isatty():
         yield console_log(written_to(sys.stderr), clock)
         return
-    console = Console(stderr=True)
+    console = Console(stderr=True, highlight=False)
 
     def above(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
+        line, grid = Text.from_ansi(text), Table.grid()
+        grid.add_row(line[:_TIME_CELLS], line[_TIME_CELLS:])  # what goes on stands behind the time
+        console.print(grid)
 
     with Progress(board, clock, console, interval_ms=interval_ms):
         if wants_colour(sys.stderr, os.environ):

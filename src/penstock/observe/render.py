@@ -87,7 +87,8 @@ def _headline(snapshot: Snapshot, now_ms: int) -> Text:
         line.append(f" {age_text(now_ms - snapshot.updated_ms)} ago")
     else:
         line.append(f" for {age_text(now_ms - snapshot.started_ms)}")
-    line.append(f"  epoch {snapshot.epoch}  generation {snapshot.generation}")
+    if snapshot.generation:
+        line.append(f"  epoch {snapshot.epoch}  generation {snapshot.generation}")
     if snapshot.owner:
         line.append(f"  {one_line(snapshot.owner)}", "dim")
     return line

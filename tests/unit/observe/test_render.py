@@ -150,5 +150,5 @@ def test_a_recovering_pipeline_says_what_is_left() -> None:
     snapshot = Snapshot("shop", State.STARTING, NOW_MS - 1_000, NOW_MS, recovering=2)
 
     assert """\
-shop  starting for 1s  epoch 0  generation 0
+shop  starting for 1s
 lag 0 records  pending 0 commits  2 of an earlier run to settle""" == shown(snapshot)

@@ -39,6 +39,9 @@ def group_offsets(settings: Settings, secrets: Secrets, group: str) -> dict[tupl
         )
     wanted = [ConsumerGroupTopicPartitions(group)]
     found = answered(client.list_consumer_group_offsets(wanted, request_timeout=seconds))
+    for each in found.topic_partitions:
+        if each.error is not None:
+            raise translated(each.error, f"group {group}", read, heard)
     return {
         (each.topic, each.partition): each.offset
         for each in found.topic_partitions

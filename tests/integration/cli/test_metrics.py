@@ -7,19 +7,44 @@ import re
 import signal
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from tests.integration.cli.shop import Shop
 
+from penstock.testing.sent import Sent
+
 ROOT = Path(__file__).resolve().parents[3]
 NAME = re.compile(r"penstock_[a-z_]+")
 
 
+def rules() -> list[dict[str, Any]]:
+    """Give the alert rules."""
+    read = yaml.safe_load((ROOT / "deploy/prometheus/penstock.rules.yml").read_text())
+    return [rule for group in read["groups"] for rule in group["rules"]]
+
+
+def labels_asked_for(rule: dict[str, Any]) -> set[str]:
+    """Name the labels that a rule selects, groups by, or tells; those of a scrape are not ours."""
+    text = f"{rule['expr']} {rule['annotations']}"
+    grouped = ", ".join(re.findall(r"\b(?:by|on)\s*\(([^)]*)\)", text))
+    named = set(re.findall(r"\w+", grouped)) | set(re.findall(r"(\w+)=\"", rule["expr"]))
+    return (named | set(re.findall(r"\$labels\.(\w+)", text))) - {"instance", "job"}
+
+
+def labels_of(text: str) -> dict[str, set[str]]:
+    """Name the labels of each series that has a sample."""
+    return {
+        sample.name: set(sample.labels)
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
 def asked_for() -> set[str]:
     """Name the metrics that alerts and board use."""
-    rules = yaml.safe_load((ROOT / "deploy/prometheus/penstock.rules.yml").read_text())
-    alerts = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    alerts = [rule["expr"] for rule in rules()]
     assert 5 == len(alerts)
     board = json.loads((ROOT / "deploy/grafana/penstock.json").read_text())
     panels = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
@@ -49,8 +74,9 @@ def documented() -> set[str]:
 
 def test_the_endpoint_shows_what_alerts_board_and_page_name(shop: Shop) -> None:
     shop.send(0, 50)
+    shop.cluster.send(shop.topic, 0, [Sent(b"no json")])
     with shop.driver("--metrics", "127.0.0.1:0") as driver:
-        driver.wait_for("TableCommitted", 2)
+        driver.wait_for("TableCommitted", 4)  # both tables, and the quarantine for each
         url = driver.wait_for("MetricsServed").data["url"]
         with urllib.request.urlopen(url, timeout=10) as answer:
             text = answer.read().decode()
@@ -59,6 +85,10 @@ def test_the_endpoint_shows_what_alerts_board_and_page_name(shop: Shop) -> None:
 
     assert documented() == names_of(text)
     assert set() == asked_for() - names_of(text)
-    assert f'penstock_records_read_total{{topic="{shop.topic}"}} 50.0' in text
+    assert f'penstock_records_read_total{{topic="{shop.topic}"}} 51.0' in text
     landed = re.findall(r'penstock_rows_landed_total\{operation="append",table="(.+)"\} 50', text)
     assert ["delta.shop.orders", "lake.shop.orders"] == sorted(landed)
+    found = labels_of(text)
+    for rule in rules():
+        shown = set().union(*(found[name] for name in NAME.findall(rule["expr"])))
+        assert set() == labels_asked_for(rule) - shown, rule["alert"]

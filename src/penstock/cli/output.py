@@ -79,11 +79,11 @@ def painted(text: str) -> str:
 
 
 def _with_command(hint: str) -> str:
-    """Put a command that a hint ends with on a line of its own where the hint is too long."""
-    says, gap, command = hint.strip().partition("  ")
-    if not gap or len(hint) <= talk_width():
+    """Put the command that a hint ends with on a line of its own where a terminal would cut it."""
+    says, gap, command = hint.rpartition("  penstock ")
+    if not gap or len(hint) <= talk_width() or not sys.stderr.isatty():
         return _filled(hint, "        ")
-    return f"{_filled(f'      {says}', '        ')}\n        {command.strip()}"
+    return f"{_filled(says, '        ')}\n        penstock {command}"
 
 
 def _filled(text: str, indent: str) -> str:

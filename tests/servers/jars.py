@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import tarfile
+import tempfile
 from pathlib import Path
 
-from penstock.dev.jars import Bundle, jars_of
+from penstock.dev.jars import Bundle, held, jars_of
 from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
 
 _HERE = Path(__file__).parent
 _ICEBERG, _JETTY, _DELTA = "1.11.0", "12.1.5", "4.4.0"
+_APICURIO = "3.0.9"  # the newest that runs on Java 17
 
 REST_CATALOG = Bundle(
     f"iceberg-rest-{_ICEBERG}",
@@ -75,11 +78,34 @@ DELTA_READER = Bundle(
     ),
 )
 
+SCHEMA_REGISTRY = Bundle(
+    f"apicurio-registry-{_APICURIO}",
+    (("io.apicurio", "apicurio-registry-app", _APICURIO, "all"),),
+    _HERE / "registry.archive.lock",
+    suffix="tar.gz",
+)
+
 
 def class_path(*bundles: Bundle) -> str:
     """Fetch bundles where they are not yet here; give what Java takes for its class path."""
     java = find_java(SPARK_JAVA_MAJORS, environment=os.environ)
     return ":".join(f"{jars_of(bundle, java)}/*" for bundle in bundles)
+
+
+def unpacked(bundle: Bundle) -> Path:
+    """Fetch a distribution where it is not yet here, unpack it once, and give its folder."""
+    java = find_java(SPARK_JAVA_MAJORS, environment=os.environ)
+    packed = jars_of(bundle, java)
+    place = packed.with_name(f"{packed.name}-unpacked")
+    with held(packed.with_name("unpacking.lock")):
+        if not place.is_dir():
+            with tempfile.TemporaryDirectory(dir=packed.parent) as scratch:
+                (archive,) = packed.glob(f"*.{bundle.suffix}")
+                whole = Path(scratch, "whole")
+                with tarfile.open(archive) as file:
+                    file.extractall(whole, filter="data")
+                whole.rename(place)
+    return place
 
 
 def java_program() -> str:

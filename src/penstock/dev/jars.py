@@ -46,13 +46,15 @@ class Bundle:
     """Name jars that are fetched together; what they depend on comes along.
 
     A coordinate is `(group, name, version)`, or with a classifier as its fourth part. The names of
-    modules in `without` are left out wherever they are asked for.
+    modules in `without` are left out wherever they are asked for. Of what has another `suffix`, a
+    whole distribution, nothing else comes along.
     """
 
     name: str
     coordinates: tuple[tuple[str, ...], ...]
     lock: Path
     without: tuple[str, ...] = ()
+    suffix: str = "jar"
 
 
 Progress = Callable[[str, int, int], None]
@@ -93,7 +95,7 @@ def jars_of(
         with held(cache / "jars.lock"):
             if not target.is_dir():
                 _fetch(bundle, java, target, progress)
-    check(target, wanted)
+    check(target, wanted, suffix=bundle.suffix)
     return target
 
 
@@ -103,9 +105,9 @@ def locked(text: str) -> dict[str, str]:
     return {name: digest for digest, name in rows}
 
 
-def check(folder: Path, wanted: Mapping[str, str]) -> None:
+def check(folder: Path, wanted: Mapping[str, str], *, suffix: str = "jar") -> None:
     """Compare every jar of a folder with the lock file. Raises InvalidError (P653)."""
-    found = {path.name: path for path in folder.glob("*.jar")}
+    found = {path.name: path for path in folder.glob(f"*.{suffix}")}
     wrong = [f"{name} is missing" for name in sorted(wanted.keys() - found.keys())]
     wrong += [f"{name} is not in the lock file" for name in sorted(found.keys() - wanted.keys())]
     wrong += [
@@ -138,7 +140,7 @@ def _fetch(bundle: Bundle, java: Java, target: Path, progress: Progress) -> None
         fetched = Path(scratch, "jars")
         fetched.mkdir(exist_ok=True)
         try:
-            check(fetched, wanted)
+            check(fetched, wanted, suffix=bundle.suffix)
         except InvalidError as error:
             shutil.rmtree(downloads, ignore_errors=True)  # or the same jar would come back for ever
             raise InvalidError(
@@ -156,7 +158,7 @@ def _resolve(
     """Run Ivy, telling each jar that arrives."""
     bundle, java = wanted
     settings, module = scratch / "ivysettings.xml", scratch / "ivy.xml"
-    settings.write_text(_settings(os.environ.get("PENSTOCK_MAVEN_MIRROR", "").strip()))
+    settings.write_text(_settings(os.environ.get("PENSTOCK_MAVEN_MIRROR", "").strip(), bundle))
     module.write_text(_module(bundle))
     pattern = f"{scratch}/jars/[artifact]-[revision](-[classifier]).[ext]"
     command = [str(java.path), "-Xmx256m", "-jar", str(_ivy()), "-settings", str(settings)]
@@ -187,7 +189,7 @@ def _told(process: subprocess.Popen[str], report: tuple[int, Progress]) -> Itera
     done = 0
     assert process.stdout is not None
     for line in process.stdout:
-        arrived = re.search(r"\[SUCCESSFUL ] \S+!(\S+\.jar)", line)
+        arrived = re.search(r"\[SUCCESSFUL ] \S+!(\S+\.(?:jar|gz))", line)
         if arrived:
             done += 1
             progress(arrived[1], done, total)
@@ -195,13 +197,16 @@ def _told(process: subprocess.Popen[str], report: tuple[int, Progress]) -> Itera
     process.wait()
 
 
-def _settings(mirror: str) -> str:
+def _settings(mirror: str, bundle: Bundle) -> str:
     """Name one repository: Ivy's own default, or a mirror laid out like it.
+
+    A distribution needs no description of what it depends on, which may be more than Ivy reads.
 
     Ivy's stock chain would also look into local Maven and Ivy folders and trip over what
     half-finished downloads of others left there.
     """
     root = f" root={quoteattr(mirror)}" if mirror else ""
+    root += "" if bundle.suffix == "jar" else ' usepoms="false"'
     return (
         '<ivysettings><settings defaultResolver="central"/><resolvers>'
         f'<ibiblio name="central" m2compatible="true"{root}/></resolvers></ivysettings>'
@@ -212,7 +217,9 @@ def _module(bundle: Bundle) -> str:
     classifiers: dict[tuple[str, ...], list[str]] = {}
     for coordinate in bundle.coordinates:
         classifiers.setdefault(coordinate[:3], []).extend(coordinate[3:] or [""])
-    wanted = "".join(_dependency(module, asked) for module, asked in classifiers.items())
+    wanted = "".join(
+        _dependency(module, asked, bundle.suffix) for module, asked in classifiers.items()
+    )
     wanted += "".join(f'<exclude module="{name}"/>' for name in bundle.without)
     return (
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
@@ -222,13 +229,14 @@ def _module(bundle: Bundle) -> str:
     )
 
 
-def _dependency(module: tuple[str, ...], classifiers: list[str]) -> str:
+def _dependency(module: tuple[str, ...], classifiers: list[str], suffix: str) -> str:
     """Ask for a module's own artifacts; Ivy takes a module that is asked for twice only once."""
     group, name, version = module
     asked = f'<dependency org="{group}" name="{name}" rev="{version}" conf="default->default"'
+    asked += "" if suffix == "jar" else ' transitive="false"'
     if classifiers == [""]:
         return f"{asked}/>"
-    artifact = f'<artifact name="{name}" type="jar" ext="jar"'
+    artifact = f'<artifact name="{name}" type="{suffix}" ext="{suffix}"'
     kinds = [f' m:classifier="{each}"' if each else "" for each in classifiers]
     return f"{asked}>{''.join(f'{artifact}{kind}/>' for kind in kinds)}</dependency>"
 

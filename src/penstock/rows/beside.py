@@ -71,10 +71,12 @@ def key_type(batch: pa.RecordBatch, options: RowOptions, readers: Readers) -> Ty
     """Join the types that the keys of a batch ask for, `unknown` when they tell none."""
     joined: Type = Kind.UNKNOWN
     for group in _opened(batch, options, readers, {}):
-        if group.reader is None:
-            asked = infer(pa.record_batch({"value": group.values}))
-        else:
+        if group.reader is not None:
             asked = with_usable_names(group.reader.type)
+        elif group.told is not Kind.UNKNOWN:
+            asked = with_usable_names(Struct((Field(BARE, group.told),)))
+        else:
+            asked = infer(pa.record_batch({"value": group.values}))
         only = asked.field(BARE) if len(asked.fields) == 1 else None
         if asked.fields:
             joined, _ = join(joined, asked if only is None else only.type)
@@ -128,7 +130,8 @@ def _as_members(group: Group, misfits: dict[int, MisfitError]) -> Group:
             continue
         texts.append(b'{"%s":%s}' % (BARE.encode(), value))
         positions.append(position)
-    return Group(np.array(positions, np.int64), pa.array(texts, pa.binary()))
+    values = pa.array(texts, pa.binary())
+    return Group(np.array(positions, np.int64), values, None, group.told)
 
 
 def _keys(

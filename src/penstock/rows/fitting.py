@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from penstock.core.schema import Kind, Schema, Struct
 from penstock.rows.adapting import adapt, count_unknown
 from penstock.rows.arrow import arrow_type, lengths_of
-from penstock.rows.blaming import refuse_alike
+from penstock.rows.blaming import refuse_alike, refuse_typed
 from penstock.rows.block import (
     BLOCK_BYTES_MAX,
     BLOCK_ROWS_MAX,
@@ -269,7 +269,9 @@ def fit_typed(values: pa.BinaryArray, reader: Reader, plan: Plan) -> Fitted:
         count_unknown(taken, plan.payload, dropped)
     pieces = [Fitted(rows, positions, {}, dropped)]
     if doubts.any():
-        pieces.append(fit_records(values, everything[doubts], plan, reader.record))
+        misfits, rest = refuse_typed(decoded, everything[doubts], plan.payload, plan.options)
+        fitted = fit_records(values, rest, plan, reader.record)
+        pieces.append(replace(fitted, misfits=fitted.misfits | misfits))
     return Fitted.joined(pieces, plan)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.core.schema import Kind, Type
 from penstock.ports.registry import RegisteredSchema, Registry, SchemaKey
 from penstock.rows.arrow import lengths_of
 from penstock.rows.avro.reader import AvroReader
@@ -26,6 +27,7 @@ from penstock.rows.connect.reader import ConnectReader, cut_values
 from penstock.rows.envelopes import NoRow, unwrap
 from penstock.rows.events import event_reader
 from penstock.rows.framing import framed
+from penstock.rows.json_schema import PlainJson, read_by
 from penstock.rows.options import RowOptions
 from penstock.rows.protobuf.reader import ProtobufReader
 from penstock.rows.reading import BytesReader, Reader, TextReader
@@ -40,11 +42,15 @@ EMPTY = "the value is empty"
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Hold values that one reader reads, and their positions in the batch; None reads JSON."""
+    """Hold values that one reader reads, and their positions in the batch; None reads JSON.
+
+    `told` is the type that a schema tells for plain JSON, `unknown` without one.
+    """
 
     positions: Positions
     values: pa.BinaryArray
     reader: Reader | None = None
+    told: Type = Kind.UNKNOWN
 
 
 @dataclass(slots=True)
@@ -67,13 +73,13 @@ class Readers:
     """
 
     registry: Registry | None = None
-    _kept: dict[tuple[Any, ...], Reader | MisfitError | None] = field(default_factory=dict)
+    _kept: dict[tuple[Any, ...], Reader | PlainJson | MisfitError] = field(default_factory=dict)
     _kept_bytes: int = 0
 
     def reader(
         self, key: SchemaKey, options: RowOptions, message: tuple[int, ...] = ()
-    ) -> Reader | None:
-        """Give the reader of a schema, and of one message in it; None where values are plain JSON.
+    ) -> Reader | PlainJson:
+        """Give the reader of a schema, and of one message in it.
 
         Raises MisfitError, and what `Registry.find` raises.
         """
@@ -88,19 +94,21 @@ class Readers:
             self._keep(place, size, partial(_reader_of, schema, options, message))
         return self._found(place)
 
-    def of_text(self, schema: bytes, options: RowOptions) -> Reader | None:
+    def of_text(self, schema: bytes, options: RowOptions) -> Reader | PlainJson:
         """Give the reader of a schema that stands in its records; `null` is none: plain JSON.
 
         Raises MisfitError.
         """
         if schema == b"null":
-            return None
+            return PlainJson(Kind.UNKNOWN)
         place = (options.format, sha256(schema).digest(), options.depth_max)
         if place not in self._kept:
             self._keep(place, len(schema), partial(ConnectReader.of, schema, options.depth_max))
         return self._found(place)
 
-    def _keep(self, place: tuple[Any, ...], size: int, make: Callable[[], Reader | None]) -> None:
+    def _keep(
+        self, place: tuple[Any, ...], size: int, make: Callable[[], Reader | PlainJson]
+    ) -> None:
         if len(self._kept) >= READERS_MAX or self._kept_bytes + size > KEPT_BYTES_MAX:
             self._kept.clear()
             self._kept_bytes = 0
@@ -110,7 +118,7 @@ class Readers:
         except MisfitError as misfit:
             self._kept[place] = misfit.alone()
 
-    def _found(self, place: tuple[Any, ...]) -> Reader | None:
+    def _found(self, place: tuple[Any, ...]) -> Reader | PlainJson:
         found = self._kept[place]
         if isinstance(found, MisfitError):
             raise found.alone()
@@ -219,9 +227,11 @@ def _sorted_by_reader(
             for each in groups:
                 at = plain.positions[each.positions]
                 try:
-                    yield Group(at, each.values, readers.reader(each.key, options, each.message))
+                    reader = readers.reader(each.key, options, each.message)
                 except MisfitError as misfit:
                     opened.misfits |= dict.fromkeys(at.tolist(), misfit)
+                else:
+                    yield _read_by(reader, at, each.values)
 
 
 def _sorted_by_schema(
@@ -242,7 +252,13 @@ def _sorted_by_schema(
         except MisfitError as misfit:
             opened.misfits |= dict.fromkeys(at.tolist(), misfit)
         else:
-            yield Group(at, pa.array(payloads, pa.binary()), reader)
+            yield _read_by(reader, at, pa.array(payloads, pa.binary()))
+
+
+def _read_by(reader: Reader | PlainJson, at: Positions, values: pa.BinaryArray) -> Group:
+    if isinstance(reader, PlainJson):
+        return Group(at, values, None, reader.told)
+    return Group(at, values, reader)
 
 
 def _without(group: Group, misfits: dict[int, MisfitError], opened: Opened) -> Group:
@@ -253,7 +269,9 @@ def _without(group: Group, misfits: dict[int, MisfitError], opened: Opened) -> G
         opened.misfits[int(group.positions[position])] = misfit
     kept = np.ones(len(group.positions), np.bool_)
     kept[list(misfits)] = False
-    return Group(group.positions[kept], group.values.filter(pa.array(kept)), group.reader)
+    return replace(
+        group, positions=group.positions[kept], values=group.values.filter(pa.array(kept))
+    )
 
 
 def _taken(values: pa.Array, positions: Positions) -> pa.Array:
@@ -262,7 +280,7 @@ def _taken(values: pa.Array, positions: Positions) -> pa.Array:
 
 def _reader_of(
     schema: RegisteredSchema, options: RowOptions, message: tuple[int, ...]
-) -> Reader | None:
+) -> Reader | PlainJson:
     if schema.format != options.format:
         reason = f"the schema is of the format {schema.format}"
         raise MisfitError(Code.SCHEMA_UNUSABLE, reason)
@@ -272,4 +290,4 @@ def _reader_of(
         if schema.fault:
             raise MisfitError(Code.SCHEMA_UNUSABLE, schema.fault)
         return ProtobufReader.of(schema.descriptors, message)
-    return None
+    return read_by(schema.text, schema.references, options.depth_max)

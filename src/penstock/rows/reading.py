@@ -5,7 +5,8 @@ Both ways lead to the table's columns: columns by `adapting.adapt`, trees by `re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,10 +23,14 @@ BARE = "value"
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """Hold a row for each value; those that are `doubtful` mean nothing and are read one by one."""
+    """Hold a row for each value; those that are `doubtful` mean nothing and are read one by one.
+
+    But for those in `faults`, which tells, by position, why `record` refuses them.
+    """
 
     array: pa.StructArray
     doubtful: npt.NDArray[np.bool_]
+    faults: Mapping[int, MisfitError] = field(default_factory=dict)
 
 
 class WithoutRowError(Exception):

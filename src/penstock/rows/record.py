@@ -20,7 +20,7 @@ from penstock.core.schema import Field, Kind, List, Map, Schema, Struct, Type
 from penstock.rows.codes import NO_TEXT, Code, MisfitError
 from penstock.rows.document import kind_of, says_nothing
 from penstock.rows.envelopes import WITH_PLACEHOLDERS
-from penstock.rows.exact import scalar
+from penstock.rows.exact import Scalar, scalar
 from penstock.rows.options import RowOptions
 from penstock.rows.placeholders import placeholder
 from penstock.rows.rescuing import Drops
@@ -41,6 +41,17 @@ def record_fit(schema: Schema, options: RowOptions) -> Fit:
     return _struct(schema, "", options)
 
 
+def available_scalar(type_: Any, options: RowOptions) -> Scalar:
+    """Give the function that converts a value, and refuses what stands in place of one.
+
+    It raises MisfitError.
+    """
+    convert = scalar(type_, options)
+    if options.envelope in WITH_PLACEHOLDERS:
+        convert = _available(convert, placeholder(options.unavailable_value).values)
+    return convert
+
+
 def _fit(type_: Type, path: str, options: RowOptions) -> Fit:
     match type_:
         case Struct():
@@ -54,9 +65,7 @@ def _fit(type_: Type, path: str, options: RowOptions) -> Fit:
 
 
 def _scalar(type_: Any, path: str, options: RowOptions) -> Fit:
-    convert = scalar(type_, options)
-    if options.envelope in WITH_PLACEHOLDERS:
-        convert = _available(convert, placeholder(options.unavailable_value).values)
+    convert = available_scalar(type_, options)
 
     def fit(value: Any, _: Drops) -> Any:
         try:

@@ -9,6 +9,7 @@ from penstock.core.schema import Field, Schema, Struct, join
 from penstock.rows.arrow import validity_of
 from penstock.rows.beside import key_type
 from penstock.rows.infer import columns_in, infer, with_usable_names
+from penstock.rows.json_schema import overlaid
 from penstock.rows.opening import Readers, open_values
 from penstock.rows.options import RowOptions
 
@@ -26,12 +27,14 @@ def survey(
         if group.reader is not None:
             asked = with_usable_names(group.reader.type)
         else:
-            asked = infer(
+            shown = infer(
                 pa.record_batch({"value": group.values}),
                 record_bytes_max=options.record_bytes_max,
                 depth_max=options.depth_max,
                 columns_max=columns_max,
             )
+            told = with_usable_names(group.told) if isinstance(group.told, Struct) else Struct(())
+            asked = overlaid(told, shown)
         wider, _ = join(joined, asked)
         assert isinstance(wider, Struct), "structs join to a struct"
         if columns_in(wider) <= columns_max:

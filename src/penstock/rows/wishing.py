@@ -53,13 +53,15 @@ def wished(
     wide = schema
     for group in open_values(batch, valued, options, readers, _changes(schema, options)).groups:
         left = room - columns_in(wide) + columns_in(schema)
+        told = group.told if group.reader is None else group.reader.type
+        if isinstance(told, Struct):
+            asked = _struct(wide, known(with_usable_names(told)), leave, apart)
+            if columns_in(asked) - columns_in(wide) <= left:
+                left -= columns_in(asked) - columns_in(wide)
+                wide = asked
         if group.reader is None:
             wide = evolved(wide, group.values.to_pylist(), options, left)
-            continue
-        asked = _for_schema(wide, group.reader, leave, apart)
-        if columns_in(asked) - columns_in(wide) <= left:
-            wide = asked
-        if leave.types:
+        elif leave.types:
             wide = _for_nulls(wide, group, group.reader, apart)
     return with_identifiers(wide, options.identifiers)
 
@@ -67,10 +69,6 @@ def wished(
 def _changes(schema: Schema, options: RowOptions) -> dict[str, str]:
     changes = options.change_columns.items()
     return {role: column for role, column in changes if schema.field(column) is not None}
-
-
-def _for_schema(wide: Struct, reader: Reader, leave: Leave, apart: frozenset[str]) -> Struct:
-    return _struct(wide, known(with_usable_names(reader.type)), leave, apart)
 
 
 def _struct(

@@ -14,7 +14,7 @@ Source: Apache Avro specification 1.12, "Binary Encoding"; design decision 0030.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.schema import Kind
-from penstock.rows.avro.datum import VARINT_BYTES_MAX
+from penstock.rows.avro.datum import NO_UTF8, VARINT_BYTES_MAX, cut_off, malformed, trailing
 from penstock.rows.avro.schema import (
     Array,
     Enumeration,
@@ -35,6 +35,7 @@ from penstock.rows.avro.schema import (
     Scalar,
     Union,
 )
+from penstock.rows.codes import Code, MisfitError
 from penstock.rows.reading import Decoded
 from penstock.rows.typed import MS, NS, US, Counted, OwnScale, Unscaled
 
@@ -60,13 +61,21 @@ _COUNTED: dict[tuple[str, Counted], pa.DataType] = {
         for per_second, unit in ((MS, "ms"), (US, "us"), (NS, "ns"))
     },
 }
+_NONE, _UNSURE, _CUT_OFF, _NEGATIVE, _WIDE, _NOT_UTF8 = range(6)
+_FAULTS = {
+    _CUT_OFF: cut_off().alone(),
+    _NEGATIVE: malformed("a length is negative").alone(),
+    _WIDE: malformed("an int of more than 32 bits").alone(),
+    _NOT_UTF8: MisfitError(Code.NOT_UTF8, NO_UTF8),
+}
+"""What is certain without a second look; `_UNSURE` is not."""
 
 
 def read_block(node: Record, values: pa.BinaryArray) -> Decoded:
     """Read non-null values, each one datum of a schema."""
     block = _Block.of(values)
     array = block.value(node, np.arange(len(values)))
-    return Decoded(array, block.doubtful | (block.at != block.end))
+    return Decoded(array, block.doubtful | (block.at != block.end), dict(block.told()))
 
 
 @dataclass(slots=True)
@@ -77,6 +86,8 @@ class _Block:
     at: Rows
     end: Rows
     doubtful: Mask
+    first: npt.NDArray[np.uint8]
+    """The first fault of each record, as a number in `_FAULTS`; fields are read in their order."""
 
     @classmethod
     def of(cls, values: pa.BinaryArray) -> _Block:
@@ -88,18 +99,34 @@ class _Block:
         if last > first:
             taken[: last - first] = np.frombuffer(data, np.uint8)[first:last]
         places = bounds.astype(np.int64) - first
-        return cls(taken, places[:-1].copy(), places[1:], np.zeros(len(values), np.bool_))
+        count = len(values)
+        first = np.zeros(count, np.uint8)
+        return cls(taken, places[:-1].copy(), places[1:], np.zeros(count, np.bool_), first)
 
-    def give_up(self, rows: Rows) -> None:
+    def told(self) -> Iterator[tuple[int, MisfitError]]:
+        """Give the fault of each record that has one which is certain."""
+        left = self.end - self.at
+        for fault, misfit in _FAULTS.items():
+            for row in np.flatnonzero(self.first == fault).tolist():
+                yield row, misfit
+        for row in np.flatnonzero((self.first == _NONE) & (left != 0) & ~self.doubtful).tolist():
+            yield row, trailing(int(left[row]))
+
+    def give_up(self, rows: Rows, fault: int) -> None:
         """Mark records and put their cursors out of the way."""
-        self.doubtful[rows] = True
+        self.doubt(rows, fault)
         self.at[rows] = self.end[rows]
+
+    def doubt(self, rows: Rows, fault: int) -> None:
+        """Mark records; of their faults the first counts."""
+        self.doubtful[rows] = True
+        self.first[rows[self.first[rows] == _NONE]] = fault
 
     def move(self, rows: Rows, to: Rows) -> None:
         self.at[rows] = to
         beyond = to > self.end[rows]
         if beyond.any():
-            self.give_up(rows[beyond])
+            self.give_up(rows[beyond], _CUT_OFF)
 
     def value(self, node: Node, rows: Rows) -> pa.Array:
         """Read one value of each of some records, no record twice."""
@@ -135,7 +162,7 @@ class _Block:
             length[more] += 1
             if place == VARINT_BYTES_MAX - 1:
                 # Ten bytes hold 70 bits: the last one may bring a single one, and no more follow.
-                self.doubtful[rows[more[byte > 1]]] = True
+                self.doubt(rows[more[byte > 1]], _UNSURE)
             more = more[(byte & _MORE) != 0]
         self.move(rows, at + length)
         signs = (number & np.uint64(1)).astype(np.int64)
@@ -158,12 +185,12 @@ class _Block:
                 at = self.at[rows]
                 bytes_ = self.data[at]
                 self.move(rows, at + 1)
-                self._require(rows, bytes_ <= 1)
+                self._require(rows, bytes_ <= 1, _UNSURE)
                 return pa.array(bytes_ == 1)
             case "int":
                 numbers = self.long(rows)
                 narrow = numbers.astype(np.int32)
-                self._require(rows, narrow == numbers)
+                self._require(rows, narrow == numbers, _WIDE)
                 return pa.array(narrow)
             case "long":
                 return pa.array(self.long(rows))
@@ -177,12 +204,12 @@ class _Block:
                 return self._text(rows)
 
     def _doubt(self, rows: Rows) -> pa.Array:
-        self.doubtful[rows] = True
+        self.doubt(rows, _UNSURE)
         return pa.nulls(len(rows))
 
-    def _require(self, rows: Rows, right: Mask) -> None:
+    def _require(self, rows: Rows, right: Mask, fault: int) -> None:
         if not right.all():
-            self.give_up(rows[~right])
+            self.give_up(rows[~right], fault)
 
     def _taken(self, rows: Rows, length: int) -> npt.NDArray[np.uint8]:
         """Take as many bytes of each record, as a matrix."""
@@ -195,10 +222,12 @@ class _Block:
         """Read a length that the record has room for: give the positions behind, and lengths."""
         lengths = self.long(rows)
         at = self.at[rows]
-        right = (lengths >= 0) & (lengths <= self.end[rows] - at)
+        negative = lengths < 0
+        right = ~negative & (lengths <= self.end[rows] - at)
         lengths = np.where(right, lengths, 0)
         self.at[rows] = at + lengths
-        self._require(rows, right)
+        self._require(rows, ~negative, _NEGATIVE)
+        self._require(rows, right, _CUT_OFF)
         return at, lengths
 
     def _bytes(self, rows: Rows) -> pa.BinaryArray:
@@ -217,7 +246,7 @@ class _Block:
             return data.cast(pa.string())
         except pa.ArrowInvalid:
             texts = [_utf8(each.as_py()) for each in data]
-            self._require(rows, np.array([text is not None for text in texts], np.bool_))
+            self._require(rows, np.array([text is not None for text in texts], np.bool_), _NOT_UTF8)
             return pa.array([text or "" for text in texts], pa.string())
 
     def _decimal(self, rows: Rows, scale: int, at: Rows, lengths: Rows) -> pa.Array:
@@ -235,7 +264,7 @@ class _Block:
         low = pc.negate(bound)
         fits = pc.and_(pc.less_equal(wide, bound), pc.greater_equal(wide, low))
         right = fits.to_numpy(zero_copy_only=False) & (lengths <= _DECIMAL_BYTES)
-        self.doubtful[rows[~right]] = True
+        self.doubt(rows[~right], _UNSURE)
         return pa.Array.from_buffers(
             pa.decimal128(_DECIMAL_DIGITS, scale), len(rows), [None, buffer]
         )
@@ -252,12 +281,12 @@ class _Block:
     def _symbol(self, symbols: tuple[str, ...], rows: Rows) -> pa.Array:
         index = self.long(rows)
         right = (index >= 0) & (index < len(symbols))
-        self._require(rows, right)
+        self._require(rows, right, _UNSURE)
         return pa.array([*symbols, ""]).take(pa.array(np.where(right, index, len(symbols))))
 
     def _union(self, node: Union, rows: Rows) -> pa.Array:
         index = self.long(rows)
-        self._require(rows, (index >= 0) & (index < len(node.branches)))
+        self._require(rows, (index >= 0) & (index < len(node.branches)), _UNSURE)
         if node.only is not None:
             present = index == node.only
             return spread(self.value(node.branches[node.only], rows[present]), present)
@@ -265,7 +294,7 @@ class _Block:
             taking = rows[index == number]
             self.value(branch, taking)
             if number != node.null:
-                self.doubtful[taking] = True
+                self.doubtful[taking] = True  # what it holds was read, and is right
         return pa.nulls(len(rows))
 
     def _record(self, fields: Any, meaning: Any, rows: Rows) -> pa.Array:
@@ -302,7 +331,7 @@ class _Block:
         if len(found) != len(pairs):
             twins = np.ones(len(pairs), np.bool_)
             twins[first] = False
-            self.doubtful[rows[owners[twins]]] = True
+            self.doubt(rows[owners[twins]], _UNSURE)
 
     def _items(
         self, rows: Rows, read: Callable[[Rows], tuple[pa.Array, ...]], *, filled: bool
@@ -319,8 +348,8 @@ class _Block:
             pieces.append(read(rows[live]))
             left[live] -= 1
         if len(live) or not filled:
-            self.doubtful[rows[np.unique(np.concatenate(owners))]] = True
-            self.give_up(rows[live])
+            self.doubt(rows[np.unique(np.concatenate(owners))], _UNSURE)
+            self.give_up(rows[live], _UNSURE)
         owned = np.concatenate(owners)
         order = pa.array(np.argsort(owned, kind="stable"))
         offsets = np.zeros(len(rows) + 1, np.int32)
@@ -334,10 +363,10 @@ class _Block:
             count = self.long(rows[need])
             sized = need[count < 0]
             if len(sized):
-                self._require(rows[sized], self.long(rows[sized]) >= 0)
+                self._require(rows[sized], self.long(rows[sized]) >= 0, _NEGATIVE)
             count = np.abs(count)
             right = (count >= 0) & (count <= self.end[rows[need]] - self.at[rows[need]])
-            self._require(rows[need], right)
+            self._require(rows[need], right, _UNSURE)
             left[need] = np.where(right, count, 0)
             live = live[(left[live] > 0) & ~self.doubtful[rows[live]]]
         return live[~self.doubtful[rows[live]]]

@@ -27,6 +27,7 @@ from penstock.rows.avro.schema import (
 from penstock.rows.codes import Code, MisfitError
 from penstock.rows.typed import Counted, OwnScale, Unscaled, unscaled
 
+NO_UTF8 = "a string is not UTF-8"
 VARINT_BYTES_MAX = 10
 EMPTY_ITEMS_MAX = 1000
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
@@ -39,7 +40,7 @@ def read_datum(node: Record, data: bytes) -> dict[str, Any]:
     cursor = _Cursor(data)
     value = _value(node, cursor)
     if cursor.at != len(data):
-        raise MisfitError(Code.TRAILING_DATA, f"{len(data) - cursor.at} bytes follow the datum")
+        raise trailing(len(data) - cursor.at)
     assert isinstance(value, dict), "records become dicts"
     return value
 
@@ -52,7 +53,7 @@ class _Cursor:
 
     def take(self, count: int) -> bytes:
         if not 0 <= count <= len(self.data) - self.at:
-            raise _cut_off() if count >= 0 else malformed("a length is negative")
+            raise cut_off() if count >= 0 else malformed("a length is negative")
         start, self.at = self.at, self.at + count
         return self.data[start : self.at]
 
@@ -61,7 +62,7 @@ class _Cursor:
         number = 0
         for place in range(VARINT_BYTES_MAX):
             if self.at >= len(self.data):
-                raise _cut_off()
+                raise cut_off()
             byte = self.data[self.at]
             self.at += 1
             number |= (byte & 0x7F) << (7 * place)
@@ -82,7 +83,7 @@ class _Cursor:
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise MisfitError(Code.NOT_UTF8, "a string is not UTF-8") from error
+            raise MisfitError(Code.NOT_UTF8, NO_UTF8) from error
 
 
 def _value(node: Node, cursor: _Cursor) -> Any:
@@ -165,5 +166,11 @@ def malformed(reason: str) -> MisfitError:
     return MisfitError(Code.MALFORMED, reason)
 
 
-def _cut_off() -> MisfitError:
+def cut_off() -> MisfitError:
+    """Say that a value ends before its datum does."""
     return malformed("the value is cut off")
+
+
+def trailing(count: int) -> MisfitError:
+    """Say that a value goes on behind its datum."""
+    return MisfitError(Code.TRAILING_DATA, f"{count} bytes follow the datum")

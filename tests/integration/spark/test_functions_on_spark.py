@@ -1,0 +1,49 @@
+"""A function of the user's on real Spark workers: its columns land, and a record that it dies of is
+found by halves and quarantined by itself.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.integration.cli.conftest import cluster, shop, shops
+from tests.integration.cli.shop import Shop
+
+__all__ = ["cluster", "shop", "shops"]
+
+pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(600)]
+
+RECORDS, POISON = 200, 137
+FUNCTION = f"""
+import os, signal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def doubled(rows):
+    ids = rows.column("id")
+    if {POISON} in ids.to_pylist():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return pa.record_batch({{"twice": pc.multiply(ids, 2)}})
+"""
+
+
+def test_a_record_that_kills_its_worker_twice_is_quarantined_and_the_others_land(
+    shop: Shop,
+) -> None:
+    (shop.directory / "shop_rules.py").write_text(FUNCTION)
+    shop.spec["spark"] = {"master": "local[2]"}
+    function = {"call": "shop_rules:doubled", "columns": {"twice": "long"}}
+    for table in shop.spec["tables"]:
+        table["schema"]["hints"] = {"id": "long"}
+        table["transform"] = {"function": function}
+    shop.send(0, RECORDS)
+
+    ran = shop.run(PYTHONPATH=str(shop.directory))
+
+    assert 0 == ran.code, ran.err
+    wanted = [(n, 2 * n) for n in range(RECORDS) if n != POISON]
+    for rows in (shop.lake(), shop.delta()):
+        assert wanted == sorted((row["id"], row["twice"]) for row in rows)
+    assert [("P343", POISON)] * 2 == [(r["code"], r["offset"]) for r in shop.rejects()]
+    shop.prove()

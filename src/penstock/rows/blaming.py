@@ -33,7 +33,7 @@ from penstock.rows.options import RowOptions
 from penstock.rows.placeholders import placeholder
 from penstock.rows.reading import Decoded
 from penstock.rows.record import LENIENT
-from penstock.rows.sift import plain
+from penstock.rows.sift import Looks, looks
 
 Mask = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.int64]
@@ -58,16 +58,20 @@ def refuse_alike(
     for _ in range(_SHAPES_MAX):
         taken = values.take(pa.array(positions))
         shape = _shown(taken, own, options) if len(positions) >= _ALIKE_MIN else None
-        alike = None if shape is None else _alike(taken, shape)
-        if shape is None or alike is None:
+        if shape is None:
             break
-        mask, parsed = alike
-        mine = positions[mask]
-        found = _judged(taken if mask.all() else taken.filter(pa.array(mask)), parsed, own, options)
-        decided = [misfit is not None for misfit in found]
-        misfits |= {at: m for at, m in zip(mine.tolist(), found, strict=True) if m is not None}
-        undecided.append(mine[~np.array(decided, np.bool_)])
-        positions = positions[~mask]
+        look, parsed = _read(taken, shape)
+        undecided.append(positions[look.broken])
+        if parsed is not None:
+            mine = positions[look.plain]
+            alike = taken if look.plain.all() else taken.filter(pa.array(look.plain))
+            found = _judged(alike, parsed, own, options)
+            misfits |= {at: m for at, m in zip(mine.tolist(), found, strict=True) if m is not None}
+            undecided.append(mine[[misfit is None for misfit in found]])
+        rest = ~(look.plain | look.broken)
+        if rest.all():
+            break
+        positions = positions[rest]
     return misfits, np.sort(np.concatenate([positions, *undecided]))
 
 
@@ -91,16 +95,19 @@ def _marks_typed(array: pa.Array, own: Type, options: RowOptions) -> Marks | Non
     return adapt(array, own, options).marks
 
 
-def _alike(values: pa.BinaryArray, shape: Schema) -> tuple[Mask, pa.StructArray] | None:
-    """Read the values that are of a shape; None where they are too few."""
+def _read(values: pa.BinaryArray, shape: Schema) -> tuple[Looks, pa.StructArray | None]:
+    """Read the values that look like a shape; None where they are few, or do not parse."""
     parsed = parse_block(values, shape)
     if not isinstance(parsed, Refused):
-        return np.ones(len(values), np.bool_), parsed
-    mask = plain(values, shape, decimals=int | float)
-    if mask.sum() < _ALIKE_MIN:
-        return None
-    parsed = parse_block(values.filter(pa.array(mask)), shape)
-    return None if isinstance(parsed, Refused) else (mask, parsed)
+        everything = np.ones(len(values), np.bool_)
+        return Looks(everything, ~everything), parsed
+    look = looks(values, shape, decimals=int | float)
+    if look.plain.sum() < _ALIKE_MIN:
+        return Looks(np.zeros(len(values), np.bool_), look.broken), None
+    parsed = parse_block(values.filter(pa.array(look.plain)), shape)
+    if isinstance(parsed, Refused):
+        return Looks(np.zeros(len(values), np.bool_), look.broken), None
+    return look, parsed
 
 
 def _shown(values: pa.BinaryArray, own: Schema, options: RowOptions) -> Schema | None:

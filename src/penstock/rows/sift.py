@@ -7,6 +7,7 @@ is parsed by the block parser, which checks it, and any other by the record conv
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from penstock.core.schema import Decimal, Kind, List, Schema, Struct, Type
 
+Mask = npt.NDArray[np.bool_]
 _INT = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 _LONG = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
@@ -30,24 +32,36 @@ _PLAIN: dict[Kind, Any] = {
 }
 
 
-def plain(
-    values: pa.BinaryArray, schema: Schema, *, decimals: Any = int | float | str
-) -> npt.NDArray[np.bool_]:
-    """Tell for each value whether it looks like a record of the schema, and like no other.
+def plain(values: pa.BinaryArray, schema: Schema) -> Mask:
+    """Tell for each value whether it looks like a record of the schema, and like no other."""
+    return looks(values, schema, decimals=int | float | str).plain
 
-    `decimals` is what may stand for a decimal.
-    """
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """Tell which values look like records of a schema, and which seem to be no JSON at all."""
+
+    plain: Mask
+    broken: Mask
+
+
+def looks(values: pa.BinaryArray, schema: Schema, *, decimals: Any) -> Looks:
+    """Look at each value; `decimals` is what may stand for a decimal."""
     decode = _decoder(schema, decimals)
-    marks = np.zeros(len(values), np.bool_)
+    found = np.zeros(len(values), np.bool_)
+    broken = np.zeros(len(values), np.bool_)
     if decode is None:
-        return marks
+        return Looks(found, broken)
     for index, value in enumerate(values.to_pylist()):
         try:
             decode(value)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except (msgspec.ValidationError, RecursionError):
             continue
-        marks[index] = True
-    return marks
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            broken[index] = True
+            continue
+        found[index] = True
+    return Looks(found, broken)
 
 
 @lru_cache(maxsize=64)

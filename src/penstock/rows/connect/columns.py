@@ -85,6 +85,8 @@ class _Lifting:
                 bits = array.is_valid().buffers()[1] if array.null_count else None
                 buffers = [bits, pa.py_buffer(offsets)]
                 return pa.Array.from_buffers(listed, len(array), buffers, children=[inner])
+            case Record(_, meaning) if meaning is not None:
+                return self._keep(pa.nulls(len(array)), array.is_null(), rows)
             case Record(fields):
                 return self._record(fields, array, rows)
             case Mapped():

@@ -24,7 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.schema import Kind
-from penstock.rows.avro.datum import NO_UTF8, VARINT_BYTES_MAX, cut_off, malformed, trailing
+from penstock.rows.avro.datum import VARINT_BYTES_MAX, trailing
+from penstock.rows.avro.faults import CERTAIN, Fault
 from penstock.rows.avro.schema import (
     Array,
     Enumeration,
@@ -35,7 +36,7 @@ from penstock.rows.avro.schema import (
     Scalar,
     Union,
 )
-from penstock.rows.codes import Code, MisfitError
+from penstock.rows.codes import MisfitError
 from penstock.rows.reading import Decoded
 from penstock.rows.typed import MS, NS, US, Counted, OwnScale, Unscaled
 
@@ -61,14 +62,6 @@ _COUNTED: dict[tuple[str, Counted], pa.DataType] = {
         for per_second, unit in ((MS, "ms"), (US, "us"), (NS, "ns"))
     },
 }
-_NONE, _UNSURE, _CUT_OFF, _NEGATIVE, _WIDE, _NOT_UTF8 = range(6)
-_FAULTS = {
-    _CUT_OFF: cut_off().alone(),
-    _NEGATIVE: malformed("a length is negative").alone(),
-    _WIDE: malformed("an int of more than 32 bits").alone(),
-    _NOT_UTF8: MisfitError(Code.NOT_UTF8, NO_UTF8),
-}
-"""What is certain without a second look; `_UNSURE` is not."""
 
 
 def read_block(node: Record, values: pa.BinaryArray) -> Decoded:
@@ -87,7 +80,7 @@ class _Block:
     end: Rows
     doubtful: Mask
     first: npt.NDArray[np.uint8]
-    """The first fault of each record, as a number in `_FAULTS`; fields are read in their order."""
+    """The first fault of each record, a `Fault`; fields are read in their order."""
 
     @classmethod
     def of(cls, values: pa.BinaryArray) -> _Block:
@@ -106,27 +99,29 @@ class _Block:
     def told(self) -> Iterator[tuple[int, MisfitError]]:
         """Give the fault of each record that has one which is certain."""
         left = self.end - self.at
-        for fault, misfit in _FAULTS.items():
+        for fault, misfit in CERTAIN.items():
             for row in np.flatnonzero(self.first == fault).tolist():
                 yield row, misfit
-        for row in np.flatnonzero((self.first == _NONE) & (left != 0) & ~self.doubtful).tolist():
+        for row in np.flatnonzero(
+            (self.first == Fault.NONE) & (left != 0) & ~self.doubtful
+        ).tolist():
             yield row, trailing(int(left[row]))
 
-    def give_up(self, rows: Rows, fault: int) -> None:
+    def give_up(self, rows: Rows, fault: Fault) -> None:
         """Mark records and put their cursors out of the way."""
         self.doubt(rows, fault)
         self.at[rows] = self.end[rows]
 
-    def doubt(self, rows: Rows, fault: int) -> None:
+    def doubt(self, rows: Rows, fault: Fault) -> None:
         """Mark records; of their faults the first counts."""
         self.doubtful[rows] = True
-        self.first[rows[self.first[rows] == _NONE]] = fault
+        self.first[rows[self.first[rows] == Fault.NONE]] = fault
 
     def move(self, rows: Rows, to: Rows) -> None:
         self.at[rows] = to
         beyond = to > self.end[rows]
         if beyond.any():
-            self.give_up(rows[beyond], _CUT_OFF)
+            self.give_up(rows[beyond], Fault.CUT_OFF)
 
     def value(self, node: Node, rows: Rows) -> pa.Array:
         """Read one value of each of some records, no record twice."""
@@ -162,7 +157,7 @@ class _Block:
             length[more] += 1
             if place == VARINT_BYTES_MAX - 1:
                 # Ten bytes hold 70 bits: the last one may bring a single one, and no more follow.
-                self.doubt(rows[more[byte > 1]], _UNSURE)
+                self.doubt(rows[more[byte > 1]], Fault.UNSURE)
             more = more[(byte & _MORE) != 0]
         self.move(rows, at + length)
         signs = (number & np.uint64(1)).astype(np.int64)
@@ -185,12 +180,12 @@ class _Block:
                 at = self.at[rows]
                 bytes_ = self.data[at]
                 self.move(rows, at + 1)
-                self._require(rows, bytes_ <= 1, _UNSURE)
+                self._require(rows, bytes_ <= 1, Fault.UNSURE)
                 return pa.array(bytes_ == 1)
             case "int":
                 numbers = self.long(rows)
                 narrow = numbers.astype(np.int32)
-                self._require(rows, narrow == numbers, _WIDE)
+                self._require(rows, narrow == numbers, Fault.WIDE)
                 return pa.array(narrow)
             case "long":
                 return pa.array(self.long(rows))
@@ -204,10 +199,10 @@ class _Block:
                 return self._text(rows)
 
     def _doubt(self, rows: Rows) -> pa.Array:
-        self.doubt(rows, _UNSURE)
+        self.doubt(rows, Fault.UNSURE)
         return pa.nulls(len(rows))
 
-    def _require(self, rows: Rows, right: Mask, fault: int) -> None:
+    def _require(self, rows: Rows, right: Mask, fault: Fault) -> None:
         if not right.all():
             self.give_up(rows[~right], fault)
 
@@ -226,8 +221,8 @@ class _Block:
         right = ~negative & (lengths <= self.end[rows] - at)
         lengths = np.where(right, lengths, 0)
         self.at[rows] = at + lengths
-        self._require(rows, ~negative, _NEGATIVE)
-        self._require(rows, right, _CUT_OFF)
+        self._require(rows, ~negative, Fault.NEGATIVE)
+        self._require(rows, right, Fault.CUT_OFF)
         return at, lengths
 
     def _bytes(self, rows: Rows) -> pa.BinaryArray:
@@ -246,7 +241,9 @@ class _Block:
             return data.cast(pa.string())
         except pa.ArrowInvalid:
             texts = [_utf8(each.as_py()) for each in data]
-            self._require(rows, np.array([text is not None for text in texts], np.bool_), _NOT_UTF8)
+            self._require(
+                rows, np.array([text is not None for text in texts], np.bool_), Fault.NOT_UTF8
+            )
             return pa.array([text or "" for text in texts], pa.string())
 
     def _decimal(self, rows: Rows, scale: int, at: Rows, lengths: Rows) -> pa.Array:
@@ -264,7 +261,7 @@ class _Block:
         low = pc.negate(bound)
         fits = pc.and_(pc.less_equal(wide, bound), pc.greater_equal(wide, low))
         right = fits.to_numpy(zero_copy_only=False) & (lengths <= _DECIMAL_BYTES)
-        self.doubt(rows[~right], _UNSURE)
+        self.doubt(rows[~right], Fault.UNSURE)
         return pa.Array.from_buffers(
             pa.decimal128(_DECIMAL_DIGITS, scale), len(rows), [None, buffer]
         )
@@ -281,12 +278,12 @@ class _Block:
     def _symbol(self, symbols: tuple[str, ...], rows: Rows) -> pa.Array:
         index = self.long(rows)
         right = (index >= 0) & (index < len(symbols))
-        self._require(rows, right, _UNSURE)
+        self._require(rows, right, Fault.UNSURE)
         return pa.array([*symbols, ""]).take(pa.array(np.where(right, index, len(symbols))))
 
     def _union(self, node: Union, rows: Rows) -> pa.Array:
         index = self.long(rows)
-        self._require(rows, (index >= 0) & (index < len(node.branches)), _UNSURE)
+        self._require(rows, (index >= 0) & (index < len(node.branches)), Fault.UNSURE)
         if node.only is not None:
             present = index == node.only
             return spread(self.value(node.branches[node.only], rows[present]), present)
@@ -331,7 +328,7 @@ class _Block:
         if len(found) != len(pairs):
             twins = np.ones(len(pairs), np.bool_)
             twins[first] = False
-            self.doubt(rows[owners[twins]], _UNSURE)
+            self.doubt(rows[owners[twins]], Fault.UNSURE)
 
     def _items(
         self, rows: Rows, read: Callable[[Rows], tuple[pa.Array, ...]], *, filled: bool
@@ -348,8 +345,8 @@ class _Block:
             pieces.append(read(rows[live]))
             left[live] -= 1
         if len(live) or not filled:
-            self.doubt(rows[np.unique(np.concatenate(owners))], _UNSURE)
-            self.give_up(rows[live], _UNSURE)
+            self.doubt(rows[np.unique(np.concatenate(owners))], Fault.UNSURE)
+            self.give_up(rows[live], Fault.UNSURE)
         owned = np.concatenate(owners)
         order = pa.array(np.argsort(owned, kind="stable"))
         offsets = np.zeros(len(rows) + 1, np.int32)
@@ -363,10 +360,10 @@ class _Block:
             count = self.long(rows[need])
             sized = need[count < 0]
             if len(sized):
-                self._require(rows[sized], self.long(rows[sized]) >= 0, _NEGATIVE)
+                self._require(rows[sized], self.long(rows[sized]) >= 0, Fault.NEGATIVE)
             count = np.abs(count)
             right = (count >= 0) & (count <= self.end[rows[need]] - self.at[rows[need]])
-            self._require(rows[need], right, _UNSURE)
+            self._require(rows[need], right, Fault.UNSURE)
             left[need] = np.where(right, count, 0)
             live = live[(left[live] > 0) & ~self.doubtful[rows[live]]]
         return live[~self.doubtful[rows[live]]]

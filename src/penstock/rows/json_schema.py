@@ -58,17 +58,23 @@ def read_by(
     return PlainJson(reading.type(document, document, ()))
 
 
-def overlaid(told: Type, shown: Type) -> Type:
-    """Give the told type; where it tells nothing, the one that values show."""
+def overlaid_struct(told: Struct, shown: Struct) -> Struct:
+    """Give the told members; where nothing is told, what values show."""
+    own = [
+        Field(each.name, _overlaid(each.type, _member(shown, each.name))) for each in told.fields
+    ]
+    names = told.names
+    return Struct((*own, *(each for each in shown.fields if each.name not in names)))
+
+
+def _overlaid(told: Type, shown: Type) -> Type:
     match told, shown:
         case Kind.UNKNOWN, _:
             return shown
-        case Struct(fields), Struct():
-            own = [Field(f.name, overlaid(f.type, _member(shown, f.name))) for f in fields]
-            names = told.names
-            return Struct((*own, *(each for each in shown.fields if each.name not in names)))
+        case Struct(), Struct():
+            return overlaid_struct(told, shown)
         case List(element), List(other):
-            return List(overlaid(element, other))
+            return List(_overlaid(element, other))
         case _:
             return told
 

@@ -9,7 +9,7 @@ from penstock.core.schema import Field, Schema, Struct, join
 from penstock.rows.arrow import validity_of
 from penstock.rows.beside import key_type
 from penstock.rows.infer import columns_in, infer, with_usable_names
-from penstock.rows.json_schema import overlaid
+from penstock.rows.json_schema import overlaid_struct
 from penstock.rows.opening import Readers, open_values
 from penstock.rows.options import RowOptions
 
@@ -34,7 +34,7 @@ def survey(
                 columns_max=columns_max,
             )
             told = with_usable_names(group.told) if isinstance(group.told, Struct) else Struct(())
-            asked = overlaid(told, shown)
+            asked = overlaid_struct(told, shown)
         wider, _ = join(joined, asked)
         assert isinstance(wider, Struct), "structs join to a struct"
         if columns_in(wider) <= columns_max:

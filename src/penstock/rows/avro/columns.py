@@ -92,9 +92,8 @@ class _Block:
         if last > first:
             taken[: last - first] = np.frombuffer(data, np.uint8)[first:last]
         places = bounds.astype(np.int64) - first
-        count = len(values)
-        first = np.zeros(count, np.uint8)
-        return cls(taken, places[:-1].copy(), places[1:], np.zeros(count, np.bool_), first)
+        doubtful, faults = np.zeros(len(values), np.bool_), np.zeros(len(values), np.uint8)
+        return cls(taken, places[:-1].copy(), places[1:], doubtful, faults)
 
     def told(self) -> Iterator[tuple[int, MisfitError]]:
         """Give the fault of each record that has one which is certain."""

@@ -8,6 +8,8 @@ import pytest
 from tests.integration.cli.conftest import cluster, shop, shops
 from tests.integration.cli.shop import Shop
 
+from penstock.testing.process import penstock
+
 __all__ = ["cluster", "shop", "shops"]
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -39,7 +41,12 @@ def test_a_record_that_kills_its_worker_twice_is_quarantined_and_the_others_land
     shop.spec["tables"][0]["transform"] = {"function": function}
     shop.send(0, RECORDS)
 
-    ran = shop.run(PYTHONPATH=str(shop.directory))
+    ran = penstock(
+        *("run", shop.path, "--until-caught-up", "--json"),
+        environment={"PYTHONPATH": str(shop.directory)},
+        directory=shop.directory,
+        seconds_max=500,
+    )
 
     assert 0 == ran.code, ran.err
     wanted = [(n, 2 * n) for n in range(RECORDS) if n != POISON]

@@ -154,7 +154,7 @@ def test_a_function_of_the_users_runs_on_the_executors(
     with Driver(
         shop.path, "--until-caught-up", environment={**DRIVER, "PYTHONPATH": str(modules)}
     ) as driver:
-        ended = driver.end()
+        ended = driver.end(400)
 
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)

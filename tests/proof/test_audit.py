@@ -10,17 +10,26 @@ import numpy as np
 import pytest
 
 from penstock.app.census import _compare, _Coordinates
-from penstock.core.audit import chain_breaks, doubled_commits, doubled_files
+from penstock.core.audit import chain_breaks, doubled_commits, doubled_files, newest_segment
 from penstock.core.commits import Chain
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.wire import ledger_from_json, ledger_to_json, progress_from_json
-from penstock.ports.tables import Verdict
+from penstock.ports.tables import CommitRecord, Verdict
 from penstock.testing.grounds import MemoryGround, catalog_name
 from penstock.testing.world import ORDERS, PIPELINE, World
 
 AT = TopicPartition("topic-1", 0, "orders")
 CHAIN = Chain(PIPELINE, ORDERS)
 NAME = catalog_name(ORDERS)
+
+
+def test_what_landed_before_the_newest_seek_is_judged_no_more():
+    commits = [
+        CommitRecord("id", "s", 0, kind, (), 0, 0) for kind in ("append", "seek", "append", "seek")
+    ]
+
+    assert commits[3:] == newest_segment(commits)
+    assert commits[2:3] == newest_segment(commits[2:3])
 
 
 # Rows against Kafka.

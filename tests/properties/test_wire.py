@@ -2,12 +2,14 @@
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties.core_values import committables, ledgers
 
+from penstock.core.accounting import Tally
 from penstock.core.commits import Chain, DataFile
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition, span
@@ -163,6 +165,7 @@ def test_what_has_no_members_is_not_taken_for_an_empty_list(name, empty):
         ("topics", {"t": {"name": "orders", "offsets": {"00": 1}}}),
         ("topics", {"t": {"name": "orders", "offsets": {"1_0": 1}}}),
         ("recent", {}),
+        ("recent", ["ab"]),
     ],
 )
 def test_a_ledger_that_says_a_thing_in_another_way_is_refused(name, value):
@@ -170,3 +173,11 @@ def test_a_ledger_that_says_a_thing_in_another_way_is_refused(name, value):
 
     with pytest.raises(InvalidError):
         ledger_from_json(json.dumps(data))
+
+
+def test_the_text_of_a_commit_does_not_depend_on_the_order_of_its_books():
+    books = [(TopicPartition("t", n, "orders"), Tally(n, n, {}, {})) for n in range(3)]
+
+    assert committable_to_json(replace(COMMIT, tallies=dict(books))) == committable_to_json(
+        replace(COMMIT, tallies=dict(reversed(books)))
+    )

@@ -202,6 +202,7 @@ def fence(like: Committable, state: TableState, table: Table, conditions: Condit
         table_uuid=state.uuid,
         progress={},
         files=(),
+        removes=(),
         origins={},
         tallies={},
         valid_through_ms=None,

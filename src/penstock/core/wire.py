@@ -128,7 +128,7 @@ def committable_from_json(text: str) -> Committable:
             epoch=EpochNumber(_whole(data["epoch"])),
             kind=CommitKind(data["kind"]),
             progress=progress_from_json(data["progress"]),
-            files=tuple(file_from_data(file) for file in _rows(data["files"])),
+            files=tuple(map(file_from_data, _list(data["files"]))),
             rules_hash=_text(data["rules"]),
             schema_id=_whole(data["schema_id"]),
             valid_through_ms=_optional(data["valid_through_ms"]),
@@ -242,7 +242,12 @@ def _malformed(what: str, error: Exception) -> InvalidError:
     )
 
 
-def _rows(value: Any) -> list[Any]:
+def _rows(value: Any) -> list[list[Any]]:
+    """Give a list of lists: a text, say, would be taken for a row of its letters."""
+    return [_list(each) for each in _list(value)]
+
+
+def _list(value: Any) -> list[Any]:
     """Give a list; any other thing without members would be taken for an empty one."""
     if not isinstance(value, list):
         raise TypeError(f"a list was expected, not {value!r}")

@@ -10,18 +10,19 @@ from penstock.commit.widening import widen
 from penstock.connectors.memory.store import MemoryStore
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.memory.warehouse import Warehouse
-from penstock.core.commits import Chain, Generation
+from penstock.core.commits import Chain, CommitKind, Generation
 from penstock.core.errors import (
     ConflictError,
     DecisionNeededError,
     FencedError,
+    InvalidError,
     UnavailableError,
 )
 from penstock.core.events import CommitAborted, TableCommitted
 from penstock.core.points import Point
 from penstock.core.schema import Field, Kind
+from penstock.landing.beside import Threads
 from penstock.landing.committing import Batch, CommitLine
-from penstock.landing.settings import Threads
 from penstock.ports.store import Owner
 from penstock.ports.tables import TableDefinition
 from penstock.testing.clock import ManualClock
@@ -267,6 +268,46 @@ def test_what_waits_behind_a_commit_that_did_not_land_is_opened_again(bench):
 
     held_back = line.take()[1]
     assert ((behind,), "P460") == (held_back.batch.work, held_back.error.code)
+
+
+def test_files_that_cannot_be_replaced_any_more_are_fenced_and_told(bench):
+    commit = replace(bench.prepare(0, 3), kind=CommitKind.REPLACE, progress={}, removes=("gone",))
+
+    landing = land(commit, bench.table, bench.conditions)
+
+    assert (False, "bronze.orders: a file to replace is not live") == (
+        landing.landed,
+        landing.reason,
+    )
+    assert 1 == bench.observer.passings(Point.FENCE_AFTER)
+    assert 0 == bench.rows()
+
+
+def test_a_catalog_that_forbids_is_not_asked_again(bench):
+    bench.plan.queue(NAME, Fault.FORBID)
+
+    with pytest.raises(InvalidError) as caught:
+        land(bench.prepare(0, 3), bench.table, bench.conditions)
+    assert "P431" == caught.value.code
+    assert [] == bench.clock.waits
+
+
+@pytest.mark.parametrize("fault", [None, Fault.LOSE_ANSWER, Fault.OK_UNAPPLIED])
+def test_the_snapshot_that_is_told_is_the_one_that_holds_the_rows(bench, fault):
+    if fault:
+        bench.plan.queue(NAME, fault)
+    land(bench.prepare(0, 3), bench.table, bench.conditions)
+    (told,) = bench.observer.of(TableCommitted)
+
+    assert bench.table.state(OWN).head == told.snapshot
+
+
+def test_an_anchor_of_a_quarantine_passes_the_points_of_anchors(bench):
+    commit = prepared(REJECTS, {0: (0, 3)}, uuid=bench.quarantine.state(REJECTS).uuid)
+    land(commit, bench.quarantine, bench.conditions)
+
+    assert 1 == bench.observer.passings(Point.ANCHOR_AFTER)
+    assert 0 == bench.observer.passings(Point.QUARANTINE_AFTER)
 
 
 def test_a_quarantine_that_was_rolled_back_is_not_told_to_be_put_back() -> None:

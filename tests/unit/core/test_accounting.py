@@ -10,6 +10,12 @@ TWO = Tally(4, 2, {"tombstone": 1}, {"P301": 1})
 def test_tallies_add_up_by_reason_and_code():
     assert Tally(10, 5, {"tombstone": 1, "where": 2}, {"P301": 2}) == ONE + TWO == total([ONE, TWO])
     assert Tally() == total([])
+
+
+def test_reasons_stand_in_order_so_that_equal_books_are_equal_text():
+    books = TWO + ONE + Tally(1, 0, {"above": 1}, {})
+
+    assert ["above", "tombstone", "where"] == [*books.filtered]
     assert (2, 3) == ((ONE + TWO).quarantined_total, (ONE + TWO).filtered_total)
 
 

@@ -1,6 +1,13 @@
 import pytest
 
-from penstock.core.offsets import TopicPartition, advanced, concatenated, gaps_and_overlaps, span
+from penstock.core.offsets import (
+    TopicPartition,
+    advanced,
+    between,
+    concatenated,
+    gaps_and_overlaps,
+    span,
+)
 from penstock.testing.prepared import part
 
 
@@ -46,3 +53,10 @@ def test_gaps_and_overlaps_name_where():
         ("gap", span(5, 7)),
         ("overlap", span(7, 8)),
     ] == found
+
+
+def test_between_two_positions_are_the_partitions_of_both_that_moved():
+    start = {part(0): 3, part(1): 5}
+    stop = {part(0): 7, part(1): 5, part(2): 9}
+
+    assert {part(0): span(3, 7)} == between(start, stop)

@@ -14,6 +14,10 @@ from penstock.core.errors import InvalidError
 from penstock.ports.running import Secrets
 from penstock.spec.secrets import is_literal
 
+S3 = "s3://"
+Settings = tuple[tuple[str, str], ...]
+"""Settings by deltalake's names, as a key of what is kept."""
+
 
 @dataclass(frozen=True, slots=True)
 class S3Setting:

@@ -4,7 +4,8 @@ Invariants:
 - an object is there whole or not at all;
 - what goes wrong is an OSError with the object's place and the first line of what the storage
   said, and none of its settings; a panic of the library as well;
-- a store is opened once for its place and settings, which bear deltalake's names (keys.py).
+- a store is opened once for its place and settings, which bear deltalake's names (keys.py);
+- only drivers are here: executors need no library for it.
 """
 
 from __future__ import annotations
@@ -25,15 +26,11 @@ from obstore.exceptions import (
 )
 from obstore.store import LocalStore, ObjectStore, S3Store
 
-from penstock.files.keys import S3_SETTINGS
-
-S3 = "s3://"
-Settings = tuple[tuple[str, str], ...]
+from penstock.files.faults import is_panic, told
+from penstock.files.keys import S3, S3_SETTINGS, Settings
 
 _OTHER_SETTINGS = {"virtual_hosted_style_request", "conditional_put"}
 _KNOWN = {each.delta for each in S3_SETTINGS} | _OTHER_SETTINGS
-_PANIC = "PanicException"
-_TOLD_MAX = 200
 
 
 @functools.lru_cache(maxsize=64)
@@ -69,17 +66,6 @@ def delete(place: str, settings: Settings, key: str) -> None:
     """Remove an object. Raises OSError."""
     with _translated(place, key):
         obstore.delete(store_at(place, settings), key)
-
-
-def told(error: BaseException) -> str:
-    """Give the first line of a foreign message, short."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0][:_TOLD_MAX]
-
-
-def is_panic(error: BaseException) -> bool:
-    """Tell whether a library in Rust panicked: such an exception derives from BaseException."""
-    return type(error).__name__ == _PANIC
 
 
 @contextmanager

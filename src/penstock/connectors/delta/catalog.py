@@ -36,7 +36,7 @@ from penstock.connectors.delta.target import Sizes
 from penstock.core.commits import Landed
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.core.scratch import require_scratch
-from penstock.files.objects import is_panic, told
+from penstock.files.faults import is_panic, told
 from penstock.files.storage import Storage
 from penstock.ports.connectors import READ_ONLY, Settings
 from penstock.ports.running import Observer, Secrets

@@ -17,7 +17,7 @@ from penstock.connectors.delta.faults import refused
 from penstock.connectors.delta.places import Root
 from penstock.core.errors import InvalidError
 from penstock.files import objects
-from penstock.files.objects import told
+from penstock.files.faults import told
 
 
 def require_conditional_writes(catalog: str, root: Root) -> None:

@@ -27,7 +27,7 @@ from penstock.connectors.delta.ledger import commit_info
 from penstock.connectors.delta.log import Fetch
 from penstock.connectors.delta.places import Root
 from penstock.files import objects
-from penstock.files.objects import told
+from penstock.files.faults import told
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from penstock.core.errors import (
     PenstockError,
     UnavailableError,
 )
-from penstock.files.objects import is_panic, told
+from penstock.files.faults import is_panic, told
 
 _DAMAGED = ("json error", "parquet error", "protocol", "invalid", "expected", "missing")
 _FULL = ("no space left", "disk quota exceeded")

@@ -17,8 +17,7 @@ from pathlib import PurePosixPath
 from pyarrow import fs
 
 from penstock.core.errors import InvalidError
-from penstock.files.keys import S3_SETTINGS, references, resolved
-from penstock.files.objects import S3, Settings
+from penstock.files.keys import S3, S3_SETTINGS, Settings, references, resolved
 from penstock.ports.running import Secrets
 
 _PART = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")

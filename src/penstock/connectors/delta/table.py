@@ -54,7 +54,7 @@ from penstock.core.errors import BugError, OutcomeUnknownError
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.schema import Schema
 from penstock.core.wire import progress_from_json
-from penstock.files.objects import told
+from penstock.files.faults import told
 from penstock.files.storage import Storage
 from penstock.ports.tables import CommitRecord, FileSource, History, TableFacts, TableState, Verdict
 

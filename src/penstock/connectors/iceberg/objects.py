@@ -25,8 +25,7 @@ from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
 from penstock.files import objects
-from penstock.files.keys import S3_SETTINGS
-from penstock.files.objects import S3, Settings
+from penstock.files.keys import S3, S3_SETTINGS, Settings
 
 IMPLEMENTATION = f"{__name__}.ObjectIO"
 

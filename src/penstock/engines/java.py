@@ -37,8 +37,8 @@ class Java:
 
     @property
     def major(self) -> int:
-        """Give its major version (17, 21, …); `1.8.0_392` counts as 8."""
-        return int(self.version.removeprefix("1.").partition(".")[0].partition("_")[0])
+        """Give its major version (17, 21, …); `1.8.0_392` counts as 8, `21-ea` as 21."""
+        return int(re.split(r"\D", self.version.removeprefix("1."), maxsplit=1)[0])
 
 
 def find_java(versions: Collection[int], *, environment: Mapping[str, str]) -> Java:

@@ -163,7 +163,10 @@ def _type_shown(value: Any, shape: Type, own: Type) -> Type:
 
 def _is_plain(number: Number, own: Kind) -> bool:
     bound = 1 << (31 if own is Kind.INT else 63)
-    return number.removeprefix("-").isdecimal() and -bound <= int(number) < bound
+    digits = number.removeprefix("-")  # Python refuses to read thousands of them
+    if len(digits) > len(str(bound)) or not digits.isdecimal():
+        return False
+    return -bound <= int(number) < bound
 
 
 def _judged(

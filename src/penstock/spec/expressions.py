@@ -28,6 +28,8 @@ from penstock.spec.sandbox import empty_relation, sandbox
 
 EXPRESSION_CHARS_MAX = 4000
 RELATION = "payload"
+RELATIONS = (RELATION, "records")
+"""What may stand in front of a field's name and says nothing."""
 
 KAFKA_COLUMNS: Schema = Struct(
     (
@@ -252,7 +254,7 @@ def _require_allowed(node: Mapping[str, Any]) -> None:
 
 def _first_name(names: list[str]) -> str:
     """Give the column that a dotted name begins with; `payload.` in front says nothing."""
-    qualified = len(names) > 1 and names[0].lower() in (RELATION, "records")
+    qualified = len(names) > 1 and names[0].lower() in RELATIONS
     return names[1] if qualified else names[0]
 
 

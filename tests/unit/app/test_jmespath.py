@@ -23,6 +23,8 @@ RECORD = {
     "text": "1626823098.51995",
     "meta": {"producer": {"at": "2021-03-24T15:06:17.321710+00:00"}},
     "tags": ["a", "b"],
+    "order": "o-1",
+    "end": {"from": "abc"},
 }
 
 
@@ -58,6 +60,8 @@ def computed(sql: str, hints: dict[str, str], record: dict[str, object]) -> obje
         ("starts_with(name, 'Wil')", True),
         ("tags[1]", "b"),
         ("tags[9]", None),
+        ("not_null(none, order)", "o-1"),
+        ("substr(end.from, `0`, `2`)", "ab"),
         ("kafka.topic", "orders"),
         ("kafka.partition", 3),
         ("kafka.offset", 7),
@@ -91,6 +95,7 @@ def test_a_time_is_written_as_chrono_writes_it(function: str, count: int, expect
     [
         *("", "a ||", "a || b", "a[*].b", "a[0].b", "a[?x]", "{a: b}", "@", "substr(a, b, `1`)"),
         *("nothing_known(a)", '"x y".z', "kafka.timestamp_type(", "substr(name, '0', '4')", "`{}`"),
+        *("payload.id", "not_null(id, Records.id)"),
     ],
 )
 def test_what_is_not_known_is_not_guessed(text: str) -> None:

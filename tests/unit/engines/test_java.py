@@ -9,6 +9,7 @@ JAVA_8 = 'java version "1.8.0_392"'
 JAVA_11 = 'openjdk version "11.0.2" 2019-01-15'
 JAVA_17 = 'Picked up JAVA_TOOL_OPTIONS: -Dx=1\nopenjdk version "17.0.15" 2025-04-15'
 JAVA_21 = 'openjdk version "21" 2023-09-19'
+JAVA_21_EARLY = 'openjdk version "21-ea" 2023-09-19'
 
 
 def java_that_says(folder: Path, text: str, status: int = 0) -> Path:
@@ -23,7 +24,9 @@ def search_path(folder: Path) -> str:
     return f"{folder}/bin:/usr/bin:/bin"
 
 
-@pytest.mark.parametrize(("text", "version"), [(JAVA_17, "17.0.15"), (JAVA_21, "21")])
+@pytest.mark.parametrize(
+    ("text", "version"), [(JAVA_17, "17.0.15"), (JAVA_21, "21"), (JAVA_21_EARLY, "21-ea")]
+)
 def test_java_home_is_taken_when_its_version_fits(tmp_path: Path, text: str, version: str) -> None:
     program = java_that_says(tmp_path, text)
 

@@ -217,3 +217,14 @@ def test_a_message_is_bounded_and_printable_whatever_a_record_calls_its_fields()
     assert 200 == len(done.rejects[0].message)
     assert "�\\[31m" == done.rejects[0].message[:6]
     assert "a�b" == safe_text("a\nb")
+
+
+def test_a_storm_of_integers_of_thousands_of_digits_is_refused_as_one_is() -> None:
+    endless = b'{"a":' + b"7" * 5000 + b"}"
+
+    (alone,) = landed(endless).rejects
+    storm = landed(*[endless] * 100).rejects
+
+    assert "the number does not fit 64 bits" in alone.message
+    assert {alone[1:]} == {reject[1:] for reject in storm}
+    assert list(range(100)) == [reject.offset for reject in storm]

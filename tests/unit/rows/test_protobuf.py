@@ -487,6 +487,16 @@ def test_what_a_serialized_schema_lacks_is_a_fault_of_the_schema() -> None:
     assert "it is text, and imports a serialized file" == mixed
 
 
+def test_a_serialized_schema_that_protoc_does_not_take_in_is_a_fault_and_not_tried_again() -> None:
+    file = FileDescriptorProto(name="a.proto", syntax="proto3")
+    file.message_type.add(name="A B")
+    text = base64.b64encode(file.SerializeToString()).decode()
+
+    found = compiled(RegisteredSchema("protobuf", text))
+
+    assert "it does not compile: schema: Invalid symbol name: A B" == found.fault
+
+
 def test_a_text_that_is_no_unicode_is_a_fault() -> None:
     assert NAMES == compiled(RegisteredSchema("protobuf", "// \ud800")).fault
 

@@ -42,6 +42,8 @@ _UNSAFE = re.compile(r'[\0"\\\n]')
 _UNWRITABLE = "the names or texts of its files cannot be written"
 _PLACED = re.compile(r"(?:[^ ]+:\d+:\d+|schema): (?!warning)")
 """What begins a line of protoc's that is an error in a file, and no warning of its libraries."""
+_LOGGED = re.compile(r"^E\d.* descriptor_database\.cc:\d+\] ", re.MULTILINE)
+"""What begins a line of its log about a serialized file that it does not even take in."""
 _META = """syntax = "proto3";
 package confluent;
 import "google/protobuf/descriptor.proto";
@@ -180,7 +182,7 @@ def _run(schema: RegisteredSchema, files: Sequence[str], place: Path) -> Registe
     if ended.returncode == 0:
         return replace(schema, descriptors=(place / _OUT).read_bytes())
     said = ended.stderr.decode("utf-8", "replace").replace(f"{place / _TEXTS}/", "")
-    said = said.replace(_MAIN, "schema").replace(_ALL, "schema")
+    said = _LOGGED.sub("schema: ", said.replace(_MAIN, "schema").replace(_ALL, "schema"))
     errors = [line for line in said.splitlines() if _PLACED.match(line)]
     if not errors:
         raise _unrun(f"it ended with {ended.returncode} and names no place in the schema")

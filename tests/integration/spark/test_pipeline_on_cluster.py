@@ -13,7 +13,6 @@ from pathlib import Path
 import psutil
 import pyspark
 import pytest
-from deltalake import DeltaTable
 from tests.integration.cli.shop import Shop
 from tests.servers.s3 import KEY, REGION, SECRET, S3Server
 from tests.servers.spark import (
@@ -125,48 +124,6 @@ def test_a_pipeline_on_a_cluster_loses_and_doubles_nothing_when_an_executor_is_k
     assert ("spark.pyspark.python" in told, cluster.address in arguments) == (True, True)
     assert not any(secret in told + arguments for secret in (KEY, SECRET))
     assert all(list(folder.glob(f"app-*/*/{OWN}")) for folder in cluster.folders)
-
-
-FUNCTION = """
-import os
-
-import pyarrow as pa
-
-
-def placed(rows):
-    return pa.record_batch({"place": pa.array([os.getcwd()] * len(rows), pa.string())})
-"""
-
-
-@pytest.mark.slow
-def test_a_function_of_the_users_runs_on_the_executors(
-    shop: Shop, cluster: SparkCluster, s3: S3Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    modules = shop.directory / "modules"
-    modules.mkdir()
-    (modules / "shop_rules.py").write_text(FUNCTION)
-    shop.spec["spark"]["conf"]["spark.executorEnv.PYTHONPATH"] = str(modules)
-    shop.spec["tables"] = shop.spec["tables"][1:]
-    shop.spec["tables"][0]["transform"] = {
-        "function": {"call": "shop_rules:placed", "columns": {"place": "string"}}
-    }
-    shop.send(0, 1000)
-    with Driver(
-        shop.path, "--until-caught-up", environment={**DRIVER, "PYTHONPATH": str(modules)}
-    ) as driver:
-        ended = driver.end(400)
-
-    for name, value in KEYS.items():
-        monkeypatch.setenv(name, value)
-    options = shop.spec["catalogs"]["delta"]["storage_options"]
-    bucket = shop.spec["catalogs"]["delta"]["root"]
-    rows = DeltaTable(
-        f"{bucket}/shop/orders",
-        storage_options=options | {"access_key_id": KEY, "secret_access_key": SECRET},
-    ).to_pyarrow_table()
-    assert (0, 1000) == (ended.code, len(rows))
-    places = {Path(place) for place in rows["place"].to_pylist()}
-    assert all(any(place.is_relative_to(each) for each in cluster.folders) for place in places)
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ INVARIANTS = (
 )
 
 CONSTANTS: dict[str, object] = {
-    "Tables": {"a"},
+    "Many": 1,
     "Sources": {1},
     "First": {1},
     "N": 2,
@@ -97,7 +97,7 @@ SMALL = (
     Model(
         "two-tables",
         "two tables of one topic, sparse chains, one of them away",
-        changes=faults("away", Tables={"a", "b"}, Shape="mixed", MaxEpochs=1),
+        changes=faults("away", Many=2, Shape="mixed", MaxEpochs=1),
     ),
     Model(
         "two-partitions",
@@ -108,6 +108,21 @@ SMALL = (
         "topics",
         "a topic made again, retention, a start at the end of the log",
         changes=faults("retopic", "retention", Sources={1, 2}, Latest=True, Early=1),
+    ),
+    Model(
+        "put-back",
+        "a table is rolled back and put back by a seek",
+        changes=faults("rollback", "seek"),
+    ),
+    Model(
+        "replays",
+        "two replays, columns that change, retention",
+        changes=faults("replay", "alter", "retention", times=3, Shape="widen", N=2, Early=2),
+    ),
+    Model(
+        "retries",
+        "two retries of refused records, columns that change",
+        changes=faults("retry", "alter", times=3, Shape="later", MaxEpochs=3),
     ),
 )
 LARGE = (
@@ -142,7 +157,7 @@ MUTANTS = (
     _mutant("generation", "I4", "nobody is fenced"),
     _mutant(
         "second witness",
-        "I1 I10",
+        "I1 I6 I10",
         "progress is read from snapshots alone, which expire",
         **faults("foreign", "expire", times=3),
     ),
@@ -198,10 +213,58 @@ MUTANTS = (
         **faults("orphans", Sources={1, 2}, First={1, 2}, N=1, Early=1),
     ),
     _mutant(
+        "given up when moved",
+        "I1",
+        "a replay lands on a table that moved since its files were read",
+        **faults("replay", times=2),
+    ),
+    _mutant(
+        "whole files",
+        "I2",
+        "a replay takes files that hold more than what is read again",
+        **faults("replay"),
+    ),
+    _mutant(
+        "all seen again",
+        "I2",
+        "a replay believes that Kafka has what the table has",
+        **faults("replay", "retention"),
+    ),
+    _mutant(
+        "replay look-up",
+        "I11",
+        "a replay lands what is in quarantine",
+        **faults("replay", "alter", Shape="widen"),
+    ),
+    _mutant(
+        "end of the rows",
+        "I1 I3",
+        "a seek goes back to the beginning, behind rows or before them",
+        **faults("rollback", "seek"),
+    ),
+    _mutant(
+        "segment",
+        "I1 I2 I3 I10",
+        "what landed before a seek counts as landed after it",
+        **faults("rollback", "seek"),
+    ),
+    _mutant(
+        "closing first",
+        "I3 I11",
+        "a retry lands a record and closes its refusal afterwards",
+        **faults("retry", "alter", Shape="widen", MaxEpochs=3),
+    ),
+    _mutant(
+        "unfinished first",
+        "I2",
+        "a retry begins though an earlier one did not end",
+        **faults("retry", "alter", times=3, Shape="later", MaxEpochs=4),
+    ),
+    _mutant(
         "parking",
         "I9",
         "a table that is away is waited for",
-        **faults("away", Tables={"a", "b"}, MaxWaiting=1),
+        **faults("away", Many=2, MaxWaiting=1),
     ),
 )
 
@@ -345,6 +408,12 @@ def page(mark: str) -> str:
             lines.append(
                 f"| {model.name} | {model.what} | `{each.invariant}` | {each.distinct:,} |"
             )
+    lines += [
+        "",
+        "Each counterexample is played against the real code by `tests/proof/test_counterexamples.py`:",
+        "exact with the defence, wrong where a test can take the defence out of the code. What the model",
+        "leaves out: [the specification](../design/spec/README.md#what-is-not-in-it).",
+    ]
     told = RESULTS / "soak.txt.said"
     told = told if told.exists() else RESULTS / "histories.txt"
     if told.exists():

@@ -1,500 +1,500 @@
 ------------------------------ MODULE Penstock ------------------------------
-(***************************************************************************)
-(* How Penstock lands a log in tables exactly once, as it is built.        *)
-(* Names are the code's: Decide is core/decide.py, Turn is commit/once.py  *)
-(* and two_phase.py, Epoch, Open and Begin are in landing/.  Witnesses are *)
-(* those of Iceberg.  Read docs/explanation/exactly-once.md first.         *)
-(*                                                                         *)
-(* Lives of coordinators never have to take a step again: each may be      *)
-(* killed, or be a zombie, at any moment; several live at once.  Requests  *)
-(* arrive late, never, or twice; answers are never relied upon, so they    *)
-(* are not modelled.  Faults named in the configuration strike, MaxFaults  *)
-(* in all.  Defences named in Off are off: with none off every invariant   *)
-(* holds, and each one taken away alone breaks one.                        *)
-(*                                                                         *)
-(* Left to tests: rules that change (leveling), tables that are born late, *)
-(* stores restored from a backup, Delta's log, and time.                   *)
-(***************************************************************************)
+(* How Penstock lands a log in tables exactly once, as it is built; README.md, beside this, tells *)
+(* how to read it and what is left to tests.  Lives of coordinators may be killed, or be zombies, *)
+(* at any moment.  Requests arrive late, never, or twice; answers are never relied upon.  Faults  *)
+(* strike MaxFaults times in all.  Defences named in Off are off: with none off all invariants    *)
+(* hold, each taken away alone breaks one.  A record is the number 10 * source + offset.  A chain *)
+(* is a number too: a table's own is its number, that of its refused records comes behind tables. *)
 EXTENDS Integers, Sequences, FiniteSets
-
 CONSTANTS
-  Tables,      \* the target tables, such as {"a", "b"}
+  Many,        \* target tables: 1 .. Many; the quarantine is the table behind them
   Sources, First, \* topic partitions: all, and those at the beginning; "retopic" brings the next
   N, Early,    \* records in a source, at offsets 0 .. N - 1, and how many are there at once
   Shape,       \* which records are rows, bad or nothing: see Kind
-  Lives,       \* 1 .. n: coordinators
-  OneHost,     \* TRUE: they share one pending store; FALSE: each has its own
+  Lives, OneHost, \* coordinators 1 .. n; do they share one pending store, or has each its own?
   Latest,      \* TRUE: `start: latest`; FALSE: earliest
-  MaxEpochs,   \* epochs of one life
-  MaxWaiting,  \* commits of one table that may wait (pending.max_epochs)
+  MaxEpochs, MaxWaiting,  \* epochs of one life; commits of one table that may wait
   Faults, MaxFaults, Off
-
 VARIABLES
   log,    \* [end, low: source -> offset; live: sources that are there]
-  tab,    \* physical table -> [uuid, sch, head, snaps, led]
+  tab,    \* table -> [uuid, sch, head, n, files, snaps]: what its metadata says of its data
+  led,    \* chain -> its ledger, and what the witnesses say of it
   net,    \* requests on their way
   store,  \* host -> [gen, own, rows, exam]: the pending store
-  life,   \* coordinator -> [ph, gen, re, ep, trk]
-  away,   \* physical tables that do not answer
-  ghost   \* what only the invariants know
-
-vars == <<log, tab, net, store, life, away, ghost>>
-Q        == "quarantine"
-Phys     == Tables \union {Q}
-On(d)    == d \notin Off
+  life,   \* coordinator -> [ph, gen, re, strange, ep, trk]
+  away,   \* tables that do not answer
+  ghost, broken  \* what only the invariants know, and those that were broken
+vars == <<log, tab, led, net, store, life, away, ghost, broken>>
+Tables == 1 .. Many     Q == Many + 1
+Chains == 1 .. 2 * Many     Rej(t) == Many + t     IsRej(k) == k > Many
+For(k) == IF k > Many THEN k - Many ELSE k   \* the target table of a chain
+At(k)  == IF k > Many THEN Q ELSE k          \* the table that it is landed in
+On(d)  == d \notin Off     Strike(name) == name \in Faults /\ ghost.struck < MaxFaults
+Past   == {"rollback", "expire"} \intersect Faults # {}   \* is history of any use?
+(* Positions are kept by key: a topic's id and partition, and last the log of a table's closings. *)
+Closings == Cardinality(Sources) + 1
+Keys     == 1 .. IF "retry" \in Faults THEN Closings ELSE Closings - 1
 Key(s)   == IF On("topic id") THEN s ELSE 1    \* without ids, a topic is its name
-Keys     == {Key(s) : s \in Sources}
-Host(c)  == IF OneHost THEN 1 ELSE c
-Hosts    == {Host(c) : c \in Lives}
-None     == [k \in Keys |-> -1]
-Zero     == [k \in Keys |-> 0]
-Max(S)   == CHOOSE x \in S : \A y \in S : y <= x
-Range(f) == {f[i] : i \in DOMAIN f}
-(* Is a record a row of the table, bad, or nothing to it?  "widen": bad until the schema changes; *)
-(* "narrow": a row until then.                                                                    *)
-Kind(t, o) ==
-  CASE Shape = "rows"   -> "row"
-    [] Shape = "mixed"  -> IF t = "a" THEN <<"bad", "row", "row">>[o + 1]
-                                      ELSE <<"row", "none", "bad">>[o + 1]
-    [] Shape = "widen"  -> <<"widen", "row", "row">>[o + 1]
-    [] Shape = "narrow" -> <<"narrow", "bad", "row">>[o + 1]
-Verdict(t, o, sch) ==
-  CASE Kind(t, o) = "widen"  -> IF sch = 1 THEN "bad" ELSE "row"
-    [] Kind(t, o) = "narrow" -> IF sch = 1 THEN "row" ELSE "bad"
-    [] OTHER -> Kind(t, o)
------------------------------------------------------------------------------
+Host(c)  == IF OneHost THEN 1 ELSE c     Hosts == {Host(c) : c \in Lives}
+None     == [k \in Keys |-> IF k = Closings THEN 0 ELSE -1]     Zero == [k \in Keys |-> 0]
+Max2(x, y) == IF x < y THEN y ELSE x     Max(S) == CHOOSE x \in S : \A y \in S : y <= x
+Range(f) == {f[i] : i \in DOMAIN f}     Offset(x) == x % 10     Source(x) == x \div 10
+(* What is a record to its table?  "widen": bad until the schema changes; "narrow": a row till so.*)
+Kind == [t \in Tables |->
+  CASE Shape = "rows"   -> <<"row", "row", "row">>     [] Shape = "later" -> <<"widen", "widen">>
+    [] Shape = "narrow" -> <<"narrow", "bad", "row">>  [] Shape = "widen" -> <<"widen", "row">>
+    [] Shape = "mixed" -> IF t = 1 THEN <<"bad", "row", "row">> ELSE <<"row", "none", "bad">>]
+Verdict(t, x, sch) == LET kind == Kind[t][Offset(x) + 1]
+                      IN  IF kind \notin {"widen", "narrow"} THEN kind
+                          ELSE IF (sch = 1) = (kind = "widen") THEN "bad" ELSE "row"
 (* Tables: snapshots with parents, a ledger for each chain, one compare-and-set.                  *)
-(* A commit's id is its ranges and nothing else; an attempt is a life and its epoch.  As numbers. *)
-IdOf(from, to) == LET d(k) == IF k \in Keys THEN 10 * from[k] + to[k] ELSE 0 IN d(1) + 100 * d(2)
-Nonce(c, n) == 10000 + 1000 * c + n
-NoId == 0
-NoLedger == [is |-> FALSE, offs |-> None, gen |-> 0, own |-> 0, recent |-> {}, last |-> NoId]
-NewTable == [uuid |-> 1, sch |-> 1, head |-> 0, snaps |-> <<>>,
-             led |-> [t \in Tables |-> NoLedger]]
-Expired  == [par |-> 0, of |-> "", id |-> NoId, told |-> FALSE, files |-> <<>>]
-Files(p) == IF tab[p].head = 0 THEN <<>> ELSE tab[p].snaps[tab[p].head].files
-Live(p, t) == {f \in Range(Files(p)) : f.t = t}
-Rows(p, t) == UNION {f.rows : f \in Live(p, t)}
-RECURSIVE Newest(_, _, _)   \* newest own snapshot on the ancestry; 0: none; -1: cut off by expiry
-Newest(snaps, i, t) ==
-  IF i = 0 THEN 0 ELSE IF ~snaps[i].told THEN -1
-  ELSE IF snaps[i].of = t THEN i ELSE Newest(snaps, snaps[i].par, t)
-(* Two witnesses and a third: the summary on the ancestry, the property, the live files.          *)
-Witness(p, t) ==
-  LET L == tab[p].led[t]
-      i == Newest(tab[p].snaps, tab[p].head, t)
-      agrees == i > 0 /\ tab[p].snaps[i].id = L.last
+(* A commit's id is its segment and ranges and nothing else; an attempt is a life and its epoch.  *)
+IdOf(seg, from, to) == LET d(k) == IF k \in Keys THEN 10 * from[k] + to[k] ELSE 0
+                       IN  1000000 * seg + d(1) + 100 * d(2) + 10000 * d(3)
+Nonce(c, n) == 10000000 + 1000 * c + n
+NoLedger == [is |-> FALSE, offs |-> None, gen |-> 0, own |-> 0, seg |-> 0, recent |-> {},
+             last |-> 0, back |-> FALSE, wit |-> "absent"]
+NewTable == [uuid |-> 1, sch |-> 1, head |-> 0, n |-> 0, files |-> {}, snaps |-> <<>>]
+Live(k)  == {f \in tab[At(k)].files : f.k = k /\ f.num = 0}
+Rows(k)  == UNION {f.rows : f \in Live(k)}
+(* A table's next snapshot; `k` is the chain whose summary it bears, or 0.                        *)
+Moved(T, k, files) ==
+  [T EXCEPT !.head = T.n + 1, !.n = @ + 1, !.files = files,
+    !.snaps = IF ~Past THEN @
+              ELSE Append(@, [par |-> T.head, k |-> k, told |-> TRUE, files |-> files])]
+RECURSIVE Newest(_, _, _), Concat(_, _)   \* newest own snapshot; 0: none; -1: cut off by expiry
+Newest(snaps, i, k) == IF i = 0 THEN 0 ELSE IF ~snaps[i].told THEN -1
+                       ELSE IF snaps[i].k = k THEN i ELSE Newest(snaps, snaps[i].par, k)
+(* The witnesses: a summary on the ancestry, the property; and a rollback since, by the log.      *)
+Seen(T, L, k) ==
+  LET i == Newest(T.snaps, T.head, k)
   IN  CASE ~L.is -> "absent"
-        [] ~On("rollback witness") -> "agreed"
-        [] ~On("second witness") -> IF agrees THEN "agreed" ELSE "absent"
-        [] agrees -> "agreed"
+        [] ~On("rollback witness") \/ (i > 0 /\ i = L.last) -> "agreed"
+        [] ~On("second witness") -> "absent"
         [] i >= 0 -> "rolled back"
-        [] ~On("third witness") -> "agreed"
-        [] \E f \in Live(p, t) : f.id = L.last -> "agreed"
+        [] ~On("third witness") \/ ~L.back -> "agreed"
         [] OTHER -> "uncertain"
-Ledger(p, t) == IF Witness(p, t) = "absent" THEN NoLedger ELSE tab[p].led[t]
-(* A request: what to put on which base.  `keep` leaves the ledger as it is (fence, rolled back). *)
-Request(p, r, L) == [p |-> p, base |-> tab[p].head, uuid |-> tab[p].uuid, row |-> r, led |-> L]
-Put(T, m, keep) ==
-  LET r == m.row
-      before == IF T.head = 0 THEN <<>> ELSE T.snaps[T.head].files
-      files == IF keep THEN before
-               ELSE Append(before, [t |-> r.t, id |-> r.id, att |-> r.att, rows |-> r.rows])
-      snap == [par |-> T.head, of |-> r.t, id |-> r.id, told |-> TRUE, files |-> files]
-  IN  [T EXCEPT !.snaps = Append(@, snap), !.head = Len(T.snaps) + 1,
-                !.led = IF keep THEN @ ELSE [@ EXCEPT ![r.t] = m.led]]
-Covered(r) == {k \in Keys : r.from[k] < r.to[k]}
+Looked(p, T, rolled) ==   \* all ledgers, when the history of a table was changed by others
+  [k \in Chains |-> IF At(k) # p THEN led[k] ELSE
+    LET L == [led[k] EXCEPT !.back = @ \/ rolled] IN [L EXCEPT !.wit = Seen(T, L, k)]]
+Ledger(k) == IF led[k].wit = "absent" THEN NoLedger ELSE led[k]
 Landed(L, r, gen, own) ==   \* the ledger after a commit; an empty range must not move it
-  [is |-> TRUE, gen |-> gen, own |-> own, last |-> r.id,
-   recent |-> L.recent \union {<<r.id, r.att>>},
-   offs |-> [k \in Keys |->
-     IF k \in Covered(r) THEN r.to[k]
-     ELSE IF ~On("empty ranges") /\ r.to[k] > L.offs[k] THEN r.to[k]
-     ELSE IF L.offs[k] = -1 THEN r.orig[k] ELSE L.offs[k]]]
-Examined(L, r) == [L EXCEPT !.offs = [k \in Keys |-> IF @[k] = -1 THEN r.orig[k] ELSE @[k]]]
------------------------------------------------------------------------------
+  [L EXCEPT !.is = TRUE, !.gen = gen, !.own = own, !.recent = @ \union {<<r.id, r.att>>},
+    !.offs = [k \in Keys |-> IF r.from[k] < r.to[k] \/ (~On("empty ranges") /\ r.to[k] > @[k])
+                             THEN r.to[k] ELSE IF @[k] = -1 THEN r.orig[k] ELSE @[k]]]
+Retried(m) == IF ~m.hand THEN ~On("check inside the loop")
+              ELSE ~On("given up when moved") /\ <<m.row.id, m.row.att>> \notin led[m.row.k].recent
+MayLand(m, T) ==   \* may it land some day?  Else it is forgotten
+  (T.head = m.base /\ T.uuid = m.uuid) \/ Strike("rollback") \/ ~On("compare and set") \/ Retried(m)
+Table(p, T) == /\ tab' = [tab EXCEPT ![p] = T]
+               /\ net' = {m \in net : At(m.row.k) # p \/ MayLand(m, T)}
 (* core/decide.py: facts in, decision out; the order of the rules matters.                        *)
-
 Outranks(L, gen, own) ==
   On("generation") /\ L.is /\ (L.gen > gen \/ (L.gen = gen /\ L.own # own))
-
 Decide(r, L, gen, own) ==
-  LET P == Covered(r)
-      mine == {e \in L.recent : e[1] = r.id}
-      at == \A k \in P : L.offs[k] = r.from[k]
-  IN  CASE On("own id") /\ mine # {} -> IF <<r.id, r.att>> \in mine THEN "ours" ELSE "theirs"
-        [] On("own id") /\ P # {} /\ (\A k \in P : L.offs[k] >= r.to[k]) -> "theirs"
+  LET P == {k \in Keys : r.from[k] < r.to[k]}
+      offs == [k \in P |-> IF L.offs[k] = -1 THEN r.orig[k] ELSE L.offs[k]]
+      mine == \E e \in L.recent : e[1] = r.id
+      at == \A k \in P : offs[k] = r.from[k]
+  IN  CASE On("own id") /\ mine -> IF <<r.id, r.att>> \in L.recent THEN "ours" ELSE "theirs"
+        [] On("own id") /\ P # {} /\ (\A k \in P : offs[k] >= r.to[k]) -> "theirs"
         [] ~On("order of rules") /\ at -> "commit"
         [] Outranks(L, gen, own) -> "fenced"
-        [] ~On("offsets") -> "commit"
-        [] at -> "commit"
-        [] \E k \in P : L.offs[k] < r.from[k] -> "gap"
+        [] at \/ ~On("offsets") -> "commit"
+        [] \E k \in P : offs[k] < r.from[k] -> "gap"
         [] OTHER -> "superseded"
------------------------------------------------------------------------------
 (* Lives.  A track is "aside" until what is pending is settled and the table is opened.           *)
 NoTrack == [st |-> "aside", exp |-> None, rexp |-> None, exam |-> None, skip |-> {},
-            sch |-> 1, uuid |-> 1, line |-> <<>>]
-NoLife  == [ph |-> "new", gen |-> 0, re |-> FALSE, strange |-> FALSE, ep |-> 0,
-            trk |-> [t \in Tables |-> NoTrack]]
+            sch |-> 1, uuid |-> 1, seg |-> 0, line |-> <<>>]
+NoLife == [ph |-> "new", gen |-> 0, re |-> FALSE, strange |-> FALSE, ep |-> 0,
+           trk |-> [t \in Tables |-> NoTrack]]
 NoExam  == [basis |-> None, rejects |-> None, reached |-> None]
 NoStore == [gen |-> 0, own |-> 0, rows |-> <<>>, exam |-> [t \in Tables |-> NoExam]]
-
 Init ==
   /\ log = [end |-> [s \in Sources |-> Early], low |-> [s \in Sources |-> 0], live |-> First]
-  /\ tab = [p \in Phys |-> NewTable] /\ net = {} /\ away = {}
+  /\ tab = [p \in 1 .. Q |-> NewTable] /\ led = [k \in Chains |-> NoLedger]
+  /\ net = {} /\ away = {} /\ broken = {}
   /\ store = [h \in Hosts |-> NoStore] /\ life = [c \in Lives |-> NoLife]
   /\ ghost = [base |-> [t \in Tables |-> None], given |-> {}, rolled |-> {}, window |-> {},
-              told |-> {}, aborted |-> {}, gone |-> {}, bad |-> {}, struck |-> 0]
-Runs(c)  == life[c].ph = "run"
-Trk(c, t) == life[c].trk[t]
+              told |-> {}, aborted |-> {}, gone |-> {}, struck |-> 0]
+Runs(c)  == life[c].ph = "run"     Trk(c, t) == life[c].trk[t]
 Holds(c) == store[Host(c)].own = c /\ store[Host(c)].gen = life[c].gen
 Exit(c)  == life' = [life EXCEPT ![c] = [NoLife EXCEPT !.ph = "out"]]
 Aside(c, t, st) == life' = [life EXCEPT ![c].trk[t] = [NoTrack EXCEPT !.st = st]]
-Rest == UNCHANGED <<tab, net, store, ghost>>
-Bad(names) == ghost' = [ghost EXCEPT !.bad = @ \union names]
-(* Requests that can never land any more are forgotten.                                           *)
-Rollbacks == "rollback" \in Faults /\ ghost.struck < MaxFaults
-Open4(m, T) == Rollbacks \/ ~On("compare and set") \/ ~On("check inside the loop")
-               \/ (T[m.p].head = m.base /\ T[m.p].uuid = m.uuid)
-Tables_(T) == tab' = T /\ net' = {m \in net : Open4(m, T)}
-(* Claim a generation above all that store and ledgers have seen.  A ledger that knows of a claim *)
-(* which our store does not know makes the claim strange: another store was lost, or is elsewhere,*)
-(* and somebody may hold commits that we cannot see.                                              *)
+World    == <<log, away, broken>>     Tabs == <<tab, led, net>>
+Written(c, k, orig) ==   \* the ledger that a fence, or the beginning of a chain, leaves
+  LET n == tab[At(k)].n
+      r == [from |-> Zero, to |-> Zero, orig |-> orig, id |-> Nonce(c, 100 + n), att |-> 0]
+  IN  [Landed(Ledger(k), r, life[c].gen, c) EXCEPT !.last = n + 1, !.back = FALSE, !.wit = "agreed"]
+Fence(c, ks) ==   \* move heads, so that no request in flight can land; it moves no progress
+  /\ tab' = [p \in 1 .. Q |-> IF \E k \in ks : At(k) = p
+              THEN Moved(tab[p], CHOOSE k \in ks : At(k) = p, tab[p].files) ELSE tab[p]]
+  /\ led' = [k \in Chains |-> IF k \in ks /\ led[k].wit # "rolled back" THEN Written(c, k, None)
+                              ELSE led[k]]
+  /\ net' = {m \in net : MayLand(m, tab'[At(m.row.k)])}
+(* Claim a generation above all seen.  A ledger that knows of a claim which our store does not    *)
+(* know makes ours strange: a store was lost, and somebody may hold commits that we cannot see.   *)
 Start(c) ==
-  /\ life[c].ph = "new" /\ \A d \in Lives : d < c => life[d].ph # "new"
+  /\ life[c].ph = "new" /\ \A d \in 1 .. c - 1 : life[d].ph # "new"
   /\ LET h == Host(c)
-         seen == {tab[p].led[t] : p \in Phys \ away, t \in Tables}
+         seen == {led[k] : k \in {k \in Chains : At(k) \notin away}}
          gen == Max({L.gen : L \in seen} \union {store[h].gen}) + 1
          strange == On("distrust") /\ \E L \in seen : Outranks(L, store[h].gen, store[h].own)
-     IN  /\ store' = [store EXCEPT ![h].gen = gen, ![h].own = c] /\ UNCHANGED <<tab, net, ghost>>
+     IN  /\ store' = [store EXCEPT ![h].gen = gen, ![h].own = c]
          /\ life' = [life EXCEPT ![c].ph = "run", ![c].gen = gen, ![c].strange = strange]
-(* A newer owner landed.  Claim again once, if our own store still says that it is us.            *)
-Fenced(c, t, by) ==
-  IF Holds(c) /\ ~life[c].re
-  THEN LET gen == Max({by.gen, life[c].gen}) + 1
-       IN  /\ store' = [store EXCEPT ![Host(c)].gen = gen]
-           /\ life' = [life EXCEPT ![c].gen = gen, ![c].re = TRUE, ![c].strange = On("distrust"),
-                         ![c].trk = [u \in Tables |-> NoTrack]]
-           /\ UNCHANGED <<tab, net, ghost>>
-  ELSE Exit(c) /\ Rest
-(* A fence moves the head, so that no request in flight can land; it moves no progress.           *)
-FenceOf(c, p, t) ==
-  LET id == Nonce(c, 100 + Len(tab[p].snaps))
-      r == [t |-> t, q |-> p = Q, from |-> Zero, to |-> Zero, rows |-> {}, orig |-> None,
-            sch |-> tab[p].sch, uuid |-> tab[p].uuid, id |-> id, att |-> id]
-      keep == Witness(p, t) = "rolled back"
-  IN  [tab EXCEPT ![p] = Put(@, Request(p, r, Landed(Ledger(p, t), r, life[c].gen, c)), keep)]
-RolledBack(c, p, t) ==   \* fence at once, then stop: what to do is a human's choice
-  IF Outranks(tab[p].led[t], life[c].gen, c) THEN Fenced(c, t, tab[p].led[t])
-  ELSE /\ Tables_(IF On("rollback fence") THEN FenceOf(c, p, t) ELSE tab)
-       /\ ghost' = [ghost EXCEPT !.told = @ \union {p}, !.window = @ \ {p}]
-       /\ Aside(c, t, "stop") /\ UNCHANGED store
-Pending(c, t) == SelectSeq(store[Host(c)].rows, LAMBDA r : r.t = t)
-(* Find where a table stands; it goes on from there.  What is in quarantine for the stretch that  *)
-(* is read again is left out.  What the store says was examined counts only on its own basis.     *)
+  /\ UNCHANGED <<World, Tabs, ghost>>
+Fenced(c, by) ==   \* a newer owner landed: claim again, once, if our own store still names us
+  /\ IF ~Holds(c) \/ life[c].re THEN Exit(c) /\ UNCHANGED store
+     ELSE /\ store' = [store EXCEPT ![Host(c)].gen = Max2(by.gen, life[c].gen) + 1]
+          /\ life' = [life EXCEPT ![c].gen = Max2(by.gen, @) + 1, ![c].re = TRUE,
+                        ![c].strange = On("distrust"), ![c].trk = [u \in Tables |-> NoTrack]]
+  /\ UNCHANGED <<Tabs, ghost>>
+RolledBack(c, k) ==   \* fence at once, then stop: what to do is a human's choice
+  IF Outranks(led[k], life[c].gen, c) THEN Fenced(c, led[k])
+  ELSE /\ (IF On("rollback fence") THEN Fence(c, {k}) ELSE UNCHANGED Tabs) /\ UNCHANGED store
+       /\ ghost' = [ghost EXCEPT !.told = @ \union {At(k)}, !.window = @ \ {At(k)}]
+       /\ Aside(c, For(k), "stop")
+Pending(c, t) == IF Many = 1 THEN store[Host(c)].rows
+                 ELSE SelectSeq(store[Host(c)].rows, LAMBDA r : For(r.k) = t)
+(* Find where a table stands.  What is in quarantine is left out of a stretch that is read again; *)
+(* what the store says was examined counts only on its own basis.                                 *)
 Open(c, t) ==
-  /\ Runs(c) /\ Trk(c, t).st = "aside" /\ {t, Q} \intersect away = {} /\ Pending(c, t) = <<>>
-  /\ LET bad == {p \in {t, Q} : Witness(p, t) = "rolled back"}
-         own == Ledger(t, t).offs
-         rej == Ledger(Q, t).offs
+  /\ Runs(c) /\ Trk(c, t).st = "aside" /\ t \notin away /\ Q \notin away /\ Pending(c, t) = <<>>
+  /\ LET both == {t, Rej(t)}
+         own == Ledger(t).offs
+         rej == Ledger(Rej(t)).offs
          known == store[Host(c)].exam[t]
-         good == IF On("examined basis") THEN known.basis = own /\ known.rejects = rej
-                                         ELSE known # NoExam
-         exam == IF good THEN [k \in Keys |-> Max({own[k], known.reached[k]})] ELSE own
-         track == [NoTrack EXCEPT !.st = "in", !.exp = own, !.rexp = rej, !.exam = exam,
-                     !.skip = IF On("quarantine look-up") THEN Rows(Q, t) ELSE {},
-                     !.sch = tab[t].sch, !.uuid = tab[t].uuid]
-         newer == {p \in {t, Q} : Outranks(Ledger(p, t), life[c].gen, c)}
-         both == [tab EXCEPT ![t] = FenceOf(c, t, t)[t], ![Q] = FenceOf(c, Q, t)[Q]]
-     IN  IF bad # {} THEN RolledBack(c, CHOOSE p \in bad : TRUE, t)
-         ELSE IF \E p \in {t, Q} : Witness(p, t) = "uncertain"
-         THEN Aside(c, t, "stop") /\ Rest
-         ELSE IF newer # {} THEN Fenced(c, t, Ledger(CHOOSE p \in newer : TRUE, t))
+         good == (known.basis = own /\ known.rejects = rej) \/ ~On("examined basis")
+         track == [st |-> "in", exp |-> own, rexp |-> rej, line |-> <<>>, sch |-> tab[t].sch,
+                   exam |-> IF good THEN [k \in Keys |-> Max2(own[k], known.reached[k])] ELSE own,
+                   skip |-> IF On("quarantine look-up") THEN Rows(Rej(t)) ELSE {},
+                   uuid |-> tab[t].uuid, seg |-> led[t].seg]
+         rolled == {k \in both : led[k].wit = "rolled back"}
+         newer == {k \in both : Outranks(Ledger(k), life[c].gen, c)}
+     IN  IF rolled # {} THEN RolledBack(c, Max(rolled))
+         ELSE IF \E k \in both : led[k].wit = "uncertain"
+         THEN Aside(c, t, "stop") /\ UNCHANGED <<Tabs, store, ghost>>
+         ELSE IF newer # {} THEN Fenced(c, Ledger(Max(newer)))
          ELSE /\ life' = [life EXCEPT ![c].trk[t] = track] /\ UNCHANGED <<store, ghost>>
-              /\ Tables_(IF life[c].strange THEN both ELSE tab)
-(* Write start positions into the ledger before anything behind them is read.                     *)
-Begin(c, t) ==
-  /\ Runs(c) /\ Trk(c, t).st = "in" /\ Trk(c, t).line = <<>> /\ t \notin away
-  /\ tab[t].uuid = Trk(c, t).uuid
-  /\ LET new == {s \in log.live : Trk(c, t).exp[Key(s)] = -1}
+              /\ IF life[c].strange THEN Fence(c, both) ELSE UNCHANGED Tabs
+  /\ UNCHANGED World
+Begin(c, t) ==   \* write start positions into the ledger before anything behind them is read
+  /\ Runs(c) /\ Trk(c, t).st = "in" /\ \E s \in log.live : Trk(c, t).exp[Key(s)] = -1
+  /\ Trk(c, t).line = <<>> /\ t \notin away /\ tab[t].uuid = Trk(c, t).uuid
+  /\ LET T == Trk(c, t)
+         new == {s \in log.live : T.exp[Key(s)] = -1}
          at(k) == LET s == CHOOSE s \in new : Key(s) = k
                   IN  IF Latest /\ s \in First THEN log.end[s] ELSE log.low[s]
          orig == [k \in Keys |-> IF \E s \in new : Key(s) = k THEN at(k) ELSE -1]
-         id == Nonce(c, 100 + Len(tab[t].snaps))
-         r == [t |-> t, q |-> FALSE, from |-> Zero, to |-> Zero, rows |-> {}, orig |-> orig,
-               sch |-> tab[t].sch, uuid |-> tab[t].uuid, id |-> id, att |-> id]
-         L == Landed(Ledger(t, t), r, life[c].gen, c)
+         L == Written(c, t, orig)
          now == IF On("start position") THEN L.offs ELSE orig
-         took == [k \in Keys |-> IF orig[k] = -1 THEN Trk(c, t).exp[k] ELSE now[k]]
-         exam == [k \in Keys |-> IF orig[k] = -1 THEN Trk(c, t).exam[k] ELSE now[k]]
-     IN  /\ new # {}
-         /\ IF Witness(t, t) \in {"rolled back", "uncertain"}
-            THEN Aside(c, t, "aside") /\ Rest
-            ELSE IF Outranks(Ledger(t, t), life[c].gen, c) THEN Fenced(c, t, Ledger(t, t))
-            ELSE /\ Tables_(IF ~On("start position") THEN tab
-                            ELSE [tab EXCEPT ![t] = Put(@, Request(t, r, L), FALSE)])
-                 /\ life' = [life EXCEPT ![c].trk[t].exp = took, ![c].trk[t].exam = exam]
-                 /\ ghost' = [ghost EXCEPT !.base[t] =
-                      [k \in Keys |-> IF @[k] = -1 /\ orig[k] # -1 THEN now[k] ELSE @[k]]]
-                 /\ UNCHANGED store
------------------------------------------------------------------------------
+         took(from) == [k \in Keys |-> IF orig[k] = -1 THEN from[k] ELSE now[k]]
+     IN  IF led[t].wit \in {"rolled back", "uncertain"}
+         THEN Aside(c, t, "aside") /\ UNCHANGED <<Tabs, store, ghost>>
+         ELSE IF Outranks(Ledger(t), life[c].gen, c) THEN Fenced(c, Ledger(t))
+         ELSE /\ IF ~On("start position") THEN UNCHANGED Tabs
+                 ELSE Table(t, Moved(tab[t], t, tab[t].files)) /\ led' = [led EXCEPT ![t] = L]
+              /\ life' = [life EXCEPT ![c].trk[t].exp = took(@), ![c].trk[t].exam = took(@)]
+              /\ ghost' = [ghost EXCEPT !.base[t] =
+                   [k \in Keys |-> IF @[k] = -1 /\ orig[k] # -1 THEN now[k] ELSE @[k]]]
+              /\ UNCHANGED store
+  /\ UNCHANGED World
 (* An epoch: read to common ends, and put the commits of all tables into the store in one act.    *)
 Active(c) == {t \in Tables : Trk(c, t).st = "in"}
-Readable(c, t, s) == Trk(c, t).exam[Key(s)] # -1
-                     /\ (Trk(c, t).exam[Key(s)] >= log.low[s] \/ ~On("retention check"))
-Behind(c, t, s) == Readable(c, t, s) /\ Trk(c, t).exam[Key(s)] < log.end[s]
+Readable(T, s) == T.exam[Key(s)] # -1 /\ (T.exam[Key(s)] >= log.low[s] \/ ~On("retention check"))
+Behind(T, s) == Readable(T, s) /\ T.exam[Key(s)] < log.end[s]
 CanEpoch(c) ==
-  /\ Runs(c) /\ life[c].ep < MaxEpochs
+  /\ life[c].ep < MaxEpochs
+  /\ \E t \in Active(c) : \E s \in log.live : Behind(Trk(c, t), s)
   /\ \A t \in Active(c) : Len(Trk(c, t).line) < MaxWaiting
-  /\ \E t \in Active(c), s \in log.live : Behind(c, t, s)
-
-RowOf(c, t, q, from, to, rows, orig) ==
-  LET moved == [k \in Keys |-> IF from[k] < to[k] \/ ~On("empty ranges") THEN from[k] ELSE 0]
-      stop == [k \in Keys |-> IF from[k] < to[k] THEN to[k] ELSE moved[k]]
-      att == 100 * c + life[c].ep + 1
-      id == IF \E k \in Keys : from[k] < to[k] THEN IdOf(moved, stop)
-            ELSE Nonce(c, life[c].ep + 1)
-  IN  [t |-> t, q |-> q, from |-> moved, to |-> stop, rows |-> rows, orig |-> orig,
-       sch |-> Trk(c, t).sch, uuid |-> Trk(c, t).uuid, id |-> id, att |-> att, gen |-> life[c].gen]
-(* What one table gets of an epoch that reads to `ends`: its quarantine commit first.             *)
-Prepared(c, t, ends) ==
+RowOf(c, k, from, to, rows, orig) ==
+  LET T == Trk(c, For(k))
+      moved == [i \in Keys |-> IF from[i] < to[i] \/ ~On("empty ranges") THEN from[i] ELSE 0]
+      stop == [i \in Keys |-> IF from[i] < to[i] THEN to[i] ELSE moved[i]]
+      seg == IF On("segment") /\ ~IsRej(k) THEN T.seg ELSE 0
+  IN  [k |-> k, from |-> moved, to |-> stop, rows |-> rows, orig |-> orig, num |-> 0,
+       sch |-> T.sch, uuid |-> T.uuid, id |-> IdOf(seg, moved, stop),
+       att |-> 100 * c + life[c].ep + 1, gen |-> life[c].gen]
+Prepared(c, t, ends) ==   \* what a table gets of an epoch to `ends`: its quarantine commit first
   LET T == Trk(c, t)
-      to == [k \in Keys |-> Max({T.exam[k]} \union
-               {ends[s] : s \in {s \in log.live : Key(s) = k /\ Readable(c, t, s)}})]
-      read == {<<s, o>> \in log.live \X (0 .. N - 1) :
-                 Readable(c, t, s) /\ T.exam[Key(s)] <= o /\ o < to[Key(s)] /\ log.low[s] <= o}
-              \ T.skip
-      rows == {x \in read : Verdict(t, x[2], T.sch) = "row"}
-      bad  == {x \in read : Verdict(t, x[2], T.sch) = "bad"}
+      mine == {s \in log.live : Readable(T, s)}
+      to == [k \in Keys |-> Max({T.exam[k]} \union {ends[s] : s \in {s \in mine : Key(s) = k}})]
+      read == UNION {{10 * s + o : o \in Max2(T.exam[Key(s)], log.low[s]) .. to[Key(s)] - 1}
+                       : s \in mine} \ T.skip
+      rows == {x \in read : Verdict(t, x, T.sch) = "row"}
+      bad  == {x \in read : Verdict(t, x, T.sch) = "bad"}
       from == [k \in Keys |-> IF T.rexp[k] = -1 THEN T.exp[k] ELSE T.rexp[k]]
       orig == [k \in Keys |-> IF T.rexp[k] = -1 THEN T.exp[k] ELSE -1]
       start == IF On("start position") THEN None ELSE T.exp
-      q == IF bad = {} THEN <<>> ELSE <<RowOf(c, t, TRUE, from, to, bad, orig)>>
-      own == IF rows = {} THEN <<>> ELSE <<RowOf(c, t, FALSE, T.exp, to, rows, start)>>
-  IN  [rows |-> IF On("quarantine first") THEN q \o own ELSE own \o q,
-       track |-> [T EXCEPT !.exam = to,
+      q == IF bad = {} THEN <<>> ELSE <<RowOf(c, Rej(t), from, to, bad, orig)>>
+      own == IF rows = {} THEN <<>> ELSE <<RowOf(c, t, T.exp, to, rows, start)>>
+      all == IF On("quarantine first") THEN q \o own ELSE own \o q
+  IN  [rows |-> all,
+       track |-> [T EXCEPT !.exam = to, !.line = @ \o all,
                    !.exp = IF own = <<>> THEN @ ELSE to,
-                   !.rexp = IF q = <<>> THEN @ ELSE [k \in Keys |-> Max({from[k], to[k]})],
-                   !.line = @ \o (IF On("quarantine first") THEN q \o own ELSE own \o q)]]
-Concat(c, f) ==   \* the rows of all tables, in a fixed order
-  LET RECURSIVE go(_)
-      go(S) == IF S = {} THEN <<>> ELSE LET t == CHOOSE t \in S : TRUE IN f[t].rows \o go(S \ {t})
-  IN  go(Active(c))
-
+                   !.rexp = IF q = <<>> THEN @ ELSE [k \in Keys |-> Max2(from[k], to[k])]]]
+Concat(f, t) == IF t = 0 THEN <<>>   \* the rows of all tables, in a fixed order
+                ELSE Concat(f, t - 1) \o (IF t \in DOMAIN f THEN f[t].rows ELSE <<>>)
 Epoch(c) ==
-  /\ CanEpoch(c)
+  /\ Runs(c) /\ CanEpoch(c)
   /\ \E ends \in [log.live -> 0 .. N] :
-       /\ \A s \in log.live : ends[s] <= log.end[s]
-            /\ (ends[s] = 0 \/ \E t \in Active(c) :
-                                  Behind(c, t, s) /\ Trk(c, t).exam[Key(s)] < ends[s])
+       /\ \A s \in log.live : ends[s] <= log.end[s] /\ (ends[s] = 0 \/ \E t \in Active(c) :
+            Behind(Trk(c, t), s) /\ Trk(c, t).exam[Key(s)] < ends[s])
        /\ \E s \in log.live : ends[s] > 0
-       /\ LET made == [t \in Active(c) |-> Prepared(c, t, ends)]
-              trk == [t \in Tables |-> IF t \in Active(c) THEN made[t].track ELSE Trk(c, t)]
-              exam == [t \in Tables |-> IF t \notin Active(c) THEN store[Host(c)].exam[t]
-                         ELSE [basis |-> trk[t].exp, rejects |-> trk[t].rexp,
-                               reached |-> trk[t].exam]]
-          IN  IF Holds(c)
-              THEN /\ life' = [life EXCEPT ![c].ep = @ + 1, ![c].trk = trk]
-                   /\ store' = [store EXCEPT ![Host(c)].rows = @ \o Concat(c, made),
-                                             ![Host(c)].exam = exam]
-              ELSE Exit(c) /\ UNCHANGED store
-  /\ UNCHANGED <<tab, net, ghost>>
-(* A quiet table's ledger is brought level: progress, no files.                                   *)
-Anchor(c, t) ==
-  /\ Runs(c) /\ Trk(c, t).st = "in" /\ Trk(c, t).line = <<>>
-  /\ Trk(c, t).exam # Trk(c, t).exp /\ life[c].ep < MaxEpochs
-  /\ LET r == RowOf(c, t, FALSE, Trk(c, t).exp, Trk(c, t).exam, {}, None)
-     IN  IF Holds(c)
-         THEN /\ life' = [life EXCEPT ![c].ep = @ + 1, ![c].trk[t].exp = Trk(c, t).exam,
-                                      ![c].trk[t].line = <<r>>]
-              /\ store' = [store EXCEPT ![Host(c)].rows = Append(@, r)]
-         ELSE Exit(c) /\ UNCHANGED store
-  /\ UNCHANGED <<tab, net, ghost>>
-(* Retention took records that were not read: a human consents, and they are booked.              *)
-Consent(c, t, s) ==
+       /\ \E made \in {[t \in Active(c) |-> Prepared(c, t, ends)]} :
+          LET trk == [t \in Tables |-> IF t \in DOMAIN made THEN made[t].track ELSE Trk(c, t)]
+              exam == [t \in Tables |-> IF t \notin DOMAIN made THEN store[Host(c)].exam[t]
+                   ELSE [basis |-> trk[t].exp, rejects |-> trk[t].rexp, reached |-> trk[t].exam]]
+              rows == Concat(made, Many)
+          IN  IF ~Holds(c) THEN Exit(c) /\ UNCHANGED store
+              ELSE /\ life' = [life EXCEPT ![c].ep = @ + 1, ![c].trk = trk]
+                   /\ store' = [store EXCEPT ![Host(c)].rows = @ \o rows, ![Host(c)].exam = exam]
+  /\ UNCHANGED <<World, Tabs, ghost>>
+Prepare(c, t, r, to) ==   \* a commit of one table that is prepared by itself
+  IF ~Holds(c) THEN Exit(c) /\ UNCHANGED store
+  ELSE /\ life' = [life EXCEPT ![c].ep = @ + 1, ![c].trk[t].exp = to, ![c].trk[t].line = <<r>>]
+       /\ store' = [store EXCEPT ![Host(c)].rows = Append(@, r)]
+Idle(c, t) == Runs(c) /\ Trk(c, t).st = "in" /\ Trk(c, t).line = <<>> /\ life[c].ep < MaxEpochs
+Anchor(c, t) ==   \* a quiet table's ledger is brought level: progress, no files
+  /\ Idle(c, t) /\ Trk(c, t).exam # Trk(c, t).exp
+  /\ LET r == RowOf(c, t, Trk(c, t).exp, Trk(c, t).exam, {}, None)
+     IN  Prepare(c, t, [r EXCEPT !.id = Nonce(c, life[c].ep + 1)], Trk(c, t).exam)
+  /\ UNCHANGED <<World, Tabs, ghost>>
+Consent(c, t, s) ==   \* retention took records that were not read: a human lets go of them
   /\ Runs(c) /\ Trk(c, t).st = "in" /\ s \in log.live /\ On("retention check")
-  /\ Trk(c, t).exam[Key(s)] # -1 /\ Trk(c, t).exam[Key(s)] < log.low[s]
+  /\ Trk(c, t).exam[Key(s)] \in 0 .. log.low[s] - 1
   /\ life' = [life EXCEPT ![c].trk[t].exam[Key(s)] = log.low[s]]
   /\ ghost' = [ghost EXCEPT !.given = @ \union
-                 {<<t, s, o>> : o \in Trk(c, t).exam[Key(s)] .. log.low[s] - 1}]
-  /\ UNCHANGED <<tab, net, store>>
------------------------------------------------------------------------------
-(* One turn of the loop that lands a commit: examine, decide, act.  While a table is aside its    *)
-(* rows in the store are judged, oldest first; else those in memory.                              *)
-IsLive(r)  == \E f \in Live(IF r.q THEN Q ELSE r.t, r.t) : f.att = r.att /\ f.id = r.id
+                 {<<t, 10 * s + o>> : o \in Trk(c, t).exam[Key(s)] .. log.low[s] - 1}]
+  /\ UNCHANGED <<World, Tabs, store>>
+(* One turn of the loop that lands: examine, decide, act; of rows in memory, or, of a table aside,*)
+(* of those in the store, oldest first.                                                           *)
+IsLive(r) == \E f \in tab[At(r.k)].files : f.k = r.k /\ f.att = r.att
 Settle(c, t, r, ok) ==   \* PENDING -> COMMITTED or ABORTED, guarded by the claim
   LET h == Host(c)
-      p == IF r.q THEN Q ELSE t
-      left == SelectSeq(store[h].rows, LAMBDA x : x.t # t \/ x.q # r.q \/ x.att # r.att)
-      bad == IF (ok /\ ~IsLive(r) /\ p \notin ghost.rolled) \/ (~ok /\ IsLive(r))
-             THEN {"I10"} ELSE {}
-  IN  IF ~Holds(c) THEN Exit(c) /\ UNCHANGED <<store, ghost>>
-      ELSE /\ store' = [store EXCEPT ![h].rows = left,   \* what was dropped is not examined
-                          ![h].exam[t] = IF ok \/ ~On("examined forgotten") THEN @ ELSE NoExam]
-           /\ ghost' = [ghost EXCEPT !.bad = @ \union bad,
-                          !.aborted = IF ok THEN @ ELSE @ \union {<<t, r.q, r.att>>}]
-           /\ IF Trk(c, t).st = "in" /\ ok
-              THEN life' = [life EXCEPT ![c].trk[t].line = Tail(@)]
-              ELSE Aside(c, t, "aside")
+      wrong == IF ok THEN r.rows # {} /\ ~IsLive(r)   \* a seek forgets what was prepared before
+               ELSE IsLive(r) /\ 1000000 * led[r.k].seg <= r.id
+      harm == IF wrong /\ At(r.k) \notin ghost.rolled THEN {"I10"} ELSE {}
+  IN  IF ~Holds(c) THEN Exit(c) /\ UNCHANGED <<store, ghost, broken>>
+      ELSE /\ broken' = broken \union harm   \* what was dropped is not examined
+           /\ store' = [store EXCEPT
+                ![h].rows = SelectSeq(@, LAMBDA x : x.k # r.k \/ x.att # r.att),
+                ![h].exam[t] = IF ok \/ ~On("examined forgotten") THEN @ ELSE NoExam]
+           /\ ghost' = IF ok THEN ghost ELSE [ghost EXCEPT !.aborted = @ \union {<<r.k, r.att>>}]
+           /\ IF Trk(c, t).st = "in" /\ ok THEN life' = [life EXCEPT ![c].trk[t].line = Tail(@)]
+              ELSE Aside(c, t, IF Trk(c, t).st = "stop" THEN "stop" ELSE "aside")
 Drop(c, t, r) ==   \* a quarantine commit waits for recovery, which drops its followers first
-  IF Trk(c, t).st = "in" /\ r.q THEN Aside(c, t, "aside") /\ UNCHANGED <<store, ghost>>
-  ELSE Settle(c, t, r, FALSE)
-
-CanTurn(c, t) ==
-  /\ Runs(c) /\ Trk(c, t).st \in {"in", "aside"}
-  /\ (IF Trk(c, t).st = "in" THEN Trk(c, t).line ELSE Pending(c, t)) # <<>>
-Judge(c, t, r) == Decide(r, Examined(Ledger(IF r.q THEN Q ELSE t, t), r), life[c].gen, c)
-Gone(c, t, r) == On("file check") /\ Trk(c, t).st = "aside" /\ <<t, r.q, r.att>> \in ghost.gone
-(* A strange claim lands nothing that it finds pending: others may have read that stretch since,  *)
-(* and have judged it otherwise.                                                                  *)
+  IF Trk(c, t).st = "in" /\ IsRej(r.k)
+  THEN Aside(c, t, "aside") /\ UNCHANGED <<store, ghost, broken>> ELSE Settle(c, t, r, FALSE)
+Judge(c, r) == Decide(r, Ledger(r.k), life[c].gen, c)
+Gone(c, t, r) == On("file check") /\ Trk(c, t).st = "aside" /\ <<r.k, r.att>> \in ghost.gone
+(* A strange claim lands nothing that it finds pending: others may have judged it otherwise since.*)
 Stale(c, t, r) == life[c].strange /\ Trk(c, t).st = "aside" /\ r.gen # life[c].gen
-Fails(c, t, r) == Judge(c, t, r) \in {"theirs", "gap", "superseded"}
-                  \/ (Judge(c, t, r) = "commit" /\ (Gone(c, t, r) \/ Stale(c, t, r)))
-(* What follows a quarantine commit that cannot land would bury its records: it goes first.       *)
-Next4(c, t, r) ==
-  LET after == SelectSeq(Pending(c, t), LAMBDA x : ~x.q)
-  IN  IF On("followers") /\ Trk(c, t).st = "aside" /\ r.q /\ Fails(c, t, r) /\ after # <<>>
+Fails(c, t, r) == LET d == Judge(c, r) IN IF d = "commit" THEN Gone(c, t, r) \/ Stale(c, t, r)
+                                          ELSE d \in {"theirs", "gap", "superseded"}
+Foremost(c, t, r) ==   \* what follows a quarantine commit that cannot land would bury its records
+  LET after == SelectSeq(Pending(c, t), LAMBDA x : ~IsRej(x.k))
+  IN  IF On("followers") /\ Trk(c, t).st = "aside" /\ IsRej(r.k) /\ after # <<>> /\ Fails(c, t, r)
       THEN Head(after) ELSE r
-
+Lost(t) == \* what the ledger of a table claims, and the table does not hold
+  {x \in {10 * s + o : s \in Sources, o \in 0 .. N - 1} :
+     LET k == Key(Source(x))
+     IN  /\ ghost.base[t][k] \in 0 .. Offset(x) /\ Offset(x) < led[t].offs[k]
+         /\ (On("topic id") \/ Source(x) \in log.live) /\ Kind[t][Offset(x) + 1] # "none"
+         /\ <<t, x>> \notin ghost.given /\ x \notin Rows(t) \union Rows(Rej(t))}
+Line(c, t) == CASE ~Runs(c) -> <<>> [] Trk(c, t).st = "in" -> Trk(c, t).line
+                [] Trk(c, t).st = "aside" -> Pending(c, t) [] OTHER -> <<>>
 Turn(c, t) ==
-  /\ CanTurn(c, t)
-  /\ LET first == Head(IF Trk(c, t).st = "in" THEN Trk(c, t).line ELSE Pending(c, t))
-         r == Next4(c, t, first)
-         p == IF r.q THEN Q ELSE t
-         keep_out == r # first \/ Gone(c, t, r) \/ Stale(c, t, r)
-                     \/ (r.rows # {} /\ ~r.q /\ tab[p].sch # r.sch)
-         d == Judge(c, t, r)
-         gen == life[c].gen
-         m == Request(p, r, Landed(Ledger(p, t), r, gen, c))
-         lost == {o \in 0 .. N - 1 : \E s \in Sources : Kind(t, o) = "row" /\ ~r.q
-                    /\ ghost.base[t][Key(s)] # -1 /\ ghost.base[t][Key(s)] <= o
-                    /\ o < tab[t].led[t].offs[Key(s)] /\ Key(s) = s
-                    /\ <<s, o>> \notin Rows(t, t) /\ <<t, s, o>> \notin ghost.given}
-         harm == (IF lost # {} THEN {"I2"} ELSE {})
-                 \union (IF Trk(c, t).st = "aside" /\ <<t, r.q, r.att>> \in ghost.gone
-                         THEN {"I6"} ELSE {})
-     IN  IF p \in away THEN On("parking") /\ Trk(c, t).st = "in" /\ Aside(c, t, "aside") /\ Rest
-         ELSE IF (~r.q /\ tab[p].uuid # r.uuid) \/ Witness(p, t) = "uncertain"
-         THEN Aside(c, t, "stop") /\ Rest
-         ELSE IF Witness(p, t) = "rolled back" THEN RolledBack(c, p, t)
-         ELSE CASE d = "fenced" -> Fenced(c, t, Ledger(p, t))
-                [] d = "ours" -> Settle(c, t, r, TRUE) /\ UNCHANGED <<tab, net>>
-                [] d = "commit" /\ keep_out ->
-                     Drop(c, t, r) /\ Tables_(IF On("abort fence") THEN FenceOf(c, p, t) ELSE tab)
-                [] d = "commit" /\ ~keep_out ->
-                     /\ m \notin net /\ net' = net \union {m}
-                     /\ Bad(harm) /\ UNCHANGED <<tab, store, life>>
-                [] d \in {"theirs", "gap", "superseded"} -> Drop(c, t, r) /\ UNCHANGED <<tab, net>>
------------------------------------------------------------------------------
-(* The catalog: a request lands on exactly the state that was examined, or not at all.            *)
-Rebased(m) == [m EXCEPT !.led = Landed(tab[m.p].led[m.row.t], m.row, m.led.gen, m.led.own)]
-Arrive(m) ==
-  LET T == tab[m.p]
-      r == m.row
-      fits == T.head = m.base /\ T.uuid = m.uuid /\ (T.sch = r.sch \/ r.q \/ ~On("schema"))
-      n == IF ~On("check inside the loop") /\ T.head # m.base THEN Rebased(m) ELSE m
-      lands == fits \/ ~On("compare and set") \/ ~On("check inside the loop")
-      calm == m.p \notin ghost.window
-      L == T.led[r.t]
-      bad == (IF calm /\ (m.p \in ghost.told \/ \E k \in Keys : n.led.offs[k] < L.offs[k])
-              THEN {"I3"} ELSE {})
-             \union (IF calm /\ (m.led.gen < L.gen \/ (m.led.gen = L.gen /\ m.led.own # L.own))
-                     THEN {"I4"} ELSE {})
-             \union (IF calm /\ <<r.t, r.q, r.att>> \in ghost.aborted THEN {"I6"} ELSE {})
-             \union (IF r.rows # {} /\ ~r.q /\ T.sch # r.sch THEN {"I2"} ELSE {})
-  IN  IF lands
-      THEN /\ Tables_([tab EXCEPT ![m.p] = Put(T, n, FALSE)])
-           /\ ghost' = [ghost EXCEPT !.bad = @ \union bad, !.window = @ \ {m.p}]
-      ELSE ~Rollbacks /\ net' = net \ {m} /\ UNCHANGED <<tab, ghost>>
------------------------------------------------------------------------------
-(* What strangers, networks and operators do.                                                     *)
-Strike(name) == name \in Faults /\ ghost.struck < MaxFaults
+  /\ \E line \in {Line(c, t)} : line # <<>> /\ \E r \in {Foremost(c, t, line[1])} :
+     \E k \in {r.k}, p \in {At(r.k)}, d \in {Judge(c, r)} :
+     LET keep_out == r # line[1] \/ Gone(c, t, r) \/ Stale(c, t, r)
+                     \/ (r.rows # {} /\ ~IsRej(k) /\ tab[p].sch # r.sch)
+         m == [row |-> r, base |-> tab[p].head, uuid |-> tab[p].uuid, gone |-> {}, hand |-> FALSE,
+               led |-> Landed(Ledger(k), r, life[c].gen, c)]
+         harm == IF ~IsRej(k) /\ t \in ghost.rolled /\ Lost(t) # {} THEN {"I2"}
+                 ELSE IF Trk(c, t).st = "aside" /\ <<k, r.att>> \in ghost.gone THEN {"I6"} ELSE {}
+     IN  IF p \in away THEN /\ On("parking") /\ Trk(c, t).st = "in" /\ Aside(c, t, "aside")
+                            /\ UNCHANGED <<Tabs, store, ghost, broken>>
+         ELSE IF (~IsRej(k) /\ tab[p].uuid # r.uuid) \/ led[k].wit = "uncertain"
+         THEN Aside(c, t, "stop") /\ UNCHANGED <<Tabs, store, ghost, broken>>
+         ELSE IF led[k].wit = "rolled back" THEN RolledBack(c, k) /\ UNCHANGED broken
+         ELSE IF d = "fenced" THEN Fenced(c, Ledger(k)) /\ UNCHANGED broken
+         ELSE IF d = "ours" THEN Settle(c, t, r, TRUE) /\ UNCHANGED Tabs
+         ELSE IF d # "commit" \/ (keep_out /\ ~On("abort fence"))
+         THEN Drop(c, t, r) /\ UNCHANGED Tabs
+         ELSE IF keep_out THEN Drop(c, t, r) /\ Fence(c, {k})
+         ELSE /\ m \notin net /\ net' = net \union {m} /\ broken' = broken \union harm
+              /\ UNCHANGED <<tab, led, store, life, ghost>>
+  /\ UNCHANGED <<log, away>>
+(* By hand.  A replay and a seek land by one attempt on what was examined, or are given up.       *)
 Struck(g) == ghost' = [g EXCEPT !.struck = @ + 1]
-Produce == \E s \in log.live :
-  log.end[s] < N /\ log' = [log EXCEPT !.end[s] = @ + 1] /\ UNCHANGED ghost
-Foreign == \E p \in Phys : \* an append, a compaction: a snapshot without our summary
-  /\ Strike("foreign") /\ tab[p].head # 0
+Here(c, t) == \A k \in {t, Rej(t)} : At(k) \notin away /\ ~Outranks(led[k], life[c].gen, c)
+ByHand(c, t, rows, gone, L) ==
+  LET id == Nonce(c, 200 + tab[t].n)
+      r == [k |-> t, rows |-> rows, att |-> id, id |-> id, sch |-> tab[t].sch, num |-> 0]
+  IN  /\ net' = net \union {[row |-> r, base |-> tab[t].head, uuid |-> tab[t].uuid, gone |-> gone,
+                             hand |-> TRUE, led |-> [L EXCEPT !.gen = life[c].gen, !.own = c,
+                                                         !.recent = @ \union {<<id, id>>}]]}
+      /\ Struck(ghost) /\ UNCHANGED <<World, tab, led, store, life>>
+(* The log of closings: a refused record that fits by now is closed in the quarantine, under the  *)
+(* next number; then its table follows.  A number below zero says that it is open again.          *)
+Closed(t) == {f \in tab[Q].files : f.k = Rej(t) /\ f.num # 0}
+Number(f) == IF f.num < 0 THEN -f.num ELSE f.num
+LastOf(t, x) == LET F == {f \in Closed(t) : x \in f.rows}
+                IN  IF F = {} THEN 0 ELSE (CHOOSE f \in F : \A g \in F : Number(g) <= Number(f)).num
+Followed(t) == IF "retry" \notin Faults THEN {}
+               ELSE {x \in Rows(Rej(t)) : LastOf(t, x) \in 1 .. led[t].offs[Closings]}
+Replay(c, t) ==   \* files that hold a stretch are replaced by what it is now; positions stay
+  /\ Strike("replay") /\ Idle(c, t) /\ Here(c, t) /\ led[t].wit = "agreed"
+  /\ \E s \in log.live : \E from, to \in 0 .. led[t].offs[Key(s)] :
+       LET stretch == {10 * s + o : o \in from .. to - 1}
+           files == {f \in Live(t) : f.rows \intersect stretch # {}}
+           held == UNION {f.rows : f \in files}
+           out == IF On("replay look-up") THEN Rows(Rej(t)) \ Followed(t) ELSE {}
+           there == {x \in stretch : Offset(x) >= log.low[s]}
+           rows == {x \in there \ out : Verdict(t, x, tab[t].sch) = "row"}
+       IN  /\ files # {} /\ (On("whole files") => held \subseteq stretch)
+           /\ (On("all seen again") => (held \intersect stretch) \subseteq rows)
+           /\ ByHand(c, t, rows, {f.n : f \in files}, led[t])
+Seek(c, t) ==   \* a table that was rolled back is put back to where its rows end
+  /\ Strike("seek") /\ Runs(c) /\ Trk(c, t).st = "stop" /\ Here(c, t) /\ led[t].wit = "rolled back"
+  /\ LET ends(k) == LET X == {x \in Rows(t) : Key(Source(x)) = k}
+                    IN  IF X = {} \/ ~On("end of the rows") THEN ghost.base[t][k]
+                        ELSE Offset(Max(X)) + 1
+     IN  ByHand(c, t, {}, {}, [led[t] EXCEPT !.seg = @ + 1,
+           !.recent = IF On("segment") THEN {} ELSE @,
+           !.offs = [k \in Keys |-> IF k = Closings \/ @[k] = -1 THEN @[k] ELSE ends(k)]])
+Sought(c, t) ==   \* what was prepared before is dropped, and not decided on
+  /\ Runs(c) /\ Trk(c, t).st = "stop" /\ Holds(c) /\ led[t].seg > 0
+  /\ led[t].gen = life[c].gen /\ led[t].own = c /\ Cardinality(led[t].recent) = 1
+  /\ \E r \in Range(Pending(c, t)) : ~IsRej(r.k) /\ Settle(c, t, r, FALSE)
+  /\ UNCHANGED <<log, away, Tabs>>
+RetryRow(c, t, k, n, to, rows, num) ==
+  [RowOf(c, k, [Zero EXCEPT ![Closings] = n], [Zero EXCEPT ![Closings] = to], rows, None)
+     EXCEPT !.num = num, !.sch = tab[t].sch]
+Close(c, t) ==
+  /\ Strike("retry") /\ Idle(c, t) /\ Here(c, t)
+  /\ LET n == led[Rej(t)].offs[Closings]
+     IN  /\ (On("unfinished first") => led[t].offs[Closings] = n)
+         /\ \E x \in Rows(Rej(t)) :
+              LET r == IF On("closing first") THEN RetryRow(c, t, Rej(t), n, n + 1, {x}, n + 1)
+                       ELSE RetryRow(c, t, t, n, n + 1, {x}, 0)
+              IN  /\ LastOf(t, x) <= 0 /\ Verdict(t, x, tab[t].sch) = "row"
+                  /\ Prepare(c, t, r, Trk(c, t).exp)
+  /\ Struck(ghost) /\ UNCHANGED <<World, Tabs>>
+Follow(c, t) ==
+  /\ "retry" \in Faults /\ Idle(c, t) /\ Here(c, t)
+  /\ LET n == led[t].offs[Closings]
+         q == led[Rej(t)].offs[Closings]
+         to == IF On("unfinished first") THEN n + 1 ELSE q
+         f == CHOOSE f \in Closed(t) : Number(f) = to
+         x == CHOOSE x \in f.rows : TRUE
+         row == IF LastOf(t, x) # to THEN RetryRow(c, t, t, n, to, {}, 0)
+                ELSE IF Verdict(t, x, tab[t].sch) = "row" THEN RetryRow(c, t, t, n, to, {x}, 0)
+                ELSE RetryRow(c, t, Rej(t), q, q + 1, {x}, -(q + 1))
+     IN  n < q /\ Prepare(c, t, row, Trk(c, t).exp)
+  /\ UNCHANGED <<World, Tabs, ghost>>
+(* What tables hold is judged when a commit has landed, for nothing else adds to it; not where    *)
+(* strangers rolled a table back, which must be noticed.  A request lands on what was examined.   *)
+Doubled(k) == \E f, g \in Live(k) : f.n < g.n /\ f.rows \intersect g.rows # {}
+Harm(t) ==
+  (IF Doubled(t) \/ Doubled(Rej(t)) THEN {"I1"} ELSE {}) \union
+  (IF {t, Q} \intersect ghost.rolled # {} THEN {}
+   ELSE (IF led[t].is /\ Lost(t) \union (Followed(t) \ Rows(t)) # {} THEN {"I2"} ELSE {}) \union
+        (IF \E x \in Rows(t) \ Followed(t) : Offset(x) >= led[t].offs[Key(Source(x))]
+         THEN {"I3"} ELSE {}) \union
+        (IF (Rows(t) \intersect Rows(Rej(t))) \ Followed(t) # {} THEN {"I11"} ELSE {}))
+Steady(p) == [ghost EXCEPT !.rolled = @ \ {p}, !.told = @ \ {p}, !.window = @ \ {p}]
+Arrives == \E m \in net : \E r \in {m.row} : \E k \in {r.k}, p \in {At(r.k)}, t \in {For(r.k)} :
+  \E T \in {tab[p]}, L \in {led[k]} :
+  LET fits == T.head = m.base /\ T.uuid = m.uuid /\ (T.sch = r.sch \/ IsRej(k) \/ ~On("schema"))
+      again == [m EXCEPT !.base = T.head,
+                  !.led = IF m.hand THEN [L EXCEPT !.recent = @ \union {<<r.id, r.att>>}]
+                          ELSE Landed(L, r, m.led.gen, m.led.own)]
+      file == [k |-> k, att |-> r.att, n |-> T.n + 1, rows |-> r.rows, num |-> r.num]
+      files == {f \in T.files : f.n \notin m.gone} \union (IF r.rows = {} THEN {} ELSE {file})
+      new == [m.led EXCEPT !.last = T.n + 1, !.back = FALSE, !.wit = "agreed"]
+      calm == p \notin ghost.window
+      sought == m.hand /\ m.led.seg > L.seg
+      back == ~sought /\ (p \in ghost.told \/ \E i \in Keys : new.offs[i] < L.offs[i])
+      stale == new.gen < L.gen \/ (new.gen = L.gen /\ new.own # L.own)
+      harm == (IF calm /\ back THEN {"I3"} ELSE {}) \union (IF calm /\ stale THEN {"I4"} ELSE {})
+        \union (IF calm /\ \E e \in L.recent : e[1] = r.id THEN {"I5"} ELSE {})
+        \union (IF calm /\ <<k, r.att>> \in ghost.aborted THEN {"I6"} ELSE {})
+        \union (IF r.rows # {} /\ ~IsRej(k) /\ T.sch # r.sch THEN {"I2"} ELSE {})
+  IN  IF fits \/ ~On("compare and set")
+      THEN /\ Table(p, Moved(T, k, files)) /\ led' = [led EXCEPT ![k] = new]
+           /\ ghost' = IF sought THEN Steady(p) ELSE [ghost EXCEPT !.window = @ \ {p}]
+           /\ UNCHANGED <<log, away, store, life>>
+           /\ broken' = broken \union harm \union Harm(t)'
+      ELSE /\ ~Strike("rollback")
+           /\ net' = (net \ {m}) \union (IF Retried(m) THEN {again} ELSE {})
+           /\ UNCHANGED <<World, tab, led, store, life, ghost>>
+(* What strangers, networks and operators do.                                                     *)
+Produce == /\ \E s \in log.live : log.end[s] < N /\ log' = [log EXCEPT !.end[s] = @ + 1]
+           /\ UNCHANGED <<Tabs, store, life, away, ghost, broken>>
+Foreign == \E p \in 1 .. Q : \* an append, a compaction: a snapshot without our summary
+  /\ Strike("foreign") /\ tab[p].head # 0 /\ Table(p, Moved(tab[p], 0, tab[p].files))
+  /\ Struck(ghost) /\ UNCHANGED <<World, led, store, life>>
+Expire == \E p \in 1 .. Q :   \* all history but the head and what is tagged
+  /\ Strike("expire")
   /\ LET T == tab[p]
-         snap == [par |-> T.head, of |-> "", id |-> NoId, told |-> TRUE, files |-> Files(p)]
-     IN  Tables_([tab EXCEPT ![p].snaps = Append(@, snap), ![p].head = Len(T.snaps) + 1])
-  /\ Struck(ghost)
-Expire == \E p \in Phys :   \* all history but the head and what is tagged
-  LET T == tab[p]
-      tagged == {Max({0} \union {i \in DOMAIN T.snaps : T.snaps[i].told /\ T.snaps[i].of = t
-                                   /\ T.snaps[i].id = T.led[t].last}) : t \in Tables}
-      kept == tagged \union {T.head}
-      snaps == [i \in DOMAIN T.snaps |-> IF i \in kept THEN T.snaps[i] ELSE Expired]
-  IN  /\ Strike("expire") /\ snaps # T.snaps
-      /\ Tables_([tab EXCEPT ![p].snaps = snaps])
-      /\ Struck(ghost)
-Rollback == \E p \in Phys : \E i \in 1 .. tab[p].head - 1 :
-  /\ Strike("rollback") /\ tab[p].snaps[i].told /\ Tables_([tab EXCEPT ![p].head = i])
+         kept == {T.head} \union {led[k].last : k \in {k \in Chains : At(k) = p}}
+         gone == [par |-> 0, k |-> 0, told |-> FALSE, files |-> {}]
+         new == [T EXCEPT !.snaps = [i \in DOMAIN @ |-> IF i \in kept THEN @[i] ELSE gone]]
+     IN  new # T /\ Table(p, new) /\ led' = Looked(p, new, FALSE)
+  /\ Struck(ghost) /\ UNCHANGED <<World, store, life>>
+Rollback == \E p \in 1 .. Q : \E i \in 1 .. tab[p].head - 1 :
+  /\ Strike("rollback") /\ tab[p].snaps[i].told
+  /\ Table(p, [tab[p] EXCEPT !.head = i, !.files = tab[p].snaps[i].files])
+  /\ led' = Looked(p, tab'[p], TRUE)
   /\ Struck([ghost EXCEPT !.rolled = @ \union {p}, !.window = @ \union {p}, !.told = @ \ {p}])
+  /\ UNCHANGED <<World, store, life>>
 Recreate == \E t \in Tables :
   /\ Strike("recreate") /\ tab[t].head # 0
-  /\ Tables_([tab EXCEPT ![t] = [NewTable EXCEPT !.uuid = tab[t].uuid + 1]])
-  /\ Struck([ghost EXCEPT !.base[t] = None, !.rolled = @ \ {t}, !.told = @ \ {t},
-                          !.window = @ \ {t}])
-Alter == \E t \in Tables :  \* back to the former schema: Iceberg gives it its former id
-  /\ Strike("alter") /\ Tables_([tab EXCEPT ![t].sch = 3 - @])
-  /\ Struck(ghost)
-Leave == \E p \in Phys :
-  \/ /\ Strike("away") /\ p \notin away /\ away' = away \union {p}
-     /\ Struck(ghost) /\ UNCHANGED <<log, tab, net, store, life>>
-  \/ /\ p \in away /\ away' = away \ {p} /\ UNCHANGED <<log, tab, net, store, life, ghost>>
+  /\ Table(t, [NewTable EXCEPT !.uuid = tab[t].uuid + 1]) /\ led' = [led EXCEPT ![t] = NoLedger]
+  /\ Struck([Steady(t) EXCEPT !.base[t] = None])
+  /\ UNCHANGED <<World, store, life>>
+Alter ==   \* the second time back to the former schema: Iceberg gives it its former id
+  /\ Strike("alter") /\ \E t \in Tables : Table(t, [tab[t] EXCEPT !.sch = 3 - @])
+  /\ Struck(ghost) /\ UNCHANGED <<World, led, store, life>>
+Leave ==   \* and come back
+  /\ \E p \in 1 .. Q : IF p \in away THEN away' = away \ {p} /\ UNCHANGED ghost
+                        ELSE Strike("away") /\ away' = away \union {p} /\ Struck(ghost)
+  /\ UNCHANGED <<log, Tabs, store, life, broken>>
 Lose == \E h \in Hosts :
   /\ Strike("lose") /\ store[h] # NoStore /\ store' = [store EXCEPT ![h] = NoStore]
-  /\ Struck(ghost) /\ UNCHANGED <<log, tab, net, life, away>>
-Orphans == \E h \in Hosts : \E r \in Range(store[h].rows) :  \* of a life that is over, not live
+  /\ Struck(ghost) /\ UNCHANGED <<World, Tabs, life>>
+Orphans == \E h \in Hosts : \E r \in Range(store[h].rows) :  \* files go before they are looked for
   /\ Strike("orphans") /\ r.rows # {} /\ store[h].own # r.att \div 100 /\ ~IsLive(r)
-  /\ <<r.t, r.q, r.att>> \notin ghost.gone
-  /\ Struck([ghost EXCEPT !.gone = @ \union {<<r.t, r.q, r.att>>}])
-  /\ UNCHANGED <<log, tab, net, store, life, away>>
+  /\ \A m \in net : m.row.k # r.k \/ m.row.att # r.att \/ m.led.own # store[h].own
+  /\ <<r.k, r.att>> \notin ghost.gone /\ Struck([ghost EXCEPT !.gone = @ \union {<<r.k, r.att>>}])
+  /\ UNCHANGED <<World, Tabs, store, life>>
 Retention == \E s \in log.live :
   /\ Strike("retention") /\ log.low[s] < log.end[s] /\ log' = [log EXCEPT !.low[s] = @ + 1]
-  /\ Struck(ghost)
+  /\ Struck(ghost) /\ UNCHANGED <<Tabs, store, life, away, broken>>
 Retopic == \E s \in log.live :  \* deleted and created again: another id, with a consent
-  /\ Strike("retopic") /\ s + 1 \in Sources \ log.live
-  /\ log' = [log EXCEPT !.live = (@ \ {s}) \union {s + 1}]
-  /\ Struck(ghost)
-Life(c) == \/ Start(c) \/ Epoch(c)
-           \/ \E t \in Tables : Open(c, t) \/ Begin(c, t) \/ Anchor(c, t) \/ Turn(c, t)
-           \/ \E t \in Tables, s \in Sources : Consent(c, t, s)
-Catalog  == (\E m \in net : Arrive(m)) \/ Foreign \/ Expire \/ Rollback \/ Recreate \/ Alter
-Next == \/ (\E c \in Lives : Life(c)) /\ UNCHANGED <<log, away>>
-        \/ Catalog /\ UNCHANGED <<log, store, life, away>>
-        \/ (Produce \/ Retention \/ Retopic) /\ UNCHANGED <<tab, net, store, life, away>>
-        \/ Leave \/ Lose \/ Orphans
+  /\ s + 1 \in Sources \ log.live /\ log' = [log EXCEPT !.live = (@ \ {s}) \union {s + 1}]
+  /\ Strike("retopic") /\ Struck(ghost) /\ UNCHANGED <<Tabs, store, life, away, broken>>
+If(name, S) == IF name \in Faults THEN S ELSE {}   \* what is empty costs TLC nothing
+Next == \/ \E c \in Lives : Start(c) \/ Epoch(c)
+        \/ \E c \in Lives, t \in Tables : Open(c, t) \/ Begin(c, t) \/ Anchor(c, t) \/ Turn(c, t)
+        \/ \E c \in Lives, t \in Tables, s \in If("retention", Sources) : Consent(c, t, s)
+        \/ \E c \in Lives, t \in If("replay", Tables) : Replay(c, t)
+        \/ \E c \in Lives, t \in If("seek", Tables) : Seek(c, t) \/ Sought(c, t)
+        \/ \E c \in Lives, t \in If("retry", Tables) : Close(c, t) \/ Follow(c, t)
+        \/ Arrives \/ Produce \/ Foreign \/ Expire \/ Rollback \/ Recreate \/ Alter \/ Leave \/ Lose
+        \/ Orphans \/ Retention \/ Retopic
 Spec == Init /\ [][Next]_vars
------------------------------------------------------------------------------
-(* The invariants, by the names of the design.  A table that strangers rolled back is left out    *)
-(* where its ledger is rightly ahead of it: that it is noticed and left alone is I2 and I3 too.   *)
-Steady(t) == {t, Q} \intersect ghost.rolled = {}
-Chains == {<<t, t>> : t \in Tables} \union {<<Q, t>> : t \in Tables}
-Pairs(c) == LET F == Files(c[1])   \* live commits of one chain, two by two
-            IN  {<<F[ij[1]], F[ij[2]]>> : ij \in {ij \in (DOMAIN F) \X (DOMAIN F) :
-                    ij[1] < ij[2] /\ F[ij[1]].t = c[2] /\ F[ij[2]].t = c[2]}}
-I1_NoDup == \A c \in Chains : \A x \in Pairs(c) : x[1].rows \intersect x[2].rows = {}
-I2_NoLoss == /\ "I2" \notin ghost.bad
-             /\ \A t \in Tables, s \in Sources :
-                  Steady(t) /\ tab[t].led[t].is /\ ghost.base[t][Key(s)] # -1
-                  /\ (Key(s) = s \/ s \in log.live)
-                  => \A o \in ghost.base[t][Key(s)] .. tab[t].led[t].offs[Key(s)] - 1 :
-                       \/ Kind(t, o) = "none" \/ <<t, s, o>> \in ghost.given
-                       \/ <<s, o>> \in Rows(t, t) \union Rows(Q, t)
-I3_Monotone == /\ "I3" \notin ghost.bad
-               /\ \A t \in Tables : Steady(t) =>
-                    \A x \in Rows(t, t) : x[2] < tab[t].led[t].offs[Key(x[1])]
-I4_Fenced == "I4" \notin ghost.bad
-I5_OneIdentity == \A c \in Chains : \A x \in Pairs(c) : x[1].id # x[2].id
-I6_FilesLive == "I6" \notin ghost.bad
+I1_NoDup == "I1" \notin broken  I2_NoLoss == "I2" \notin broken  I3_Monotone == "I3" \notin broken
+I4_Fenced == "I4" \notin broken  I5_OneIdentity == "I5" \notin broken
+I6_FilesLive == "I6" \notin broken  I10_TwoPhases == "I10" \notin broken
+I11_Quarantine == "I11" \notin broken
 (* A table that does not answer holds up no other: a step is there that brings those on.          *)
-I9_FanOut == \A c \in Lives, t \in Tables :
+I9_FanOut == "away" \in Faults => \A c \in Lives, t \in Tables :
   LET stuck == {u \in Tables : u \in away /\ Trk(c, u).st = "in" /\ Trk(c, u).line # <<>>}
   IN  Runs(c) /\ life[c].ep < MaxEpochs /\ Trk(c, t).st = "in" /\ Trk(c, t).line = <<>>
-      /\ (\E s \in log.live : Behind(c, t, s))
+      /\ (\E s \in log.live : Behind(Trk(c, t), s))
       => CanEpoch(c) \/ (On("parking") /\ stuck # {})
-         \/ \E u \in Tables \ stuck : CanTurn(c, u)
-I10_TwoPhases == "I10" \notin ghost.bad
-I11_Quarantine == \A t \in Tables : Steady(t) => Rows(t, t) \intersect Rows(Q, t) = {}
+         \/ \E u \in Tables \ stuck : Line(c, u) # <<>>
 =============================================================================

@@ -130,6 +130,12 @@ class FaultPlan:
         with self._guard:
             self._delayed.append(apply)
 
+    def take_delayed(self) -> list[Callable[[], str]]:
+        """Take the delayed commits out of here, for a test that lets each arrive by itself."""
+        with self._guard:
+            delayed, self._delayed = self._delayed, []
+        return delayed
+
     def play_acts(self, table: str) -> None:
         """Play the acts that were to come before this commit."""
         with self._guard:

@@ -1,0 +1,144 @@
+"""Lives of a simulated world that move only when they are told to.
+
+Invariants:
+- a life is a thread of its own, held at every crash point and before every listing;
+- one life moves at a time, so what is played is one story however threads are scheduled.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any
+
+from penstock.core.points import Point
+from penstock.testing.grounds import MemoryGround
+from penstock.testing.hands import Task
+from penstock.testing.life import Life
+from penstock.testing.observer import Crash
+
+LISTING = "listing"
+LISTINGS_MAX, PASSINGS_MAX, MOVES_MAX = 60, 12, 80
+WAIT_SECONDS = 20.0
+BEATS = {Point.HEARTBEAT_BEFORE, Point.HEARTBEAT_AFTER}
+
+
+class Actor:
+    """One life in a thread of its own; it moves only when it is told to."""
+
+    def __init__(self, life: Life, target: Callable[[], object]) -> None:
+        self.life, self.at, self.ended, self.cap = life, "", False, 0
+        self.bug: BaseException | None = None
+        self._killed = False
+        self._go, self._held = threading.Semaphore(0), threading.Semaphore(0)
+        for number in range(1, LISTINGS_MAX):
+            life.at_listing(number, lambda: self._hold(LISTING))
+        for point in set(Point) - BEATS:
+            for passing in range(1, PASSINGS_MAX):
+                life.at(point, lambda point=point: self._hold(point), passing=passing)
+        self._thread = threading.Thread(target=self._live, args=(target,), daemon=True)
+
+    def _live(self, target: Callable[[], object]) -> None:
+        self._go.acquire()
+        try:
+            target()
+        except BaseException as error:  # noqa: BLE001  told to the thread that plays
+            self.bug = error
+        finally:
+            self.ended = True
+            self._held.release()
+
+    def _hold(self, where: str) -> None:
+        if threading.current_thread() is self._thread and not self._killed:
+            self.at = where
+            self._held.release()
+            self._go.acquire()
+        if self._killed:
+            self.life.observer.crash_now()
+            raise Crash("killed where the trace ends")
+
+    def move(self) -> None:
+        """Let it go on to the next place where it is held, or to its end."""
+        if self.ended:
+            return
+        if self._thread.ident is None:
+            self._thread.start()
+        self._go.release()
+        if not self._held.acquire(timeout=WAIT_SECONDS):
+            raise TimeoutError(f"stuck behind {self.at}")
+        if self.bug is not None:
+            raise self.bug
+
+    def until(self, places: set[Any]) -> None:
+        """Let it go on until it is held at one of some places, or ends, or turns in a circle."""
+        for _ in range(MOVES_MAX):
+            self.move()
+            if self.ended or self.at in places:
+                return
+
+    def kill(self) -> None:
+        """End it where it stands."""
+        self._killed = True
+        if not self.ended and self._thread.ident is not None:
+            self._go.release()
+            self._thread.join(WAIT_SECONDS)
+        self.ended = True
+
+
+class DirectedHands:
+    """Commit in the coordinator's own thread, when the schedule has a turn next."""
+
+    def __init__(self, is_due: Callable[[], bool]) -> None:
+        self._is_due = is_due
+        self._waiting: deque[Task] = deque()
+
+    def submit(self, act: Callable[[str], None], name: str, /) -> Future[None]:
+        """Do it now when it is due, else let it wait."""
+        future: Future[None] = Future()
+        self._waiting.append((act, name, future))
+        self.about_to_wait(0.0)
+        return future
+
+    def about_to_wait(self, seconds: float) -> None:
+        """Do what waits, when it is due or there is nothing else to do."""
+        while self._waiting and (seconds > 0 or self._is_due()):
+            act, name, future = self._waiting.popleft()
+            try:
+                act(name)
+            except BaseException as error:  # noqa: BLE001  a crash is the story's, as in a thread
+                future.set_exception(error)
+            else:
+                future.set_result(None)
+
+    def shutdown(self, *, wait: bool, cancel_futures: bool) -> None:
+        """Drop what waits."""
+        del wait, cancel_futures
+        self._waiting.clear()
+
+
+class CappedGround(MemoryGround):
+    """A ground whose log shows each life no more than its next epoch is to read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cap: Callable[[], int | None] = lambda: None
+
+    def open_log(self, topics: Sequence[str]) -> Any:
+        """Open the listing side, with the ends that the schedule has."""
+        log, cap = super().open_log(topics), self.cap
+
+        class Capped:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(log, name)
+
+            def bounds(self, partitions: Any) -> Any:
+                found, most = log.bounds(partitions), cap()
+                if most is None:
+                    return found
+                return {at: replace(each, stop=min(each.stop, max(most, each.start)))
+                        for at, each in found.items()}  # fmt: skip
+
+        return Capped()

@@ -1,0 +1,440 @@
+"""Play a counterexample of TLC in the simulator: the real coordinators, by its schedule.
+
+    Play(model.constants, steps_of(said)).run()      # [] when every record stands once in the end
+
+- Each life is a thread of its own, held at every crash point and before every listing; the schedule
+  lets one go on at a time, so a trace is one story however threads are scheduled.
+- A step of the model is an act of the simulator: `Start` goes on to the claim, `Epoch` until the
+  epoch is prepared, `Turn` to the request or to the settling, `Arrives` lets the request through.
+- With its defence in place the code leaves the trace where the defence acts; the rest is played as
+  far as it can be. What counts is the end: lives are killed, all is healed, and the oracle looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tests.proof.actors import (
+    LISTING,
+    LISTINGS_MAX,
+    Actor,
+    CappedGround,
+    DirectedHands,
+)
+from tests.proof.traces import Step
+
+from penstock.core.commits import Landed
+from penstock.core.errors import PenstockError
+from penstock.core.offsets import Offset, span
+from penstock.core.planning import Bounds
+from penstock.core.points import Point
+from penstock.core.schema import Field, Kind, Struct
+from penstock.core.wire import ledger_from_json
+from penstock.landing import replaying, seeking
+from penstock.landing.closing import Choice
+from penstock.ports.tables import TableDefinition
+from penstock.testing.faults import Fault
+from penstock.testing.grounds import catalog_name
+from penstock.testing.life import Life
+from penstock.testing.observer import Crash
+from penstock.testing.world import ORDERS, QUARANTINE, World, either
+
+TOPIC = "orders"
+BY_HAND = 10_000_000
+REQUESTS = {Point.COMMIT_BEFORE, Point.QUARANTINE_BEFORE, Point.ANCHOR_BEFORE}
+
+
+class Play:
+    """One world, and the lives of a trace in it."""
+
+    def __init__(self, constants: Mapping[str, Any], steps: Sequence[Step]) -> None:
+        self.constants, self.steps = constants, steps
+        self.ground = CappedGround()
+        self.tables = [ORDERS, "lake.bronze.items"][: constants["Many"]]
+        self.partitions = len(constants["First"])
+        start = "latest" if constants["Latest"] else "earliest"
+        self.world = World(
+            self.ground,
+            routes={TOPIC: self.tables},
+            partitions=self.partitions,
+            start=start,
+            max_epochs=constants["MaxWaiting"],
+        )
+        self.actors: dict[int, Actor] = {}
+        self.number = 0
+        self.seen: set[str] = set()
+        self.ledgers: dict[str, Landed] = {}
+        self.late: dict[tuple[int, int], list[Callable[[], str]]] = {}
+        self._create()
+        for partition in range(self.partitions):
+            self._send(partition, range(constants["N"]))
+
+    def run(self, *, forgetful: bool = False) -> list[str]:
+        """Play all steps, then end all lives and heal; tell what is wrong in the end.
+
+        `forgetful`: all pending stores are lost before it is healed, as they may be at any time.
+        """
+        for number, step in enumerate(self.steps):
+            self.number = number
+            try:
+                getattr(self, f"_{step.action.lower()}")(step)
+            except AssertionError as error:
+                self.seen.add(f"the code asserts otherwise: {error}")
+            self._watch()
+        for actor in self.actors.values():
+            actor.kill()
+        for host in sorted(self.world.hosts) if forgetful else ():
+            self.ground.lose_store(host)
+        try:
+            return [*sorted(self.seen), *self._end()]
+        except (PenstockError, AssertionError) as error:
+            return [*sorted(self.seen), f"healing raised {error!r}"]
+
+    def _watch(self) -> None:
+        """Look for what the end would not show: ledgers that went back, files that are not there,
+        commits that the store tells wrongly.
+        """
+        for name in [catalog_name(each) for each in (*self.tables, QUARANTINE)]:
+            stored = self.ground.warehouse.find(name)
+            if stored is None:
+                continue
+            contents = stored.contents
+            live = {file.path for file in contents.files}
+            if any(self.ground.warehouse.file_size(path) is None for path in live):
+                self.seen.add(f"I6: {name} names a file that is gone")
+            for chain, text in contents.ledgers.items():
+                self._compare(f"{contents.uuid} {chain}", ledger_from_json(text))
+            for host in sorted(self.world.hosts):
+                for entry in self.ground.shelf(host).entries:
+                    files = {file.path for file in entry.commit.files}
+                    if entry.state == "ABORTED" and files & live:
+                        self.seen.add(f"I10: a commit of {name} was given up, and is there")
+
+    def _compare(self, chain: str, landed: Landed) -> None:
+        before = self.ledgers.get(chain)
+        self.ledgers[chain] = landed
+        if before is None:
+            return
+        if landed.generation < before.generation:
+            self.seen.add(f"I4: {chain} went from {before.generation} to {landed.generation}")
+        moved = any(landed.offsets.get(at, 0) < offset for at, offset in before.offsets.items())
+        if moved and landed.segment == before.segment:
+            self.seen.add(f"I3: {chain} went back")
+
+    def _create(self) -> None:
+        fields = [Field("n", Kind.LONG), Field("extra", Kind.STRING)]
+        fields += [Field("_kafka_topic", Kind.STRING), Field("_kafka_partition", Kind.INT)]
+        fields += [Field("_kafka_offset", Kind.LONG)]
+        for name in self.tables:
+            definition = TableDefinition(Struct(tuple(fields)))
+            self.world.catalog().create(catalog_name(name), definition, [])
+
+    def _send(self, partition: int, offsets: range) -> None:
+        """Send what the model's shape has at an offset; "none" is not told apart from a row."""
+        shape = self.constants["Shape"]
+        bad = {"mixed": {0}, "narrow": {1}}.get(shape, set())
+        widen, narrow = {"widen": {0}, "later": {0, 1}}.get(shape, set()), shape == "narrow"
+        for offset in offsets:
+            if offset in bad:
+                self.world.send_raw(TOPIC, b"bad", partition=partition)
+            elif offset in widen:
+                self.world.send(TOPIC, 1, partition=partition, later="x")
+            else:
+                extra = {"extra": "x"} if narrow and not offset else {}
+                self.world.send(TOPIC, 1, partition=partition, **extra)
+
+    # Lives.
+
+    def _start(self, step: Step) -> None:
+        host = "here" if self.constants["OneHost"] else f"host-{step.life}"
+        accept = ["gap", "topic", "rules"]
+        life = self.world.life(host=host, accept=accept)
+        actor = Actor(life, lambda: life.run(takeover=True))
+        self._enter(step.life, actor)
+        actor.until({Point.CLAIM_AFTER})
+
+    def _enter(self, number: int, actor: Actor) -> None:
+        if number in self.actors:
+            self.actors[number].kill()
+        self.actors[number] = actor
+        self.ground.cap = lambda: actor.cap
+        self.world.hands = lambda _: DirectedHands(lambda: self._due(number))
+
+    def _due(self, life: int) -> bool:
+        """Tell whether the next step of a life is a commit's."""
+        ahead = (each.action for each in self.steps[self.number :] if each.life == life)
+        return next(ahead, "Turn") != "Epoch"
+
+    def _actor(self, step: Step) -> Actor:
+        return self.actors[step.life]
+
+    def _open(self, step: Step) -> None:
+        if step.facts["tables"]:  # a strange claim fences
+            self._actor(step).until({Point.FENCE_AFTER, Point.ANCHOR_AFTER, LISTING})
+
+    def _begin(self, step: Step) -> None:
+        actor = self._actor(step)
+        actor.cap = max(step.after["log"]["end"])
+        actor.until({Point.ANCHOR_AFTER, Point.FENCE_AFTER})
+        actor.cap = 0
+
+    def _epoch(self, step: Step) -> None:
+        tracks = step.after["life"][step.life - 1]["trk"]
+        actor = self._actor(step)
+        actor.cap = max(offset for track in tracks for offset in track["exam"])
+        actor.until({Point.PREPARE_AFTER})
+
+    def _turn(self, step: Step) -> None:
+        actor = self._actor(step) if step.life in self.actors else None
+        if actor is None:
+            return
+        if step.facts["sent"]:
+            if actor.at not in REQUESTS:
+                actor.until(REQUESTS)
+            if self._arrivals(step) != 1 or self._goes_on(step):
+                self._late(step, actor)
+        elif step.facts["settled"]:
+            actor.until({Point.SETTLE_AFTER})
+        elif step.facts["tables"]:
+            actor.until({Point.FENCE_AFTER})
+        else:
+            actor.until({LISTING, Point.CLAIM_AFTER})
+
+    def _goes_on(self, step: Step) -> bool:
+        """Tell whether a life takes a step of its own before its request arrives."""
+        [request] = step.facts["sent"]
+        for each in self.steps[self.number + 1 :]:
+            if each.action == "Arrives" and _arrived(each) == _name(request):
+                return False
+            if each.life == step.life:
+                return True
+        return False
+
+    def _arrivals(self, step: Step) -> int:
+        [request] = step.facts["sent"]
+        ahead = self.steps[self.number + 1 :]
+        return sum(each.action == "Arrives" and _arrived(each) == _name(request) for each in ahead)
+
+    def _late(self, step: Step, actor: Actor) -> None:
+        """Send a request on its way; its sender hears nothing of it, and goes on."""
+        [request] = step.facts["sent"]
+        if not self._arrivals(step) and not self._goes_on(step):
+            return
+        self.world.faults.queue(self._table(request["row"]["k"]), Fault.DELAY)
+        actor.move()
+        self.world.faults.clear()
+        self.late[_name(request)] = self.world.faults.take_delayed()
+
+    def _arrives(self, step: Step) -> None:
+        life, _ = arrived = _arrived(step)
+        actor = self.actors.get(life)
+        if arrived in self.late:
+            for apply in self.late[arrived]:
+                self.world.faults.delay(apply)
+            self.world.faults.release()
+        elif actor is not None and actor.at in REQUESTS:
+            actor.move()
+
+    def _anchor(self, step: Step) -> None:
+        self._actor(step).until({Point.PREPARE_AFTER})
+
+    def _consent(self, step: Step) -> None:
+        """Lives consent beforehand."""
+
+    # By hand.
+
+    def _by_hand(self, step: Step, act: Callable[[Life], object], until: set[Any]) -> None:
+        life = self.world.life(accept=["gap", "topic", "rules"])
+        actor = Actor(life, lambda: act(life))
+        actor.cap = 9
+        self._enter(step.life, actor)
+        actor.until(until)
+
+    def _replay(self, step: Step) -> None:
+        [request] = step.facts["sent"]
+        gone = [f for f in step.before["tab"][0]["files"] if f["n"] in request["gone"]]
+        rows = request["row"]["rows"] or {each for file in gone for each in file["rows"]}
+        stretch = (min(rows) % 10, max(rows) % 10 + 1)
+        self._by_hand(step, lambda life: life.change(replay(*stretch)), {Point.COMMIT_BEFORE})
+
+    def _seek(self, step: Step) -> None:
+        self._by_hand(step, lambda life: life.change(seek), {Point.COMMIT_BEFORE})
+
+    def _sought(self, step: Step) -> None:
+        self._actor(step).until({Point.RELEASE_AFTER})
+
+    def _close(self, step: Step) -> None:
+        act = self._retry
+        self._by_hand(step, act, {Point.PREPARE_AFTER})
+
+    @staticmethod
+    def _retry(life: Life) -> object:
+        return life.close(lambda closer: closer.retry(Choice()), ORDERS)
+
+    def _follow(self, step: Step) -> None:
+        if step.life not in self.actors or self._actor(step).ended:
+            self._by_hand(step, self._retry, {Point.PREPARE_AFTER, Point.FENCE_AFTER})
+        else:
+            self._actor(step).until({Point.PREPARE_AFTER, Point.ANCHOR_AFTER})
+
+    # Strangers.
+
+    def _table(self, chain: int) -> str:
+        return self._place(chain if chain <= len(self.tables) else len(self.tables) + 1)
+
+    def _place(self, table: int) -> str:
+        return catalog_name([*self.tables, QUARANTINE][table - 1])
+
+    def _touched(self, step: Step) -> str:
+        [table] = step.facts["tables"]
+        return self._place(table)
+
+    def _produce(self, step: Step) -> None:
+        """Everything is sent; lives are shown it when the schedule has it."""
+
+    def _foreign(self, step: Step) -> None:
+        self.ground.append(self._touched(step))
+
+    def _expire(self, step: Step) -> None:
+        self.ground.expire(self._touched(step))
+
+    def _rollback(self, step: Step) -> None:
+        [table] = step.facts["tables"]
+        name = self._place(table)
+        rows = {r for file in step.after["tab"][table - 1]["files"] for r in file["rows"]}
+        contents = self.ground.warehouse.get(name).contents
+        older = list(contents.ancestry())[1:]
+        fitting = [e for e in older if sum(file.record_count for file in e.files) == len(rows)]
+        if fitting:
+            self.ground.roll_back(name, fitting[0].id)
+
+    def _recreate(self, step: Step) -> None:
+        self.ground.drop(self._touched(step))
+        self._create()
+
+    def _alter(self, step: Step) -> None:
+        name = self._touched(step)
+        if self.constants["Shape"] == "narrow":
+            self.ground.change_columns(name)
+        elif self.ground.warehouse.get(name).contents.schema.field("later") is None:
+            self.ground.widen(name)
+
+    def _leave(self, step: Step) -> None:
+        for table in step.after["away"] - step.before["away"]:
+            self.world.faults.take_away(self._place(table))
+        for table in step.before["away"] - step.after["away"]:
+            self.world.faults.give_back(self._place(table))
+
+    def _lose(self, step: Step) -> None:
+        pairs = zip(step.before["store"], step.after["store"], strict=True)
+        for number, (old, new) in enumerate(pairs, 1):
+            if old != new:
+                host = "here" if self.constants["OneHost"] else f"host-{number}"
+                self.ground.lose_store(host)
+
+    def _orphans(self, step: Step) -> None:
+        [(chain, att)] = step.after["ghost"]["gone"] - step.before["ghost"]["gone"]
+        store = [row for each in step.before["store"] for row in each["rows"]]
+        [place] = [n for n, row in enumerate(store) if (row["k"], row["att"]) == (chain, att)]
+        pending = [row for host in sorted(self.world.hosts) for row in self.world.pending(host)]
+        if place < len(pending):
+            for file in pending[place].files:
+                self.ground.remove_file(file.path)
+
+    def _retention(self, step: Step) -> None:
+        for partition, low in enumerate(step.after["log"]["low"][: self.partitions]):
+            self.world.delete_before(TOPIC, partition, low)
+
+    def _retopic(self, step: Step) -> None:
+        assert step.before["log"]["live"] != step.after["log"]["live"], "another topic is there"
+        read = {offset for _, _, offset in self.world.rows()}
+        for row in self.world.pending():
+            read |= {n for each in row.progress.values() for n in range(each.start, each.stop)}
+        self.world.delete_topic(TOPIC)
+        self.world._gone = [each for each in self.world._gone if each[1].offset in read]
+        self.ground.create(TOPIC, 1)
+        self._send(0, range(self.constants["N"]))
+
+    # The end.
+
+    def _end(self) -> list[str]:
+        world = self.world
+        world.faults.clear()
+        self.ground.cap = lambda: None
+        for name in (*self.tables, QUARANTINE):
+            world.faults.give_back(catalog_name(name))
+        world.hands = lambda _: DirectedHands(lambda: True)
+        for host in [*sorted(world.hosts), "here"]:
+            life = self._last(host)
+            if life.error is None and "P455" in life.parked.values():
+                world.life(host=host).change(seek)
+                life = self._last(host)
+            if life.error is not None:
+                return [f"the last life ended with {life.error!r}"]
+            if set(life.parked.values()) == {"P455"}:
+                return []  # the witnesses cannot tell what was rolled back: it is told, and stops
+            if life.parked:
+                return [f"the last life left {life.parked} aside"]
+        if "retry" in self.constants["Faults"]:
+            self._retry(world.life())
+        self._give_up()
+        return world.breaks(judged=either)
+
+    def _last(self, host: str) -> Life:
+        """Live on to the end, in the smallest epochs: ranges that were read are read again."""
+        life = self.world.life(host=host, accept=["gap", "topic", "rules"], records_max=1)
+        return life.at_listing(LISTINGS_MAX, _round_and_round).run()
+
+    def _give_up(self) -> None:
+        """Say what need not be there: what was before the start, and what retention took."""
+        state = self.steps[-1].after
+        for source, base in enumerate(state["ghost"]["base"][0][: self.partitions]):
+            self.world.give_up(TOPIC, source, range(max(base, 0)))
+        there = {at for name in self.tables for at in self.world.rows(name)}
+        for source, low in enumerate(state["log"]["low"][: self.partitions]):
+            gone = [offset for offset in range(low) if (TOPIC, source, offset) not in there]
+            self.world.give_up(TOPIC, source, gone)
+
+
+def _name(request: Mapping[str, Any]) -> tuple[int, int]:
+    return _sender(request["led"]["own"], request["row"]["att"]), request["row"]["att"]
+
+
+def _sender(owner: int, att: int) -> int:
+    """Give the life that sent a request; what is done by hand bears it in its number."""
+    return att // 1000 % 10 if att > BY_HAND else owner
+
+
+def _arrived(step: Step) -> tuple[int, int]:
+    """Give the life and the attempt whose request landed, or was refused."""
+    for old, new in zip(step.before["led"], step.after["led"], strict=True):
+        if old != new:
+            landed = new["recent"] - old["recent"]
+            att = max(att for _, att in landed or new["recent"])
+            return _sender(new["own"], att), att
+    [request] = step.before["net"] - step.after["net"]
+    return _name(request)
+
+
+def _round_and_round() -> None:
+    raise Crash("it goes round and round, and lands nothing")
+
+
+def seek(held: Any) -> None:
+    """Put the table of orders back to where its rows end."""
+    planned = seeking.look(held.settings, held.world, ORDERS, {})
+    seeking.do(held, planned)
+
+
+def replay(start: int, stop: int) -> Callable[[Any], object]:
+    """Give what replays a stretch of the first partition."""
+
+    def act(held: Any) -> object:
+        track = held.settled(ORDERS)
+        bounds: Mapping[Any, Bounds] = held.world.log.bounds(held.world.log.partitions())
+        wanted = {(TOPIC, 0): span(Offset(start), Offset(stop))}
+        planned = replaying.look(track, wanted, bounds)
+        return replaying.do(held, track, planned, new_rows=True)
+
+    return act

@@ -1,0 +1,38 @@
+"""TLC's counterexamples, played against the real code: with the defence exact, without it wrong.
+
+The traces are those kept in docs/design/spec/results. After each one all lives are killed, and the
+world is healed twice: with its pending stores, and without them.
+"""
+
+import pytest
+from tests.proof import prove
+from tests.proof.playing import Play
+from tests.proof.traces import steps_of
+from tests.proof.undefended import UNDEFENDED
+
+MODELS = {model.name: model for model in prove.MUTANTS}
+
+
+def played(name: str) -> list[str]:
+    """Play a kept counterexample; tell what is wrong in the end, whichever way it is healed."""
+    kept = prove.RESULTS / f"{name.replace(' ', '-')}.txt"
+    steps = steps_of(kept.read_text())
+    assert steps, f"{name}: no counterexample is kept"
+    constants = MODELS[name].constants
+    return [
+        text
+        for forgetful in (False, True)
+        for text in Play(constants, steps).run(forgetful=forgetful)
+    ]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_code_stays_exact_on_a_counterexample_that_lacks_one_defence(name):
+    assert [] == played(name)
+
+
+@pytest.mark.parametrize("name", UNDEFENDED)
+def test_the_code_goes_wrong_on_a_counterexample_when_it_lacks_the_defence_too(name, monkeypatch):
+    UNDEFENDED[name](monkeypatch)
+
+    assert played(name)

@@ -1,0 +1,239 @@
+"""Take one defence out of the real code, for a test: the names are those of the specification.
+
+Each function patches what the code does at that place and nothing else, through pytest's
+monkeypatch, so that all is as it was when the test ends.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from penstock.commit import by_hand, once, two_phase
+from penstock.connectors.memory import cluster, tables
+from penstock.core import decide as deciding
+from penstock.core.commits import landed_after
+from penstock.core.errors import ConflictError
+from penstock.core.replaying import Sorted
+from penstock.landing import closing, fleet, opening, ownership, replaying, seeking, tracks
+from penstock.ports.tables import Verdict
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+_commit = tables.MemoryTable.commit
+
+
+def _on_whatever_is_there(self: Any, state: Any, commit: Any, *, retain: int) -> str:
+    state = replace(state, handle=self._warehouse.get(self.name).contents)
+    return _commit(self, state, commit, retain=retain)
+
+
+def _repeated(self: Any, state: Any, commit: Any, *, retain: int) -> str:
+    try:
+        return _commit(self, state, commit, retain=retain)
+    except ConflictError:
+        return _on_whatever_is_there(self, state, commit, retain=retain)
+
+
+def _commit_is(commit: Any) -> Patch:
+    return lambda patch: patch.setattr(tables.MemoryTable, "commit", commit)
+
+
+def _decide_is(decide: Any) -> Patch:
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        for room in (once, by_hand):
+            patch.setattr(room, "decide", decide)
+
+    return apply
+
+
+def _positions(prepared: Any, landed: Any, edge: str) -> list[int]:
+    covered = prepared.progress.items()
+    return [deciding.position(landed.offsets, at) - getattr(each, edge) for at, each in covered]
+
+
+def _without_own_id(prepared: Any, landed: Any, claim: Any) -> Any:
+    theirs = deciding.Claim(landed.generation, landed.owner)
+    if deciding.outranks(theirs, claim):
+        return deciding.Fenced(by=theirs)
+    ahead = _positions(prepared, landed, "start")
+    if all(distance == 0 for distance in ahead):
+        return deciding.Commit()
+    return deciding.Gap() if any(distance < 0 for distance in ahead) else deciding.Superseded()
+
+
+def _without_offsets(prepared: Any, landed: Any, claim: Any) -> Any:
+    found = deciding.decide(prepared, landed, claim)
+    gone = isinstance(found, (deciding.Gap, deciding.Superseded))
+    return deciding.Commit() if gone else found
+
+
+def _commit_before_rank(prepared: Any, landed: Any, claim: Any) -> Any:
+    found = deciding.decide(prepared, landed, claim)
+    fits = all(distance == 0 for distance in _positions(prepared, landed, "start"))
+    return deciding.Commit() if fits and isinstance(found, deciding.Fenced) else found
+
+
+def _nobody_is_fenced(patch: pytest.MonkeyPatch) -> None:
+    for room in (once, deciding, fleet, opening):
+        if hasattr(room, "outranks"):
+            patch.setattr(room, "outranks", lambda *_: False)
+
+
+def _verdict_is(judge: Callable[[Any, Any, Any, Any], Any]) -> Patch:
+    before = tables._verdict
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        def verdict(contents: Any, chain: Any, landed: Any) -> Any:
+            return judge(before(contents, chain, landed), contents, chain, landed)
+
+        patch.setattr(tables, "_verdict", verdict)
+
+    return apply
+
+
+def _the_property_alone(found: Any, *_: Any) -> Any:
+    return found if found[0] is Verdict.ABSENT else (Verdict.AGREED, "")
+
+
+def _no_third_witness(found: Any, *_: Any) -> Any:
+    return (Verdict.AGREED, "") if found[0] is Verdict.UNCERTAIN else found
+
+
+def _no_abort_fence(patch: pytest.MonkeyPatch) -> None:
+    before = once.fence
+
+    def fence(like: Any, state: Any, table: Any, conditions: Any) -> None:
+        if state.verdict is Verdict.ROLLED_BACK:
+            before(like, state, table, conditions)
+
+    patch.setattr(once, "fence", fence)
+
+
+def _topics_by_name(patch: pytest.MonkeyPatch) -> None:
+    def create(self: Any, name: str, partitions: int = 1) -> None:
+        self._topics[name] = cluster.Topic("one", [cluster.Partition() for _ in range(partitions)])
+
+    patch.setattr(cluster.MemoryCluster, "create", create)
+
+
+def _own_first(patch: pytest.MonkeyPatch) -> None:
+    before = tracks.commits_for
+
+    def commits_for(*given: Any) -> Any:
+        return before(*given)[::-1]
+
+    from penstock.landing import preparing
+
+    patch.setattr(preparing, "commits_for", commits_for)
+
+
+def _followers_stay(patch: pytest.MonkeyPatch) -> None:
+    def recover(self: Any, work: Any) -> Any:
+        landings = []
+        for commit, table in work:
+            landings.append(self._judged(commit, table))
+            self._say(commit, landings[-1])
+        return landings
+
+    patch.setattr(two_phase.TwoPhase, "recover", recover)
+
+
+def _still_examined(patch: pytest.MonkeyPatch) -> None:
+    def say(self: Any, commit: Any, landing: Any) -> None:
+        claim = self.conditions.claim
+        landed, reason = landing.landed, landing.reason
+        self.store.settle(self.pipeline, claim, commit, landed=landed, reason=reason)
+
+    patch.setattr(two_phase.TwoPhase, "_say", say)
+
+
+def _examined_anywhere(patch: pytest.MonkeyPatch) -> None:
+    def take(self: Any, track: Any) -> None:
+        known = self.world.store.examined(self.settings.pipeline).get(track.name)
+        if known is not None and track.standing is not None:
+            ahead = {at: max(offset, track.examined[at]) for at, offset in known.reached.items()}
+            track.examined = {**track.examined, **ahead}
+
+    patch.setattr(fleet.Fleet, "_take_examined", take)
+    _still_examined(patch)
+
+
+def _no_distrust(patch: pytest.MonkeyPatch) -> None:
+    for name in ("take", "again"):
+        before = getattr(ownership.Tenure, name)
+
+        def trusting(self: Any, *given: Any, before: Any = before, **named: Any) -> None:
+            before(self, *given, **named)
+            self.strange = False
+
+        patch.setattr(ownership.Tenure, name, trusting)
+
+
+def _by_hand_on_a_moved_table(patch: pytest.MonkeyPatch) -> None:
+    def commit(self: Any, state: Any, commit: Any, *, retain: int) -> str:
+        there = {file.path for file in state.handle.files}
+        removes = tuple(path for path in commit.removes if path in there)
+        return _commit(self, state, replace(commit, removes=removes), retain=retain)
+
+    patch.setattr(tables.MemoryTable, "commit", commit)
+    patch.setattr(by_hand, "_shape", lambda _: None)
+
+
+def _any_files(patch: pytest.MonkeyPatch) -> None:
+    before = replaying.sort_out
+
+    def sort_out(files: Any, stretch: Any) -> Sorted:
+        found = before(files, stretch)
+        return Sorted((*found.inside, *found.across), ())
+
+    patch.setattr(replaying, "sort_out", sort_out)
+    patch.setattr(replaying, "require_all_seen", lambda *_, **__: None)
+
+
+def _same_segment(patch: pytest.MonkeyPatch) -> None:
+    def after(landed: Any, commit: Any) -> Any:
+        if commit.kind is not tables.CommitKind.SEEK:
+            return landed_after(landed, commit)
+        put_back = landed_after(landed, commit)
+        recent = (*landed.recent, *put_back.recent)
+        return replace(put_back, segment=landed.segment, recent=recent)
+
+    patch.setattr(tables, "landed_after", after)
+
+
+UNDEFENDED: dict[str, Patch] = {
+    "compare and set": _commit_is(_on_whatever_is_there),
+    "check inside the loop": _commit_is(_repeated),
+    "own id": _decide_is(_without_own_id),
+    "offsets": _decide_is(_without_offsets),
+    "order of rules": _decide_is(_commit_before_rank),
+    "generation": _nobody_is_fenced,
+    "rollback witness": _verdict_is(_the_property_alone),
+    "third witness": _verdict_is(_no_third_witness),
+    "abort fence": _no_abort_fence,
+    "file check": lambda patch: patch.setattr(tables.MemoryTable, "missing", lambda *_: []),
+    "topic id": _topics_by_name,
+    "retention check": lambda patch: patch.setattr(opening, "overtaken", lambda *_: None),
+    "quarantine look-up": lambda patch: patch.setattr(
+        tables.MemoryTable, "quarantined", lambda *_: []
+    ),
+    "quarantine first": _own_first,
+    "followers": _followers_stay,
+    "examined basis": _examined_anywhere,
+    "distrust": _no_distrust,
+    "given up when moved": _by_hand_on_a_moved_table,
+    "whole files": _any_files,
+    "replay look-up": lambda patch: patch.setattr(
+        replaying, "_quarantined", lambda *_: frozenset()
+    ),
+    "end of the rows": lambda patch: patch.setattr(seeking, "ends_of_rows", lambda _: {}),
+    "segment": _same_segment,
+    "unfinished first": lambda patch: patch.setattr(
+        closing.Closer, "_finish", lambda *_: Counter()
+    ),
+}

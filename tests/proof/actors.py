@@ -102,8 +102,8 @@ class DirectedHands:
         self.about_to_wait(0.0)
         return future
 
-    def about_to_wait(self, seconds: float) -> None:
-        """Do what waits, when it is due or there is nothing else to do."""
+    def about_to_wait(self, seconds: float) -> float:
+        """Do what waits, when it is due or there is nothing else to do; then none is to come."""
         while self._waiting and (seconds > 0 or self._is_due()):
             act, name, future = self._waiting.popleft()
             try:
@@ -112,6 +112,7 @@ class DirectedHands:
                 future.set_exception(error)
             else:
                 future.set_result(None)
+        return 0.0
 
     def shutdown(self, *, wait: bool, cancel_futures: bool) -> None:
         """Drop what waits."""

@@ -19,7 +19,16 @@ from penstock.core import decide as deciding
 from penstock.core.commits import landed_after
 from penstock.core.errors import ConflictError
 from penstock.core.replaying import Sorted
-from penstock.landing import closing, fleet, opening, ownership, replaying, seeking, tracks
+from penstock.landing import (
+    closing,
+    fleet,
+    opening,
+    ownership,
+    replaying,
+    rereading,
+    seeking,
+    tracks,
+)
 from penstock.ports.tables import Verdict
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -174,6 +183,11 @@ def _no_distrust(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(ownership.Tenure, name, trusting)
 
 
+def _whoever_came_first(prepared: Any, landed: Any, claim: Any) -> Any:
+    found = deciding.decide(prepared, landed, claim)
+    return deciding.Commit() if isinstance(found, deciding.Fenced) else found
+
+
 def _by_hand_on_a_moved_table(patch: pytest.MonkeyPatch) -> None:
     def commit(self: Any, state: Any, commit: Any, *, retain: int) -> str:
         there = {file.path for file in state.handle.files}
@@ -182,6 +196,7 @@ def _by_hand_on_a_moved_table(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(tables.MemoryTable, "commit", commit)
     patch.setattr(by_hand, "_shape", lambda _: None)
+    patch.setattr(by_hand, "decide", _whoever_came_first)
 
 
 def _any_files(patch: pytest.MonkeyPatch) -> None:
@@ -229,7 +244,7 @@ UNDEFENDED: dict[str, Patch] = {
     "given up when moved": _by_hand_on_a_moved_table,
     "whole files": _any_files,
     "replay look-up": lambda patch: patch.setattr(
-        replaying, "_quarantined", lambda *_: frozenset()
+        rereading, "_quarantined", lambda *_: frozenset()
     ),
     "end of the rows": lambda patch: patch.setattr(seeking, "ends_of_rows", lambda _: {}),
     "segment": _same_segment,

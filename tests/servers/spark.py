@@ -39,7 +39,7 @@ class SparkCluster:
             child
             for worker in self.workers
             for child in psutil.Process(worker).children(recursive=True)
-            if EXECUTOR in _words(child)
+            if EXECUTOR in words_of(child)
         ]
 
     def launched(self) -> int:
@@ -110,7 +110,8 @@ def _said(part: subprocess.Popen[bytes], log: Path, sentence: re.Pattern[str]) -
         time.sleep(0.05)
 
 
-def _words(process: psutil.Process) -> list[str]:
+def words_of(process: psutil.Process) -> list[str]:
+    """Give the command line of a process; nothing of one that has ended."""
     try:
         return process.cmdline()
     except psutil.NoSuchProcess:

@@ -16,11 +16,13 @@ import pytest
 from tests.integration.cli.shop import Shop
 from tests.servers.s3 import KEY, REGION, SECRET, S3Server
 from tests.servers.spark import (
+    EXECUTOR,
     REPOSITORY,
     SparkCluster,
     bare_environment,
     packed_environment,
     running,
+    words_of,
 )
 
 from penstock.app.audit import audit
@@ -121,7 +123,7 @@ def test_a_pipeline_on_a_cluster_loses_and_doubles_nothing_when_an_executor_is_k
     told = ended.err + "".join(path.read_text() for path in [*said_by(cluster), *configured()])
     assert (0, ()) == (found.exit_code, tuple(b for each in found.tables for b in each.breaks))
     assert (0, 0) == (committed, ended.code)
-    assert ("spark.pyspark.python" in told, cluster.address in arguments) == (True, True)
+    assert ("spark.pyspark.python" in told, EXECUTOR in arguments) == (True, True)
     assert not any(secret in told + arguments for secret in (KEY, SECRET))
     assert all(list(folder.glob(f"app-*/*/{OWN}")) for folder in cluster.folders)
 
@@ -200,7 +202,7 @@ def arguments_of(driver: Driver, cluster: SparkCluster) -> str:
     """Give the command lines of the driver, what it started, and the executors."""
     root = psutil.Process(driver.pid)
     started = [root, *root.children(recursive=True), *cluster.executors()]
-    return "\n".join(word for each in started for word in each.cmdline())
+    return "\n".join(word for each in started for word in words_of(each))
 
 
 def said_by(cluster: SparkCluster) -> list[Path]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from penstock.app.migrated import NO_COUNTERPART, Options
+from penstock.spec.secrets import is_secret_name
 
 IMPLEMENTATIONS = {
     "org.apache.iceberg.aws.glue.GlueCatalog": "glue",
@@ -34,7 +35,8 @@ LEFT = {
 }
 _KNOWN = {"uri", "warehouse", "credential", "token", "oauth2-server-uri", "scope", "prefix"}
 _KNOWN_BEGINNINGS = ("s3.", "gcs.", "adls.", "glue.", "client.", "rest.", "header.", "ssl.")
-_SECRET = re.compile(r"password|secret|token|credential|access-key", re.IGNORECASE)
+_PASSWORD = re.compile(r"(://[^/@:]*:)[^/@]+(?=@)|([?&]password=)[^&]+", re.IGNORECASE)
+"""In an address, before its host or behind it."""
 
 
 @dataclass(slots=True)
@@ -54,13 +56,11 @@ def catalog_of(options: Options) -> CatalogOptions:
             _type(found, key, value)
         elif key in LEFT:
             found.left.append((key, LEFT[key]))
-        elif _SECRET.search(key):
-            name = re.sub(r"\W", "_", key).upper()
-            found.settings[key.removeprefix("jdbc.")] = f"${{env:{name}}}"
+        elif is_secret_name(key):
+            found.settings[key.removeprefix("jdbc.")] = _reference(found, key, key)
             found.mapped.append(key)
-            found.left.append((key, f"a secret is not copied: export {name}=…"))
         elif key in _KNOWN or key.startswith(_KNOWN_BEGINNINGS):
-            found.settings[key] = _address(value)
+            found.settings[key] = _address(found, key, value)
             found.mapped.append(key)
         else:
             found.left.append((key, NO_COUNTERPART))
@@ -90,9 +90,20 @@ def _complete(found: CatalogOptions) -> None:
         found.settings["uri"] = f"{scheme}://{user or 'user'}:{password}@{rest}"
 
 
-def _address(value: str) -> str:
-    """Write an address as PyIceberg reads it."""
-    return re.sub(r"^s3[an]://", "s3://", value.removeprefix("jdbc:"))
+def _address(found: CatalogOptions, key: str, value: str) -> str:
+    """Write an address as PyIceberg reads it, with a reference for a password in it."""
+    plain = re.sub(r"^s3[an]://", "s3://", value.removeprefix("jdbc:"))
+    if _PASSWORD.search(plain) is None:
+        return plain
+    reference = _reference(found, key, f"{key}_password")
+    return _PASSWORD.sub(lambda each: f"{each[1] or each[2]}{reference}", plain)
+
+
+def _reference(found: CatalogOptions, key: str, name: str) -> str:
+    """Give what stands in a secret's place, and say so."""
+    variable = re.sub(r"\W", "_", name).upper()
+    found.left.append((key, f"a secret is not copied: export {variable}=…"))
+    return f"${{env:{variable}}}"
 
 
 def account_of(catalog: CatalogOptions, name: str) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.app.catalog_options import account_of, catalog_of
 from penstock.app.migrated import NO_COUNTERPART, NOT_NEEDED, Migrated, Options, unknown
+from penstock.spec.expressions import place
 
 _CATALOG = "iceberg.catalog."
 _ROUTE = "iceberg.tables.route-field"
@@ -98,12 +99,8 @@ def _route(found: Migrated, options: Options, table: str, rule: dict[str, Any]) 
     if not field or option not in options:
         return
     pattern = options[option].replace("'", "''")
-    first, *below = field.split(".")
-    kind = "string"
-    for name in reversed(below):
-        kind = f"struct<{name}: {kind}>"
-    rule["where"] = f"regexp_full_match({field}, '{pattern}')"
-    rule["schema"] = {**rule.get("schema", {}), "hints": {first: kind}}
+    rule["where"] = f"regexp_full_match({place(field)}, '{pattern}')"
+    rule["schema"] = {**rule.get("schema", {}), "hints": {field: "string"}}
     if option not in dict(found.mapped):
         found.mapped.append((option, "tables[].where"))
 

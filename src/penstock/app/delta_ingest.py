@@ -91,7 +91,7 @@ def _option(found: Migrated, option: str, value: str) -> None:
     if name in _TRANSFORMS:
         _transform(found, option, value)
     elif name in _KAFKA and value.partition("=")[0].strip() == _RESET:
-        found.put(f"{option} {_RESET}", "kafka.start", value.partition("=")[2].strip())
+        _option(found, "--auto_offset_reset", value.partition("=")[2].strip())
     elif name in _KAFKA:
         why = "see kafka.security in the reference of the spec"
         found.leave(f"{option} {value.partition('=')[0].strip()}", why)

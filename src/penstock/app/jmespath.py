@@ -15,8 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from penstock.spec.expressions import RELATIONS, expression
-from penstock.spec.notation import MalformedError
+from penstock.spec.expressions import place
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<name>[A-Za-z_]\w*|\"(?:[^\"\\]|\\.)*\")|`(?P<json>(?:[^`\\]|\\.)*)`"
@@ -113,13 +112,11 @@ class _Reading:
             names.append(_name(text))
         if any(not _PLAIN.fullmatch(name) for name in names) or inside.count("[") > 1:
             raise _UnknownError  # hints name fields by dots
-        if len(names) > 1 and names[0].lower() in RELATIONS:
-            raise _UnknownError  # in SQL this is the whole record's name
         path = ".".join(names)
         type_ = f"list<{wanted}>" if inside else wanted
         if self.hints.setdefault(path, type_) != type_:
             raise _UnknownError
-        return ".".join([_column(names[0]), *names[1:]]) + inside
+        return place(path) + inside
 
     def _call(self, name: str) -> str:
         if name not in _FUNCTIONS:
@@ -147,15 +144,6 @@ class _Reading:
 
 def _name(text: str) -> str:
     return str(json.loads(text)) if text.startswith('"') else text
-
-
-def _column(name: str) -> str:
-    """Write a field's name, in quotes where SQL would read it as something else."""
-    try:
-        plain = expression(name).columns == (name,)
-    except MalformedError:
-        plain = False
-    return name if plain else f'"{name}"'
 
 
 def _quoted(text: str) -> str:

@@ -28,8 +28,7 @@ from penstock.spec.sandbox import empty_relation, sandbox
 
 EXPRESSION_CHARS_MAX = 4000
 RELATION = "payload"
-RELATIONS = (RELATION, "records")
-"""What may stand in front of a field's name and says nothing."""
+_RELATIONS = (RELATION, "records")
 
 KAFKA_COLUMNS: Schema = Struct(
     (
@@ -121,6 +120,18 @@ def expression(text: str) -> Expression:
         if part["class"] == "COLUMN_REF":
             named[_first_name(part["column_names"])] = None
     return Expression(text, tuple(named))
+
+
+def place(name: str) -> str:
+    """Write a field's dotted name so that SQL reads it as just that, whatever words are in it."""
+    first, dot, below = name.partition(".")
+    if dot and first.lower() in _RELATIONS:
+        return f"{RELATION}.{name}"
+    try:
+        plain = expression(first).columns == (first,)
+    except MalformedError:
+        plain = False
+    return name if plain else f'"{first}"{dot}{below}'
 
 
 def fields_of(hints: Mapping[str, Type]) -> Schema:
@@ -254,7 +265,7 @@ def _require_allowed(node: Mapping[str, Any]) -> None:
 
 def _first_name(names: list[str]) -> str:
     """Give the column that a dotted name begins with; `payload.` in front says nothing."""
-    qualified = len(names) > 1 and names[0].lower() in RELATIONS
+    qualified = len(names) > 1 and names[0].lower() in _RELATIONS
     return names[1] if qualified else names[0]
 
 

@@ -24,6 +24,7 @@ RECORD = {
     "meta": {"producer": {"at": "2021-03-24T15:06:17.321710+00:00"}},
     "tags": ["a", "b"],
     "order": "o-1",
+    "payload": {"seen": "inside"},
     "end": {"from": "abc"},
 }
 
@@ -61,6 +62,7 @@ def computed(sql: str, hints: dict[str, str], record: dict[str, object]) -> obje
         ("tags[1]", "b"),
         ("tags[9]", None),
         ("not_null(none, order)", "o-1"),
+        ("not_null(seen, payload.seen)", "inside"),
         ("substr(end.from, `0`, `2`)", "ab"),
         ("kafka.topic", "orders"),
         ("kafka.partition", 3),
@@ -95,7 +97,6 @@ def test_a_time_is_written_as_chrono_writes_it(function: str, count: int, expect
     [
         *("", "a ||", "a || b", "a[*].b", "a[0].b", "a[?x]", "{a: b}", "@", "substr(a, b, `1`)"),
         *("nothing_known(a)", '"x y".z', "kafka.timestamp_type(", "substr(name, '0', '4')", "`{}`"),
-        *("payload.id", "not_null(id, Records.id)"),
     ],
 )
 def test_what_is_not_known_is_not_guessed(text: str) -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from penstock.app.drafting import translated
 from penstock.core.errors import InvalidError
@@ -176,13 +177,13 @@ def test_a_sink_that_routes_by_a_field_becomes_rules_with_conditions() -> None:
     written, found = translated(ROUTED)
 
     assert [
-        ("default.events_list", "regexp_full_match(payload.type, 'list')", True),
-        ("default.events_create", "regexp_full_match(payload.type, 'create.*')", None),
+        ("default.events_list", "regexp_full_match(payload.payload.type, 'list')", True),
+        ("default.events_create", "regexp_full_match(payload.payload.type, 'create.*')", None),
     ] == [
         (rule["into"].removeprefix("lake."), rule["where"], rule.get("continue"))
         for rule in found.spec["tables"]
     ]
-    assert {"payload": "struct<type: string>"} == found.spec["tables"][0]["schema"]["hints"]
+    assert {"payload.type": "string"} == found.spec["tables"][0]["schema"]["hints"]
     assert {"type": "glue", "warehouse": "s3://bucket/warehouse"} == found.spec["catalogs"]["lake"]
     assert {"protocol": "sasl_ssl", "mechanism": "scram-sha-512"} == found.spec["kafka"]["security"]
     assert {"envelope": "debezium"} == found.spec["records"]
@@ -263,11 +264,38 @@ def test_where_a_job_of_flink_begins_is_kept(spec_of, options: str, start: objec
     assert "g" == found.group
 
 
-def test_offsets_that_were_sought_come_before_a_reset(spec_of) -> None:
-    spec, found = spec_of(INGEST + """ --seek_offsets '{"0": 41}' --auto_offset_reset earliest""")
+@pytest.mark.parametrize("reset", ["--auto_offset_reset latest", "-K auto.offset.reset=latest"])
+def test_offsets_that_were_sought_come_before_a_reset(spec_of, reset: str) -> None:
+    spec, found = spec_of(f"""{INGEST} --seek_offsets '{{"0": 41}}' {reset}""")
 
     assert {"orders": {0: 42}} == spec.kafka.start
     assert "--auto_offset_reset" in dict(found.left)
+
+
+def test_passwords_within_a_catalogs_options_are_not_copied() -> None:
+    written, found = translated(
+        CONNECT_JSON.replace(
+            '"iceberg.catalog.token"',
+            '"iceberg.catalog.uri": "jdbc:postgresql://me:hunter2@h:5/db?password=hunter2&x=1",'
+            '"iceberg.catalog.header.Authorization": "hunter2", "iceberg.catalog.token"',
+        )
+    )
+
+    assert "hunter2" not in written
+    lake = found.spec["catalogs"]["lake"]
+    password = "${env:URI_PASSWORD}"
+    assert f"postgresql://me:{password}@h:5/db?password={password}&x=1" == lake["uri"]
+    assert "${env:HEADER_AUTHORIZATION}" == lake["header.Authorization"]
+
+
+@pytest.mark.parametrize("field", ["payload.type", "order.type", "end"])
+def test_a_field_that_routes_is_found_whatever_its_name(tmp_path: Path, field: str) -> None:
+    _, found = translated(ROUTED.replace("payload.type", field))
+    found.spec["kafka"] = {"brokers": "localhost:9092", "topics": ["events"]}
+
+    spec = loads(yaml.safe_dump(found.spec), base=tmp_path)
+
+    assert 2 == len(spec.tables)
 
 
 @pytest.mark.parametrize("text", [CONNECT, CONNECT_JSON])

@@ -33,7 +33,10 @@ LEFT = {
     "jdbc.schema-version": "not needed",
     "s3.path-style-access": "not needed: an endpoint of one's own is addressed so",
 }
-_KNOWN = {"uri", "warehouse", "credential", "token", "oauth2-server-uri", "scope", "prefix"}
+_KNOWN = {
+    *("uri", "warehouse", "credential", "token", "oauth2-server-uri", "scope", "prefix"),
+    "jdbc.user",
+}
 _KNOWN_BEGINNINGS = ("s3.", "gcs.", "adls.", "glue.", "client.", "rest.", "header.", "ssl.")
 _PASSWORD = re.compile(r"(://[^/@:]*:)[^/@]+(?=@)|([?&]password=)[^&]+", re.IGNORECASE)
 """In an address, before its host or behind it."""
@@ -80,11 +83,12 @@ def _type(found: CatalogOptions, key: str, value: str) -> None:
 
 def _complete(found: CatalogOptions) -> None:
     """Give an SQL catalog what it cannot be without, and its password a place in the address."""
+    user = found.settings.pop("jdbc.user", "")
     if found.settings["type"] != "sql":
         return
     uri = found.settings.setdefault("uri", OWN_FILE)
     found.settings.setdefault("warehouse", "./lake")
-    user, password = (found.settings.pop(key, "") for key in ("jdbc.user", "password"))
+    password = found.settings.pop("password", "")
     if password and "://" in uri and "@" not in uri:
         scheme, _, rest = uri.partition("://")
         found.settings["uri"] = f"{scheme}://{user or 'user'}:{password}@{rest}"

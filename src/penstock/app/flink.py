@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from penstock.app.catalog_options import account_of, catalog_of
 from penstock.app.migrated import NOT_NEEDED, Migrated, Options, delta_table, unknown
@@ -41,6 +42,7 @@ _STARTS = {"earliest-offset": "earliest", "latest-offset": "latest"}
 _FORMATS = {"json": "json", "raw": "bytes", "avro-confluent": "avro"}
 _ENVELOPES = {"debezium-json": "debezium", "maxwell-json": "maxwell", "canal-json": "canal"}
 _INTERVAL = "execution.checkpointing.interval"
+_OTHERWISE = "another source has another one, which holds for all: write a spec for each"
 _OF_SINKS = {"catalog-database", "catalog-table", "catalog-name", "connector"}
 
 
@@ -162,27 +164,39 @@ def _source(found: Migrated, options: Options) -> str:
         if key in ("topic", "topic-pattern", "connector"):
             continue
         if key == "properties.bootstrap.servers":
-            found.put(key, "kafka.brokers", value)
+            _put(found, key, "kafka.brokers", value)
         elif key.startswith("scan.startup."):
             _start(found, topic, key, value)
         elif key in ("format", "value.format"):
             _format(found, key, value)
         elif key == "properties.group.id":
-            found.group = value
-            found.leave(key, NOT_NEEDED)
+            found.leave(key, NOT_NEEDED if found.group in ("", value) else _OTHERWISE)
+            found.group = found.group or value
         else:
             found.leave(key)
     return topic
 
 
+def _put(found: Migrated, key: str, setting: str, value: Any) -> None:
+    """Put a setting that holds for all sources; where they differ it is the first one's."""
+    block, _, name = setting.partition(".")
+    before = found.spec.get(block, {}).get(name, value)
+    if setting == "kafka.start" and isinstance(before, dict) and isinstance(value, dict):
+        found.put(key, setting, {**before, **value})
+    elif before == value:
+        found.put(key, setting, value)
+    else:
+        found.leave(key, _OTHERWISE)
+
+
 def _start(found: Migrated, topic: str, key: str, value: str) -> None:
     if value in _STARTS:
-        found.put(key, "kafka.start", _STARTS[value])
+        _put(found, key, "kafka.start", _STARTS[value])
     elif key == "scan.startup.timestamp-millis" and value.isdecimal():
         at = datetime.fromtimestamp(int(value) / 1000, UTC)
-        found.put(key, "kafka.start", at.isoformat().replace("+00:00", "Z"))
+        _put(found, key, "kafka.start", at.isoformat().replace("+00:00", "Z"))
     elif pairs := _OFFSET.findall(value):
-        found.put(key, "kafka.start", {topic: {int(n): int(offset) for n, offset in pairs}})
+        _put(found, key, "kafka.start", {topic: {int(n): int(offset) for n, offset in pairs}})
     elif value == "group-offsets":
         found.leave(key, "to begin where its group stands:  penstock init … --offsets")
     else:
@@ -191,9 +205,9 @@ def _start(found: Migrated, topic: str, key: str, value: str) -> None:
 
 def _format(found: Migrated, key: str, value: str) -> None:
     if value in _FORMATS:
-        found.put(key, "records.format", _FORMATS[value])
+        _put(found, key, "records.format", _FORMATS[value])
     elif value in _ENVELOPES:
-        found.put(key, "records.envelope", _ENVELOPES[value])
+        _put(found, key, "records.envelope", _ENVELOPES[value])
     else:
         found.leave(key, f"records of {value} are not read")
 

@@ -313,3 +313,25 @@ def test_what_is_not_understood_is_refused(text: str) -> None:
     with pytest.raises(InvalidError, match="not understood") as told:
         translated(text)
     assert "P165" == told.value.code
+
+
+TWO_SOURCES = """
+CREATE TABLE a (x INT) WITH ('connector'='kafka','topic'='a','scan.startup.mode'='earliest-offset',
+ 'properties.group.id'='ga','properties.bootstrap.servers'='h:9092','format'='json');
+CREATE TABLE b (x INT) WITH ('connector'='kafka','topic'='b','scan.startup.mode'='latest-offset',
+ 'properties.group.id'='gb','properties.bootstrap.servers'='h:9092','format'='avro-confluent');
+CREATE CATALOG lake WITH ('type'='iceberg','catalog-type'='jdbc','jdbc.password'='hunter2',
+ 'uri'='jdbc:postgresql://h/db','jdbc.user'='me','warehouse'='s3://b/w');
+INSERT INTO lake.d.a SELECT * FROM a; INSERT INTO lake.d.b SELECT * FROM b;
+"""
+
+
+def test_what_two_sources_say_differently_is_told_and_the_first_is_taken() -> None:
+    _, found = translated(TWO_SOURCES)
+
+    assert "earliest" == found.spec["kafka"]["start"]
+    assert "json" == found.spec["records"]["format"]
+    assert "ga" == found.group
+    told = [option for option, why in found.left if why.startswith("another source")]
+    assert {"scan.startup.mode", "properties.group.id", "format"} == set(told)
+    assert "postgresql://me:${env:JDBC_PASSWORD}@h/db" == found.spec["catalogs"]["lake"]["uri"]

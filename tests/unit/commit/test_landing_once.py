@@ -18,7 +18,7 @@ from penstock.core.errors import (
     InvalidError,
     UnavailableError,
 )
-from penstock.core.events import CommitAborted, TableCommitted
+from penstock.core.events import CommitAborted, GapFound, TableCommitted
 from penstock.core.points import Point
 from penstock.core.schema import Field, Kind
 from penstock.landing.beside import Threads
@@ -132,6 +132,7 @@ def test_a_gap_is_aborted_and_an_overlap_too(bench):
 
     assert 3 == bench.rows()
     assert 2 == len(bench.observer.of(CommitAborted))
+    assert 1 == len(bench.observer.of(GapFound))
 
 
 def test_the_same_ranges_with_other_files_are_not_ours(bench):

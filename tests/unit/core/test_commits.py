@@ -1,4 +1,5 @@
 import pickle
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -169,3 +170,15 @@ def test_errors_have_their_exit_code_and_cross_processes_whole(kind, exit_code):
         error.code,
         error.hint,
     )
+
+
+def test_a_seek_forgets_the_leader_epochs_of_what_it_moves_and_of_nothing_else():
+    """They are those of the records before a position: behind another one they would be false."""
+    landed = replace(origin(CHAIN, {0: 9, 1: 4}), leader_epochs={part(0): 3, part(1): 5})
+    seek = replace(prepared(CHAIN, {}, kind=CommitKind.SEEK), segment=1, origins={part(0): 2})
+
+    after = landed_after(landed, seek)
+
+    assert {part(0): 2, part(1): 4} == after.offsets
+    assert {part(1): 5} == after.leader_epochs
+    assert (1, 1) == (after.segment, len(after.recent))

@@ -1,0 +1,80 @@
+"""S3 behind a proxy that lies about the objects of an Iceberg table: exact in the end.
+
+Lies about entries of Delta's log, and of catalogs: tests/integration/landing/test_lying_catalogs.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.integration.s3.lake import IcebergGroundOnS3
+from tests.servers.lying import Liar, Lie, lying
+
+from penstock.testing.world import ORDERS, World
+
+OBJECTS = {
+    "rows": r"PUT .*/orders/data/.*\.parquet",
+    "manifest": r"PUT .*/orders/metadata/.*-m\d+\.avro",
+    "manifest list": r"PUT .*/orders/metadata/snap-.*\.avro",
+    "metadata": r"PUT .*/orders/metadata/.*\.metadata\.json",
+}
+
+
+@pytest.fixture
+def lies(s3) -> Iterator[Liar]:
+    with lying(s3.endpoint) as liar:
+        yield liar
+
+
+@pytest.fixture
+def world(tmp_path, s3, lies) -> World:
+    ground = IcebergGroundOnS3(tmp_path, s3)
+    ground.settings["s3.endpoint"] = lies.address
+    return World(ground)
+
+
+FEW = {
+    ("rows", Lie.LOSE_ANSWER),
+    ("rows", Lie.OK_UNAPPLIED),
+    ("manifest", Lie.ERROR_AFTER),
+    ("manifest list", Lie.LOSE_REQUEST),
+    ("metadata", Lie.LOSE_ANSWER),
+}
+ALL = [
+    pytest.param(what, lie, marks=() if (what, lie) in FEW else pytest.mark.slow)
+    for what in OBJECTS
+    for lie in (Lie.LOSE_ANSWER, Lie.LOSE_REQUEST, Lie.ERROR_AFTER, Lie.TWICE, Lie.OK_UNAPPLIED)
+    if what == "rows" or lie is not Lie.OK_UNAPPLIED
+]
+
+
+@pytest.mark.parametrize(("what", "lie"), ALL)
+def test_whatever_is_said_of_an_object_its_records_land_once(world, lies, what, lie) -> None:
+    """`make test` plays a few."""
+    world.send("orders", 3)
+    world.run()
+    world.send("orders", 2)
+    lies.queue(OBJECTS[what], lie)
+    world.run()
+    world.send("orders", 1)
+    world.run()
+
+    assert [] == world.breaks()
+    assert 6 == len(world.rows())
+    assert [lie] == [told for told, _ in lies.told]
+
+
+@pytest.mark.parametrize(
+    "what", [pytest.param("manifest list", marks=pytest.mark.slow), "metadata"]
+)
+def test_metadata_that_a_storage_did_not_keep_is_told(world, lies, what) -> None:
+    """Not promised: a storage that acknowledges what it does not keep. It is not passed over."""
+    world.send("orders", 3)
+    world.run()
+    world.send("orders", 2)
+    lies.queue(OBJECTS[what], Lie.OK_UNAPPLIED)
+    world.run()
+    world.send("orders", 1)
+
+    assert {ORDERS: "P403"} == world.run().parked

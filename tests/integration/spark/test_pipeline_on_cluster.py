@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pyspark
@@ -139,9 +140,16 @@ def test_spark_submit_lands_with_its_own_session_and_ends_with_our_exit_code(
     shop.spec["tables"][1]["schema"] = {"create": False}
     second = submitted(cluster, archive, "run", shop.path, "--until-caught-up", "--json")
 
-    assert (0, {}) == (first.returncode, json.loads(first.stdout)["parked"])
-    assert (2, {"lake.shop.other"}) == (second.returncode, set(json.loads(second.stdout)["parked"]))
-    assert 2 == first.stderr.count('"rows": 1000')
+    assert (0, {}) == (first.returncode, result(first)["parked"])
+    assert (2, {"lake.shop.other"}) == (second.returncode, set(result(second)["parked"]))
+    assert 2 == (first.stdout + first.stderr).count('"rows": 1000')
+
+
+def result(ended: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """Give what a run printed in the end: spark-submit mixes our two streams."""
+    (line,) = [line for line in ended.stdout.splitlines() if '"exit_code"' in line]
+    told: dict[str, Any] = json.loads(line)
+    return told
 
 
 def submitted(

@@ -364,8 +364,8 @@ STORM = (
     "From `make storm`: two pipelines without Spark and one on it, into Iceberg behind a REST catalog",
     "and into Delta, while faults come from a seed every few seconds. A checker looks all the while,",
     "every record is compared with Kafka at the end, value by value, and Spark reads every table.",
-    "Seconds of recovery are those from what struck a pipeline to its next commit. The figures by table",
-    "are in `docs/design/spec/results/storm.json`.",
+    "Seconds of recovery are those from what struck a pipeline to its next commit; on a busy machine",
+    "they say more of the machine. All figures are in `docs/design/spec/results/storm.json`.",
 )
 
 

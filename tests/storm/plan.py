@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import random  # noqa: TID251  from the seed of the storm
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,6 +21,7 @@ from penstock.core.points import Point
 
 WORLD, STRANGERS = "the world", "strangers"
 CALM_SECONDS, PATIENT_SHARE = 1.0, 0.7
+LATE_SECONDS_MAX = 10.0
 
 
 class Fault(StrEnum):
@@ -119,6 +121,11 @@ def plan(seed: int, seconds: float, paces: Paces) -> tuple[Gust, ...]:
     found += _regular(seconds, paces.grow, WORLD, Fault.GROW)
     found += _regular(seconds, paces.tidy, STRANGERS, Fault.TIDY)
     return tuple(sorted(found, key=lambda gust: (gust.at, gust.target)))
+
+
+def overdue(gust: Gust, began: float) -> bool:
+    """Tell whether a gust comes too late to be played: on a busy machine they would pile up."""
+    return time.monotonic() > began + gust.at + LATE_SECONDS_MAX
 
 
 def digest(gusts: Sequence[Gust]) -> str:

@@ -35,6 +35,7 @@ class Report:
     looks: int
     sights: Sequence[Sight]
     blind: Sequence[str]
+    too_late: int
     judgement: Judgement
     phases: Mapping[str, float]
 
@@ -73,7 +74,7 @@ class Report:
             "plan": {
                 "gusts": self.gusts,
                 "sha256": self.plan,
-                "too_late": sum(log.late for log in self.logs.values()),
+                "too_late": self.too_late,
             },
             "seconds": round(self.seconds),
             "phases": dict(self.phases),
@@ -129,7 +130,7 @@ def lines(data: Mapping[str, Any]) -> list[str]:
     told = [
         (
             f"{'green' if not data['wrong'] else 'RED'}: seed {data['seed']}, {data['seconds']:,} s, "
-            f"plan {data['plan']['sha256']} of {data['plan']['gusts']} gusts"
+            f"plan {data['plan']['sha256']} of {data['plan']['gusts']} gusts, {data['plan']['too_late']} too late"
         ),
         f"commit {data['commit']}; {data['machine']}",
         (
@@ -208,7 +209,11 @@ def _spread(seconds: Sequence[float]) -> dict[str, float]:
 
 
 def _machine() -> str:
-    return f"{os.cpu_count()} cores, Python {platform.python_version()}, {platform.machine()}"
+    """Tell the machine, and how many processes wanted its cores in the last quarter of an hour."""
+    cores, load = os.cpu_count(), os.getloadavg()[2]
+    return (
+        f"{cores} cores, load {load:.1f}, Python {platform.python_version()}, {platform.machine()}"
+    )
 
 
 def _commit() -> str:

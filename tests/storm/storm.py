@@ -116,6 +116,7 @@ def storm(stage: Stage, strength: Strength, seconds: float, seed: int) -> Report
         looks=watch.looks,
         sights=list(watch.sights),
         blind=watch.blind,
+        too_late=world.late + strangers.late + sum(keeper.log.late for keeper in keepers),
         judgement=judgement,
         phases=phases,
     )

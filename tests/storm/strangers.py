@@ -21,7 +21,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 from deltalake.exceptions import DeltaError
 from pyiceberg.exceptions import CommitFailedException, RESTError
-from tests.storm.plan import Fault, Gust
+from tests.storm.plan import Fault, Gust, overdue
 from tests.storm.stage import Stage
 
 HANDS = Path(__file__).with_name("spark_hands.py")
@@ -37,13 +37,17 @@ class Strangers:
     done: Counter[str] = field(default_factory=Counter)
     rows: dict[str, set[int]] = field(default_factory=dict)
     replaced: set[Path] = field(default_factory=set)
+    late: int = 0
     _ids: Iterator[int] = field(default_factory=lambda: itertools.count(-1, -1))
 
     def through(self, gusts: Sequence[Gust], began: float) -> None:
         """Work through a storm that began at a monotonic time."""
         for gust in gusts:
             time.sleep(max(0.0, began + gust.at - time.monotonic()))
-            self._act(gust.fault)
+            if overdue(gust, began):
+                self.late += 1
+            else:
+                self._act(gust.fault)
 
     def _act(self, fault: Fault) -> None:
         match fault:

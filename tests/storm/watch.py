@@ -25,11 +25,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from deltalake.exceptions import DeltaError
 from pyarrow.lib import ArrowException
 from pyiceberg.exceptions import RESTError
-from tests.storm.stage import TOPIC, Pipe, Stage
+from tests.storm.stage import TOPIC, Stage
 
 SHIFT = 40
 """A coordinate is one number: the partition above 40 bits of offset."""
@@ -103,42 +111,71 @@ def _below(all_: Coordinates, ends: Mapping[int, int]) -> Coordinates:
 
 @dataclass(slots=True)
 class Follower:
-    """Reads the topic as any consumer, under read_committed, and remembers what has a value."""
+    """Reads the topic as any consumer, under read_committed, and remembers what has a value.
+
+    `ends` is how far records were seen, by partition; `reached` counts markers behind them, too.
+    """
 
     bootstrap: str
     ends: dict[int, int] = field(default_factory=dict)
+    reached: dict[int, int] = field(default_factory=dict)
     _offsets: list[int] = field(default_factory=list)
     _consumer: Consumer = field(init=False)
+    _admin: AdminClient = field(init=False)
 
     def __post_init__(self) -> None:
+        told = {"bootstrap.servers": self.bootstrap, "log_level": 0}
+        self._admin = AdminClient(told)
         self._consumer = Consumer(
             {
-                "bootstrap.servers": self.bootstrap,
+                **told,
                 "group.id": "watch",
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
+                "enable.partition.eof": True,
                 "auto.offset.reset": "error",
                 "topic.metadata.refresh.interval.ms": 5_000,
-                "log_level": 0,
             }
         )
 
-    def follow(self, partitions: int) -> Coordinates:
-        """Read on until nothing more comes at once; give all coordinates that have a value."""
+    def follow(self, partitions: int) -> bool:
+        """Read on to the last stable offsets of now; false when the broker does not let us."""
         new = [part for part in range(partitions) if part not in self.ends]
         if new:
             self._consumer.incremental_assign([TopicPartition(TOPIC, part, 0) for part in new])
             self.ends.update(dict.fromkeys(new, 0))
         deadline = time.monotonic() + READ_SECONDS_MAX
-        while messages := self._consumer.consume(10_000, timeout=0.3):
-            for each in messages:
-                if each.error() is None:
-                    self.ends[each.partition()] = each.offset() + 1
-                    if each.value() is not None:
-                        self._offsets.append((each.partition() << SHIFT) + each.offset())
-            if time.monotonic() > deadline:
-                break
+        try:
+            stable = self._stable(partitions)
+            while any(self.reached.get(part, 0) < end for part, end in stable.items()):
+                if time.monotonic() > deadline:
+                    return False
+                for each in self._consumer.consume(10_000, timeout=0.1):
+                    self._take(each)
+        except KafkaException:
+            return False
+        return True
+
+    @property
+    def committed(self) -> Coordinates:
+        """Give the coordinates of all records seen that have a value."""
         return np.array(self._offsets, np.int64)
+
+    def _stable(self, partitions: int) -> dict[int, int]:
+        places = {TopicPartition(TOPIC, part): OffsetSpec.latest() for part in range(partitions)}
+        asked = self._admin.list_offsets(
+            places, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=READ_SECONDS_MAX
+        )
+        return {at.partition: each.result().offset for at, each in asked.items()}
+
+    def _take(self, message: Message) -> None:
+        part, error = message.partition(), message.error()
+        if error is None:
+            self.ends[part] = self.reached[part] = message.offset() + 1
+            if message.value() is not None:
+                self._offsets.append((part << SHIFT) + message.offset())
+        elif error.code() == KafkaError._PARTITION_EOF:
+            self.reached[part] = message.offset()
 
     def close(self) -> None:
         self._consumer.close()
@@ -238,7 +275,7 @@ class Watch:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Look again and again; raises what a look raised. Look once more at the end."""
+        """Look again and again; look once more at the end, wholly."""
         stop = threading.Event()
 
         def watch() -> None:
@@ -255,28 +292,26 @@ class Watch:
             finally:
                 stop.set()
         watching.result()
+        before = self.looks
         self.look()
+        assert self.looks > before, "the broker is there when all is over"
         self._follower.close()
 
     def look(self) -> list[Sight]:
-        """Look once; give what is wrong now, and remember when it was seen first."""
+        """Look once; give what is wrong now, and remember when it was seen first.
+
+        Without the broker it is no whole look, and not counted.
+        """
         landed = {t: self._files[t].now() for pipe in self.stage.pipes for t in pipe.tables}
+        refused = {
+            t: self._files[pipe.quarantine].now(t) for pipe in self.stage.pipes for t in pipe.tables
+        }
+        self.looks += self._follower.follow(self.stage.partitions)
+        committed, ends = self._follower.committed, self._follower.ends
         found: list[Sight] = []
-        for pipe in self.stage.pipes:
-            refused = {t: self._files[pipe.quarantine].now(t) for t in pipe.tables}
-            found += self._compared(pipe, landed, refused)
+        for table, rows in landed.items():
+            found += wrong(Standing(table, rows, refused[table], committed, ends))
+            found += self._files[table].sights
         for sight in found:
             self.sights.setdefault(sight, time.monotonic())
-        self.looks += 1
-        return found
-
-    def _compared(
-        self, pipe: Pipe, landed: Mapping[str, Coordinates], refused: Mapping[str, Coordinates]
-    ) -> list[Sight]:
-        committed = self._follower.follow(self.stage.partitions)
-        found: list[Sight] = []
-        for table in pipe.tables:
-            ends = self._follower.ends
-            found += wrong(Standing(table, landed[table], refused[table], committed, ends))
-            found += self._files[table].sights
         return found

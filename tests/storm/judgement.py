@@ -22,7 +22,7 @@ from urllib.parse import unquote
 import pyarrow.parquet as pq
 from tests.crash.field import judge
 from tests.storm.lives import Life
-from tests.storm.stage import TOPIC, Stage
+from tests.storm.stage import TOPIC, Stage, path_of
 from tests.storm.strangers import Strangers, in_spark
 
 from penstock.testing.oracle import Finding, Row, committed_records, compare, same
@@ -178,9 +178,5 @@ def _files(stage: Stage, table: str) -> tuple[Path, AbstractSet[Path]]:
     lake = stage.iceberg(table)
     if lake is None:
         return stage.directory / "nowhere", frozenset()
-    live = {_path(each.file.file_path) for each in lake.scan().plan_files()}
-    return _path(lake.location()), live
-
-
-def _path(uri: str) -> Path:
-    return Path(uri.removeprefix("file://"))
+    live = {path_of(each.file.file_path) for each in lake.scan().plan_files()}
+    return path_of(lake.location()), live

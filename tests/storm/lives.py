@@ -23,7 +23,7 @@ import psutil
 from deltalake.exceptions import DeltaError
 from tests.servers.warm import WarmProcess
 from tests.storm.plan import Fault, Gust, overdue
-from tests.storm.stage import Pipe, Stage
+from tests.storm.stage import Pipe, Stage, path_of
 
 from penstock.testing.process import KILLED, Driver
 
@@ -244,14 +244,15 @@ class Keeper:
 
     def _lose_staged_files(self) -> None:
         """Remove a file of each commit that was prepared, and all that Delta does not know."""
-        live = {path for table in self.pipe.tables for path in self._live(table)}
+        known = (*self.pipe.tables, self.pipe.quarantine)
+        live = {path for table in known for path in self._live(table)}
         with (
             suppress(sqlite3.Error),
             closing(sqlite3.connect(self.stage.store(self.pipe))) as store,
         ):
             asked = store.execute("SELECT body FROM commits WHERE state = 'PENDING'").fetchall()
             for file in [file for (body,) in asked for file in json.loads(body)["files"][:1]]:
-                path = Path(str(file["path"]).removeprefix("file://"))
+                path = path_of(str(file["path"]))
                 if path not in live and path.exists():
                     path.unlink()
                     self.log.faults["staged file removed"] += 1
@@ -267,7 +268,7 @@ class Keeper:
             return [] if delta is None else [Path(uri) for uri in delta.file_uris()]
         lake = self.stage.iceberg(table)
         tasks = [] if lake is None else lake.scan().plan_files()
-        return [Path(each.file.file_path.removeprefix("file://")) for each in tasks]
+        return [path_of(each.file.file_path) for each in tasks]
 
     def _bury(self, run: Run, blow: str, seconds_max: float = END_SECONDS_MAX) -> int:
         """Wait for the end of a run and write it down; -1 when it does not come."""

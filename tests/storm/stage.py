@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 from deltalake import DeltaTable
@@ -149,6 +150,11 @@ class Stage:
             return [] if delta is None else delta.to_pyarrow_table().to_pylist()
         lake = self.iceberg(table)
         return [] if lake is None else lake.scan().to_arrow().to_pylist()
+
+
+def path_of(uri: str) -> Path:
+    """Give the path of a file: PyIceberg writes `file:///x` or `/x`, Hadoop `file:/x`."""
+    return Path(urlsplit(uri).path)
 
 
 def _name(table: str) -> str:

@@ -16,7 +16,7 @@ import logging
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -70,12 +70,17 @@ LONG = Strength(
 )
 
 
-def storm(stage: Stage, strength: Strength, seconds: float, seed: int) -> Report:
-    """Let it storm over a stage, and judge it."""
+Say = Callable[[str], None]
+
+
+def storm(
+    stage: Stage, strength: Strength, seconds: float, seed: int, say: Say = lambda _: None
+) -> Report:
+    """Let it storm over a stage, and judge it; `say` hears how it goes, once a look."""
     gusts = plan(seed, seconds, strength.paces)
     keepers = [Keeper(stage, pipe) for pipe in stage.pipes]
     world, strangers = World(stage, keepers), Strangers(stage)
-    watch = Watch(stage, strength.look)
+    watch = Watch(stage, strength.look, lambda: say(_state(keepers, watch)))
     feeder = Feeder(stage, seed, strength.pause, strength.batch)
     phases: dict[str, float] = {}
 
@@ -122,11 +127,23 @@ def storm(stage: Stage, strength: Strength, seconds: float, seed: int) -> Report
     )
 
 
+def _state(keepers: Sequence[Keeper], watch: Watch) -> str:
+    logs = [keeper.log for keeper in keepers]
+    wrong = [*watch.sights, *watch.blind, *(each for log in logs for each in log.strange)]
+    commits = [sum(map(len, log.commits.values())) for log in logs]
+    lives = [len(log.lives) for log in logs]
+    return f"looks {watch.looks}, commits {commits}, lives {lives}, wrong {list(map(str, wrong))}"
+
+
 @contextmanager
 def _timed(name: str, phases: dict[str, float]) -> Iterator[None]:
     began = time.monotonic()
     yield
     phases[name] = round(time.monotonic() - began, 1)
+
+
+def _said(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
 
 def main(words: list[str]) -> int:
@@ -137,7 +154,7 @@ def main(words: list[str]) -> int:
         tempfile.TemporaryDirectory(prefix="storm-") as directory,
         opened(Path(directory), LONG.pipes) as stage,
     ):
-        found = storm(stage, LONG, minutes * 60, seed)
+        found = storm(stage, LONG, minutes * 60, seed, _said)
     text = "\n".join(lines(found.data()))
     print(text)
     if len(words) > 2:

@@ -22,7 +22,7 @@ from deltalake import write_deltalake
 from deltalake.exceptions import DeltaError
 from pyiceberg.exceptions import CommitFailedException, RESTError
 from tests.storm.plan import Fault, Gust, overdue
-from tests.storm.stage import Stage
+from tests.storm.stage import Stage, path_of
 
 HANDS = Path(__file__).with_name("spark_hands.py")
 SPARK_SECONDS_MAX = 600.0
@@ -63,7 +63,7 @@ class Strangers:
             case Fault.TIDY:
                 tidied = in_spark(self.stage, "tidy")
                 gone = tidied.stdout.split()
-                self.replaced |= {Path(each.removeprefix("file://")) for each in gone}
+                self.replaced |= {path_of(each) for each in gone}
                 self.done[f"{fault}{', and fails' if tidied.returncode else ''}"] += 1
                 self.done["files replaced by Spark"] += len(gone)
             case _:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from deltalake.exceptions import DeltaError
 from pyarrow.lib import ArrowException
 from pyiceberg.exceptions import RESTError
-from tests.storm.stage import TOPIC, Stage
+from tests.storm.stage import TOPIC, Stage, path_of
 
 SHIFT = 40
 """A coordinate is one number: the partition above 40 bits of offset."""
@@ -121,14 +121,12 @@ class Follower:
     reached: dict[int, int] = field(default_factory=dict)
     _offsets: list[int] = field(default_factory=list)
     _consumer: Consumer = field(init=False)
-    _admin: AdminClient = field(init=False)
 
     def __post_init__(self) -> None:
-        told = {"bootstrap.servers": self.bootstrap, "log_level": 0}
-        self._admin = AdminClient(told)
         self._consumer = Consumer(
             {
-                **told,
+                "bootstrap.servers": self.bootstrap,
+                "log_level": 0,
                 "group.id": "watch",
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
@@ -163,7 +161,8 @@ class Follower:
 
     def _stable(self, partitions: int) -> dict[int, int]:
         places = {TopicPartition(TOPIC, part): OffsetSpec.latest() for part in range(partitions)}
-        asked = self._admin.list_offsets(
+        fresh = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        asked = fresh.list_offsets(  # an older one asks a restarted broker for a former epoch
             places, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=READ_SECONDS_MAX
         )
         return {at.partition: each.result().offset for at, each in asked.items()}
@@ -221,7 +220,7 @@ class Files:
         for manifest in head.manifests(lake.io):
             if manifest.manifest_path not in self._manifests:
                 self._manifests[manifest.manifest_path] = [
-                    Path(entry.data_file.file_path.removeprefix("file://"))
+                    path_of(entry.data_file.file_path)
                     for entry in manifest.fetch_manifest_entry(lake.io, discard_deleted=True)
                 ]
             found += self._manifests[manifest.manifest_path]
@@ -260,6 +259,7 @@ class Watch:
 
     stage: Stage
     every: float
+    after_look: Callable[[], None] = lambda: None
     looks: int = 0
     sights: dict[Sight, float] = field(default_factory=dict)
     blind: list[str] = field(default_factory=list)
@@ -284,6 +284,7 @@ class Watch:
                     self.look()
                 except LOST_SIGHT as error:
                     self.blind.append(f"{type(error).__name__}: {error}"[:300])
+                self.after_look()
 
         with ThreadPoolExecutor(1, thread_name_prefix="watch") as threads:
             watching = threads.submit(watch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import platform
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -185,7 +186,7 @@ def _merged(those: Any) -> dict[str, list[float]]:
 
 def _lives(logs: Mapping[str, Log]) -> dict[str, int]:
     ends = Counter(
-        f"{'SIGKILL' if each.code < 0 else each.code} after {each.blow}"
+        f"{signal.Signals(-each.code).name if each.code < 0 else each.code} after {each.blow}"
         for log in logs.values()
         for each in log.lives
     )

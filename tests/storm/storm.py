@@ -159,6 +159,7 @@ def main(words: list[str]) -> int:
     print(text)
     if len(words) > 2:
         folder = Path(words[2])
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "storm.json").write_text(json.dumps(found.data(), indent=1) + "\n")
         (folder / "storm.txt").write_text(f"{text}\n")
     return 1 if found.wrong else 0

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from pyiceberg.catalog import load_catalog
-from pyiceberg.exceptions import NoSuchNamespaceError
 from tests.integration.s3.lake import SECRETS, DeltaGroundOnS3
 from tests.servers.lying import Liar, Lie, lying
 
@@ -65,12 +63,15 @@ def world(kind, lies, tmp_path, request) -> Iterator[World]:
         yield World(ground)
         return
     ground = IcebergBehindRest(tmp_path, lies.address)
+    namespaces = {catalog_name(name).partition(".")[0] for name in (ORDERS, QUARANTINE)}
+    for each in namespaces:  # lives draw the same names of files in each test: a place of its own
+        ground.foreign().create_namespace(each, {"location": str(tmp_path / each)})
     yield World(ground)
     lies.clear()
-    for name in (ORDERS, QUARANTINE):
-        with suppress(NoSuchNamespaceError):
-            for table in ground.foreign().list_tables(catalog_name(name).partition(".")[0]):
-                ground.foreign().drop_table(table)
+    for each in namespaces:
+        for table in ground.foreign().list_tables(each):
+            ground.foreign().drop_table(table)
+        ground.foreign().drop_namespace(each)
 
 
 def pattern(patterns: dict[str, str], kind: str, table: str) -> str:

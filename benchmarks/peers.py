@@ -13,6 +13,7 @@ empty backlog counts, for everyone alike; the `whole` is from the start to the l
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -73,7 +74,7 @@ class Leg:
 def measure(options: Options, place: Scratch) -> Measured:
     """Measure Penstock into both formats, then each peer for which there is a program."""
     folder = Path(options.programs)
-    known = [name for name in PEERS if (folder / name).is_file()]
+    known = [name for name in PEERS if os.access(folder / name, os.X_OK)]
     if not known:
         raise FailedError(f"{folder} holds none of {', '.join(PEERS)}; name it by --programs")
     place.topic(TOPIC, options.partitions)

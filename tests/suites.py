@@ -104,7 +104,7 @@ SUITES = (
     Suite(
         "storm-short",
         "a minute of faults over real pipelines; planted faults turn its report red",
-        70,
+        100,
         tests=("tests/crash/test_storm.py",),
     ),
 )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from penstock.core.accounting import Tally
 from penstock.core.commits import DataFile
 from penstock.core.errors import BugError, DecisionNeededError, PenstockError
-from penstock.core.offsets import LeaderEpochs, Offset, TopicPartition
+from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.planning import Epoch, Lane
 from penstock.core.schema import Schema, Struct, join
 from penstock.landing.jobs import LaneResult, Result
@@ -27,14 +27,17 @@ REJECTS_MIN = 100
 
 @dataclass(frozen=True, slots=True)
 class TableSum:
-    """What one table got from an epoch; `reached` holds every partition that was examined."""
+    """What one table got from an epoch; `reached` holds every partition that was examined.
+
+    `leader_epochs` are those of the log before what was reached; None where it is not known.
+    """
 
     reached: Mapping[TopicPartition, Offset]
     files: tuple[DataFile, ...]
     rejects: tuple[DataFile, ...]
     tallies: Mapping[TopicPartition, Tally]
     newest_ms: Mapping[TopicPartition, int]
-    leader_epochs: LeaderEpochs = field(default_factory=dict)
+    leader_epochs: Mapping[TopicPartition, int | None] = field(default_factory=dict)
 
     @property
     def total(self) -> Tally:
@@ -52,7 +55,7 @@ class _Sum:
     rejects: list[DataFile] = field(default_factory=list)
     tallies: dict[TopicPartition, Tally] = field(default_factory=dict)
     newest_ms: dict[TopicPartition, int] = field(default_factory=dict)
-    leader_epochs: dict[TopicPartition, int] = field(default_factory=dict)
+    leader_epochs: dict[TopicPartition, int | None] = field(default_factory=dict)
 
 
 def counted(epoch: Epoch, results: Sequence[Result]) -> list[Result]:
@@ -152,9 +155,8 @@ def _add_lane(found: dict[str, _Sum], result: LaneResult) -> None:
     for table in result.lane.tables:
         each, at = found[table], result.lane.at
         each.reached[at] = max(each.reached.get(at, result.reached), result.reached)
-        if result.leader_epoch is not None:
-            known = each.leader_epochs.get(at, result.leader_epoch)
-            each.leader_epochs[at] = max(known, result.leader_epoch)
+        if result.lane.covered.start < result.reached == each.reached[at]:
+            each.leader_epochs[at] = result.leader_epoch
         if result.timestamp_max_ms is not None:
             newest = each.newest_ms.get(at, result.timestamp_max_ms)
             each.newest_ms[at] = max(newest, result.timestamp_max_ms)

@@ -141,7 +141,7 @@ def commits_for(track: Track, found: TableSum, issue: Issue) -> list[Committable
                 issue,
                 valid_through_ms=track.valid_through_ms,
                 tallies=found.tallies,
-                leader_epochs={**track.leader_epochs, **found.leader_epochs},
+                leader_epochs=_epochs_after(track, found),
             )
         )
     return commits
@@ -221,9 +221,15 @@ def advance(track: Track, commits: list[Committable], found: TableSum) -> None:
         assert standing is not None, "a commit has a table"
         standing.expected = {**commit.origins, **standing.expected, **stops(commit.progress)}
     track.examined = {**track.examined, **found.reached}
-    track.leader_epochs = {**track.leader_epochs, **found.leader_epochs}
+    track.leader_epochs = _epochs_after(track, found)
     if commits:
         track.waiting += 1
+
+
+def _epochs_after(track: Track, found: TableSum) -> dict[TopicPartition, int]:
+    """Give the leader epochs before the positions reached; what is not known is forgotten."""
+    passed = {**track.leader_epochs, **found.leader_epochs}
+    return {at: epoch for at, epoch in passed.items() if epoch is not None}
 
 
 def watch_through(
@@ -260,7 +266,7 @@ def gap_for(track: Track, bounds: Mapping[TopicPartition, Bounds]) -> TableSum:
     for at, start in reached.items():
         lost = start - track.examined[at]
         tallies[at] = Tally(examined=lost, filtered={"lost to retention": lost})
-    return TableSum(reached, (), (), tallies, {})
+    return TableSum(reached, (), (), tallies, {}, dict.fromkeys(reached))
 
 
 def by_table(pipeline: str, rows: Iterable[Committable]) -> dict[str, list[Committable]]:

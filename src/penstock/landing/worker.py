@@ -54,7 +54,7 @@ def _read(lane: Lane, bench: Bench, deadline: float) -> LaneResult:
             records += fetched.batch.num_rows
             size_bytes += fetched.batch.nbytes
             newest = later(newest, newest_ms(fetched.batch))
-            leader_epoch = later(leader_epoch, fetched.leader_epoch)
+            leader_epoch = fetched.leader_epoch
     except BugError:
         raise
     except PenstockError as error:  # the log refused this lane: its tables go without it

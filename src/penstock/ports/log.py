@@ -58,7 +58,7 @@ class Fetched:
     list<struct<key: string, value: binary>>` only when asked for; offsets ascend. It may have no
     rows: then only the position moved, over transaction markers or compacted offsets. Headers whose
     names are not UTF-8 are a null list. `leader_epoch` is that of the log just before `reached`,
-    where known; a reader that is shown no markers gives that of the last record.
+    markers included, or None when it is not known: an older one would tell of a cut log.
     """
 
     batch: pa.RecordBatch

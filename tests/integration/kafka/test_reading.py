@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 import shutil
+import threading
 import time
 from collections.abc import Iterator
 from itertools import product
@@ -20,7 +21,7 @@ from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableE
 from penstock.core.offsets import TopicPartition, span
 from penstock.core.planning import Bounds
 from penstock.dev.broker import Options, Running, down, up
-from penstock.ports.log import RangeReader
+from penstock.ports.log import Fetched, RangeReader
 from penstock.testing.broker import Cluster, wait_until
 from penstock.testing.sent import Sent
 
@@ -66,6 +67,13 @@ def listed(cluster: Cluster, topic: str):
     log = connector.open_log({"brokers": cluster.bootstrap, "topics": [topic]}, Plain())
     partitions = log.partitions()
     return partitions, log.bounds(partitions)
+
+
+def read_once(reader: RangeReader, at: TopicPartition, start: int, stop: int) -> list[Fetched]:
+    """Give all that a reader fetches of a range, and let go of it."""
+    fetched = list(reader.read(at, span(start, stop), deadline=time.monotonic() + 30))
+    reader.close()
+    return fetched
 
 
 def end(cluster: Cluster, topic: str) -> Bounds:
@@ -230,6 +238,23 @@ def test_brokers_that_cannot_be_reached_are_named_in_bounded_time() -> None:
     assert time.monotonic() - begun < 60
 
 
+def test_a_topic_that_is_made_anew_while_it_is_listed_is_waited_for(
+    cluster: Cluster, topic: str
+) -> None:
+    """Between the two nobody has it; that is not yet the end of a pipeline that reads it."""
+    cluster.create(topic)
+    log = connector.open_log({"brokers": cluster.bootstrap, "topics": [topic]}, Plain())
+    (before,) = log.partitions()
+    cluster.delete(topic)
+    again = threading.Timer(0.5, cluster.create, [topic, 2])
+    again.start()
+    after = log.partitions()
+    again.join()
+
+    assert {before.topic_id} != {each.topic_id for each in after}
+    assert [0, 1] == [each.partition for each in after]
+
+
 class TestABrokerOfItsOwn:
     """Stories in which the broker itself goes down."""
 
@@ -269,6 +294,30 @@ class TestABrokerOfItsOwn:
         assert epoch < fresh.leader_epoch
         assert 20 == read(again, at, 12, 20, leader_epoch=fresh.leader_epoch)[1]
         again.close()
+
+    def test_a_marker_that_a_later_leader_wrote_is_not_taken_for_a_cut(self, home: Path) -> None:
+        """The client of the librdkafka reader does not show it: what is before it is not known."""
+        running = up(home, 0)
+        cluster = Cluster(running.bootstrap)
+        cluster.create("orders")
+        opened = cluster.begin("orders", 0, numbered(0, 10))
+        at = place(cluster, "orders")
+        down(home)
+        up(home, int(running.bootstrap.rpartition(":")[2]))
+        wait_until(lambda: cluster.partition_count("orders") == 1, "a leader")
+        opened.commit()
+        assert 11 == end(cluster, "orders").stop
+        for first, second in product(("columnar", "librdkafka"), repeat=2):
+            (fetched,) = read_once(opened_at(running.bootstrap, first), at, 0, 11)
+            (behind,) = read_once(opened_at(running.bootstrap, first), at, 0, 10)
+            cluster.send("orders", 0, numbered(100, 1))
+            stop = end(cluster, "orders").stop
+            again = opened_at(running.bootstrap, second)
+            assert (first == "columnar") == (fetched.leader_epoch is not None)
+            assert behind.leader_epoch is not None
+            for begin, known in ((11, fetched.leader_epoch), (10, behind.leader_epoch)):
+                assert stop == read(again, at, begin, stop, leader_epoch=known)[1]
+            again.close()
 
     def test_a_broker_that_goes_away_while_reading_is_unavailable(self, home: Path) -> None:
         running = up(home, 0)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog import load_catalog
 from tests.integration.s3.lake import SECRETS, DeltaGroundOnS3
+from tests.servers import rest
 from tests.servers.lying import Liar, Lie, lying
 
 from penstock.connectors import iceberg
@@ -48,9 +49,16 @@ def kind(request) -> str:
     return request.param
 
 
+@pytest.fixture(scope="module")
+def names(tmp_path_factory) -> Iterator[str]:
+    """A REST catalog that no other test gives names to."""
+    with rest.running(tmp_path_factory.mktemp("names")) as address:
+        yield address
+
+
 @pytest.fixture
 def lies(kind, request) -> Iterator[Liar]:
-    server = request.getfixturevalue("rest_catalog" if kind == "rest" else "s3")
+    server = request.getfixturevalue("names" if kind == "rest" else "s3")
     with lying(server if kind == "rest" else server.endpoint) as liar:
         yield liar
 

@@ -182,3 +182,13 @@ def test_a_seek_forgets_the_leader_epochs_of_what_it_moves_and_of_nothing_else()
     assert {part(0): 2, part(1): 4} == after.offsets
     assert {part(1): 5} == after.leader_epochs
     assert (1, 1) == (after.segment, len(after.recent))
+
+
+def test_an_epoch_that_is_not_known_behind_new_progress_is_forgotten():
+    """The old one ended before the position: a broker would answer as if the log had been cut."""
+    known = {part(0): 3, part(1): 5, part(2): 6}
+    landed = replace(origin(CHAIN, {0: 9, 1: 4, 2: 1}), leader_epochs=known)
+    commit = prepared(CHAIN, {0: (9, 12), 1: (4, 6)})
+    commit = replace(commit, leader_epochs={part(1): 7})
+
+    assert {part(1): 7, part(2): 6} == landed_after(landed, commit).leader_epochs

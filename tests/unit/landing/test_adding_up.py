@@ -22,9 +22,9 @@ def epoch(*lanes):
     return Epoch(EpochNumber(1), tuple(Slice(n, (each,)) for n, each in enumerate(lanes)))
 
 
-def came_to(number, each, reached, **given):
+def came_to(number, each, reached, *, leader_epoch=None, **given):
     records = reached - each.covered.start
-    done = LaneResult(each, Offset(reached), records, records * 100, None)
+    done = LaneResult(each, Offset(reached), records, records * 100, None, leader_epoch)
     return Result(number=number, lanes=(done,), **given)
 
 
@@ -138,3 +138,13 @@ def test_the_circuit_breaks_above_the_share_and_not_over_a_handful(
             require_few_rejects(found, share)
     else:
         require_few_rejects(found, share)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+@pytest.mark.parametrize("epochs", [(3, 4, 9), (4, None, 9), (None, 4, 9)])
+def test_the_epoch_behind_a_range_is_that_of_the_part_that_came_farthest(order, epochs):
+    """The third part read nothing: what it was given says nothing of the position it stands at."""
+    parts = [(lane(0, 5), 5), (lane(5, 10), 10), (lane(10, 15), 10)]
+    results = [came_to(n, *parts[n], leader_epoch=epochs[n]) for n in order]
+
+    assert {part(0): epochs[1]} == sums(results)[TABLE].leader_epochs

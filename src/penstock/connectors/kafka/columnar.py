@@ -108,7 +108,7 @@ class ColumnarReader:
             reading = _Reading(self._brokers, self._settings, at, covered, deadline, epoch)
             for fetched in reading.fetches(self._sizes, headers=headers):
                 given = fetched.reached
-                epoch = epoch if fetched.leader_epoch is None else fetched.leader_epoch
+                epoch = fetched.leader_epoch
                 yield fetched
                 assert mine == self._readings, "a reader reads one range at a time"
         except UnfitError as error:

@@ -120,11 +120,7 @@ def translated(error: Any, what: str, settings: KafkaSettings, heard: Heard) -> 
     if name in AUTHORIZATION:
         return not_allowed(what, settings)
     if name in NO_TOPIC:
-        return InvalidError(
-            f"{what} does not exist on {settings.brokers}",
-            code="P205",
-            hint="create it, or correct kafka.topics",
-        )
+        return no_topic(what.removeprefix("topic "), settings)
     if name in CORRUPT:
         return DecisionNeededError(
             f"{what} holds a damaged batch: {error.str()}",
@@ -156,6 +152,15 @@ def not_allowed(what: str, settings: KafkaSettings) -> InvalidError:
         code="P204",
         hint=f"kafka-acls --add --allow-principal 'User:{settings.user}'"
         f" --operation Read --operation Describe{named}",
+    )
+
+
+def no_topic(name: str, settings: KafkaSettings) -> InvalidError:
+    """Tell that a topic is not there."""
+    return InvalidError(
+        f"topic {name} does not exist on {settings.brokers}",
+        code="P205",
+        hint="create it, or correct kafka.topics",
     )
 
 

@@ -68,7 +68,7 @@ class GatheredBatches:
         self._records = self._size_bytes = 0
         while rows.num_rows > BATCH_RECORDS:
             head, rows = rows.slice(0, BATCH_RECORDS), rows.slice(BATCH_RECORDS)
-            behind = Offset(rows["offset"][0].as_py())
+            behind = Offset(head["offset"][-1].as_py() + 1)
             yield Fetched(head, behind, _last(epochs[:BATCH_RECORDS]))
             epochs = epochs[BATCH_RECORDS:]
         yield Fetched(rows, reached, epoch)

@@ -24,6 +24,7 @@ from penstock.connectors.kafka.errors import (
     NO_LEADER,
     NO_TOPIC,
     Heard,
+    no_topic,
     not_allowed,
     refused,
     translated,
@@ -35,6 +36,8 @@ from penstock.core.planning import Bounds
 
 ANSWER_SECONDS_MAX = 20
 LOOK_UP_SECONDS = 0.1
+GONE_SECONDS_MIN = 5
+"""Brokers forget a topic for a moment while it is made anew, or while they themselves are."""
 NO_ID = "A" * 22
 NO_OFFSET = -1
 
@@ -46,6 +49,7 @@ class KafkaLog:
         self._settings = settings
         self._heard = Heard()
         self._client: AdminClient | None = None
+        self._listed: frozenset[str] = frozenset()
         self.leaderless: tuple[TopicPartition, ...] = ()
 
     def cluster_id(self) -> str:
@@ -54,19 +58,23 @@ class KafkaLog:
         return str(self._answer(asked, "the cluster").cluster_id)
 
     def partitions(self) -> Sequence[TopicPartition]:
-        """List the partitions of all topics that are named or matched, sorted."""
-        names = {*self._settings.topics, *self._matching()}
-        described = self._admin().describe_topics(
-            TopicCollection(sorted(names)),
-            include_authorized_operations=True,
-            request_timeout=ANSWER_SECONDS_MAX,
-        )
+        """List the partitions of all topics that are named or matched, sorted.
+
+        A named topic that was there before must stay away for a while to be taken for gone.
+        """
+        until = time.monotonic() + GONE_SECONDS_MIN
+        topics = self._described()
+        while self._listed - topics.keys() and time.monotonic() < until:
+            time.sleep(LOOK_UP_SECONDS)
+            topics = self._described()
+        named = frozenset(self._settings.topics)
+        for name in sorted(named - topics.keys()):
+            raise no_topic(name, self._settings)
+        self._listed = named
         found: list[TopicPartition] = []
-        for name, asked in described.items():
-            topic = self._described(name, asked)
-            if topic is not None:
-                identity = self._identity(name, str(topic.topic_id))
-                found += [TopicPartition(identity, each.id, name) for each in topic.partitions]
+        for name, topic in topics.items():
+            identity = self._identity(name, str(topic.topic_id))
+            found += [TopicPartition(identity, each.id, name) for each in topic.partitions]
         return sorted(found)
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
@@ -120,16 +128,24 @@ class KafkaLog:
         names = [name for name in listed if any(each.fullmatch(name) for each in patterns)]
         return [name for name in names if not name.startswith("__")]
 
-    def _described(self, name: str, asked: Future[Any]) -> Any | None:
-        """Give a topic's description, or None when one that a pattern matched is gone meanwhile."""
-        accepted = set() if name in self._settings.topics else NO_TOPIC
-        topic = self._unless(asked, f"topic {name}", accepted)
-        if topic is None or (topic.is_internal and name not in self._settings.topics):
-            return None
-        allowed = topic.authorized_operations
-        if allowed is not None and AclOperation.READ not in allowed:
-            raise not_allowed(f"topic {name}", self._settings)
-        return topic
+    def _described(self) -> dict[str, Any]:
+        """Give the descriptions of all topics that are named or matched, and there."""
+        names = {*self._settings.topics, *self._matching()}
+        described = self._admin().describe_topics(
+            TopicCollection(sorted(names)),
+            include_authorized_operations=True,
+            request_timeout=ANSWER_SECONDS_MAX,
+        )
+        found = {}
+        for name, asked in described.items():
+            topic = self._unless(asked, f"topic {name}", NO_TOPIC)
+            if topic is None or (topic.is_internal and name not in self._settings.topics):
+                continue
+            allowed = topic.authorized_operations
+            if allowed is not None and AclOperation.READ not in allowed:
+                raise not_allowed(f"topic {name}", self._settings)
+            found[name] = topic
+        return found
 
     def _identity(self, name: str, uuid: str) -> str:
         if self._settings.identity == BY_NAME:

@@ -97,8 +97,8 @@ class KafkaReader:
         self._readings += 1
         mine = self._readings
         self._heard.errors.clear()
-        epoch = NO_EPOCH if leader_epoch is None else leader_epoch
-        begin = ClientPartition(at.topic, at.partition, covered.start, leader_epoch=epoch)
+        known = NO_EPOCH if leader_epoch is None else leader_epoch
+        begin = ClientPartition(at.topic, at.partition, covered.start, leader_epoch=known)
         consumer.assign([begin])
         reading = _Reading(at, covered.stop, deadline, covered.start, time.monotonic())
         try:
@@ -108,7 +108,8 @@ class KafkaReader:
                     self._consume(consumer, reading, gathered)
                 if reading.position > before:
                     batch = gathered.batch(headers=headers)
-                    yield Fetched(batch, reading.position, gathered.leader_epoch())
+                    epoch = gathered.leader_epoch(reading.position)
+                    yield Fetched(batch, reading.position, epoch)
                     assert mine == self._readings, "a reader reads one range at a time"
         finally:
             if mine == self._readings:

@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Message
 
+from penstock.core.offsets import Offset
+
 BATCH_RECORDS = 25_000
 BATCH_BYTES = 16 << 20
 NO_TIMESTAMP = -1
@@ -46,9 +48,15 @@ class Gathered:
         """Tell whether this is enough for one batch."""
         return len(self.messages) >= BATCH_RECORDS or self.size_bytes >= BATCH_BYTES
 
-    def leader_epoch(self) -> int | None:
-        """Give the leader epoch of the last message; None when unknown, or there is no message."""
-        epoch = self.messages[-1].leader_epoch() if self.messages else None
+    def leader_epoch(self, reached: Offset) -> int | None:
+        """Give the leader epoch of the message just before a position, or None.
+
+        Between the last message and the position lies what the client does not show: markers, maybe
+        of a later leader.
+        """
+        if not self.messages or self.messages[-1].offset() + 1 != reached:
+            return None
+        epoch = self.messages[-1].leader_epoch()
         return None if epoch is None or epoch < 0 else epoch
 
     def batch(self, *, headers: bool) -> pa.RecordBatch:

@@ -78,6 +78,19 @@ def test_epochs_are_those_of_the_log_before_the_position() -> None:
     assert [(2 * half, 4), (3 * half, 9)] == [(each.reached, each.leader_epoch) for each in given]
 
 
+def test_a_batch_ends_behind_its_last_record_not_before_the_next() -> None:
+    gathered = GatheredBatches()
+    gathered.add(
+        batch(0, BATCH_RECORDS - 1, BATCH_RECORDS, epoch=1), records(*range(BATCH_RECORDS))
+    )
+    gathered.add(batch(BATCH_RECORDS + 5, BATCH_RECORDS + 5, 1, epoch=4), records(0))
+    covered = span(0, BATCH_RECORDS + 6)
+    given = list(gathered.taken(covered, covered.stop, epoch=4, headers=False))
+
+    reached = [(each.reached, each.leader_epoch) for each in given]
+    assert [(BATCH_RECORDS, 1), (BATCH_RECORDS + 6, 4)] == reached
+
+
 @pytest.mark.parametrize("deltas", [(3, 3), (4, 2), (0, 6), (-1, 2)])
 def test_offsets_that_do_not_ascend_within_their_batch_are_refused(deltas: tuple[int, int]) -> None:
     gathered = GatheredBatches()

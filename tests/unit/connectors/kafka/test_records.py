@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 from confluent_kafka import Message
 
 from penstock.connectors.kafka.records import BATCH_BYTES, BATCH_RECORDS, Gathered
+from penstock.core.offsets import Offset
 
 
 def message(offset: int, **given: object) -> Message:
@@ -33,6 +35,22 @@ def test_a_batch_is_full_by_count_or_by_size() -> None:
     assert not gathered(message(0)).full()
     assert gathered(message(0, value=b"x" * BATCH_BYTES)).full()
     assert gathered(*[message(0)] * BATCH_RECORDS).full()
+
+
+@pytest.mark.parametrize(
+    ("reached", "epoch"), [(6, 3), (7, None), (9, None)], ids=["behind it", "a marker", "markers"]
+)
+def test_the_epoch_before_a_position_is_known_where_a_record_lies_there(
+    reached: int, epoch: int | None
+) -> None:
+    class Led(Message):
+        def leader_epoch(self) -> int:
+            return 3
+
+    messages = gathered(message(4), Led(topic="t", partition=0, offset=5, value=b"v"))
+
+    assert epoch == messages.leader_epoch(Offset(reached))
+    assert Gathered().leader_epoch(Offset(reached)) is None
 
 
 def test_headers_that_cannot_be_read_are_null() -> None:

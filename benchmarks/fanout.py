@@ -8,9 +8,8 @@ any process had open at once.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -21,7 +20,7 @@ import psutil
 
 from benchmarks import specs, topics
 from benchmarks.children import Child, FailedError
-from benchmarks.meter import family, watched
+from benchmarks.meter import beside, family, watched
 from benchmarks.results import Measured
 from benchmarks.scratch import Scratch
 from benchmarks.specs import Format
@@ -112,24 +111,16 @@ def route(path: Path, tables: int) -> None:
 @contextmanager
 def _open_files(child: Child, every_seconds: float = 0.2) -> Iterator[list[int]]:
     """Sample how many files the busiest process of a tree has open; Java's jars do not count."""
-    most, stop = [0], threading.Event()
+    most = [0]
 
-    def follow() -> None:
-        while not stop.wait(every_seconds):
-            for process in family(child.root):
-                try:
-                    if process.name() != "java":
-                        most.append(process.num_fds())
-                except psutil.Error:
-                    continue
+    def look() -> None:
+        for process in family(child.root):
+            with suppress(psutil.Error):
+                if process.name() != "java":
+                    most.append(process.num_fds())
 
-    thread = threading.Thread(target=follow, name="files", daemon=True)
-    thread.start()
-    try:
+    with beside(look, every_seconds):
         yield most
-    finally:
-        stop.set()
-        thread.join()
 
 
 def _pending_kib(folder: Path) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -97,16 +97,24 @@ class Samples:
 @contextmanager
 def watched(root: psutil.Process, every_seconds: float = 0.5) -> Iterator[Samples]:
     """Sample a tree in the background."""
-    samples, stop = Samples(), threading.Event()
+    samples = Samples()
+    with beside(lambda: samples.taken.append((time.monotonic(), usage_of(root))), every_seconds):
+        yield samples
+
+
+@contextmanager
+def beside(look: Callable[[], object], every_seconds: float) -> Iterator[None]:
+    """Look again and again, in the background."""
+    stop = threading.Event()
 
     def follow() -> None:
         while not stop.wait(every_seconds):
-            samples.taken.append((time.monotonic(), usage_of(root)))
+            look()
 
     thread = threading.Thread(target=follow, name="meter", daemon=True)
     thread.start()
     try:
-        yield samples
+        yield
     finally:
         stop.set()
         thread.join()

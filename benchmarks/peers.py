@@ -98,8 +98,6 @@ def leg(readings: list[Reading], peak_mib: float) -> Leg:
     if len(readings) < COMMITS_MIN:
         raise FailedError(f"{len(readings)} commits are too few to measure between them")
     first, until, last = readings[0], readings[-2], readings[-1]
-    if len(readings) == COMMITS_MIN or until.rows == first.rows:
-        until = readings[1]
     rows = until.rows - first.rows
     return Leg(
         rows_per_second=rows / (until.seconds - first.seconds),

@@ -8,7 +8,6 @@ Invariants:
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -16,7 +15,7 @@ from typing import Any
 
 from penstock.core.points import Point
 from penstock.testing.grounds import MemoryGround
-from penstock.testing.hands import Task
+from penstock.testing.hands import Waiting
 from penstock.testing.life import Life
 from penstock.testing.observer import Crash
 
@@ -88,36 +87,24 @@ class Actor:
         self.ended = True
 
 
-class DirectedHands:
+class DirectedHands(Waiting):
     """Commit in the coordinator's own thread, when the schedule has a turn next."""
 
     def __init__(self, is_due: Callable[[], bool]) -> None:
+        super().__init__()
         self._is_due = is_due
-        self._waiting: deque[Task] = deque()
 
     def submit(self, act: Callable[[str], None], name: str, /) -> Future[None]:
         """Do it now when it is due, else let it wait."""
-        future: Future[None] = Future()
-        self._waiting.append((act, name, future))
+        future = self.put(act, name)
         self.about_to_wait(0.0)
         return future
 
     def about_to_wait(self, seconds: float) -> float:
         """Do what waits, when it is due or there is nothing else to do; then none is to come."""
-        while self._waiting and (seconds > 0 or self._is_due()):
-            act, name, future = self._waiting.popleft()
-            try:
-                act(name)
-            except BaseException as error:  # noqa: BLE001  a crash is the story's, as in a thread
-                future.set_exception(error)
-            else:
-                future.set_result(None)
+        while self.tasks and (seconds > 0 or self._is_due()):
+            self.do_next()
         return 0.0
-
-    def shutdown(self, *, wait: bool, cancel_futures: bool) -> None:
-        """Drop what waits."""
-        del wait, cancel_futures
-        self._waiting.clear()
 
 
 class CappedGround(MemoryGround):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
+from tests.servers.answering import wait_until_it_answers
 from tests.servers.jars import java_program
 
 from penstock.dev.broker import free_port
@@ -76,18 +76,13 @@ def running(directory: Path) -> Iterator[str]:
         words = [java_program(), *_JAVA, _OPEN, *temporary, "-cp", f"{directory}:{_JARS}", *server]
         process = subprocess.Popen(words, **given)
     try:
-        _wait(port, process, directory / "log")
+        wait_until_it_answers(
+            lambda: socket.create_connection(("127.0.0.1", port), timeout=5).close(),
+            process,
+            directory / "log",
+            seconds_max=START_SECONDS_MAX,
+        )
         yield f"thrift://127.0.0.1:{port}"
     finally:
         process.kill()
         process.wait()
-
-
-def _wait(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS_MAX
-    while True:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
-            return
-        alive = process.poll() is None and time.monotonic() < deadline
-        assert alive, f"the metastore did not start: {log.read_text()[-2000:]}"
-        time.sleep(0.05)

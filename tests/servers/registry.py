@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from tests.servers.answering import page, wait_until_it_answers
 from tests.servers.jars import SCHEMA_REGISTRY, java_program, unpacked
 
 from penstock.dev.broker import free_port
@@ -62,20 +62,10 @@ def running(directory: Path) -> Iterator[RegistryServer]:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=directory)
     url = f"http://127.0.0.1:{port}/apis/ccompat/v7"
     try:
-        _wait(url, process, directory / "log")
+        wait_until_it_answers(
+            page(f"{url}/subjects"), process, directory / "log", seconds_max=START_SECONDS_MAX
+        )
         yield RegistryServer(url, process)
     finally:
         process.kill()
         process.wait()
-
-
-def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS_MAX
-    while True:
-        try:
-            with urllib.request.urlopen(f"{url}/subjects", timeout=5):
-                return
-        except (urllib.error.URLError, OSError):
-            alive = process.poll() is None and time.monotonic() < deadline
-            assert alive, f"the registry did not start: {log.read_text()[-2000:]}"
-            time.sleep(0.05)

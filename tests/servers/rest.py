@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.servers.answering import page, wait_until_it_answers
 from tests.servers.jars import REST_CATALOG, class_path, java_program
 
 from penstock.dev.broker import free_port
@@ -43,7 +41,9 @@ def running(
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     address = f"http://127.0.0.1:{port}"
     try:
-        _wait(address, process, directory / "log")
+        wait_until_it_answers(
+            page(f"{address}/v1/config"), process, directory / "log", seconds_max=START_SECONDS_MAX
+        )
         yield address
     finally:
         process.kill()
@@ -56,15 +56,3 @@ def environment_of(properties: Mapping[str, str]) -> dict[str, str]:
         name.upper().replace("-", "__").replace(".", "_"): value
         for name, value in properties.items()
     }
-
-
-def _wait(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS_MAX
-    while True:
-        try:
-            with urllib.request.urlopen(f"{address}/v1/config", timeout=5):
-                return
-        except (urllib.error.URLError, OSError):
-            alive = process.poll() is None and time.monotonic() < deadline
-            assert alive, f"the catalog did not start: {log.read_text()[-2000:]}"
-            time.sleep(0.05)

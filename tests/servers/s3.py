@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from itertools import count
 from pathlib import Path
 
 import boto3
+from tests.servers.answering import page, wait_until_it_answers
 
 from penstock.dev.broker import free_port
 
@@ -78,20 +78,10 @@ def running(directory: Path, **environment: str) -> Iterator[S3Server]:
             command, stdout=log, stderr=log, env={**os.environ, **environment}
         )
     try:
-        _wait(server, process)
+        wait_until_it_answers(
+            page(f"{server.endpoint}/moto-api/"), process, server.log, seconds_max=START_SECONDS_MAX
+        )
         yield server
     finally:
         process.kill()
         process.wait()
-
-
-def _wait(server: S3Server, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + START_SECONDS_MAX
-    while True:
-        try:
-            with urllib.request.urlopen(f"{server.endpoint}/moto-api/", timeout=5):
-                return
-        except (urllib.error.URLError, OSError):
-            alive = process.poll() is None and time.monotonic() < deadline
-            assert alive, f"S3 did not start: {server.log.read_text()[-2000:]}"
-            time.sleep(0.05)

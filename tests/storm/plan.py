@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import random  # noqa: TID251  from the seed of the storm
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -126,6 +126,18 @@ def plan(seed: int, seconds: float, paces: Paces) -> tuple[Gust, ...]:
 def overdue(gust: Gust, began: float) -> bool:
     """Tell whether a gust comes too late to be played: on a busy machine they would pile up."""
     return time.monotonic() > began + gust.at + LATE_SECONDS_MAX
+
+
+def play(gusts: Sequence[Gust], began: float, act: Callable[[Gust], object]) -> int:
+    """Play gusts in their time, those of a storm that began at a monotonic one; count the late."""
+    late = 0
+    for gust in gusts:
+        time.sleep(max(0.0, began + gust.at - time.monotonic()))
+        if overdue(gust, began):
+            late += 1
+        else:
+            act(gust)
+    return late
 
 
 def digest(gusts: Sequence[Gust]) -> str:

@@ -11,7 +11,6 @@ import itertools
 import json
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 from deltalake.exceptions import DeltaError
 from pyiceberg.exceptions import CommitFailedException, RESTError
-from tests.storm.plan import Fault, Gust, overdue
+from tests.storm.plan import Fault, Gust, play
 from tests.storm.stage import Stage, path_of
 
 HANDS = Path(__file__).with_name("spark_hands.py")
@@ -42,12 +41,7 @@ class Strangers:
 
     def through(self, gusts: Sequence[Gust], began: float) -> None:
         """Work through a storm that began at a monotonic time."""
-        for gust in gusts:
-            time.sleep(max(0.0, began + gust.at - time.monotonic()))
-            if overdue(gust, began):
-                self.late += 1
-            else:
-                self._act(gust.fault)
+        self.late += play(gusts, began, lambda gust: self._act(gust.fault))
 
     def _act(self, fault: Fault) -> None:
         match fault:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from tests.servers.kafka_proxy import FrameFault, Kind
 from tests.servers.lying import Lie
 from tests.storm.lives import Keeper
-from tests.storm.plan import Fault, Gust, overdue
+from tests.storm.plan import Fault, Gust, play
 from tests.storm.stage import Stage
 
 LANDS = "POST .*/tables/"
@@ -33,12 +33,7 @@ class World:
 
     def through(self, gusts: Sequence[Gust], began: float) -> None:
         """Act through a storm that began at a monotonic time."""
-        for gust in gusts:
-            time.sleep(max(0.0, began + gust.at - time.monotonic()))
-            if overdue(gust, began):
-                self.late += 1
-            else:
-                self._act(gust)
+        self.late += play(gusts, began, self._act)
 
     def calm(self) -> None:
         """Take back what did not happen yet; let delayed requests arrive."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.app.catalog_options import account_of, catalog_of
 from penstock.app.migrated import NO_COUNTERPART, NOT_NEEDED, Migrated, Options, unknown
-from penstock.spec.expressions import place
+from penstock.spec.expressions import place, quoted
 
 _CATALOG = "iceberg.catalog."
 _ROUTE = "iceberg.tables.route-field"
@@ -98,8 +98,7 @@ def _route(found: Migrated, options: Options, table: str, rule: dict[str, Any]) 
     field = options.get(_ROUTE, "")
     if not field or option not in options:
         return
-    pattern = options[option].replace("'", "''")
-    rule["where"] = f"regexp_full_match({place(field)}, '{pattern}')"
+    rule["where"] = f"regexp_full_match({place(field)}, {quoted(options[option])})"
     rule["schema"] = {**rule.get("schema", {}), "hints": {field: "string"}}
     if option not in dict(found.mapped):
         found.mapped.append((option, "tables[].where"))

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from penstock.spec.expressions import place
+from penstock.spec.expressions import place, quoted
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<name>[A-Za-z_]\w*|\"(?:[^\"\\]|\\.)*\")|`(?P<json>(?:[^`\\]|\\.)*)`"
@@ -83,7 +83,7 @@ class _Reading:
         kind, text = self._next()
         match kind:
             case "raw":
-                return _quoted(text.replace("\\'", "'"))
+                return quoted(text.replace("\\'", "'"))
             case "json":
                 return _constant(text)
             case "name" if self._peek() == ("sign", "("):
@@ -146,10 +146,6 @@ def _name(text: str) -> str:
     return str(json.loads(text)) if text.startswith('"') else text
 
 
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
 def _constant(text: str) -> str:
     """Read a constant between backticks: JSON, or text where it is none."""
     try:
@@ -162,7 +158,7 @@ def _constant(text: str) -> str:
         case int() | float():
             return str(value)
         case str():
-            return _quoted(value)
+            return quoted(value)
         case _:
             raise _UnknownError
 

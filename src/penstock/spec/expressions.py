@@ -134,6 +134,11 @@ def place(name: str) -> str:
     return name if plain else f'"{first}"{dot}{below}'
 
 
+def quoted(text: str) -> str:
+    """Write a text as SQL's constant."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def fields_of(hints: Mapping[str, Type]) -> Schema:
     """Give the fields that hints declare: dotted names are members of objects."""
     tree: dict[str, Any] = {}

@@ -13,7 +13,7 @@ import random  # noqa: TID251  seeded
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.landing.beside import Beats
 
@@ -56,18 +56,45 @@ class _Ending:
         self.act()
 
 
-class SeededHands:
+@dataclass(slots=True)
+class Waiting:
+    """What was submitted and is not done yet, in its order."""
+
+    tasks: deque[Task] = field(default_factory=deque)
+
+    def put(self, act: Callable[[str], None], name: str) -> Future[None]:
+        """Let something wait."""
+        future: Future[None] = Future()
+        self.tasks.append((act, name, future))
+        return future
+
+    def do_next(self) -> None:
+        """Do the first."""
+        act, name, future = self.tasks.popleft()
+        try:
+            act(name)
+        except BaseException as error:  # noqa: BLE001  a crash is the story's, as in a thread
+            future.set_exception(error)
+        else:
+            future.set_result(None)
+
+    def shutdown(self, *, wait: bool, cancel_futures: bool) -> None:
+        """Drop what waits."""
+        del wait, cancel_futures
+        self.tasks.clear()
+
+
+class SeededHands(Waiting):
     """Do now or later, by the toss of a seeded coin."""
 
     def __init__(self, seed: int, beat: Callable[[], None]) -> None:
+        super().__init__()
         self._random = random.Random(seed)  # noqa: S311  no secret is drawn
         self._beat = beat
-        self._waiting: deque[Task] = deque()
 
     def submit(self, act: Callable[[str], None], name: str, /) -> Future[None]:
         """Do something now, after what waits, or let it wait too."""
-        future: Future[None] = Future()
-        self._waiting.append((act, name, future))
+        future = self.put(act, name)
         if self._random.random() < 0.5:  # noqa: PLR2004  a coin
             self._work()
         return future
@@ -79,17 +106,6 @@ class SeededHands:
             self._work()
         return 0.0
 
-    def shutdown(self, *, wait: bool, cancel_futures: bool) -> None:
-        """Drop what waits."""
-        del wait, cancel_futures
-        self._waiting.clear()
-
     def _work(self) -> None:
-        while self._waiting:
-            act, name, future = self._waiting.popleft()
-            try:
-                act(name)
-            except BaseException as error:  # noqa: BLE001  a crash is the story's, as in a thread
-                future.set_exception(error)
-            else:
-                future.set_result(None)
+        while self.tasks:
+            self.do_next()

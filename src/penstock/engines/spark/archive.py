@@ -26,12 +26,12 @@ WRITING_SECONDS_MAX = 180.0
 """Java writes the archive as it ends: about 15 s of one core."""
 
 
-def archive_for(java: Java, environment: Path = Path(sys.prefix)) -> Path:
+def archive_for(java: Java) -> Path:
     """Give the path of the archive for a Java and this environment's Spark; it may not exist."""
     import pyspark
 
     name = f"java-{java.version}-spark-{pyspark.__version__}.jsa"
-    return environment / "var" / "penstock" / name
+    return Path(sys.prefix) / "var" / "penstock" / name
 
 
 def make_archive(environment: Mapping[str, str]) -> Path:

@@ -247,17 +247,15 @@ def _sink(
 def _catalog(found: Migrated, name: str, options: Options) -> str:
     """Put a catalog into the spec under its own name: others find tables under it, too."""
     fit = re.sub(r"[^a-z0-9_]", "_", name.lower())
-    catalogs = found.spec.setdefault("catalogs", {})
-    if fit not in catalogs:
-        catalog = catalog_of(options)
-        catalogs[fit] = catalog.settings
-        found.mapped += account_of(catalog, fit)
+    catalog, known = catalog_of(options), set(found.spec.get("catalogs", {}))
+    named = found.catalog(fit, catalog.settings)
+    if named not in known:
+        found.mapped += account_of(catalog, named)
         found.left += catalog.left
-        if fit != name:
-            found.leave(
-                name, f"a catalog's name is small here: {fit}; SQL catalogs tell the two apart"
-            )
-    return fit
+        if named != name:
+            why = f"here the catalog is {named}; SQL catalogs tell names apart by every letter"
+            found.leave(name, why)
+    return named
 
 
 def _selected(found: Migrated, sink: str, select: str) -> None:

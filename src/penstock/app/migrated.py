@@ -40,6 +40,16 @@ class Migrated:
         block[last] = value
         self.mapped.append((option, setting))
 
+    def catalog(self, name: str, settings: Mapping[str, Any]) -> str:
+        """Put a catalog into the spec; give its name: a numbered one, where another has it."""
+        catalogs = self.spec.setdefault("catalogs", {})
+        named, number = name, 1
+        while catalogs.get(named, settings) != settings:
+            number += 1
+            named = f"{name}_{number}"
+        catalogs[named] = settings
+        return named
+
     def leave(self, option: str, why: str = NO_COUNTERPART) -> None:
         """Note an option that has no counterpart, and why."""
         self.left.append((option, why))
@@ -49,8 +59,9 @@ def delta_table(found: Migrated, option: str, topic: str, location: str) -> None
     """Land a topic in the Delta table at a place."""
     root, _, name = location.rstrip("/").removeprefix("file://").rpartition("/")
     root, _, namespace = root.rpartition("/")
-    found.put(option, "catalogs", {"delta": {"type": "delta", "root": root or "."}})
-    into = f"delta.{namespace or 'landed'}.{name}"
+    catalog = found.catalog("delta", {"type": "delta", "root": root or "."})
+    found.mapped.append((option, "catalogs"))
+    into = f"{catalog}.{namespace or 'landed'}.{name}"
     found.spec["tables"] = [{"from": topic, "into": into}]
 
 

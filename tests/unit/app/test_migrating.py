@@ -335,3 +335,31 @@ def test_what_two_sources_say_differently_is_told_and_the_first_is_taken() -> No
     told = [option for option, why in found.left if why.startswith("another source")]
     assert {"scan.startup.mode", "properties.group.id", "format"} == set(told)
     assert "postgresql://me:${env:JDBC_PASSWORD}@h/db" == found.spec["catalogs"]["lake"]["uri"]
+
+
+SINKS = """
+CREATE TABLE s (id BIGINT) WITH ('connector' = 'kafka', 'topic' = 's',
+  'properties.bootstrap.servers' = 'b:9092', 'format' = 'json');
+CREATE TABLE a (id BIGINT) WITH ('connector' = 'iceberg', 'catalog-name' = 'lake',
+  'catalog-type' = 'rest', 'uri' = 'http://one', 'catalog-database' = 'x');
+CREATE TABLE b (id BIGINT) WITH ('connector' = 'iceberg', 'catalog-name' = 'lake',
+  'catalog-type' = 'rest', 'uri' = 'http://two', 'catalog-database' = 'x');
+CREATE TABLE c (id BIGINT) WITH ('connector' = 'delta', 'table-path' = '/one/x/c');
+CREATE TABLE d (id BIGINT) WITH ('connector' = 'delta', 'table-path' = '/two/x/d');
+CREATE TABLE e (id BIGINT) WITH ('connector' = 'delta', 'table-path' = '/two/x/e');
+INSERT INTO a SELECT * FROM s; INSERT INTO b SELECT * FROM s; INSERT INTO c SELECT * FROM s;
+INSERT INTO d SELECT * FROM s; INSERT INTO e SELECT * FROM s;
+"""
+
+
+def test_sinks_in_several_catalogs_keep_each_its_own(spec_of) -> None:
+    spec, found = spec_of(SINKS)
+
+    places = {"lake": "http://one", "lake_2": "http://two", "delta": "/one", "delta_2": "/two"}
+    kept = {
+        name: each.get("uri", each.get("root")) for name, each in found.spec["catalogs"].items()
+    }
+    assert places == kept
+    into = ["lake.x.a", "lake_2.x.b", "delta.x.c", "delta_2.x.d", "delta_2.x.e"]
+    assert into == [each.into for each in spec.tables]
+    assert "lake" in dict(found.left), "that it has another name is told"

@@ -25,6 +25,7 @@ from pyarrow import fs
 
 from penstock.core.errors import UnavailableError
 from penstock.core.points import Point
+from penstock.files.dictionaries import repeating
 from penstock.files.storage import Storage
 from penstock.ports.running import Observer
 
@@ -171,23 +172,23 @@ class PartitionedParquetWriter:
             self._write_group(partition, table.slice(start, rows))
 
     def _write_group(self, partition: Partition, rows: pa.Table) -> None:
-        file = self._opened(partition)
+        file = self._opened(partition, rows)
         with self._storage.translated("written", file.path):
             file.writer.write_table(rows, row_group_size=rows.num_rows)
             size_bytes = file.stream.tell()
         if size_bytes >= self._options.target_file_bytes:
             self._finish(partition)
 
-    def _opened(self, partition: Partition) -> _OpenFile:
+    def _opened(self, partition: Partition, rows: pa.Table) -> _OpenFile:
         file = self._open.pop(partition, None)
         if file is None:
             while len(self._open) >= self._options.open_writers:
                 self._finish(next(iter(self._open)))
-            file = self._open_file(partition)
+            file = self._open_file(partition, rows)
         self._open[partition] = file  # the hottest is last
         return file
 
-    def _open_file(self, partition: Partition) -> _OpenFile:
+    def _open_file(self, partition: Partition, first: pa.Table) -> _OpenFile:
         path = self._path_of(partition)
         footers: list[pq.FileMetaData] = []
         stream = self._storage.open(path)
@@ -198,6 +199,7 @@ class PartitionedParquetWriter:
                     self._schema,
                     compression=self._options.compression,
                     compression_level=self._options.level,
+                    use_dictionary=repeating(first.to_batches()),
                     metadata_collector=footers,
                 )
         except UnavailableError:

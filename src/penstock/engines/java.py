@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.core.errors import InvalidError
+from penstock.core.errors import InvalidError, UnavailableError
 
 SPARK_JAVA_MAJORS = (17, 21)
 """The Java versions that Spark 4.1 supports."""
@@ -45,7 +46,8 @@ def find_java(versions: Collection[int], *, environment: Mapping[str, str]) -> J
     """Find a Java of one of the major versions given, by the variables of an environment.
 
     Starts `java -version`, about 0.1 s. Raises InvalidError (P602) when there is none, when it
-    does not run, or when its version is another: a `JAVA_HOME` that is unfit is never passed over.
+    does not run, or when its version is another: a `JAVA_HOME` that is unfit is never passed over;
+    UnavailableError (P601) when it is ended, or does not answer.
     """
     wanted = " or ".join(str(version) for version in sorted(versions))
     path, origin = _locate(environment, wanted)
@@ -91,10 +93,14 @@ def _version(path: Path, origin: str, environment: Mapping[str, str]) -> str:
             timeout=ANSWER_SECONDS_MAX,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError as error:
         raise InvalidError(
             f"Java ({origin}) does not run: {error}.", code="P602", hint=_HINT
         ) from error
+    except subprocess.TimeoutExpired as error:
+        raise _unavailable(origin, f"did not answer in {ANSWER_SECONDS_MAX} s") from error
+    if answer.returncode < 0:
+        raise _unavailable(origin, f"was ended by {signal.Signals(-answer.returncode).name}")
     told = _VERSION.search(answer.stderr) or _VERSION.search(answer.stdout)
     if answer.returncode != 0 or told is None:
         raise InvalidError(
@@ -103,3 +109,11 @@ def _version(path: Path, origin: str, environment: Mapping[str, str]) -> str:
             hint=f"run {path} -version; {_HINT}",
         )
     return told.group(1)
+
+
+def _unavailable(origin: str, what: str) -> UnavailableError:
+    return UnavailableError(
+        f"Java ({origin}) was asked for its version and {what}.",
+        code="P601",
+        hint="try again; if it stays, look for what ends processes here: memory, limits",
+    )

@@ -146,6 +146,27 @@ def test_a_killed_java_process_is_an_error_that_asks_for_a_restart(
     assert eventually(lambda: not any(map(_lives, family)), DEATH_SECONDS_MAX)
 
 
+KILLED_AT_THE_START = """
+from penstock.core.errors import PenstockError
+from penstock.engines.spark.session import start_session
+from penstock.engines.spark.settings import SparkSettings
+
+try:
+    start_session(SparkSettings(master="local[1]", conf={}), launched=lambda kill: kill())
+except PenstockError as error:
+    print(error.code, error.exit_code)
+"""
+
+
+def test_a_java_that_is_killed_while_spark_starts_asks_for_a_restart_too(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", KILLED_AT_THE_START]
+    told = subprocess.run(
+        program, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120
+    )
+
+    assert "P601 75\n" == told.stdout
+
+
 def test_a_session_that_is_lent_works_with_its_own_daemon_and_is_not_stopped(
     worker_path: Path, tmp_path: Path
 ) -> None:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core.errors import InvalidError
+from penstock.core.errors import InvalidError, UnavailableError
 from penstock.engines.java import Java, find_java
 
 JAVA_8 = 'java version "1.8.0_392"'
@@ -87,3 +87,11 @@ def test_a_java_that_cannot_be_run_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(InvalidError, match=r"does not run"):
         find_java((17,), environment={"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
+
+
+def test_a_java_that_is_killed_as_it_is_asked_may_be_asked_again(tmp_path: Path) -> None:
+    java_that_says(tmp_path, JAVA_17).write_text("#!/bin/sh\nkill -KILL $$\n")
+
+    with pytest.raises(UnavailableError, match="ended by SIGKILL") as raised:
+        find_java((17,), environment={"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
+    assert "P601" == raised.value.code

@@ -79,6 +79,7 @@ def test_what_spark_says_becomes_what_the_reader_must_do(
             "Error: no memory",
         ),
         ("", "", InvalidError, "P603", "no reason given"),
+        ("[JAVA_GATEWAY_EXITED] Java", "", UnavailableError, "P601", "is gone"),
         ("", "Reason: All masters are unresponsive!", UnavailableError, "P610", "does not take"),
     ],
 )
@@ -89,6 +90,12 @@ def test_a_failed_start_says_what_to_look_at(
 
     assert (kind, code) == (type(error), error.code)
     assert said in error.message
+
+
+def test_a_java_that_was_killed_while_it_started_may_be_started_again() -> None:
+    error = start_failed("Answer from Java side is empty", "", output="", killed=True)
+
+    assert (UnavailableError, "P601") == (type(error), error.code)
 
 
 def test_a_message_stays_short_whatever_java_said() -> None:

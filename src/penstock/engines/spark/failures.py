@@ -2,7 +2,8 @@
 
     Spark did not start                              P603  InvalidError      settings, memory
     the cluster does not answer at the start         P610  UnavailableError  try later
-    the Java process or its context is gone          P601  UnavailableError  restart
+    the Java process or its context is gone, or was
+    killed while it started                          P601  UnavailableError  restart
     Python workers died on every attempt             P606  UnavailableError  more memory
     results are larger than the driver takes         P607  InvalidError      smaller epochs
     executors lack penstock, or Python did not start P608  InvalidError      same environment
@@ -38,13 +39,20 @@ _MISSING = (
     "Error from python worker",
     "PYTHON_VERSION_MISMATCH",
 )
+_NO_GATEWAY = "JAVA_GATEWAY_EXITED"
 _NO_CLUSTER = ("All masters are unresponsive", "Master removed our application")
 _TRACEBACK = "Traceback (most recent call last):"
 _CAUSE = re.compile(r"^: (?P<cause>\S.*)$", re.MULTILINE)
 
 
-def start_failed(text: str, last_words: str, *, output: str) -> PenstockError:
-    """Translate a failed start: an exception's text, Java's telling line, and all it printed."""
+def start_failed(text: str, last_words: str, *, output: str, killed: bool = False) -> PenstockError:
+    """Translate a failed start: an exception's text, Java's telling line, and all it printed.
+
+    A Java that a signal has `killed`, or that was gone before it answered and names no error, was
+    not started wrongly: something took it away.
+    """
+    if killed or (_NO_GATEWAY in text and not last_words):
+        return java_gone(last_words)
     if any(mark in text or mark in output for mark in _NO_CLUSTER):
         return UnavailableError(
             "The Spark cluster does not take the application.",

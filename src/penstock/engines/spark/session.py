@@ -40,6 +40,9 @@ GATEWAY_VARIABLE = "PYSPARK_GATEWAY_PORT"
 """Set by spark-submit in the Python process that it starts."""
 
 STOP_SECONDS_MAX = 10.0
+DEATH_SECONDS_MAX = 0.5
+SHELL_SIGNALS = 128
+"""A shell adds this to the number of the signal that ended its child."""
 LAST_WORDS_LINES_MAX = 200
 _TELLING = ("Error", "Exception", "error:", "Could not reserve", "Too small", "Invalid maximum")
 
@@ -118,7 +121,8 @@ def start_session(
 
     As soon as Java runs, `launched` is given what kills it, which makes the rest of the start fail.
     Raises InvalidError: no fit Java (P602), Spark refused the settings (P603), another SparkContext
-    runs in this process (P604); UnavailableError: the cluster does not answer (P610).
+    runs in this process (P604); UnavailableError: Java was killed (P601), the cluster does not
+    answer (P610).
     """
     from pyspark import SparkContext
 
@@ -252,11 +256,22 @@ def _start_failures(
     try:
         yield
     except (Py4JError, PySparkException, OSError) as error:
-        text = _text(error)
+        text, killed = _text(error), process is not None and _was_killed(process)
         if process is not None:
             _end(process)
         _forget()
-        raise start_failed(text, last_words.telling(), output=last_words.output()) from error
+        raise start_failed(
+            text, last_words.telling(), output=last_words.output(), killed=killed
+        ) from error
+
+
+def _was_killed(process: subprocess.Popen[bytes]) -> bool:
+    """Tell whether a signal has ended Java; its connections break a moment before it is gone."""
+    try:
+        code = process.wait(timeout=DEATH_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        return False
+    return code < 0 or code > SHELL_SIGNALS
 
 
 def _text(error: Exception) -> str:

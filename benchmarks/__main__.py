@@ -93,7 +93,7 @@ def _shown(figure: Figure, result: Result, folder: Path) -> str:
         if each.value not in result.values:
             continue
         value = result.values[each.value]
-        line = f"  {each.what:<40}{number(value):>12} {each.unit:<6}{each.aim:<9}"
+        line = f"  {each.what:<40}{number(value):>12} {each.unit:<6}{each.aim:<10}"
         if last is not None and each.value in last.values:
             before = last.values[each.value]
             line += f"  was {number(before)}{_verdict(value, before, each.better)}"

@@ -16,14 +16,18 @@ from typing import Any
 
 import psutil
 
-from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
+from penstock.engines.java import SPARK_JAVA_MAJORS, Java, find_java
+from penstock.engines.spark.archive import archive_for
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = ("penstock", "pyspark", "pyarrow", "pyiceberg", "deltalake", "confluent-kafka", "numpy")
 
 
 def circumstances() -> dict[str, Any]:
-    """Describe commit, date, machine and versions; nothing that names the machine or its user."""
+    """Describe commit, date, machine and versions; nothing that names the machine or its user.
+
+    `prepared` tells whether `penstock prepare` had made the archive that Java starts from.
+    """
     changed = _git("status", "--porcelain", "src", "benchmarks")
     return {
         "commit": _git("rev-parse", "HEAD") or "unknown",
@@ -37,9 +41,10 @@ def circumstances() -> dict[str, Any]:
         },
         "versions": {
             "python": platform.python_version(),
-            "java": _java_version(),
+            "java": str(_java().major),
             **{name: metadata.version(name) for name in LIBRARIES},
         },
+        "prepared": archive_for(_java()).exists(),
     }
 
 
@@ -95,5 +100,5 @@ def _cpu_model() -> str:
     return next((line.partition(":")[2].strip() for line in lines if "model name" in line), "")
 
 
-def _java_version() -> str:
-    return str(find_java(SPARK_JAVA_MAJORS, environment=os.environ).major)
+def _java() -> Java:
+    return find_java(SPARK_JAVA_MAJORS, environment=os.environ)

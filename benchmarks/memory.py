@@ -26,7 +26,7 @@ KEPT_SAMPLES = 120
 class Options:
     """Epochs every so often for so many minutes; the first fifth of the time is warm-up."""
 
-    minutes: float = 30.0
+    minutes: float = 60.0
     rate: int = 400
     every: str = "250ms"
     format: Format = "iceberg"

@@ -76,10 +76,11 @@ def _where(result: Result) -> str:
     commit = where["commit"][:10] + (" with changes" if where["changed"] else "")
     busy = result.others_cores > QUIET_CORES
     others = f"other programs used {result.others_cores:.2f} cores"
+    prepared = "; after `penstock prepare`" if where.get("prepared") else ""
     versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
     return (
         f"{where['date']}, commit {commit}, {machine['cores']} cores ({machine['cpu']}), "
-        f"{machine['memory_gib']} GiB, {machine['system']}; {versions}; "
+        f"{machine['memory_gib']} GiB, {machine['system']}; {versions}{prepared}; "
         + (f"**busy machine: {others}**." if busy else f"{others}.")
     )
 

@@ -89,6 +89,8 @@ def measure(options: Options, place: Scratch) -> Measured:
 
 def _sampler(pid: int, rate: int, told: Path) -> subprocess.Popen[bytes]:
     program = Path(sys.executable).with_name("py-spy")
+    if not program.exists():
+        raise FailedError("py-spy is not installed:  make install")
     words = ["record", "--subprocesses", "--native", "--format", "raw"]
     options = ["--rate", str(rate), "--output", str(told), "--pid", str(pid)]
     quiet = subprocess.DEVNULL

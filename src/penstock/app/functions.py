@@ -26,7 +26,8 @@ def function_at(path: str) -> Call:
         raise InvalidError(
             f"the function {path} cannot be imported: {type(error).__name__}: {error}"[:300],
             code="P149",
-            hint="install its module here and on the executors, or put it on PYTHONPATH",
+            hint="put its folder on PYTHONPATH; executors get a file by"
+            "  spark: { conf: { spark.submit.pyFiles: shop_rules.py } }",
         ) from error
     if not callable(found):
         raise InvalidError(

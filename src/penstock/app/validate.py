@@ -104,6 +104,7 @@ def _standing(
     if table is None:
         if not target.create:
             raise opening.absent(place.table)
+        catalogs[place.catalog].require_properties(place.name, target.properties)
         return "will be created from the first epoch's records"
     state = table.state(Chain(settings.pipeline, place.table))
     opening.require_columns(target, state)
@@ -122,6 +123,8 @@ def _led(settings: Settings, catalogs: Mapping[str, TableFormat], target: Target
     ]
     route = target.route
     assert route is not None, "it is a route"
+    if route.unknown == "create":
+        catalog.require_properties(target.place.name, target.properties)
     unknown = {
         "create": "others are created when a record asks for them",
         "quarantine": "records that ask for others are quarantined",

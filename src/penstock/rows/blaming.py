@@ -28,7 +28,7 @@ from penstock.rows.document import Number, parse_object
 from penstock.rows.envelopes import WITH_PLACEHOLDERS
 from penstock.rows.infer import columns_in, type_of
 from penstock.rows.judging import judged
-from penstock.rows.learning import LEARNED_MAX, WIDEST
+from penstock.rows.learning import LEARNED_MAX, WIDEST, sample
 from penstock.rows.options import RowOptions
 from penstock.rows.placeholders import placeholder
 from penstock.rows.reading import Decoded
@@ -40,7 +40,6 @@ Positions = npt.NDArray[np.int64]
 
 _SHAPES_MAX = 4
 _ALIKE_MIN = 64
-_SAMPLE = 16
 
 
 def refuse_alike(
@@ -113,7 +112,7 @@ def _read(values: pa.BinaryArray, shape: Schema) -> tuple[Looks, pa.StructArray 
 def _shown(values: pa.BinaryArray, own: Schema, options: RowOptions) -> Schema | None:
     """Give the types that a sample shows where its values are not of a schema's own."""
     shape, seen = own, False
-    for index in range(0, len(values), max(1, len(values) // _SAMPLE)):
+    for index in sample(len(values)):
         try:
             record = parse_object(values[index].as_py(), depth_max=options.depth_max)
         except MisfitError:

@@ -40,7 +40,7 @@ from penstock.rows.placeholders import placeholder
 from penstock.rows.reading import Reader, WithoutRowError
 from penstock.rows.record import Fit, record_fit
 from penstock.rows.rescuing import Drops, rescued_text
-from penstock.rows.sift import plain
+from penstock.rows.sift import looks
 from penstock.rows.spelling import respelled, spelled
 
 Positions = npt.NDArray[np.int64]
@@ -144,6 +144,8 @@ class _Sorting:
     values: pa.BinaryArray
     pieces: list[Fitted] = field(default_factory=list)
     doubtful: list[Positions] = field(default_factory=list)
+    broken: Positions = field(default_factory=lambda: np.zeros(0, np.int64))
+    """What is no JSON: no other way of reading it is tried."""
 
     def parse(self, positions: Positions, read: Schema) -> Refused | None:
         """Land the records at some positions as one block, or tell that it does not parse."""
@@ -229,7 +231,7 @@ def fit_block(values: pa.BinaryArray, plan: Plan) -> Fitted:
     if sorting.doubtful:
         rest = np.sort(np.concatenate(sorting.doubtful))
         misfits, rest = refuse_alike(values, rest, own, plan.options)
-        fitted = fit_records(values, rest, plan)
+        fitted = fit_records(values, np.sort(np.concatenate([rest, sorting.broken])), plan)
         sorting.pieces.append(replace(fitted, misfits=fitted.misfits | misfits))
     return Fitted.joined(sorting.pieces, plan)
 
@@ -242,9 +244,10 @@ def _sort_faulty(sorting: _Sorting, everything: Positions, own: Schema) -> None:
     read = learn(sorting.values, own, sorting.plan.options)
     if read != own and sorting.parse(everything, read) is None:
         return
-    looks_plain = plain(sorting.values, read)
-    sorting.doubtful.append(everything[~looks_plain])
-    sorting.take_apart(everything[looks_plain], read)
+    look = looks(sorting.values, read, decimals=int | float | str)
+    sorting.broken = everything[look.broken]
+    sorting.doubtful.append(everything[~(look.plain | look.broken)])
+    sorting.take_apart(everything[look.plain], read)
 
 
 def fit_typed(values: pa.BinaryArray, reader: Reader, plan: Plan) -> Fitted:

@@ -12,6 +12,7 @@ not learned makes the block fail to parse, so no field is ever ignored unseen.
 from __future__ import annotations
 
 from collections import Counter
+from math import gcd
 from typing import Any
 
 import pyarrow as pa
@@ -27,13 +28,13 @@ from penstock.rows.record import joined_path
 LEARNED_MAX = 256
 WIDEST = Decimal(38, 38)
 _SAMPLE = 64
+_RHYTHMS = 2 * 3 * 5 * 7 * 11 * 13
 
 
 def learn(values: pa.BinaryArray, schema: Schema, options: RowOptions) -> Schema:
     """Give the schema to read with: wide decimals, and a sample's unknown fields behind its own."""
-    step = max(1, len(values) // _SAMPLE)
     learned = _widened(schema)
-    for index in range(0, len(values), step):
+    for index in sample(len(values)):
         try:
             record = parse_object(values[index].as_py(), depth_max=options.depth_max)
         except MisfitError:
@@ -42,6 +43,14 @@ def learn(values: pa.BinaryArray, schema: Schema, options: RowOptions) -> Schema
         if columns_in(wider) - columns_in(schema) <= LEARNED_MAX:
             learned = wider
     return learned
+
+
+def sample(count: int) -> list[int]:
+    """Give places all over a block, by steps that no short rhythm of its records divides."""
+    step = max(1, count // _SAMPLE)
+    while gcd(step, _RHYTHMS) > 1:
+        step -= 1
+    return list(range(0, count, step)[:_SAMPLE])
 
 
 def _widened(struct: Struct) -> Struct:

@@ -32,11 +32,6 @@ _PLAIN: dict[Kind, Any] = {
 }
 
 
-def plain(values: pa.BinaryArray, schema: Schema) -> Mask:
-    """Tell for each value whether it looks like a record of the schema, and like no other."""
-    return looks(values, schema, decimals=int | float | str).plain
-
-
 @dataclass(frozen=True, slots=True)
 class Looks:
     """Tell which values look like records of a schema, and which seem to be no JSON at all."""

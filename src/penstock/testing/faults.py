@@ -161,6 +161,10 @@ class FaultyTables:
         _check_there(name, self._plan)
         return FaultyTable(self._tables.create(name, definition, ledgers), self._plan)
 
+    def require_properties(self, name: str, properties: Mapping[str, str]) -> None:
+        """Pass on."""
+        self._tables.require_properties(name, properties)
+
     def names(self, namespace: str) -> Sequence[str]:
         """Pass on."""
         return self._tables.names(namespace)

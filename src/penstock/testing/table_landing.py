@@ -83,6 +83,11 @@ class LandingTests(TableBench):
     def test_a_table_that_is_not_there_is_not_found(self, catalog: TableFormat) -> None:
         assert catalog.load(self.name) is None
 
+    def test_properties_are_judged_without_making_a_table(self, catalog: TableFormat) -> None:
+        catalog.require_properties(self.name, {})
+
+        assert catalog.load(self.name) is None
+
     def test_a_created_table_stands_at_its_first_ledger(self, catalog: TableFormat) -> None:
         first = origin(self.chain, {0: 5, 1: 0})
         state = self.create(catalog, first).state(self.chain)

@@ -53,6 +53,17 @@ def test_a_topic_that_no_table_takes_is_told_by_validate(shop: Shop) -> None:
     assert f"{shop.name}.items" in told.out
 
 
+def test_properties_that_no_new_table_can_have_are_told_by_validate(shop: Shop) -> None:
+    shop.spec["tables"][0]["properties"] = {"format-version": "3"}
+    shop.spec["tables"][1]["properties"] = {"delta.enableRowTracking": "true"}
+    told = within("validate", shop.path, "--json")
+
+    assert 2 == told.code
+    assert ["P436", "P436"] == [each["code"] for each in told.json["problems"]]
+    assert "format-version 3" in told.out
+    assert "row tracking" in told.out
+
+
 def test_a_topic_that_is_not_there_is_told_by_its_name(shop: Shop) -> None:
     shop.spec["kafka"]["topics"].append("no.such.topic")
     told = shop.call("run", "--json")

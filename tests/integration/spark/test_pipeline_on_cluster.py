@@ -7,13 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pyspark
 import pytest
+from deltalake import DeltaTable
 from tests.integration.cli.shop import Shop
 from tests.servers.s3 import KEY, REGION, SECRET, S3Server
 from tests.servers.spark import (
@@ -30,7 +31,7 @@ from penstock.app.audit import audit
 from penstock.dev.broker import Running
 from penstock.spec.load import load
 from penstock.testing.broker import Cluster, wait_until
-from penstock.testing.process import Driver
+from penstock.testing.process import Driver, penstock
 from penstock.testing.sent import Sent
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(600)]
@@ -129,20 +130,50 @@ def test_a_pipeline_on_a_cluster_loses_and_doubles_nothing_when_an_executor_is_k
     assert all(list(folder.glob(f"app-*/*/{OWN}")) for folder in cluster.folders)
 
 
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    """A module of the user's that lies beside the driver, and nowhere else."""
+    path = tmp_path / "rules" / "shop_rules.py"
+    path.parent.mkdir()
+    path.write_text(RULES)
+    return path
+
+
 @pytest.mark.slow
 def test_spark_submit_lands_with_its_own_session_and_ends_with_our_exit_code(
-    shop: Shop, cluster: SparkCluster, archive: Path
+    shop: Shop, cluster: SparkCluster, archive: Path, rules: Path
 ) -> None:
     shop.spec["spark"] = {"master": "existing"}
+    shop.spec["tables"][1] |= DOUBLED
     shop.send(0, 1000)
-    first = submitted(cluster, archive, "run", shop.path, "--until-caught-up", "--json")
-    shop.spec["tables"][1]["into"] = "lake.shop.other"
-    shop.spec["tables"][1]["schema"] = {"create": False}
-    second = submitted(cluster, archive, "run", shop.path, "--until-caught-up", "--json")
+    words = ("run", shop.path, "--until-caught-up", "--json")
+    first = submitted(cluster, archive, *words, files=[rules])
+    shop.spec["tables"][0]["into"] = "lake.shop.other"
+    shop.spec["tables"][0]["schema"] = {"create": False}
+    second = submitted(cluster, archive, *words[:1], shop.path, *words[2:], files=[rules])
 
     assert (0, {}) == (first.returncode, result(first)["parked"])
     assert (2, {"lake.shop.other"}) == (second.returncode, set(result(second)["parked"]))
     assert 2 == (first.stdout + first.stderr).count('"rows": 1000')
+    assert [2 * n for n in range(1000)] == doubles(shop)
+
+
+@pytest.mark.slow
+def test_a_function_reaches_executors_as_a_file_that_the_spec_names(
+    shop: Shop, rules: Path
+) -> None:
+    shop.spec["tables"] = [shop.spec["tables"][1] | DOUBLED]
+    shop.spec["spark"]["conf"]["spark.submit.pyFiles"] = str(rules)
+    shop.send(0, 100)
+
+    ran = penstock(
+        *("run", shop.path, "--until-caught-up", "--json"),
+        environment={**DRIVER, "PYTHONPATH": str(rules.parent)},
+        seconds_max=500,
+    )
+
+    assert 0 == ran.code, ran.err
+    assert [2 * n for n in range(100)] == doubles(shop)
 
 
 def result(ended: subprocess.CompletedProcess[str]) -> dict[str, Any]:
@@ -152,8 +183,17 @@ def result(ended: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return told
 
 
+def doubles(shop: Shop) -> list[int]:
+    """Read what the function computed from the Delta table on S3, sorted."""
+    delta = shop.spec["catalogs"]["delta"]
+    options = delta["storage_options"] | {"access_key_id": KEY, "secret_access_key": SECRET}
+    table = DeltaTable(f"{delta['root']}/shop/orders", storage_options=options)
+    rows: list[int] = table.to_pyarrow_table(columns=["twice"]).column(0).to_pylist()
+    return sorted(rows)
+
+
 def submitted(
-    cluster: SparkCluster, archive: Path, *words: str | Path
+    cluster: SparkCluster, archive: Path, *words: str | Path, files: Sequence[Path] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of ours as docs/how-to/run-on-a-cluster.md says."""
     conf = {
@@ -166,6 +206,7 @@ def submitted(
     command: list[str | Path] = [Path(sys.executable).parent / "spark-submit"]
     command += ["--master", cluster.address, "--properties-file", deploy / "submit.conf"]
     command += ["--archives", f"{archive}#environment"]
+    command += ["--py-files", ",".join(map(str, files))] if files else []
     command += [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     return subprocess.run(
         [*command, deploy / "submit.py", *words],
@@ -173,10 +214,22 @@ def submitted(
         capture_output=True,
         text=True,
         check=False,
-        timeout=200,
+        timeout=400,
     )
 
 
+DOUBLED = {
+    "schema": {"create": True, "hints": {"id": "long"}},
+    "transform": {"function": {"call": "shop_rules:doubled", "columns": {"twice": "long"}}},
+}
+RULES = """\
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def doubled(rows):
+    return pa.record_batch({"twice": pc.multiply(rows.column("id"), 2)})
+"""
 OWN = "environment/lib/python3.*/site-packages/penstock/landing/__pycache__"
 """What is there when a worker has imported Penstock from the archive."""
 

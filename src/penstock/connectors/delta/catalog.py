@@ -35,6 +35,7 @@ from penstock.connectors.delta.table import NO_HOOKS, DeltaTable
 from penstock.connectors.delta.target import Sizes
 from penstock.core.commits import Landed
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
+from penstock.core.schema import Struct
 from penstock.core.scratch import require_scratch
 from penstock.files.faults import is_panic, told
 from penstock.files.storage import Storage
@@ -89,6 +90,10 @@ class DeltaCatalog:
                 raise
             raise _not_created(name, definition, error) from error
         return DeltaTable(name, self.root, self.sizes)
+
+    def require_properties(self, name: str, properties: Mapping[str, str]) -> None:
+        """Raise InvalidError (P436) for a property that no new table can have."""
+        require_creatable(name, Struct(()), properties)
 
     def names(self, namespace: str) -> Sequence[str]:
         """List the directories in a namespace's directory. Raises UnavailableError (P430)."""

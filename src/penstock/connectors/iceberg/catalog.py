@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import secrets as randomness
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -153,6 +153,10 @@ class IcebergTables:
         with suppress(ConflictError, OutcomeUnknownError):  # then the first commit sees to it
             table.begin_at(created)
         return table
+
+    def require_properties(self, name: str, properties: Mapping[str, str]) -> None:
+        """Raise InvalidError (P436) for a property that no new table can have."""
+        require_properties(properties, name)
 
     def names(self, namespace: str) -> Sequence[str]:
         """List the tables in a namespace. Raises UnavailableError (P430)."""

@@ -77,6 +77,9 @@ class MemoryTables:
         self._warehouse.put(name, Contents(uuid, definition, ledgers=texts))
         return MemoryTable(self._warehouse, name)
 
+    def require_properties(self, name: str, properties: Mapping[str, str]) -> None:
+        """Take any."""
+
     def names(self, namespace: str) -> Sequence[str]:
         """List the tables in a namespace."""
         above = f"{namespace}."

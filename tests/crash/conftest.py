@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 from tests.crash.field import Field
 from tests.crash.matrix import Fields, Histogram
+from tests.crash.replies import Line, Lines
 from tests.crash.rounds import Series, Tally
 from tests.crash.stage import Stage
 
+from penstock.core.points import Point
 from penstock.dev.broker import Running
 
 TALLY = pytest.StashKey[Tally]()
@@ -62,8 +65,11 @@ def histogram(pytestconfig: pytest.Config) -> Histogram:
 
 @pytest.fixture(scope="session")
 def fields(
-    broker: Running, tmp_path_factory: pytest.TempPathFactory, histogram: Histogram
-) -> Fields:
+    broker: Running,
+    tmp_path_factory: pytest.TempPathFactory,
+    histogram: Histogram,
+    request: pytest.FixtureRequest,
+) -> Iterator[Fields]:
     """Fields of the matrix, kept over its rounds."""
     numbers = itertools.count()
 
@@ -72,4 +78,11 @@ def fields(
         place = tmp_path_factory.mktemp(name) / "field"
         return Field(place, broker.bootstrap, name, connector, tables)
 
-    return Fields(make, histogram)
+    with ExitStack() as stack:
+        lines = Lines(request.getfixturevalue, broker.bootstrap, stack)
+
+        def line(connector: str, tables: int, point: Point) -> tuple[Field, Line]:
+            place = tmp_path_factory.mktemp("replies") / "field"
+            return lines.field(place, connector, tables, point)
+
+        yield Fields(make, line, histogram)

@@ -12,7 +12,7 @@ import json
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,9 +33,17 @@ HINTS = {"id": "long", "text": "string"}
 BAD = (b"{", b"[1]", b'{"id": "seven"}', b"\xff\xfe")
 
 
+def _remove(path: str) -> None:
+    Path(path.removeprefix("file://")).unlink(missing_ok=True)
+
+
 @dataclass(slots=True)
 class Field:
-    """One pipeline on tables of its own; `catalog` is the spec's entry for all of them."""
+    """One pipeline on tables of its own; `catalog` is the spec's entry for all of them.
+
+    `room` is put before namespaces, where several fields share a catalog; `stranger` are settings for
+    libraries that read these tables; `environment` is what a run needs of it; `remove` removes a file.
+    """
 
     directory: Path
     bootstrap: str
@@ -44,6 +52,10 @@ class Field:
     count: int
     catalog: dict[str, Any] = field(default_factory=dict)
     store: str = ""
+    room: str = ""
+    stranger: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+    remove: Callable[[str], None] = _remove
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
@@ -59,6 +71,7 @@ class Field:
             "delta": {"type": "delta", "root": str(place)},
         }
         self.catalog = self.catalog or local[self.connector]
+        self.stranger = self.stranger or self.catalog
         Cluster(self.bootstrap).create(self.name, PARTITIONS)
         self.spec.write_text(yaml.safe_dump(self._spec(), sort_keys=False))
 
@@ -69,7 +82,13 @@ class Field:
     @property
     def tables(self) -> dict[str, str]:
         """Give the name in the spec of each table, by its name in the catalog."""
-        return {f"field.{each}": f"lake.field.{each}" for each in NAMES[: self.count]}
+        place = f"{self.room}field"
+        return {f"{place}.{each}": f"lake.{place}.{each}" for each in NAMES[: self.count]}
+
+    @property
+    def refused(self) -> str:
+        """Give the name of the quarantine in its catalog."""
+        return f"{self.room}ops.quarantine"
 
     def _spec(self) -> dict[str, Any]:
         schema = {"create": True, "columns": "evolve", "hints": HINTS}
@@ -80,7 +99,7 @@ class Field:
             "catalogs": {"lake": self.catalog},
             "tables": [{**rule, "into": name} for name in self.tables.values()],
             "commit": {"every": "100ms", "retain": 3},
-            "quarantine": {"into": "lake.ops.quarantine", "stop_above": "100%"},
+            "quarantine": {"into": f"lake.{self.refused}", "stop_above": "100%"},
             "spark": {"master": "inline"},
             **({"pending": {"store": self.store}} if self.store else {}),
         }
@@ -106,7 +125,7 @@ class Field:
         """Compare every table, and the quarantine, with Kafka, row by row."""
         records = committed_records(self.bootstrap, [self.name])
         records = [record for record in records if record.value is not None]
-        rejects = self.rows("ops.quarantine")
+        rejects = self.rows(self.refused)
         return [
             finding
             for name, full in self.tables.items()
@@ -117,28 +136,25 @@ class Field:
         """Read a table by its own library; none when it does not exist."""
         if self.connector == "delta":
             return self._delta_rows(name)
-        lake = load_catalog("lake", **self._stranger())
+        lake = load_catalog("lake", **{key: str(value) for key, value in self.stranger.items()})
         try:
             return list(lake.load_table(name).scan().to_arrow().to_pylist())
         except NoSuchTableError:
             return []
 
     def _delta_rows(self, name: str) -> list[Row]:
-        options = self.catalog.get("storage_options")
-        path = f"{self.catalog['root']}/{name.replace('.', '/')}"
+        options = self.stranger.get("storage_options")
+        path = f"{self.stranger['root']}/{name.replace('.', '/')}"
         if not DeltaTable.is_deltatable(path, storage_options=options):
             return []
         table = DeltaTable(path, storage_options=options)
         return list(table.to_pyarrow_table().to_pylist())
 
-    def _stranger(self) -> dict[str, str]:
-        return {key: str(value) for key, value in self.catalog.items()}
-
     def lose_pending_files(self) -> None:
         """Remove one staged file of every table that has commits pending."""
         for body in self._pending_bodies():
             for file in body["files"]:
-                Path(str(file["path"]).removeprefix("file://")).unlink(missing_ok=True)
+                self.remove(str(file["path"]))
 
     def _pending_bodies(self) -> list[Mapping[str, Any]]:
         store = self.directory / "state" / "field.db"

@@ -1,5 +1,8 @@
 """The matrix of crash points: each point of `Point`, struck in each way, on each kind of table.
 
+Ways are a SIGKILL, an error that nobody expects, a SIGSTOP with a successor, and a lost reply where
+somebody outside is asked (`replies.py`).
+
 Invariants:
 - every point has a scene that makes a run pass it; a point that the code has and this does not name
   fails `test_every_crash_point_has_its_scene`;
@@ -22,14 +25,24 @@ from pathlib import Path
 
 import psutil
 from tests.crash.field import Field
+from tests.crash.replies import ACTS, LANDED_OR_LATER, NOT_OF_REST, Line
 from tests.servers.warm import WarmProcess
 
-from penstock.app.faults import Blow
+from penstock.app import faults
 from penstock.core.points import Point
 from penstock.testing.oracle import summary
 from penstock.testing.process import KILLED, Driver, Finished
 
 OUR_BUG, FENCED = 70, 3
+
+
+class Blow(StrEnum):
+    """What happens at a point: to the process, or to the answer that it waits for."""
+
+    KILL = faults.Blow.KILL.value
+    STOP = faults.Blow.STOP.value
+    RAISE = faults.Blow.RAISE.value
+    LOSE = "lose"
 
 
 class Scene(StrEnum):
@@ -110,7 +123,8 @@ class Cell:
         passing = 1 if self.point in ONCE_A_RUN else (self.tables + 1) // 2
         if self.scene is Scene.BIRTH:
             passing = self.tables + 1  # the quarantine is created first
-        return f"{self.point}:{passing}:{self.blow}"
+        held = Blow.STOP if self.blow is Blow.LOSE else self.blow
+        return f"{self.point}:{passing}:{held}"
 
 
 CELLS = tuple(
@@ -119,7 +133,9 @@ CELLS = tuple(
     for tables in (1, 3)
     for point in Point
     for blow in Blow
-    if connector == "iceberg" or point not in NOT_OF_DELTA
+    if (connector == "iceberg" or point not in NOT_OF_DELTA)
+    and (blow is not Blow.LOSE or point in ACTS)
+    and (blow is not Blow.LOSE or connector == "delta" or point not in NOT_OF_REST)
 )
 
 
@@ -142,33 +158,46 @@ class Histogram:
 
 @dataclass(slots=True)
 class Fields:
-    """The fields of a session: one for each kind and number of tables, and one for each birth."""
+    """The fields of a session: one for each kind, number of tables and line, and one for each birth.
+
+    `line` makes a field whose line loses answers at a point.
+    """
 
     make: Callable[[str, int], Field]
+    line: Callable[[str, int, Point], tuple[Field, Line]]
     histogram: Histogram
-    _open: dict[tuple[str, int], Field] = field(default_factory=dict)
+    _open: dict[tuple[str, int, str], tuple[Field, Line | None]] = field(default_factory=dict)
 
     def play(self, cell: Cell) -> None:
         """Strike once, recover, compare every row with Kafka."""
-        ground = self._ground(cell)
+        ground, line = self._ground(cell)
         _set(ground, cell.scene)
         match cell.blow:
             case Blow.STOP:
                 _stopped(ground, cell)
             case Blow.RAISE | Blow.KILL:
                 _struck(ground, cell)
+            case Blow.LOSE:
+                assert line is not None, "its field has one"
+                _unheard(ground, line, cell)
         self.histogram.hits[cell.point, cell.blow] += 1
         catch_up(ground)
 
-    def _ground(self, cell: Cell) -> Field:
+    def _ground(self, cell: Cell) -> tuple[Field, Line | None]:
         if cell.scene is Scene.BIRTH:
-            return self.make(cell.connector, cell.tables)
-        key = (cell.connector, cell.tables)
+            return self._made(cell)
+        asked = ACTS[cell.point] if cell.blow is Blow.LOSE else "nobody"
+        key = (cell.connector, cell.tables, asked)
         if key not in self._open:
-            self._open[key] = self.make(*key)
-            self._open[key].send(bad=False)
-            catch_up(self._open[key])
+            self._open[key] = self._made(cell)
+            self._open[key][0].send(bad=False)
+            catch_up(self._open[key][0])
         return self._open[key]
+
+    def _made(self, cell: Cell) -> tuple[Field, Line | None]:
+        if cell.blow is Blow.LOSE:
+            return self.line(cell.connector, cell.tables, cell.point)
+        return self.make(cell.connector, cell.tables), None
 
 
 def catch_up(ground: Field) -> None:
@@ -202,7 +231,8 @@ def _run(ground: Field, *words: str, **environment: str) -> Finished:
 
 
 def _driver(ground: Field, *words: str, **environment: str) -> Driver:
-    return Driver(ground.spec, *words, environment=environment, start=WarmProcess)
+    whole = {**ground.environment, **environment}
+    return Driver(ground.spec, *words, environment=whole, start=WarmProcess)
 
 
 def _words(cell: Cell) -> tuple[str, ...]:
@@ -238,6 +268,23 @@ def _stopped(ground: Field, cell: Cell) -> None:
         os.kill(zombie.pid, signal.SIGCONT)
         ended = zombie.end()
         assert ended.code in _ways_to_end(cell), f"{ended.code}: {zombie.log}"
+
+
+def _unheard(ground: Field, line: Line, cell: Cell) -> None:
+    """Hold it at the point, lose the answer to what it does next, and let it go on."""
+    told = line.count()
+    with _driver(ground, *_words(cell), PENSTOCK_FAULTS=cell.plan) as driver:
+        process = psutil.Process(driver.pid)
+        driver.wait_until(lambda: _sleeps(process), f"stopped at {cell.point}")
+        line.lose(cell.point)
+        os.kill(driver.pid, signal.SIGCONT)
+        if cell.scene is Scene.BEAT:
+            driver.wait_until(lambda: line.count() > told, "an answer was lost")
+            driver.send(signal.SIGTERM)
+        ended = driver.end()
+        line.forget()
+        assert ended.code in LANDED_OR_LATER, f"{ended.code}: {driver.log}"
+    assert told + 1 == line.count(), driver.log
 
 
 def _ways_to_end(cell: Cell) -> set[int]:

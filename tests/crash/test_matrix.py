@@ -1,6 +1,7 @@
-"""Every crash point, struck by SIGKILL, by an error and by SIGSTOP with a successor.
+"""Every crash point, struck by SIGKILL, by an error, by SIGSTOP with a successor, by a lost reply.
 
-`make test` plays a fixed few, `make crash` all of them.
+`make test` plays a fixed few, `make crash` all of them; lost replies of commits are also told by
+tests/integration/landing/test_lying_catalogs.py.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ FEW = (
     Cell(Point.FILE_CLOSED, Blow.RAISE, "delta", 3),
     Cell(Point.COMMIT_BEFORE, Blow.STOP, "delta", 3),
     Cell(Point.QUARANTINE_AFTER, Blow.KILL, "delta", 3),
+    Cell(Point.SETTLE_BEFORE, Blow.LOSE, "delta", 3),
 )
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.integration.s3.lake import IcebergGroundOnS3
 from tests.servers.lying import Liar, Lie, lying
 
+from penstock.connectors.iceberg.manifests import MERGE_AT
 from penstock.testing.world import ORDERS, World
 
 OBJECTS = {
@@ -78,3 +79,20 @@ def test_metadata_that_a_storage_did_not_keep_is_told(world, lies, what) -> None
     world.send("orders", 1)
 
     assert {ORDERS: "P403"} == world.run().parked
+
+
+@pytest.mark.slow
+def test_a_manifest_that_a_storage_did_not_keep_is_told_when_it_is_to_be_merged(
+    world, lies
+) -> None:
+    """Commits in between do not read it: they name it again, with nothing lost or doubled."""
+    world.send("orders", 3)
+    world.run()
+    world.send("orders", 2)
+    lies.queue(OBJECTS["manifest"], Lie.OK_UNAPPLIED)
+    parked = {}
+    for _ in range(MERGE_AT):
+        parked = world.run().parked
+        world.send("orders", 1)
+
+    assert {ORDERS: "P403"} == parked

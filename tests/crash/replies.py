@@ -1,0 +1,142 @@
+"""Lost replies, the fourth blow of the matrix: an act was done outside, and its answer is lost.
+
+A run is held at the point before an act, its line is told to lose the next answer, and it goes on.
+Tables are named by a REST catalog (Iceberg) or lie in S3 (Delta), the pending store in PostgreSQL;
+a proxy that stands before each closes the connection when the answer is there. Points at which
+nobody outside is asked have no reply to lose: a plan, a result, a local file, an end.
+
+Invariant: the run ends by itself, landed or told to try again later, with no error of our making.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from tests.crash.field import Field
+from tests.servers import postgresql_proxy
+from tests.servers.lying import Liar, Lie, lying
+from tests.servers.postgresql import PASSWORD, USER
+from tests.servers.s3 import KEY, REGION, SECRET
+
+from penstock.core.points import Point
+
+TRY_LATER = 75
+LANDED_OR_LATER = {0, TRY_LATER}
+
+
+class Asked(StrEnum):
+    """Who answers: the pending store, or what keeps the tables."""
+
+    STORE = "store"
+    TABLES = "tables"
+
+
+ACTS: Mapping[Point, Asked] = {
+    Point.CLAIM_BEFORE: Asked.STORE,
+    Point.PREPARE_BEFORE: Asked.STORE,
+    Point.SETTLE_BEFORE: Asked.STORE,
+    Point.HEARTBEAT_BEFORE: Asked.STORE,
+    Point.RELEASE_BEFORE: Asked.STORE,
+    Point.FILE_WRITTEN: Asked.TABLES,
+    Point.CREATE_BEFORE: Asked.TABLES,
+    Point.EVOLVE_BEFORE: Asked.TABLES,
+    Point.COMMIT_BEFORE: Asked.TABLES,
+    Point.QUARANTINE_BEFORE: Asked.TABLES,
+    Point.ANCHOR_BEFORE: Asked.TABLES,
+    Point.FENCE_BEFORE: Asked.TABLES,
+}
+NOT_OF_REST = frozenset({Point.FILE_WRITTEN})  # its files are here; test_lies_about_objects has S3
+_SAID = {Point.HEARTBEAT_BEFORE: b"UPDATE .*alive_until_ms"}  # another thread asks meanwhile
+_WRITES = {"iceberg": r"^POST .*/tables", "delta": r"^PUT .*/_delta_log/\d+\.json"}
+_FILES = r"^(PUT|POST) .*\.parquet"
+
+
+@dataclass(slots=True)
+class Line:
+    """The line of one field to one of those who answer."""
+
+    lose: Callable[[Point], None]
+    forget: Callable[[], None]
+    count: Callable[[], int]
+
+
+@dataclass(slots=True)
+class Lines:
+    """Servers and the proxies before them, started when first needed; `server` gives a fixture."""
+
+    server: Callable[[str], Any]
+    bootstrap: str
+    stack: ExitStack
+    _proxies: dict[str, Any] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def field(self, place: Path, connector: str, tables: int, point: Point) -> tuple[Field, Line]:
+        """Make a field whose line to whoever answers at a point can lose answers."""
+        name = f"replies{next(self._numbers)}-{connector}"
+        if ACTS[point] is Asked.STORE:
+            given, line = self._store()
+        else:
+            given, line = self._rest(name) if connector == "iceberg" else self._s3()
+        return Field(place, self.bootstrap, name, connector, tables, **given), line
+
+    def _store(self) -> tuple[dict[str, Any], Line]:
+        server = self.server("postgresql")
+        if "store" not in self._proxies:
+            entered = self.stack.enter_context(postgresql_proxy.before(server.port))
+            self._proxies["store"] = entered
+        proxy = self._proxies["store"]
+        login = f"{USER}:${{env:FIELD_PASSWORD}}"
+        store = f"postgresql://{login}@127.0.0.1:{proxy.port}/{server.database()}"
+        line = Line(
+            lambda point: proxy.queue(_SAID.get(point, b"")), proxy.clear, lambda: proxy.lost
+        )
+        return {"store": store, "environment": {"FIELD_PASSWORD": PASSWORD}}, line
+
+    def _rest(self, name: str) -> tuple[dict[str, Any], Line]:
+        liar = self._liar("rest_catalog", self.server("rest_catalog"))
+        settings = {"type": "rest", "uri": liar.address}
+        return {"catalog": settings, "room": f"{name.partition('-')[0]}_"}, _line(liar, "iceberg")
+
+    def _s3(self) -> tuple[dict[str, Any], Line]:
+        s3 = self.server("s3")
+        liar = self._liar("s3", s3.endpoint)
+        bucket = s3.bucket()
+        options = {"region": REGION, "allow_http": "true"}
+        mine = {"access_key_id": "${env:LAKE_KEY}", "secret_access_key": "${env:LAKE_SECRET}"}
+        theirs = {"access_key_id": KEY, "secret_access_key": SECRET}
+        root = {"root": f"s3://{bucket}/lake"}
+        given = {
+            "catalog": {
+                "type": "delta",
+                **root,
+                "storage_options": {**options, **mine, "endpoint_url": liar.address},
+            },
+            "stranger": {
+                **root,
+                "storage_options": {**options, **theirs, "endpoint_url": s3.endpoint},
+            },
+            "environment": {"LAKE_KEY": KEY, "LAKE_SECRET": SECRET},
+            "remove": lambda path: s3.client().delete_object(
+                Bucket=bucket, Key=path.removeprefix(f"s3://{bucket}/")
+            ),
+        }
+        return given, _line(liar, "delta")
+
+    def _liar(self, name: str, address: str) -> Liar:
+        if name not in self._proxies:
+            self._proxies[name] = self.stack.enter_context(lying(address))
+        return self._proxies[name]
+
+
+def _line(liar: Liar, connector: str) -> Line:
+    def lose(point: Point) -> None:
+        pattern = _FILES if point is Point.FILE_WRITTEN else _WRITES[connector]
+        liar.queue(pattern, Lie.LOSE_ANSWER)
+
+    return Line(lose, liar.clear, lambda: len(liar.told))

@@ -2,8 +2,8 @@
 
 Invariants:
 - record i is the same in every run; its `id` is i, so that a table can be checked by its ids alone;
-- everything but the id comes from a pool that is larger than any window or dictionary of the codecs
-  on the way, so that it compresses as if no two were alike.
+- everything but the id comes from a pool that is larger than any window of the codecs on the way,
+  so that it compresses as if no two were alike.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
-POOL = 100_000
+POOL = 99_991
+"""A prime, so that a partition has all of the pool, whatever the number of partitions."""
 SEED = 11
 BEGIN = np.datetime64("2026-11-01T00:00:00.000")
 APART_MS = 7

@@ -1,61 +1,49 @@
 """Which columns of a file are written with a dictionary: those whose values repeat.
 
 pyarrow begins every column with a dictionary and gives it up when that outgrows a page. Where
-values hardly repeat all of it is lost: a fifth of what writing takes, and the bytes of a dictionary
-that holds nearly each value once.
+values hardly repeat all of it is lost: a quarter of what writing takes, and the bytes of a
+dictionary that holds nearly each value once.
 
-Theory of operation: of the first row group of a file some rows are drawn at random, and the
-different values among them are counted. n draws from D values find D·(1 - exp(-n/D)) of them; a
-dictionary pays where fewer are found than if each value stood `TIMES_MIN` times in the row group.
+Theory of operation: in some stretches of the first row group of a file the different values are
+counted. n rows of D values in any order hold D·(1 - exp(-n/D)) of them; a dictionary pays where
+there are fewer than if each value stood `TIMES_MIN` times in the row group.
 
 Invariant: this changes how values are encoded, never what is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from math import ceil, exp
+from collections.abc import Iterator
+from math import exp
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-DRAWS = 2048
-ROWS_MIN = 2 * DRAWS
-"""With fewer rows a dictionary is small, and costs little."""
-BATCHES_MAX = 32
-"""Rows are drawn from about so many batches at most: each takes its time."""
+STRETCHES = 8
+STRETCH_ROWS = 256
+GOLDEN = 0.618
+"""Stretches lie evenly, yet at no round distance, at which values may come back."""
+ROWS_MIN = 16_384
+"""With fewer rows a dictionary is small, and to look costs as much as it saves."""
 TIMES_MIN = 5
-SEED = 1
 
 
-def repeating(batches: Sequence[pa.RecordBatch]) -> bool | list[str]:
+def repeating(rows: pa.Table) -> bool | list[str]:
     """Give the paths of the columns whose values repeat, as `pq.ParquetWriter` names them; True is
-    all of them. `batches` have one schema.
+    all of them.
     """
-    rows = sum(batch.num_rows for batch in batches)
-    if rows < ROWS_MIN:
+    if rows.num_rows < ROWS_MIN:
         return True
-    drawn = _drawn(batches[:: ceil(len(batches) / BATCHES_MAX)])
-    share = drawn.num_rows / rows
-    columns = zip(drawn.schema.names, drawn.columns, strict=True)
-    return [path for name, column in columns for path in _repeating(name, column, share)]
-
-
-def _drawn(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Draw about `DRAWS` rows, from each batch its share."""
-    share = DRAWS / sum(batch.num_rows for batch in batches)
-    draw = np.random.default_rng(SEED)
-    pieces = []
-    for batch in batches:
-        count = min(batch.num_rows, ceil(share * batch.num_rows))
-        places = draw.choice(batch.num_rows, count, replace=False, shuffle=False)
-        pieces.append(batch.take(pa.array(places)))
-    return pa.concat_batches(pieces)
+    space = rows.num_rows - STRETCH_ROWS
+    starts = [int(turn * GOLDEN % 1 * space) for turn in range(STRETCHES)]
+    looked_at = pa.concat_tables([rows.slice(start, STRETCH_ROWS) for start in starts])
+    share = looked_at.num_rows / rows.num_rows
+    columns = zip(rows.schema.names, looked_at.combine_chunks().columns, strict=True)
+    return [path for name, column in columns for path in _repeating(name, column.chunk(0), share)]
 
 
 def _repeating(path: str, column: pa.Array, share: float) -> Iterator[str]:
-    """Give the paths at and below a column, of which a share was drawn."""
+    """Give the paths at and below a column, of which a share is looked at."""
     type_ = column.type
     if isinstance(column, pa.ExtensionArray):
         yield from _repeating(path, column.storage, share)
@@ -72,8 +60,8 @@ def _repeating(path: str, column: pa.Array, share: float) -> Iterator[str]:
 
 
 def _repeats(values: pa.Array, share: float) -> bool:
-    draws = len(values) - values.null_count
-    if not draws:
+    known = len(values) - values.null_count
+    if not known:
         return True
-    most = draws / share / TIMES_MIN
-    return bool(pc.count_distinct(values).as_py() < most * (1 - exp(-draws / most)))
+    most = known / share / TIMES_MIN
+    return bool(pc.count_distinct(values).as_py() < most * (1 - exp(-known / most)))

@@ -199,7 +199,7 @@ class PartitionedParquetWriter:
                     self._schema,
                     compression=self._options.compression,
                     compression_level=self._options.level,
-                    use_dictionary=repeating(first.to_batches()),
+                    use_dictionary=repeating(first),
                     metadata_collector=footers,
                 )
         except UnavailableError:

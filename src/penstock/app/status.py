@@ -7,6 +7,7 @@ table knows (rates, this run's totals, why a table is parked). It writes nothing
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -80,6 +81,7 @@ def status(pipeline: Pipeline, clock: Clock) -> Status:
         ends = {at: bounds.stop for at, bounds in log.bounds(listing).items()}
         settings = assembly.settings_of(pipeline)
         targets, wanted, _ = opening.routed(settings, listing)
+        routes = {name for name, target in targets.items() if target.is_route}
         targets, wanted = members.spread(settings, catalogs, targets, wanted)
         pending = by_table(pipeline.name, store.pending(pipeline.name))
         alive = _alive(store, pipeline.name, now_ms)
@@ -101,6 +103,7 @@ def status(pipeline: Pipeline, clock: Clock) -> Status:
         for at in wanted[name]:
             lag[at.topic] = max(lag.get(at.topic, 0), table.lag_records or 0)
     updated_ms = now_ms if told is None else known.updated_ms
+    tables |= _refusing(known, routes, tables)
     snapshot = replace(known, tables=tables, state=state, updated_ms=updated_ms, lag=lag)
     return Status(snapshot, running)
 
@@ -130,6 +133,19 @@ def _landed(
         return None if table is None else table.state(Chain(pipeline.name, place.table)).landed
     except PenstockError as error:
         return error
+
+
+def _refusing(
+    known: Snapshot, routes: AbstractSet[str], tables: Mapping[str, TableStatus]
+) -> dict[str, TableStatus]:
+    """Give the routes that refused records; they are valid as far as the tables are."""
+    through = [each.valid_through_ms for each in tables.values()]
+    least = min((at_ms for at_ms in through if at_ms is not None), default=None)
+    return {
+        name: replace(each, valid_through_ms=least)
+        for name, each in known.tables.items()
+        if name in routes and each.quarantined
+    }
 
 
 def _table(

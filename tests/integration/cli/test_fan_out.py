@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.integration.cli.shop import Shop
+from tests.integration.cli.within import within
 
 from penstock.testing.sent import Sent
 
@@ -57,6 +58,8 @@ def test_records_go_to_the_first_rule_that_takes_them_and_to_tables_of_their_own
     assert 0 == audit.code, audit.out
     tables = {each["table"] for each in audit.json["tables"]}
     assert {"lake.shop.big", "delta.kinds.of_refund", "delta.kinds.of_sale"} == tables
+    told_of = within("status", shop.path, "--json").json["tables"]
+    assert {"P381": 1} == told_of["delta.kinds.of_{kind}"]["quarantined"]
     asked = shop.call("validate", "--json")
     assert "leads by record to 2 tables" in json.dumps(asked.json)
 

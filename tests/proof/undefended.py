@@ -109,6 +109,20 @@ def _the_property_alone(found: Any, *_: Any) -> Any:
     return found if found[0] is Verdict.ABSENT else (Verdict.AGREED, "")
 
 
+def _snapshots_alone(patch: pytest.MonkeyPatch) -> None:
+    """A table without a snapshot of the chain on its ancestry has no progress, whatever it says."""
+    before = tables.MemoryTable.state
+
+    def state(self: Any, chain: Any) -> Any:
+        found = before(self, chain)
+        summaries = [each.summary for each in found.handle.ancestry()]
+        if found.landed is None or any(each and each.chain == chain.name for each in summaries):
+            return found
+        return replace(found, landed=None, verdict=Verdict.ABSENT)
+
+    patch.setattr(tables.MemoryTable, "state", state)
+
+
 def _no_third_witness(found: Any, *_: Any) -> Any:
     return (Verdict.AGREED, "") if found[0] is Verdict.UNCERTAIN else found
 
@@ -128,6 +142,10 @@ def _topics_by_name(patch: pytest.MonkeyPatch) -> None:
         self._topics[name] = cluster.Topic("one", [cluster.Partition() for _ in range(partitions)])
 
     patch.setattr(cluster.MemoryCluster, "create", create)
+
+
+def _starts_are_not_written(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(opening, "begin", lambda *given, **_: given[2])
 
 
 def _own_first(patch: pytest.MonkeyPatch) -> None:
@@ -229,11 +247,13 @@ UNDEFENDED: dict[str, Patch] = {
     "order of rules": _decide_is(_commit_before_rank),
     "generation": _nobody_is_fenced,
     "rollback witness": _verdict_is(_the_property_alone),
+    "second witness": _snapshots_alone,
     "third witness": _verdict_is(_no_third_witness),
     "abort fence": _no_abort_fence,
     "file check": lambda patch: patch.setattr(tables.MemoryTable, "missing", lambda *_: []),
     "topic id": _topics_by_name,
     "retention check": lambda patch: patch.setattr(opening, "overtaken", lambda *_: None),
+    "start position": _starts_are_not_written,
     "quarantine look-up": lambda patch: patch.setattr(
         tables.MemoryTable, "quarantined", lambda *_: []
     ),

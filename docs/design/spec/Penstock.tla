@@ -27,14 +27,14 @@ VARIABLES
 vars == <<log, tab, led, net, store, life, away, ghost, broken>>
 Tables == 1 .. Many     Q == Many + 1
 Chains == 1 .. 2 * Many     Rej(t) == Many + t     IsRej(k) == k > Many
-For(k) == IF k > Many THEN k - Many ELSE k   \* the target table of a chain
-At(k)  == IF k > Many THEN Q ELSE k          \* the table that it is landed in
+For == [k \in Chains |-> IF k > Many THEN k - Many ELSE k]   \* the target table of a chain
+At  == [k \in Chains |-> IF k > Many THEN Q ELSE k]          \* the table that it is landed in
 On(d)  == d \notin Off     Strike(name) == name \in Faults /\ ghost.struck < MaxFaults
 Past   == {"rollback", "expire"} \intersect Faults # {}   \* is history of any use?
 (* Positions are kept by key: a topic's id and partition, and last the log of a table's closings. *)
 Closings == Cardinality(Sources) + 1
 Keys     == 1 .. IF "retry" \in Faults THEN Closings ELSE Closings - 1
-Key(s)   == IF On("topic id") THEN s ELSE 1    \* without ids, a topic is its name
+Key == [s \in Sources |-> IF On("topic id") THEN s ELSE 1]   \* without ids, a topic is its name
 Host(c)  == IF OneHost THEN 1 ELSE c     Hosts == {Host(c) : c \in Lives}
 None     == [k \in Keys |-> IF k = Closings THEN 0 ELSE -1]     Zero == [k \in Keys |-> 0]
 Max2(x, y) == IF x < y THEN y ELSE x     Max(S) == CHOOSE x \in S : \A y \in S : y <= x
@@ -55,7 +55,7 @@ Nonce(c, n) == 10000000 + 1000 * c + n
 NoLedger == [is |-> FALSE, offs |-> None, gen |-> 0, own |-> 0, seg |-> 0, recent |-> {},
              last |-> 0, back |-> FALSE, wit |-> "absent"]
 NewTable == [uuid |-> 1, sch |-> 1, head |-> 0, n |-> 0, files |-> {}, snaps |-> <<>>]
-Live(k)  == {f \in tab[At(k)].files : f.k = k /\ f.num = 0}
+Live(k)  == {f \in tab[At[k]].files : f.k = k /\ f.num = 0}
 Rows(k)  == UNION {f.rows : f \in Live(k)}
 (* A table's next snapshot; `k` is the chain whose summary it bears, or 0.                        *)
 Moved(T, k, files) ==
@@ -75,7 +75,7 @@ Seen(T, L, k) ==
         [] ~On("third witness") \/ ~L.back -> "agreed"
         [] OTHER -> "uncertain"
 Looked(p, T, rolled) ==   \* all ledgers, when the history of a table was changed by others
-  [k \in Chains |-> IF At(k) # p THEN led[k] ELSE
+  [k \in Chains |-> IF At[k] # p THEN led[k] ELSE
     LET L == [led[k] EXCEPT !.back = @ \/ rolled] IN [L EXCEPT !.wit = Seen(T, L, k)]]
 Ledger(k) == IF led[k].wit = "absent" THEN NoLedger ELSE led[k]
 Landed(L, r, gen, own) ==   \* the ledger after a commit; an empty range must not move it
@@ -84,21 +84,22 @@ Landed(L, r, gen, own) ==   \* the ledger after a commit; an empty range must no
                              THEN r.to[k] ELSE IF @[k] = -1 THEN r.orig[k] ELSE @[k]]]
 Retried(m) == IF ~m.hand THEN ~On("check inside the loop")
               ELSE ~On("given up when moved") /\ <<m.row.id, m.row.att>> \notin led[m.row.k].recent
-MayLand(m, T) ==   \* may it land some day?  Else it is forgotten
-  (T.head = m.base /\ T.uuid = m.uuid) \/ Strike("rollback") \/ ~On("compare and set") \/ Retried(m)
+Kept(S) == IF Strike("rollback") THEN net ELSE S   \* of requests those that may land some day
+MayLand(m, T) ==
+  (T.head = m.base /\ T.uuid = m.uuid) \/ ~On("compare and set") \/ Retried(m)
 Table(p, T) == /\ tab' = [tab EXCEPT ![p] = T]
-               /\ net' = {m \in net : At(m.row.k) # p \/ MayLand(m, T)}
+               /\ net' = Kept({m \in net : At[m.row.k] # p \/ MayLand(m, T)})
 (* core/decide.py: facts in, decision out; the order of the rules matters.                        *)
 Outranks(L, gen, own) ==
-  On("generation") /\ L.is /\ (L.gen > gen \/ (L.gen = gen /\ L.own # own))
+  L.is /\ (L.gen > gen \/ (L.gen = gen /\ L.own # own)) /\ On("generation")
 Decide(r, L, gen, own) ==
   LET P == {k \in Keys : r.from[k] < r.to[k]}
       offs == [k \in P |-> IF L.offs[k] = -1 THEN r.orig[k] ELSE L.offs[k]]
       mine == \E e \in L.recent : e[1] = r.id
       at == \A k \in P : offs[k] = r.from[k]
-  IN  CASE On("own id") /\ mine -> IF <<r.id, r.att>> \in L.recent THEN "ours" ELSE "theirs"
-        [] On("own id") /\ P # {} /\ (\A k \in P : offs[k] >= r.to[k]) -> "theirs"
-        [] ~On("order of rules") /\ at -> "commit"
+  IN  CASE mine /\ On("own id") -> IF <<r.id, r.att>> \in L.recent THEN "ours" ELSE "theirs"
+        [] P # {} /\ (\A k \in P : offs[k] >= r.to[k]) /\ On("own id") -> "theirs"
+        [] at /\ ~On("order of rules") -> "commit"
         [] Outranks(L, gen, own) -> "fenced"
         [] at \/ ~On("offsets") -> "commit"
         [] \E k \in P : offs[k] < r.from[k] -> "gap"
@@ -123,21 +124,21 @@ Exit(c)  == life' = [life EXCEPT ![c] = [NoLife EXCEPT !.ph = "out"]]
 Aside(c, t, st) == life' = [life EXCEPT ![c].trk[t] = [NoTrack EXCEPT !.st = st]]
 World    == <<log, away, broken>>     Tabs == <<tab, led, net>>
 Written(c, k, orig) ==   \* the ledger that a fence, or the beginning of a chain, leaves
-  LET n == tab[At(k)].n
+  LET n == tab[At[k]].n
       r == [from |-> Zero, to |-> Zero, orig |-> orig, id |-> Nonce(c, 100 + n), att |-> 0]
   IN  [Landed(Ledger(k), r, life[c].gen, c) EXCEPT !.last = n + 1, !.back = FALSE, !.wit = "agreed"]
 Fence(c, ks) ==   \* move heads, so that no request in flight can land; it moves no progress
-  /\ tab' = [p \in 1 .. Q |-> IF \E k \in ks : At(k) = p
-              THEN Moved(tab[p], CHOOSE k \in ks : At(k) = p, tab[p].files) ELSE tab[p]]
+  /\ tab' = [p \in 1 .. Q |-> IF \E k \in ks : At[k] = p
+              THEN Moved(tab[p], CHOOSE k \in ks : At[k] = p, tab[p].files) ELSE tab[p]]
   /\ led' = [k \in Chains |-> IF k \in ks /\ led[k].wit # "rolled back" THEN Written(c, k, None)
                               ELSE led[k]]
-  /\ net' = {m \in net : MayLand(m, tab'[At(m.row.k)])}
+  /\ net' = Kept({m \in net : MayLand(m, tab'[At[m.row.k]])})
 (* Claim a generation above all seen.  A ledger that knows of a claim which our store does not    *)
 (* know makes ours strange: a store was lost, and somebody may hold commits that we cannot see.   *)
 Start(c) ==
   /\ life[c].ph = "new" /\ \A d \in 1 .. c - 1 : life[d].ph # "new"
   /\ LET h == Host(c)
-         seen == {led[k] : k \in {k \in Chains : At(k) \notin away}}
+         seen == {led[k] : k \in {k \in Chains : At[k] \notin away}}
          gen == Max({L.gen : L \in seen} \union {store[h].gen}) + 1
          strange == On("distrust") /\ \E L \in seen : Outranks(L, store[h].gen, store[h].own)
      IN  /\ store' = [store EXCEPT ![h].gen = gen, ![h].own = c]
@@ -152,10 +153,10 @@ Fenced(c, by) ==   \* a newer owner landed: claim again, once, if our own store 
 RolledBack(c, k) ==   \* fence at once, then stop: what to do is a human's choice
   IF Outranks(led[k], life[c].gen, c) THEN Fenced(c, led[k])
   ELSE /\ (IF On("rollback fence") THEN Fence(c, {k}) ELSE UNCHANGED Tabs) /\ UNCHANGED store
-       /\ ghost' = [ghost EXCEPT !.told = @ \union {At(k)}, !.window = @ \ {At(k)}]
-       /\ Aside(c, For(k), "stop")
+       /\ ghost' = [ghost EXCEPT !.told = @ \union {At[k]}, !.window = @ \ {At[k]}]
+       /\ Aside(c, For[k], "stop")
 Pending(c, t) == IF Many = 1 THEN store[Host(c)].rows
-                 ELSE SelectSeq(store[Host(c)].rows, LAMBDA r : For(r.k) = t)
+                 ELSE SelectSeq(store[Host(c)].rows, LAMBDA r : For[r.k] = t)
 (* Find where a table stands.  What is in quarantine is left out of a stretch that is read again; *)
 (* what the store says was examined counts only on its own basis.                                 *)
 Open(c, t) ==
@@ -179,13 +180,13 @@ Open(c, t) ==
               /\ IF life[c].strange THEN Fence(c, both) ELSE UNCHANGED Tabs
   /\ UNCHANGED World
 Begin(c, t) ==   \* write start positions into the ledger before anything behind them is read
-  /\ Runs(c) /\ Trk(c, t).st = "in" /\ \E s \in log.live : Trk(c, t).exp[Key(s)] = -1
-  /\ Trk(c, t).line = <<>> /\ t \notin away /\ tab[t].uuid = Trk(c, t).uuid
+  /\ Runs(c) /\ Trk(c, t).st = "in" /\ Trk(c, t).line = <<>> /\ t \notin away
+  /\ tab[t].uuid = Trk(c, t).uuid /\ \E s \in log.live : Trk(c, t).exp[Key[s]] = -1
   /\ LET T == Trk(c, t)
-         new == {s \in log.live : T.exp[Key(s)] = -1}
-         at(k) == LET s == CHOOSE s \in new : Key(s) = k
+         new == {s \in log.live : T.exp[Key[s]] = -1}
+         at(k) == LET s == CHOOSE s \in new : Key[s] = k
                   IN  IF Latest /\ s \in First THEN log.end[s] ELSE log.low[s]
-         orig == [k \in Keys |-> IF \E s \in new : Key(s) = k THEN at(k) ELSE -1]
+         orig == [k \in Keys |-> IF \E s \in new : Key[s] = k THEN at(k) ELSE -1]
          L == Written(c, t, orig)
          now == IF On("start position") THEN L.offs ELSE orig
          took(from) == [k \in Keys |-> IF orig[k] = -1 THEN from[k] ELSE now[k]]
@@ -201,14 +202,14 @@ Begin(c, t) ==   \* write start positions into the ledger before anything behind
   /\ UNCHANGED World
 (* An epoch: read to common ends, and put the commits of all tables into the store in one act.    *)
 Active(c) == {t \in Tables : Trk(c, t).st = "in"}
-Readable(T, s) == T.exam[Key(s)] # -1 /\ (T.exam[Key(s)] >= log.low[s] \/ ~On("retention check"))
-Behind(T, s) == Readable(T, s) /\ T.exam[Key(s)] < log.end[s]
+Readable(T, s) == T.exam[Key[s]] # -1 /\ (T.exam[Key[s]] >= log.low[s] \/ ~On("retention check"))
+Behind(T, s) == Readable(T, s) /\ T.exam[Key[s]] < log.end[s]
 CanEpoch(c) ==
   /\ life[c].ep < MaxEpochs
   /\ \E t \in Active(c) : \E s \in log.live : Behind(Trk(c, t), s)
   /\ \A t \in Active(c) : Len(Trk(c, t).line) < MaxWaiting
 RowOf(c, k, from, to, rows, orig) ==
-  LET T == Trk(c, For(k))
+  LET T == Trk(c, For[k])
       moved == [i \in Keys |-> IF from[i] < to[i] \/ ~On("empty ranges") THEN from[i] ELSE 0]
       stop == [i \in Keys |-> IF from[i] < to[i] THEN to[i] ELSE moved[i]]
       seg == IF On("segment") /\ ~IsRej(k) THEN T.seg ELSE 0
@@ -218,8 +219,8 @@ RowOf(c, k, from, to, rows, orig) ==
 Prepared(c, t, ends) ==   \* what a table gets of an epoch to `ends`: its quarantine commit first
   LET T == Trk(c, t)
       mine == {s \in log.live : Readable(T, s)}
-      to == [k \in Keys |-> Max({T.exam[k]} \union {ends[s] : s \in {s \in mine : Key(s) = k}})]
-      read == UNION {{10 * s + o : o \in Max2(T.exam[Key(s)], log.low[s]) .. to[Key(s)] - 1}
+      to == [k \in Keys |-> Max({T.exam[k]} \union {ends[s] : s \in {s \in mine : Key[s] = k}})]
+      read == UNION {{10 * s + o : o \in Max2(T.exam[Key[s]], log.low[s]) .. to[Key[s]] - 1}
                        : s \in mine} \ T.skip
       rows == {x \in read : Verdict(t, x, T.sch) = "row"}
       bad  == {x \in read : Verdict(t, x, T.sch) = "bad"}
@@ -237,24 +238,23 @@ Concat(f, t) == IF t = 0 THEN <<>>   \* the rows of all tables, in a fixed order
                 ELSE Concat(f, t - 1) \o (IF t \in DOMAIN f THEN f[t].rows ELSE <<>>)
 Epoch(c) ==
   /\ Runs(c) /\ CanEpoch(c)
-  /\ \E ends \in [log.live -> 0 .. N] :
+  /\ IF ~Holds(c) THEN Exit(c) /\ UNCHANGED store ELSE \E ends \in [log.live -> 0 .. N] :
        /\ \A s \in log.live : ends[s] <= log.end[s] /\ (ends[s] = 0 \/ \E t \in Active(c) :
-            Behind(Trk(c, t), s) /\ Trk(c, t).exam[Key(s)] < ends[s])
+            Behind(Trk(c, t), s) /\ Trk(c, t).exam[Key[s]] < ends[s])
        /\ \E s \in log.live : ends[s] > 0
        /\ \E made \in {[t \in Active(c) |-> Prepared(c, t, ends)]} :
           LET trk == [t \in Tables |-> IF t \in DOMAIN made THEN made[t].track ELSE Trk(c, t)]
               exam == [t \in Tables |-> IF t \notin DOMAIN made THEN store[Host(c)].exam[t]
                    ELSE [basis |-> trk[t].exp, rejects |-> trk[t].rexp, reached |-> trk[t].exam]]
               rows == Concat(made, Many)
-          IN  IF ~Holds(c) THEN Exit(c) /\ UNCHANGED store
-              ELSE /\ life' = [life EXCEPT ![c].ep = @ + 1, ![c].trk = trk]
-                   /\ store' = [store EXCEPT ![Host(c)].rows = @ \o rows, ![Host(c)].exam = exam]
+          IN  /\ life' = [life EXCEPT ![c].ep = @ + 1, ![c].trk = trk]
+              /\ store' = [store EXCEPT ![Host(c)].rows = @ \o rows, ![Host(c)].exam = exam]
   /\ UNCHANGED <<World, Tabs, ghost>>
 Prepare(c, t, r, to) ==   \* a commit of one table that is prepared by itself
   IF ~Holds(c) THEN Exit(c) /\ UNCHANGED store
   ELSE /\ life' = [life EXCEPT ![c].ep = @ + 1, ![c].trk[t].exp = to, ![c].trk[t].line = <<r>>]
        /\ store' = [store EXCEPT ![Host(c)].rows = Append(@, r)]
-Idle(c, t) == Runs(c) /\ Trk(c, t).st = "in" /\ Trk(c, t).line = <<>> /\ life[c].ep < MaxEpochs
+Idle(c, t) == Runs(c) /\ life[c].ep < MaxEpochs /\ Trk(c, t).st = "in" /\ Trk(c, t).line = <<>>
 Anchor(c, t) ==   \* a quiet table's ledger is brought level: progress, no files
   /\ Idle(c, t) /\ Trk(c, t).exam # Trk(c, t).exp
   /\ LET r == RowOf(c, t, Trk(c, t).exp, Trk(c, t).exam, {}, None)
@@ -262,19 +262,19 @@ Anchor(c, t) ==   \* a quiet table's ledger is brought level: progress, no files
   /\ UNCHANGED <<World, Tabs, ghost>>
 Consent(c, t, s) ==   \* retention took records that were not read: a human lets go of them
   /\ Runs(c) /\ Trk(c, t).st = "in" /\ s \in log.live /\ On("retention check")
-  /\ Trk(c, t).exam[Key(s)] \in 0 .. log.low[s] - 1
-  /\ life' = [life EXCEPT ![c].trk[t].exam[Key(s)] = log.low[s]]
+  /\ Trk(c, t).exam[Key[s]] \in 0 .. log.low[s] - 1
+  /\ life' = [life EXCEPT ![c].trk[t].exam[Key[s]] = log.low[s]]
   /\ ghost' = [ghost EXCEPT !.given = @ \union
-                 {<<t, 10 * s + o>> : o \in Trk(c, t).exam[Key(s)] .. log.low[s] - 1}]
+                 {<<t, 10 * s + o>> : o \in Trk(c, t).exam[Key[s]] .. log.low[s] - 1}]
   /\ UNCHANGED <<World, Tabs, store>>
 (* One turn of the loop that lands: examine, decide, act; of rows in memory, or, of a table aside,*)
 (* of those in the store, oldest first.                                                           *)
-IsLive(r) == \E f \in tab[At(r.k)].files : f.k = r.k /\ f.att = r.att
+IsLive(r) == \E f \in tab[At[r.k]].files : f.k = r.k /\ f.att = r.att
 Settle(c, t, r, ok) ==   \* PENDING -> COMMITTED or ABORTED, guarded by the claim
   LET h == Host(c)
       wrong == IF ok THEN r.rows # {} /\ ~IsLive(r)   \* a seek forgets what was prepared before
                ELSE IsLive(r) /\ 1000000 * led[r.k].seg <= r.id
-      harm == IF wrong /\ At(r.k) \notin ghost.rolled THEN {"I10"} ELSE {}
+      harm == IF wrong /\ At[r.k] \notin ghost.rolled THEN {"I10"} ELSE {}
   IN  IF ~Holds(c) THEN Exit(c) /\ UNCHANGED <<store, ghost, broken>>
       ELSE /\ broken' = broken \union harm   \* what was dropped is not examined
            /\ store' = [store EXCEPT
@@ -287,30 +287,31 @@ Drop(c, t, r) ==   \* a quarantine commit waits for recovery, which drops its fo
   IF Trk(c, t).st = "in" /\ IsRej(r.k)
   THEN Aside(c, t, "aside") /\ UNCHANGED <<store, ghost, broken>> ELSE Settle(c, t, r, FALSE)
 Judge(c, r) == Decide(r, Ledger(r.k), life[c].gen, c)
-Gone(c, t, r) == On("file check") /\ Trk(c, t).st = "aside" /\ <<r.k, r.att>> \in ghost.gone
+Gone(c, t, r) == Trk(c, t).st = "aside" /\ <<r.k, r.att>> \in ghost.gone /\ On("file check")
 (* A strange claim lands nothing that it finds pending: others may have judged it otherwise since.*)
 Stale(c, t, r) == life[c].strange /\ Trk(c, t).st = "aside" /\ r.gen # life[c].gen
 Fails(c, t, r) == LET d == Judge(c, r) IN IF d = "commit" THEN Gone(c, t, r) \/ Stale(c, t, r)
                                           ELSE d \in {"theirs", "gap", "superseded"}
 Foremost(c, t, r) ==   \* what follows a quarantine commit that cannot land would bury its records
   LET after == SelectSeq(Pending(c, t), LAMBDA x : ~IsRej(x.k))
-  IN  IF On("followers") /\ Trk(c, t).st = "aside" /\ IsRej(r.k) /\ after # <<>> /\ Fails(c, t, r)
+  IN  IF IsRej(r.k) /\ Trk(c, t).st = "aside" /\ after # <<>> /\ On("followers") /\ Fails(c, t, r)
       THEN Head(after) ELSE r
-Lost(t) == \* what the ledger of a table claims, and the table does not hold
+Missing(t, held) == \* what the ledger of a table claims, and the table does not hold
   {x \in {10 * s + o : s \in Sources, o \in 0 .. N - 1} :
-     LET k == Key(Source(x))
+     LET k == Key[Source(x)]
      IN  /\ ghost.base[t][k] \in 0 .. Offset(x) /\ Offset(x) < led[t].offs[k]
          /\ (On("topic id") \/ Source(x) \in log.live) /\ Kind[t][Offset(x) + 1] # "none"
-         /\ <<t, x>> \notin ghost.given /\ x \notin Rows(t) \union Rows(Rej(t))}
-Line(c, t) == CASE ~Runs(c) -> <<>> [] Trk(c, t).st = "in" -> Trk(c, t).line
-                [] Trk(c, t).st = "aside" -> Pending(c, t) [] OTHER -> <<>>
+         /\ x \notin held /\ <<t, x>> \notin ghost.given}
+Lost(t) == UNION {Missing(t, held) : held \in {Rows(t) \union Rows(Rej(t))}}
+Line(c, t) == IF Trk(c, t).st = "in" THEN Trk(c, t).line   \* of a life that runs
+              ELSE IF Trk(c, t).st = "aside" THEN Pending(c, t) ELSE <<>>
 Turn(c, t) ==
-  /\ \E line \in {Line(c, t)} : line # <<>> /\ \E r \in {Foremost(c, t, line[1])} :
-     \E k \in {r.k}, p \in {At(r.k)}, d \in {Judge(c, r)} :
+  /\ Runs(c) /\ \E line \in {Line(c, t)} : line # <<>> /\ \E r \in {Foremost(c, t, line[1])} :
+     \E k \in {r.k}, p \in {At[r.k]}, d \in {Judge(c, r)} :
      LET keep_out == r # line[1] \/ Gone(c, t, r) \/ Stale(c, t, r)
                      \/ (r.rows # {} /\ ~IsRej(k) /\ tab[p].sch # r.sch)
-         m == [row |-> r, base |-> tab[p].head, uuid |-> tab[p].uuid, gone |-> {}, hand |-> FALSE,
-               led |-> Landed(Ledger(k), r, life[c].gen, c)]
+         sent == [row |-> r, base |-> tab[p].head, uuid |-> tab[p].uuid, gone |-> {},
+                  hand |-> FALSE, led |-> Landed(Ledger(k), r, life[c].gen, c)]
          harm == IF ~IsRej(k) /\ t \in ghost.rolled /\ Lost(t) # {} THEN {"I2"}
                  ELSE IF Trk(c, t).st = "aside" /\ <<k, r.att>> \in ghost.gone THEN {"I6"} ELSE {}
      IN  IF p \in away THEN /\ On("parking") /\ Trk(c, t).st = "in" /\ Aside(c, t, "aside")
@@ -320,15 +321,15 @@ Turn(c, t) ==
          ELSE IF led[k].wit = "rolled back" THEN RolledBack(c, k) /\ UNCHANGED broken
          ELSE IF d = "fenced" THEN Fenced(c, Ledger(k)) /\ UNCHANGED broken
          ELSE IF d = "ours" THEN Settle(c, t, r, TRUE) /\ UNCHANGED Tabs
-         ELSE IF d # "commit" \/ (keep_out /\ ~On("abort fence"))
-         THEN Drop(c, t, r) /\ UNCHANGED Tabs
-         ELSE IF keep_out THEN Drop(c, t, r) /\ Fence(c, {k})
-         ELSE /\ m \notin net /\ net' = net \union {m} /\ broken' = broken \union harm
-              /\ UNCHANGED <<tab, led, store, life, ghost>>
+         ELSE IF d # "commit" THEN Drop(c, t, r) /\ UNCHANGED Tabs
+         ELSE IF keep_out
+         THEN Drop(c, t, r) /\ IF On("abort fence") THEN Fence(c, {k}) ELSE UNCHANGED Tabs
+         ELSE /\ \E m \in {sent} : m \notin net /\ net' = net \union {m}
+              /\ broken' = broken \union harm /\ UNCHANGED <<tab, led, store, life, ghost>>
   /\ UNCHANGED <<log, away>>
 (* By hand.  A replay and a seek land by one attempt on what was examined, or are given up.       *)
 Struck(g) == ghost' = [g EXCEPT !.struck = @ + 1]
-Here(c, t) == \A k \in {t, Rej(t)} : At(k) \notin away /\ ~Outranks(led[k], life[c].gen, c)
+Here(c, t) == \A k \in {t, Rej(t)} : At[k] \notin away /\ ~Outranks(led[k], life[c].gen, c)
 ByHand(c, t, rows, gone, L) ==
   LET id == Nonce(c, 200 + tab[t].n)
       r == [k |-> t, rows |-> rows, att |-> id, id |-> id, sch |-> tab[t].sch, num |-> 0]
@@ -346,7 +347,7 @@ Followed(t) == IF "retry" \notin Faults THEN {}
                ELSE {x \in Rows(Rej(t)) : LastOf(t, x) \in 1 .. led[t].offs[Closings]}
 Replay(c, t) ==   \* files that hold a stretch are replaced by what it is now; positions stay
   /\ Strike("replay") /\ Idle(c, t) /\ Here(c, t) /\ led[t].wit = "agreed"
-  /\ \E s \in log.live : \E from, to \in 0 .. led[t].offs[Key(s)] :
+  /\ \E s \in log.live : \E from, to \in 0 .. led[t].offs[Key[s]] :
        LET stretch == {10 * s + o : o \in from .. to - 1}
            files == {f \in Live(t) : f.rows \intersect stretch # {}}
            held == UNION {f.rows : f \in files}
@@ -358,7 +359,7 @@ Replay(c, t) ==   \* files that hold a stretch are replaced by what it is now; p
            /\ ByHand(c, t, rows, {f.n : f \in files}, led[t])
 Seek(c, t) ==   \* a table that was rolled back is put back to where its rows end
   /\ Strike("seek") /\ Runs(c) /\ Trk(c, t).st = "stop" /\ Here(c, t) /\ led[t].wit = "rolled back"
-  /\ LET ends(k) == LET X == {x \in Rows(t) : Key(Source(x)) = k}
+  /\ LET ends(k) == LET X == {x \in Rows(t) : Key[Source(x)] = k}
                     IN  IF X = {} \/ ~On("end of the rows") THEN ghost.base[t][k]
                         ELSE Offset(Max(X)) + 1
      IN  ByHand(c, t, {}, {}, [led[t] EXCEPT !.seg = @ + 1,
@@ -396,62 +397,61 @@ Follow(c, t) ==
   /\ UNCHANGED <<World, Tabs, ghost>>
 (* What tables hold is judged when a commit has landed, for nothing else adds to it; not where    *)
 (* strangers rolled a table back, which must be noticed.  A request lands on what was examined.   *)
-Doubled(k) == \E f, g \in Live(k) : f.n < g.n /\ f.rows \intersect g.rows # {}
+Doubled(k) == \E S \in {Live(k)} : \E f, g \in S : f.n < g.n /\ f.rows \intersect g.rows # {}
 Harm(t) ==
   (IF Doubled(t) \/ Doubled(Rej(t)) THEN {"I1"} ELSE {}) \union
   (IF {t, Q} \intersect ghost.rolled # {} THEN {}
    ELSE (IF led[t].is /\ Lost(t) \union (Followed(t) \ Rows(t)) # {} THEN {"I2"} ELSE {}) \union
-        (IF \E x \in Rows(t) \ Followed(t) : Offset(x) >= led[t].offs[Key(Source(x))]
+        (IF \E x \in Rows(t) \ Followed(t) : Offset(x) >= led[t].offs[Key[Source(x)]]
          THEN {"I3"} ELSE {}) \union
         (IF (Rows(t) \intersect Rows(Rej(t))) \ Followed(t) # {} THEN {"I11"} ELSE {}))
 Steady(p) == [ghost EXCEPT !.rolled = @ \ {p}, !.told = @ \ {p}, !.window = @ \ {p}]
-Arrives == \E m \in net : \E r \in {m.row} : \E k \in {r.k}, p \in {At(r.k)}, t \in {For(r.k)} :
-  \E T \in {tab[p]}, L \in {led[k]} :
-  LET fits == T.head = m.base /\ T.uuid = m.uuid /\ (T.sch = r.sch \/ IsRej(k) \/ ~On("schema"))
-      again == [m EXCEPT !.base = T.head,
-                  !.led = IF m.hand THEN [L EXCEPT !.recent = @ \union {<<r.id, r.att>>}]
-                          ELSE Landed(L, r, m.led.gen, m.led.own)]
-      file == [k |-> k, att |-> r.att, n |-> T.n + 1, rows |-> r.rows, num |-> r.num]
+Again(m, T, L) == [m EXCEPT !.base = T.head,
+  !.led = IF m.hand THEN [L EXCEPT !.recent = @ \union {<<m.row.id, m.row.att>>}]
+          ELSE Landed(L, m.row, m.led.gen, m.led.own)]
+Lands(m, p, T, r, L) ==
+  \E k \in {r.k} : \E t \in {For[k]}, calm \in {p \notin ghost.window},
+     new \in {[m.led EXCEPT !.last = T.n + 1, !.back = FALSE, !.wit = "agreed"]} :
+  LET file == [k |-> k, att |-> r.att, n |-> T.n + 1, rows |-> r.rows, num |-> r.num]
       files == {f \in T.files : f.n \notin m.gone} \union (IF r.rows = {} THEN {} ELSE {file})
-      new == [m.led EXCEPT !.last = T.n + 1, !.back = FALSE, !.wit = "agreed"]
-      calm == p \notin ghost.window
       sought == m.hand /\ m.led.seg > L.seg
       back == ~sought /\ (p \in ghost.told \/ \E i \in Keys : new.offs[i] < L.offs[i])
       stale == new.gen < L.gen \/ (new.gen = L.gen /\ new.own # L.own)
-      harm == (IF calm /\ back THEN {"I3"} ELSE {}) \union (IF calm /\ stale THEN {"I4"} ELSE {})
-        \union (IF calm /\ \E e \in L.recent : e[1] = r.id THEN {"I5"} ELSE {})
-        \union (IF calm /\ <<k, r.att>> \in ghost.aborted THEN {"I6"} ELSE {})
-        \union (IF r.rows # {} /\ ~IsRej(k) /\ T.sch # r.sch THEN {"I2"} ELSE {})
-  IN  IF fits \/ ~On("compare and set")
-      THEN /\ Table(p, Moved(T, k, files)) /\ led' = [led EXCEPT ![k] = new]
-           /\ ghost' = IF sought THEN Steady(p) ELSE [ghost EXCEPT !.window = @ \ {p}]
-           /\ UNCHANGED <<log, away, store, life>>
-           /\ broken' = broken \union harm \union Harm(t)'
-      ELSE /\ ~Strike("rollback")
-           /\ net' = (net \ {m}) \union (IF Retried(m) THEN {again} ELSE {})
-           /\ UNCHANGED <<World, tab, led, store, life, ghost>>
+      harm == IF ~calm THEN {} ELSE (IF back THEN {"I3"} ELSE {})
+        \union (IF stale THEN {"I4"} ELSE {})
+        \union (IF \E e \in L.recent : e[1] = r.id THEN {"I5"} ELSE {})
+        \union (IF <<k, r.att>> \in ghost.aborted THEN {"I6"} ELSE {})
+  IN  /\ Table(p, Moved(T, k, files)) /\ led' = [led EXCEPT ![k] = new]
+      /\ ghost' = IF sought THEN Steady(p) ELSE [ghost EXCEPT !.window = @ \ {p}]
+      /\ UNCHANGED <<log, away, store, life>>
+      /\ broken' = broken \union harm \union Harm(t)'
+           \union (IF r.rows # {} /\ ~IsRej(k) /\ T.sch # r.sch THEN {"I2"} ELSE {})
+Arrives == \E m \in net : \E p \in {At[m.row.k]} : \E T \in {tab[p]}, L \in {led[m.row.k]} :
+  IF \/ T.head = m.base /\ T.uuid = m.uuid /\ (T.sch = m.row.sch \/ IsRej(m.row.k) \/ ~On("schema"))
+     \/ ~On("compare and set")
+  THEN Lands(m, p, T, m.row, L)   \* one that is refused stays: it may arrive again
+  ELSE Retried(m) /\ net' = (net \ {m}) \union {Again(m, T, L)}
+       /\ UNCHANGED <<World, tab, led, store, life, ghost>>
 (* What strangers, networks and operators do.                                                     *)
 Produce == /\ \E s \in log.live : log.end[s] < N /\ log' = [log EXCEPT !.end[s] = @ + 1]
            /\ UNCHANGED <<Tabs, store, life, away, ghost, broken>>
-Foreign == \E p \in 1 .. Q : \* an append, a compaction: a snapshot without our summary
-  /\ Strike("foreign") /\ tab[p].head # 0 /\ Table(p, Moved(tab[p], 0, tab[p].files))
+Foreign == Strike("foreign") /\ \E p \in 1 .. Q :  \* an append, a compaction: not our summary
+  /\ tab[p].head # 0 /\ Table(p, Moved(tab[p], 0, tab[p].files))
   /\ Struck(ghost) /\ UNCHANGED <<World, led, store, life>>
-Expire == \E p \in 1 .. Q :   \* all history but the head and what is tagged
-  /\ Strike("expire")
+Expire == Strike("expire") /\ \E p \in 1 .. Q :   \* all history but the head and what is tagged
   /\ LET T == tab[p]
-         kept == {T.head} \union {led[k].last : k \in {k \in Chains : At(k) = p}}
+         kept == {T.head} \union {led[k].last : k \in {k \in Chains : At[k] = p}}
          gone == [par |-> 0, k |-> 0, told |-> FALSE, files |-> {}]
          new == [T EXCEPT !.snaps = [i \in DOMAIN @ |-> IF i \in kept THEN @[i] ELSE gone]]
      IN  new # T /\ Table(p, new) /\ led' = Looked(p, new, FALSE)
   /\ Struck(ghost) /\ UNCHANGED <<World, store, life>>
-Rollback == \E p \in 1 .. Q : \E i \in 1 .. tab[p].head - 1 :
-  /\ Strike("rollback") /\ tab[p].snaps[i].told
-  /\ Table(p, [tab[p] EXCEPT !.head = i, !.files = tab[p].snaps[i].files])
+Rollback == Strike("rollback") /\ \E p \in 1 .. Q : \E i \in 1 .. tab[p].head - 1 :
+  /\ tab[p].snaps[i].told /\ Table(p, [tab[p] EXCEPT !.head = i, !.files = tab[p].snaps[i].files])
   /\ led' = Looked(p, tab'[p], TRUE)
   /\ Struck([ghost EXCEPT !.rolled = @ \union {p}, !.window = @ \union {p}, !.told = @ \ {p}])
   /\ UNCHANGED <<World, store, life>>
-Recreate == \E t \in Tables :
-  /\ Strike("recreate") /\ tab[t].head # 0
+Recreate == Strike("recreate") /\ \E t \in Tables :
+  /\ tab[t].head # 0
   /\ Table(t, [NewTable EXCEPT !.uuid = tab[t].uuid + 1]) /\ led' = [led EXCEPT ![t] = NoLedger]
   /\ Struck([Steady(t) EXCEPT !.base[t] = None])
   /\ UNCHANGED <<World, store, life>>
@@ -462,16 +462,16 @@ Leave ==   \* and come back
   /\ \E p \in 1 .. Q : IF p \in away THEN away' = away \ {p} /\ UNCHANGED ghost
                         ELSE Strike("away") /\ away' = away \union {p} /\ Struck(ghost)
   /\ UNCHANGED <<log, Tabs, store, life, broken>>
-Lose == \E h \in Hosts :
-  /\ Strike("lose") /\ store[h] # NoStore /\ store' = [store EXCEPT ![h] = NoStore]
+Lose == Strike("lose") /\ \E h \in Hosts :
+  /\ store[h] # NoStore /\ store' = [store EXCEPT ![h] = NoStore]
   /\ Struck(ghost) /\ UNCHANGED <<World, Tabs, life>>
-Orphans == \E h \in Hosts : \E r \in Range(store[h].rows) :  \* files go before they are looked for
-  /\ Strike("orphans") /\ r.rows # {} /\ store[h].own # r.att \div 100 /\ ~IsLive(r)
+Orphans == Strike("orphans") /\ \E h \in Hosts : \E r \in Range(store[h].rows) :
+  /\ r.rows # {} /\ store[h].own # r.att \div 100 /\ ~IsLive(r)  \* before they are looked for
   /\ \A m \in net : m.row.k # r.k \/ m.row.att # r.att \/ m.led.own # store[h].own
   /\ <<r.k, r.att>> \notin ghost.gone /\ Struck([ghost EXCEPT !.gone = @ \union {<<r.k, r.att>>}])
   /\ UNCHANGED <<World, Tabs, store, life>>
-Retention == \E s \in log.live :
-  /\ Strike("retention") /\ log.low[s] < log.end[s] /\ log' = [log EXCEPT !.low[s] = @ + 1]
+Retention == Strike("retention") /\ \E s \in log.live :
+  /\ log.low[s] < log.end[s] /\ log' = [log EXCEPT !.low[s] = @ + 1]
   /\ Struck(ghost) /\ UNCHANGED <<Tabs, store, life, away, broken>>
 Retopic == \E s \in log.live :  \* deleted and created again: another id, with a consent
   /\ s + 1 \in Sources \ log.live /\ log' = [log EXCEPT !.live = (@ \ {s}) \union {s + 1}]

@@ -306,3 +306,18 @@ def test_k11_a_log_cut_off_below_what_landed_stops_its_table(ground):
     world.send("orders", 8)
     assert {ORDERS: "P211"} == world.run().parked
     assert {0: 10} == world.offsets()
+
+
+def test_k11_an_election_behind_what_landed_is_no_cut_for_who_examined_more(ground):
+    """The store knows how far was read, the ledger the epoch of what landed: not of one place."""
+    world = World(ground)
+    world.send("orders", 2)
+    world.run()
+    ground.cluster.elect_leader("orders", 0)
+    world.send_raw("orders", None)
+    world.life(crash="stopping").run()
+    world.send("orders", 1)
+
+    assert {} == world.run().parked
+    assert {0: 4} == world.offsets()
+    assert [] == world.breaks()

@@ -249,6 +249,9 @@ def _catalog(found: Migrated, name: str, options: Options) -> str:
     fit = re.sub(r"[^a-z0-9_]", "_", name.lower())
     catalog, known = catalog_of(options), set(found.spec.get("catalogs", {}))
     named = found.catalog(fit, catalog.settings)
+    kept = found.spec["catalogs"][named]
+    for key in [key for key, value in catalog.settings.items() if kept[key] != value]:
+        found.leave(key, f"catalogs.{named} has another one, from the sink before")
     if named not in known:
         found.mapped += account_of(catalog, named)
         found.left += catalog.left

@@ -41,18 +41,25 @@ class Migrated:
         self.mapped.append((option, setting))
 
     def catalog(self, name: str, settings: Mapping[str, Any]) -> str:
-        """Put a catalog into the spec; give its name: a numbered one, where another has it."""
+        """Put a catalog into the spec; give its name: a numbered one, where another has it.
+
+        What two descriptions of one catalog say differently is as the first says.
+        """
         catalogs = self.spec.setdefault("catalogs", {})
         named, number = name, 1
-        while catalogs.get(named, settings) != settings:
+        while _address(catalogs.get(named, settings)) != _address(settings):
             number += 1
             named = f"{name}_{number}"
-        catalogs[named] = settings
+        catalogs[named] = {**settings, **catalogs.get(named, {})}
         return named
 
     def leave(self, option: str, why: str = NO_COUNTERPART) -> None:
         """Note an option that has no counterpart, and why."""
         self.left.append((option, why))
+
+
+def _address(settings: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(settings.get(key) for key in ("type", "uri", "warehouse", "root"))
 
 
 def delta_table(found: Migrated, option: str, topic: str, location: str) -> None:

@@ -103,7 +103,7 @@ def status(pipeline: Pipeline, clock: Clock) -> Status:
         for at in wanted[name]:
             lag[at.topic] = max(lag.get(at.topic, 0), table.lag_records or 0)
     updated_ms = now_ms if told is None else known.updated_ms
-    tables |= _refusing(known, routes, tables)
+    tables |= _refusing(known, routes)
     snapshot = replace(known, tables=tables, state=state, updated_ms=updated_ms, lag=lag)
     return Status(snapshot, running)
 
@@ -135,14 +135,10 @@ def _landed(
         return error
 
 
-def _refusing(
-    known: Snapshot, routes: AbstractSet[str], tables: Mapping[str, TableStatus]
-) -> dict[str, TableStatus]:
-    """Give the routes that refused records; they are valid as far as the tables are."""
-    through = [each.valid_through_ms for each in tables.values()]
-    least = min((at_ms for at_ms in through if at_ms is not None), default=None)
+def _refusing(known: Snapshot, routes: AbstractSet[str]) -> dict[str, TableStatus]:
+    """Give the routes that refused records: what they have refused, and nothing of their tables."""
     return {
-        name: replace(each, valid_through_ms=least)
+        name: replace(each, valid_through_ms=None, lag_records=None, pending=())
         for name, each in known.tables.items()
         if name in routes and each.quarantined
     }

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import signal
 import subprocess
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -100,7 +99,7 @@ def _version(path: Path, origin: str, environment: Mapping[str, str]) -> str:
     except subprocess.TimeoutExpired as error:
         raise _unavailable(origin, f"did not answer in {ANSWER_SECONDS_MAX} s") from error
     if answer.returncode < 0:
-        raise _unavailable(origin, f"was ended by {signal.Signals(-answer.returncode).name}")
+        raise _unavailable(origin, f"was ended by signal {-answer.returncode}")
     told = _VERSION.search(answer.stderr) or _VERSION.search(answer.stdout)
     if answer.returncode != 0 or told is None:
         raise InvalidError(

@@ -55,7 +55,7 @@ def _repeating(path: str, column: pa.Array, share: float) -> Iterator[str]:
         yield from _repeating(f"{path}.key_value.value", column.items, share)
     elif pa.types.is_list(type_):
         yield from _repeating(f"{path}.list.element", column.flatten(), share)
-    elif pa.types.is_null(type_) or _repeats(column, share):
+    elif pa.types.is_nested(type_) or pa.types.is_null(type_) or _repeats(column, share):
         yield path
 
 

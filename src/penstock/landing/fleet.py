@@ -23,7 +23,7 @@ from penstock.landing.aside import Aside, away_when_rules_changed, missing
 from penstock.landing.committing import Batch
 from penstock.landing.leveling import former_rules, needed
 from penstock.landing.settings import Settings, Target, World
-from penstock.landing.tracks import Track, by_table
+from penstock.landing.tracks import Track, by_table, skip
 from penstock.landing.wishes import ColumnBudget
 from penstock.ports.store import Examined
 from penstock.ports.tables import Table, TableState, Verdict
@@ -385,8 +385,7 @@ class Fleet:
         if known is None or track.standing is None or not self._same_rules(track):
             return
         if known.basis == track.standing.expected and known.rejects == track.rejects.expected:
-            ahead = {at: max(offset, track.examined[at]) for at, offset in known.reached.items()}
-            track.examined = {**track.examined, **ahead}
+            skip(track, known.reached)
 
     def _same_rules(self, track: Track) -> bool:
         landed = track.state.landed if track.state else None

@@ -226,6 +226,13 @@ def advance(track: Track, commits: list[Committable], found: TableSum) -> None:
         track.waiting += 1
 
 
+def skip(track: Track, reached: Positions) -> None:
+    """Move a track forward over what was examined before; the epochs before there are unknown."""
+    ahead = {at: offset for at, offset in reached.items() if offset > track.examined[at]}
+    track.examined = {**track.examined, **ahead}
+    track.leader_epochs = {at: e for at, e in track.leader_epochs.items() if at not in ahead}
+
+
 def _epochs_after(track: Track, found: TableSum) -> dict[TopicPartition, int]:
     """Give the leader epochs before the positions reached; what is not known is forgotten."""
     passed = {**track.leader_epochs, **found.leader_epochs}

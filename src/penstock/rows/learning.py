@@ -12,6 +12,7 @@ not learned makes the block fail to parse, so no field is ever ignored unseen.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from math import gcd
 from typing import Any
 
@@ -29,6 +30,7 @@ LEARNED_MAX = 256
 WIDEST = Decimal(38, 38)
 _SAMPLE = 64
 _RHYTHMS = 2 * 3 * 5 * 7 * 11 * 13
+_STEP_MIN = 17
 
 
 def learn(values: pa.BinaryArray, schema: Schema, options: RowOptions) -> Schema:
@@ -47,10 +49,11 @@ def learn(values: pa.BinaryArray, schema: Schema, options: RowOptions) -> Schema
 
 def sample(count: int) -> list[int]:
     """Give places all over a block, by steps that no short rhythm of its records divides."""
-    step = max(1, count // _SAMPLE)
+    step = max(_STEP_MIN, count // _SAMPLE)
     while gcd(step, _RHYTHMS) > 1:
-        step -= 1
-    return list(range(0, count, step)[:_SAMPLE])
+        step += 1
+    places = (place for first in range(step) for place in range(first, count, step))
+    return sorted(islice(places, _SAMPLE))
 
 
 def _widened(struct: Struct) -> Struct:

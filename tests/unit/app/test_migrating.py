@@ -344,11 +344,13 @@ CREATE TABLE a (id BIGINT) WITH ('connector' = 'iceberg', 'catalog-name' = 'lake
   'catalog-type' = 'rest', 'uri' = 'http://one', 'catalog-database' = 'x');
 CREATE TABLE b (id BIGINT) WITH ('connector' = 'iceberg', 'catalog-name' = 'lake',
   'catalog-type' = 'rest', 'uri' = 'http://two', 'catalog-database' = 'x');
+CREATE TABLE f (id BIGINT) WITH ('connector' = 'iceberg', 'catalog-name' = 'lake',
+  'catalog-type' = 'rest', 'uri' = 'http://two', 's3.region' = 'r', 'catalog-database' = 'x');
 CREATE TABLE c (id BIGINT) WITH ('connector' = 'delta', 'table-path' = '/one/x/c');
 CREATE TABLE d (id BIGINT) WITH ('connector' = 'delta', 'table-path' = '/two/x/d');
 CREATE TABLE e (id BIGINT) WITH ('connector' = 'delta', 'table-path' = '/two/x/e');
 INSERT INTO a SELECT * FROM s; INSERT INTO b SELECT * FROM s; INSERT INTO c SELECT * FROM s;
-INSERT INTO d SELECT * FROM s; INSERT INTO e SELECT * FROM s;
+INSERT INTO d SELECT * FROM s; INSERT INTO e SELECT * FROM s; INSERT INTO f SELECT * FROM s;
 """
 
 
@@ -361,5 +363,7 @@ def test_sinks_in_several_catalogs_keep_each_its_own(spec_of) -> None:
     }
     assert places == kept
     into = ["lake.x.a", "lake_2.x.b", "delta.x.c", "delta_2.x.d", "delta_2.x.e"]
+    into.append("lake_2.x.f")
     assert into == [each.into for each in spec.tables]
     assert "lake" in dict(found.left), "that it has another name is told"
+    assert "r" == found.spec["catalogs"]["lake_2"]["s3.region"], "one catalog, told twice"

@@ -79,21 +79,30 @@ def test_what_spark_says_becomes_what_the_reader_must_do(
             "Error: no memory",
         ),
         ("", "", InvalidError, "P603", "no reason given"),
-        ("[JAVA_GATEWAY_EXITED] Java", "", UnavailableError, "P601", "is gone"),
+        ("[JAVA_GATEWAY_EXITED] Java", "", InvalidError, "P603", "env: 'bash': No such file"),
         ("", "Reason: All masters are unresponsive!", UnavailableError, "P610", "does not take"),
     ],
 )
 def test_a_failed_start_says_what_to_look_at(
     text: str, last_words: str, kind: type[PenstockError], code: str, said: str
 ) -> None:
-    error = start_failed(text, last_words, output=f"more\n{last_words}")
+    error = start_failed(text, last_words, output=f"{last_words}\nenv: 'bash': No such file")
 
     assert (kind, code) == (type(error), error.code)
     assert said in error.message
 
 
-def test_a_java_that_was_killed_while_it_started_may_be_started_again() -> None:
-    error = start_failed("Answer from Java side is empty", "", output="", killed=True)
+@pytest.mark.parametrize(
+    ("text", "output", "killed"),
+    [
+        ("Answer from Java side is empty", "26/11/21 WARN Utils: a host name", True),
+        ("[JAVA_GATEWAY_EXITED] Java", "WARNING: Using incubator modules", False),
+    ],
+)
+def test_a_java_that_was_killed_while_it_started_may_be_started_again(
+    text: str, output: str, *, killed: bool
+) -> None:
+    error = start_failed(text, "", output=output, killed=killed)
 
     assert (UnavailableError, "P601") == (type(error), error.code)
 

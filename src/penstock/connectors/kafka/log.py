@@ -6,7 +6,8 @@ Invariants:
 - a topic is known by its id, in the form Kafka's own tools show; by its name only where the spec
   says so;
 - a partition without a leader is left out of bounds and positions, and named in `leaderless`;
-- every call ends within `ANSWER_SECONDS_MAX`.
+- every request ends within `ANSWER_SECONDS_MAX`; a named topic that was there and is not is looked
+  for again for `GONE_SECONDS_MIN`.
 """
 
 from __future__ import annotations

@@ -48,10 +48,11 @@ _CAUSE = re.compile(r"^: (?P<cause>\S.*)$", re.MULTILINE)
 def start_failed(text: str, last_words: str, *, output: str, killed: bool = False) -> PenstockError:
     """Translate a failed start: an exception's text, Java's telling line, and all it printed.
 
-    A Java that a signal has `killed`, or that was gone before it answered and names no error, was
-    not started wrongly: something took it away.
+    A Java that a signal has `killed`, or that was gone before it answered and said nothing, was not
+    started wrongly: something took it away.
     """
-    if killed or (_NO_GATEWAY in text and not last_words):
+    lines = [line for line in output.splitlines() if line and "WARNING" not in line]
+    if killed or (_NO_GATEWAY in text and not lines):
         return java_gone(last_words)
     if any(mark in text or mark in output for mark in _NO_CLUSTER):
         return UnavailableError(
@@ -59,7 +60,8 @@ def start_failed(text: str, last_words: str, *, output: str, killed: bool = Fals
             code="P610",
             hint="check that the master of spark.master runs and has workers, then try again",
         )
-    said = _first_line(text) if _CAUSE.search(text) else last_words or _first_line(text)
+    printed = lines[-1] if _NO_GATEWAY in text else ""
+    said = _first_line(text) if _CAUSE.search(text) else last_words or printed or _first_line(text)
     return InvalidError(
         f"Spark did not start: {said[:LINE_CHARACTERS_MAX]}",
         code="P603",

@@ -41,8 +41,12 @@ GATEWAY_VARIABLE = "PYSPARK_GATEWAY_PORT"
 
 STOP_SECONDS_MAX = 10.0
 DEATH_SECONDS_MAX = 0.5
-SHELL_SIGNALS = 128
-"""A shell adds this to the number of the signal that ended its child."""
+KILLS = {
+    code
+    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    for code in (-number, 128 + number)
+}
+"""How Java ends when it is asked to: by the signal, or by itself with 128 more than its number."""
 LAST_WORDS_LINES_MAX = 200
 _TELLING = ("Error", "Exception", "error:", "Could not reserve", "Too small", "Invalid maximum")
 
@@ -271,7 +275,7 @@ def _was_killed(process: subprocess.Popen[bytes]) -> bool:
         code = process.wait(timeout=DEATH_SECONDS_MAX)
     except subprocess.TimeoutExpired:
         return False
-    return code < 0 or code > SHELL_SIGNALS
+    return code in KILLS
 
 
 def _text(error: Exception) -> str:

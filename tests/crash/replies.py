@@ -5,7 +5,10 @@ Tables are named by a REST catalog (Iceberg) or lie in S3 (Delta), the pending s
 a proxy that stands before each closes the connection when the answer is there. Points at which
 nobody outside is asked have no reply to lose: a plan, a result, a local file, an end.
 
-Invariant: the run ends by itself, landed or told to try again later, with no error of our making.
+Invariants:
+- the run ends by itself, landed or told to try again later, with no error of our making;
+- of the pending store, only the reply to the act's own statement is lost: a heartbeat or a read
+  that ends first is answered.
 """
 
 from __future__ import annotations
@@ -52,7 +55,15 @@ ACTS: Mapping[Point, Asked] = {
     Point.FENCE_BEFORE: Asked.TABLES,
 }
 NOT_OF_REST = frozenset({Point.FILE_WRITTEN})  # its files are here; test_lies_about_objects has S3
-_SAID = {Point.HEARTBEAT_BEFORE: b"UPDATE .*alive_until_ms"}  # another thread asks meanwhile
+_ALIVE = rb"UPDATE penstock\.pipelines SET alive_until_ms=[^\0]*\0\0\x02"
+_BIGINT, _SMALLINT = rb"\0\0\0\x14", rb"\0\0\0\x15"  # pg_type: a moment, and the 0 of an end
+_SAID: Mapping[Point, bytes] = {  # other threads write and read meanwhile
+    Point.CLAIM_BEFORE: rb"UPDATE penstock\.pipelines SET generation=",
+    Point.PREPARE_BEFORE: rb"INSERT INTO penstock\.commits ",
+    Point.SETTLE_BEFORE: rb"UPDATE penstock\.commits SET state=",
+    Point.HEARTBEAT_BEFORE: _ALIVE + _BIGINT,
+    Point.RELEASE_BEFORE: _ALIVE + _SMALLINT,
+}
 _WRITES = {"iceberg": r"^POST .*/tables", "delta": r"^PUT .*/_delta_log/\d+\.json"}
 _FILES = r"^(PUT|POST) .*\.parquet"
 
@@ -93,9 +104,7 @@ class Lines:
         proxy = self._proxies["store"]
         login = f"{USER}:${{env:FIELD_PASSWORD}}"
         store = f"postgresql://{login}@127.0.0.1:{proxy.port}/{server.database()}"
-        line = Line(
-            lambda point: proxy.queue(_SAID.get(point, b"")), proxy.clear, lambda: proxy.lost
-        )
+        line = Line(lambda point: proxy.queue(_SAID[point]), proxy.clear, lambda: proxy.lost)
         return {"store": store, "environment": {"FIELD_PASSWORD": PASSWORD}}, line
 
     def _rest(self, name: str) -> tuple[dict[str, Any], Line]:

@@ -1,7 +1,8 @@
 """A TCP proxy before PostgreSQL that loses the answer to a COMMIT: it was done, and nobody heard.
 
 Source: PostgreSQL's frontend/backend protocol 3.0: psycopg ends a transaction by a query message
-with the word COMMIT, alone, and waits for its answer before it asks anything else.
+with the word COMMIT, alone, and waits for its answer before it asks anything else. It says the text
+of a statement with its first uses on a connection; from about the sixth on, only a name of its own.
 
 Invariant: bytes are passed on as they are; only the answer to a COMMIT that was meant is not.
 """
@@ -16,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 _CHUNK_BYTES = 1 << 16
-_COMMIT = b"COMMIT\0"
+_COMMIT, _ROLLBACK = b"COMMIT\0", b"ROLLBACK\0"
 
 
 @dataclass(slots=True)
@@ -28,7 +29,7 @@ class PostgresqlProxy:
     _waiting: re.Pattern[bytes] | None = None
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
-    def queue(self, pattern: bytes = b"") -> None:
+    def queue(self, pattern: bytes) -> None:
         """Lose the answer to the next COMMIT of a transaction whose bytes match."""
         with self._guard:
             self._waiting = re.compile(pattern, re.DOTALL)
@@ -92,14 +93,14 @@ class _Line:
     losing: threading.Event = field(default_factory=threading.Event)
 
     def ask(self) -> None:
-        """Pass on what the client says, and remember what it said since its last COMMIT."""
+        """Pass on what the client says, and remember what it said in its transaction."""
         said = b""
         with suppress(OSError):
             while chunk := self.client.recv(_CHUNK_BYTES):
                 said += chunk
-                if said.endswith(_COMMIT):
-                    if self.proxy.takes(said):
-                        self.losing.set()
+                if said.endswith(_COMMIT) and self.proxy.takes(said):
+                    self.losing.set()
+                if said.endswith((_COMMIT, _ROLLBACK)):
                     said = b""
                 self.server.sendall(chunk)
         self._close()

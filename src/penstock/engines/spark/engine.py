@@ -156,6 +156,8 @@ class SparkEngine:
         return _results(rows, len(jobs), self._result_bytes_max)
 
     def _collect(self, current: _Run, work: str, jobs: Sequence[str]) -> Sequence[Any]:
+        from py4j.protocol import Py4JError
+
         with self._translated(current):
             self._require_running()
             self._context.addJobTag(current.tag)
@@ -163,8 +165,10 @@ class SparkEngine:
             body = partial(perform, self._versions, work, tuple(jobs))
             try:
                 rows: Sequence[Any] = numbers.mapInArrow(body, OUTCOME_COLUMNS).collect()
-            except KeyboardInterrupt:
-                self._ask_to_cancel(current)
+            except (KeyboardInterrupt, Py4JError, OSError) as error:
+                if _is_interrupt(error):
+                    self._ask_to_cancel(current)
+                    raise KeyboardInterrupt from error
                 raise
         return rows
 
@@ -240,6 +244,13 @@ class SparkEngine:
             f"long: start the session with {DAEMON_KEY}={DAEMON_MODULE}."
         )
         return (slower,)
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Tell whether SIGINT is behind an error: pyspark may stumble as it passes through."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def require_classic(session: object) -> None:

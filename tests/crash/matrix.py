@@ -296,7 +296,9 @@ def _ways_to_end(cell: Cell) -> set[int]:
 
 
 def _sleeps(process: psutil.Process) -> bool:
-    return bool(process.status() == psutil.STATUS_STOPPED)
+    """Tell whether every thread of a process stands: they stop one after the other."""
+    tasks = Path(f"/proc/{process.pid}/task").glob("*/stat")
+    return all(task.read_text().rpartition(")")[2].split()[0] == "T" for task in tasks)
 
 
 def _let_locks_go(process: psutil.Process, ground: Field) -> None:
@@ -307,6 +309,8 @@ def _let_locks_go(process: psutil.Process, ground: Field) -> None:
         process.resume()
         time.sleep(0.005)
         process.suspend()
+        while not _sleeps(process):
+            time.sleep(0.001)
     raise AssertionError("it writes all the time")
 
 

@@ -16,6 +16,7 @@ from tests.integration.cli.shop import Shop
 from penstock.testing.sent import Sent
 
 ROOT = Path(__file__).resolve().parents[3]
+LANDED = re.compile(r'penstock_rows_landed_total\{operation="append",table="(.+)"\} 50')
 NAME = re.compile(r"penstock_[a-z_]+")
 
 
@@ -72,22 +73,26 @@ def documented() -> set[str]:
     return (kinds.keys() - histograms) | parts
 
 
+def page(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return answer.read().decode()
+
+
 def test_the_endpoint_shows_what_alerts_board_and_page_name(shop: Shop) -> None:
     shop.send(0, 50)
     shop.cluster.send(shop.topic, 0, [Sent(b"no json")])
     with shop.driver("--metrics", "127.0.0.1:0") as driver:
         driver.wait_for("TableCommitted", 4)  # both tables, and the quarantine for each
         url = driver.wait_for("MetricsServed").data["url"]
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            text = answer.read().decode()
+        both = ["delta.shop.orders", "lake.shop.orders"]  # lines are told before they are counted
+        driver.wait_until(lambda: both == sorted(LANDED.findall(page(url))), "both are counted")
+        text = page(url)
         driver.send(signal.SIGTERM)
         assert 0 == driver.end().code
 
     assert documented() == names_of(text)
     assert set() == asked_for() - names_of(text)
     assert f'penstock_records_read_total{{topic="{shop.topic}"}} 51.0' in text
-    landed = re.findall(r'penstock_rows_landed_total\{operation="append",table="(.+)"\} 50', text)
-    assert ["delta.shop.orders", "lake.shop.orders"] == sorted(landed)
     found = labels_of(text)
     for rule in rules():
         shown = set().union(*(found[name] for name in NAME.findall(rule["expr"])))

@@ -28,6 +28,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
+from tests.servers.listening import listening, shut
+
 
 class Kind(IntEnum):
     """Keys of requests."""
@@ -76,27 +78,8 @@ class KafkaProxy:
 @contextmanager
 def before(proxy: KafkaProxy, server: tuple[str, int]) -> Iterator[KafkaProxy]:
     """Listen on the proxy's port and pass frames on to a server."""
-    listener = socket.create_server(("127.0.0.1", proxy.port))
-    stopped = threading.Event()
-
-    def accept() -> None:
-        while not stopped.is_set():
-            try:
-                client, _ = listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=_serve, args=(proxy, client, server), daemon=True).start()
-
-    thread = threading.Thread(target=accept, daemon=True)
-    thread.start()
-    try:
+    with listening(proxy.port, lambda client: _serve(proxy, client, server)):
         yield proxy
-    finally:
-        stopped.set()
-        with suppress(OSError):
-            listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        thread.join()
 
 
 @dataclass(slots=True)
@@ -108,10 +91,7 @@ class _Line:
     fates: deque[FrameFault | None] = field(default_factory=deque)
 
     def close(self) -> None:
-        for end in (self.client, self.server):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
+        shut(self.client, self.server)
 
 
 def _serve(proxy: KafkaProxy, client: socket.socket, server: tuple[str, int]) -> None:

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
+from tests.servers.listening import listening, shut
+
 _CHUNK_BYTES = 1 << 16
 _COMMIT, _ROLLBACK = b"COMMIT\0", b"ROLLBACK\0"
 
@@ -24,7 +26,7 @@ _COMMIT, _ROLLBACK = b"COMMIT\0", b"ROLLBACK\0"
 class PostgresqlProxy:
     """What is to be lost, and how much was; safe for threads."""
 
-    port: int
+    port: int = 0
     lost: int = 0
     _waiting: re.Pattern[bytes] | None = None
     _guard: threading.Lock = field(default_factory=threading.Lock)
@@ -56,31 +58,15 @@ class PostgresqlProxy:
 @contextmanager
 def before(server_port: int) -> Iterator[PostgresqlProxy]:
     """Listen on a free port of this machine and pass on to a server."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    proxy = PostgresqlProxy(listener.getsockname()[1])
-    stopped = threading.Event()
+    proxy = PostgresqlProxy()
 
-    def accept() -> None:
-        while not stopped.is_set():
-            try:
-                client, _ = listener.accept()
-            except OSError:
-                return
-            server = socket.create_connection(("127.0.0.1", server_port))
-            line = _Line(proxy, client, server)
-            for pump in (line.ask, line.answer):
-                threading.Thread(target=pump, daemon=True).start()
+    def serve(client: socket.socket) -> None:
+        line = _Line(proxy, client, socket.create_connection(("127.0.0.1", server_port)))
+        threading.Thread(target=line.answer, daemon=True).start()
+        line.ask()
 
-    thread = threading.Thread(target=accept, daemon=True)
-    thread.start()
-    try:
+    with listening(0, serve) as proxy.port:
         yield proxy
-    finally:
-        stopped.set()
-        with suppress(OSError):
-            listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        thread.join()
 
 
 @dataclass(slots=True)
@@ -103,7 +89,7 @@ class _Line:
                 if said.endswith((_COMMIT, _ROLLBACK)):
                     said = b""
                 self.server.sendall(chunk)
-        self._close()
+        shut(self.client, self.server)
 
     def answer(self) -> None:
         """Pass on what the server says, until an answer is lost: then the line is dead."""
@@ -113,10 +99,4 @@ class _Line:
                     self.proxy.count()
                     break
                 self.client.sendall(chunk)
-        self._close()
-
-    def _close(self) -> None:
-        for end in (self.client, self.server):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
+        shut(self.client, self.server)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NewType
@@ -26,6 +26,7 @@ from penstock.core.offsets import (
     Progress,
     TopicPartition,
     advanced,
+    without,
     without_empty,
 )
 
@@ -205,7 +206,7 @@ def landed_after(landed: Landed, commit: Committable) -> Landed:
         offsets=offsets,
         recent=recent,
         valid_through_ms=_later(landed.valid_through_ms, commit.valid_through_ms),
-        leader_epochs={**_without(landed.leader_epochs, commit.progress), **commit.leader_epochs},
+        leader_epochs={**without(landed.leader_epochs, commit.progress), **commit.leader_epochs},
     )
 
 
@@ -220,13 +221,8 @@ def _after_seek(landed: Landed, commit: Committable) -> Landed:
         rules_hash=commit.rules_hash,
         offsets={**landed.offsets, **moved},
         recent=((commit.commit_id, commit.digest),),
-        leader_epochs=_without(landed.leader_epochs, moved),
+        leader_epochs=without(landed.leader_epochs, moved),
     )
-
-
-def _without(epochs: LeaderEpochs, moved: Container[TopicPartition]) -> dict[TopicPartition, int]:
-    """Leave out the epochs of partitions whose positions have moved away from them."""
-    return {at: epoch for at, epoch in epochs.items() if at not in moved}
 
 
 def target_of(pipeline: str, chain: Chain) -> str:

@@ -8,7 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NewType
 
@@ -57,6 +57,11 @@ Progress = Mapping[TopicPartition, OffsetRange]
 def span(start: int, stop: int) -> OffsetRange:
     """Build a range from plain integers."""
     return OffsetRange(Offset(start), Offset(stop))
+
+
+def without(epochs: LeaderEpochs, moved: Container[TopicPartition]) -> dict[TopicPartition, int]:
+    """Leave out the epochs of partitions whose positions have moved away from them."""
+    return {at: epoch for at, epoch in epochs.items() if at not in moved}
 
 
 def without_empty(progress: Progress) -> dict[TopicPartition, OffsetRange]:

@@ -32,6 +32,7 @@ from penstock.core.offsets import (
     TopicPartition,
     between,
     stops,
+    without,
 )
 from penstock.core.planning import Bounds
 from penstock.core.schema import Schema
@@ -230,7 +231,7 @@ def skip(track: Track, reached: Positions) -> None:
     """Move a track forward over what was examined before; the epochs before there are unknown."""
     ahead = {at: offset for at, offset in reached.items() if offset > track.examined[at]}
     track.examined = {**track.examined, **ahead}
-    track.leader_epochs = {at: e for at, e in track.leader_epochs.items() if at not in ahead}
+    track.leader_epochs = without(track.leader_epochs, ahead)
 
 
 def _epochs_after(track: Track, found: TableSum) -> dict[TopicPartition, int]:

@@ -2,6 +2,8 @@
 
 Invariants:
 - what is right is decided by Kafka's own records and `json.loads`, value by value;
+- lost is what lies below something that landed after it; what lies above all is not landed: its
+  table stood aside, say, and may still take it;
 - a leftover is a data file that no table ever needed; what strangers replaced is none;
 - it counts as attributed only when its name tells pipeline, epoch, slice and attempt, and a
   life of that pipeline was there when it was written; strangers' files are told by their names.
@@ -14,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -33,6 +35,7 @@ ATTEMPT = re.compile(
 STRANGE = re.compile(r"(\d{5}-\d+|part-\d{5})-[0-9a-f-]{36}(-[0-9a-z]+)*(\.[a-z]+)?\.parquet")
 _DELTA_LOG = "_delta_log"
 SLACK_SECONDS = 2.0
+LOST, NOT_LANDED = "lost", "not landed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,8 @@ def judged(
             all_ = stage.rows(table)
             rows[table] = len(all_)
             ours = [row for row in all_ if row["_kafka_offset"] is not None]
-            findings += compare(table, landing, judge, ours, rejects)
+            found = compare(table, landing, judge, ours, rejects)
+            findings += told_apart(found, ours, [r for r in rejects if r["table"] == table])
             wrong += _strangers(table, all_, strangers.rows.get(table, set()))
             differs += _differs(stage, table, all_) if spark else []
         differs += _differs(stage, pipe.quarantine, rejects) if spark else []
@@ -99,6 +103,23 @@ def judged(
         read_by_spark=sum(rows.values()) + refused if spark else 0,
         leftovers=leftovers(stage, lives, strangers.replaced),
     )
+
+
+def told_apart(
+    findings: Sequence[Finding], rows: Sequence[Row], rejects: Sequence[Row]
+) -> list[Finding]:
+    """Call what is above everything that stands there not landed, instead of lost."""
+    places = [(row["_kafka_partition"], row["_kafka_offset"]) for row in rows]
+    places += [(row["partition"], row["offset"]) for row in rejects]
+    tops: dict[int, int] = {}
+    for partition, offset in places:
+        tops[partition] = max(offset, tops.get(partition, -1))
+    return [
+        replace(each, kind=NOT_LANDED)
+        if each.kind == LOST and each.at.offset > tops.get(each.at.partition, -1)
+        else each
+        for each in findings
+    ]
 
 
 def _strangers(table: str, rows: Sequence[Row], confirmed: set[int]) -> list[str]:

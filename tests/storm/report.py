@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.storm.judgement import Judgement
+from tests.storm.judgement import LOST, NOT_LANDED, Judgement
 from tests.storm.lives import Log
 from tests.storm.watch import Sight
 
@@ -58,7 +58,8 @@ class Report:
         ended = {(each.kind, each.table, each.at.partition, each.at.offset) for each in self._found}
         seen = {(each.kind, each.table, each.partition, each.offset) for each in self.sights}
         kinds = Counter(kind for kind, *_ in ended | seen)
-        named = {name: kinds.pop(name, 0) for name in ("lost", "doubled", "out of order")}
+        names = (LOST, NOT_LANDED, "doubled", "out of order")
+        named = {name: kinds.pop(name, 0) for name in names}
         return {**named, "otherwise wrong": sum(kinds.values())}
 
     @property
@@ -140,7 +141,7 @@ def lines(data: Mapping[str, Any]) -> list[str]:
             f"refused {data['refused']:,}"
         ),
         (
-            f"lost {data['lost']}, doubled {data['doubled']}, out of order {data['out_of_order']}, "
+            f"lost {data['lost']}, not landed {data['not_landed']}, doubled {data['doubled']}, out of order {data['out_of_order']}, "
             f"otherwise wrong {data['otherwise_wrong']}; looks meanwhile {data['looks']}"
         ),
         f"rows read by Spark {data['read_by_spark']:,}, tables that differ {data['spark_differs']}",

@@ -84,17 +84,12 @@ class Strangers:
         return True
 
     def _expire(self, table: str) -> bool:
-        """Expire all snapshots of an Iceberg table but the tagged ones and what came after them.
-
-        Without these a compaction looks like a rollback (docs/explanation/small-files.md).
-        """
+        """Expire all snapshots of an Iceberg table but its head and the tagged ones."""
         lake = None if table.startswith("delta.") else self.stage.iceberg(table)
         if lake is None:
             return False
         kept = {ref.snapshot_id for ref in lake.metadata.refs.values()}
-        numbers = {each.snapshot_id: each.sequence_number or 0 for each in lake.snapshots()}
-        since = min((numbers[each] for each in kept), default=0)
-        gone = [each for each, number in numbers.items() if number < since]
+        gone = [each.snapshot_id for each in lake.snapshots() if each.snapshot_id not in kept]
         lake.maintenance.expire_snapshots().by_ids(gone).commit()
         return True
 

@@ -15,7 +15,7 @@ from penstock.app.awaited import AwaitedCatalogs
 from penstock.app.connectors import log_connector, store_connector, table_connector
 from penstock.app.process import SystemClock, jitter, this_owner, token
 from penstock.core.errors import InvalidError
-from penstock.core.schema import Type
+from penstock.core.schema import SOURCE_PREFIX, Type
 from penstock.engines.starting import StartingEngine, Wanted
 from penstock.landing.settings import Consent, Place, Settings, Start, Target, World
 from penstock.ports.connectors import READ_ONLY
@@ -40,7 +40,6 @@ from penstock.spec.secrets import ProcessSecrets
 LOG = "kafka"
 INLINE = "inline"
 EXISTING = "existing"
-SOURCE_PREFIX = "_kafka_"
 
 
 def settings_of(

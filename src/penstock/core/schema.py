@@ -18,6 +18,8 @@ from enum import StrEnum
 from typing import Any
 
 PRECISION_MAX = 38
+SOURCE_PREFIX = "_kafka_"
+"""How the columns begin that tell where a row came from: `_kafka_topic`, `_kafka_offset`, …"""
 
 
 class Kind(StrEnum):

@@ -1,21 +1,37 @@
 """The verdicts of protocol.md 3, each from what really happened to a table."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.connectors.iceberg.ledgers import ledger_key, newest_key, tag_of
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError
+from penstock.core.offsets import Offset
+from penstock.core.schema import Field, Kind, Struct
 from penstock.ports.tables import TableDefinition, Verdict
-from penstock.testing.prepared import QUARANTINE, origin, positions
+from penstock.testing.prepared import (
+    ORDERS,
+    QUARANTINE,
+    orders,
+    origin,
+    part,
+    positions,
+    rejects,
+)
+from penstock.testing.table_bench import batch_of
+
+NAME = "bronze.orders"
+CHAIN = Chain("shop", f"lake.{NAME}")
 
 
 def verdict(lake, table, chain=None):
     return table.state(chain or lake.chain).verdict
 
 
-def middle(lake, *kept):
+def middle(lake, *kept, name=NAME):
     """List the snapshots that are neither kept, nor head, nor tagged."""
-    metadata = lake.foreign().metadata
+    metadata = lake.foreign(name).metadata
     safe = {int(each) for each in kept} | {ref.snapshot_id for ref in metadata.refs.values()}
     return [s.snapshot_id for s in metadata.snapshots if s.snapshot_id not in safe]
 
@@ -79,6 +95,84 @@ def test_w2_a_rollback_hidden_by_strangers_and_expiry_is_not_taken_for_expiry(la
 
     assert Verdict.UNCERTAIN == verdict(lake, table)
     assert "no file" in table.state(lake.chain).evidence
+
+
+def compact(lake, name=NAME):
+    """Rewrite all files, as others do, and expire all but the head and what is tagged."""
+    table = lake.foreign(name)
+    table.overwrite(table.scan().to_arrow())
+    lake.expire(middle(lake, name=name), name)
+
+
+def test_f5_files_compacted_behind_an_expired_history_are_known_by_their_rows(lake):
+    table = lake.create()
+    lake.land(table, {0: (0, 2)})
+    lake.land(table, {0: (2, 5), 1: (0, 3)})
+    state = table.state(lake.chain)
+    table.commit(state, lake.anchor(state, {0: (5, 9)}), retain=25)
+    lake.foreign_append()
+    compact(lake)
+    state = table.state(lake.chain)
+
+    assert Verdict.AGREED == state.verdict, state.evidence
+    assert "compacted" in state.evidence
+    lake.land(table, {0: (9, 10)})
+    assert [-1, *range(5), 9, *range(1000, 1003)] == lake.ids()
+
+
+def test_w2_a_rollback_is_not_taken_for_a_compaction(lake):
+    table = lake.create()
+    first = lake.land(table, {0: (0, 2)})
+    lake.land(table, {0: (2, 5)})
+    lake.roll_back(first)
+    compact(lake)
+
+    assert Verdict.UNCERTAIN == verdict(lake, table)
+
+
+REBORN = {part(0, "AAAAAAAAAAAAAAAAAAAAAg"): Offset(9)}
+OWN = origin(CHAIN, {0: 0, 1: 0})
+UNSURE = {
+    "another pipeline lands the topic": [OWN, origin(Chain("copy", CHAIN.table), {0: 0})],
+    "two topics had the name": [replace(OWN, offsets={**OWN.offsets, **REBORN})],
+    "rows were landed again": [replace(OWN, segment=1)],
+}
+
+
+@pytest.mark.parametrize("ledgers", UNSURE.values(), ids=UNSURE)
+def test_w2_rows_that_may_be_of_another_commit_are_no_witnesses(lake, ledgers):
+    table = lake.create(ledgers=ledgers)
+    lake.land(table, {0: (0, 2)})
+    compact(lake)
+
+    assert Verdict.UNCERTAIN == verdict(lake, table)
+
+
+def test_w2_columns_that_cannot_tell_are_no_witnesses(lake):
+    texts = Struct(tuple(Field(f.name, Kind.STRING) for f in ORDERS.fields))
+    table = lake.create(texts)
+    state = table.state(lake.chain)
+    rows = [{name: str(value) for name, value in row.items()} for row in orders({0: (0, 2)})]
+    files = lake.write(state, batch_of(texts, rows))
+    commit = lake.anchor(state, {0: (0, 2)}, files=files)
+    table.commit(state, commit, retain=25)
+    compact(lake)
+
+    assert Verdict.UNCERTAIN == verdict(lake, table)
+
+
+def test_f5_a_compacted_quarantine_is_known_by_its_rows(lake):
+    chain, other = (Chain(f"shop/lake.b.{name}", "lake.ops.quarantine") for name in "ab")
+    first = [origin(each, {0: 0}) for each in (chain, other)]
+    table = lake.catalog.create("ops.quarantine", TableDefinition(QUARANTINE), first)
+    for each in (chain, other):
+        state = table.state(each)
+        files = lake.write(state, batch_of(QUARANTINE, rejects(each, [(0, 3)])))
+        commit = lake.anchor(state, {0: (0, 5)}, chain=each, files=files)
+        table.commit(state, commit, retain=25)
+    compact(lake, "ops.quarantine")
+
+    assert [Verdict.AGREED] * 2 == [table.state(each).verdict for each in (chain, other)]
 
 
 def test_a_rollback_to_before_the_first_own_commit_is_told(lake):

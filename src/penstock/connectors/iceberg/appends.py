@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from pyiceberg.manifest import DataFile, ManifestEntry
@@ -57,12 +56,15 @@ from penstock.connectors.iceberg.ledgers import (
     pipeline_of,
     summary_of,
     tag_of,
+    widest,
 )
-from penstock.connectors.iceberg.manifests import ManifestStack, live_entries, live_files_of
+from penstock.connectors.iceberg.manifests import ManifestStack, live_entries
+from penstock.connectors.iceberg.scans import LiveData
 from penstock.connectors.iceberg.trimming import trimmed
 from penstock.connectors.iceberg.witnesses import judge, vouching
 from penstock.core.commits import Committable, Landed, landed_after
 from penstock.core.errors import InvalidError
+from penstock.core.offsets import Progress
 from penstock.core.wire import ledger_to_json
 from penstock.ports.tables import FILES_UNFIT, Verdict
 
@@ -261,18 +263,22 @@ def _newest_after(base: Base, commit: Committable, before: Landed, snapshot_id: 
     """Tell what the ledger is written with. What was lost stays unknown, and is never made up."""
     metadata = base.metadata
     last = newest_in(metadata.properties, commit.chain.name, base.branch)
+    ranges: Progress
     if not before.recent:
-        number, files_snapshot = 1, 0
+        number, files_snapshot, ranges = 1, 0, {}
     elif last is not None and last.commit_id == before.recent[-1][0]:
-        number, files_snapshot = last.number + 1, last.files_snapshot
+        number, files_snapshot, ranges = last.number + 1, last.files_snapshot, last.ranges
     else:
-        number, files_snapshot = len(before.recent) + 1, _UNKNOWN_SNAPSHOT
+        number, files_snapshot, ranges = len(before.recent) + 1, _UNKNOWN_SNAPSHOT, {}
+    if commit.files:
+        files_snapshot, ranges = snapshot_id, widest(commit.progress)
     return Newest(
         commit_id=commit.commit_id,
         snapshot=snapshot_id,
         sequence=metadata.next_sequence_number(),
         number=number,
-        files_snapshot=snapshot_id if commit.files else files_snapshot,
+        files_snapshot=files_snapshot,
+        ranges=ranges,
     )
 
 
@@ -288,7 +294,7 @@ def _vouched(base: Base, commit: Committable, properties: dict[str, str]) -> str
 
 
 def _agrees(base: Base, key: str) -> bool:
-    live = partial(live_files_of, base.table, base.branch)
+    live = LiveData(base.table, base.name, base.branch)
     try:
         finding = judge(base.metadata, chain_of_key(key, base.branch), base.branch, live)
     except InvalidError:

@@ -2,8 +2,9 @@
 
 Theory of operation (protocol.md 3, plus two keys that make shared tables and trimming sound):
 - the ledger is a table property, the newest own commit a snapshot with a summary and a tag;
-- `penstock.newest.<chain>.<ref>` repeats which snapshot the ledger was written with, and the last
-  one that brought files, so that a lost tag or an expired history loses no witness;
+- `penstock.newest.<chain>.<ref>` repeats which snapshot the ledger was written with, the last one
+  that brought files and some of its ranges, so that a lost tag, an expired history or a compaction
+  loses no witness;
 - `penstock.ledgers` in a summary is a digest of all ledgers of its branch as that commit left them:
   while the nearest own snapshot on the ancestry carries the digest of the ledgers that stand now,
   none of them can have been rolled back, whatever was trimmed or expired below it;
@@ -18,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyiceberg.table.metadata import TableMetadata
@@ -26,7 +27,7 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot
 
 from penstock.core.commits import Chain, CommitId, CommitKind, Committable, Generation, Landed
-from penstock.core.offsets import stops
+from penstock.core.offsets import Progress, stops
 from penstock.core.wire import progress_from_json, progress_to_json
 
 RANGES_BYTES_MAX = 16_384
@@ -35,7 +36,9 @@ BEGINNING = "penstock.beginning"
 
 _LEDGER = "penstock.ledger."
 _NEWEST = "penstock.newest."
-_NEWEST_VERSION = 1
+_NEWEST_VERSION = 2
+_NEWEST_VERSION_WITHOUT_RANGES = 1
+_NEWEST_RANGES_MAX = 4
 _UNCOUNTED = -1
 
 
@@ -59,12 +62,17 @@ def pipeline_of(chain: str) -> str:
     return chain.partition("/")[0]
 
 
+def is_ledger(key: str) -> bool:
+    """Tell whether a property holds the ledger of some chain, on whatever branch."""
+    return key.startswith(_LEDGER)
+
+
 def ledgers_in(properties: Mapping[str, str], branch: str) -> dict[str, str]:
     """Give the texts of all ledgers of a branch by property."""
     return {
         key: text
         for key, text in properties.items()
-        if key.startswith(_LEDGER) and key.endswith(f".{branch}")
+        if is_ledger(key) and key.endswith(f".{branch}")
     }
 
 
@@ -79,7 +87,8 @@ class Newest:
     """Tell which snapshot a ledger was written with.
 
     `number` counts a chain's commits from 1; `files_snapshot` is the last own one that brought
-    files, 0 when none has; `sequence` is the snapshot's sequence number.
+    files, 0 when none has, and `ranges` are the widest it covers, none where they are not told;
+    `sequence` is the snapshot's sequence number.
     """
 
     commit_id: str
@@ -87,6 +96,7 @@ class Newest:
     sequence: int
     number: int
     files_snapshot: int
+    ranges: Progress = field(default_factory=dict)
 
     def to_json(self) -> str:
         """Write it as it stands in the property."""
@@ -98,6 +108,7 @@ class Newest:
                 self.sequence,
                 self.number,
                 str(self.files_snapshot),
+                progress_to_json(self.ranges),
             ],
             separators=(",", ":"),
         )
@@ -106,14 +117,28 @@ class Newest:
 def newest_in(properties: Mapping[str, str], chain: str, branch: str) -> Newest | None:
     """Read which snapshot a ledger was written with; None when it is not told."""
     try:
-        version, commit_id, snapshot, sequence, number, files = json.loads(
-            properties.get(newest_key(chain, branch), "")
-        )
-        if version != _NEWEST_VERSION:
+        version, *told = json.loads(properties.get(newest_key(chain, branch), ""))
+        if version == _NEWEST_VERSION_WITHOUT_RANGES:
+            told.append([])
+        elif version != _NEWEST_VERSION:
             return None
-        return Newest(str(commit_id), int(snapshot), int(sequence), int(number), int(files))
-    except (ValueError, TypeError):
+        commit_id, snapshot, sequence, number, files, ranges = told
+        return Newest(
+            str(commit_id),
+            int(snapshot),
+            int(sequence),
+            int(number),
+            int(files),
+            progress_from_json(ranges),
+        )
+    except (ValueError, TypeError, AssertionError):
         return None
+
+
+def widest(progress: Progress) -> Progress:
+    """Choose the few ranges of a commit by which its rows are looked for."""
+    by_width = sorted(progress.items(), key=lambda item: (-item[1].count, item[0]))
+    return dict(by_width[:_NEWEST_RANGES_MAX])
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,11 +157,6 @@ class ManifestStack:
         return self._table.io.new_output(self._places.new_metadata_location(name))
 
 
-def live_files_of(table: Table, branch: str, snapshot_id: int) -> int:
-    """Count the files live at the head of a branch that a snapshot has added."""
-    return sum(entry.snapshot_id == snapshot_id for entry in live_entries(table, branch))
-
-
 def live_entries(table: Table, branch: str) -> list[ManifestEntry]:
     """List the live data file entries at the head of a branch, in manifest order."""
     head = table.metadata.snapshot_by_name(branch)

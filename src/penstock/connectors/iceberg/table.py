@@ -18,9 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
-from pyiceberg.table import DataScan
 from pyiceberg.table import Table as PyIcebergTable
-from pyiceberg.table.refs import MAIN_BRANCH
 
 from penstock.connectors.iceberg.appends import Attempt, Base, attempt, beginning, fence_attempt
 from penstock.connectors.iceberg.evolution import schema_change
@@ -29,9 +27,14 @@ from penstock.connectors.iceberg.faults import reading, sending
 from penstock.connectors.iceberg.features import require_honourable
 from penstock.connectors.iceberg.histories import history_of
 from penstock.connectors.iceberg.housekeeping import remove_old_metadata
-from penstock.connectors.iceberg.ledgers import head_of, ledgers_in, parent_of
-from penstock.connectors.iceberg.manifests import live_files_of
-from penstock.connectors.iceberg.scans import coordinates_of, quarantined_in, refused_in
+from penstock.connectors.iceberg.ledgers import ledgers_in, parent_of
+from penstock.connectors.iceberg.scans import (
+    LiveData,
+    coordinates_of,
+    quarantined_in,
+    refused_in,
+    scan_of,
+)
 from penstock.connectors.iceberg.schemas import to_core
 from penstock.connectors.iceberg.sources import sources_of
 from penstock.connectors.iceberg.storage import Credential
@@ -185,7 +188,7 @@ class IcebergTable:
         """Find the coordinates already in quarantine. Raises UnavailableError, InvalidError."""
         table = self._loaded()
         with reading(self.name):
-            return quarantined_in(self._scan(table), self.name, chain.name, ranges)
+            return quarantined_in(scan_of(table, self._branch), self.name, chain.name, ranges)
 
     def refused(
         self,
@@ -196,13 +199,15 @@ class IcebergTable:
         """Read rows of the quarantine. Raises UnavailableError, InvalidError."""
         table = self._loaded()
         with reading(self.name):
-            yield from refused_in(self._scan(table), self.name, chain.name, columns, ranges)
+            yield from refused_in(
+                scan_of(table, self._branch), self.name, chain.name, columns, ranges
+            )
 
     def coordinates(self, columns: Mapping[str, str]) -> pa.Table:
         """Read every live row's source coordinates. Raises UnavailableError, InvalidError."""
         table = self._loaded()
         with reading(self.name):
-            return coordinates_of(self._scan(table), self.name, columns)
+            return coordinates_of(scan_of(table, self._branch), self.name, columns)
 
     def sources(
         self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]
@@ -213,7 +218,7 @@ class IcebergTable:
         """
         table: PyIcebergTable = state.handle
         with reading(self.name):
-            return sources_of((table, self._scan(table)), self.name, columns, ends)
+            return sources_of((table, scan_of(table, self._branch)), self.name, columns, ends)
 
     def chains(self, state: TableState) -> Sequence[Landed]:
         """Read the ledgers of all chains of the branch. Raises InvalidError (P190, P191)."""
@@ -257,18 +262,8 @@ class IcebergTable:
 
     def _judged(self, table: PyIcebergTable, chain: Chain) -> Finding:
         with reading(self.name):
-            live = partial(live_files_of, table, self._branch)
+            live = LiveData(table, self.name, self._branch)
             return judge(table.metadata, chain, self._branch, live)
-
-    def _scan(self, table: PyIcebergTable) -> DataScan | None:
-        """Scan what the next commit of the branch follows; None while that is nothing.
-
-        A branch that is not there, dropped perhaps once it was published, begins at main's head.
-        """
-        if parent_of(table.metadata, self._branch) is None:
-            return None
-        begun = head_of(table.metadata, self._branch) is not None
-        return table.scan().use_ref(self._branch if begun else MAIN_BRANCH)
 
     def _prepared(
         self, table: PyIcebergTable, state: TableState, commit: Committable, retain: int

@@ -1,19 +1,23 @@
 """What do the witnesses of a chain say? The verdict of protocol.md 3, from metadata.
 
 Facts are gathered in the order in which they are cheap; the third witness, the live manifests, is
-asked only where history is broken above our newest snapshot. Tables of format version 1 count no
-sequence numbers, so there a broken history is always judged by the third witness.
+asked only where history is broken above our newest snapshot, and the fourth, the rows themselves,
+where no file that snapshot added is live: a compaction keeps rows, a rollback does not. Tables of
+format version 1 count no sequence numbers, so there a broken history is always judged by these two.
 
 Invariants:
 - AGREED is only said when no rollback of this chain's rows can explain what is found;
 - each chain of a shared table is judged alone;
-- nothing here writes, and only the third witness reads more than the table's metadata.
+- rows know the name of their topic and nothing else, so they are asked only where just one chain,
+  in its first segment, has landed a topic of that name;
+- nothing here writes, and only the last two witnesses read more than the table's metadata.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
 from dataclasses import dataclass
+from typing import Protocol
 
 from pyiceberg.table.metadata import TableMetadata
 
@@ -23,6 +27,7 @@ from penstock.connectors.iceberg.ledgers import (
     Told,
     ancestry_of,
     digest_of_ledgers,
+    is_ledger,
     landed_from,
     ledger_key,
     ledgers_in,
@@ -31,11 +36,25 @@ from penstock.connectors.iceberg.ledgers import (
     told_by,
 )
 from penstock.core.commits import Chain, Landed
-from penstock.core.wire import ledger_from_json
+from penstock.core.errors import InvalidError
+from penstock.core.offsets import Progress
+from penstock.core.wire import ledger_from_json, progress_from_json
 from penstock.ports.tables import Verdict
 
-LiveFilesOf = Callable[[int], int]
-"""Counts the live files that a snapshot, given by id, has added: the third witness."""
+
+class Live(Protocol):
+    """What stands at the head of the branch; asked only where the metadata does not tell."""
+
+    def files_of(self, snapshot_id: int) -> int:
+        """Count the live files that a snapshot has added: the third witness."""
+        ...
+
+    def holds(self, chain: Chain, ranges: Progress) -> bool:
+        """Tell whether a row of these source ranges is live: the fourth witness.
+
+        False where the table has no columns that would tell.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +66,7 @@ class Finding:
     evidence: str
 
 
-def judge(
-    metadata: TableMetadata, chain: Chain, branch: str, live_files_of: LiveFilesOf
-) -> Finding:
+def judge(metadata: TableMetadata, chain: Chain, branch: str, live: Live) -> Finding:
     """Judge one chain on a branch. Raises InvalidError (P190, P191): its ledger cannot be read."""
     text = metadata.properties.get(ledger_key(chain.name, branch))
     ancestry = ancestry_of(metadata, branch)
@@ -63,7 +80,7 @@ def judge(
     vouched = vouching(metadata, ancestry)
     if vouched is not None:
         return _agreed(landed, f"snapshot {vouched} vouches for all ledgers of the table")
-    return _by_summary(metadata, chain, landed, ancestry, live_files_of)
+    return _by_summary(metadata, chain, landed, ancestry, live)
 
 
 def vouching(metadata: TableMetadata, ancestry: Ancestry) -> int | None:
@@ -85,12 +102,12 @@ def _by_summary(
     chain: Chain,
     landed: Landed,
     ancestry: Ancestry,
-    live_files_of: LiveFilesOf,
+    live: Live,
 ) -> Finding:
     newest_id, _ = landed.recent[-1]
     own = next(((s, told) for s, told in ancestry.own() if told.chain == chain.name), None)
     if own is None:
-        return _without_summary(metadata, chain, landed, ancestry, live_files_of)
+        return _without_summary(metadata, chain, landed, ancestry, live)
     snapshot, told = own
     where = f"snapshot {snapshot.snapshot_id}"
     if told.keeps_ledger:
@@ -113,7 +130,7 @@ def _without_summary(
     chain: Chain,
     landed: Landed,
     ancestry: Ancestry,
-    live_files_of: LiveFilesOf,
+    live: Live,
 ) -> Finding:
     """Judge a chain none of whose commits is on the ancestry that can still be read."""
     newest_id, _ = landed.recent[-1]
@@ -133,18 +150,43 @@ def _without_summary(
         return _uncertain(landed, f"the last snapshot told is of {newest.commit_id}")
     if not newest.files_snapshot:
         return _agreed(landed, "the history is cut off, and no commit of the chain had files")
-    live = live_files_of(newest.files_snapshot)
-    if live:
+    files = live.files_of(newest.files_snapshot)
+    if files:
         return _agreed(
             landed,
-            f"the history is cut off, and {live} files of snapshot {newest.files_snapshot} are "
+            f"the history is cut off, and {files} files of snapshot {newest.files_snapshot} are "
             "live",
         )
-    return _uncertain(
-        landed,
+    gone = (
         f"the history is cut off above snapshot {newest.snapshot}, and no file that snapshot "
-        f"{newest.files_snapshot} added is live: a rollback or a compaction, which cannot be told",
+        f"{newest.files_snapshot} added is live"
     )
+    ranges = _known_by_rows(metadata, chain, landed, branch, newest.ranges)
+    if ranges and live.holds(chain, ranges):
+        return _agreed(landed, f"{gone}, but its rows are: files were compacted")
+    return _uncertain(landed, f"{gone}, nor is a row that must be of it: a rollback, most likely")
+
+
+def _known_by_rows(
+    metadata: TableMetadata, chain: Chain, landed: Landed, branch: str, ranges: Progress
+) -> Progress:
+    """Choose of the newest commit's ranges those whose rows can be of no other commit."""
+    if landed.segment:
+        return {}  # what was landed again may be there from before
+    if chain.is_quarantine:
+        return ranges  # its rows tell pipeline, table and topic id
+    own = {at.topic_id: at.topic for at in landed.offsets}
+    try:
+        strange = [
+            at.topic
+            for key, text in metadata.properties.items()
+            if is_ledger(key) and key != ledger_key(chain.name, branch)
+            for at in ledger_from_json(text).offsets
+        ]
+    except InvalidError:
+        return {}
+    landings = Counter([*own.values(), *strange])
+    return {at: covered for at, covered in ranges.items() if landings[at.topic] == 1}
 
 
 def _without_ledger(metadata: TableMetadata, chain: Chain, branch: str) -> Finding:
@@ -178,6 +220,7 @@ def _tagged(metadata: TableMetadata, chain: Chain, branch: str) -> Newest | None
         number=told.number,
         # Without files it proves nothing by itself: the one before it may have been rolled back.
         files_snapshot=snapshot.snapshot_id,
+        ranges=progress_from_json(told.progress or []),
     )
 
 

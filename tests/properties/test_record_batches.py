@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from penstock.connectors.kafka.splitting import Records, marks_of, times_of
+from penstock.connectors.kafka.splitting import PAD, Records, times_of
 from penstock.connectors.kafka.wire import UnfitError
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -68,10 +69,12 @@ def sized(data: bytes | None) -> bytes:
 
 
 def split(*parts: list[Written]) -> Records:
-    packed = [b"".join(each.wire() for each in part) for part in parts]
-    return Records(
-        packed, [marks_of(data, len(part)) for data, part in zip(packed, parts, strict=True)]
-    )
+    return records([b"".join(each.wire() for each in part) for part in parts], [*map(len, parts)])
+
+
+def records(parts: list[bytes], counts: list[int]) -> Records:
+    data = np.frombuffer(b"".join([*parts, bytes(PAD)]), np.uint8)
+    return Records(data, [*accumulate(map(len, parts))], counts)
 
 
 def readable(name: bytes) -> bool:
@@ -126,7 +129,7 @@ def test_any_bytes_are_refused_or_read(data: bytes, count: int) -> None:
 def read_or_refused(data: bytes, count: int) -> None:
     assume(count > 0)
     try:
-        found = Records([data], [marks_of(data, count)])
+        found = records([data], [count])
         columns = [found.key(), found.value(), found.headers()]
     except UnfitError:
         return

@@ -185,7 +185,7 @@ class _Reading:
                         OffsetRange(given, stop), reached, epoch=epoch, headers=headers
                     )
                     given = reached
-                gathered.add(batch, batch.unpacked(fetched))
+                gathered.add(batch, fetched)
         if self.position > given:
             rest = OffsetRange(given, stop)
             yield from gathered.taken(rest, self.position, epoch=self.epoch, headers=headers)

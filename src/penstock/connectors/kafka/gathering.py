@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from penstock.connectors.kafka.recordbatches import LOG_APPEND_TIME, RecordBatch
 from penstock.connectors.kafka.records import BATCH_BYTES, BATCH_RECORDS, PLAIN, WITH_HEADERS
-from penstock.connectors.kafka.splitting import Ints, Records, is_ascending, marks_of, times_of
+from penstock.connectors.kafka.room import Room
+from penstock.connectors.kafka.splitting import PAD, Ints, Records, is_ascending, times_of
 from penstock.connectors.kafka.wire import UnfitError
 from penstock.core.offsets import Offset, OffsetRange
 from penstock.ports.log import Fetched
@@ -29,26 +30,26 @@ class GatheredBatches:
     """Batches with their records unpacked, in order."""
 
     _batches: list[RecordBatch] = field(default_factory=list)
-    _parts: list[bytes] = field(default_factory=list)
-    _marks: list[list[int]] = field(default_factory=list)
+    _stops: list[int] = field(default_factory=list)
+    _room: Room = field(default_factory=Room)
     _records: int = 0
-    _size_bytes: int = 0
 
-    def add(self, batch: RecordBatch, records: bytes) -> None:
+    def add(self, batch: RecordBatch, fetched: bytes) -> None:
         """Take a batch that follows the ones gathered. Raises UnfitError."""
-        marks = marks_of(records, batch.count)
-        if not marks:  # compaction took all of its records
+        before = self._room.size_bytes
+        batch.unpack(fetched, self._room)
+        if batch.count <= 0:  # compaction took all of its records
+            if self._room.size_bytes > before:
+                raise UnfitError("records do not fill their batch")
             return
         self._batches.append(batch)
-        self._parts.append(records)
-        self._marks.append(marks)
+        self._stops.append(self._room.size_bytes)
         self._records += batch.count
-        self._size_bytes += len(records)
 
     def full_with(self, batch: RecordBatch) -> bool:
         """Tell whether what was gathered is to be taken before one more is added."""
         return bool(self._batches) and (
-            self._records + batch.count > BATCH_RECORDS or self._size_bytes >= BATCH_BYTES
+            self._records + batch.count > BATCH_RECORDS or self._room.size_bytes >= BATCH_BYTES
         )
 
     def taken(
@@ -64,8 +65,8 @@ class GatheredBatches:
         else:
             schema = WITH_HEADERS if headers else PLAIN
             rows, epochs = pa.RecordBatch.from_pylist([], schema), NO_EPOCHS
-        self._batches, self._parts, self._marks = [], [], []
-        self._records = self._size_bytes = 0
+        self._batches, self._stops, self._records = [], [], 0
+        self._room.clear()
         while rows.num_rows > BATCH_RECORDS:
             head, rows = rows.slice(0, BATCH_RECORDS), rows.slice(BATCH_RECORDS)
             behind = Offset(head["offset"][-1].as_py() + 1)
@@ -74,8 +75,8 @@ class GatheredBatches:
         yield Fetched(rows, reached, epoch)
 
     def _rows(self, covered: OffsetRange, *, headers: bool) -> tuple[pa.RecordBatch, Ints]:
-        records = Records(self._parts, self._marks)
         counts = [batch.count for batch in self._batches]
+        records = Records(self._room.whole(PAD), self._stops, counts)
 
         def repeated(values: list[int]) -> Ints:
             return np.repeat(np.array(values, np.int64), counts)

@@ -17,11 +17,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 from crc32c import crc32c
 
+from penstock.connectors.kafka.room import UNPACKED_BYTES_MAX, Room
 from penstock.connectors.kafka.wire import UnfitError
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -35,8 +35,6 @@ CODECS = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 SNAPPY, PLAIN = 2, 0
 XERIAL = b"\x82SNAPPY\x00"
 XERIAL_HEADER_BYTES = 16
-UNPACKED_BYTES_MAX = 1 << 30
-UNPACKED_AT_ONCE = 16 << 20
 RECORDS_MAX = 5_000_000
 ABORT = 0
 
@@ -57,20 +55,29 @@ class RecordBatch:
     stop: int
 
     def unpacked(self, fetched: bytes) -> bytes:
-        """Give the records, decompressed."""
+        """Give the records, decompressed. Raises UnfitError."""
+        room = Room()
+        self.unpack(fetched, room)
+        return room.whole().tobytes()
+
+    def unpack(self, fetched: bytes, room: Room) -> None:
+        """Put the records into a room, decompressed. Raises UnfitError."""
         if self.count > RECORDS_MAX:
             raise UnfitError(f"the batch at {self.base} holds {self.count} records")
-        packed = fetched[self.begin + HEADER.size : self.stop]
+        packed = memoryview(fetched)[self.begin + HEADER.size : self.stop]
         codec = self.attributes & CODEC
         if codec == PLAIN or not packed:
-            return packed
+            room.put(packed)
+            return
         if codec not in CODECS:
             raise UnfitError(f"the batch at {self.base} has the unknown codec {codec}")
         try:
             if codec == SNAPPY:
-                return b"".join(_snappy(packed))
+                for plain in _snappy(bytes(packed)):
+                    room.put(plain)
+                return
             with pa.CompressedInputStream(pa.BufferReader(packed), CODECS[codec]) as stream:
-                return _bounded(stream)
+                room.drain(stream)
         except (OSError, pa.ArrowException, struct.error) as error:
             raise UnfitError(f"the batch at {self.base} cannot be unpacked") from error
 
@@ -153,16 +160,6 @@ def _behind(record: bytes, at: int) -> int:
     while at < len(record) and record[at] & 0x80:
         at += 1
     return at + 1
-
-
-def _bounded(stream: Any) -> bytes:
-    parts, size = [], 0
-    while part := stream.read(UNPACKED_AT_ONCE):
-        parts.append(part)
-        size += len(part)
-        if size > UNPACKED_BYTES_MAX:
-            raise UnfitError(f"a batch of more than {UNPACKED_BYTES_MAX} bytes")
-    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _snappy(packed: bytes) -> Iterator[bytes]:

@@ -1,7 +1,10 @@
 """Records of the wire become Arrow columns, without a Python object for any of them.
 
-Of each record only its end is found one by one, as it depends on the record before; every
-field is then read for all records at once. A varint is read as eight bytes and masked.
+Where a record starts depends on the length of the one before, so that records would have to be
+walked one by one. Instead starts are guessed, all at once, by what most of them look like; they are
+believed only when each guessed record ends where the next one starts, from the first byte to the
+last: then they are those of the walk. Otherwise it is walked. Every field is then read for all
+records at once. A varint is read as eight bytes and masked.
 
 Invariants:
 - the fields of a record fill it exactly, to the last byte, or it is an UnfitError: nothing is
@@ -14,7 +17,7 @@ Source: Kafka documentation, "Record"; varints are those of Protocol Buffers, zi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -24,13 +27,22 @@ from penstock.connectors.kafka.records import HEADERS, NO_TIMESTAMP, TIMESTAMP
 from penstock.connectors.kafka.wire import UnfitError
 
 Ints = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+Halves = npt.NDArray[np.uint32]
 
-PAD = bytes(16)
-"""Behind all records, so that eight bytes can be read at any of them."""
+PAD = 16
+"""So many bytes stand behind all records, so that eight bytes can be read at any of them."""
 HEADERS_MAX = 1000
 RECORD_BYTES_MIN = 6
 VARINT_BYTES_MAX = 10
 LENGTH_MAX = 1 << 31
+GUESSED_BYTES_MAX = 8192
+"""Longer records have lengths of three bytes, which are not guessed."""
+SCANNED_BYTES = 1 << 20
+"""So much is looked through at once: what is found is looked at while it is in the cache."""
+GUESSES_MAX = 4
+"""With more guesses than so many for a record, it is quicker to walk."""
+ROUNDS_MAX = 8
 _BITS, _MORE = 127, 128
 """The bits of a number in a byte of a varint, and the mark that more bytes follow."""
 _LOW = [2 + ((byte & _BITS) >> 1) for byte in range(256)]
@@ -42,6 +54,9 @@ _FOLDS = [
     (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), np.uint64(2)),
     (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
 ]
+_TWO_MASK, _TWO = np.uint32(0xFF8080FF), np.uint32(0x00008000)
+_ONE_MASK, _LENGTH_MASK = np.uint32(0x00FF80FF), np.uint32(0xFF00)
+_LENGTH_MIN = np.uint32(2 * RECORD_BYTES_MIN << 8)
 _HIGH_SHORT = np.uint32(0x80808080)
 _ONE_SHORT = np.uint32(1)
 _FOLDS_SHORT = [
@@ -50,49 +65,57 @@ _FOLDS_SHORT = [
 ]
 
 
-def marks_of(records: bytes, count: int) -> list[int]:
-    """Give where each record ends; together they fill the bytes exactly. Raises UnfitError.
-
-    Most records have lengths of two bytes: all are walked as if, which is a step of the fewest
-    operations, and the walk is believed when every length it met has two bytes.
+def _likely_starts(data: Bytes, halves: Halves, size: int) -> Iterator[Ints]:
+    """Guess where records start: at the first byte, and where behind a zero, the count of headers,
+    stand a length of one or two bytes and another zero, the attributes.
     """
-    try:
-        marks = _ends_by_two_bytes(records, count)
-        if count and marks[-1] == len(records) and _have_two_bytes(records, marks):
-            return marks
-    except IndexError:
-        pass
-    return _ends_by_any(records, count)
+    yield np.zeros(1, np.int64)
+    whole = -(-size // 8) * 8
+    for first in range(0, whole, SCANNED_BYTES):
+        words = (data[first : min(first + SCANNED_BYTES, whole)] == 0).view(np.uint64)
+        some = np.flatnonzero(words != 0)
+        zeros = np.flatnonzero(words[some].view(np.bool_))
+        places = first + 8 * some[zeros >> 3] + (zeros & 7)
+        four = halves[places]
+        two = (four & _TWO_MASK) == _TWO
+        one = ((four & _ONE_MASK) == 0) & (four & _LENGTH_MASK >= _LENGTH_MIN)
+        starts = places[two | one] + 1
+        yield starts[starts < size]
 
 
-def _ends_by_two_bytes(records: bytes, count: int) -> list[int]:
+def _walk_by_two_bytes(records: bytes, count: int) -> list[int] | None:
+    """Walk as if each length had two bytes, as most have: a step of the fewest operations. None
+    when one has not.
+    """
     low, at = _LOW, 0
-    return [at := at + low[records[at]] + (records[at + 1] << 6) for _ in range(count)]
+    try:
+        ends = [at := at + low[records[at]] + (records[at + 1] << 6) for _ in range(count)]
+    except IndexError:
+        return None
+    starts = [0, *ends[:-1]]
+    data, at_all = np.frombuffer(records, np.uint8), np.array(starts, np.int64)
+    two = (data[at_all] >= _MORE) & (data[at_all + 1] < _MORE)
+    return starts if ends[-1] == len(records) and two.all() else None
 
 
-def _have_two_bytes(records: bytes, marks: Sequence[int]) -> bool:
-    data = np.frombuffer(records, np.uint8)
-    at = np.array([0, *marks[:-1]], np.int64)
-    return bool(((data[at] >= _MORE) & (data[at + 1] < _MORE)).all())
-
-
-def _ends_by_any(records: bytes, count: int) -> list[int]:
-    marks, at = [], 0
+def _walk(records: bytes, count: int) -> list[int]:
+    """Give where each record starts; together they fill the bytes exactly. Raises UnfitError."""
+    starts, at = [], 0
     try:
         for _ in range(count):
+            starts.append(at)
             size, at = varint(records, at)
             if size < RECORD_BYTES_MIN:
                 raise UnfitError(f"a record of {size} bytes")
             at += size
-            marks.append(at)
     except IndexError as error:
         raise UnfitError("records run over their batch") from error
-    if at != len(records) or len(marks) != count:
+    if at != len(records):
         raise UnfitError("records do not fill their batch")
-    return marks
+    return starts
 
 
-def varint(data: bytes, at: int) -> tuple[int, int]:
+def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """Read one varint; give it and the position behind it. Raises IndexError."""
     size = shift = 0
     while True:
@@ -107,29 +130,77 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 class Records:
-    """Records of several batches in one buffer, and the fields of all of them."""
+    """Records of several batches in one buffer, and the fields of all of them.
 
-    def __init__(self, parts: Sequence[bytes], marks: Sequence[Sequence[int]]) -> None:
-        self._data = b"".join([*parts, PAD])
-        if len(self._data) >= 1 << 31:
+    `data` holds the batches, one behind the other, and PAD bytes more; each batch ends at one of
+    `stops` and holds the records that `counts` tells. What is given is copied from it.
+    """
+
+    def __init__(self, data: Bytes, stops: Sequence[int], counts: Sequence[int]) -> None:
+        size = len(data) - PAD
+        if size >= 1 << 31:
             raise UnfitError("records of more than 2 GiB")
-        self._bytes = np.frombuffer(self._data, np.uint8)
-        size = len(self._data)
-        self._words = np.ndarray((size - 7,), np.dtype("<u8"), self._data, strides=(1,))
-        self._halves = np.ndarray((size - 3,), np.dtype("<u4"), self._data, strides=(1,))
-        firsts = np.array([0, *map(len, parts)], np.int64).cumsum()[:-1]
-        self._end = np.concatenate(
-            [np.array(ends, np.int64) + first for ends, first in zip(marks, firsts, strict=True)]
-        )
-        length, at = self._varints(np.append(0, self._end[:-1]))
-        if (length < RECORD_BYTES_MIN).any() or (at + length != self._end).any():
-            raise UnfitError("a record is not as long as it says")
+        self._bytes = data
+        self._words = np.ndarray((size + PAD - 7,), np.dtype("<u8"), data, strides=(1,))
+        self._halves = np.ndarray((size + PAD - 3,), np.dtype("<u4"), data, strides=(1,))
+        at = self._found(stops, counts)
         self.time_delta, at = self._inside(at + 1)
         self.offset_delta, at = self._inside(at)
         self._key_length, self._key = self._inside(at)
         self._value_length, self._value = self._inside(_behind(self._key, self._key_length))
         self._header_count, self._headers = self._inside(_behind(self._value, self._value_length))
         self._judge()
+
+    def _found(self, stops: Sequence[int], counts: Sequence[int]) -> Ints:
+        """Find where records end, and give where they begin behind their lengths."""
+        guessed = self._guessed(stops[-1], sum(counts))
+        if guessed is not None and (at := self._chained(guessed, stops, counts)) is not None:
+            return at
+        at = self._chained(self._walked(stops, counts), stops, counts)
+        if at is None:
+            raise UnfitError("a record is not as long as it says")
+        return at
+
+    def _guessed(self, size: int, total: int) -> Ints | None:
+        """Guess where records start, unless they are long, or the last one has headers."""
+        if size > GUESSED_BYTES_MAX * total or self._bytes[size - 1]:
+            return None
+        starts = np.concatenate([*_likely_starts(self._bytes, self._halves, size)])
+        for _ in range(ROUNDS_MAX):
+            if not total < len(starts) <= GUESSES_MAX * total:
+                break
+            starts = starts[self._linked(starts, size)]
+        return starts if len(starts) == total else None
+
+    def _walked(self, stops: Sequence[int], counts: Sequence[int]) -> Ints:
+        """Find where records start, batch by batch and one by one. Raises UnfitError."""
+        found: list[Ints] = []
+        for first, stop, count in zip([0, *stops[:-1]], stops, counts, strict=True):
+            records = self._bytes[first:stop].tobytes()
+            starts = _walk_by_two_bytes(records, count) or _walk(records, count)
+            found.append(np.array(starts, np.int64) + first)
+        return np.concatenate(found)
+
+    def _linked(self, starts: Ints, size: int) -> npt.NDArray[np.bool_]:
+        """Tell which of some guesses one leads to, or the first byte is, and lead to one, or the
+        end: again and again, this leaves those that the first byte leads to.
+        """
+        length, at = self._varints(starts)
+        end = at + length
+        return np.isin(starts, np.append(end, 0)) & np.isin(end, np.append(starts, size))
+
+    def _chained(self, starts: Ints, stops: Sequence[int], counts: Sequence[int]) -> Ints | None:
+        """Give where records begin behind their lengths, if these lead from each to the next and
+        from batch to batch.
+        """
+        length, at = self._varints(starts)
+        self._end = at + length
+        whole = (
+            (length >= RECORD_BYTES_MIN).all()
+            and (self._end[:-1] == starts[1:]).all()
+            and (self._end[np.cumsum(counts) - 1] == stops).all()
+        )
+        return at if whole else None
 
     def key(self) -> pa.BinaryArray:
         """Give the keys."""
@@ -236,7 +307,7 @@ class Records:
         number = (number >> 1) ^ -(number & 1)
         for index in np.flatnonzero(stops == 0).tolist():
             try:
-                number[index], behind[index] = varint(self._data, int(at[index]))
+                number[index], behind[index] = varint(self._bytes.data, int(at[index]))
             except (IndexError, OverflowError) as error:
                 raise UnfitError("a number of more than 64 bits") from error
         return number, behind
@@ -254,7 +325,7 @@ class Records:
         bounds[0::2] = at
         bounds[1::2] = at + length.clip(0)
         pieces = pa.BinaryArray.from_buffers(
-            pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), pa.py_buffer(self._data)]
+            pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), pa.py_buffer(self._bytes)]
         )
         taken = pa.array(np.arange(0, 2 * count, 2), mask=absent if absent.any() else None)
         return pieces.take(taken)

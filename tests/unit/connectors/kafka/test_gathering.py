@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.connectors.kafka.gathering import GatheredBatches
-from penstock.connectors.kafka.recordbatches import RecordBatch
+from penstock.connectors.kafka.recordbatches import HEADER, RecordBatch
 from penstock.connectors.kafka.records import BATCH_RECORDS, PLAIN
 from penstock.connectors.kafka.wire import UnfitError
 from penstock.core.offsets import Offset, span
@@ -31,10 +33,15 @@ def batch(base: int, last: int, count: int, epoch: int = 1) -> RecordBatch:
     return RecordBatch(base, last, epoch, 0, 5, 5, -1, count, 0, 0)
 
 
+def add(gathered: GatheredBatches, header: RecordBatch, packed: bytes) -> None:
+    fetched = bytes(HEADER.size) + packed
+    gathered.add(replace(header, stop=len(fetched)), fetched)
+
+
 def test_a_huge_batch_is_given_out_in_bounded_ones() -> None:
     gathered, count = GatheredBatches(), 2 * BATCH_RECORDS + 7
-    gathered.add(batch(100, 99 + count, count), records(*range(count)))
-    gathered.add(batch(100 + count, 100 + count, 0, epoch=2), b"")
+    add(gathered, batch(100, 99 + count, count), records(*range(count)))
+    add(gathered, batch(100 + count, 100 + count, 0, epoch=2), b"")
     covered = span(103, 100 + count)
     given = list(gathered.taken(covered, covered.stop, epoch=9, headers=False))
 
@@ -47,7 +54,7 @@ def test_a_huge_batch_is_given_out_in_bounded_ones() -> None:
 
 def test_the_position_moves_without_records() -> None:
     gathered = GatheredBatches()
-    gathered.add(batch(5, 9, 0), b"")
+    add(gathered, batch(5, 9, 0), b"")
     (given,) = gathered.taken(span(5, 20), Offset(10), epoch=9, headers=False)
 
     assert (0, 10, 9) == (len(given.batch), given.reached, given.leader_epoch)
@@ -56,8 +63,8 @@ def test_the_position_moves_without_records() -> None:
 
 def test_records_outside_of_the_range_are_left_out() -> None:
     gathered = GatheredBatches()
-    gathered.add(batch(0, 9, 3, epoch=1), records(0, 4, 9))
-    gathered.add(batch(10, 12, 2, epoch=2), records(0, 2))
+    add(gathered, batch(0, 9, 3, epoch=1), records(0, 4, 9))
+    add(gathered, batch(10, 12, 2, epoch=2), records(0, 2))
     (given,) = gathered.taken(span(4, 10), Offset(10), epoch=9, headers=False)
 
     assert [4, 9] == given.batch["offset"].to_pylist()
@@ -65,13 +72,13 @@ def test_records_outside_of_the_range_are_left_out() -> None:
 
 def test_a_batch_that_says_it_is_empty_and_is_not_is_refused() -> None:
     with pytest.raises(UnfitError, match="fill"):
-        GatheredBatches().add(batch(0, 9, 0), records(0))
+        add(GatheredBatches(), batch(0, 9, 0), records(0))
 
 
 def test_epochs_are_those_of_the_log_before_the_position() -> None:
     gathered, half = GatheredBatches(), BATCH_RECORDS // 2
-    gathered.add(batch(0, half - 1, half, epoch=1), records(*range(half)))
-    gathered.add(batch(half, 3 * half - 1, 2 * half, epoch=4), records(*range(2 * half)))
+    add(gathered, batch(0, half - 1, half, epoch=1), records(*range(half)))
+    add(gathered, batch(half, 3 * half - 1, 2 * half, epoch=4), records(*range(2 * half)))
     covered = span(0, 3 * half)
     given = list(gathered.taken(covered, covered.stop, epoch=9, headers=False))
 
@@ -80,10 +87,12 @@ def test_epochs_are_those_of_the_log_before_the_position() -> None:
 
 def test_a_batch_ends_behind_its_last_record_not_before_the_next() -> None:
     gathered = GatheredBatches()
-    gathered.add(
-        batch(0, BATCH_RECORDS - 1, BATCH_RECORDS, epoch=1), records(*range(BATCH_RECORDS))
+    add(
+        gathered,
+        batch(0, BATCH_RECORDS - 1, BATCH_RECORDS, epoch=1),
+        records(*range(BATCH_RECORDS)),
     )
-    gathered.add(batch(BATCH_RECORDS + 5, BATCH_RECORDS + 5, 1, epoch=4), records(0))
+    add(gathered, batch(BATCH_RECORDS + 5, BATCH_RECORDS + 5, 1, epoch=4), records(0))
     covered = span(0, BATCH_RECORDS + 6)
     given = list(gathered.taken(covered, covered.stop, epoch=4, headers=False))
 
@@ -94,6 +103,6 @@ def test_a_batch_ends_behind_its_last_record_not_before_the_next() -> None:
 @pytest.mark.parametrize("deltas", [(3, 3), (4, 2), (0, 6), (-1, 2)])
 def test_offsets_that_do_not_ascend_within_their_batch_are_refused(deltas: tuple[int, int]) -> None:
     gathered = GatheredBatches()
-    gathered.add(batch(0, 5, 2), records(*deltas))
+    add(gathered, batch(0, 5, 2), records(*deltas))
     with pytest.raises(UnfitError, match="ascend"):
         list(gathered.taken(span(0, 10), Offset(6), epoch=9, headers=False))

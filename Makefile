@@ -15,11 +15,12 @@ SUITES := $(BIN)/python tests/suites.py
 # `--upgrade`, or `--upgrade-package NAME`; without it `make lock` keeps the versions it finds.
 LOCK_OPTIONS ?=
 # How long `make mutants` and `make fuzz` try and `make storm` blows, from which seed, and where
-# `make soak-sim` keeps what it has played, with how many processes.
+# `make soak-sim` keeps what it has played, with how many processes and for how many minutes.
 MINUTES ?= 10
 SEED ?= 1
 SOAKED ?= docs/design/spec/results/soak.txt
 PROCESSES ?= 2
+SITTING ?= inf
 COMPILE := $(BIN)/uv pip compile --quiet --system-certs --universal --generate-hashes \
 	--python-version 3.11 --no-annotate --no-header $(LOCK_OPTIONS)
 
@@ -75,7 +76,8 @@ proof: $(INSTALLED) ## the specification, in small; checkers shown planted fault
 
 .PHONY: soak-sim
 soak-sim: $(INSTALLED) ## a million random histories, going on where it was stopped; takes hours
-	@$(BIN)/python tests/simulation/histories.py 1000000 --keep $(SOAKED) --processes $(PROCESSES)
+	@$(BIN)/python tests/simulation/histories.py 1000000 --keep $(SOAKED) \
+		--processes $(PROCESSES) --minutes $(SITTING)
 
 .PHONY: contracts
 contracts: $(INSTALLED) ## one suite per port against every implementation

@@ -29,7 +29,15 @@ def test_what_landed_before_the_newest_seek_is_judged_no_more():
     ]
 
     assert commits[3:] == newest_segment(commits)
-    assert commits[2:3] == newest_segment(commits[2:3])
+    assert commits[1:3] == newest_segment(commits[:3])
+    assert commits[::2] == newest_segment(commits[::2])
+
+
+def test_what_is_doubled_is_told_in_order():
+    twice = ["b", "a", "c", "b", "a"]
+
+    assert ["a", "b"] == [each.where for each in doubled_files(twice)]
+    assert ["a", "b"] == [each.where for each in doubled_commits(twice)]
 
 
 # Rows against Kafka.

@@ -1,8 +1,18 @@
 """The mutants' driver counts only if it sees a change that matters, and every survivor is explained."""
 
 import ast
+import subprocess
+import time
+from types import FunctionType
 
-from tests.proof.mutants import KEPT, REASONS, Mutant, mutants_of, mutated, verdicts
+import pytest
+from tests.proof import mutants
+from tests.proof.mutants import KEPT, Stillness, changed, reasons, verdicts
+from tests.proof.mutants import SOURCE as SOURCES
+from tests.proof.mutating import Mutant, mark, mutants_of, mutated
+
+from penstock.core.decide import outranks
+from penstock.testing.prepared import claim
 
 SOURCE = '''
 def landed(offset: int, stop: int) -> bool:
@@ -16,7 +26,8 @@ def landed(offset: int, stop: int) -> bool:
 
 
 def test_every_place_that_decides_is_changed_and_no_other():
-    told = sorted(each.text for each in mutants_of("penstock/core/x.py", SOURCE))
+    found = mutants_of("penstock/core/x.py", SOURCE)
+    told = sorted(f"line {each.line}: {each.text.partition(':')[0]}" for each in found)
 
     assert [
         "line 5: 1 to 2",
@@ -50,15 +61,60 @@ def test_each_mutant_is_another_text():
 
 
 def test_a_mutant_names_its_module():
-    assert "penstock.core.decide" == Mutant("penstock/core/decide.py", 0, "").module
+    assert "penstock.core.decide" == Mutant("penstock/core/decide.py", "decide", 0, "").module
+
+
+def test_a_mutant_keeps_its_name_when_lines_move():
+    moved = SOURCE.replace("def landed", "def another() -> int:\n    return 3\n\n\ndef landed")
+    named = {str(each) for each in mutants_of("x.py", moved) if each.unit == "landed"}
+
+    assert named == {str(each) for each in mutants_of("x.py", SOURCE)}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("Tell whether it is 1.", "Say whether it is 1.", True),
+        ("    found", "    # a word\n    found", True),
+        ("def landed", "LIMIT = 3\n\n\ndef landed", True),
+        ("offset + 1", "offset + 2", False),
+    ],
+)
+def test_verdicts_outlive_words_and_other_functions_only(old, new, same):
+    assert same == (mark("landed", SOURCE) == mark("landed", SOURCE.replace(old, new)))
+
+
+def test_a_function_is_changed_where_it_is():
+    place = "penstock/core/decide.py"
+    mutant = next(
+        each
+        for each in mutants_of(place, (SOURCES / place).read_text())
+        if each.unit == "outranks" and each.text.startswith("if negated")
+    )
+    twin = FunctionType(outranks.__code__, outranks.__globals__)
+    theirs, ours = claim(2, "b"), claim(2, "a")
+
+    assert changed(mutant, {(str(SOURCES / place), "outranks"): [twin]})
+    assert outranks(theirs, ours)
+    assert not twin(theirs, ours)
+
+
+def test_a_process_that_sleeps_on_hangs(monkeypatch):
+    monkeypatch.setattr(mutants, "STILL_SECONDS_MAX", 0.0)
+    with subprocess.Popen(["sleep", "600"]) as sleeping:
+        still = Stillness(sleeping.pid)
+        try:
+            while not still.for_long():
+                time.sleep(0.1)
+        finally:
+            sleeping.kill()
 
 
 def test_every_survivor_has_its_reason():
     """A reason is a line of survivors.txt: the mutant, two spaces, the reason."""
     if not KEPT.exists():
         return
-    reasons = dict(line.split("  ", 1) for line in REASONS.read_text().splitlines() if line)
-    survivors = {name for name, verdict in verdicts().items() if verdict == "survived"}
+    survivors = {name for name, (verdict, _) in verdicts().items() if verdict == "survived"}
 
-    assert set() == survivors - set(reasons)
+    assert set() == survivors - set(reasons())
     assert len(survivors) <= 30

@@ -18,6 +18,7 @@ from penstock.core.wire import (
     committable_to_json,
     ledger_from_json,
     ledger_to_json,
+    progress_to_json,
 )
 from penstock.testing.prepared import origin, prepared
 
@@ -173,6 +174,12 @@ def test_a_ledger_that_says_a_thing_in_another_way_is_refused(name, value):
 
     with pytest.raises(InvalidError):
         ledger_from_json(json.dumps(data))
+
+
+def test_the_text_of_ranges_does_not_depend_on_their_order():
+    ranges = {TopicPartition("i", number, "t"): span(0, 3) for number in (2, 0, 1)}
+
+    assert [0, 1, 2] == [number for _, number, *_ in progress_to_json(ranges)]
 
 
 def test_the_text_of_a_commit_does_not_depend_on_the_order_of_its_books():

@@ -2,17 +2,21 @@
 
     python tests/simulation/histories.py 10000          that many, on all cores (make soak-sim)
     python tests/simulation/histories.py 1 --seed 4711  this one, told step by step
+    python tests/simulation/histories.py 1000000 --keep FILE --minutes 30    go on from FILE
 
 - What lives is the real coordinator, worker, commit and core; log, tables, store, engine and clock
   are verified fakes. Time is virtual, and there is one thread: a seed is a history.
 - A step is an act and a seed of its own, so that a failing history is made smaller by leaving steps
   out: what is printed is the least that still fails, and the line that repeats it.
+- What was played is kept in blocks of seeds, each with a mark of the code that it was played on; no
+  block is played twice, so that many sittings make one run. The sum tells how many are of this code.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import hashlib
 import json
 import math
 import os
@@ -21,7 +25,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -39,6 +43,9 @@ POINTS = sorted(set(Point) - NOWHERE_REACHED - {Point.MANIFEST_WRITTEN})
 FAULTS = [each for each in Fault if each is not Fault.FORBID]
 STEPS_MIN, STEPS_MAX = 1, 5
 CHUNK_MAX = 1000
+SOURCE = Path(__file__).resolve().parents[2] / "src/penstock"
+ROOMS = ("core", "commit", "landing", "ports", "rows", "connectors/memory", "testing")
+"""What histories are played on; the mark of a block is that of these rooms and this file."""
 
 pa.set_cpu_count(1)  # one thread: the histories go side by side
 
@@ -374,27 +381,51 @@ def main() -> int:
     chunks = [range(at, min(at + size, last)) for at in range(given.seed, last, size)]
     found = _kept(given.keep)
     waiting = [chunk for chunk in chunks if _name(chunk) not in found]
-    with ProcessPoolExecutor(given.processes) as pool:
-        for batch in _batches(waiting, given.processes):
-            if time.monotonic() > deadline:
-                break
-            for chunk, (done, texts) in zip(batch, pool.map(_chunk, batch), strict=True):
-                found[_name(chunk)] = done
-                for text in texts:
-                    print(text, flush=True)
-                _keep(given.keep, chunk, found)
+    for chunk, (done, texts) in _played(waiting, given.processes, deadline):
+        found[_name(chunk)] = done
+        for text in texts:
+            print(text, flush=True)
+        _keep(given.keep, chunk, found)
     print(_summary(found))
     return 1 if any(each.failed for each in found.values()) else 0
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """What came of some histories; seconds are those of one core."""
+    """What came of some histories; seconds are those of one core, `code` is `code_mark()`."""
 
     count: int
     failed: int
     seconds: float
     played: Mapping[str, int]
+    code: str = ""
+
+
+def code_mark() -> str:
+    """Give a short mark of the code that histories are played on."""
+    files = sorted(path for room in ROOMS for path in (SOURCE / room).rglob("*.py"))
+    told = hashlib.sha256()
+    for path in (*files, Path(__file__)):
+        told.update(path.read_bytes())
+    return told.hexdigest()[:12]
+
+
+def _played(
+    waiting: Sequence[range], processes: int, deadline: float
+) -> Iterator[tuple[range, tuple[Chunk, list[str]]]]:
+    """Play blocks side by side, none begun after the deadline; give each as it ends."""
+    running: dict[Future[tuple[Chunk, list[str]]], range] = {}
+    left = iter(waiting)
+    with ProcessPoolExecutor(processes) as pool:
+        while True:
+            while len(running) < processes and time.monotonic() < deadline:
+                if (chunk := next(left, None)) is None:
+                    break
+                running[pool.submit(_chunk, chunk)] = chunk
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                yield running.pop(future), future.result()
 
 
 def _chunk(seeds: range) -> tuple[Chunk, list[str]]:
@@ -402,15 +433,11 @@ def _chunk(seeds: range) -> tuple[Chunk, list[str]]:
     texts: list[str] = []
     failed, played = many(seeds, texts.append)
     seconds = round(time.process_time() - begun, 1)
-    return Chunk(len(seeds), failed, seconds, dict(played)), texts
+    return Chunk(len(seeds), failed, seconds, dict(played), code_mark()), texts
 
 
 def _name(chunk: range) -> str:
     return f"{chunk.start}-{chunk.stop}"
-
-
-def _batches(chunks: Sequence[range], size: int) -> Iterable[Sequence[range]]:
-    return (chunks[at : at + size] for at in range(0, len(chunks), size))
 
 
 def _kept(path: Path | None) -> dict[str, Chunk]:
@@ -435,9 +462,9 @@ def _summary(found: Mapping[str, Chunk]) -> str:
     lines = [f"{what:<28}{count:>12,}" for what, count in sorted(played.items())]
     count, failed = (sum(getattr(c, n) for c in found.values()) for n in ("count", "failed"))
     seconds = sum(each.seconds for each in found.values())
-    return "\n".join(
-        [*lines, f"{count:,} histories, {failed} failed, {seconds:,.0f} s of one core"]
-    )
+    here = sum(each.count for each in found.values() if each.code == code_mark())
+    last = f"{count:,} histories, {failed} failed, {seconds:,.0f} s of one core"
+    return "\n".join([*lines, last, f"{here:,} of them on the code as it is"])
 
 
 if __name__ == "__main__":

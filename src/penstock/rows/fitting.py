@@ -50,6 +50,8 @@ _OTHER_PATHS = "*"
 _PARTS = 8
 _PART_ROWS, _PART_ROWS_MIN = 4096, 64
 _FAULTS_MAX = 16
+FEW_ROWS, FEW_BYTES = 16, 2048
+"""What a block takes at the least is the time of so many small records one by one."""
 _LARGE_INTEGER = re.compile(rb"[0-9]{16}")
 
 
@@ -198,11 +200,18 @@ def fit_group(group: Group, plan: Plan) -> Iterator[Fitted]:
     """Sort the values of one group, block by block; positions are the group's."""
     for start, stop in _blocks(group.values):
         values = group.values.slice(start, stop - start)
-        if group.reader is None:
+        if group.reader is None and _are_few(values):
+            fitted = fit_records(values, np.arange(len(values)), plan)
+        elif group.reader is None:
             fitted = fit_block(values, plan)
         else:
             fitted = fit_typed(values, group.reader, plan)
         yield fitted.moved(group.positions[start:stop])
+
+
+def _are_few(values: pa.BinaryArray) -> bool:
+    """Tell whether values are read faster one by one: a parse of a block waits for a thread."""
+    return len(values) <= FEW_ROWS and int(lengths_of(values).sum()) <= FEW_BYTES
 
 
 def _blocks(values: pa.BinaryArray) -> Iterator[tuple[int, int]]:

@@ -269,7 +269,8 @@ class FaultyTable:
         return self._table.facts()
 
     def housekeep(self) -> None:
-        """Pass on."""
+        """Pass on, unless the table is away."""
+        _check_there(self.name, self._plan)
         self._table.housekeep()
 
     def _play(self, fault: Fault, apply: Callable[[], str]) -> str:

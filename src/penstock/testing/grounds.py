@@ -9,7 +9,6 @@ Invariants:
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -233,14 +232,13 @@ class MemoryGround(LogInMemory):
         """Take a copy of a host's store."""
         shelf = self.shelf(host)
         with shelf.guard:
-            parts = (shelf.holdings, shelf.entries, shelf.examined, shelf.rules)
-            return copy.deepcopy(parts)
+            return _copied((shelf.holdings, shelf.entries, shelf.examined, shelf.rules))
 
     def restore_store(self, host: str, saved: Any) -> None:
         """Put a copy back."""
         shelf = self.shelf(host)
         with shelf.guard:
-            shelf.holdings, shelf.entries, shelf.examined, shelf.rules = copy.deepcopy(saved)
+            shelf.holdings, shelf.entries, shelf.examined, shelf.rules = _copied(saved)
 
     def remove_file(self, path: str) -> None:
         """Remove a data file behind everybody's back."""
@@ -279,6 +277,17 @@ class MemoryGround(LogInMemory):
         definition = replace(base.definition, schema=schema)
         changed = replace(base, definition=definition, schema_id=base.schema_id + 1)
         stored.apply(base, changed)
+
+
+def _copied(parts: Any) -> Any:
+    """Copy what a shelf holds: what can change, for values cannot."""
+    holdings, entries, examined, rules = parts
+    return (
+        dict(holdings),
+        [replace(each) for each in entries],
+        {pipeline: dict(each) for pipeline, each in examined.items()},
+        dict(rules),
+    )
 
 
 def numbered(numbers: Sequence[int], fields: Mapping[str, Any]) -> list[Sent]:

@@ -260,7 +260,8 @@ class World:
         chain = _rejects_chain(name)
         if quarantine.state(chain).landed is None:
             return []
-        fates = fates_of(quarantine.refused(chain, READ)).to_pylist()
+        refused = [*quarantine.refused(chain, READ)]
+        fates = fates_of(refused).to_pylist() if refused else []
         return sorted(
             (each["topic"], each["partition"], each["offset"])
             for each in fates

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.commit.once import Conditions, fence, land, rolled_back
+from penstock.commit.once import Conditions, fence, fence_rollback, land, rolled_back
 from penstock.commit.two_phase import TwoPhase
 from penstock.commit.widening import widen
 from penstock.connectors.memory.store import MemoryStore
@@ -18,7 +18,13 @@ from penstock.core.errors import (
     InvalidError,
     UnavailableError,
 )
-from penstock.core.events import CommitAborted, GapFound, TableCommitted
+from penstock.core.events import (
+    CommitAborted,
+    CommitFoundLanded,
+    GapFound,
+    HousekeepingFailed,
+    TableCommitted,
+)
 from penstock.core.points import Point
 from penstock.core.schema import Field, Kind
 from penstock.landing.beside import Threads
@@ -282,6 +288,78 @@ def test_files_that_cannot_be_replaced_any_more_are_fenced_and_told(bench):
     )
     assert 1 == bench.observer.passings(Point.FENCE_AFTER)
     assert 0 == bench.rows()
+
+
+def test_a_commit_in_doubt_is_looked_for_after_a_while(bench):
+    bench.plan.queue(NAME, Fault.LOSE_ANSWER)
+    land(bench.prepare(0, 3), bench.table, bench.conditions)
+
+    assert [0.02 * 0.75] == bench.clock.waits
+
+
+def test_a_commit_that_arrives_behind_a_later_attempt_is_told_as_made(bench):
+    """The first is on its way, the second meets what it made: it is ours all the same."""
+    bench.plan.queue(NAME, Fault.DELAY)
+    bench.plan.before_commit(NAME, lambda: bench.plan.before_commit(NAME, bench.plan.release))
+    landing = land(bench.prepare(0, 3), bench.table, bench.conditions)
+
+    (told,) = bench.observer.of(TableCommitted)
+    assert (True, "committed") == (landing.landed, landing.reason)
+    assert bench.table.state(OWN).head == told.snapshot
+    assert [] == bench.observer.of(CommitFoundLanded)
+
+
+def test_files_of_a_schema_that_is_gone_are_dropped_with_that_reason(bench):
+    commit, state = bench.prepare(0, 3), bench.table.state(OWN)
+    wide = replace(state.schema, fields=(*state.schema.fields, Field("more", Kind.LONG)))
+    widen(bench.table, OWN, state, wide, bench.conditions)
+
+    landing = land(commit, bench.table, bench.conditions)
+
+    assert (False, "the table's schema changed meanwhile") == (landing.landed, landing.reason)
+    assert 0 == bench.rows()
+
+
+def test_a_rollback_is_not_fenced_by_a_former_owner(bench):
+    newer = replace(bench.conditions, claim=claim(7, "owner-7"))
+    for start in (0, 3):
+        land(bench.prepare(start, start + 3), bench.table, newer)
+    contents = bench.warehouse.get(NAME).contents
+    bench.warehouse.roll_back(NAME, [*contents.ancestry()][1].id)
+    state = bench.table.state(OWN)
+
+    with pytest.raises(FencedError, match="generation 7"):
+        fence_rollback(OWN, state, bench.table, bench.conditions)
+    assert state.head == bench.table.state(OWN).head
+
+
+@pytest.mark.parametrize(("distrust", "landed"), [(None, True), (False, True), (True, False)])
+def test_what_an_earlier_owner_prepared_lands_unless_he_is_distrusted(bench, distrust, landed):
+    work = bench.keep(bench.prepare(0, 3, held=bench.conditions.claim))
+    later = bench.store.claim(
+        "shop",
+        Owner("owner-2", "here", 2),
+        above=Generation(0),
+        now_ms=0,
+        alive_until_ms=1,
+        takeover=True,
+    )
+    given = {} if distrust is None else {"distrust": distrust}
+    two_phase = TwoPhase("shop", bench.store, replace(bench.conditions, claim=later), **given)
+
+    (landing,) = two_phase.recover(work)
+
+    assert landed == landing.landed
+    assert (3 if landed else 0) == bench.rows()
+
+
+def test_housekeeping_that_fails_is_told_and_does_no_harm(bench):
+    bench.plan.take_away(NAME)
+    bench.two_phase.tidy(NAME, bench.table)
+
+    (told,) = bench.observer.of(HousekeepingFailed)
+    assert (NAME, "the table bronze.orders is not there") == (told.table, told.reason)
+    assert 1 == bench.observer.passings(Point.HOUSEKEEP_AFTER)
 
 
 def test_a_catalog_that_forbids_is_not_asked_again(bench):

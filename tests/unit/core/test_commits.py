@@ -16,6 +16,7 @@ from penstock.core.commits import (
     digest_of,
     files_of,
     landed_after,
+    position,
 )
 from penstock.core.offsets import TopicPartition, span
 from penstock.testing.prepared import (
@@ -134,7 +135,12 @@ def test_valid_through_never_moves_backwards():
     ]
 
 
+def test_a_position_that_is_not_known_is_before_all_others():
+    assert (-1, 7) == (position({}, part(0)), position(positions({0: 7}), part(0)))
+
+
 def test_only_the_newest_commits_are_remembered():
+    assert 64 == RECENT_COMMITS_MAX  # protocol.md 3
     fences = [fence(CHAIN, uuid="u", nonce=str(n)) for n in range(RECENT_COMMITS_MAX + 5)]
     ledger = ledger_after(origin(CHAIN, {}), *fences)
 

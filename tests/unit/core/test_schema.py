@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from penstock.core.schema import (
@@ -65,6 +67,50 @@ def test_a_clash_keeps_the_left_side_and_tells_where() -> None:
     )
 
 
+def test_maps_of_different_keys_are_joined_by_nothing() -> None:
+    left, right = Map(Kind.STRING, Kind.INT), Map(Kind.INT, Kind.INT)
+
+    assert (left, [Clash("m", left, right)]) == join(left, right, path="m")
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("right", [True, False])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda type_, required: Struct((Field("a", type_, required),)),
+        List,
+        lambda type_, required: Map(Kind.STRING, type_, required),
+    ],
+)
+def test_a_member_is_required_where_both_sides_require_it(
+    make: Callable[[Type, bool], Type], left: bool, right: bool
+) -> None:
+    joined, _ = join(make(Kind.INT, left), make(Kind.LONG, right))
+
+    assert make(Kind.LONG, left and right) == joined
+
+
+def test_what_is_not_said_to_be_required_is_optional() -> None:
+    assert not Field("a", Kind.INT).required
+    assert not List(Kind.INT).element_required
+    assert not Map(Kind.STRING, Kind.INT).value_required
+
+
+def test_what_has_a_type_is_kept_as_it_is() -> None:
+    required = List(Map(Kind.STRING, POINT, value_required=True), element_required=True)
+    schema = Struct((Field("l", required, required=True), Field("m", Map(Kind.UUID, Kind.INT))))
+
+    assert schema == known(schema)
+
+
+def test_the_text_of_a_schema_tells_all_of_it() -> None:
+    schema = Struct((*POINT.fields, Field("m", Map(Kind.STRING, List(Fixed(2))))))
+
+    expected = "struct<x: long not null, y: double, m: map<string, list<fixed[2]>>>"
+    assert expected == str(schema)
+
+
 def test_what_has_no_type_yet_is_left_out_at_any_depth() -> None:
     schema = Struct(
         (
@@ -84,6 +130,8 @@ def test_what_has_no_type_yet_is_left_out_at_any_depth() -> None:
     [
         *(kind for kind in Kind if kind is not Kind.UNKNOWN),
         Decimal(10, 2),
+        Decimal(1, 0),
+        Decimal(38, 38),
         Fixed(16),
         List(Kind.STRING),
         List(List(Decimal(38, 0))),
@@ -93,7 +141,13 @@ def test_the_text_of_a_type_parses_back(type_: Type) -> None:
     assert type_ == parse_type(str(type_))
 
 
-@pytest.mark.parametrize("text", ["", "varchar", "decimal(39,0)", "decimal(0,0)", "decimal(2,3)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "varchar", "unknown", "list<long", "list<longx", "llistlong>"),
+        *("decimal(39,0)", "decimal(0,0)", "decimal(2,3)"),
+    ],
+)
 def test_a_text_that_is_no_type_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a type|precision"):
         parse_type(text)

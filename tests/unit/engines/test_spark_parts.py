@@ -1,6 +1,8 @@
 """Parts of the Spark engine that need no Spark: daemon, task outcomes, versions, sessions."""
 
+import gc
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +22,7 @@ from penstock.core.errors import (
 from penstock.engines.spark.daemon import SHARED_LIBRARIES, import_shared, spare_archives
 from penstock.engines.spark.engine import _results, require_classic
 from penstock.engines.spark.session import require_same_spark
-from penstock.engines.spark.task import error_from_text, error_to_text, perform
+from penstock.engines.spark.task import _settle, error_from_text, error_to_text, perform
 from penstock.engines.spark.versions import ABSENT, disagreements, versions_here
 
 KINDS = (
@@ -166,3 +168,27 @@ def test_results_of_other_jobs_than_were_given_are_a_bug(jobs: list[int]) -> Non
     with pytest.raises(BugError) as told:
         _results(rows, 2, 1000)
     assert "P712" == told.value.code
+
+
+@pytest.fixture
+def first_job() -> Iterator[None]:
+    """Let the next job be the first of its process, and leave the collector as it was."""
+    _settle.cache_clear()
+    gc.unfreeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("first_job")
+def test_what_the_first_job_imported_is_spared_from_later_collections() -> None:
+    def done() -> list[str]:
+        numbers = pa.record_batch({"id": [0]})
+        (told,) = perform({}, "builtins:str", ["x"], iter([numbers]))
+        return list(told["result"].to_pylist())
+
+    assert ["x"] == done()
+    assert gc.get_freeze_count() > 0
+
+    gc.unfreeze()
+    assert ["x"] == done()
+    assert 0 == gc.get_freeze_count()

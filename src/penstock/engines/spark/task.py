@@ -10,8 +10,10 @@ Invariants:
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from penstock.core.errors import (
@@ -87,3 +89,14 @@ def _outcome(driver: Mapping[str, str], work: str, job: str) -> tuple[str | None
         return find_work(work)(job), None
     except PenstockError as error:
         return None, error_to_text(error)
+    finally:
+        _settle()
+
+
+@cache
+def _settle() -> None:
+    """Spare what the first job of a process imported from the collections behind every later task:
+    PySpark's worker asks for one after each.
+    """
+    gc.collect()
+    gc.freeze()

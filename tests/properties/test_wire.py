@@ -16,6 +16,7 @@ from penstock.core.offsets import TopicPartition, span
 from penstock.core.wire import (
     committable_from_json,
     committable_to_json,
+    epochs_to_json,
     ledger_from_json,
     ledger_to_json,
     progress_to_json,
@@ -180,6 +181,8 @@ def test_the_text_of_ranges_does_not_depend_on_their_order():
     ranges = {TopicPartition("i", number, "t"): span(0, 3) for number in (2, 0, 1)}
 
     assert [0, 1, 2] == [number for _, number, *_ in progress_to_json(ranges)]
+    epochs = dict.fromkeys(ranges, 1)
+    assert [0, 1, 2] == [number for _, number, *_ in epochs_to_json(epochs)]
 
 
 def test_the_text_of_a_commit_does_not_depend_on_the_order_of_its_books():

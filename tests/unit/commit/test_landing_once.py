@@ -237,6 +237,37 @@ def test_w4_a_fence_in_doubt_is_not_believed_before_the_head_has_moved(bench, fa
     assert bench.table.state(OWN).head != state.head
 
 
+def test_recovery_lands_what_follows_a_commit_whose_ranges_others_landed(bench):
+    land(bench.prepare(0, 3), bench.table, bench.conditions)
+    work = bench.keep(bench.prepare(0, 3, attempt="a2"), bench.prepare(3, 5))
+
+    assert [False, True] == [each.landed for each in bench.two_phase.recover(work)]
+
+
+def test_recovery_lands_what_follows_a_quarantine_commit_that_landed(bench):
+    work = bench.keep(bench.refuse(0, 1), bench.prepare(0, 3))
+
+    assert [True, True] == [each.landed for each in bench.two_phase.recover(work)]
+
+
+def test_the_seconds_that_a_commit_took_are_told(bench):
+    bench.clock.advance(100)
+    bench.plan.queue(NAME, Fault.CONFLICT)
+    land(bench.prepare(0, 3), bench.table, bench.conditions)
+
+    (told,) = bench.observer.of(TableCommitted)
+    assert pytest.approx(sum(bench.clock.waits)) == told.seconds
+
+
+def test_an_anchor_has_no_schema_to_outlive(bench):
+    state = bench.table.state(OWN)
+    wide = replace(state.schema, fields=(*state.schema.fields, Field("more", Kind.LONG)))
+    widen(bench.table, OWN, state, wide, bench.conditions)
+    anchor = prepared(OWN, {0: (0, 3)}, uuid=state.uuid, schema_id=state.schema_id)
+
+    assert land(anchor, bench.table, bench.conditions).landed
+
+
 def test_a_fence_whose_requests_are_all_lost_is_given_up_for_now(bench):
     state = bench.table.state(OWN)
     bench.plan.queue(NAME, *[Fault.LOSE_REQUEST] * 1000)

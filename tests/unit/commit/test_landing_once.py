@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.commit.beginnings import begin
 from penstock.commit.once import Conditions, fence, fence_rollback, land, rolled_back
 from penstock.commit.two_phase import TwoPhase
 from penstock.commit.widening import widen
@@ -34,7 +35,16 @@ from penstock.ports.tables import TableDefinition
 from penstock.testing.clock import ManualClock
 from penstock.testing.faults import Fault, FaultPlan, FaultyTables
 from penstock.testing.observer import RecordingObserver
-from penstock.testing.prepared import ORDERS, QUARANTINE, claim, orders, origin, prepared, rejects
+from penstock.testing.prepared import (
+    ORDERS,
+    QUARANTINE,
+    claim,
+    orders,
+    origin,
+    positions,
+    prepared,
+    rejects,
+)
 from penstock.testing.table_bench import Quiet, batch_of
 
 OWN = Chain("shop", "lake.bronze.orders")
@@ -257,6 +267,15 @@ def test_the_seconds_that_a_commit_took_are_told(bench):
 
     (told,) = bench.observer.of(TableCommitted)
     assert pytest.approx(sum(bench.clock.waits)) == told.seconds
+
+
+def test_a_chain_begins_before_the_first_epoch(bench):
+    chain, origins = Chain("bank", OWN.table), positions({0: 7})
+    given = {"cluster_id": "cluster-1", "rules_hash": "rules", "conditions": bench.conditions}
+
+    assert origins == begin(bench.table, chain, origins, **given)
+    (told,) = bench.observer.of(TableCommitted)
+    assert (0, 0) == (told.epoch, bench.table.state(chain).landed.segment)
 
 
 def test_an_anchor_has_no_schema_to_outlive(bench):

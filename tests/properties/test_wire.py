@@ -177,6 +177,13 @@ def test_a_ledger_that_says_a_thing_in_another_way_is_refused(name, value):
         ledger_from_json(json.dumps(data))
 
 
+def test_true_is_no_number():
+    told = json.loads(ledger_to_json(origin(CHAIN, {0: 0}))) | {"generation": True}
+
+    with pytest.raises(InvalidError, match="a whole number"):
+        ledger_from_json(json.dumps(told))
+
+
 def test_the_text_of_ranges_does_not_depend_on_their_order():
     ranges = {TopicPartition("i", number, "t"): span(0, 3) for number in (2, 0, 1)}
 

@@ -112,6 +112,7 @@ def _slower(figure: Figure, result: Result, folder: Path) -> list[str]:
         f" was {number(last.values[each.value])}"
         for each in figure.told
         if each.is_ratio
+        and each.value in last.values
         and "WORSE" in _verdict(result.values[each.value], last.values[each.value], each.better)
     ]
 

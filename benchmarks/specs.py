@@ -32,13 +32,19 @@ def write(
     partition_by: Sequence[str] = (),
     source_columns: Sequence[str] | None = None,
     reader: str = "columnar",
+    policy: str = "quarantine",
 ) -> Path:
     """Write a spec whose tables and store are below its folder; JSON is YAML."""
     table: dict[str, Any] = {
         "from": topic,
         "into": table_name(table_format),
         "partition_by": list(partition_by),
-        "schema": {"create": True, "hints": records.HINTS},
+        "schema": {
+            "create": True,
+            "hints": records.HINTS,
+            "columns": policy,
+            "types": policy,
+        },
     }
     if source_columns is not None:
         table["source_columns"] = list(source_columns)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import decimal
 import json
 import math
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -20,7 +21,8 @@ from hypothesis import strategies as st
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Decimal, Field, Kind, List, Schema, Struct, Type
 from penstock.rows.convert import convert
-from penstock.rows.fitting import Fitted, Plan, fit_block, fit_records
+from penstock.rows.fitted import Fitted
+from penstock.rows.fitting import Plan, fit_block, fit_records
 from penstock.rows.infer import infer, table_schema
 from penstock.rows.options import RowOptions
 
@@ -130,6 +132,19 @@ def members(draw: st.DrawFn, fields: tuple[Field, ...]) -> list[tuple[str, str]]
     return draw(st.permutations(chosen))
 
 
+LENIENT = st.sampled_from(["drop_value", "rescue"])
+POLICIES = st.sampled_from(["quarantine", "evolve", "freeze", "drop_value", "rescue"])
+
+
+@st.composite
+def storms(draw: st.DrawFn) -> tuple[Schema, list[bytes], RowOptions]:
+    """Draw blocks under policies that let records land without what does not fit."""
+    schema, values, options = draw(blocks())
+    columns, types = draw(st.tuples(LENIENT, POLICIES) | st.tuples(POLICIES, LENIENT))
+    envelope = draw(st.sampled_from(["none", "none", "none", "flattened"]))
+    return schema, values, replace(options, columns=columns, types=types, envelope=envelope)
+
+
 @st.composite
 def blocks(draw: st.DrawFn) -> tuple[Schema, list[bytes], RowOptions]:
     schema = draw(SCHEMAS)
@@ -168,6 +183,24 @@ def test_the_block_path_and_the_record_path_give_equal_rows_and_misfits(
 
     by_block.rows.validate(full=True)
     assert told(by_record) == told(by_block)
+
+
+@settings(max_examples=40)
+@given(storms())
+def test_a_storm_lands_by_columns_what_the_record_path_lands(
+    block: tuple[Schema, list[bytes], RowOptions],
+) -> None:
+    schema, values, options = block
+    plan = Plan.of(Struct((*schema.fields, Field("_rescued", Kind.STRING))), options)
+    array = pa.array(values * 64, pa.binary())
+
+    by_column = fit_block(array, plan)
+    places = np.arange(len(values))
+    once = fit_records(array[: len(values)], places, plan)
+    by_record = [once.moved(places + first) for first in range(0, len(array), len(values))]
+
+    by_column.rows.validate(full=True)
+    assert told(Fitted.joined(by_record, plan.payload)) == told(by_column)
 
 
 @settings(max_examples=100)

@@ -57,6 +57,8 @@ def adapt(array: pa.Array, type_: Type, options: RowOptions) -> Finished:
             return _from_time(array, type_, options)
         case _ if source == arrow_type(type_):
             return Finished(array)
+        case Kind.INT | Kind.LONG if pa.types.is_decimal(source):
+            return finish(array, type_, options)
         case _:
             return _from_number(array, type_)
 

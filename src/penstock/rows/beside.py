@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 from penstock.core.schema import Field, Kind, Schema, Struct, Type, join
 from penstock.rows.arrow import arrow_type
 from penstock.rows.codes import NO_TEXT, Code, MisfitError
-from penstock.rows.fitting import Fitted, Plan, fit_group
+from penstock.rows.fitted import Fitted
+from penstock.rows.fitting import Plan, fit_group
 from penstock.rows.infer import infer, with_usable_names
 from penstock.rows.opening import Group, Readers, open_values
 from penstock.rows.options import RowOptions
@@ -149,7 +150,7 @@ def _keys(
         table = field.type if whole else Struct((Field(BARE, field.type),))
         assert isinstance(table, Struct), "a whole key is a struct"
         plan = Plan.of(table, own)
-        fitted = Fitted.joined(list(fit_group(group, plan)), plan)
+        fitted = Fitted.joined(list(fit_group(group, plan)), plan.payload)
         refused |= fitted.misfits
         pieces.append((fitted.positions, fitted.rows if whole else fitted.rows.field(0)))
     for at, misfit in refused.items():

@@ -1,102 +1,128 @@
-"""Records that are refused in storms are refused by columns: which value of each does not fit.
+"""Storms of bad records are sorted by columns: which value of each does not fit.
 
 Records that did not land are read once more as a block, by the types that a few of them show: a
 text where the table has a number, a field that it does not have. So each fault becomes a column,
 which is looked at as a whole, and only its own values by the record converter's functions.
 
 Invariants:
-- a record is refused here for what the record converter (record.py) would refuse it for: the same
-  code, path and reason; a property test says so;
-- what columns cannot tell is left to the record converter: nothing lands from here.
+- the fate of a record is the one that the record converter (record.py) would give it: the same
+  code, path and reason, or the same row without the same values; property tests say so;
+- what columns cannot tell is left to the record converter.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.schema import Decimal, Field, Kind, List, Schema, Struct, Type, join
 from penstock.rows.adapting import adapt
+from penstock.rows.arrow import arrow_type
 from penstock.rows.block import Refused, parse_block, parsed_type
 from penstock.rows.codes import MisfitError
-from penstock.rows.columns import Marks, finish, mask_of, not_numbers
+from penstock.rows.columns import Finished, finish, mask_of, not_numbers
 from penstock.rows.document import Number, parse_object
 from penstock.rows.envelopes import WITH_PLACEHOLDERS
+from penstock.rows.excerpts import texts_at
+from penstock.rows.fitted import Fitted, Positions
 from penstock.rows.infer import columns_in, type_of
-from penstock.rows.judging import judged
+from penstock.rows.judging import Mask, values_at
 from penstock.rows.learning import LEARNED_MAX, WIDEST, sample
 from penstock.rows.options import RowOptions
 from penstock.rows.placeholders import placeholder
 from penstock.rows.reading import Decoded
-from penstock.rows.record import LENIENT
+from penstock.rows.rescuing import shown
+from penstock.rows.salvaging import Left, sorted_out
 from penstock.rows.sift import Looks, looks
-
-Mask = npt.NDArray[np.bool_]
-Positions = npt.NDArray[np.int64]
 
 _SHAPES_MAX = 4
 _ALIKE_MIN = 64
 
 
-def refuse_alike(
+def sort_alike(
     values: pa.BinaryArray, positions: Positions, own: Schema, options: RowOptions
-) -> tuple[dict[int, MisfitError], Positions]:
-    """Refuse the records at some positions that columns can tell the fault of, and give the rest.
+) -> tuple[list[Fitted], Positions]:
+    """Sort the records at some positions that columns can tell the fate of, and give the rest.
 
     `own` are the columns that records are read into. Records are read by at most `_SHAPES_MAX`
     sets of types, so that no sender of many kinds of faults makes this slow.
     """
-    misfits: dict[int, MisfitError] = {}
-    if options.columns in LENIENT or options.types in LENIENT or not options.case_sensitive:
-        return misfits, positions
+    sorted_: list[Fitted] = []
+    if not options.case_sensitive:
+        return sorted_, positions
     undecided = []
     for _ in range(_SHAPES_MAX):
         taken = values.take(pa.array(positions))
         shape = _shown(taken, own, options) if len(positions) >= _ALIKE_MIN else None
         if shape is None:
             break
-        look, parsed = _read(taken, shape)
+        look, parsed = _read(taken, shape, own)
         undecided.append(positions[look.broken])
         if parsed is not None:
             mine = positions[look.plain]
             alike = taken if look.plain.all() else taken.filter(pa.array(look.plain))
-            found = _judged(alike, parsed, own, options)
-            misfits |= {at: m for at, m in zip(mine.tolist(), found, strict=True) if m is not None}
-            undecided.append(mine[[misfit is None for misfit in found]])
+            fitted, open_ = _sorted(alike, parsed, own, options)
+            sorted_.append(fitted.moved(mine))
+            undecided.append(mine[open_])
         rest = ~(look.plain | look.broken)
         if rest.all():
             break
         positions = positions[rest]
-    return misfits, np.sort(np.concatenate([positions, *undecided]))
+    return sorted_, np.sort(np.concatenate([positions, *undecided]))
 
 
-def refuse_typed(
+def sort_whole(
+    values: pa.BinaryArray, own: Schema, options: RowOptions
+) -> tuple[Fitted, Mask] | None:
+    """Sort a block by the types that a few of its records show, and tell which are undecided.
+
+    None where they show none but its own, or not all records are of these types.
+    """
+    shape = _shown(values, own, options) if options.case_sensitive else None
+    if shape is None or shape == own or _takes_texts_for_numbers(shape, own):
+        return None
+    parsed = parse_block(values, shape)
+    return None if isinstance(parsed, Refused) else _sorted(values, parsed, own, options)
+
+
+def sort_typed(
     decoded: Decoded, positions: Positions, own: Schema, options: RowOptions
-) -> tuple[dict[int, MisfitError], Positions]:
-    """Refuse those of some records with types that columns can tell the fault of; give the rest."""
-    if options.columns in LENIENT or options.types in LENIENT:
-        misfits = dict(decoded.faults)
-        return misfits, np.setdiff1d(positions, [*misfits])
+) -> tuple[Fitted, Positions]:
+    """Sort those of some records with types that columns can tell the fate of; give the rest."""
     taken = decoded.array.take(pa.array(positions))
     unsure = decoded.doubtful[positions]
-    found = judged(taken, own, options, marks=_marks_typed, unsure=unsure)
+    fitted, open_ = sorted_out(taken, own, options, finish=adapt, unsure=unsure, texts=_texts_typed)
+    fitted = fitted.moved(positions)
+    rest = positions[open_]
     if decoded.faults:
-        found = [decoded.faults.get(at, m) for at, m in zip(positions.tolist(), found, strict=True)]
-    misfits = {at: m for at, m in zip(positions.tolist(), found, strict=True) if m is not None}
-    return misfits, positions[[misfit is None for misfit in found]]
+        mine = set(positions.tolist())
+        faults = {at: misfit for at, misfit in decoded.faults.items() if at in mine}
+        fitted = replace(fitted, misfits=fitted.misfits | faults)
+        rest = np.setdiff1d(rest, [*faults])
+    return fitted, rest
 
 
-def _marks_typed(array: pa.Array, own: Type, options: RowOptions) -> Marks | None:
-    return adapt(array, own, options).marks
+def _texts_typed(left: Left, places: Positions) -> list[str] | None:
+    kind = left.array.type
+    if pa.types.is_nested(kind) or pa.types.is_floating(kind):  # 1 and 1.0 are one double
+        return None
+    return [shown(value) for value in values_at(left.array, places)]
 
 
-def _read(values: pa.BinaryArray, shape: Schema) -> tuple[Looks, pa.StructArray | None]:
-    """Read the values that look like a shape; None where they are few, or do not parse."""
-    parsed = parse_block(values, shape)
+def _read(
+    values: pa.BinaryArray, shape: Schema, own: Schema
+) -> tuple[Looks, pa.StructArray | None]:
+    """Read the values that look like a shape; None where they are few, or do not parse.
+
+    Decimals are read from texts as well. Where the column is none of numbers, a text is something
+    else than a number, so values are looked at first.
+    """
+    mixes = _takes_texts_for_numbers(shape, own)
+    parsed = Refused() if mixes else parse_block(values, shape)
     if not isinstance(parsed, Refused):
         everything = np.ones(len(values), np.bool_)
         return Looks(everything, ~everything), parsed
@@ -107,6 +133,21 @@ def _read(values: pa.BinaryArray, shape: Schema) -> tuple[Looks, pa.StructArray 
     if isinstance(parsed, Refused):
         return Looks(np.zeros(len(values), np.bool_), look.broken), None
     return look, parsed
+
+
+def _takes_texts_for_numbers(shape: Type, own: Type | None) -> bool:
+    match shape, own:
+        case Struct(), Struct():
+            pairs = ((each.type, own.field(each.name)) for each in shape.fields)
+            return any(
+                _takes_texts_for_numbers(type_, declared.type)
+                for type_, declared in pairs
+                if declared is not None
+            )
+        case Decimal(), Kind.INT | Kind.LONG | Decimal():
+            return False
+        case _:
+            return isinstance(shape, Decimal)
 
 
 def _shown(values: pa.BinaryArray, own: Schema, options: RowOptions) -> Schema | None:
@@ -168,10 +209,10 @@ def _is_plain(number: Number, own: Kind) -> bool:
     return -bound <= int(number) < bound
 
 
-def _judged(
+def _sorted(
     values: pa.BinaryArray, parsed: pa.StructArray, own: Schema, options: RowOptions
-) -> list[MisfitError | None]:
-    """Give the misfit of each record, or None where the record converter has to look."""
+) -> tuple[Fitted, Mask]:
+    """Sort records that were read by another shape, and tell which are undecided."""
     unsure = mask_of(parsed.is_null())
     marks = not_numbers(parsed)  # not JSON, whatever else it may be
     if marks is not None:
@@ -179,14 +220,18 @@ def _judged(
     if options.envelope in WITH_PLACEHOLDERS:
         pattern = placeholder(options.unavailable_value).pattern
         unsure = unsure | mask_of(pc.match_substring_regex(values, pattern))
-    return judged(parsed, own, options, marks=_marks, unsure=unsure)
+
+    def texts(left: Left, places: Positions) -> list[str] | None:
+        return texts_at(values.take(pa.array(places)).to_pylist(), left.names)
+
+    return sorted_out(parsed, own, options, finish=_finish, unsure=unsure, texts=texts)
 
 
-def _marks(array: pa.Array, own: Type, options: RowOptions) -> Marks | None:
-    """Mark the values of a column that may not fit: all, where it was read by another type."""
+def _finish(array: pa.Array, own: Type, options: RowOptions) -> Finished:
+    """Finish a column; where it was read by another type, mark all of its values."""
     exact = own in (Kind.INT, Kind.LONG) or isinstance(own, Decimal)
     if isinstance(own, List) or array.type == parsed_type(own):
-        return finish(array, own, options).marks
+        return finish(array, own, options)
     if exact and pa.types.is_decimal(array.type):
-        return finish(array, own, options).marks
-    return np.ones(len(array), np.uint8)
+        return finish(array, own, options)
+    return Finished(pa.nulls(len(array), arrow_type(own)), np.ones(len(array), np.uint8))

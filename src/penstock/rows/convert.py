@@ -27,7 +27,8 @@ from penstock.rows import source
 from penstock.rows.arrow import arrow_schema, lengths_of, validity_of
 from penstock.rows.beside import columns_beside
 from penstock.rows.codes import MEANINGS, Code, MisfitError
-from penstock.rows.fitting import Fitted, Plan, fit_group
+from penstock.rows.fitted import Fitted
+from penstock.rows.fitting import Plan, fit_group
 from penstock.rows.opening import EMPTY, Readers, open_values
 from penstock.rows.options import RowOptions
 
@@ -92,7 +93,7 @@ def convert(
     readers = readers or Readers()
     opened = open_values(batch, readable_at, options, readers, changes)
     pieces = [piece for group in opened.groups for piece in fit_group(group, plan)]
-    fitted = Fitted.joined(pieces, plan)
+    fitted = Fitted.joined(pieces, plan.payload)
     misfits |= opened.misfits | fitted.misfits
     fitted, beside = _with_beside(batch, fitted, plan, readers)
     misfits |= fitted.misfits

@@ -50,6 +50,11 @@ def parse_object(value: bytes, *, depth_max: int) -> dict[str, Any]:
     return tree
 
 
+def parse_value(text: bytes) -> Any:
+    """Read any JSON value, as `parse_object` reads the members of a record. Raises MisfitError."""
+    return _parse(_text(text))
+
+
 def kind_of(value: Any) -> str:
     """Name the type of a decoded value, for messages."""
     match value:

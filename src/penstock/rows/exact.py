@@ -51,6 +51,7 @@ READABLE: Mapping[Any, str] = MappingProxyType(
     {
         **dict.fromkeys((Kind.INT, Kind.LONG, Kind.FLOAT, Kind.DOUBLE, Decimal), _NUMERIC.pattern),
         **times.READABLE,
+        Kind.BOOLEAN: "true|false",
         Kind.UUID: _UUID.pattern,
     }
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from penstock.core.schema import Kind, Schema, Struct
 from penstock.rows.adapting import adapt, count_unknown
 from penstock.rows.arrow import arrow_type, lengths_of
-from penstock.rows.blaming import refuse_alike, refuse_typed
+from penstock.rows.blaming import sort_alike, sort_typed, sort_whole
 from penstock.rows.block import (
     BLOCK_BYTES_MAX,
     BLOCK_ROWS_MAX,
@@ -29,10 +29,11 @@ from penstock.rows.block import (
     can_parse,
     parse_block,
 )
-from penstock.rows.codes import MisfitError, safe_text
+from penstock.rows.codes import MisfitError
 from penstock.rows.columns import DOUBTFUL, Marks, finish, mask_of, without_text
 from penstock.rows.document import parse_object
 from penstock.rows.envelopes import WITH_PLACEHOLDERS
+from penstock.rows.fitted import Fitted, Positions, summed
 from penstock.rows.learning import count_dropped, learn
 from penstock.rows.opening import Group
 from penstock.rows.options import Policy, RowOptions
@@ -43,10 +44,6 @@ from penstock.rows.rescuing import Drops, rescued_text
 from penstock.rows.sift import looks
 from penstock.rows.spelling import respelled, spelled
 
-Positions = npt.NDArray[np.int64]
-
-_PATHS_MAX = 1000
-_OTHER_PATHS = "*"
 _PARTS = 8
 _PART_ROWS, _PART_ROWS_MIN = 4096, 64
 _FAULTS_MAX = 16
@@ -96,46 +93,6 @@ def _with_rescue(options: RowOptions, schema: Schema) -> RowOptions:
         for name, policy in (("columns", options.columns), ("types", options.types))
     }
     return replace(options, columns=kept["columns"], types=kept["types"])
-
-
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """Hold the rows of some records with their positions, and the misfits by position; the rest is
-    filtered, with a reason. `rescued` holds the text of what a row left out, by position.
-    """
-
-    rows: pa.StructArray
-    positions: Positions
-    misfits: dict[int, MisfitError]
-    dropped: Counter[str]
-    filtered: Counter[str] = field(default_factory=Counter)
-    rescued: Mapping[int, str] = field(default_factory=dict)
-
-    def moved(self, positions: Positions) -> Fitted:
-        """Give the same with positions taken from a list of positions."""
-        return replace(
-            self,
-            positions=positions[self.positions],
-            misfits={int(positions[at]): misfit for at, misfit in self.misfits.items()},
-            rescued={int(positions[at]): text for at, text in self.rescued.items()},
-        )
-
-    @classmethod
-    def joined(cls, pieces: Sequence[Fitted], plan: Plan) -> Fitted:
-        """Put pieces together in the order of positions."""
-        if len(pieces) == 1:
-            return pieces[0]
-        rows = [piece.rows for piece in pieces if len(piece.rows)]
-        positions = np.concatenate([np.zeros(0, np.int64), *(p.positions for p in pieces)])
-        misfits = {at: misfit for piece in pieces for at, misfit in piece.misfits.items()}
-        joined = pa.concat_arrays(rows) if rows else pa.array([], arrow_type(plan.payload))
-        if len(rows) > 1 and (np.diff(positions) < 0).any():
-            order = np.argsort(positions)
-            joined, positions = joined.take(pa.array(order)), positions[order]
-        filtered = sum((piece.filtered for piece in pieces), Counter())
-        dropped = _sum(piece.dropped for piece in pieces)
-        rescued = {at: text for piece in pieces for at, text in piece.rescued.items()}
-        return cls(joined, positions, misfits, dropped, filtered, rescued)
 
 
 @dataclass(slots=True)
@@ -239,19 +196,26 @@ def fit_block(values: pa.BinaryArray, plan: Plan) -> Fitted:
         _sort_faulty(sorting, everything, own)
     if sorting.doubtful:
         rest = np.sort(np.concatenate(sorting.doubtful))
-        misfits, rest = refuse_alike(values, rest, own, plan.options)
-        fitted = fit_records(values, np.sort(np.concatenate([rest, sorting.broken])), plan)
-        sorting.pieces.append(replace(fitted, misfits=fitted.misfits | misfits))
-    return Fitted.joined(sorting.pieces, plan)
+        alike, rest = sort_alike(values, rest, own, plan.options)
+        sorting.pieces += alike
+        rest = np.sort(np.concatenate([rest, sorting.broken]))
+        sorting.pieces.append(fit_records(values, rest, plan))
+    return Fitted.joined(sorting.pieces, plan.payload)
 
 
 def _sort_faulty(sorting: _Sorting, everything: Positions, own: Schema) -> None:
-    """Sort a block that did not parse: with what its records share, then sifted.
+    """Sort a block that did not parse: with what its records share, or show, then sifted.
 
     `own` are the columns as the records spell them.
     """
     read = learn(sorting.values, own, sorting.plan.options)
     if read != own and sorting.parse(everything, read) is None:
+        return
+    whole = sort_whole(sorting.values, own, sorting.plan.options)
+    if whole is not None:
+        alike, undecided = whole
+        sorting.pieces.append(alike)
+        sorting.doubtful.append(everything[undecided])
         return
     look = looks(sorting.values, read, decimals=int | float | str)
     sorting.broken = everything[look.broken]
@@ -281,10 +245,9 @@ def fit_typed(values: pa.BinaryArray, reader: Reader, plan: Plan) -> Fitted:
         count_unknown(taken, plan.payload, dropped)
     pieces = [Fitted(rows, positions, {}, dropped)]
     if doubts.any():
-        misfits, rest = refuse_typed(decoded, everything[doubts], plan.payload, plan.options)
-        fitted = fit_records(values, rest, plan, reader.record)
-        pieces.append(replace(fitted, misfits=fitted.misfits | misfits))
-    return Fitted.joined(pieces, plan)
+        alike, rest = sort_typed(decoded, everything[doubts], plan.payload, plan.options)
+        pieces += [alike, fit_records(values, rest, plan, reader.record)]
+    return Fitted.joined(pieces, plan.payload)
 
 
 def fit_records(
@@ -318,7 +281,7 @@ def fit_records(
         if (text := rescued_text(drops.rescued)) is not None:
             rescued[position] = text
     array = pa.array(rows, arrow_type(plan.payload))
-    return Fitted(array, np.array(landed, np.int64), misfits, _sum([dropped]), filtered, rescued)
+    return Fitted(array, np.array(landed, np.int64), misfits, summed([dropped]), filtered, rescued)
 
 
 def _read(value: bytes, *, plan: Plan) -> dict[str, Any]:
@@ -339,13 +302,3 @@ def _doubts(
         for index in np.flatnonzero(~doubts & (marks != 0)).tolist():
             doubts[index] = _LARGE_INTEGER.search(values[index].as_buffer()) is not None
     return doubts
-
-
-def _sum(counters: Iterable[Counter[str]]) -> Counter[str]:
-    """Add counts up under bounded, printable paths; what is beyond the bound counts under `*`."""
-    total: Counter[str] = Counter()
-    for counter in counters:
-        for path, count in counter.items():
-            name = safe_text(path)
-            total[name if name in total or len(total) < _PATHS_MAX else _OTHER_PATHS] += count
-    return total

@@ -105,10 +105,8 @@ def _struct(type_: Struct, path: str, options: RowOptions) -> Fit:
 
     def leave_out(value: dict[str, Any], drops: Drops) -> None:
         # The keys of a map, which may be what stands here, need not be text.
-        unknown = [name for name in value if name not in names]
-        if options.columns not in LENIENT:
-            unknown.sort(key=str)  # columns do not tell which stood first (blaming.py)
-        for name in unknown:
+        unknown = sorted((name for name in value if name not in names), key=str)
+        for name in unknown:  # in this order, as columns do not tell which stood first (blaming.py)
             _leave_out(value[name], joined_path(path, str(name)), options, drops)
 
     def fit(value: Any, drops: Drops) -> dict[str, Any]:

@@ -57,24 +57,31 @@ def rescued_text(rescued: Iterable[tuple[str, Any]]) -> str | None:
     if not found:
         return None
     members = (
-        f"{_string(path)}:{_shown(values if _is_several(path, values) else values[0])}"
+        f"{_string(path)}:{shown(values if _is_several(path, values) else values[0])}"
         for path, values in found.items()
     )
     return f"{{{','.join(members)}}}"
+
+
+def frame_of(path: str) -> tuple[str, str]:
+    """Give what stands before and behind the one value of a path."""
+    opening, closing = ("[", "]") if _is_several(path, [None]) else ("", "")
+    return f"{_string(path)}:{opening}", closing
 
 
 def _is_several(path: str, values: list[Any]) -> bool:
     return len(values) > 1 or _ELEMENTS.search(path) is not None
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Show a decoded value as JSON."""
     match value:
         case Number():
             return str(value)
         case dict():
             return _object(value)
         case list():
-            return f"[{','.join(map(_shown, value))}]"
+            return f"[{','.join(map(shown, value))}]"
         case bytes():
             return _string(base64.b64encode(value).decode())
         case float() if not math.isfinite(value):
@@ -92,9 +99,9 @@ def _object(entries: dict[Any, Any]) -> str:
     """Show members; a key that is no text is the text of what it would be as a value."""
     members = []
     for key, each in entries.items():
-        name = _shown(key)
+        name = shown(key)
         is_text = name.startswith('"')
-        members.append(f"{name if is_text else _string(name)}:{_shown(each)}")
+        members.append(f"{name if is_text else _string(name)}:{shown(each)}")
     return f"{{{','.join(members)}}}"
 
 

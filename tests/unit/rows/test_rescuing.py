@@ -49,7 +49,7 @@ def landed(*texts: str, table: Struct = TABLE, options: RowOptions = RESCUE) -> 
         ('{"_rescued":"mine"}', '{"_rescued":"mine"}'),
         ('{"items":5}', '{"items":5}'),
         ('{"n":{"b":1},"n.b":2}', '{"n":{"b":1},"n\\\\.b":2}'),
-        ('{"new[]":1,"m{}":2,"x\\\\y":3}', '{"new\\\\[]":1,"m\\\\{}":2,"x\\\\\\\\y":3}'),
+        ('{"new[]":1,"m{}":2,"x\\\\y":3}', '{"m\\\\{}":2,"new\\\\[]":1,"x\\\\\\\\y":3}'),
         ('{"items":[{"must":1,"b.c":7}]}', '{"items[].b\\\\.c":[7]}'),
     ],
 )

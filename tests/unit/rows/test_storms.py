@@ -7,10 +7,15 @@ import pyarrow as pa
 import pytest
 
 from penstock.core.schema import Field, Kind, Struct
-from penstock.rows.blaming import refuse_alike
+from penstock.rows.blaming import sort_alike
 from penstock.rows.codes import Code
+from penstock.rows.document import parse_value
+from penstock.rows.excerpts import texts_at
+from penstock.rows.fitted import Fitted
+from penstock.rows.fitting import Plan, fit_block, fit_records
 from penstock.rows.learning import sample
-from penstock.rows.options import RowOptions
+from penstock.rows.options import Policy, RowOptions
+from penstock.rows.rescuing import shown
 
 SCHEMA = Struct((Field("id", Kind.LONG), Field("ok", Kind.BOOLEAN), Field("at", Kind.DATE)))
 FAULTS = {
@@ -27,7 +32,7 @@ def test_faults_that_come_in_turn_are_told_by_columns(rounds: int) -> None:
     kinds = [*FAULTS, BROKEN]
     values = pa.array(kinds * rounds, pa.binary())
 
-    misfits, rest = refuse_alike(values, np.arange(len(values)), SCHEMA, RowOptions({}))
+    pieces, rest = sort_alike(values, np.arange(len(values)), SCHEMA, RowOptions({}))
 
     assert [BROKEN] * rounds == [values[at].as_py() for at in rest.tolist()]
     expected = {
@@ -35,7 +40,70 @@ def test_faults_that_come_in_turn_are_told_by_columns(rounds: int) -> None:
         for at in range(len(values))
         if kinds[at % len(kinds)] != BROKEN
     }
-    assert expected == {at: misfit.code for at, misfit in misfits.items()}
+    assert expected == {at: misfit.code for piece in pieces for at, misfit in piece.misfits.items()}
+
+
+@pytest.mark.parametrize("policy", ["drop_value", "rescue"])
+def test_values_that_do_not_fit_are_left_out_by_columns(policy: Policy) -> None:
+    kinds = [*FAULTS, b'{"id":[1, 2],"ok":true,"place":{"x":"far\\n"}}']
+    values = pa.array(kinds * 100, pa.binary())
+    options = RowOptions({}, columns=policy, types=policy)
+    plan = Plan.of(Struct((*SCHEMA.fields, Field("_rescued", Kind.STRING))), options)
+
+    pieces, rest = sort_alike(values, np.arange(len(values)), plan.payload, options)
+
+    by_column = Fitted.joined(pieces, plan.payload)
+    by_record = fit_records(values, np.arange(len(values)), plan)
+    assert [] == rest.tolist()
+    assert by_record.rows.to_pylist() == by_column.rows.to_pylist()
+    assert by_record.dropped == by_column.dropped
+    assert by_record.rescued == by_column.rescued
+    assert {} == by_column.misfits
+    assert bool(by_column.rescued) == (policy == "rescue")
+
+
+@pytest.mark.parametrize("policy", ["quarantine", "drop_value", "rescue"])
+def test_a_text_is_no_number_though_numbers_stand_beside_it(policy: Policy) -> None:
+    """Decimals are read from texts as well: `"5"` fits a column of texts, and 5 does not."""
+    schema = Struct((Field("name", Kind.STRING), Field("at", Kind.DATE)))
+    texts = [b'{"name":5,"at":"2026-01-01"}', b'{"name":"5","at":"26-01-01"}']
+    values = pa.array(texts * 100, pa.binary())
+    options = RowOptions({}, columns=policy, types=policy)
+    plan = Plan.of(Struct((*schema.fields, Field("_rescued", Kind.STRING))), options)
+
+    by_column = fit_block(values, plan)
+    by_record = fit_records(values, np.arange(len(values)), plan)
+
+    assert by_record.rows.to_pylist() == by_column.rows.to_pylist()
+    assert by_record.rescued == by_column.rescued
+    assert {at: misfit.message for at, misfit in by_record.misfits.items()} == {
+        at: misfit.message for at, misfit in by_column.misfits.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"a"',
+        '"a\\u0041\\n"',
+        "1.50e3",
+        "[1, 2]",
+        '{"b": "\\"", "c":[{}]}',
+        '["a b"]',
+        '"[ "',
+        "true",
+    ],
+)
+def test_a_text_cut_out_is_the_one_that_the_parsed_value_shows(text: str) -> None:
+    record = f'{{"x":1, "a" : {{"b":{text} , "y":[2]}}}}'.encode()
+
+    assert [shown(parse_value(text.encode())), "7"] == texts_at(
+        [record, b'{"a":{"b":7}}'], ("a", "b")
+    )
+
+
+def test_a_name_that_no_reader_has_a_place_for_is_left_to_the_record_path() -> None:
+    assert None is texts_at([b'{"q\\"":1}'], ('q"',))
 
 
 @pytest.mark.parametrize("rhythm", range(2, 16))

@@ -177,3 +177,24 @@ def test_an_operation_that_is_no_text_is_refused(op: Any, envelope: Envelope, me
         reader.record(written(schema, {member: op, "after": {"id": 1}}))
 
     assert "P321" == caught.value.code
+
+
+def test_a_union_of_several_types_before_an_array_is_no_fault_of_the_record() -> None:
+    """Items of records that are read alone are not read by columns, nor what is behind them."""
+    several = ["null", "long", "string"]
+    schema = record(a=several, b={"type": "array", "items": "long"}, c=several)
+    row = {"a": 5, "b": [-1, 0], "c": None}
+    table = Struct((Field("a", Kind.LONG), Field("b", List(Kind.LONG)), Field("c", Kind.STRING)))
+    reader = AvroReader(parse_schema(json.dumps(schema)))
+    plan = Plan.of(table, RowOptions({}))
+
+    fitted = fit_typed(pa.array([written(schema, row)], pa.binary()), reader, plan)
+
+    assert ([row], {}) == (fitted.rows.to_pylist(), fitted.misfits)
+
+
+@pytest.mark.parametrize("type_", [Kind.INT, Kind.LONG])
+def test_a_whole_decimal_is_an_integer_and_no_other_is(type_: Kind) -> None:
+    values = [decimal.Decimal(text) for text in ("7", "-2.00", "2.5", "99999999999999999999")]
+
+    assert [7, -2, "P365", "P364"] == landed(money(2), type_, *values)

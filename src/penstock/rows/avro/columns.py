@@ -346,6 +346,7 @@ class _Block:
         if len(live) or not filled:
             self.doubt(rows[np.unique(np.concatenate(owners))], Fault.UNSURE)
             self.give_up(rows[live], Fault.UNSURE)
+        self.doubt(rows[self.doubtful[rows]], Fault.UNSURE)  # items of these were not read
         owned = np.concatenate(owners)
         order = pa.array(np.argsort(owned, kind="stable"))
         offsets = np.zeros(len(rows) + 1, np.int32)

@@ -103,7 +103,8 @@ def route(path: Path, tables: int) -> None:
     table["into"] += "_{n}"
     table["route"] = {"n": f"cast(id % {tables} as varchar)"}
     table["unknown_tables"] = "create"
-    table["schema"]["hints"]["id"] = "long"
+    # Of a field that only some tables meet at first, all are told.
+    table["schema"]["hints"] |= {"id": "long", "amount": "double", "device.model": "string"}
     spec["limits"] = {"tables": max(tables, 1)}
     path.write_text(json.dumps(spec, indent=2))
 

@@ -12,7 +12,9 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -24,10 +26,18 @@ from penstock.rows.adapting import adapt
 from penstock.rows.arrow import arrow_type
 from penstock.rows.block import Refused, parse_block, parsed_type
 from penstock.rows.codes import MisfitError
-from penstock.rows.columns import Finished, finish, mask_of, not_numbers
+from penstock.rows.columns import (
+    DOUBTFUL,
+    LARGE,
+    LARGE_INTEGER,
+    Finished,
+    finish,
+    mask_of,
+    not_numbers,
+)
 from penstock.rows.document import Number, parse_object
 from penstock.rows.envelopes import WITH_PLACEHOLDERS
-from penstock.rows.excerpts import texts_at
+from penstock.rows.excerpts import texts_of
 from penstock.rows.fitted import Fitted, Positions
 from penstock.rows.infer import columns_in, type_of
 from penstock.rows.judging import Mask, values_at
@@ -106,11 +116,13 @@ def sort_typed(
     return fitted, rest
 
 
-def _texts_typed(left: Left, places: Positions) -> list[str] | None:
-    kind = left.array.type
-    if pa.types.is_nested(kind) or pa.types.is_floating(kind):  # 1 and 1.0 are one double
-        return None
-    return [shown(value) for value in values_at(left.array, places)]
+def _texts_typed(wanted: Sequence[tuple[Left, Positions]]) -> list[list[str] | None]:
+    found: list[list[str] | None] = []
+    for left, places in wanted:
+        kind = left.array.type
+        untold = pa.types.is_nested(kind) or pa.types.is_floating(kind)  # 1 and 1.0 are one double
+        found.append(None if untold else [*map(shown, values_at(left.array, places))])
+    return found
 
 
 def _read(
@@ -221,10 +233,32 @@ def _sorted(
         pattern = placeholder(options.unavailable_value).pattern
         unsure = unsure | mask_of(pc.match_substring_regex(values, pattern))
 
-    def texts(left: Left, places: Positions) -> list[str] | None:
-        return texts_at(values.take(pa.array(places)).to_pylist(), left.names)
+    def texts(wanted: Sequence[tuple[Left, Positions]]) -> Sequence[list[str] | None]:
+        return texts_of(values, [(left.names, places) for left, places in wanted])
 
-    return sorted_out(parsed, own, options, finish=_finish, unsure=unsure, texts=texts)
+    exact = partial(_finish_exact, without_large=_WithoutLarge(values))
+    return sorted_out(parsed, own, options, finish=exact, unsure=unsure, texts=texts)
+
+
+class _WithoutLarge:
+    """Tells, once it is asked, which records have no integer so long that it may be inexact."""
+
+    def __init__(self, values: pa.BinaryArray) -> None:
+        self._values = values
+
+    @cached_property
+    def mask(self) -> Mask:
+        return ~mask_of(pc.match_substring_regex(self._values, LARGE_INTEGER))
+
+
+def _finish_exact(
+    array: pa.Array, own: Type, options: RowOptions, *, without_large: _WithoutLarge
+) -> Finished:
+    """Finish a column of records; large doubles of records without large integers are certain."""
+    done = _finish(array, own, options)
+    if done.marks is None or not (done.marks & LARGE).any():
+        return done
+    return Finished(done.array, np.where(without_large.mask, done.marks & DOUBTFUL, done.marks))
 
 
 def _finish(array: pa.Array, own: Type, options: RowOptions) -> Finished:

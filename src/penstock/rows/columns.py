@@ -34,6 +34,8 @@ DOUBTFUL = 1
 """The record converter must look at the row."""
 LARGE = 2
 """A double of the row may have been a rounded integer; its text tells."""
+LARGE_INTEGER = "[0-9]{16}"
+"""What the text of a record has, if one of its integers may be too long for a double."""
 
 _DOUBLE_INTEGERS = float(1 << 53)
 _FLOAT_INTEGERS = float(1 << 24)

@@ -1,42 +1,63 @@
 """Members are cut out of JSON records as text, for rows that they do not fit.
 
-Invariant: a text is the one that `rescuing.shown` gives for the parsed value; the records have been
-parsed before, so that they are known to be JSON in UTF-8 without keys that stand twice.
+Invariants:
+- a text is the one that `rescuing.shown` gives for the parsed value; the records have been parsed
+  before, so that they are known to be JSON in UTF-8 without keys that stand twice;
+- a record is cut once, whatever is wanted of it, and only a few are cut at a time: what is made of
+  them does not grow with the block, nor with the names that senders choose.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
+import pyarrow as pa
 
 from penstock.rows.document import parse_value
+from penstock.rows.fitted import Positions
 from penstock.rows.rescuing import shown
 
+CUT_AT_ONCE = 256
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _BETWEEN = b"\0"
 """No JSON text has it."""
 _RESPELT = re.compile(rb"[\\\[{]")
 """What a text has, if anything, that `rescuing.shown` may spell otherwise: escapes, blanks."""
 _BLANK = re.compile(rb"[ \t\n\r]")
 
+Wanted = tuple[tuple[str, ...], Positions]
+"""The names that lead to a member, and the records whose it is: they have it, at rising places."""
 
-def texts_at(values: Sequence[bytes], names: tuple[str, ...]) -> list[str] | None:
-    """Give the text of one member of each record; None where no reader has a place for its name.
 
-    Each record must have it, in objects all the way.
-    """
-    decode = _decoder(names)
-    if decode is None:
-        return None
-    found: list[Any] = [decode(value) for value in values]
-    for _ in names:
-        found = [each.it for each in found]
-    joined = _BETWEEN.join(found)
-    if not found or _RESPELT.search(joined) is not None:
-        return [_as_shown(bytes(each)) for each in found]
+def texts_of(values: pa.BinaryArray, wanted: Sequence[Wanted]) -> list[list[str]]:
+    """Give the texts of members of some records."""
+    found: list[list[str]] = [[] for _ in wanted]
+    for first in range(0, len(values), CUT_AT_ONCE):
+        bounds = (first, first + CUT_AT_ONCE)
+        records = values.slice(first, CUT_AT_ONCE).to_pylist()
+        cut: dict[int, dict[str, Any]] = {}
+        for (names, places), texts in zip(wanted, found, strict=True):
+            begin, end = np.searchsorted(places, bounds)
+            raws = []
+            for place in (places[begin:end] - first).tolist():
+                if place not in cut:
+                    cut[place] = _MEMBERS.decode(records[place])
+                raw = cut[place][names[0]]
+                for name in names[1:]:
+                    raw = _MEMBERS.decode(raw)[name]
+                raws.append(raw)
+            texts.extend(_as_texts(raws))
+    return found
+
+
+def _as_texts(raws: Sequence[Any]) -> list[str]:
+    joined = _BETWEEN.join(raws)
+    if not raws or _RESPELT.search(joined) is not None:
+        return [_as_shown(bytes(each)) for each in raws]
     return joined.decode().split(_BETWEEN.decode())
 
 
@@ -44,15 +65,3 @@ def _as_shown(text: bytes) -> str:
     if b"\\" in text or (text.startswith((b"{", b"[")) and _BLANK.search(text) is not None):
         return shown(parse_value(text))
     return text.decode()
-
-
-@lru_cache(maxsize=256)
-def _decoder(names: tuple[str, ...]) -> Callable[[bytes], Any] | None:
-    kind: Any = msgspec.Raw
-    try:
-        for name in reversed(names):
-            kind = msgspec.defstruct("Around", [("it", kind)], rename={"it": name}, gc=False)
-        return msgspec.json.Decoder(kind).decode
-    except ValueError:
-        # msgspec has no place for some names (quotes, control characters).
-        return None

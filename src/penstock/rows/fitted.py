@@ -46,10 +46,16 @@ class Fitted:
         )
 
     @classmethod
+    def none_of(cls, payload: Schema) -> Fitted:
+        """Give no row of a schema, and no misfit."""
+        nothing = pa.array([], arrow_type(payload))
+        return cls(nothing, np.zeros(0, np.int64), {}, Counter())
+
+    @classmethod
     def joined(cls, pieces: Sequence[Fitted], payload: Schema) -> Fitted:
         """Put pieces with the columns of a schema together in the order of positions."""
         if len(pieces) == 1:
-            return pieces[0]
+            return replace(pieces[0], dropped=summed([pieces[0].dropped]))
         rows = [piece.rows for piece in pieces if len(piece.rows)]
         positions = np.concatenate([np.zeros(0, np.int64), *(p.positions for p in pieces)])
         misfits = {at: misfit for piece in pieces for at, misfit in piece.misfits.items()}

@@ -30,7 +30,7 @@ from penstock.rows.block import (
     parse_block,
 )
 from penstock.rows.codes import MisfitError
-from penstock.rows.columns import DOUBTFUL, Marks, finish, mask_of, without_text
+from penstock.rows.columns import DOUBTFUL, LARGE_INTEGER, Marks, finish, mask_of, without_text
 from penstock.rows.document import parse_object
 from penstock.rows.envelopes import WITH_PLACEHOLDERS
 from penstock.rows.fitted import Fitted, Positions, summed
@@ -49,7 +49,7 @@ _PART_ROWS, _PART_ROWS_MIN = 4096, 64
 _FAULTS_MAX = 16
 FEW_ROWS, FEW_BYTES = 16, 2048
 """What a block takes at the least is the time of so many small records one by one."""
-_LARGE_INTEGER = re.compile(rb"[0-9]{16}")
+_LARGE_INTEGER = re.compile(LARGE_INTEGER.encode())
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ Invariants:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -50,7 +50,7 @@ class Left:
         return path
 
 
-TextsOf = Callable[[Left, Positions], list[str] | None]
+TextsOf = Callable[[Sequence[tuple[Left, Positions]]], Sequence[list[str] | None]]
 """Gives the JSON texts of left values at some places; None where the record converter must."""
 
 
@@ -67,14 +67,14 @@ def sorted_out(
 
     `unsure` tells of which records nothing is to be said.
     """
+    if unsure.all():
+        return Fitted.none_of(own), np.ones(len(array), np.bool_)
     verdict = judged(array, own, options, finish=finish, unsure=unsure)
     misfits = {at: misfit for at, misfit in enumerate(verdict.first) if misfit is not None}
     undecided = np.ones(len(array), np.bool_)
     undecided[[*misfits]] = False
-    nothing = pa.array([], arrow_type(own))
-    fitted = Fitted(nothing, np.zeros(0, np.int64), misfits, Counter())
     if not verdict.open.any():
-        return fitted, undecided
+        return replace(Fitted.none_of(own), misfits=misfits), undecided
     salvage = _Salvage(options, finish, ~verdict.open)
     rows = salvage.struct(array, own, verdict.open, ())
     salvage.keep(texts)
@@ -164,7 +164,8 @@ class _Salvage:
                     self.doubts |= here & (done.marks != 0)
                 return done.array, nothing
             case Struct() | List() | Map():
-                self.doubts |= here if pa.types.is_map(array.type) else nothing
+                is_map = isinstance(own, Map) or pa.types.is_map(array.type)  # objects are as well
+                self.doubts |= here if is_map else nothing
                 return pa.nulls(len(array), arrow_type(own)), here
             case _:
                 return self._scalar(array, own, here)
@@ -202,11 +203,12 @@ class _Salvage:
 
     def keep(self, texts: TextsOf) -> None:
         """Get the texts of what is rescued; where that cannot be, the records are doubtful."""
-        for left in self.left:
-            if left.policy != "rescue":
-                continue
-            places = np.flatnonzero(left.mask & ~self.doubts)
-            found = texts(left, places)
+        wanted = [
+            (left, np.flatnonzero(left.mask & ~self.doubts))
+            for left in self.left
+            if left.policy == "rescue"
+        ]
+        for (left, places), found in zip(wanted, texts(wanted), strict=True):
             if found is None:
                 self.doubts |= left.mask
             else:

@@ -1,13 +1,16 @@
 """The verdicts of protocol.md 3, each from what really happened to a table."""
 
 from dataclasses import replace
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from penstock.connectors.iceberg.ledgers import ledger_key, newest_key, tag_of
+from penstock.core.closings import closings_of
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError
-from penstock.core.offsets import Offset
+from penstock.core.offsets import Offset, span
 from penstock.core.schema import Field, Kind, Struct
 from penstock.ports.tables import TableDefinition, Verdict
 from penstock.testing.prepared import (
@@ -97,6 +100,13 @@ def test_w2_a_rollback_hidden_by_strangers_and_expiry_is_not_taken_for_expiry(la
     assert "no file" in table.state(lake.chain).evidence
 
 
+def refuse(lake, table, chain):
+    state = table.state(chain)
+    files = lake.write(state, batch_of(QUARANTINE, rejects(chain, [(0, 3)])))
+    commit = lake.anchor(state, {0: (0, 5)}, chain=chain, files=files)
+    table.commit(state, commit, retain=25)
+
+
 def compact(lake, name=NAME):
     """Rewrite all files, as others do, and expire all but the head and what is tagged."""
     table = lake.foreign(name)
@@ -115,19 +125,55 @@ def test_f5_files_compacted_behind_an_expired_history_are_known_by_their_rows(la
     state = table.state(lake.chain)
 
     assert Verdict.AGREED == state.verdict, state.evidence
-    assert "compacted" in state.evidence
+    assert "all its 6 rows" in state.evidence
     lake.land(table, {0: (9, 10)})
     assert [-1, *range(5), 9, *range(1000, 1003)] == lake.ids()
 
 
-def test_w2_a_rollback_is_not_taken_for_a_compaction(lake):
+@pytest.mark.parametrize("put_back", [(), (3,), (2, 3, 4, 4)], ids=["none", "some", "too many"])
+def test_w2_a_rollback_is_not_taken_for_a_compaction(lake, put_back):
     table = lake.create()
     first = lake.land(table, {0: (0, 2)})
     lake.land(table, {0: (2, 5)})
     lake.roll_back(first)
+    rows = [row for offset in put_back for row in orders({0: (offset, offset + 1)})]
+    foreign = lake.foreign()
+    foreign.append(pa.Table.from_pylist(rows, schema=foreign.schema().as_arrow()))
     compact(lake)
 
     assert Verdict.UNCERTAIN == verdict(lake, table)
+    assert "all of its 3 rows" in table.state(lake.chain).evidence
+
+
+def test_w2_a_row_that_was_retried_ahead_of_its_chain_is_no_witness(lake):
+    table = lake.create()
+    lake.land(table, {0: (0, 2)})
+    state = table.state(CHAIN)
+    files = lake.write(state, batch_of(ORDERS, orders({0: (5, 6)})))
+    log = closings_of(CHAIN.table)
+    retried = lake.anchor(state, {}, files=files, nonce="retried")
+    retried = replace(retried, progress={log: span(0, 1)}, origins={log: Offset(0)}, tallies={})
+    before = table.commit(state, retried, retain=25)
+    state = table.state(CHAIN)
+    files = lake.write(state, batch_of(ORDERS, orders({0: (8, 9)})))
+    table.commit(state, lake.anchor(state, {0: (2, 9)}, files=files), retain=25)
+    lake.roll_back(before)
+    compact(lake)
+
+    assert Verdict.UNCERTAIN == verdict(lake, table)
+
+
+def test_a_chain_whose_rows_cannot_be_read_does_not_hold_up_the_others(lake):
+    chains = [Chain(f"shop/lake.b.{name}", "lake.ops.quarantine") for name in "ab"]
+    first = [origin(each, {0: 0}) for each in chains]
+    table = lake.catalog.create("ops.quarantine", TableDefinition(QUARANTINE), first)
+    refuse(lake, table, chains[1])
+    compact(lake, "ops.quarantine")
+    for task in lake.foreign("ops.quarantine").scan().plan_files():
+        Path(task.file.file_path.removeprefix("file://")).unlink()
+    refuse(lake, table, chains[0])
+
+    assert Verdict.AGREED == table.state(chains[0]).verdict
 
 
 REBORN = {part(0, "AAAAAAAAAAAAAAAAAAAAAg"): Offset(9)}
@@ -166,10 +212,7 @@ def test_f5_a_compacted_quarantine_is_known_by_its_rows(lake):
     first = [origin(each, {0: 0}) for each in (chain, other)]
     table = lake.catalog.create("ops.quarantine", TableDefinition(QUARANTINE), first)
     for each in (chain, other):
-        state = table.state(each)
-        files = lake.write(state, batch_of(QUARANTINE, rejects(each, [(0, 3)])))
-        commit = lake.anchor(state, {0: (0, 5)}, chain=each, files=files)
-        table.commit(state, commit, retain=25)
+        refuse(lake, table, each)
     compact(lake, "ops.quarantine")
 
     assert [Verdict.AGREED] * 2 == [table.state(each).verdict for each in (chain, other)]

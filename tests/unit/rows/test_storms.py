@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from penstock.core.schema import Field, Kind, Struct
+from penstock.rows import fitting
 from penstock.rows.blaming import sort_alike
 from penstock.rows.codes import Code
 from penstock.rows.document import parse_value
-from penstock.rows.excerpts import texts_at
+from penstock.rows.excerpts import CUT_AT_ONCE, texts_of
 from penstock.rows.fitted import Fitted
 from penstock.rows.fitting import Plan, fit_block, fit_records
 from penstock.rows.learning import sample
@@ -96,14 +99,55 @@ def test_a_text_is_no_number_though_numbers_stand_beside_it(policy: Policy) -> N
 )
 def test_a_text_cut_out_is_the_one_that_the_parsed_value_shows(text: str) -> None:
     record = f'{{"x":1, "a" : {{"b":{text} , "y":[2]}}}}'.encode()
+    values = pa.array([record, b"{}", b'{"a":{"b":7}}'], pa.binary())
+    places = np.array([0, 2])
 
-    assert [shown(parse_value(text.encode())), "7"] == texts_at(
-        [record, b'{"a":{"b":7}}'], ("a", "b")
+    assert [[shown(parse_value(text.encode())), "7"]] == texts_of(values, [(("a", "b"), places)])
+
+
+def test_members_of_any_name_are_cut_out_of_the_records_that_have_them() -> None:
+    count = 2 * CUT_AT_ONCE + 3
+    record = json.dumps({"": 1, 'q"': 2, "\n": {"\\": 3}}).encode()
+    some = np.array([CUT_AT_ONCE - 1, CUT_AT_ONCE, count - 1])
+    wanted = [(("",), some), (('q"',), np.arange(count)), (("\n", "\\"), some)]
+    found = texts_of(pa.array([record] * count, pa.binary()), wanted)
+
+    assert [["1"] * 3, ["2"] * count, ["3"] * 3] == found
+
+
+@pytest.mark.parametrize("policy", ["quarantine", "drop_value", "rescue"])
+def test_large_doubles_beside_faults_are_landed_by_columns(policy: Policy, monkeypatch) -> None:
+    plan = Plan.of(
+        Struct((Field("d", Kind.DOUBLE), Field("n", Kind.LONG), Field("_rescued", Kind.STRING))),
+        RowOptions({}, types=policy),
     )
+    good, large, bad = b'{"d":1.5e17,"n":1}', b'{"d":9007199254740993,"n":1}', b'{"d":1e17,"n":"x"}'
+    values = pa.array([bad if at % 5 == 0 else good for at in range(2000)] + [large], pa.binary())
+    alone: list[int] = []
+    real = fitting.fit_records
+
+    def noted(taken, positions, *given):
+        alone.extend(positions.tolist())
+        return real(taken, positions, *given)
+
+    monkeypatch.setattr(fitting, "fit_records", noted)
+    found = fitting.fit_block(values, plan)
+
+    assert [2000] == alone, "the one with an integer that a double would round"
+    monkeypatch.undo()
+    expected = real(values, np.arange(len(values)), plan)
+    assert expected.rows.to_pylist() == found.rows.to_pylist()
+    assert expected.misfits.keys() == found.misfits.keys()
+    assert expected.rescued == found.rescued
 
 
-def test_a_name_that_no_reader_has_a_place_for_is_left_to_the_record_path() -> None:
-    assert None is texts_at([b'{"q\\"":1}'], ('q"',))
+def test_dropped_paths_are_printable_however_records_are_read() -> None:
+    plan = Plan.of(Struct((Field("a", Kind.LONG),)), RowOptions({}, columns="drop_value"))
+    values = pa.array([b'{"a":1,"x\\u0001":2}'] * 17, pa.binary())
+    alone = fitting.fit_records(values, np.arange(17), plan)
+
+    assert alone.dropped == fitting.fit_block(values, plan).dropped
+    assert "x\x01" not in alone.dropped
 
 
 @pytest.mark.parametrize("rhythm", range(2, 16))

@@ -20,7 +20,7 @@ from penstock.rows.codes import MisfitError
 from penstock.rows.envelopes import NoRow
 from penstock.rows.events import event_reader
 from penstock.rows.fitting import Plan, fit_records, fit_typed
-from penstock.rows.options import Envelope, RowOptions
+from penstock.rows.options import Envelope, Policy, RowOptions
 
 
 def record(**types: Any) -> dict[str, Any]:
@@ -72,6 +72,21 @@ def test_a_map_of_text_has_no_place_in_a_map_of_numbers_and_ends_no_process() ->
 def money(scale: int) -> dict[str, Any]:
     decimal = {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": scale}
     return record(a=decimal)
+
+
+@pytest.mark.parametrize("policy", ["quarantine", "drop_value", "rescue"])
+def test_a_record_has_a_place_in_a_map(policy: Policy) -> None:
+    members = [{"name": name, "type": "long"} for name in "ab"]
+    schema = record(m={"type": "record", "name": "M", "fields": members})
+    table = Struct((Field("m", Map(Kind.STRING, Kind.LONG)), Field("_rescued", Kind.STRING)))
+    plan = Plan.of(table, RowOptions({}, types=policy))
+    reader = AvroReader(parse_schema(json.dumps(schema)))
+    values = pa.array([written(schema, {"m": {"a": 1, "b": 2}})], pa.binary())
+    found = fit_typed(values, reader, plan)
+
+    assert [[("a", 1), ("b", 2)]] == found.rows.field("m").to_pylist()
+    assert not found.dropped
+    assert not found.rescued
 
 
 def test_the_bytes_of_a_decimal_are_no_binary_value() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyiceberg.manifest import DataFile, ManifestEntry
@@ -47,6 +47,7 @@ from penstock.connectors.iceberg.ledgers import (
     ancestry_of,
     chain_of_key,
     digest_of_ledgers,
+    few,
     head_of,
     ledger_key,
     ledgers_in,
@@ -56,7 +57,6 @@ from penstock.connectors.iceberg.ledgers import (
     pipeline_of,
     summary_of,
     tag_of,
-    widest,
 )
 from penstock.connectors.iceberg.manifests import ManifestStack, live_entries
 from penstock.connectors.iceberg.scans import LiveData
@@ -64,7 +64,6 @@ from penstock.connectors.iceberg.trimming import trimmed
 from penstock.connectors.iceberg.witnesses import judge, vouching
 from penstock.core.commits import Committable, Landed, landed_after
 from penstock.core.errors import InvalidError
-from penstock.core.offsets import Progress
 from penstock.core.wire import ledger_to_json
 from penstock.ports.tables import FILES_UNFIT, Verdict
 
@@ -263,23 +262,25 @@ def _newest_after(base: Base, commit: Committable, before: Landed, snapshot_id: 
     """Tell what the ledger is written with. What was lost stays unknown, and is never made up."""
     metadata = base.metadata
     last = newest_in(metadata.properties, commit.chain.name, base.branch)
-    ranges: Progress
     if not before.recent:
-        number, files_snapshot, ranges = 1, 0, {}
+        number, files_snapshot = 1, 0
     elif last is not None and last.commit_id == before.recent[-1][0]:
-        number, files_snapshot, ranges = last.number + 1, last.files_snapshot, last.ranges
+        number, files_snapshot = last.number + 1, last.files_snapshot
     else:
-        number, files_snapshot, ranges = len(before.recent) + 1, _UNKNOWN_SNAPSHOT, {}
-    if commit.files:
-        files_snapshot, ranges = snapshot_id, widest(commit.progress)
-    return Newest(
+        number, files_snapshot = len(before.recent) + 1, _UNKNOWN_SNAPSHOT
+    newest = Newest(
         commit_id=commit.commit_id,
         snapshot=snapshot_id,
         sequence=metadata.next_sequence_number(),
         number=number,
         files_snapshot=files_snapshot,
-        ranges=ranges,
     )
+    if commit.files or commit.removes:
+        rows, ranges = commit.rows, few(commit.progress)
+        return replace(newest, files_snapshot=snapshot_id, rows=rows, ranges=ranges)
+    if last is not None and last.files_snapshot == files_snapshot:
+        return replace(newest, rows=last.rows, ranges=last.ranges)
+    return newest
 
 
 def _vouched(base: Base, commit: Committable, properties: dict[str, str]) -> str:
@@ -294,7 +295,7 @@ def _vouched(base: Base, commit: Committable, properties: dict[str, str]) -> str
 
 
 def _agrees(base: Base, key: str) -> bool:
-    live = LiveData(base.table, base.name, base.branch)
+    live = LiveData(base.table, base.name, base.branch, rows_are_read=False)
     try:
         finding = judge(base.metadata, chain_of_key(key, base.branch), base.branch, live)
     except InvalidError:

@@ -3,8 +3,8 @@
 Theory of operation (protocol.md 3, plus two keys that make shared tables and trimming sound):
 - the ledger is a table property, the newest own commit a snapshot with a summary and a tag;
 - `penstock.newest.<chain>.<ref>` repeats which snapshot the ledger was written with, the last one
-  that brought files and some of its ranges, so that a lost tag, an expired history or a compaction
-  loses no witness;
+  that brought files, how many rows and of which ranges, so that a lost tag, an expired history or a
+  compaction loses no witness;
 - `penstock.ledgers` in a summary is a digest of all ledgers of its branch as that commit left them:
   while the nearest own snapshot on the ancestry carries the digest of the ledgers that stand now,
   none of them can have been rolled back, whatever was trimmed or expired below it;
@@ -37,8 +37,8 @@ BEGINNING = "penstock.beginning"
 _LEDGER = "penstock.ledger."
 _NEWEST = "penstock.newest."
 _NEWEST_VERSION = 2
-_NEWEST_VERSION_WITHOUT_RANGES = 1
-_NEWEST_RANGES_MAX = 4
+_NEWEST_VERSION_WITHOUT_ROWS = 1
+NEWEST_RANGES_MAX = 16
 _UNCOUNTED = -1
 
 
@@ -87,8 +87,8 @@ class Newest:
     """Tell which snapshot a ledger was written with.
 
     `number` counts a chain's commits from 1; `files_snapshot` is the last own one that brought
-    files, 0 when none has, and `ranges` are the widest it covers, none where they are not told;
-    `sequence` is the snapshot's sequence number.
+    files, 0 when none has; it landed so many `rows` of the `ranges`, which are none where they are
+    too many to be told; `sequence` is the snapshot's sequence number.
     """
 
     commit_id: str
@@ -96,6 +96,7 @@ class Newest:
     sequence: int
     number: int
     files_snapshot: int
+    rows: int = 0
     ranges: Progress = field(default_factory=dict)
 
     def to_json(self) -> str:
@@ -108,6 +109,7 @@ class Newest:
                 self.sequence,
                 self.number,
                 str(self.files_snapshot),
+                self.rows,
                 progress_to_json(self.ranges),
             ],
             separators=(",", ":"),
@@ -118,27 +120,27 @@ def newest_in(properties: Mapping[str, str], chain: str, branch: str) -> Newest 
     """Read which snapshot a ledger was written with; None when it is not told."""
     try:
         version, *told = json.loads(properties.get(newest_key(chain, branch), ""))
-        if version == _NEWEST_VERSION_WITHOUT_RANGES:
-            told.append([])
+        if version == _NEWEST_VERSION_WITHOUT_ROWS:
+            told += [0, []]
         elif version != _NEWEST_VERSION:
             return None
-        commit_id, snapshot, sequence, number, files, ranges = told
+        commit_id, snapshot, sequence, number, files, rows, ranges = told
         return Newest(
             str(commit_id),
             int(snapshot),
             int(sequence),
             int(number),
             int(files),
+            int(rows),
             progress_from_json(ranges),
         )
     except (ValueError, TypeError, AssertionError):
         return None
 
 
-def widest(progress: Progress) -> Progress:
-    """Choose the few ranges of a commit by which its rows are looked for."""
-    by_width = sorted(progress.items(), key=lambda item: (-item[1].count, item[0]))
-    return dict(by_width[:_NEWEST_RANGES_MAX])
+def few(progress: Progress) -> Progress:
+    """Give the ranges by which a commit's rows are looked for, or none where they are many."""
+    return progress if len(progress) <= NEWEST_RANGES_MAX else {}
 
 
 @dataclass(frozen=True, slots=True)

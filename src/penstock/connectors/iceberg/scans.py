@@ -13,15 +13,18 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.expressions import (
+    AlwaysFalse,
     And,
     BooleanExpression,
     EqualTo,
     GreaterThanOrEqual,
     In,
     LessThan,
+    Or,
     Reference,
 )
 from pyiceberg.expressions.literals import literal
+from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import DataScan, Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.types import IntegerType, LongType, StringType
@@ -36,6 +39,8 @@ from penstock.core.wire import progress_to_json
 
 COORDINATES = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
 _PLACE = ("topic_id", "partition", "offset")
+READ_ROWS_MAX = 100_000_000
+"""Where files that may have the rows asked for hold more, they are not read."""
 _SOURCES = tuple(f"{SOURCE_PREFIX}{name}" for name in COORDINATES.names)
 
 
@@ -57,6 +62,8 @@ class LiveData:
     table: Table
     name: str
     branch: str
+    rows_are_read: bool = True
+    """Whether the fourth witness is asked: it may read much."""
 
     def files_of(self, snapshot_id: int) -> int:
         """Count the live files that a snapshot has added. Raises OSError."""
@@ -64,33 +71,68 @@ class LiveData:
             entry.snapshot_id == snapshot_id for entry in live_entries(self.table, self.branch)
         )
 
-    def holds(self, chain: Chain, ranges: Progress) -> bool:
-        """Tell whether a row of source ranges is live. Raises InvalidError (P435), OSError."""
-        scan, rows = scan_of(self.table, self.branch), progress_to_json(ranges)
-        if chain.is_quarantine:
-            return bool(quarantined_in(scan, self.name, chain.name, rows))
-        if scan is None or not _tells_sources(scan):
-            return False
-        wanted = {(at.topic, at.partition): covered for at, covered in ranges.items()}
-        found = scan.filter(_within(_SOURCES, 2, rows)).select(*_SOURCES)
-        for batch in found.to_arrow_batch_reader():
-            places = zip(*(batch.column(each).to_pylist() for each in _SOURCES), strict=True)
-            for topic, partition, offset in places:
-                covered = wanted.get((topic, partition))
-                if covered is not None and covered.start <= offset < covered.stop:
-                    return True
-        return False
+    def rows_of(self, chain: Chain, ranges: Progress, most: int) -> int | None:
+        """Count the live rows of source ranges, up to one more than `most`; None: it is not told.
+
+        Rows that PyIceberg cannot read tell nothing. Raises OSError.
+        """
+        scan = scan_of(self.table, self.branch) if self.rows_are_read else None
+        if scan is None or (columns := _places_in(scan, chain)) is None:
+            return None
+        label = 0 if chain.is_quarantine else 2
+        wanted = _exactly(columns, label, progress_to_json(ranges))
+        wanted = And(_of_chain(chain.name), wanted) if chain.is_quarantine else wanted
+        try:
+            found = scan.filter(wanted).select(*columns)
+            tasks = [*found.plan_files()]
+            if sum(task.file.record_count for task in tasks) > READ_ROWS_MAX:
+                return None
+            reader = ArrowScan(
+                self.table.metadata, self.table.io, found.projection(), found.row_filter
+            )
+            count = 0
+            for task in tasks:
+                count += reader.to_table([task]).num_rows
+                if count > most:
+                    break
+        except (ValueError, NotImplementedError):
+            return None
+        return count
 
 
-def _tells_sources(scan: DataScan) -> bool:
-    """Tell whether a table has the source columns in types that can be asked for coordinates."""
+def _places_in(scan: DataScan, chain: Chain) -> tuple[str, ...] | None:
+    """Name the columns of topic, partition and offset, if a table has them in types that tell."""
+    columns = _PLACE if chain.is_quarantine else _SOURCES
     types = {field.name: field.field_type for field in scan.projection().fields}
-    topic, partition, offset = (types.get(each) for each in _SOURCES)
-    return (
+    topic, partition, offset = (types.get(each) for each in columns)
+    tells = (
         isinstance(topic, StringType)
         and isinstance(partition, IntegerType | LongType)
         and isinstance(offset, IntegerType | LongType)
     )
+    return columns if tells else None
+
+
+def _exactly(
+    columns: Sequence[str], label: int, ranges: Sequence[Sequence[Any]]
+) -> BooleanExpression:
+    """Give a filter for just the rows of a few ranges.
+
+    Topics are known by what stands at `label` in a range: 0 for their ids, 2 for their names.
+    """
+    topic, partition, offset = map(Reference, columns)
+    found: BooleanExpression = AlwaysFalse()
+    for each in ranges:
+        found = Or(
+            found,
+            And(
+                EqualTo(term=topic, value=literal(each[label])),
+                EqualTo(term=partition, value=literal(each[1])),
+                GreaterThanOrEqual(term=offset, value=literal(each[3])),
+                LessThan(term=offset, value=literal(each[4])),
+            ),
+        )
+    return found
 
 
 def coordinates_of(scan: DataScan | None, name: str, columns: Mapping[str, str]) -> pa.Table:
@@ -154,22 +196,13 @@ def _of_chain(chain: str) -> BooleanExpression:
 
 
 def _row_filter(chain: str, ranges: Sequence[Sequence[Any]]) -> BooleanExpression:
-    return And(_of_chain(chain), _within(_PLACE, 0, ranges))
-
-
-def _within(
-    columns: Sequence[str], label: int, ranges: Sequence[Sequence[Any]]
-) -> BooleanExpression:
-    """Give one flat filter however many ranges there are; the rest is compared row by row.
-
-    Topics are known by what stands at `label` in a range: 0 for their ids, 2 for their names.
-    """
-    topic, partition, offset = map(Reference, columns)
+    lowest, beyond = min(each[3] for each in ranges), max(each[4] for each in ranges)
     return And(
-        GreaterThanOrEqual(term=offset, value=literal(min(each[3] for each in ranges))),
-        LessThan(term=offset, value=literal(max(each[4] for each in ranges))),
-        In(term=topic, literals={literal(each[label]) for each in ranges}),
-        In(term=partition, literals={literal(each[1]) for each in ranges}),
+        _of_chain(chain),
+        GreaterThanOrEqual(term=Reference("offset"), value=literal(lowest)),
+        LessThan(term=Reference("offset"), value=literal(beyond)),
+        In(term=Reference("topic_id"), literals={literal(each[0]) for each in ranges}),
+        In(term=Reference("partition"), literals={literal(each[1]) for each in ranges}),
     )
 
 

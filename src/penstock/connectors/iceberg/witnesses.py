@@ -2,14 +2,16 @@
 
 Facts are gathered in the order in which they are cheap; the third witness, the live manifests, is
 asked only where history is broken above our newest snapshot, and the fourth, the rows themselves,
-where no file that snapshot added is live: a compaction keeps rows, a rollback does not. Tables of
-format version 1 count no sequence numbers, so there a broken history is always judged by these two.
+where no file that snapshot added is live: a compaction keeps rows, a rollback does not
+(docs/design/0201). Tables of format version 1 count no sequence numbers, so there a broken history
+is always judged by these two.
 
 Invariants:
-- AGREED is only said when no rollback of this chain's rows can explain what is found;
+- AGREED is only said when no rollback of this chain's rows can explain what is found, unless others
+  have put back all rows of its newest commit by hand, and those before it not;
 - each chain of a shared table is judged alone;
-- rows know the name of their topic and nothing else, so they are asked only where just one chain,
-  in its first segment, has landed a topic of that name;
+- rows know the name of their topic and nothing else, so they are asked only where no other commit
+  can have landed rows of the newest one's ranges, and all of its rows must be there;
 - nothing here writes, and only the last two witnesses read more than the table's metadata.
 """
 
@@ -27,6 +29,7 @@ from penstock.connectors.iceberg.ledgers import (
     Told,
     ancestry_of,
     digest_of_ledgers,
+    few,
     is_ledger,
     landed_from,
     ledger_key,
@@ -35,11 +38,15 @@ from penstock.connectors.iceberg.ledgers import (
     tag_of,
     told_by,
 )
+from penstock.core.closings import is_of_closings
 from penstock.core.commits import Chain, Landed
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import Progress
 from penstock.core.wire import ledger_from_json, progress_from_json
 from penstock.ports.tables import Verdict
+
+_PUT_BACK = ("source-snapshot-id", "published-wap-id")
+"""What the summary of a snapshot has that was cherry-picked: rows of another came with it."""
 
 
 class Live(Protocol):
@@ -49,10 +56,10 @@ class Live(Protocol):
         """Count the live files that a snapshot has added: the third witness."""
         ...
 
-    def holds(self, chain: Chain, ranges: Progress) -> bool:
-        """Tell whether a row of these source ranges is live: the fourth witness.
+    def rows_of(self, chain: Chain, ranges: Progress, most: int) -> int | None:
+        """Count the live rows of these source ranges, up to one more than `most`: the fourth.
 
-        False where the table has no columns that would tell.
+        None where rows cannot tell, or are too many to be read.
         """
         ...
 
@@ -161,32 +168,41 @@ def _without_summary(
         f"the history is cut off above snapshot {newest.snapshot}, and no file that snapshot "
         f"{newest.files_snapshot} added is live"
     )
-    ranges = _known_by_rows(metadata, chain, landed, branch, newest.ranges)
-    if ranges and live.holds(chain, ranges):
-        return _agreed(landed, f"{gone}, but its rows are: files were compacted")
-    return _uncertain(landed, f"{gone}, nor is a row that must be of it: a rollback, most likely")
+    found = None
+    if _rows_are_its_own(metadata, chain, landed, ancestry, newest):
+        found = live.rows_of(chain, newest.ranges, newest.rows)
+    if found is None:
+        return _uncertain(landed, f"{gone}: a rollback or a compaction, which cannot be told")
+    if found == newest.rows:
+        return _agreed(landed, f"{gone}, but all its {found} rows are: files were compacted")
+    return _uncertain(landed, f"{gone}, nor are all of its {newest.rows} rows: a rollback, perhaps")
 
 
-def _known_by_rows(
-    metadata: TableMetadata, chain: Chain, landed: Landed, branch: str, ranges: Progress
-) -> Progress:
-    """Choose of the newest commit's ranges those whose rows can be of no other commit."""
-    if landed.segment:
-        return {}  # what was landed again may be there from before
+def _rows_are_its_own(
+    metadata: TableMetadata, chain: Chain, landed: Landed, ancestry: Ancestry, newest: Newest
+) -> bool:
+    """Tell whether rows of the newest commit's ranges can be of no other commit."""
+    if not newest.ranges or not newest.rows or landed.segment:
+        return False  # after a seek, what was landed again may be there from before
+    summaries = [each.summary for each in ancestry.snapshots if each.summary is not None]
+    if any(each.get(key) for each in summaries for key in _PUT_BACK):
+        return False
     if chain.is_quarantine:
-        return ranges  # its rows tell pipeline, table and topic id
+        return True  # its rows tell pipeline, table and topic id
+    if any(map(is_of_closings, landed.offsets)):
+        return False  # a retry lands rows ahead of the chain
     own = {at.topic_id: at.topic for at in landed.offsets}
     try:
         strange = [
             at.topic
             for key, text in metadata.properties.items()
-            if is_ledger(key) and key != ledger_key(chain.name, branch)
+            if is_ledger(key) and key != ledger_key(chain.name, ancestry.branch)
             for at in ledger_from_json(text).offsets
         ]
     except InvalidError:
-        return {}
+        return False
     landings = Counter([*own.values(), *strange])
-    return {at: covered for at, covered in ranges.items() if landings[at.topic] == 1}
+    return all(landings[at.topic] == 1 for at in newest.ranges)
 
 
 def _without_ledger(metadata: TableMetadata, chain: Chain, branch: str) -> Finding:
@@ -220,7 +236,8 @@ def _tagged(metadata: TableMetadata, chain: Chain, branch: str) -> Newest | None
         number=told.number,
         # Without files it proves nothing by itself: the one before it may have been rolled back.
         files_snapshot=snapshot.snapshot_id,
-        ranges=progress_from_json(told.progress or []),
+        rows=told.rows,
+        ranges=few(progress_from_json(told.progress or [])),
     )
 
 

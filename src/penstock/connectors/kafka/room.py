@@ -54,7 +54,7 @@ class Room:
         most = self.size_bytes + UNPACKED_BYTES_MAX
         while True:
             self._grow(1)
-            got = stream.readinto(self._buffer[self.size_bytes :])
+            got = stream.readinto(self._buffer[self.size_bytes : most + 1])
             if not got:
                 return
             self.size_bytes += got

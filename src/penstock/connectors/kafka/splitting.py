@@ -165,9 +165,15 @@ class Records:
         """Guess where records start, unless they are long, or the last one has headers."""
         if size > GUESSED_BYTES_MAX * total or self._bytes[size - 1]:
             return None
-        starts = np.concatenate([*_likely_starts(self._bytes, self._halves, size)])
+        found, most = [], GUESSES_MAX * total
+        for some in _likely_starts(self._bytes, self._halves, size):
+            most -= len(some)
+            if most < 0:
+                return None
+            found.append(some)
+        starts = np.concatenate(found)
         for _ in range(ROUNDS_MAX):
-            if not total < len(starts) <= GUESSES_MAX * total:
+            if len(starts) <= total:
                 break
             starts = starts[self._linked(starts, size)]
         return starts if len(starts) == total else None
@@ -190,13 +196,14 @@ class Records:
         return np.isin(starts, np.append(end, 0)) & np.isin(end, np.append(starts, size))
 
     def _chained(self, starts: Ints, stops: Sequence[int], counts: Sequence[int]) -> Ints | None:
-        """Give where records begin behind their lengths, if these lead from each to the next and
-        from batch to batch.
+        """Give where records begin behind their lengths, if these lead from the first byte on from
+        each to the next and from batch to batch.
         """
         length, at = self._varints(starts)
         self._end = at + length
         whole = (
-            (length >= RECORD_BYTES_MIN).all()
+            not starts[:1].any()
+            and (length >= RECORD_BYTES_MIN).all()
             and (self._end[:-1] == starts[1:]).all()
             and (self._end[np.cumsum(counts) - 1] == stops).all()
         )

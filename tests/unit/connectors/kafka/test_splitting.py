@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import accumulate
 
 import numpy as np
@@ -68,6 +69,29 @@ def test_zeros_in_values_are_told_from_records() -> None:
     values = [b"\0\xd0\x04\0 or \0\x20\0" + b"x" * at for at in range(80)]
 
     assert values == split([record(at, each) for at, each in enumerate(values)]).value().to_pylist()
+
+
+def test_records_in_a_value_are_not_taken_for_those_that_the_first_byte_leads_to() -> None:
+    """The first record is long, so that nothing leads from the first byte to the forged ones."""
+    forged = [record(0, b"x"), record(0, b"forged"), record(1, b"forged")]
+    long = b"v" * 8200 + b"\0" + b"".join(forged)[:-1]
+
+    assert [b"real", long] == split([record(0, b"real"), record(1, long)]).value().to_pylist()
+
+
+def test_a_value_full_of_what_looks_like_records_takes_no_more_memory() -> None:
+    values = [b"\0\x0c" * (1 << 23), *[b"v" * 20] * 2400]
+    written = [record(at, value) for at, value in enumerate(values)]
+    data_bytes = sum(map(len, written))
+    tracemalloc.start()
+    try:
+        found = split(written).value()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert values == found.to_pylist()
+    assert peak < 6 * data_bytes, f"{peak:,} bytes for {data_bytes:,}"
 
 
 def test_a_value_that_holds_records_is_no_record() -> None:

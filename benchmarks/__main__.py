@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks import page, scale_page
+from benchmarks.bystanders import bystanders
 from benchmarks.children import FailedError
 from benchmarks.figures import FIGURES, Figure, named
-from benchmarks.machine import Bystanders, circumstances
+from benchmarks.machine import circumstances
 from benchmarks.page import number
 from benchmarks.results import KEPT, Result, keep, newest
 from benchmarks.scratch import scratch, stated
@@ -69,16 +69,14 @@ def _scale(results: Path) -> int:
 def _measured(figure: Figure, options: Any, seconds_max: int) -> Result:
     command = stated(figure.command(options))
     print(f"==> {command}", flush=True)
-    with scratch(seconds_max) as place:
-        others, began = Bystanders(place.broker_seconds), time.monotonic()
-        others.begin()
+    with scratch(seconds_max) as place, bystanders() as others:
         measured = figure.measure(options, place)
-        cores, seconds = others.cores(), time.monotonic() - began
     return Result(
         figure=figure.name,
         command=command,
-        seconds=round(seconds, 1),
-        others_cores=round(cores, 2),
+        seconds=round(others.ended - others.began, 1),
+        others_cores=round(others.cores, 2),
+        others_seen=True,
         circumstances=circumstances(),
         values=measured.values,
         raw=measured.raw,
@@ -98,7 +96,7 @@ def _shown(figure: Figure, result: Result, folder: Path) -> str:
             before = last.values[each.value]
             line += f"  was {number(before)}{_verdict(value, before, each.better)}"
         lines.append(line.rstrip())
-    lines.append(f"  in {result.seconds:.0f} s; others used {result.others_cores:.2f} cores")
+    lines.append(f"  in {result.seconds:.0f} s; {result.others}")
     return "\n".join(lines)
 
 

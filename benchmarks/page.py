@@ -16,7 +16,6 @@ from benchmarks.results import KEPT, Result, newest
 from benchmarks.scratch import stated
 
 PAGE = ROOT / "docs" / "reference" / "performance.md"
-QUIET_CORES = 0.15
 
 _HEAD = """\
 # Performance
@@ -74,14 +73,12 @@ def _measured(figure: Figure, result: Result) -> list[str]:
 def _where(result: Result) -> str:
     where, machine = result.circumstances, result.circumstances["machine"]
     commit = where["commit"][:10] + (" with changes" if where["changed"] else "")
-    busy = result.others_cores > QUIET_CORES
-    others = f"other programs used {result.others_cores:.2f} cores"
     prepared = "; after `penstock prepare`" if where.get("prepared") else ""
     versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
     return (
         f"{where['date']}, commit {commit}, {machine['cores']} cores ({machine['cpu']}), "
         f"{machine['memory_gib']} GiB, {machine['system']}; {versions}{prepared}; "
-        + (f"**busy machine: {others}**." if busy else f"{others}.")
+        + (f"**busy machine: {result.others}**." if result.busy else f"{result.others}.")
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks.machine import ROOT
 
+QUIET_CORES = 0.15
 KEPT = ROOT / "benchmarks" / "results"
 
 
@@ -26,7 +27,9 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One measurement. `others_cores` is what other programs used of the machine meanwhile."""
+    """One measurement. `others_cores` is what other programs used of the machine meanwhile, where
+    they were looked at (`others_seen`); before, Spark's workers were counted among them.
+    """
 
     figure: str
     command: str
@@ -35,6 +38,19 @@ class Result:
     circumstances: dict[str, Any]
     values: dict[str, float]
     raw: dict[str, Any]
+    others_seen: bool = False
+
+    @property
+    def busy(self) -> bool:
+        """Tell whether the machine is known to have been busy with others."""
+        return self.others_seen and self.others_cores > QUIET_CORES
+
+    @property
+    def others(self) -> str:
+        """Tell in words what else ran."""
+        if not self.others_seen:
+            return "what other programs used was not told"
+        return f"other programs used {self.others_cores:.2f} cores"
 
 
 def keep(result: Result, folder: Path) -> Path:

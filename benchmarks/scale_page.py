@@ -30,7 +30,6 @@ PAGE = ROOT / "docs" / "explanation" / "scale.md"
 PICTURE = ROOT / "docs" / "images" / "scale.svg"
 TIMES = (1, 10, 100, 1000)
 ANSWERS_MS = (1, 10, 50, 200)
-QUIET_CORES = 0.15
 
 REMEDIES = {
     "planning": "longer epochs: `commit.every`",
@@ -286,7 +285,7 @@ def _constants(folder: Path, measured: Constants) -> Iterator[str]:
     yield ""
     for result in dict.fromkeys(each.command for each in used(folder, "iceberg").values()):
         yield f"    {result}"
-    busy = [n for n, each in used(folder, "iceberg").items() if each.others_cores > QUIET_CORES]
+    busy = [n for n, each in used(folder, "iceberg").items() if each.busy]
     if busy:
         yield from (
             "",

@@ -437,7 +437,7 @@ def page(mark: str) -> str:
         lines += [*blown.read_text().splitlines(), "```"]
     tried = RESULTS / "mutants.txt"
     if tried.exists():
-        lines += ["", "## Mutants of the code", "", "From `make mutants`, over core/ and commit/:"]
+        lines += ["", "## Mutants of the code", "", _MUTANTS_TOLD]
         lines += ["", "| file | killed | survived |", "|---|---|---|", *_mutants(tried.read_text())]
     fuzzed = RESULTS / "fuzz.txt"
     if fuzzed.exists():
@@ -455,6 +455,13 @@ def _unended() -> list[str]:
         for each in found
     ]
     return ["", *told] if told else []
+
+
+_MUTANTS_TOLD = (
+    "From `make mutants`, over core/ and commit/, as far as it has come. A survivor stands here with "
+    "its reason (tests/proof/survivors.txt); one that has neither test nor reason yet is left out, "
+    "and tried again:"
+)
 
 
 def _mutants(text: str) -> list[str]:

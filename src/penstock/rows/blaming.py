@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -26,15 +25,7 @@ from penstock.rows.adapting import adapt
 from penstock.rows.arrow import arrow_type
 from penstock.rows.block import Refused, parse_block, parsed_type
 from penstock.rows.codes import MisfitError
-from penstock.rows.columns import (
-    DOUBTFUL,
-    LARGE,
-    LARGE_INTEGER,
-    Finished,
-    finish,
-    mask_of,
-    not_numbers,
-)
+from penstock.rows.columns import Finished, finish, mask_of, not_numbers, settled
 from penstock.rows.document import Number, parse_object
 from penstock.rows.envelopes import WITH_PLACEHOLDERS
 from penstock.rows.excerpts import texts_of
@@ -236,29 +227,11 @@ def _sorted(
     def texts(wanted: Sequence[tuple[Left, Positions]]) -> Sequence[list[str] | None]:
         return texts_of(values, [(left.names, places) for left, places in wanted])
 
-    exact = partial(_finish_exact, without_large=_WithoutLarge(values))
-    return sorted_out(parsed, own, options, finish=exact, unsure=unsure, texts=texts)
+    def finished(array: pa.Array, type_: Type, options: RowOptions) -> Finished:
+        done = _finish(array, type_, options)
+        return done if done.marks is None else replace(done, marks=settled(done.marks, values))
 
-
-class _WithoutLarge:
-    """Tells, once it is asked, which records have no integer so long that it may be inexact."""
-
-    def __init__(self, values: pa.BinaryArray) -> None:
-        self._values = values
-
-    @cached_property
-    def mask(self) -> Mask:
-        return ~mask_of(pc.match_substring_regex(self._values, LARGE_INTEGER))
-
-
-def _finish_exact(
-    array: pa.Array, own: Type, options: RowOptions, *, without_large: _WithoutLarge
-) -> Finished:
-    """Finish a column of records; large doubles of records without large integers are certain."""
-    done = _finish(array, own, options)
-    if done.marks is None or not (done.marks & LARGE).any():
-        return done
-    return Finished(done.array, np.where(without_large.mask, done.marks & DOUBTFUL, done.marks))
+    return sorted_out(parsed, own, options, finish=finished, unsure=unsure, texts=texts)
 
 
 def _finish(array: pa.Array, own: Type, options: RowOptions) -> Finished:

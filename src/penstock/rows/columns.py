@@ -34,7 +34,7 @@ DOUBTFUL = 1
 """The record converter must look at the row."""
 LARGE = 2
 """A double of the row may have been a rounded integer; its text tells."""
-LARGE_INTEGER = "[0-9]{16}"
+_LARGE_INTEGER = "[0-9]{16}"
 """What the text of a record has, if one of its integers may be too long for a double."""
 
 _DOUBLE_INTEGERS = float(1 << 53)
@@ -280,6 +280,20 @@ def both(first: Marks | None, second: Marks | None) -> Marks | None:
     if first is None or second is None:
         return second if first is None else first
     return first | second
+
+
+def settled(marks: Marks, values: pa.BinaryArray) -> Marks:
+    """Take the marks from large doubles of records without an integer that a double would round.
+
+    `values` are the texts of the records.
+    """
+    (large,) = np.nonzero(marks == LARGE)
+    if not len(large):
+        return marks
+    rounded = mask_of(pc.match_substring_regex(values.take(pa.array(large)), _LARGE_INTEGER))
+    marks = marks.copy()
+    marks[large[~rounded]] = 0
+    return marks
 
 
 def mask_of(array: pa.Array) -> npt.NDArray[np.bool_]:

@@ -6,7 +6,6 @@ rows stand in the order of their positions.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -30,7 +29,7 @@ from penstock.rows.block import (
     parse_block,
 )
 from penstock.rows.codes import MisfitError
-from penstock.rows.columns import DOUBTFUL, LARGE_INTEGER, Marks, finish, mask_of, without_text
+from penstock.rows.columns import DOUBTFUL, Marks, finish, mask_of, settled, without_text
 from penstock.rows.document import parse_object
 from penstock.rows.envelopes import WITH_PLACEHOLDERS
 from penstock.rows.fitted import Fitted, Positions, summed
@@ -49,7 +48,6 @@ _PART_ROWS, _PART_ROWS_MIN = 4096, 64
 _FAULTS_MAX = 16
 FEW_ROWS, FEW_BYTES = 16, 2048
 """What a block takes at the least is the time of so many small records one by one."""
-_LARGE_INTEGER = re.compile(LARGE_INTEGER.encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,8 +295,5 @@ def _doubts(
     if parsed.null_count:
         doubts |= parsed.is_null().to_numpy(zero_copy_only=False)
     if marks is not None:
-        doubts |= (marks & DOUBTFUL) != 0
-        # A large double is certain if the record has no integer so long that it may be inexact.
-        for index in np.flatnonzero(~doubts & (marks != 0)).tolist():
-            doubts[index] = _LARGE_INTEGER.search(values[index].as_buffer()) is not None
+        doubts |= settled(marks, values) != 0
     return doubts

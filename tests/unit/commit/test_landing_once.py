@@ -52,6 +52,15 @@ REJECTS = Chain("shop/lake.bronze.orders", "lake.ops.quarantine")
 NAME, QUARANTINE_NAME = "bronze.orders", "ops.quarantine"
 
 
+def claimed(store, number):
+    """Claim the pipeline for one owner after the other."""
+    owner = Owner(f"owner-{number}", "here", number)
+    takeover = number > 1
+    return store.claim(
+        "shop", owner, above=Generation(0), now_ms=0, alive_until_ms=1, takeover=takeover
+    )
+
+
 class Bench:
     def __init__(self):
         self.warehouse = Warehouse()
@@ -66,14 +75,7 @@ class Bench:
         self.observer = RecordingObserver()
         self.clock = ManualClock()
         self.store = MemoryStore()
-        held = self.store.claim(
-            "shop",
-            Owner("owner-1", "here", 1),
-            above=Generation(0),
-            now_ms=0,
-            alive_until_ms=1,
-            takeover=False,
-        )
+        held = claimed(self.store, 1)
         self.conditions = Conditions(held, self.observer, self.clock, lambda: 0.5, 25)
         self.two_phase = TwoPhase("shop", self.store, self.conditions)
 
@@ -386,14 +388,7 @@ def test_a_rollback_is_not_fenced_by_a_former_owner(bench):
 @pytest.mark.parametrize(("distrust", "landed"), [(None, True), (False, True), (True, False)])
 def test_what_an_earlier_owner_prepared_lands_unless_he_is_distrusted(bench, distrust, landed):
     work = bench.keep(bench.prepare(0, 3, held=bench.conditions.claim))
-    later = bench.store.claim(
-        "shop",
-        Owner("owner-2", "here", 2),
-        above=Generation(0),
-        now_ms=0,
-        alive_until_ms=1,
-        takeover=True,
-    )
+    later = claimed(bench.store, 2)
     given = {} if distrust is None else {"distrust": distrust}
     two_phase = TwoPhase("shop", bench.store, replace(bench.conditions, claim=later), **given)
 

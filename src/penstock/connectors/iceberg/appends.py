@@ -263,24 +263,20 @@ def _newest_after(base: Base, commit: Committable, before: Landed, snapshot_id: 
     metadata = base.metadata
     last = newest_in(metadata.properties, commit.chain.name, base.branch)
     if not before.recent:
-        number, files_snapshot = 1, 0
-    elif last is not None and last.commit_id == before.recent[-1][0]:
-        number, files_snapshot = last.number + 1, last.files_snapshot
-    else:
-        number, files_snapshot = len(before.recent) + 1, _UNKNOWN_SNAPSHOT
-    newest = Newest(
+        last = Newest("", snapshot=0, sequence=0, number=0, files_snapshot=0)
+    elif last is None or last.commit_id != before.recent[-1][0]:
+        last = Newest("", 0, 0, number=len(before.recent), files_snapshot=_UNKNOWN_SNAPSHOT)
+    newest = replace(
+        last,
         commit_id=commit.commit_id,
         snapshot=snapshot_id,
         sequence=metadata.next_sequence_number(),
-        number=number,
-        files_snapshot=files_snapshot,
+        number=last.number + 1,
     )
-    if commit.files or commit.removes:
-        rows, ranges = commit.rows, few(commit.progress)
-        return replace(newest, files_snapshot=snapshot_id, rows=rows, ranges=ranges)
-    if last is not None and last.files_snapshot == files_snapshot:
-        return replace(newest, rows=last.rows, ranges=last.ranges)
-    return newest
+    if not (commit.files or commit.removes):
+        return newest
+    rows, ranges = commit.rows, few(commit.progress)
+    return replace(newest, files_snapshot=snapshot_id, rows=rows, ranges=ranges)
 
 
 def _vouched(base: Base, commit: Committable, properties: dict[str, str]) -> str:
@@ -295,7 +291,7 @@ def _vouched(base: Base, commit: Committable, properties: dict[str, str]) -> str
 
 
 def _agrees(base: Base, key: str) -> bool:
-    live = LiveData(base.table, base.name, base.branch, rows_are_read=False)
+    live = LiveData(base.table, base.branch, rows_are_read=False)
     try:
         finding = judge(base.metadata, chain_of_key(key, base.branch), base.branch, live)
     except InvalidError:

@@ -60,7 +60,6 @@ class LiveData:
     """Implements `witnesses.Live` for the head of a branch."""
 
     table: Table
-    name: str
     branch: str
     rows_are_read: bool = True
     """Whether the fourth witness is asked: it may read much."""
@@ -72,9 +71,9 @@ class LiveData:
         )
 
     def rows_of(self, chain: Chain, ranges: Progress, most: int) -> int | None:
-        """Count the live rows of source ranges, up to one more than `most`; None: it is not told.
+        """Count the live rows of source ranges, no further once they are more than `most`.
 
-        Rows that PyIceberg cannot read tell nothing. Raises OSError.
+        None where rows do not tell: PyIceberg cannot read them, say. Raises OSError.
         """
         scan = scan_of(self.table, self.branch) if self.rows_are_read else None
         if scan is None or (columns := _places_in(scan, chain)) is None:
@@ -196,6 +195,7 @@ def _of_chain(chain: str) -> BooleanExpression:
 
 
 def _row_filter(chain: str, ranges: Sequence[Sequence[Any]]) -> BooleanExpression:
+    """Give one flat filter however many ranges there are; the rest is compared row by row."""
     lowest, beyond = min(each[3] for each in ranges), max(each[4] for each in ranges)
     return And(
         _of_chain(chain),

@@ -262,7 +262,7 @@ class IcebergTable:
 
     def _judged(self, table: PyIcebergTable, chain: Chain) -> Finding:
         with reading(self.name):
-            live = LiveData(table, self.name, self._branch)
+            live = LiveData(table, self._branch)
             return judge(table.metadata, chain, self._branch, live)
 
     def _prepared(

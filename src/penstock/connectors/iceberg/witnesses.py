@@ -57,7 +57,8 @@ class Live(Protocol):
         ...
 
     def rows_of(self, chain: Chain, ranges: Progress, most: int) -> int | None:
-        """Count the live rows of these source ranges, up to one more than `most`: the fourth.
+        """Count the live rows of these source ranges, no further once they are more than `most`:
+        the fourth witness.
 
         None where rows cannot tell, or are too many to be read.
         """

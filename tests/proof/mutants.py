@@ -159,6 +159,8 @@ def changed(mutant: Mutant, known: dict[tuple[str, str], list[FunctionType]]) ->
         return False
     if any(code.co_freevars != each.__code__.co_freevars for each in here):
         return False
+    if any(code == each.__code__ for each in here):  # it is a default that is changed
+        return False
     for each in here:
         each.__code__ = code
     return bool(here)

@@ -12,10 +12,11 @@ import pytest
 from penstock.app.census import _compare, _Coordinates
 from penstock.core.audit import chain_breaks, doubled_commits, doubled_files, newest_segment
 from penstock.core.commits import Chain
-from penstock.core.offsets import Offset, TopicPartition
+from penstock.core.offsets import Offset, TopicPartition, span
 from penstock.core.wire import ledger_from_json, ledger_to_json, progress_from_json
 from penstock.ports.tables import CommitRecord, Verdict
 from penstock.testing.grounds import MemoryGround, catalog_name
+from penstock.testing.prepared import origin
 from penstock.testing.world import ORDERS, PIPELINE, World
 
 AT = TopicPartition("topic-1", 0, "orders")
@@ -38,6 +39,17 @@ def test_what_is_doubled_is_told_in_order():
 
     assert ["a", "b"] == [each.where for each in doubled_files(twice)]
     assert ["a", "b"] == [each.where for each in doubled_commits(twice)]
+
+
+def test_a_gap_and_an_overlap_are_told_as_what_they_are_in_the_order_of_partitions():
+    one, other = AT, replace(AT, partition=1)
+    commits = [{other: span(0, 2), one: span(0, 3)}, {other: span(1, 4), one: span(5, 6)}]
+    ledger = origin(CHAIN, {})
+    landed = replace(ledger, offsets={one: Offset(6), other: Offset(4)})
+
+    assert [f"{one}[3, 5) is in no commit", f"{other}[1, 2) is in two commits"] == [
+        each.message for each in chain_breaks(landed, commits)
+    ]
 
 
 # Rows against Kafka.

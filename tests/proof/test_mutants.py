@@ -11,6 +11,7 @@ from tests.proof.mutants import KEPT, Stillness, changed, reasons, verdicts
 from tests.proof.mutants import SOURCE as SOURCES
 from tests.proof.mutating import Mutant, mark, mutants_of, mutated
 
+from penstock.commit.once import rolled_back
 from penstock.core.decide import outranks
 from penstock.testing.prepared import claim
 
@@ -97,6 +98,19 @@ def test_a_function_is_changed_where_it_is():
     assert changed(mutant, {(str(SOURCES / place), "outranks"): [twin]})
     assert outranks(theirs, ours)
     assert not twin(theirs, ours)
+
+
+def test_a_default_is_no_part_of_a_functions_code():
+    """It is made where the function is: such a mutant is tried in a process of its own."""
+    place = "penstock/commit/once.py"
+    (mutant,) = (
+        each
+        for each in mutants_of(place, (SOURCES / place).read_text())
+        if each.unit == "rolled_back" and each.text.startswith("False to True")
+    )
+    twin = FunctionType(rolled_back.__code__, rolled_back.__globals__)
+
+    assert not changed(mutant, {(str(SOURCES / place), "rolled_back"): [twin]})
 
 
 def test_a_process_that_sleeps_on_hangs(monkeypatch):

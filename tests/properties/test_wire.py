@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from tests.properties.core_values import committables, ledgers
 
 from penstock.core.accounting import Tally
-from penstock.core.commits import Chain, DataFile
+from penstock.core.commits import Chain, CommitId, DataFile
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition, span
 from penstock.core.wire import (
@@ -30,6 +31,19 @@ COMMIT = prepared(
     {0: (0, 3)},
     files=[DataFile("a", 1, 2, {TopicPartition("i", 0, "t"): span(0, 3)})],
     origins={4: 7},
+)
+
+FULL = replace(
+    COMMIT,
+    valid_through_ms=5,
+    leader_epochs={TopicPartition("i", 0, "t"): 4},
+    tallies={TopicPartition("i", 0, "t"): Tally(3, 1, {"rule": 1}, {"parse": 1})},
+)
+LEDGER = replace(
+    origin(CHAIN, {0: 1}),
+    valid_through_ms=5,
+    leader_epochs={TopicPartition("i", 0, "t"): 4},
+    recent=((CommitId("c"), "files"),),
 )
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
@@ -177,11 +191,42 @@ def test_a_ledger_that_says_a_thing_in_another_way_is_refused(name, value):
         ledger_from_json(json.dumps(data))
 
 
-def test_true_is_no_number():
-    told = json.loads(ledger_to_json(origin(CHAIN, {0: 0}))) | {"generation": True}
+def full(text):
+    """Give the places of a document with a number or a text, and the document."""
+    document = json.loads(text)
+    leaves = [place for place in paths(document) if type(held(document, place)) in (int, str)]
+    return document, leaves
 
-    with pytest.raises(InvalidError, match="a whole number"):
-        ledger_from_json(json.dumps(told))
+
+def held(document, place):
+    for step in place:
+        document = document[step]
+    return document
+
+
+@pytest.mark.parametrize(
+    ("read", "document", "place"),
+    [
+        (read, document, place)
+        for read, (document, leaves) in (
+            (ledger_from_json, full(ledger_to_json(LEDGER))),
+            (committable_from_json, full(committable_to_json(FULL))),
+        )
+        for place in leaves
+    ],
+)
+def test_a_thing_of_another_kind_is_refused_everywhere(read, document, place):
+    """A text of a digit, a half, a truth are no whole numbers; a number is no text."""
+    wrong = ["1", 1.0, True] if isinstance(held(document, place), int) else [1, ["a"], {"a": 1}]
+    for value in [*wrong, [], {}]:
+        changed = deepcopy(document)
+        held(changed, place[:-1])[place[-1]] = value
+        with pytest.raises(InvalidError):
+            read(json.dumps(changed))
+
+
+def test_names_stand_in_the_text_as_people_write_them():
+    assert "bestellungen-größe" in ledger_to_json(replace(LEDGER, chain="bestellungen-größe"))
 
 
 def test_the_text_of_ranges_does_not_depend_on_their_order():

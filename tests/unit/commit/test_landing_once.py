@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.commit.beginnings import begin
+from penstock.commit.beginnings import begin, create
+from penstock.commit.by_hand import land_by_hand
 from penstock.commit.once import Conditions, fence, fence_rollback, land, rolled_back
 from penstock.commit.two_phase import TwoPhase
 from penstock.commit.widening import widen
@@ -25,6 +26,7 @@ from penstock.core.events import (
     GapFound,
     HousekeepingFailed,
     TableCommitted,
+    TableCreated,
 )
 from penstock.core.points import Point
 from penstock.core.schema import Field, Kind
@@ -43,6 +45,7 @@ from penstock.testing.prepared import (
     origin,
     positions,
     prepared,
+    progress,
     rejects,
 )
 from penstock.testing.table_bench import Quiet, batch_of
@@ -140,6 +143,7 @@ def test_back_off_grows_and_stays_within_its_limit(bench):
     land(bench.prepare(0, 3), bench.table, bench.conditions)
 
     assert bench.clock.waits == sorted(bench.clock.waits)
+    assert 2.0 == bench.clock.waits[1] / bench.clock.waits[0]
     assert 2.0 * 0.75 == bench.clock.waits[-1]
 
 
@@ -161,6 +165,54 @@ def test_the_same_ranges_with_other_files_are_not_ours(bench):
     assert not landing.landed
     assert "other files" in landing.reason
     assert 3 == bench.rows()
+
+
+def test_an_attempt_in_doubt_is_not_taken_for_what_another_landed_meanwhile(bench):
+    other, plain = bench.prepare(0, 3, attempt="a2"), MemoryTables(bench.warehouse).load(NAME)
+    bench.plan.queue(NAME, Fault.LOSE_REQUEST)
+    bench.plan.before_commit(NAME, lambda: plain.commit(plain.state(OWN), other, retain=25))
+
+    assert not land(bench.prepare(0, 3), bench.table, bench.conditions).landed
+    assert [] == bench.observer.of(TableCommitted)
+    assert 3 == bench.rows()
+
+
+def seek(bench):
+    state = bench.table.state(OWN)
+    held = bench.conditions.claim
+    given = {"kind": CommitKind.SEEK, "uuid": state.uuid, "schema_id": state.schema_id}
+    put_back = prepared(OWN, {}, origins={0: 0}, nonce="seek", held=held, **given)
+    return replace(put_back, segment=1), state
+
+
+@pytest.mark.parametrize("fault", [None, Fault.LOSE_ANSWER])
+def test_what_landed_by_hand_is_told_with_its_snapshot_and_seconds(bench, fault):
+    commit, state = seek(bench)
+    plain = MemoryTables(bench.warehouse).load(NAME)
+    if fault:
+        bench.plan.queue(NAME, fault)
+    bench.clock.advance(100)
+    land_by_hand(commit, state, bench.table, bench.conditions)
+
+    (told,) = bench.observer.of(TableCommitted)
+    assert plain.state(OWN).head == told.snapshot
+    assert sum(bench.clock.waits) == pytest.approx(told.seconds)
+
+
+def test_a_commit_by_hand_is_told_with_its_own_snapshot_when_another_writes_behind_it(bench):
+    commit, state = seek(bench)
+    heads = []
+
+    class Beside(RecordingObserver):
+        def reached(self, point):
+            if point is Point.COMMIT_AFTER:
+                heads.append(bench.table.state(OWN).head)
+                bench.warehouse.foreign_append(NAME, [{each.name: None for each in ORDERS.fields}])
+
+    observer = Beside()
+    land_by_hand(commit, state, bench.table, replace(bench.conditions, observer=observer))
+
+    assert heads == [each.snapshot for each in observer.of(TableCommitted)]
 
 
 def test_a_newer_owner_fences(bench):
@@ -217,6 +269,14 @@ def test_recovery_drops_what_follows_before_the_quarantine_commit_itself(bench):
     assert 1 == bench.observer.passings(Point.FENCE_AFTER)
 
 
+def test_a_quarantine_commit_behind_one_that_does_not_land_is_judged_on_its_own(bench):
+    """A quarantine is of many partitions: what cannot land of one says nothing of the other."""
+    begun = {"progress": progress({1: (0, 1)}), "origins": positions({1: 0})}
+    work = bench.keep(bench.refuse(2, 3), replace(bench.refuse(0, 1), **begun))
+
+    assert [False, True] == [each.landed for each in bench.two_phase.recover(work)]
+
+
 def test_an_attempt_that_was_faster_than_the_fence_is_found_landed(bench):
     commit = bench.prepare(0, 3)
     work = bench.keep(commit)
@@ -239,7 +299,7 @@ def test_recovery_lands_what_can_land_and_judges_each_on_its_own(bench):
     assert 5 == bench.rows()
 
 
-@pytest.mark.parametrize("fault", [Fault.LOSE_REQUEST, Fault.LOSE_ANSWER])
+@pytest.mark.parametrize("fault", [Fault.LOSE_REQUEST, Fault.LOSE_ANSWER, Fault.CONFLICT])
 def test_w4_a_fence_in_doubt_is_not_believed_before_the_head_has_moved(bench, fault):
     land(bench.prepare(0, 3), bench.table, bench.conditions)
     state = bench.table.state(OWN)
@@ -269,6 +329,15 @@ def test_the_seconds_that_a_commit_took_are_told(bench):
 
     (told,) = bench.observer.of(TableCommitted)
     assert pytest.approx(sum(bench.clock.waits)) == told.seconds
+
+
+def test_a_table_that_was_created_is_told(bench):
+    tables = MemoryTables(bench.warehouse)
+    place, definition = ("lake.bronze.items", "bronze.items"), TableDefinition(ORDERS)
+    create(tables, place, definition, [origin(OWN, {0: 0})], bench.observer)
+
+    (told,) = bench.observer.of(TableCreated)
+    assert ("lake.bronze.items", len(ORDERS.fields)) == (told.table, told.columns)
 
 
 def test_a_chain_begins_before_the_first_epoch(bench):
@@ -372,6 +441,20 @@ def test_files_of_a_schema_that_is_gone_are_dropped_with_that_reason(bench):
     assert 0 == bench.rows()
 
 
+def test_a_fence_is_of_no_epoch_and_of_the_segment_that_stands(bench, monkeypatch):
+    """It stands in tables, where an epoch of its own would be taken for the pipeline's."""
+    land(bench.prepare(0, 3), bench.table, bench.conditions)
+    made, commit = [], bench.table.commit
+    monkeypatch.setattr(
+        bench.table,
+        "commit",
+        lambda state, fencing, **given: (made.append(fencing), commit(state, fencing, **given))[1],
+    )
+    fence_rollback(OWN, bench.table.state(OWN), bench.table, bench.conditions)
+
+    assert [(CommitKind.FENCE, 0, 0)] == [(each.kind, each.epoch, each.segment) for each in made]
+
+
 def test_a_rollback_is_not_fenced_by_a_former_owner(bench):
     newer = replace(bench.conditions, claim=claim(7, "owner-7"))
     for start in (0, 3):
@@ -382,6 +465,8 @@ def test_a_rollback_is_not_fenced_by_a_former_owner(bench):
 
     with pytest.raises(FencedError, match="generation 7"):
         fence_rollback(OWN, state, bench.table, bench.conditions)
+    with pytest.raises(FencedError, match="generation 7"):
+        land(bench.prepare(6, 9), bench.table, bench.conditions)
     assert state.head == bench.table.state(OWN).head
 
 

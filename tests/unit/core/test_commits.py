@@ -198,3 +198,11 @@ def test_an_epoch_that_is_not_known_behind_new_progress_is_forgotten():
     commit = replace(commit, leader_epochs={part(1): 7})
 
     assert {part(1): 7, part(2): 6} == landed_after(landed, commit).leader_epochs
+
+
+def test_ids_and_digests_are_as_the_tables_have_them():
+    """They stand in ledgers: another form would not know again what has landed."""
+    assert "ea7fb08b7a2dc461" == digest_of(FILES)
+    assert "654db26558caba6b27e087938a66e76e" == commit_id_of(
+        CHAIN, "u1", 0, {part(0): span(0, 3)}, nonce="n"
+    )

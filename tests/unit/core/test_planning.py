@@ -55,6 +55,12 @@ def test_one_task_takes_a_lane_whole_up_to_one_and_a_half_slices(records, slice_
     assert expected == slices([lane(0, records)], budget(1, slice_bytes))
 
 
+def test_lanes_worth_one_task_share_a_slice_in_the_order_of_partitions():
+    lanes = [lane(number, records) for number, records in enumerate((1, 5, 3))]
+
+    assert [[(0, 0, 1), (1, 0, 5), (2, 0, 3)]] == slices(lanes, budget(1, 10**9))
+
+
 def test_the_largest_lane_in_bytes_has_a_slice_to_itself():
     lanes = [lane(0, 100), lane(1, 2), lane(2, 1)]
     bound = budget(2, 10**9, sizes={0: 1.0, 1: 60.0, 2: 20.0})

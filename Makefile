@@ -97,7 +97,8 @@ storm-short: $(INSTALLED) ## a minute of faults over real pipelines; planted fau
 
 .PHONY: crash
 crash: $(INSTALLED) ## every crash point, struck in every way, and a hundred kills; takes an hour
-	@$(BIN)/python -m pytest tests/crash tests/integration/landing tests/integration/spark -m slow --timeout=0 -s
+	@PENSTOCK_CRASH_KEPT=docs/design/spec/results/crash.txt \
+		$(BIN)/python -m pytest tests/crash tests/integration/landing tests/integration/spark -m slow --timeout=0 -s
 
 .PHONY: storm
 storm: $(INSTALLED) ## faults of all kinds over real pipelines, for MINUTES=n from SEED=s; keeps its report

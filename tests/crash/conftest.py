@@ -4,10 +4,12 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from tests.crash.field import Field
-from tests.crash.matrix import Fields, Histogram
+from tests.crash.kept import Kept
+from tests.crash.matrix import CELLS, Fields, Histogram
 from tests.crash.replies import Line, Lines
 from tests.crash.rounds import Series, Tally
 from tests.crash.stage import Stage
@@ -18,11 +20,26 @@ from penstock.dev.broker import Running
 TALLY = pytest.StashKey[Tally]()
 HISTOGRAM = pytest.StashKey[Histogram]()
 SEED_SHIFT = int(os.environ.get("PENSTOCK_CRASH_SEED", "0"))
+KEPT = Kept(Path(path)) if (path := os.environ.get("PENSTOCK_CRASH_KEPT")) else None
+"""Where cells are kept as played; what is there of this very code is not played again."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[TALLY] = Tally()
     config.stash[HISTOGRAM] = Histogram()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the cells that were played on the code as it is; the histogram has them."""
+    played = set(KEPT.played()) if KEPT else set()
+    for cell in CELLS:
+        if str(cell) in played:
+            config.stash[HISTOGRAM].count(cell)
+    items[:] = [each for each in items if _id(each) not in played]
+
+
+def _id(item: pytest.Item) -> str:
+    return item.name.partition("[")[2].removesuffix("]")
 
 
 def pytest_terminal_summary(
@@ -85,4 +102,4 @@ def fields(
             place = tmp_path_factory.mktemp("replies") / "field"
             return lines.field(place, connector, tables, point)
 
-        yield Fields(make, line, histogram)
+        yield Fields(make, line, histogram, KEPT)

@@ -25,6 +25,7 @@ from pathlib import Path
 
 import psutil
 from tests.crash.field import Field
+from tests.crash.kept import Kept
 from tests.crash.replies import ACTS, LANDED_OR_LATER, NOT_OF_REST, Line
 from tests.servers.warm import WarmProcess
 
@@ -145,6 +146,10 @@ class Histogram:
 
     hits: Counter[tuple[str, str]] = field(default_factory=Counter)
 
+    def count(self, cell: Cell) -> None:
+        """Count a blow that hit."""
+        self.hits[cell.point, cell.blow] += 1
+
     def lines(self) -> list[str]:
         """Draw it: a line a point, a column a blow."""
         blows = sorted({blow for _, blow in self.hits})
@@ -160,16 +165,19 @@ class Histogram:
 class Fields:
     """The fields of a session: one for each kind, number of tables and line, and one for each birth.
 
-    `line` makes a field whose line loses answers at a point.
+    `line` makes a field whose line loses answers at a point; `kept` is told each cell that ended as
+    it must.
     """
 
     make: Callable[[str, int], Field]
     line: Callable[[str, int, Point], tuple[Field, Line]]
     histogram: Histogram
+    kept: Kept | None = None
     _open: dict[tuple[str, int, str], tuple[Field, Line | None]] = field(default_factory=dict)
 
     def play(self, cell: Cell) -> None:
         """Strike once, recover, compare every row with Kafka."""
+        began = time.monotonic()
         ground, line = self._ground(cell)
         _set(ground, cell.scene)
         match cell.blow:
@@ -180,8 +188,10 @@ class Fields:
             case Blow.LOSE:
                 assert line is not None, "its field has one"
                 _unheard(ground, line, cell)
-        self.histogram.hits[cell.point, cell.blow] += 1
+        self.histogram.count(cell)
         catch_up(ground)
+        if self.kept is not None:
+            self.kept.add(cell, time.monotonic() - began)
 
     def _ground(self, cell: Cell) -> tuple[Field, Line | None]:
         if cell.scene is Scene.BIRTH:

@@ -310,7 +310,8 @@ def from_the_start(mutant: Mutant) -> tuple[int, str]:
         sys.meta_path.insert(0, Changed(mutant))
         os._exit(int(pytest.main([*WORDS, *TESTS], plugins=[Watched(teller, mutant)])))
     teller.close()
-    return awaited(pid, listener)
+    code, by = awaited(pid, listener)
+    return code, by or ("an import that fails" if code == pytest.ExitCode.USAGE_ERROR else "")
 
 
 def killer(mutant: Mutant, server: Connection) -> str:

@@ -20,6 +20,7 @@ from penstock.core.wire import (
     epochs_to_json,
     ledger_from_json,
     ledger_to_json,
+    positions_to_json,
     progress_to_json,
 )
 from penstock.testing.prepared import origin, prepared
@@ -233,6 +234,8 @@ def test_the_text_of_ranges_does_not_depend_on_their_order():
     ranges = {TopicPartition("i", number, "t"): span(0, 3) for number in (2, 0, 1)}
 
     assert [0, 1, 2] == [number for _, number, *_ in progress_to_json(ranges)]
+    (topic,) = positions_to_json(dict.fromkeys(ranges, 0)).values()
+    assert ["0", "1", "2"] == [*topic["offsets"]]
     epochs = dict.fromkeys(ranges, 1)
     assert [0, 1, 2] == [number for _, number, *_ in epochs_to_json(epochs)]
 

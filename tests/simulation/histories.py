@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import hashlib
 import json
 import math
 import os
@@ -37,12 +36,13 @@ from penstock.core.points import Point
 from penstock.testing.faults import Fault
 from penstock.testing.grounds import NOWHERE_REACHED, MemoryGround, catalog_name
 from penstock.testing.hands import OneThread
+from penstock.testing.marks import mark_of
 from penstock.testing.world import QUARANTINE, World, either, tables_named
 
 POINTS = sorted(set(Point) - NOWHERE_REACHED - {Point.MANIFEST_WRITTEN})
 FAULTS = [each for each in Fault if each is not Fault.FORBID]
 STEPS_MIN, STEPS_MAX = 1, 5
-CHUNK_MAX = 1000
+CHUNKS = 100
 SOURCE = Path(__file__).resolve().parents[2] / "src/penstock"
 ROOMS = ("core", "commit", "landing", "ports", "rows", "connectors/memory", "testing")
 """What histories are played on; the mark of a block is that of these rooms and this file."""
@@ -376,7 +376,7 @@ def main() -> int:
     words.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = words.parse_args()
     deadline = time.monotonic() + 60 * given.minutes
-    size = max(1, min(CHUNK_MAX, given.count // 4))
+    size = max(1, given.count // CHUNKS)
     last = given.seed + given.count
     chunks = [range(at, min(at + size, last)) for at in range(given.seed, last, size)]
     found = _kept(given.keep)
@@ -403,11 +403,7 @@ class Chunk:
 
 def code_mark() -> str:
     """Give a short mark of the code that histories are played on."""
-    files = sorted(path for room in ROOMS for path in (SOURCE / room).rglob("*.py"))
-    told = hashlib.sha256()
-    for path in (*files, Path(__file__)):
-        told.update(path.read_bytes())
-    return told.hexdigest()[:12]
+    return mark_of([Path(__file__), *(p for room in ROOMS for p in (SOURCE / room).rglob("*.py"))])
 
 
 def _played(

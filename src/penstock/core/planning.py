@@ -181,4 +181,4 @@ def _fill(lanes: Sequence[Lane], budget: Budget, target: float) -> list[list[Lan
         slot = loads.index(min(loads))
         bins[slot].append(lane)
         loads[slot] += sizes[lane]
-    return [sorted(group, key=lambda each: (each.at, each.covered)) for group in bins if group]
+    return [sorted(group, key=lambda each: (each.at, each.covered)) for group in bins]

@@ -115,6 +115,10 @@ class Bench:
         return len(self.warehouse.rows(NAME))
 
 
+def wider(state):
+    return replace(state.schema, fields=(*state.schema.fields, Field("more", Kind.LONG)))
+
+
 @pytest.fixture
 def bench():
     return Bench()
@@ -351,7 +355,7 @@ def test_a_chain_begins_before_the_first_epoch(bench):
 
 def test_an_anchor_has_no_schema_to_outlive(bench):
     state = bench.table.state(OWN)
-    wide = replace(state.schema, fields=(*state.schema.fields, Field("more", Kind.LONG)))
+    wide = wider(state)
     widen(bench.table, OWN, state, wide, bench.conditions)
     anchor = prepared(OWN, {0: (0, 3)}, uuid=state.uuid, schema_id=state.schema_id)
 
@@ -367,14 +371,44 @@ def test_a_fence_whose_requests_are_all_lost_is_given_up_for_now(bench):
     assert "P451" == told.value.code
 
 
+def test_a_schema_is_not_changed_by_a_former_owner(bench):
+    land(bench.prepare(0, 3), bench.table, replace(bench.conditions, claim=claim(7, "owner-7")))
+    state = bench.table.state(OWN)
+
+    with pytest.raises(FencedError, match="generation 7"):
+        widen(bench.table, OWN, state, wider(state), bench.conditions)
+    assert state.schema == bench.table.state(OWN).schema
+
+
+def test_a_schema_is_not_changed_when_it_is_another_by_now(bench):
+    state = bench.table.state(OWN)
+    wide = replace(state.schema, fields=(*state.schema.fields, Field("other", Kind.LONG)))
+    assert widen(bench.table, OWN, state, wide, bench.conditions)
+
+    assert not widen(bench.table, OWN, state, wider(state), bench.conditions)
+    assert wide == bench.table.state(OWN).schema
+
+
+def test_nothing_is_replaced_in_a_table_that_was_rolled_back(bench):
+    for start in (0, 3):
+        land(bench.prepare(start, start + 3), bench.table, bench.conditions)
+    bench.warehouse.roll_back(NAME, [*bench.warehouse.get(NAME).contents.ancestry()][1].id)
+    state = bench.table.state(OWN)
+    commit = replace(bench.prepare(0, 3), kind=CommitKind.REPLACE, progress={})
+
+    with pytest.raises(DecisionNeededError) as caught:
+        land_by_hand(commit, state, bench.table, bench.conditions)
+    assert "P455" == caught.value.code
+
+
 def test_a_schema_that_cannot_be_changed_for_conflicts_is_given_up_for_now(bench):
     state = bench.table.state(OWN)
-    wide = replace(state.schema, fields=(*state.schema.fields, Field("more", Kind.LONG)))
+    wide = wider(state)
     bench.plan.queue(NAME, *[Fault.CONFLICT] * 1000)
 
     with pytest.raises(UnavailableError) as told:
         widen(bench.table, OWN, state, wide, bench.conditions)
-    assert "P469" == told.value.code
+    assert ("P469", 40) == (told.value.code, len(bench.clock.waits))
 
 
 def test_a_commit_on_a_state_that_has_moved_is_a_conflict(bench):
@@ -432,7 +466,7 @@ def test_a_commit_that_arrives_behind_a_later_attempt_is_told_as_made(bench):
 
 def test_files_of_a_schema_that_is_gone_are_dropped_with_that_reason(bench):
     commit, state = bench.prepare(0, 3), bench.table.state(OWN)
-    wide = replace(state.schema, fields=(*state.schema.fields, Field("more", Kind.LONG)))
+    wide = wider(state)
     widen(bench.table, OWN, state, wide, bench.conditions)
 
     landing = land(commit, bench.table, bench.conditions)

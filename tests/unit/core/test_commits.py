@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core import errors
+from penstock.core.closings import closings_of
 from penstock.core.commits import (
     RECENT_COMMITS_MAX,
     Chain,
@@ -202,7 +203,12 @@ def test_an_epoch_that_is_not_known_behind_new_progress_is_forgotten():
 
 def test_ids_and_digests_are_as_the_tables_have_them():
     """They stand in ledgers: another form would not know again what has landed."""
+    assert ("closings/t", 0) == (closings_of("t").topic_id, closings_of("t").partition)
     assert "ea7fb08b7a2dc461" == digest_of(FILES)
     assert "654db26558caba6b27e087938a66e76e" == commit_id_of(
         CHAIN, "u1", 0, {part(0): span(0, 3)}, nonce="n"
     )
+
+
+def test_what_is_no_kind_of_its_own_counts_as_our_bug():
+    assert 70 == errors.PenstockError("a fact", code="P999").exit_code

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -379,6 +380,15 @@ STORM = (
 )
 
 
+CRASHES = (
+    "From `make crash`: a run is struck at each point of the code before and after which something",
+    "lasts, and another run goes on; every row is compared with Kafka after each round. `kill` is",
+    "SIGKILL, `raise` an error that nobody expects, `stop` a SIGSTOP past every timeout with a",
+    "successor, `lose` an answer that is lost where somebody outside is asked. Each into Iceberg and",
+    "Delta, into one table and three.",
+)
+
+
 def page(mark: str) -> str:
     """Write docs/reference/proof.md from what is kept in the results."""
     lines = [
@@ -431,6 +441,9 @@ def page(mark: str) -> str:
     if told.exists():
         lines += ["", "## Random histories", "", "From `make soak-sim` or a part of it:", ""]
         lines += ["```text", *told.read_text().splitlines(), "```"]
+    struck = RESULTS / "crash.txt"
+    if struck.exists():
+        lines += ["", "## Crash points", "", *_crashes(struck.read_text())]
     blown = RESULTS / "storm.txt"
     if blown.exists():
         lines += ["", "## Fault storm", "", *STORM, "", "```text"]
@@ -444,6 +457,25 @@ def page(mark: str) -> str:
         lines += ["", "## Fuzzing", "", "From `make fuzz`; features are what libFuzzer told apart:"]
         lines += ["", "```text", *fuzzed.read_text().splitlines(), "```"]
     return "\n".join([*lines, ""])
+
+
+def _crashes(text: str) -> list[str]:
+    """Count the rounds at each crash point by the way it was struck: those of the newest code."""
+    rounds = [line.split(" ") for line in text.splitlines()]
+    cells = {cell for cell, mark, _ in rounds if mark == rounds[-1][1]}
+    hits = Counter(tuple(cell.rsplit("-", 3)[:2]) for cell in cells)
+    blows = sorted({blow for _, blow in hits})
+    return [
+        *CRASHES,
+        f"{len(cells)} rounds:",
+        "",
+        f"| point | {' | '.join(blows)} |",
+        f"|---|{'---|' * len(blows)}",
+        *(
+            f"| `{point}` | {' | '.join(str(hits[point, blow] or '') for blow in blows)} |"
+            for point in sorted({point for point, _ in hits})
+        ),
+    ]
 
 
 def _unended() -> list[str]:

@@ -57,7 +57,7 @@ def land_by_hand(
             raise fenced(decision.by, claim)
         if _shape(state) != _shape(examined):
             raise _moved(commit)
-        attempted = attempt_once(commit, state, table, conditions, turn) or attempted
+        attempted = attempt_once(commit, state, table, conditions, turn)
     raise _moved(commit)
 
 

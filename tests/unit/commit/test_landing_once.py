@@ -33,7 +33,7 @@ from penstock.core.schema import Field, Kind
 from penstock.landing.beside import Threads
 from penstock.landing.committing import Batch, CommitLine
 from penstock.ports.store import Owner
-from penstock.ports.tables import TableDefinition
+from penstock.ports.tables import TableDefinition, Verdict
 from penstock.testing.clock import ManualClock
 from penstock.testing.faults import Fault, FaultPlan, FaultyTables
 from penstock.testing.observer import RecordingObserver
@@ -385,8 +385,19 @@ def test_a_schema_is_not_changed_when_it_is_another_by_now(bench):
     wide = replace(state.schema, fields=(*state.schema.fields, Field("other", Kind.LONG)))
     assert widen(bench.table, OWN, state, wide, bench.conditions)
 
-    assert not widen(bench.table, OWN, state, wider(state), bench.conditions)
+    assert widen(bench.table, OWN, state, wider(state), bench.conditions) is False
     assert wide == bench.table.state(OWN).schema
+
+
+def test_a_table_whose_history_is_uncertain_is_not_put_back_either(bench, monkeypatch):
+    """Where its rows stand is not known, so neither is where a seek would have to go."""
+    commit, state = seek(bench)
+    uncertain = replace(state, verdict=Verdict.UNCERTAIN)
+    monkeypatch.setattr(bench.table, "state", lambda _: uncertain)
+
+    with pytest.raises(DecisionNeededError) as caught:
+        land_by_hand(commit, state, bench.table, bench.conditions)
+    assert "P455" == caught.value.code
 
 
 def test_nothing_is_replaced_in_a_table_that_was_rolled_back(bench):

@@ -13,9 +13,10 @@ def test_tallies_add_up_by_reason_and_code():
 
 
 def test_reasons_stand_in_order_so_that_equal_books_are_equal_text():
-    books = TWO + ONE + Tally(1, 0, {"above": 1}, {})
+    reasons = ["above", "below", "key", "later", "other", "schema", "tombstone", "where"]
+    books = total(Tally(1, 0, {reason: 1}, {}) for reason in reversed(reasons))
 
-    assert ["above", "tombstone", "where"] == [*books.filtered]
+    assert reasons == [*books.filtered]
     assert (2, 3) == ((ONE + TWO).quarantined_total, (ONE + TWO).filtered_total)
 
 

@@ -14,8 +14,8 @@ from penstock.core.replaying import (
 ONE, OTHER = ("orders", 0), ("orders", 1)
 
 
-def file(ranges, strangers=0, **given):
-    return FileRanges("f", 1, {at: span(*ends) for at, ends in ranges.items()}, strangers, **given)
+def file(ranges, **given):
+    return FileRanges("f", 1, {at: span(*ends) for at, ends in ranges.items()}, **given)
 
 
 @pytest.mark.parametrize(

@@ -503,6 +503,7 @@ def _mutants(text: str) -> list[str]:
         verdict, _, path, *_ = line.split(" ")
         each = counts.setdefault(path, {"killed": 0, "survived": 0})
         each[verdict] += 1
+    counts["all"] = {name: sum(n[name] for n in counts.values()) for name in ("killed", "survived")}
     return [f"| `{p}` | {n['killed']} | {n['survived']} |" for p, n in sorted(counts.items())]
 
 

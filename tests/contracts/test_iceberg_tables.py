@@ -63,6 +63,8 @@ class TestIcebergTables(TableContract):
 class TestIcebergTablesOfTheFirstFormat(TestIcebergTables):
     """Format version 1 counts no sequence numbers, and knows branches all the same."""
 
+    numbered = False
+
     def create(self, catalog: TableFormat, *ledgers: Landed) -> Table:
         definition = TableDefinition(ORDERS, properties={"format-version": "1"})
         return catalog.create(self.name, definition, ledgers)

@@ -98,8 +98,8 @@ SMALL = (
     ),
     Model(
         "three-faults",
-        "every fault but files that go, three of them in a history",
-        changes=faults(*ALL - {"orphans"}, times=3, Shape="mixed"),
+        "every fault, three of them in a history; three records",
+        changes=faults(*ALL, times=3, Shape="mixed", N=3),
     ),
     Model(
         "two-hosts",
@@ -123,8 +123,8 @@ SMALL = (
     ),
     Model(
         "put-back",
-        "a table is rolled back and put back by a seek",
-        changes=faults("rollback", "seek"),
+        "a table is rolled back, twice at most, and put back by seeks; files gone",
+        changes=faults("rollback", "seek", "orphans", times=4),
     ),
     Model(
         "replays",
@@ -147,6 +147,11 @@ LARGE = (
         "large",
         "every fault, two of them in a history; three records, three epochs a life",
         changes=faults(*ALL, times=2, Shape="mixed", N=3, Early=3, MaxEpochs=3),
+    ),
+    Model(
+        "four-faults",
+        "every fault, four of them in a history",
+        changes=faults(*ALL, times=4, Shape="mixed"),
     ),
     Model(
         "three-lives",
@@ -180,7 +185,18 @@ MUTANTS = (
         **faults("foreign", "expire", "rollback"),
     ),
     _mutant("rollback witness", "I2", "the property alone is believed", **faults("rollback")),
-    _mutant("rollback fence", "I3", "a rollback is told, not fenced", **faults("rollback")),
+    _mutant(  # of the two defences, one is enough where requests are numbered
+        "rollback fence",
+        "I3",
+        "a rollback is told, not fenced, in a catalog that compares the head alone",
+        **faults("rollback", Off={"rollback fence", "sequence numbers"}),
+    ),
+    _mutant(
+        "sequence numbers",
+        "I6",
+        "a catalog compares the head alone, and delivers a request twice",
+        **faults("rollback", "orphans"),
+    ),
     _mutant("abort fence", "I6", "a commit is dropped without a fence", **faults("orphans")),
     _mutant("file check", "I6", "recovery does not look for files", **faults("orphans")),
     _mutant("schema", "I2", "files of a former schema land", **faults("alter")),
@@ -419,7 +435,8 @@ def page(mark: str) -> str:
         "",
         "## Defences taken away",
         "",
-        "Each alone, with only the faults that it takes. Every one breaks an invariant.",
+        "Each alone, or with the other that would do in its place, and with only the faults that it takes:",
+        "every one breaks an invariant.",
         "",
         "| without | that is | breaks | after distinct states |",
         "|---|---|---|---|",

@@ -3,7 +3,7 @@
 (* how to read it and what is left to tests.  Lives of coordinators may be killed, or be zombies, *)
 (* at any moment.  Requests arrive late, never, or twice; answers are never relied upon.  Faults  *)
 (* strike MaxFaults times in all.  Defences named in Off are off: with none off all invariants    *)
-(* hold, each taken away alone breaks one.  A record is the number 10 * source + offset.  A chain *)
+(* hold; each, taken away, breaks one.  A record is the number 10 * source + offset.  A chain     *)
 (* is a number too: a table's own is its number, that of its refused records comes behind tables. *)
 EXTENDS Integers, Sequences, FiniteSets
 CONSTANTS
@@ -84,9 +84,9 @@ Landed(L, r, gen, own) ==   \* the ledger after a commit; an empty range must no
                              THEN r.to[k] ELSE IF @[k] = -1 THEN r.orig[k] ELSE @[k]]]
 Retried(m) == IF ~m.hand THEN ~On("check inside the loop")
               ELSE ~On("given up when moved") /\ <<m.row.id, m.row.att>> \notin led[m.row.k].recent
-Kept(S) == IF Strike("rollback") THEN net ELSE S   \* of requests those that may land some day
-MayLand(m, T) ==
-  (T.head = m.base /\ T.uuid = m.uuid) \/ ~On("compare and set") \/ Retried(m)
+Kept(S) == IF Strike("rollback") /\ ~On("sequence numbers") THEN net ELSE S   \* may land some day
+Matches(m, T) == T.head = m.base /\ T.uuid = m.uuid /\ (T.n = m.n \/ ~On("sequence numbers"))
+MayLand(m, T) == Matches(m, T) \/ ~On("compare and set") \/ Retried(m)
 Table(p, T) == /\ tab' = [tab EXCEPT ![p] = T]
                /\ net' = Kept({m \in net : At[m.row.k] # p \/ MayLand(m, T)})
 (* core/decide.py: facts in, decision out; the order of the rules matters.                        *)
@@ -311,7 +311,7 @@ Turn(c, t) ==
      LET keep_out == r # line[1] \/ Gone(c, t, r) \/ Stale(c, t, r)
                      \/ (r.rows # {} /\ ~IsRej(k) /\ tab[p].sch # r.sch)
          sent == [row |-> r, base |-> tab[p].head, uuid |-> tab[p].uuid, gone |-> {},
-                  hand |-> FALSE, led |-> Landed(Ledger(k), r, life[c].gen, c)]
+                  n |-> tab[p].n, hand |-> FALSE, led |-> Landed(Ledger(k), r, life[c].gen, c)]
          harm == IF ~IsRej(k) /\ t \in ghost.rolled /\ Lost(t) # {} THEN {"I2"}
                  ELSE IF Trk(c, t).st = "aside" /\ <<k, r.att>> \in ghost.gone THEN {"I6"} ELSE {}
      IN  IF p \in away THEN /\ On("parking") /\ Trk(c, t).st = "in" /\ Aside(c, t, "aside")
@@ -334,8 +334,8 @@ ByHand(c, t, rows, gone, L) ==
   LET id == Nonce(c, 200 + tab[t].n)
       r == [k |-> t, rows |-> rows, att |-> id, id |-> id, sch |-> tab[t].sch, num |-> 0]
   IN  /\ net' = net \union {[row |-> r, base |-> tab[t].head, uuid |-> tab[t].uuid, gone |-> gone,
-                             hand |-> TRUE, led |-> [L EXCEPT !.gen = life[c].gen, !.own = c,
-                                                         !.recent = @ \union {<<id, id>>}]]}
+              n |-> tab[t].n, hand |-> TRUE,
+              led |-> [L EXCEPT !.gen = life[c].gen, !.own = c, !.recent = @ \union {<<id, id>>}]]}
       /\ Struck(ghost) /\ UNCHANGED <<World, tab, led, store, life>>
 (* The log of closings: a refused record that fits by now is closed in the quarantine, under the  *)
 (* next number; then its table follows.  A number below zero says that it is open again.          *)
@@ -406,7 +406,7 @@ Harm(t) ==
          THEN {"I3"} ELSE {}) \union
         (IF (Rows(t) \intersect Rows(Rej(t))) \ Followed(t) # {} THEN {"I11"} ELSE {}))
 Steady(p) == [ghost EXCEPT !.rolled = @ \ {p}, !.told = @ \ {p}, !.window = @ \ {p}]
-Again(m, T, L) == [m EXCEPT !.base = T.head,
+Again(m, T, L) == [m EXCEPT !.base = T.head, !.n = T.n,
   !.led = IF m.hand THEN [L EXCEPT !.recent = @ \union {<<m.row.id, m.row.att>>}]
           ELSE Landed(L, m.row, m.led.gen, m.led.own)]
 Lands(m, p, T, r, L) ==
@@ -427,7 +427,7 @@ Lands(m, p, T, r, L) ==
       /\ broken' = broken \union harm \union Harm(t)'
            \union (IF r.rows # {} /\ ~IsRej(k) /\ T.sch # r.sch THEN {"I2"} ELSE {})
 Arrives == \E m \in net : \E p \in {At[m.row.k]} : \E T \in {tab[p]}, L \in {led[m.row.k]} :
-  IF \/ T.head = m.base /\ T.uuid = m.uuid /\ (T.sch = m.row.sch \/ IsRej(m.row.k) \/ ~On("schema"))
+  IF \/ Matches(m, T) /\ (T.sch = m.row.sch \/ IsRej(m.row.k) \/ ~On("schema"))
      \/ ~On("compare and set")
   THEN Lands(m, p, T, m.row, L)   \* one that is refused stays: it may arrive again
   ELSE Retried(m) /\ net' = (net \ {m}) \union {Again(m, T, L)}

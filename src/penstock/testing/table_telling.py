@@ -59,6 +59,20 @@ class TellingTests(TableBench):
         assert (Verdict.ROLLED_BACK, before.landed) == (after.verdict, after.landed)
         assert [0, 1] == self.ids(table)
 
+    def test_a_rollback_arms_no_attempt_where_changes_are_numbered(self, table: Table) -> None:
+        first = self.land(table, {0: (0, 2)})
+        armed = table.state(self.chain)
+        attempt = self.append(armed, {0: (2, 4)})
+        self.land(table, {0: (2, 5)}, held=claim(2))
+        self.roll_back(table, first)
+        if self.numbered:
+            with pytest.raises(self.refused):
+                table.commit(armed, attempt, retain=RETAIN)
+        else:
+            table.commit(armed, attempt, retain=RETAIN)
+
+        assert ([0, 1] if self.numbered else [0, 1, 2, 3]) == self.ids(table)
+
     def test_a_fence_after_a_rollback_kills_the_attempt_it_armed(self, table: Table) -> None:
         first = self.land(table, {0: (0, 2)})
         armed = table.state(self.chain)

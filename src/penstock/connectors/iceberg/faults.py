@@ -34,6 +34,9 @@ from penstock.core.errors import (
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR}
 _REFUSALS = (library.ForbiddenError, library.UnauthorizedError, library.OAuthError)
+_NUMBERED = "sequence number"
+"""What a catalog refuses as bad when another took the number on a branch meanwhile: that is a moved
+table. Newer catalogs say 409 for it."""
 _LOCAL_REQUIREMENTS = ("Requirement failed", "Table UUID does not match")
 
 
@@ -140,7 +143,9 @@ def on_sending(name: str, catalog: Catalog, error: BaseException) -> PenstockErr
             return _database(name, error)
         case OSError() if in_process:
             return _storage(name, error)  # the metadata file comes before the compare-and-set
-        case _ if isinstance(error, (*_REFUSALS, library.BadRequestError)):
+        case _ if isinstance(error, _REFUSALS):
+            return _refused(name, error)
+        case library.BadRequestError() if _NUMBERED not in str(error):
             return _refused(name, error)
     return OutcomeUnknownError(
         f"the commit to {name} got no clear answer: {_told(error)}",

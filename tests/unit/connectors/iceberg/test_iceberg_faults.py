@@ -53,6 +53,14 @@ def database(text):
         (REMOTE, ValueError("an answer that is no JSON"), OutcomeUnknownError),
         (REMOTE, library.ForbiddenError("403"), InvalidError),
         (REMOTE, library.BadRequestError("400"), InvalidError),
+        (
+            REMOTE,
+            library.BadRequestError(
+                "ValidationException: Cannot add snapshot with sequence number 3 older than last "
+                "sequence number 3"
+            ),
+            OutcomeUnknownError,
+        ),
     ],
 )
 def test_an_error_on_commit_is_sorted_by_what_is_certain(catalog, error, kind):

@@ -10,12 +10,14 @@ Invariants:
 - rows of one partition stay in the order in which they came;
 - at most `open_writers` files are open, at most `buffer_bytes` and one batch are buffered;
 - a file is told of only when it is complete and, on a local disk, synced with its directories;
+- the NaN of its columns of floats are counted, for the footer does not tell them;
 - nothing is ever deleted: what an attempt leaves behind belongs to the sweep (protocol.md 5).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +28,7 @@ from pyarrow import fs
 from penstock.core.errors import UnavailableError
 from penstock.core.points import Point
 from penstock.files.dictionaries import repeating
+from penstock.files.nans import floats_in, nans_of
 from penstock.files.storage import Storage
 from penstock.ports.running import Observer
 
@@ -66,13 +69,18 @@ class ParquetOptions:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Describe one complete file; `metadata` is what its writer put into the footer."""
+    """Describe one complete file; `metadata` is what its writer put into the footer.
+
+    `nans` tells how many NaN the columns of floats hold, by their paths in the footer; a column
+    within a list or a map is not in it.
+    """
 
     path: str
     partition: Partition
     records: int
     size_bytes: int
     metadata: pq.FileMetaData
+    nans: Mapping[str, int]
 
 
 @dataclass(slots=True)
@@ -88,6 +96,7 @@ class _OpenFile:
     stream: pa.NativeFile
     writer: pq.ParquetWriter
     footers: list[pq.FileMetaData]
+    nans: Counter[str]
 
 
 class PartitionedParquetWriter:
@@ -109,6 +118,7 @@ class PartitionedParquetWriter:
         observer: Observer,
     ) -> None:
         self._schema = schema
+        self._floats = floats_in(schema)
         self._storage = Storage(filesystem)
         self._path_of = path_of
         self._partition_of = partition_of
@@ -176,6 +186,8 @@ class PartitionedParquetWriter:
         with self._storage.translated("written", file.path):
             file.writer.write_table(rows, row_group_size=rows.num_rows)
             size_bytes = file.stream.tell()
+        for floats in self._floats:
+            file.nans[floats.path] += nans_of(floats, rows)
         if size_bytes >= self._options.target_file_bytes:
             self._finish(partition)
 
@@ -206,7 +218,7 @@ class PartitionedParquetWriter:
             self._storage.let_go(stream)
             raise
         self._observer.reached(Point.FILE_OPENED)
-        return _OpenFile(path, partition, stream, writer, footers)
+        return _OpenFile(path, partition, stream, writer, footers, Counter())
 
     def _finish(self, partition: Partition) -> None:
         file = self._open.get(partition)
@@ -221,7 +233,9 @@ class PartitionedParquetWriter:
         del self._open[partition]
         self._observer.reached(Point.FILE_CLOSED)
         (footer,) = file.footers
-        self._written.append(Written(file.path, partition, footer.num_rows, size_bytes, footer))
+        self._written.append(
+            Written(file.path, partition, footer.num_rows, size_bytes, footer, file.nans)
+        )
 
 
 def _unpinned(piece: pa.RecordBatch) -> pa.RecordBatch:

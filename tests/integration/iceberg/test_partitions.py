@@ -161,6 +161,13 @@ def test_rows_of_all_types_come_back_equal(lake):
     assert b"1" == schema.field("id").metadata[b"PARQUET:field_id"]
 
 
+def test_a_delete_by_others_takes_no_nan_with_it(lake):
+    landed(lake, [], [row(id=1, f=1.0), row(id=2, f=float("nan")), row(id=3, f=2.0)])
+    lake.foreign().delete("f < 10")
+
+    assert [2] == lake.ids()
+
+
 def test_no_part_of_a_path_comes_from_a_record(lake):
     files = landed(lake, ["name"], [row(name="../../../etc/passwd"), row(name="a/b?c#d\x00")])
 

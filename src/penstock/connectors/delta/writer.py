@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.connectors.delta.descriptions import detail_of
 from penstock.connectors.delta.mapping import as_stored, stored_schema
@@ -46,8 +45,6 @@ class DeltaWriter:
         self._columns = without(self._target.stored.schema, self._target.partition_by)
         self._rows = arrow_schema(self._target.schema)
         self._stored = stored if self._target.stored.ids else None
-        self._floats = [f.name for f in stored if pa.types.is_floating(f.type)]
-        self._with_nan: set[str] = set()
         self._writer = PartitionedParquetWriter(
             schema=pa.schema([stored.field(name) for name in self._columns.names]),
             filesystem=filesystem_of(self._target.location, opened(self._target.storage, secrets)),
@@ -69,15 +66,11 @@ class DeltaWriter:
             rows = rows.cast(self._rows)
         if self._stored is not None:
             rows = as_stored(rows, self._stored)
-        for name in self._floats:
-            if name not in self._with_nan and pc.any(pc.is_nan(rows.column(name))).as_py():
-                self._with_nan.add(name)
         self._writer.write(rows)
 
     def close(self) -> Sequence[DataFile]:
         """Finish all files and describe them. Raises UnavailableError."""
-        with_nan = frozenset(self._with_nan)
-        return [self._described(each, with_nan) for each in self._writer.close()]
+        return [self._described(each) for each in self._writer.close()]
 
     def abandon(self) -> None:
         """Let go of open files without finishing them; deletes nothing."""
@@ -91,9 +84,10 @@ class DeltaWriter:
         name = f"{self._prefix}-{secrets.token_hex(_RANDOM_BYTES)}.parquet"
         return f"{storage_path(self._target.location)}/{name}"
 
-    def _described(self, written: Written, with_nan: frozenset[str]) -> DataFile:
+    def _described(self, written: Written) -> DataFile:
         partition = dict(zip(self._target.partition_by, written.partition, strict=True))
         name = written.path.rpartition("/")[2]
+        with_nan = frozenset(path for path, count in written.nans.items() if count)
         statistics = statistics_json(
             written.metadata, self._columns, self._target.indexed, with_nan
         )

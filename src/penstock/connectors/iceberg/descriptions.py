@@ -7,6 +7,8 @@ manifest without opening the file.
 Invariants:
 - bounds are Iceberg's single values in binary, base64 in the JSON, truncated as the table's
   `write.metadata.metrics.*` say; a bound above `BOUND_BYTES_MAX` is left out, which is always safe;
+- bounds of floats leave NaN out, so they are told only beside the number of NaN: a reader takes
+  them for bounds of all rows otherwise, and deletes files by them whose rows do not match;
 - columns beyond `METRICS_COLUMNS_MAX` have none unless the table names a default mode, so a
   description stays small however wide the table is.
 
@@ -21,13 +23,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow.parquet as pq
 import pydantic
 from pyiceberg.conversions import from_bytes, to_bytes
 from pyiceberg.io.pyarrow import (
     MetricModeTypes,
     MetricsMode,
     StatisticsCollector,
+    StatsAggregator,
     compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
     parquet_path_to_id_mapping,
@@ -39,11 +41,12 @@ from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Record
-from pyiceberg.types import PrimitiveType
+from pyiceberg.types import DoubleType, FloatType, PrimitiveType
 
 from penstock.connectors.iceberg.schemas import field_ids
 from penstock.core.commits import DataFile
 from penstock.core.errors import InvalidError
+from penstock.files import Written
 
 DESCRIPTION_VERSION = 1
 METRICS_COLUMNS_MAX = 100
@@ -65,17 +68,15 @@ class Describer:
         self._ids = parquet_path_to_id_mapping(schema)
         self._types = _kinds(spec, schema)
 
-    def described(
-        self, path: str, partition: Sequence[Any], size_bytes: int, footer: pq.FileMetaData
-    ) -> DataFile:
-        """Describe a file by its footer. `partition` holds values in Iceberg's internal form."""
+    def described(self, path: str, written: Written) -> DataFile:
+        """Describe a file by its footer; its partition holds values in Iceberg's internal form."""
         return DataFile(
             path=path,
-            record_count=footer.num_rows,
-            size_bytes=size_bytes,
+            record_count=written.records,
+            size_bytes=written.size_bytes,
             ranges={},
-            partition=self._label(partition),
-            detail=self._detail(partition, footer),
+            partition=self._label(written.partition),
+            detail=self._detail(written),
         )
 
     def _label(self, partition: Sequence[Any]) -> str:
@@ -84,7 +85,8 @@ class Describer:
         path = self._spec.partition_to_path(Record(*partition), self._schema)
         return path[:PARTITION_LABEL_MAX]
 
-    def _detail(self, partition: Sequence[Any], footer: pq.FileMetaData) -> str:
+    def _detail(self, written: Written) -> str:
+        footer = written.metadata
         found = data_file_statistics_from_parquet_metadata(footer, self._plan, self._ids)
         bounds = found.column_aggregates
         columns = [
@@ -94,20 +96,22 @@ class Describer:
                 found.value_counts.get(number),
                 found.null_value_counts.get(number),
                 _bound(bounds[number].min_as_bytes()) if number in bounds else None,
-                _bound(bounds[number].max_as_bytes()) if number in bounds else None,
+                _bound(_upper(bounds[number])) if number in bounds else None,
             ]
             for number, size in sorted(found.column_sizes.items())
         ]
         values = [
             None if value is None else _text(to_bytes(kind, value))
-            for kind, value in zip(self._types, partition, strict=True)
+            for kind, value in zip(self._types, written.partition, strict=True)
         ]
+        nans = sorted((self._ids[path], count) for path, count in written.nans.items())
         return json.dumps(
             {
                 "v": DESCRIPTION_VERSION,
                 "spec": self._spec.spec_id,
                 "partition": values,
                 "columns": columns,
+                "nans": [each for each in nans if each[0] in found.value_counts],
                 "splits": found.split_offsets,
             },
             separators=(",", ":"),
@@ -138,6 +142,8 @@ def _rebuilt(
     file: DataFile, detail: Mapping[str, Any], spec: PartitionSpec, schema: IcebergSchema
 ) -> ManifestFile:
     columns: list[list[Any]] = detail["columns"]
+    nans: dict[int, int] = dict(detail.get("nans", ()))
+    bounded = [each for each in columns if each[0] in nans or not _is_float(schema, each[0])]
     kinds = _kinds(spec, schema)
     partition = [
         None if text is None else _internal(from_bytes(kind, _bytes(text)))
@@ -153,9 +159,9 @@ def _rebuilt(
         column_sizes={column[0]: column[1] for column in columns},
         value_counts={column[0]: column[2] for column in columns if column[2] is not None},
         null_value_counts={column[0]: column[3] for column in columns if column[3] is not None},
-        nan_value_counts={},
-        lower_bounds={column[0]: _bytes(column[4]) for column in columns if column[4] is not None},
-        upper_bounds={column[0]: _bytes(column[5]) for column in columns if column[5] is not None},
+        nan_value_counts=nans,
+        lower_bounds={column[0]: _bytes(column[4]) for column in bounded if column[4] is not None},
+        upper_bounds={column[0]: _bytes(column[5]) for column in bounded if column[5] is not None},
         key_metadata=None,
         split_offsets=list(detail["splits"]),
         equality_ids=None,
@@ -163,6 +169,10 @@ def _rebuilt(
     )
     rebuilt.spec_id = spec.spec_id
     return rebuilt
+
+
+def _is_float(schema: IcebergSchema, number: int) -> bool:
+    return isinstance(schema.find_type(number), FloatType | DoubleType)
 
 
 def _kinds(spec: PartitionSpec, schema: IcebergSchema) -> list[PrimitiveType]:
@@ -190,6 +200,17 @@ def _plan(schema: IcebergSchema, properties: dict[str, str]) -> dict[int, Statis
 
 def _bound(value: bytes | None) -> str | None:
     return None if value is None or len(value) > BOUND_BYTES_MAX else _text(value)
+
+
+def _upper(found: StatsAggregator) -> bytes | None:
+    """Give an upper bound, or None for a text that PyIceberg counts up into the surrogates.
+
+    It adds one to the last character it keeps, and what follows U+D7FF is no text.
+    """
+    try:
+        return found.max_as_bytes()
+    except UnicodeEncodeError:
+        return None
 
 
 def _text(value: bytes) -> str:

@@ -64,10 +64,7 @@ class IcebergWriter:
     def close(self) -> Sequence[DataFile]:
         """Finish all files and describe them. Raises UnavailableError."""
         known = _describer(self._text)
-        return [
-            known.described(self._uris[each.path], each.partition, each.size_bytes, each.metadata)
-            for each in self._writer.close()
-        ]
+        return [known.described(self._uris[each.path], each) for each in self._writer.close()]
 
     def abandon(self) -> None:
         """Let go of open files without finishing them; deletes nothing."""

@@ -364,6 +364,37 @@ def test_a_decimal_lands_as_it_was_written(number: decimal.Decimal) -> None:
     assert [number] == fitted.rows.field("a").to_pylist()
 
 
+PLACES = st.sampled_from([0, 1, 2, 9, 18, 19, 20, 37, 38]) | st.integers(0, 38)
+UNSCALED = st.one_of(
+    st.integers(-(10**38) + 1, 10**38 - 1),
+    st.integers(-(1 << 127), (1 << 127) - 1),
+    st.builds(lambda digit, power: digit * 10**power, st.integers(-9, 9), st.integers(0, 37)),
+    st.sampled_from([4 * 10**20, (1 << 127) - 1, -(1 << 127), 10**38 - 1, 10**38, -(10**38)]),
+)
+
+
+@settings(max_examples=100)
+@given(PLACES, PLACES, st.integers(1, 38), st.lists(UNSCALED, min_size=1, max_size=4))
+def test_a_decimal_of_another_scale_lands_as_it_is_or_is_refused(
+    written: int, wanted: int, precision: int, numbers: list[int]
+) -> None:
+    meaning = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": written}
+    schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": meaning}]}
+    data = [number.to_bytes(16, "big", signed=True) for number in numbers]
+    values = pa.array([encoded(schema, {"a": each}) for each in data])
+    table = Struct((Field("a", Decimal(max(precision, wanted, 1), wanted)),))
+    plan, reader = Plan.of(table, RowOptions({})), AvroReader(parse_schema(json.dumps(schema)))
+
+    by_column = fit_typed(values, reader, plan)
+    by_record = fit_records(values, np.arange(len(values)), plan, reader.record)
+
+    by_column.rows.validate(full=True)
+    assert told(by_record) == told(by_column)
+    landed = by_column.rows.field("a").to_pylist()
+    sent = [decimal.Decimal(numbers[at]) for at in by_column.positions.tolist()]
+    assert [number.scaleb(-written, decimal.Context(prec=60)) for number in sent] == landed
+
+
 EVENT_OPS = st.sampled_from(["c", "u", "d", "r", "t", "m", "x"])
 
 

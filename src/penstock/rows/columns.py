@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.schema import Decimal, Fixed, Kind, List, Struct, Type
+from penstock.core.schema import PRECISION_MAX, Decimal, Fixed, Kind, List, Struct, Type
 from penstock.rows import times
 from penstock.rows.arrow import arrow_type
 from penstock.rows.codes import MisfitError
@@ -169,7 +169,9 @@ def _floats(array: pa.Array) -> Marks | None:
 def narrowed(
     array: pa.Array, target: pa.DataType, scale: int, bounds: tuple[Exact, Exact]
 ) -> Finished:
-    """Bring wide decimals to a narrower type; mark what would be rounded or is out of bounds."""
+    """Bring decimals to another type; mark what would be rounded or is out of bounds."""
+    if not _has_room(array, scale):
+        array = array.cast(pa.decimal256(_DIGITS_MAX, array.type.scale))
     try:
         return Finished(array.cast(target))
     except pa.ArrowInvalid:
@@ -180,6 +182,24 @@ def narrowed(
         kept = pc.if_else(fits, cut, pa.scalar(None, cut.type)).cast(target)
         misfits = mask_of(pc.invert(fits).fill_null(False))
         return Finished(kept, misfits.astype(np.uint8) * np.uint8(DOUBTFUL))
+
+
+def _has_room(array: pa.Array, scale: int) -> bool:
+    """Tell whether more digits behind the point cannot overflow.
+
+    In 128 bits Arrow (pyarrow 26) wraps around without a word, and fits what is left.
+    """
+    grown: int = scale - array.type.scale
+    if grown <= 0 or not pa.types.is_decimal128(array.type):
+        return True
+    bounds = pc.min_max(array).as_py()
+    if bounds["min"] is None:
+        return True
+    return max(_digits_of(bounds["min"]), _digits_of(bounds["max"])) + grown <= PRECISION_MAX
+
+
+def _digits_of(number: Exact) -> int:
+    return len(number.as_tuple().digits)
 
 
 def shortened(array: pa.Array, scale: int) -> tuple[pa.Array, pa.BooleanArray]:

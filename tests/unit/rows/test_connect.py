@@ -216,6 +216,18 @@ def test_decimals_land_exactly_from_bytes_and_from_numbers() -> None:
     assert "P302" == column(decimal(2), "12.34")
 
 
+@pytest.mark.parametrize("number", ["1e", "-1e", "1e-", "0e", "0.0e-"])
+def test_a_number_with_an_exponent_beyond_all_measure_is_refused_alone(number: str) -> None:
+    schema = json.dumps(struct(field("a", decimal(2))))
+    texts = ["1.5", f"{number}99999999999999999999", "2.5"]
+    values = [f'{{"schema":{schema},"payload":{{"a":{text}}}}}'.encode() for text in texts]
+
+    done = landed(*values)
+
+    assert [Exact("1.50"), Exact("2.50")] == done.rows.column("a").to_pylist()
+    assert [(1, "P364")] == [(each.offset, each.code) for each in done.rejects]
+
+
 def test_nested_types_land_and_maps_in_both_of_their_forms() -> None:
     item = struct(field("sku", "string"), field("at", "int64", name=CONNECT + "Timestamp"))
     lists = {"type": "array", "items": item, "optional": True}

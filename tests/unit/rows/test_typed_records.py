@@ -117,6 +117,41 @@ def test_many_records_too_short_for_a_fixed_value_take_no_room_for_it() -> None:
     assert decoded.array.nbytes < 1 << 17
 
 
+WIDE = record(a={"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 0})
+WRAPS = (4 * 10**20, -4 * 10**20, 638187035325128962496729)
+"""Integers that wrap around in 128 bits when 18 digits are put behind them."""
+
+
+@pytest.mark.parametrize("beside", [(), (7,), (2 * 10**20,)])
+@pytest.mark.parametrize("number", WRAPS)
+def test_a_decimal_with_no_room_for_its_zeros_is_refused_whatever_is_beside_it(
+    number: int, beside: tuple[int, ...]
+) -> None:
+    fits = {7: decimal.Decimal(7)}
+    values = [decimal.Decimal(each) for each in (number, *beside)]
+
+    found = landed(WIDE, Decimal(38, 18), *values)
+
+    assert ["P364", *(fits.get(each, "P364") for each in beside)] == found
+
+
+@pytest.mark.parametrize("type_", [Decimal(38, 0), Decimal(38, 18), Decimal(38, 38), Decimal(9, 2)])
+@pytest.mark.parametrize("size", [16, 17, 40])
+@pytest.mark.parametrize("kind", ["bytes", "fixed"])
+def test_a_decimal_of_more_digits_than_any_column_has_is_refused_alone(
+    kind: str, size: int, type_: Decimal
+) -> None:
+    limit = 1 << (8 * size - 1)
+    written_as = {"type": kind} if kind == "bytes" else {"type": kind, "name": "F", "size": size}
+    schema = record(a={**written_as, "logicalType": "decimal", "precision": 38, "scale": 0})
+    numbers = [0, limit - 1, -limit, 0, limit - 3]
+    values = [number.to_bytes(size, "big", signed=True) for number in numbers]
+
+    found = landed(schema, type_, *values, plain=record(a=written_as))
+
+    assert [0, "P364", "P364", 0, "P364"] == found
+
+
 @pytest.mark.parametrize("type_", [Kind.DOUBLE, Kind.FLOAT])
 def test_a_decimal_is_not_rounded_into_a_column_of_doubles(type_: Kind) -> None:
     values = [decimal.Decimal(text) for text in ("0.25", "0.1", "-1.50", "0.00", "12345678.91")]

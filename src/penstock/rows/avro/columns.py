@@ -254,13 +254,15 @@ class _Block:
         negative = (lengths > 0) & (self.data[np.minimum(at, len(self.data) - 1)] >= _MORE)
         sign = np.where(negative, np.uint8(0xFF), np.uint8(0))
         data = np.where(place < lengths[:, None], self.data[index], sign[:, None])
-        buffer = pa.py_buffer(np.ascontiguousarray(data))
+        data = np.ascontiguousarray(data)
+        buffer = pa.py_buffer(data)
         wide = pa.Array.from_buffers(pa.decimal128(_DECIMAL_DIGITS, 0), len(rows), [None, buffer])
         bound = pa.scalar(10**_DECIMAL_DIGITS - 1, pa.decimal128(_DECIMAL_DIGITS, 0))
         low = pc.negate(bound)
         fits = pc.and_(pc.less_equal(wide, bound), pc.greater_equal(wide, low))
         right = fits.to_numpy(zero_copy_only=False) & (lengths <= _DECIMAL_BYTES)
         self.doubt(rows[~right], Fault.UNSURE)
+        data[~right] = 0  # Arrow fails on a number of more digits than its type has
         return pa.Array.from_buffers(
             pa.decimal128(_DECIMAL_DIGITS, scale), len(rows), [None, buffer]
         )

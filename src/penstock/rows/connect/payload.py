@@ -136,12 +136,19 @@ def _real(node: Scalar, value: Any, path: str) -> Any:
 def _bytes(node: Scalar, value: Any, path: str) -> Any:
     if isinstance(node.meaning, Unscaled):
         if isinstance(value, Number):
-            number = decimal.Decimal(value)
-            if abs(number.adjusted()) > _EXPONENT_MAX:
-                raise MisfitError(Code.OUT_OF_RANGE, "a decimal of so many digits", path)
-            return number
+            return _decimal(value, path)
         return node.meaning.lifted(_decoded(value, path))
     return _decoded(value, path)
+
+
+def _decimal(text: Number, path: str) -> decimal.Decimal:
+    try:
+        number = decimal.Decimal(text)
+    except decimal.InvalidOperation:  # an exponent of more digits than Python's decimals take
+        number = None
+    if number is None or abs(number.adjusted()) > _EXPONENT_MAX:
+        raise MisfitError(Code.OUT_OF_RANGE, "a decimal of so many digits", path)
+    return number
 
 
 def _decoded(value: Any, path: str) -> bytes:

@@ -380,20 +380,19 @@ class Fleet:
         return table
 
     def _take_examined(self, track: Track) -> None:
-        """Go on from what was examined, when the table stands where it stood then (advisory)."""
+        """Go on from what was examined by these rules, if the table stands as then (advisory)."""
         known = self.world.store.examined(self.settings.pipeline).get(track.name)
-        if known is None or track.standing is None or not self._same_rules(track):
+        if known is None or track.standing is None or known.rules_hash != self.settings.rules_hash:
             return
         if known.basis == track.standing.expected and known.rejects == track.rejects.expected:
             skip(track, known.reached)
 
-    def _same_rules(self, track: Track) -> bool:
-        landed = track.state.landed if track.state else None
-        return landed is not None and landed.rules_hash == self.settings.rules_hash
-
     def examined(self) -> dict[str, Examined]:
         """Give what to keep beside the pending commits, of tables that take part."""
+        rules = self.settings.rules_hash
         return {
-            name: Examined(dict(track.origins), dict(track.rejects.expected), dict(track.examined))
+            name: Examined(
+                dict(track.origins), dict(track.rejects.expected), dict(track.examined), rules
+            )
             for name, track in self.active.items()
         }

@@ -38,11 +38,14 @@ class Examined:
     """What one table had examined, good only for the positions it was noted with.
 
     `basis` is what the table was to have landed then, `rejects` the same of its quarantine chain.
+    `rules_hash` names the rules that records were judged by; "" where nothing was noted, and where
+    it is not known.
     """
 
     basis: Positions
     rejects: Positions
     reached: Positions
+    rules_hash: str = ""
 
 
 class PendingStore(Protocol):

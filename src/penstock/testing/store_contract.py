@@ -54,7 +54,7 @@ def commit_of(
 def noted(offsets: Mapping[int, int]) -> Examined:
     """Note that a table was examined from 0 up to some offsets."""
     basis = positions(dict.fromkeys(offsets, 0))
-    return Examined(basis=basis, rejects=basis, reached=positions(offsets))
+    return Examined(basis=basis, rejects=basis, reached=positions(offsets), rules_hash="r1")
 
 
 class StoreContract:

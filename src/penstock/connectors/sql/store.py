@@ -292,7 +292,7 @@ def _put_examined(connection: Connection, pipeline: str, table: str, noted: Exam
 def _examined_to_json(noted: Examined) -> str:
     parts = {"basis": noted.basis, "rejects": noted.rejects, "reached": noted.reached}
     data = {name: positions_to_json(positions) for name, positions in parts.items()}
-    return json.dumps({"v": 1, **data}, separators=(",", ":"))
+    return json.dumps({"v": 1, "rules": noted.rules_hash, **data}, separators=(",", ":"))
 
 
 def _examined_from_json(body: str) -> Examined | None:
@@ -303,6 +303,7 @@ def _examined_from_json(body: str) -> Examined | None:
             basis=positions_from_json(data["basis"]),
             rejects=positions_from_json(data["rejects"]),
             reached=positions_from_json(data["reached"]),
+            rules_hash=str(data.get("rules", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -1,7 +1,8 @@
 """Catalog options of Java's Iceberg, as Kafka Connect and Flink take them, become those of a spec.
 
-Invariants: a secret is not copied, a reference stands in its place; an option that PyIceberg does
-not know is left with a reason, for PyIceberg passes over it in silence.
+Invariants: an option whose name is one of secrets becomes a reference (passwords in addresses are
+for `migrating` to take out); one that PyIceberg does not know is left with a reason, for PyIceberg
+passes over it in silence.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from penstock.app.migrated import NO_COUNTERPART, Options
+from penstock.app.migrated import NO_COUNTERPART, Options, in_place_of_secret
 from penstock.spec.secrets import is_secret_name
 
 IMPLEMENTATIONS = {
@@ -38,8 +39,6 @@ _KNOWN = {
     "jdbc.user",
 }
 _KNOWN_BEGINNINGS = ("s3.", "gcs.", "adls.", "glue.", "client.", "rest.", "header.", "ssl.")
-_PASSWORD = re.compile(r"(://[^/@:]*:)[^/@]+(?=@)|([?&]password=)[^&]+", re.IGNORECASE)
-"""In an address, before its host or behind it."""
 
 
 @dataclass(slots=True)
@@ -60,10 +59,11 @@ def catalog_of(options: Options) -> CatalogOptions:
         elif key in LEFT:
             found.left.append((key, LEFT[key]))
         elif is_secret_name(key):
-            found.settings[key.removeprefix("jdbc.")] = _reference(found, key, key)
+            found.settings[key.removeprefix("jdbc.")], why = in_place_of_secret(key)
+            found.left.append((key, why))
             found.mapped.append(key)
         elif key in _KNOWN or key.startswith(_KNOWN_BEGINNINGS):
-            found.settings[key] = _address(found, key, value)
+            found.settings[key] = _address(value)
             found.mapped.append(key)
         else:
             found.left.append((key, NO_COUNTERPART))
@@ -94,20 +94,9 @@ def _complete(found: CatalogOptions) -> None:
         found.settings["uri"] = f"{scheme}://{user or 'user'}:{password}@{rest}"
 
 
-def _address(found: CatalogOptions, key: str, value: str) -> str:
-    """Write an address as PyIceberg reads it, with a reference for a password in it."""
-    plain = re.sub(r"^s3[an]://", "s3://", value.removeprefix("jdbc:"))
-    if _PASSWORD.search(plain) is None:
-        return plain
-    reference = _reference(found, key, f"{key}_password")
-    return _PASSWORD.sub(lambda each: f"{each[1] or each[2]}{reference}", plain)
-
-
-def _reference(found: CatalogOptions, key: str, name: str) -> str:
-    """Give what stands in a secret's place, and say so."""
-    variable = re.sub(r"\W", "_", name).upper()
-    found.left.append((key, f"a secret is not copied: export {variable}=…"))
-    return f"${{env:{variable}}}"
+def _address(value: str) -> str:
+    """Write an address as PyIceberg reads it."""
+    return re.sub(r"^s3[an]://", "s3://", value.removeprefix("jdbc:"))
 
 
 def account_of(catalog: CatalogOptions, name: str) -> Iterator[tuple[str, str]]:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any
 
 from penstock.app.catalog_options import account_of, catalog_of
-from penstock.app.migrated import NO_COUNTERPART, NOT_NEEDED, Migrated, Options, unknown
+from penstock.app.connect_config import options_of
+from penstock.app.connect_registry import registry
+from penstock.app.migrated import NO_COUNTERPART, NO_NUMBER, NOT_NEEDED, Migrated, Options, unknown
 from penstock.spec.expressions import place, quoted
+from penstock.spec.secrets import is_secret_name
 
 _CATALOG = "iceberg.catalog."
 _ROUTE = "iceberg.tables.route-field"
 
 
 def connect_sink(text: str) -> Migrated:
-    """Translate properties, or JSON with or without `config`. Raises InvalidError (P165)."""
-    options = _options(text)
+    """Translate what `connect_config` reads. Raises InvalidError (P165)."""
+    options = options_of(text)
     if not any(key.startswith("iceberg.") for key in options):
         raise unknown("no option of it begins with iceberg., and it is no other that is known")
     found = Migrated("the Iceberg sink of Kafka Connect")
@@ -41,21 +43,6 @@ def _catalog(found: Migrated, options: Options) -> None:
     found.spec["catalogs"] = {"lake": catalog.settings}
     found.mapped += [(f"{_CATALOG}{key}", setting) for key, setting in account_of(catalog, "lake")]
     found.left += [(f"{_CATALOG}{key}", why) for key, why in catalog.left]
-
-
-def _options(text: str) -> Options:
-    """Read properties, a flat JSON object, or `{"name": …, "config": {…}}`."""
-    if text.lstrip().startswith("{"):
-        try:
-            data = json.loads(text)
-        except ValueError as error:
-            raise unknown(f"it is no JSON: {error}") from error
-        config = data.get("config", data)
-        named = {"name": data["name"]} if "name" in data else {}
-        return {**named, **{key: str(value) for key, value in config.items()}}
-    lines = [line.strip() for line in text.splitlines()]
-    pairs = [line.partition("=") for line in lines if line and line[0] not in "#!"]
-    return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def _topics(found: Migrated, options: Options) -> None:
@@ -116,9 +103,7 @@ def _records(found: Migrated, options: Options) -> None:
         found.put("value.converter", "records.format", _FORMATS[converter])
     elif converter:
         found.leave("value.converter")
-    if "value.converter.schema.registry.url" in options:
-        url = options["value.converter.schema.registry.url"].partition(",")[0]
-        found.put("value.converter.schema.registry.url", "records.registry.url", url)
+    registry(found, options)
 
 
 _FORMATS = {
@@ -156,7 +141,6 @@ _DONE = {
     "connector.class": "the connector itself",
     "value.converter": "",
     "value.converter.schemas.enable": "records.format",
-    "value.converter.schema.registry.url": "",
 }
 _PROPERTIES = ("iceberg.tables.auto-create-props.", "iceberg.tables.write-props.")
 _DEBEZIUM = ("DebeziumTransform", "ExtractNewRecordState")
@@ -209,7 +193,7 @@ def _option(found: Migrated, key: str, value: str) -> None:
         try:
             found.put(key, setting, form(value))
         except ValueError:
-            found.leave(key, "its value is no number")
+            found.leave(key, NO_NUMBER)
     elif of_table := re.fullmatch(rf"iceberg\.table\..+\.({'|'.join(_OF_TABLE)})", key):
         found.mapped.append((key, _OF_TABLE[of_table[1]]))
     elif key == _ROUTE:
@@ -233,6 +217,9 @@ def _routed(found: Migrated, key: str) -> None:
 def _property(found: Migrated, key: str, value: str) -> None:
     """Keep a property of the tables that are made, or written, with each rule."""
     name = re.sub(rf"^(?:{'|'.join(map(re.escape, _PROPERTIES))})", "", key)
+    if is_secret_name(name):
+        found.leave(key, "a secret is not copied, and a table shows its properties to everybody")
+        return
     for rule in found.spec["tables"]:
         rule.setdefault("properties", {})[name] = value
     found.mapped.append((key, "tables[].properties"))

@@ -8,22 +8,32 @@ import shlex
 from collections.abc import Iterator
 
 from penstock.app.jmespath import META, translated
-from penstock.app.migrated import NO_COUNTERPART, NOT_NEEDED, Migrated, delta_table, unknown
+from penstock.app.migrated import (
+    NO_COUNTERPART,
+    NO_NUMBER,
+    NOT_NEEDED,
+    Migrated,
+    delta_table,
+    unknown,
+)
 
 _SETTINGS = {
-    "kafka": ("kafka.brokers", ""),
-    "k": ("kafka.brokers", ""),
+    "kafka": "kafka.brokers",
+    "k": "kafka.brokers",
+    "auto_offset_reset": "kafka.start",
+    "o": "kafka.start",
+    "app_id": "name",
+    "a": "name",
+}
+_COUNTS = {
     "allowed_latency": ("commit.every", "s"),
     "l": ("commit.every", "s"),
     "max_messages_per_batch": ("commit.or_records", ""),
     "m": ("commit.or_records", ""),
     "min_bytes_per_file": ("commit.or_bytes", "B"),
     "b": ("commit.or_bytes", "B"),
-    "auto_offset_reset": ("kafka.start", ""),
-    "o": ("kafka.start", ""),
-    "app_id": ("name", ""),
-    "a": ("name", ""),
 }
+"""Options that take a whole number, and its unit here."""
 _LEFT = {
     "consumer_group": NOT_NEEDED,
     "g": NOT_NEEDED,
@@ -48,9 +58,7 @@ _COLUMN = re.compile(r"(?!_kafka_|_change_)[A-Za-z_]\w{0,127}")
 def delta_ingest(text: str) -> Migrated:
     """Translate a command line. Raises InvalidError (P165)."""
     found = Migrated("kafka-delta-ingest")
-    words = shlex.split(text.replace("\\\n", " "), comments=True)
-    words = words[words.index("ingest") + 1 :] if "ingest" in words else words
-    given = list(_options(words))
+    given = list(_options(_words(text)))
     places = [value for option, value in given if not option]
     if len(places) < 2:  # noqa: PLR2004  a topic and a table
         raise unknown("kafka-delta-ingest ingest needs a topic and a table")
@@ -61,6 +69,17 @@ def delta_ingest(text: str) -> Migrated:
         if option:
             _option(found, option, value)
     return found
+
+
+def _words(text: str) -> list[str]:
+    """Give what stands behind `ingest`; before it stand other programs, and what they are told."""
+    try:
+        words = shlex.split(text.replace("\\\n", " "), comments=True)
+    except ValueError as error:
+        raise unknown("a quote in the command line does not close") from error
+    if "ingest" not in words:
+        raise unknown("a command line of kafka-delta-ingest has the word ingest")
+    return words[words.index("ingest") + 1 :]
 
 
 def _options(words: list[str]) -> Iterator[tuple[str, str]]:
@@ -93,19 +112,30 @@ def _option(found: Migrated, option: str, value: str) -> None:
     elif name in _KAFKA and value.partition("=")[0].strip() == _RESET:
         _option(found, "--auto_offset_reset", value.partition("=")[2].strip())
     elif name in _KAFKA:
+        key, sign, _ = value.partition("=")
         why = "see kafka.security in the reference of the spec"
-        found.leave(f"{option} {value.partition('=')[0].strip()}", why)
+        found.leave(f"{option} {key.strip()}" if sign else option, why)
     elif name == "seek_offsets":
         _sought(found, option, value)
     elif name in _RESETS and not isinstance(found.spec["kafka"].get("start", ""), str):
         found.leave(option, "partitions that --seek_offsets does not name begin at the earliest")
+    elif name in _COUNTS:
+        _count(found, option, value)
     elif name in _SETTINGS:
-        setting, unit = _SETTINGS[name]
-        found.application = value if setting == "name" else found.application
-        plain = int(value) if setting == "commit.or_records" else f"{value}{unit}"
-        found.put(option, setting, plain)
+        found.put(option, _SETTINGS[name], value)
+        found.application = found.spec.get("name", _APPLICATION)
     else:
         found.leave(option, _LEFT.get(name, NO_COUNTERPART))
+
+
+def _count(found: Migrated, option: str, value: str) -> None:
+    setting, unit = _COUNTS[_name(option)]
+    try:
+        count = int(value)
+    except ValueError:
+        found.leave(option, NO_NUMBER)  # as "$BATCH", which a shell would have filled in
+    else:
+        found.put(option, setting, f"{count}{unit}" if unit else count)
 
 
 def _sought(found: Migrated, option: str, value: str) -> None:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from penstock.app.catalog_options import account_of, catalog_of
-from penstock.app.migrated import NOT_NEEDED, Migrated, Options, delta_table, unknown
+from penstock.app.migrated import NO_NUMBER, NOT_NEEDED, Migrated, Options, delta_table, unknown
 
 _COMMENTS = re.compile(r"('(?:[^']|'')*')|--[^\n]*|/\*(?!\+).*?\*/", re.DOTALL)
 _STATEMENT = re.compile(r"(?:'(?:[^']|'')*'|`[^`]*`|[^;'`])+")
@@ -37,6 +37,8 @@ _AROUND = re.compile(
     r"^(?:(?:EXECUTE|BEGIN)\s+)?STATEMENT\s+SET\s*(?:BEGIN\s+)?|^(?:BEGIN|END)\s*$", re.IGNORECASE
 )
 _PAIR = re.compile(r"'((?:[^']|'')*)'\s*=\s*'((?:[^']|'')*)'")
+_VALUES = re.compile(r"['\"(=]")
+"""Where a statement that is not read may begin to hold values, secrets among them."""
 _OFFSET = re.compile(r"partition:(\d+),offset:(\d+)")
 _STARTS = {"earliest-offset": "earliest", "latest-offset": "latest"}
 _FORMATS = {"json": "json", "raw": "bytes", "avro-confluent": "avro"}
@@ -132,7 +134,7 @@ def _read(found: Migrated, script: _Script, statement: str) -> None:
                 found.leave(f"OPTIONS {key}")
         script.inserts.append((script.named(each[1]), script.named(each[3]), each[2]))
     else:
-        found.leave(" ".join(statement.split())[:60])
+        found.leave(" ".join(_VALUES.split(statement, 1)[0].split())[:60])
 
 
 def _duration(text: str) -> str:
@@ -192,15 +194,23 @@ def _put(found: Migrated, key: str, setting: str, value: Any) -> None:
 def _start(found: Migrated, topic: str, key: str, value: str) -> None:
     if value in _STARTS:
         _put(found, key, "kafka.start", _STARTS[value])
-    elif key == "scan.startup.timestamp-millis" and value.isdecimal():
-        at = datetime.fromtimestamp(int(value) / 1000, UTC)
-        _put(found, key, "kafka.start", at.isoformat().replace("+00:00", "Z"))
+    elif key == "scan.startup.timestamp-millis":
+        _start_at(found, key, value)
     elif pairs := _OFFSET.findall(value):
         _put(found, key, "kafka.start", {topic: {int(n): int(offset) for n, offset in pairs}})
     elif value == "group-offsets":
         found.leave(key, "to begin where its group stands:  penstock init … --offsets")
     else:
         found.leave(key, "told by the option beside it")
+
+
+def _start_at(found: Migrated, key: str, milliseconds: str) -> None:
+    try:
+        at = datetime.fromtimestamp(int(milliseconds) / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        found.leave(key, NO_NUMBER)
+    else:
+        _put(found, key, "kafka.start", at.isoformat().replace("+00:00", "Z"))
 
 
 def _format(found: Migrated, key: str, value: str) -> None:

@@ -55,8 +55,8 @@ def translated(text: str) -> Translated | None:
         reading = _Reading(_tokens(text))
         sql = reading.expression(TEXT)
         reading.require_end()
-    except _UnknownError:
-        return None
+    except (_UnknownError, ValueError, RecursionError):
+        return None  # not translated, malformed, or deeper than this process reads
     return Translated(sql, reading.hints)
 
 

@@ -1,10 +1,13 @@
 """What another system's configuration becomes: a spec in the making, and the account of it.
 
-Invariant: every option that was read is accounted for: mapped to a setting, or left with a reason.
+Invariants:
+- every option that was read is accounted for: mapped to a setting, or left with a reason;
+- no secret is copied: a reference stands in its place, and is among what was left.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +16,7 @@ from penstock.core.errors import InvalidError
 
 NOT_NEEDED = "not needed: progress is kept in the table itself"
 NO_COUNTERPART = "no counterpart"
+NO_NUMBER = "its value is no number"
 
 Options = Mapping[str, str]
 
@@ -56,6 +60,18 @@ class Migrated:
     def leave(self, option: str, why: str = NO_COUNTERPART) -> None:
         """Note an option that has no counterpart, and why."""
         self.left.append((option, why))
+
+    def secret(self, option: str, name: str) -> str:
+        """Give what stands in a secret's place, a reference to a variable, and note that."""
+        reference, why = in_place_of_secret(name)
+        self.leave(option, why)
+        return reference
+
+
+def in_place_of_secret(name: str) -> tuple[str, str]:
+    """Give the reference to write for a secret of this name, and what its reader has to do."""
+    variable = re.sub(r"\W", "_", name).upper()
+    return f"${{env:{variable}}}", f"a secret is not copied: export {variable}=…"
 
 
 def _address(settings: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -1,19 +1,24 @@
 """`penstock init --from-config`: another system's configuration becomes a spec, with an account.
 
-Known are the Iceberg sink of Kafka Connect (properties or JSON), a command line of
-kafka-delta-ingest, and Flink SQL from Kafka into Iceberg or Delta.
+Known are the Iceberg sink of Kafka Connect (properties, JSON, or Strimzi's KafkaConnector), a
+command line of kafka-delta-ingest, and Flink SQL from Kafka into Iceberg or Delta.
 
-Invariant: every option that was read is accounted for: mapped to a setting, or left with a reason.
+Invariants:
+- every option that was read is accounted for: mapped to a setting, or left with a reason;
+- what a translation hands over, spec and account, is searched for passwords in addresses last, with
+  the patterns that hide them in errors: whatever setting it is, a reference stands in their place.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from penstock.app.connect_sink import connect_sink
 from penstock.app.delta_ingest import delta_ingest
 from penstock.app.flink import flink
-from penstock.app.migrated import Migrated
+from penstock.app.migrated import Migrated, in_place_of_secret
+from penstock.spec.secrets import referring, without_password
 
 _INGEST = re.compile(
     r"kafka-delta-ingest|\bingest\s+\S+\s+\S+.*--?(allowed_latency|app_id|kafka)\b"
@@ -37,4 +42,26 @@ def migrated(text: str) -> Migrated:
     spec.setdefault("quarantine", {"into": f"{catalog}.ops.quarantine"})
     order = ("name", "kafka", "records", "catalogs", "tables", "commit", "quarantine", "spark")
     found.spec = {key: spec[key] for key in order if key in spec}
+    _take_passwords_out(found)
     return found
+
+
+def _take_passwords_out(found: Migrated) -> None:
+    """Put references where passwords stand in addresses, and hide those in the account."""
+    found.spec = _referring(found, found.spec, ())
+    found.mapped = [(without_password(option), setting) for option, setting in found.mapped]
+    found.left = [(without_password(option), why) for option, why in found.left]
+
+
+def _referring(found: Migrated, value: Any, path: tuple[str, ...]) -> Any:
+    match value:
+        case dict():
+            return {key: _referring(found, each, (*path, str(key))) for key, each in value.items()}
+        case list():
+            return [_referring(found, each, path) for each in value]
+        case str() if without_password(value) != value:
+            reference, why = in_place_of_secret(f"{path[-1]}_password")
+            found.leave(".".join(path), why)
+            return referring(value, reference)
+        case _:
+            return value

@@ -30,8 +30,8 @@ def init(
 ) -> int:
     """Write a spec: from the topics of a cluster, or from another system's configuration.
 
-    Understood are the Iceberg sink of Kafka Connect (properties or JSON), a command line of
-    kafka-delta-ingest, and Flink SQL; what has no counterpart is listed. No file is overwritten.
+    Understood are the Iceberg sink of Kafka Connect, a command line of kafka-delta-ingest, and
+    Flink SQL; what has no counterpart is listed, secrets are not copied, no file is overwritten.
 
     Example: penstock init --from kafka://localhost:9092 --to iceberg
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ _USERINFO = re.compile(
     re.IGNORECASE,
 )
 _QUERY = re.compile(
-    rf"(?P<head>[?&][^=&?\s]{{0,60}}?(?:{_SECRET_NAME.pattern})[^=&?\s]{{0,60}}=)(?P<password>[^&\s]+)",
+    rf"(?P<head>[?&;][^=&?\s]{{0,60}}?(?:{_SECRET_NAME.pattern})[^=&?\s]{{0,60}}=)(?P<password>[^&\s]+)",
     re.IGNORECASE,
 )
 
@@ -145,9 +145,12 @@ def redacted(text: str) -> str:
 
 def without_password(text: str) -> str:
     """Give what may be shown of an address: `scheme://user:***@host?password=***`."""
-    for pattern in (_USERINFO, _QUERY):
-        text = pattern.sub(lambda found: found["head"] + redacted(found["password"]), text)
-    return text
+    return _with_passwords(text, redacted)
+
+
+def referring(text: str, reference: str) -> str:
+    """Give an address with a reference in the place of each literal password."""
+    return _with_passwords(text, lambda found: reference if is_literal(found) else found)
 
 
 def secret_parts(text: str) -> Iterator[tuple[int, int]]:
@@ -171,6 +174,12 @@ def redacted_tree(data: Any, name: str = "") -> Any:
             return without_password(data)
         case _:
             return data
+
+
+def _with_passwords(text: str, written: Callable[[str], str]) -> str:
+    for pattern in (_USERINFO, _QUERY):
+        text = pattern.sub(lambda found: found["head"] + written(found["password"]), text)
+    return text
 
 
 def _reference(found: re.Match[str]) -> Reference | None:

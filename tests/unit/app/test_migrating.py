@@ -367,3 +367,154 @@ def test_sinks_in_several_catalogs_keep_each_its_own(spec_of) -> None:
     assert into == [each.into for each in spec.tables]
     assert "lake" in dict(found.left), "that it has another name is told"
     assert "r" == found.spec["catalogs"]["lake_2"]["s3.region"], "one catalog, told twice"
+
+
+SECRET = "Hunter2"
+USER_INFO = "value.converter.basic.auth.user.info"
+SOURCE = "value.converter.basic.auth.credentials.source"
+CONVERTER = "value.converter=io.confluent.connect.avro.AvroConverter\nvalue.converter."
+
+
+@pytest.mark.parametrize(
+    ("lines", "username"),
+    [
+        (f"schema.registry.url=https://me:{SECRET}@r:8081,https://s", "me"),
+        (
+            f"schema.registry.url=https://r:8081\n{SOURCE}=USER_INFO\n{USER_INFO}=me:{SECRET}",
+            "me",
+        ),
+        (
+            f"schema.registry.url=https://r:8081\n{USER_INFO}=${{file:/run/{SECRET}:user}}",
+            "${env:REGISTRY_USERNAME}",
+        ),
+        (f"schema.registry.url=https://{SECRET}@r:8081", "${env:REGISTRY_USERNAME}"),
+    ],
+)
+def test_who_asks_a_registry_stands_beside_its_address(spec_of, lines: str, username: str) -> None:
+    text = f"{CONNECT.partition('value.converter=')[0]}{CONVERTER}{lines}\n"
+
+    spec, found = spec_of(text)
+
+    registry = {
+        "url": "https://r:8081",
+        "username": username,
+        "password": "${env:REGISTRY_PASSWORD}",
+    }
+    assert registry == found.spec["records"]["registry"]
+    assert spec.records.registry is not None
+    assert SECRET not in told_of(text)
+    assert "export REGISTRY_PASSWORD" in told_of(text)
+
+
+def test_a_registry_that_is_asked_with_a_token_is_so_here() -> None:
+    lines = f"schema.registry.url=https://r:8081\nvalue.converter.bearer.auth.token={SECRET}"
+    text = f"{CONNECT.partition('value.converter=')[0]}{CONVERTER}{lines}\n"
+
+    assert {"url": "https://r:8081", "token": "${env:REGISTRY_TOKEN}"} == (
+        translated(text)[1].spec["records"]["registry"]
+    )
+    assert SECRET not in told_of(text)
+
+
+def told_of(text: str) -> str:
+    """Give all that a user is shown of a translation: the spec with its comments, the account."""
+    written, found = translated(text)
+    return f"{written}{found.mapped}{found.left}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{CONNECT}iceberg.catalog.oauth2-server-uri=https://x?client_secret={SECRET}",
+        f"{CONNECT}iceberg.catalog.s3.endpoint=jdbc:x://h;user=me;password={SECRET}",
+        f"{CONNECT}iceberg.catalog.prefix=http\\://me\\:{SECRET}@h",
+        f"{CONNECT}iceberg.tables.write-props.s3.secret-access-key={SECRET}",
+        f"{CONNECT}iceberg.tables.write-props.place=s3://key:{SECRET}@bucket",
+        f"{CONNECT}bootstrap.servers=sasl://me:{SECRET}@h:9092",
+        f"{CONNECT}https://me:{SECRET}@h=1",
+        f"{INGEST.rstrip()} -K 'sasl.password: {SECRET}' sasl.password={SECRET}",
+        INGEST.replace("./lake", f"s3://key:{SECRET}@bucket/lake"),
+        f"{FLINK} SET sql-client.password = {SECRET};",
+        f"{FLINK} ALTER TABLE orders SET ('properties.sasl.password' = '{SECRET}');",
+    ],
+)
+def test_no_secret_is_copied_or_told(text: str) -> None:
+    assert SECRET not in told_of(text)
+
+
+STRIMZI = f"""
+apiVersion: kafka.strimzi.io/v1beta2
+kind: KafkaConnector
+metadata:
+  name: events-sink
+spec:
+  class: org.apache.iceberg.connect.IcebergSinkConnector
+  tasksMax: 3
+  config:
+    topics: orders
+    iceberg.tables: shop.orders
+    iceberg.tables.auto-create-enabled: true
+    iceberg.catalog.type: rest
+    iceberg.catalog.uri: http://rest:8181
+    iceberg.catalog.credential: {SECRET}
+"""
+
+
+@pytest.mark.parametrize("form", ["yaml", "json", "several"])
+def test_a_connector_of_strimzi_is_read(spec_of, form: str) -> None:
+    other = "kind: KafkaTopic\nmetadata: {name: orders}\n---"
+    as_json = json.dumps(yaml.safe_load(STRIMZI))
+    text = {"yaml": STRIMZI, "json": as_json, "several": f"{other}{STRIMZI}"}[form]
+
+    spec, found = spec_of(text)
+
+    assert ("events-sink", "local[3]") == (spec.name, spec.spark.master)
+    assert ("orders", "lake.shop.orders") == (spec.tables[0].from_, spec.tables[0].into)
+    assert spec.tables[0].schema_.create
+    assert "${env:CREDENTIAL}" == found.spec["catalogs"]["lake"]["credential"]
+    assert SECRET not in told_of(text)
+
+
+def test_a_property_may_go_on_in_the_next_line_and_be_told_by_a_colon(spec_of) -> None:
+    text = CONNECT.replace("topics=orders, users", "topics : orders,\\\n   users")
+
+    assert ("orders", "users") == spec_of(text)[0].kafka.topics
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (f"{CONNECT}\n- {SECRET}", "line 21 is no property"),
+        (f"{CONNECT}\nconfig: {{ a: b\n- c: [{SECRET}]", "line 22 is no property"),
+        (STRIMZI.replace("config:", "config: 7\n  other:"), "config is no object"),
+        (f"{STRIMZI}\n--- # another\n{STRIMZI}", "2 connectors"),
+        (STRIMZI.replace("tasksMax:", f"[{SECRET}"), "no YAML"),
+        ('{"config": ["iceberg."]}', "config is no object"),
+        (f"{INGEST.rstrip()} --app_id don't {SECRET}", "does not close"),
+        (f"KEY={SECRET} kafka-delta-ingest orders ./lake/x/y", "has the word ingest"),
+    ],
+)
+def test_what_is_no_configuration_is_refused_without_being_repeated(text: str, says: str) -> None:
+    with pytest.raises(InvalidError) as told:
+        translated(text)
+
+    assert "P165" == told.value.code
+    assert says in told.value.message
+    assert SECRET not in f"{told.value} {told.value.hint}"
+
+
+@pytest.mark.parametrize(
+    ("text", "option"),
+    [
+        (INGEST.replace("5000", '"$BATCH"'), "--max_messages_per_batch"),
+        (INGEST.replace("-l 60", '-l "$SECONDS"'), "-l"),
+        (INGEST.replace("-b 1000000", "-b 1MB"), "-b"),
+        (CONNECT.replace("60000", "${env:EVERY}"), "iceberg.control.commit.interval-ms"),
+        (
+            FLINK.replace("mode' = 'latest-offset", f"timestamp-millis' = '{'9' * 20}"),
+            "scan.startup.timestamp-millis",
+        ),
+    ],
+)
+def test_what_should_be_a_number_and_is_none_is_left(spec_of, text: str, option: str) -> None:
+    assert "its value is no number" == dict(spec_of(text)[1].left)[option]

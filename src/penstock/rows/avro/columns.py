@@ -254,7 +254,6 @@ class _Block:
         negative = (lengths > 0) & (self.data[np.minimum(at, len(self.data) - 1)] >= _MORE)
         sign = np.where(negative, np.uint8(0xFF), np.uint8(0))
         data = np.where(place < lengths[:, None], self.data[index], sign[:, None])
-        data = np.ascontiguousarray(data)
         buffer = pa.py_buffer(data)
         wide = pa.Array.from_buffers(pa.decimal128(_DECIMAL_DIGITS, 0), len(rows), [None, buffer])
         bound = pa.scalar(10**_DECIMAL_DIGITS - 1, pa.decimal128(_DECIMAL_DIGITS, 0))

@@ -28,7 +28,6 @@ from penstock.rows.record import joined_path
 
 _TIME_UNITS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 _US = 1_000_000
-_DAY_US = 86_400 * _US
 _UUID_BYTES = 16
 _DOUBLE_INTEGERS, _FLOAT_INTEGERS = 1 << 53, 1 << 24
 _DIGITS_MAX = 38
@@ -233,7 +232,7 @@ def _from_time(array: pa.Array, type_: Type, options: RowOptions) -> Finished:
     if type_ is Kind.DATE and pa.types.is_date32(source):
         return _bounded(plain, times.DAY_MIN, times.DAY_MAX, arrow_type(type_))
     if type_ is Kind.TIME and pa.types.is_time(source):
-        return _in_micros(plain, source.unit, 0, _DAY_US - 1, arrow_type(type_))
+        return _in_micros(plain, source.unit, 0, times.DAY_US - 1, arrow_type(type_))
     if pa.types.is_timestamp(source):
         zoned = source.tz is not None
         if (type_ is Kind.TIMESTAMPTZ and zoned) or (

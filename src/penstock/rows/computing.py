@@ -5,12 +5,13 @@ Invariants:
 - equal records get equal rows, whatever stands beside them; a function is called again with halves
   when it fails, so it is asked for batches of any size;
 - what is computed is of exactly the column's type, or of one that it holds without loss;
-- a value no column of ours holds (a date beyond year 9999, NaN) refuses its record.
+- a value no column of ours holds (a date beyond year 9999, NaN, 24:00), at any depth, and a text
+  that the table's format cannot hold, refuse their record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,14 +20,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.errors import InvalidError
-from penstock.core.schema import Field, Schema, Struct
+from penstock.core.schema import Field, Kind, Schema, Struct
 from penstock.rows import times
 from penstock.rows.arrow import arrow_schema, arrow_type
-from penstock.rows.codes import MEANINGS, Code
+from penstock.rows.codes import MEANINGS, NO_TEXT, Code
+from penstock.rows.columns import mask_of, without_text
 from penstock.rows.computed import Computed
 from penstock.rows.convert import Converted, Reject
 from penstock.rows.opening import Readers
 from penstock.rows.options import RowOptions
+from penstock.rows.record import REQUIRED
 from penstock.rows.sorting import Mask, Sorter
 
 Call = Callable[[pa.RecordBatch], object]
@@ -89,7 +92,8 @@ def with_computed(
         taken = values.take(pa.array(places))
         columns[name] = _typed(taken, column)
         refused |= {at: misfits[at] for at in places.tolist() if at in misfits}
-        _refuse(refused, columns[name], column, places, offsets)
+        found = _misfits(columns[name], column, options)
+        _refuse(refused, found, name, places, offsets)
     kept = _kept(columns, schema, places, refused, computed.filled)
     rows, numbers = kept
     if computed.call:
@@ -104,7 +108,8 @@ def with_computed(
         for name in computed.filled:
             column = schema.field(name)
             assert column is not None, "the function's columns were looked for"
-            _refuse(refused, rows.column(name), column, numbers, offsets)
+            found = _misfits(rows.column(name), column, options)
+            _refuse(refused, found, name, numbers, offsets)
         fine = np.array([number not in refused for number in numbers.tolist()], np.bool_)
         rows, numbers = rows.filter(pa.array(fine)), numbers[fine]
     rejects = sorted(
@@ -160,47 +165,59 @@ def _typed(values: pa.Array, column: Field) -> pa.Array:
     return values.cast(wanted)
 
 
+def _misfits(
+    values: pa.Array, column: Field, options: RowOptions
+) -> Iterator[tuple[Mask, Code, str]]:
+    """Tell which computed values a column must not hold, and why."""
+    if column.required:
+        yield mask_of(values.is_null()), Code.MISSING, REQUIRED
+    yield _beyond(values), Code.OUT_OF_RANGE, "the column cannot hold what is computed"
+    if column.type is Kind.STRING and column.name in options.not_empty:
+        yield without_text(values), Code.EMPTY_TEXT, NO_TEXT
+
+
 def _refuse(
     refused: dict[int, Reject],
-    values: pa.Array,
-    column: Field,
+    misfits: Iterable[tuple[Mask, Code, str]],
+    name: str,
     places: np.ndarray[Any, Any],
     offsets: np.ndarray[Any, Any],
 ) -> None:
-    """Refuse records whose computed value the column must not hold."""
-    reasons: list[tuple[Mask, Code, str]] = []
-    if column.required:
-        absent = values.is_null().to_numpy(zero_copy_only=False)
-        reasons.append((absent, Code.MISSING, "a required column is null or missing"))
-    reasons.append((_beyond(values), Code.OUT_OF_RANGE, "the column cannot hold what is computed"))
-    for mask, code, why in reasons:
+    """Refuse the records of values that a column must not hold."""
+    for mask, code, why in misfits:
         for index in np.flatnonzero(mask).tolist():
             place = int(places[index])
             if place not in refused:
-                reject = Reject(
-                    int(offsets[place]),
-                    str(MEANINGS[code].stage),
-                    str(code),
-                    f"{column.name}: {why}",
-                )
-                refused[place] = reject
+                stage = str(MEANINGS[code].stage)
+                refused[place] = Reject(int(offsets[place]), stage, str(code), f"{name}: {why}")
 
 
 def _beyond(values: pa.Array) -> Mask:
-    if pa.types.is_floating(values.type):
-        mask = pc.invert(pc.is_finite(values)).fill_null(False)
-    elif pa.types.is_date32(values.type):
-        mask = _outside(values.view(pa.int32()), times.DAY_MIN, times.DAY_MAX)
-    elif pa.types.is_timestamp(values.type):
-        mask = _outside(values.view(pa.int64()), times.STAMP_MIN, times.STAMP_MAX)
-    else:
-        return np.zeros(len(values), np.bool_)
-    found: Mask = mask.to_numpy(zero_copy_only=False)
+    """Tell which values no column holds, or hold one such within."""
+    kind = values.type
+    if pa.types.is_floating(kind):
+        return mask_of(pc.invert(pc.is_finite(values)).fill_null(False))
+    if pa.types.is_date32(kind):
+        return _outside(values.view(pa.int32()), times.DAY_MIN, times.DAY_MAX)
+    if pa.types.is_time64(kind):
+        return _outside(values.view(pa.int64()), 0, times.DAY_US - 1)
+    if pa.types.is_timestamp(kind):
+        return _outside(values.view(pa.int64()), times.STAMP_MIN, times.STAMP_MAX)
+    found = np.zeros(len(values), np.bool_)
+    if pa.types.is_struct(kind):
+        for member in values.flatten():
+            found |= _beyond(member)
+    elif pa.types.is_list(kind) or pa.types.is_map(kind):
+        # Taken once more, it begins at zero and holds nothing behind nulls.
+        taken = pa.concat_arrays([values.take(pa.array(np.arange(len(values))))])
+        owners = np.repeat(np.arange(len(taken)), np.diff(taken.offsets.to_numpy()))
+        for items in (taken.values,) if pa.types.is_list(kind) else (taken.keys, taken.items):
+            found[owners[_beyond(items)]] = True
     return found
 
 
-def _outside(numbers: pa.Array, low: int, high: int) -> pa.Array:
-    return pc.or_(pc.less(numbers, low), pc.greater(numbers, high)).fill_null(False)
+def _outside(numbers: pa.Array, low: int, high: int) -> Mask:
+    return mask_of(pc.or_(pc.less(numbers, low), pc.greater(numbers, high)).fill_null(False))
 
 
 def _called(

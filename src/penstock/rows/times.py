@@ -35,10 +35,11 @@ _DAY_SECONDS = 86_400
 _FRACTION_DIGITS = 6
 _HOURS, _MINUTES = 24, 60
 
+DAY_US = _DAY_SECONDS * _SECOND_US
 DAY_MIN = date.min.toordinal() - _EPOCH_ORDINAL
 DAY_MAX = date.max.toordinal() - _EPOCH_ORDINAL
-STAMP_MIN = DAY_MIN * _DAY_SECONDS * _SECOND_US
-STAMP_MAX = (DAY_MAX + 1) * _DAY_SECONDS * _SECOND_US - 1
+STAMP_MIN = DAY_MIN * DAY_US
+STAMP_MAX = (DAY_MAX + 1) * DAY_US - 1
 
 
 def date_days(text: str) -> int:
@@ -92,7 +93,7 @@ def day(count: int) -> int:
 def time_of_day_us(count: int, per_second: int) -> int:
     """Give microseconds since midnight, of units. Raises MisfitError."""
     time_us = _exact_us(count, per_second)
-    if not 0 <= time_us < _DAY_SECONDS * _SECOND_US:
+    if not 0 <= time_us < DAY_US:
         raise MisfitError(Code.OUT_OF_RANGE, "there is no such time of day")
     return time_us
 
@@ -117,7 +118,7 @@ def _stamp(text: str) -> tuple[int, str | None]:
     if offset is not None:
         _offset_seconds(offset)
     days = _days(year, month, day)
-    return days * _DAY_SECONDS * _SECOND_US + _clock_us(hour, minute, second, fraction), offset
+    return days * DAY_US + _clock_us(hour, minute, second, fraction), offset
 
 
 @lru_cache(maxsize=4096)
@@ -149,7 +150,7 @@ def _offset_seconds(offset: str) -> int:
 
 
 def _from_zone(local_us: int, zone: ZoneInfo) -> int:
-    days, us = divmod(local_us, _DAY_SECONDS * _SECOND_US)
+    days, us = divmod(local_us, DAY_US)
     seconds = us // _SECOND_US
     clock = datetime.fromordinal(days + _EPOCH_ORDINAL).replace(
         hour=seconds // 3600, minute=seconds // 60 % 60, second=seconds % 60, tzinfo=zone

@@ -1,6 +1,7 @@
 """Computed columns: expressions and functions, one row for one record, or a refusal with a code."""
 
 import json
+from dataclasses import replace
 from datetime import date
 
 import pyarrow as pa
@@ -8,7 +9,7 @@ import pytest
 
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.offsets import TopicPartition
-from penstock.core.schema import Decimal, Field, Kind, Struct
+from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct
 from penstock.landing.converting import converted_for
 from penstock.landing.jobs import Destination, Job, TableJob, job_from_json, job_to_json
 from penstock.rows import sorting
@@ -102,6 +103,16 @@ def test_a_field_of_a_computed_column_s_name_is_an_unknown_field() -> None:
         ("case n when 1 then 'infinity'::date else '2024-01-01'::date end", Kind.DATE),
         ("case n when 1 then '0044-03-15 (BC)'::date else '2024-01-01'::date end", Kind.DATE),
         ("case n when 1 then '12024-01-01'::timestamp else '2024-01-01' end", Kind.TIMESTAMP),
+        ("cast(case n when 1 then '24:00:00' else '23:59:59.999999' end as time)", Kind.TIME),
+        ("[null, cast(case n when 1 then '24:00' else '23:59' end as time)]", List(Kind.TIME)),
+        (
+            "[{'at': case n when 1 then 'infinity'::date else '2024-01-01'::date end}]",
+            List(Struct((Field("at", Kind.DATE),))),
+        ),
+        (
+            "map {'a': 0.5::double, 'b': case n when 1 then 'nan'::double else 0 end}",
+            Map(Kind.STRING, Kind.DOUBLE),
+        ),
     ],
 )
 def test_a_value_that_no_column_holds_refuses_its_record(sql, kind) -> None:
@@ -110,6 +121,28 @@ def test_a_value_that_no_column_holds_refuses_its_record(sql, kind) -> None:
 
     assert [1] == done.offsets.tolist()
     assert [(0, "P364")] == [(each.offset, each.code) for each in done.rejects]
+
+
+def test_an_empty_text_that_the_format_reads_as_null_refuses_its_record() -> None:
+    job = replace(CALLED_BY_TEXT, options=replace(CALLED_BY_TEXT.options, not_empty=("it", "by")))
+    texts = [{"s": " a "}, {"s": " "}, {}, {"s": "b"}, {"s": "none"}]
+    done = landed(job, *texts, functions=lambda _: named)
+
+    assert ["a", None, "b"] == done.rows.column("it").to_pylist()
+    assert ["by a", "by ?", "by b"] == done.rows.column("by").to_pylist()
+    assert [(1, "P372"), (4, "P372")] == [(each.offset, each.code) for each in done.rejects]
+
+
+def named(rows):
+    """Fill `by`, with an empty text for `none`."""
+    texts = [text or "?" for text in rows.column("it").to_pylist()]
+    return pa.record_batch({"by": pa.array(["" if t == "none" else f"by {t}" for t in texts])})
+
+
+CALLED_BY_TEXT = table(
+    *(Field(name, Kind.STRING) for name in ("s", "it", "by")),
+    computed=Computed({"it": look("trim(s)", Struct((Field("s", Kind.STRING),)))}, "m:f", ("by",)),
+)
 
 
 def test_null_for_a_required_column_refuses_its_record() -> None:

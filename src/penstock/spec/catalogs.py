@@ -11,9 +11,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from penstock.spec.fields import REVEALED, FreeText, Setting, Text
+from penstock.spec.fields import REVEALED, FreeText, Seconds, Setting, Text
 from penstock.spec.findings import refusal
 from penstock.spec.problems import listed, shown
+
+ANSWER_SECONDS = 30.0
+"""Much for one request, and little enough to be waited for each time the catalog is asked again."""
 
 
 class SqlCatalog(Setting, extra="allow"):
@@ -47,9 +50,13 @@ class RestCatalog(Setting, extra="allow"):
         None, description="Name or place of the warehouse, where the server knows several."
     )
 
+    timeout_seconds: Seconds = Field(
+        ANSWER_SECONDS, alias="timeout", description="How long one answer may take."
+    )
+
     def settings(self, name: str) -> dict[str, str]:
         """Give the entry as plain data for a connector, with references unresolved."""
-        return {**self.model_dump(mode="json", context=REVEALED), "name": name}
+        return _asked(self, name, self.timeout_seconds)
 
 
 class HiveCatalog(Setting, extra="allow"):
@@ -63,9 +70,13 @@ class HiveCatalog(Setting, extra="allow"):
         None, description="Where tables are put; a relative path starts at the spec file."
     )
 
+    timeout_seconds: Seconds = Field(
+        ANSWER_SECONDS, alias="timeout", description="How long one answer may take."
+    )
+
     def settings(self, name: str) -> dict[str, str]:
         """Give the entry as plain data for a connector, with references unresolved."""
-        return {**self.model_dump(mode="json", context=REVEALED), "name": name}
+        return _asked(self, name, self.timeout_seconds)
 
 
 class GlueCatalog(Setting, extra="allow"):
@@ -100,6 +111,11 @@ class DeltaCatalog(Setting):
     def settings(self, name: str) -> dict[str, Any]:
         """Give the entry as plain data for a connector, with references unresolved."""
         return {**self.model_dump(mode="json", context=REVEALED), "name": name}
+
+
+def _asked(entry: Setting, name: str, timeout_seconds: float) -> dict[str, str]:
+    given = entry.model_dump(mode="json", context=REVEALED, exclude={"timeout_seconds"})
+    return {**given, "penstock.timeout_ms": str(round(timeout_seconds * 1000)), "name": name}
 
 
 _CATALOG_KINDS = ("sql", "rest", "hive", "glue", "delta")

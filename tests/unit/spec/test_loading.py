@@ -123,6 +123,18 @@ def test_catalogs_that_have_a_server_of_their_own_keep_their_settings(
     assert "geheim" not in repr(other)
 
 
+@pytest.mark.parametrize(("more", "found"), [("", "30000"), (", timeout: 1m", "60000")])
+@pytest.mark.parametrize("kind", ["type: rest, uri: 'http://c'", "type: hive, uri: 'thrift://h'"])
+def test_a_catalog_that_is_asked_over_the_network_has_a_timeout(
+    spec: Changed, kind: str, more: str, found: str
+) -> None:
+    text = spec(("tables:", f"  other: {{ {kind}{more} }}\ntables:"))
+    other = loads(text, base=BASE).catalogs["other"].settings("other")
+
+    assert found == other["penstock.timeout_ms"]
+    assert not [key for key in other if key.startswith("timeout")]
+
+
 def test_a_store_on_postgresql_keeps_its_references_and_warns_of_a_password(
     spec: Changed,
 ) -> None:

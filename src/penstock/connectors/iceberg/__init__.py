@@ -26,7 +26,8 @@ def open_catalog(settings: Settings, secrets: Secrets, observer: Observer) -> Ta
     `${env:..}` and `${file:..}` are resolved here. Ours begin with `penstock.` and are optional:
     `target_file_bytes` (256 MiB), `row_group_bytes` (64 MiB), `open_writers` (64), used where a
     table has no property that says otherwise; `metadata_horizon_seconds` (3600), the age from which
-    metadata files that nothing names any more are removed; `retain`, which is the caller's to pass
+    metadata files that nothing names any more are removed; `timeout_ms` (30,000), how long one
+    answer of a REST catalog or a Hive metastore may take; `retain`, which is the caller's to pass
     to `commit` and is accepted here so that one mapping serves both.
     Raises InvalidError (P431 to P432) and UnavailableError (P430).
     """

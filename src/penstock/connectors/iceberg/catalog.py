@@ -16,7 +16,7 @@ from pathlib import Path
 
 import sqlalchemy
 from pyiceberg import exceptions as library
-from pyiceberg.catalog import Catalog, MetastoreCatalog, load_catalog
+from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.catalog.sql import IcebergTables as TablesOfCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io import PY_IO_IMPL, load_file_io
@@ -35,6 +35,7 @@ from penstock.connectors.iceberg.schemas import to_iceberg
 from penstock.connectors.iceberg.storage import credentials_of
 from penstock.connectors.iceberg.table import Context, IcebergTable, Identified
 from penstock.connectors.iceberg.target import Sizes
+from penstock.connectors.iceberg.timeouts import opened
 from penstock.core.commits import Landed
 from penstock.core.errors import ConflictError, InvalidError, OutcomeUnknownError
 from penstock.core.scratch import is_scratch, require_scratch
@@ -57,6 +58,7 @@ _OWN_DEFAULTS = {
     "metadata_horizon_seconds": 3600,
     "lease_seconds": 300,
     "retain": 25,
+    "timeout_ms": 30_000,
 }
 _NAME = re.compile(rf"[a-z_][a-z0-9_]{{0,{NAME_LENGTH_MAX - 1}}}")
 _BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,127}")
@@ -76,7 +78,7 @@ def open_iceberg(settings: Settings, secrets: Secrets, observer: Observer) -> Ic
     if not read_only:
         _make_room(given.get("uri", ""))
     try:
-        catalog = load_catalog(name, **(looked_at(given) if read_only else given))
+        catalog = opened(name, looked_at(given) if read_only else given, own["timeout_ms"] / 1000)
     except library.NotInstalledError as error:
         raise _unusable(name, str(error)[:200]) from error
     except (ValueError, library.NoSuchPropertyException, sqlalchemy.exc.ArgumentError) as error:

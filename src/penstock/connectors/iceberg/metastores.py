@@ -1,0 +1,35 @@
+"""Asks a Hive metastore with a timeout; imported only where PyIceberg's extra `hive` is installed.
+
+Invariant: all but the timeout is as PyIceberg does it.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlparse
+
+from pyiceberg.catalog.hive import HiveCatalog, _HiveClient
+from thrift.transport import TSocket, TTransport
+
+
+class TimedHive(HiveCatalog):
+    """A Hive metastore that is given up when it does not answer in time (TTransportException)."""
+
+    def __init__(self, name: str, timeout_seconds: float, /, **properties: str) -> None:
+        super().__init__(name, **properties)
+        self._client = _TimedClient(self._client, timeout_seconds)
+
+
+class _TimedClient(_HiveClient):
+    def __init__(self, client: _HiveClient, timeout_seconds: float) -> None:
+        vars(self).update(vars(client))
+        self._timeout_ms = timeout_seconds * 1000
+        self._transport = self._init_thrift_transport()
+
+    def _init_thrift_transport(self) -> TTransport:
+        place = urlparse(self._uri)
+        socket = TSocket.TSocket(place.hostname, place.port)
+        socket.setTimeout(self._timeout_ms)
+        if self._kerberos_auth:
+            service = self._kerberos_service_name
+            return TTransport.TSaslClientTransport(socket, host=place.hostname, service=service)
+        return TTransport.TBufferedTransport(socket)

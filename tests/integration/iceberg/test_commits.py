@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.manifest import ManifestContent
+from pyiceberg.manifest import ManifestContent, read_manifest_list
 from pyiceberg.types import StringType
 
 from penstock.connectors.iceberg.ledgers import tag_of
+from penstock.connectors.iceberg.manifests import MERGE_AT, ManifestStack, live_entries
 from penstock.core.commits import CommitKind
 from penstock.core.errors import ConflictError, InvalidError, UnavailableError
 from penstock.core.points import Point
@@ -208,6 +209,51 @@ def test_manifests_are_merged_and_cost_and_history_stay_small(lake):
     assert 25 == len(foreign.snapshots())
     history = table.history(lake.chain)
     assert (25, 200, False) == (len(history.commits), len(history.paths), history.complete)
+
+
+def without_its_partition_column(lake, version):
+    """Give a table of manifests that are due to be merged, of a spec by a column that is gone."""
+    table = lake.create(partition_by=["name"], properties={"format-version": version})
+    for turn in range(MERGE_AT):
+        lake.land(table, {0: (turn, turn + 1)})
+    with lake.foreign().update_spec() as spec:
+        spec.remove_field("name")
+    with lake.foreign().update_schema() as change:
+        change.delete_column("name")
+    return table
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_a_table_whose_partition_column_was_dropped_lands_and_merges_and_replaces(lake, version):
+    table = without_its_partition_column(lake, version)
+    lake.land(table, {0: (MERGE_AT, MERGE_AT + 1)})
+    foreign = lake.foreign()
+    (first, *_) = foreign.scan(row_filter="id = 0").plan_files()
+    counts = [
+        each.existing_files_count for each in foreign.current_snapshot().manifests(foreign.io)
+    ]
+
+    assert [0, MERGE_AT] == sorted(counts)
+    assert list(range(MERGE_AT + 1)) == lake.ids()
+    state = table.state(lake.chain)
+    gone = replace(lake.anchor(state, {}), kind=CommitKind.REPLACE, removes=(first.file.file_path,))
+    table.commit(state, gone, retain=25)
+    assert list(range(1, MERGE_AT + 1)) == lake.ids()
+
+
+def test_manifests_whose_partition_column_no_schema_tells_stay_and_give_up_no_file(lake):
+    without_its_partition_column(lake, "2")
+    foreign = lake.foreign()
+    foreign.metadata.schemas[:] = [foreign.schema()]
+    head = foreign.metadata.current_snapshot_id
+    (gone, *_) = live_entries(foreign, "main")
+    stack = ManifestStack(foreign, 1)
+
+    listed = list(read_manifest_list(foreign.io.new_input(stack.appended([], head))))
+    assert [0] * MERGE_AT == [each.existing_files_count for each in listed]
+    with pytest.raises(InvalidError) as told:
+        stack.replaced([], [gone], head)
+    assert "P436" == told.value.code
 
 
 def test_trimming_spares_strangers_branches_tags_and_what_the_table_keeps(lake):

@@ -24,41 +24,42 @@ _WHY_VERSION = "PyIceberg writes versions 1 and 2"
 def require_honourable(metadata: TableMetadata, name: str, branch: str) -> None:
     """Raise InvalidError (P436) that names the first feature we cannot honour."""
     if str(metadata.format_version) not in _VERSIONS:
-        raise _refusal(name, f"format-version {metadata.format_version}", _WHY_VERSION)
+        raise refusal(name, f"format-version {metadata.format_version}", _WHY_VERSION)
     require_properties(metadata.properties, name)
     _require_spec(metadata.spec(), name)
     reference = metadata.refs.get(branch)
     if reference is not None and reference.snapshot_ref_type is not SnapshotRefType.BRANCH:
-        raise _refusal(name, f"a tag named {branch}", "rows land on branches")
+        raise refusal(name, f"a tag named {branch}", "rows land on branches")
 
 
 def require_properties(properties: Mapping[str, str], name: str) -> None:
     """Raise InvalidError (P436) for a property that we cannot honour."""
     version = properties.get("format-version", _VERSIONS[-1])
     if version not in _VERSIONS:
-        raise _refusal(name, f"format-version {version[:20]}", _WHY_VERSION)
+        raise refusal(name, f"format-version {version[:20]}", _WHY_VERSION)
     for key, value in properties.items():
         if key.startswith("encryption."):
-            raise _refusal(name, f"table encryption ({key})", "its files would be plain")
+            raise refusal(name, f"table encryption ({key})", "its files would be plain")
         if key in {"write.location-provider.impl", "write.py-location-provider.impl"}:
-            raise _refusal(name, key, "its files would lie elsewhere")
+            raise refusal(name, key, "its files would lie elsewhere")
         if key == "write.format.default" and value.lower() != "parquet":
-            raise _refusal(name, f"{key}={value[:20]}", "only Parquet is written")
+            raise refusal(name, f"{key}={value[:20]}", "only Parquet is written")
         if key == "write.parquet.compression-codec" and value.lower() not in _CODECS:
-            raise _refusal(name, f"{key}={value[:20]}", f"known are {', '.join(sorted(_CODECS))}")
+            raise refusal(name, f"{key}={value[:20]}", f"known are {', '.join(sorted(_CODECS))}")
         if key.startswith("write.parquet.bloom-filter-enabled.") and value.lower() == "true":
-            raise _refusal(name, key, "no bloom filters are written")
+            raise refusal(name, key, "no bloom filters are written")
 
 
-def _require_spec(spec: PartitionSpec, name: str) -> None:
-    for field in spec.fields:
-        if not isinstance(field.transform, KNOWN_TRANSFORMS):
-            raise _refusal(name, f"the partition transform {field.transform}", "it is not known")
-
-
-def _refusal(name: str, feature: str, why: str) -> InvalidError:
+def refusal(name: str, feature: str, why: str) -> InvalidError:
+    """Say that a table has something we cannot honour, and why (P436)."""
     return InvalidError(
         f"{name} has {feature}, which Penstock cannot honour: {why}",
         code="P436",
         hint="land into a table without it, or remove it from the table or the spec",
     )
+
+
+def _require_spec(spec: PartitionSpec, name: str) -> None:
+    for field in spec.fields:
+        if not isinstance(field.transform, KNOWN_TRANSFORMS):
+            raise refusal(name, f"the partition transform {field.transform}", "it is not known")

@@ -7,7 +7,9 @@ a commit reads and writes few manifests, and the list grows by one for a thousan
 
 Invariants:
 - an entry keeps its snapshot id and sequence numbers when its manifest is merged;
-- delete manifests and manifests of other partition specs are passed on as they are;
+- manifests are merged with those of their partition spec, delete manifests with none;
+- a manifest is written by a schema that has the columns of its spec, which may be dropped by now;
+  where the table keeps none, manifests of that spec are passed on as they are;
 - nothing is deleted, whatever happens.
 
 Source: Apache Iceberg table specification, "Manifests" and "Manifest Lists".
@@ -33,8 +35,11 @@ from pyiceberg.manifest import (
     write_manifest,
     write_manifest_list,
 )
-from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
+
+from penstock.connectors.iceberg.features import refusal
+from penstock.connectors.iceberg.schemas import field_ids
 
 MERGE_AT = 10
 ENTRIES_MAX = 1000
@@ -45,6 +50,7 @@ class ManifestStack:
 
     def __init__(self, table: Table, snapshot_id: int) -> None:
         self._table = table
+        self._name = ".".join(table.name())
         self._metadata = table.metadata
         self._snapshot_id = snapshot_id
         self._id = uuid.UUID(bytes=os.urandom(16), version=4)
@@ -75,7 +81,7 @@ class ManifestStack:
         entries = manifest.fetch_manifest_entry(self._table.io, discard_deleted=True)
         if paths.isdisjoint(entry.data_file.file_path for entry in entries):
             return manifest
-        with self._writer(self._metadata.specs()[manifest.partition_spec_id]) as writer:
+        with self._writer(manifest.partition_spec_id) as writer:
             for entry in entries:
                 if entry.data_file.file_path in paths:
                     writer.delete(entry)
@@ -107,7 +113,7 @@ class ManifestStack:
         return [each for each in manifests if each.has_added_files() or each.has_existing_files()]
 
     def _added(self, spec_id: int, files: Sequence[DataFile]) -> ManifestFile:
-        with self._writer(self._metadata.specs()[spec_id]) as writer:
+        with self._writer(spec_id) as writer:
             for file in files:
                 writer.add(
                     ManifestEntry.from_args(
@@ -129,24 +135,36 @@ class ManifestStack:
                 levels[each.partition_spec_id, len(str(_entries(each)))].append(each)
         for (spec_id, _), group in levels.items():
             bundle = _bundle(group)
-            if len(group) >= MERGE_AT and len(bundle) > 1:
+            mergeable = len(bundle) > 1 and self._schema_of(spec_id) is not None
+            if len(group) >= MERGE_AT and mergeable:
                 gone = {each.manifest_path for each in bundle}
                 rest = [each for each in manifests if each.manifest_path not in gone]
                 return [*rest, self._one_of(spec_id, bundle)]
         return manifests
 
     def _one_of(self, spec_id: int, bundle: Sequence[ManifestFile]) -> ManifestFile:
-        with self._writer(self._metadata.specs()[spec_id]) as writer:
+        with self._writer(spec_id) as writer:
             for manifest in bundle:
                 for entry in manifest.fetch_manifest_entry(self._table.io, discard_deleted=True):
                     writer.existing(entry)
         return writer.to_manifest_file()
 
-    def _writer(self, spec: PartitionSpec) -> ManifestWriter:
+    def _schema_of(self, spec_id: int) -> Schema | None:
+        """Give the newest schema that has all columns by which a spec partitions."""
+        wanted = {field.source_id for field in self._metadata.specs()[spec_id].fields}
+        former = sorted(self._metadata.schemas, key=lambda each: each.schema_id, reverse=True)
+        candidates = (self._metadata.schema(), *former)
+        return next((each for each in candidates if wanted <= field_ids(each)), None)
+
+    def _writer(self, spec_id: int) -> ManifestWriter:
+        schema = self._schema_of(spec_id)
+        if schema is None:
+            feature = f"the partition spec {spec_id} by a column that none of its schemas has"
+            raise refusal(self._name, feature, "no manifest of it can be written")
         return write_manifest(
             format_version=self._metadata.format_version,
-            spec=spec,
-            schema=self._metadata.schema(),
+            spec=self._metadata.specs()[spec_id],
+            schema=schema,
             output_file=self._output(),
             snapshot_id=self._snapshot_id,
             avro_compression=self._compression,

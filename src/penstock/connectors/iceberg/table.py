@@ -118,7 +118,8 @@ class IcebergTable:
         """Land files, progress and ledger in one request on the examined metadata.
 
         Raises ConflictError (P401), OutcomeUnknownError (P433), UnavailableError (P402, P430, P480,
-        P481), InvalidError (P431 refused, P439 files that no longer fit).
+        P481), InvalidError (P431 refused, P436 a spec whose columns nothing tells, P439 files that
+        no longer fit).
         """
         table: PyIcebergTable = state.handle
         if self.begin_at(table):

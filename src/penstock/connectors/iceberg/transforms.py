@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import types as iceberg
-from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.transforms import (
     BucketTransform,
@@ -88,15 +88,16 @@ class Splitter:
 
 def splitter(spec: PartitionSpec, schema: IcebergSchema) -> Splitter:
     """Give the splitter of a partition spec."""
-    return Splitter(
-        tuple(
-            (
-                _path(schema.fields, field.source_id),
-                _vectorised(field.transform, schema.find_field(field.source_id).field_type),
-            )
-            for field in spec.fields
-        )
-    )
+    return Splitter(tuple(_part(field, schema) for field in spec.fields))
+
+
+def _part(
+    field: PartitionField, schema: IcebergSchema
+) -> tuple[tuple[int, ...], Callable[[pa.Array], pa.Array]]:
+    if isinstance(field.transform, VoidTransform):
+        return (0,), _void  # its column may be dropped
+    source = schema.find_field(field.source_id).field_type
+    return _path(schema.fields, field.source_id), _vectorised(field.transform, source)
 
 
 def _path(fields: Sequence[iceberg.NestedField], source: int) -> tuple[int, ...]:
@@ -122,8 +123,6 @@ def _vectorised(
     match transform:
         case IdentityTransform():
             return _internal
-        case VoidTransform():
-            return lambda values: pa.nulls(len(values), pa.int32())
         case YearTransform() | MonthTransform() | DayTransform() | HourTransform():
             return lambda values: _of_time(transform, values)
         case TruncateTransform() if isinstance(source, _WHOLE):
@@ -135,6 +134,10 @@ def _vectorised(
         case _:
             one = transform.transform(source)
             return lambda values: _one_by_one(values, one)
+
+
+def _void(values: pa.Array) -> pa.Array:
+    return pa.nulls(len(values), pa.int32())
 
 
 def _internal(values: pa.Array) -> pa.Array:

@@ -85,3 +85,13 @@ def test_several_fields_split_by_their_combinations():
     pieces = {key: piece["a"].to_pylist() for key, piece in splitter(spec, schema)(batch)}
 
     assert {(0, "x"): [1], (10, "x"): [12], (0, "y"): [3], (None, None): [None]} == pieces
+
+
+def test_a_field_without_meaning_needs_no_column():
+    """Format version 1 leaves it where a table is no longer partitioned, and its column may go."""
+    schema = Schema(iceberg.NestedField(1, "v", iceberg.LongType()))
+    spec = PartitionSpec(PartitionField(2, 1000, parse_transform("void"), "gone"))
+    batch = pa.record_batch({"v": pa.array([1, 2])})
+    ((key, piece),) = splitter(spec, schema)(batch)
+
+    assert ((None,), True) == (key, piece is batch)

@@ -36,7 +36,7 @@ from penstock.core.schema import (
 )
 from penstock.rows.codes import MisfitError
 from penstock.rows.document import Number, parse_object
-from penstock.rows.infer import columns_in, is_usable_name, type_of, usable_type
+from penstock.rows.infer import LEVELS_MAX, columns_in, levels_in, type_of, with_usable_names
 from penstock.rows.options import RowOptions
 from penstock.rows.spelling import respelled
 
@@ -64,7 +64,8 @@ def evolved(
 ) -> Schema:
     """Widen a schema for the records that it refused, as far as the options give leave.
 
-    A record that would bring more than `room` further columns in all is left out.
+    A record that would bring more than `room` further columns in all, or nest them too deeply, is
+    left out.
     """
     leave = Leave.of(options, room)
     sources = {*options.source_columns.values(), *options.header_columns}
@@ -78,7 +79,9 @@ def evolved(
         except MisfitError:
             continue
         asked = _struct(wide, record, leave, sources)
-        if columns_in(asked) - columns_in(schema) <= room:
+        if columns_in(asked) - columns_in(schema) <= room and (
+            levels_in(asked) <= max(LEVELS_MAX, levels_in(schema))
+        ):
             wide = asked
     return with_identifiers(wide, options.identifiers)
 
@@ -114,8 +117,8 @@ def _struct(
     if leave.columns:
         taken = {field.name.casefold() for field in fields}
         for name, member in value.items():
-            if name.casefold() not in taken and is_usable_name(name):
-                shown = known(Struct((Field(name, usable_type(type_of(member))),)))
+            if name.casefold() not in taken:
+                shown = known(with_usable_names(Struct((Field(name, type_of(member)),))))
                 fields += shown.fields
                 taken |= {name.casefold()}
     return Struct(tuple(fields))

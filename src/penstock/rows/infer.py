@@ -4,7 +4,8 @@ Invariants:
 - only records that decode count, by the same rule that lands them (document.py);
 - types are joined without narrowing; on a clash the first type stays, in the order of the records;
 - names that a table format or a query engine cannot carry, or that differ from an earlier one in
-  case only, become no columns, so that no record can make a table impossible to create;
+  case only, and what is nested too deeply become no columns, so that no record can make a table
+  impossible to create;
 - at most `columns_max` columns, nested ones counted.
 
 Source: data.md 2, inference.
@@ -35,6 +36,9 @@ from penstock.rows.document import Number, parse_object
 from penstock.rows.options import CHANGE_TYPES, SOURCE_TYPES, RowOptions
 
 NAME_LENGTH_MAX = 255
+LEVELS_MAX = 32
+"""How deeply columns that records ask for are nested: readers of Parquet, Delta and Iceberg give up
+between 42 and 64 levels."""
 
 _FRACTIONAL = re.compile(r"[.eE]")
 _NAME = re.compile(r"[^\s,;{}()=.`\"'\\]+")
@@ -141,6 +145,17 @@ def columns_in(type_: Type) -> int:
             return 0
 
 
+def levels_in(type_: Type) -> int:
+    """Count the levels of structs, lists and maps in a type; a scalar has none."""
+    match type_:
+        case Struct(fields):
+            return 1 + max((levels_in(field.type) for field in fields), default=0)
+        case List(inner) | Map(_, inner):
+            return 1 + levels_in(inner)
+        case _:
+            return 0
+
+
 def _joined_within(joined: Struct, record: dict[str, Any], columns_max: int) -> Struct:
     asked = type_of(record)
     if columns_in(joined) + _new_columns(asked, joined) > columns_max:
@@ -185,10 +200,12 @@ def _shape(value: Any) -> Any:
 
 
 def with_usable_names(struct: Struct) -> Struct:
-    """Leave out members whose names no table can carry, or that differ in case only."""
+    """Leave out members that no table can carry, for their names or depth, or that differ in case
+    only.
+    """
     fields: dict[str, Field] = {}
     for field in struct.fields:
-        if is_usable_name(field.name):
+        if is_usable_name(field.name) and levels_in(field.type) < LEVELS_MAX:
             fields.setdefault(
                 field.name.casefold(), Field(field.name, usable_type(field.type), field.required)
             )

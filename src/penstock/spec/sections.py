@@ -328,6 +328,10 @@ class LimitSettings(Setting):
     new_columns_per_hour: Count = Field(100, description="Columns added to a table in an hour.")
     tables: Count = Field(1000, description="Tables that rules may lead to.")
     open_writers: Count = Field(64, description="Files a task writes at once.")
-    depth: Annotated[Count, Field(le=1000)] = Field(
-        64, description="Levels of nesting in a record; deeper ones are quarantined."
+    depth: Annotated[Count, Field(le=128)] = Field(
+        64,
+        description=(
+            "Levels of nesting in a record; deeper ones are quarantined. A field of more than 31"
+            " levels becomes no column by itself."
+        ),
     )

@@ -47,7 +47,7 @@ SCHEMA_BOUNDS = {
     ),
     "LimitSettings.tables": (block("limits", f"tables: {COUNT_OVER}"), "P108", "or less"),
     "LimitSettings.open_writers": (block("limits", f"open_writers: {COUNT_OVER}"), "P108", "less"),
-    "LimitSettings.depth": (block("limits", "depth: 1001"), "P108", "expected 1000 or less"),
+    "LimitSettings.depth": (block("limits", "depth: 129"), "P108", "expected 128 or less"),
     "Kafka.topics": (("[shop.orders]", f"[{TOPICS}]"), "P108", "at most 1000, read 1001"),
     "Table.partition_by": (rule(f"partition_by: [{COLUMNS}]"), "P108", "at most 1000, read 1001"),
     "Table.identifier_fields": (

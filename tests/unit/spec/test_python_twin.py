@@ -151,7 +151,7 @@ PIPELINES = st.fixed_dictionaries(
     },
     optional={
         "commit": st.fixed_dictionaries({}, optional={"every": DURATIONS, "or_bytes": SIZES, "retain": st.integers(1, 200)}),
-        "limits": st.fixed_dictionaries({}, optional={"record_bytes": SIZES, "depth": st.integers(1, 1000)}),
+        "limits": st.fixed_dictionaries({}, optional={"record_bytes": SIZES, "depth": st.integers(1, 128)}),
         "target_file_bytes": st.integers(10**8, 10**12).map(lambda number: f"{number}B"),
     },
 )  # fmt: skip

@@ -1,0 +1,115 @@
+"""Records nested as deeply as a spec may allow, on a stack as deep as a worker's: none crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.connectors.delta.schemas import arrow_schema, delta_json
+from penstock.connectors.iceberg.schemas import file_schema, to_iceberg
+from penstock.core.offsets import TopicPartition
+from penstock.core.schema import Field, Kind, Struct
+from penstock.rows.convert import convert
+from penstock.rows.evolving import changes_between, evolved
+from penstock.rows.infer import LEVELS_MAX, levels_in, table_schema
+from penstock.rows.opening import Readers
+from penstock.rows.options import Policy, RowOptions
+from penstock.rows.survey import survey
+from penstock.rows.wishing import wished
+from penstock.spec.sections import LimitSettings
+
+AT = TopicPartition("id", 0, "orders")
+DEEPEST = LimitSettings.model_json_schema()["properties"]["depth"]["maximum"]
+FRAMES = 300
+"""More than a worker has below it, in Spark or in pytest."""
+
+OPENING = {"objects": (b'{"x":', b"}"), "arrays": (b"[", b"]"), "both": (b'[{"x":', b"}]")}
+INNERMOST = {"number": b"1", "null": b"null", "pair": b'"\\ud83d\\ude00"'}
+POLICIES: list[Policy] = ["quarantine", "drop_value", "rescue", "evolve", "freeze"]
+
+
+def nested(shape: str, levels: int, innermost: bytes = b"1") -> bytes:
+    opening, closing = OPENING[shape]
+    times = (levels - 1) // (2 if shape == "both" else 1)
+    return b'{"a":1,"u":%s%s%s}' % (opening * times, innermost, closing * times)
+
+
+def batch(*values: bytes) -> pa.RecordBatch:
+    count = len(values)
+    return pa.record_batch(
+        {
+            "offset": pa.array(range(count), pa.int64()),
+            "timestamp": pa.array([0] * count, pa.timestamp("ms", "UTC")),
+            "key": pa.nulls(count, pa.binary()),
+            "value": pa.array(values, pa.binary()),
+        }
+    )
+
+
+def below(frames: int, act: Callable[[], Any]) -> Any:
+    return below(frames - 1, act) if frames else act()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("innermost", INNERMOST)
+@pytest.mark.parametrize("shape", OPENING)
+def test_the_deepest_record_that_a_spec_allows_has_a_fate(
+    shape: str, innermost: str, policy: Policy
+) -> None:
+    rescues = [Field("_rescued", Kind.STRING)] if policy == "rescue" else []
+    table = Struct((Field("a", Kind.LONG), *rescues))
+    options = RowOptions({}, columns=policy, types=policy, depth_max=DEEPEST)
+    records = batch(nested(shape, DEEPEST, INNERMOST[innermost]))
+
+    def land() -> tuple[int, list[str]]:
+        assert ("a",) == survey(records, options, Readers(), columns_max=2000).names
+        assert table == wished(records, table, options, Readers(), 2000)
+        done = convert(records, at=AT, schema=table, options=options)
+        return done.rows.num_rows, [reject.code for reject in done.rejects]
+
+    lands = innermost == "null" or policy in ("drop_value", "rescue")
+    expected = (1, []) if lands else (0, ["P361"])
+    assert expected == below(FRAMES, land)
+
+
+@pytest.mark.parametrize("shape", OPENING)
+def test_what_is_nested_too_deeply_for_a_table_becomes_no_column(shape: str) -> None:
+    options = RowOptions({}, columns="evolve")
+    records = [nested(shape, levels) for levels in (LEVELS_MAX, LEVELS_MAX + 2)]
+
+    found = [survey(batch(each), options, Readers(), columns_max=2000) for each in records]
+    asked = [wished(batch(each), Struct(()), options, Readers(), 2000) for each in records]
+
+    assert [("a", "u"), ("a",)] == [each.names for each in found]
+    assert [("a", "u"), ("a",)] == [each.names for each in asked]
+
+
+def test_records_do_not_deepen_a_table_one_after_the_other() -> None:
+    options = RowOptions({}, columns="evolve")
+    first = nested("objects", 4, b'{"y":1}')
+    more = nested("objects", 4, b'{"z":' + b'{"x":' * 29 + b"1" + b"}" * 29 + b"}")
+
+    once = evolved(Struct(()), [first], options, 2000)
+    assert [] == changes_between(once, evolved(once, [more], options, 2000))
+
+
+@pytest.mark.parametrize("shape", OPENING)
+def test_tables_can_be_made_of_the_deepest_columns(shape: str, tmp_path: Any) -> None:
+    record = batch(nested(shape, LEVELS_MAX))
+    shown = survey(record, RowOptions({}), Readers(), columns_max=2000)
+    schema = table_schema(shown, {}, RowOptions({}))
+    assert LEVELS_MAX - 2 <= levels_in(schema) <= LEVELS_MAX
+
+    def made() -> pa.Schema:
+        deltalake.Schema.from_json(delta_json(schema))
+        return file_schema(to_iceberg(schema))
+
+    written = below(100, made).empty_table()
+    pq.write_table(written, tmp_path / "file.parquet")
+    assert written.schema == pq.read_table(tmp_path / "file.parquet").schema
+    assert list(schema.names) == arrow_schema(schema).names

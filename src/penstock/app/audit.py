@@ -19,7 +19,13 @@ from penstock.core.audit import (
     newest_segment,
 )
 from penstock.core.commits import Chain, Landed
-from penstock.core.errors import InvalidError, PenstockError, UnavailableError
+from penstock.core.errors import (
+    DecisionNeededError,
+    InvalidError,
+    PenstockError,
+    UnavailableError,
+    gravest,
+)
 from penstock.core.wire import progress_from_json
 from penstock.landing import members, opening
 from penstock.landing.settings import Place, Settings, Target
@@ -61,7 +67,7 @@ class TableAudit:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The outcome: exit code 0 when nothing is broken, 4 on a break, else the problem's."""
+    """The outcome: exit code 0 when nothing is broken, 4 on a break, else the gravest problem's."""
 
     tables: tuple[TableAudit, ...] = field(default_factory=tuple)
 
@@ -69,9 +75,8 @@ class Audit:
     def exit_code(self) -> int:
         """Give the exit code (interface.md 2)."""
         if any(table.breaks for table in self.tables):
-            return 4
-        codes = [table.problem.exit_code for table in self.tables if table.problem is not None]
-        return max(codes, default=0)
+            return DecisionNeededError.exit_code
+        return gravest(each.problem.exit_code for each in self.tables if each.problem is not None)
 
 
 def audit(
@@ -88,7 +93,7 @@ def audit(
     with ExitStack() as stack:
         log = assembly.open_log(pipeline)
         stack.callback(log.close)
-        catalogs = assembly.open_catalogs(pipeline, Observers())
+        catalogs = assembly.open_catalogs(pipeline, Observers(), read_only=True)
         for catalog in catalogs.values():
             stack.callback(catalog.close)
         settings = assembly.settings_of(pipeline)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from penstock.app.shown import arrow, html, plan_rows
 from penstock.app.status import status_file
 from penstock.app.view import View, imagined, new_columns, open_view
-from penstock.core.errors import DecisionNeededError, PenstockError
+from penstock.core.errors import DecisionNeededError, PenstockError, gravest
 from penstock.core.offsets import Offset, OffsetRange, Positions, TopicPartition
 from penstock.core.planning import Lane, lanes_of
 from penstock.core.schema import Schema, Struct
@@ -130,7 +130,7 @@ class Plan:
     @property
     def problem_code(self) -> int:
         """Give the exit code of the gravest problem, 0 when there is none."""
-        return max((each.problem.exit_code for each in self.tables if each.problem), default=0)
+        return gravest(each.problem.exit_code for each in self.tables if each.problem)
 
     @property
     def seconds(self) -> float | None:

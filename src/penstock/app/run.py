@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from penstock.app import assembly
-from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError
+from penstock.core.errors import gravest
 from penstock.landing.coordinator import TICK_SECONDS, Ended
 from penstock.landing.run import run as land
 from penstock.landing.settings import Consent, Settings, Until
@@ -63,14 +63,4 @@ def exit_code(ended: Ended, until: Until, *, asked_to_stop: bool) -> int:
     """
     if asked_to_stop and until == "stopped":
         return 0
-    worst = worst_of(list(ended.parked.values()))
-    return 0 if worst is None else worst.exit_code
-
-
-def worst_of(errors: list[PenstockError]) -> PenstockError | None:
-    """Give the error that a human should see first."""
-    for kind in (DecisionNeededError, InvalidError, PenstockError):
-        for error in errors:
-            if isinstance(error, kind):
-                return error
-    return None
+    return gravest(each.exit_code for each in ended.parked.values())

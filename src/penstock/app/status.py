@@ -1,7 +1,8 @@
 """`penstock status`: what the tables say, with what a running pipeline tells beside it.
 
-Invariants: the truth comes from the tables; the status file of a running process only adds what no
-table knows (rates, this run's totals, why a table is parked). It writes nothing.
+Invariants: the truth comes from the tables, and whether a process runs from the pending store that
+hears its heartbeat; the status file of that process only adds what neither knows (rates, this run's
+totals, why a table is parked). It writes nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from penstock.app import assembly
 from penstock.app.shown import arrow, html, status_rows
@@ -38,14 +38,17 @@ from penstock.ports.running import Clock
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat
 from penstock.spec.model import Pipeline
+from penstock.spec.secrets import ProcessSecrets
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_SQLITE = "sqlite:///"
+
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A snapshot, and whether a process is there that keeps it up to date."""
+    """A snapshot, and whether a process holds the pipeline now, here or on another host."""
 
     snapshot: Snapshot
     running: bool
@@ -59,10 +62,15 @@ class Status:
 
 
 def status_file(pipeline: Pipeline) -> Path:
-    """Give the place of the status file: beside the pending store, else in the working folder."""
-    address = urlsplit(pipeline.pending.store.replace("{name}", pipeline.name))
-    directory = Path(address.path.replace("//", "/", 1)).parent if address.path else Path()
-    return status_path(directory, pipeline.name)
+    """Give the place of the status file: beside a pending store that is a file, else `state/`.
+
+    That folder is in the working folder: a service's own, and the one `kubectl exec` begins in.
+    """
+    address = pipeline.pending.store.replace("{name}", pipeline.name)
+    if not address.startswith(_SQLITE):
+        return status_path(Path("state"), pipeline.name)
+    file = Path(ProcessSecrets().resolve(address).removeprefix(_SQLITE))
+    return status_path(file.parent, pipeline.name)
 
 
 def status(pipeline: Pipeline, clock: Clock) -> Status:
@@ -96,8 +104,7 @@ def status(pipeline: Pipeline, clock: Clock) -> Status:
             )
             for name, target in sorted(targets.items())
         }
-    running = alive and told is not None and not silent(*told, now_ms)
-    state = known.state if running or known.state.ended else State.STOPPED
+    state = _state(told, now_ms, alive=alive)
     lag: dict[str, int] = {}
     for name, table in tables.items():
         for at in wanted[name]:
@@ -105,7 +112,7 @@ def status(pipeline: Pipeline, clock: Clock) -> Status:
     updated_ms = now_ms if told is None else known.updated_ms
     tables |= _refusing(known, routes)
     snapshot = replace(known, tables=tables, state=state, updated_ms=updated_ms, lag=lag)
-    return Status(snapshot, running)
+    return Status(snapshot, alive)
 
 
 def stall_of(pipeline: Pipeline, found: Status, clock: Clock) -> Stall | None:
@@ -113,10 +120,22 @@ def stall_of(pipeline: Pipeline, found: Status, clock: Clock) -> Stall | None:
 
     Judged by what that process told itself, which the tables cannot know.
     """
-    told = read_status(status_file(pipeline)) if found.running else None
-    if told is None:
+    told, now_ms = read_status(status_file(pipeline)) if found.running else None, clock.now_ms()
+    if told is None or not _is_of_now(*told, now_ms):
         return None
-    return stalled(told[0], clock.now_ms(), int(pipeline.commit.every_seconds * 1000))
+    return stalled(told[0], now_ms, int(pipeline.commit.every_seconds * 1000))
+
+
+def _state(told: tuple[Snapshot, int] | None, now_ms: int, *, alive: bool) -> State:
+    """Tell what the pipeline does: of a process that tells nothing here, only that it runs."""
+    if alive:
+        return told[0].state if told is not None and _is_of_now(*told, now_ms) else State.RUNNING
+    return told[0].state if told is not None and told[0].state.ended else State.STOPPED
+
+
+def _is_of_now(snapshot: Snapshot, written_ms: int, now_ms: int) -> bool:
+    """Tell whether a status file is kept by a process that runs, and not left by one before."""
+    return not snapshot.state.ended and not silent(snapshot, written_ms, now_ms)
 
 
 def _alive(store: PendingStore, pipeline: str, now_ms: int) -> bool:

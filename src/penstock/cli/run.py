@@ -102,7 +102,7 @@ def _listening(
             return
         from penstock import __version__
         from penstock.core.events import MetricsServed
-        from penstock.observe.metrics import Metrics, MetricsEndpoint, address
+        from penstock.observe.metrics import Metrics, MetricsEndpoint, address, served_at
 
         counted = Metrics(
             board,
@@ -113,7 +113,7 @@ def _listening(
         )
         host, port = address(metrics)
         served = stack.enter_context(MetricsEndpoint(counted, host, port))
-        log(MetricsServed(f"http://{host}:{served.port}/metrics"))
+        log(MetricsServed(served_at(host, served.port)))
         yield [board, log, counted]
 
 

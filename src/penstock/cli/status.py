@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from penstock.cli.output import print_json
+from penstock.cli.output import error_data, print_json
 from penstock.cli.run import SPEC
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ def status(
     spec
         The spec of the pipeline.
     watch
-        Look again every two seconds, until Ctrl-C.
+        Look again every two seconds, until Ctrl-C; also while brokers or store are away.
     json
-        Print JSON; with --watch one object a line.
+        Print JSON; with --watch one object a line, {"error": …} where a look failed.
     """
     from penstock.app.process import SystemClock
     from penstock.cli.specs import load_spec
@@ -60,16 +60,29 @@ def status(
 
 
 def keep_showing(pipeline: Pipeline, clock: Clock, *, as_json: bool) -> None:
-    """Show a pipeline's status over and over, until interrupted."""
+    """Show a pipeline's status over and over, until interrupted; what is away is asked again."""
+    from penstock.core.errors import UnavailableError
+
     if as_json:
         while True:
-            print_json(_data(pipeline, clock))
+            try:
+                print_json(_data(pipeline, clock))
+            except UnavailableError as error:
+                print_json({"error": error_data(error)})
             clock.wait(WATCH_EVERY_SECONDS)
+    from rich.console import Group
     from rich.live import Live
+    from rich.text import Text
 
-    with Live(_drawn(pipeline, clock), auto_refresh=False, screen=False) as live:
+    seen: RenderableType = ""
+    with Live(seen, auto_refresh=False, screen=False) as live:
         while True:
-            live.update(_drawn(pipeline, clock), refresh=True)
+            try:
+                seen = _drawn(pipeline, clock)
+                live.update(seen, refresh=True)
+            except UnavailableError as error:
+                told = f"{error.code}: {error.message}; looking again"
+                live.update(Group(seen, Text(told, style="red")), refresh=True)
             clock.wait(WATCH_EVERY_SECONDS)
 
 

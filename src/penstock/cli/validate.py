@@ -34,11 +34,12 @@ def validate(
     """
     from penstock.app.validate import check
     from penstock.cli.specs import load_spec
+    from penstock.core.errors import gravest
 
     pipeline = load_spec(spec)
     found = None if offline else check(pipeline)
     problems = [] if found is None else list(found.problems)
-    code = max((problem.exit_code for problem in problems), default=0)
+    code = gravest(problem.exit_code for problem in problems)
     if json:
         print_json(
             {

@@ -15,6 +15,11 @@ stable (`P` and three digits). A new direct child needs a design note (docs/desi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+_BY_RANK = (4, 2, 3, 70, 75)
+"""Exit codes by rank: what waits for a human comes before what may end by itself."""
+
 
 class PenstockError(Exception):
     """Tell a fact, its stable code, and what to do next."""
@@ -67,6 +72,14 @@ class ConflictError(PenstockError):
 
 class OutcomeUnknownError(PenstockError):
     """The commit may have been applied: read the table before doing anything else."""
+
+
+def gravest(codes: Iterable[int]) -> int:
+    """Give the exit code that a human should see first; 0 when there is none but that.
+
+    Source: docs/reference/exit-codes.md, "4 before 2 before 75".
+    """
+    return min((code for code in codes if code), key=_BY_RANK.index, default=0)
 
 
 def _rebuild(kind: type[PenstockError], message: str, code: str, hint: str) -> PenstockError:

@@ -248,9 +248,10 @@ class MetricsEndpoint:
             self._server, self._thread = start_http_server(
                 self.port, self._host, registry=self._metrics.registry
             )
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # a host that no name may look like is the latter
+            why = error.strerror if isinstance(error, OSError) else "its host is no name"
             raise InvalidError(
-                f"metrics cannot be served at {self._host}:{self.port}: {error.strerror}",
+                f"metrics cannot be served at {self._host}:{self.port}: {why}",
                 code="P592",
                 hint="choose another address:  penstock run --metrics 127.0.0.1:0",
             ) from error
@@ -269,10 +270,19 @@ class MetricsEndpoint:
 
 
 def address(text: str) -> tuple[str, int]:
-    """Read `host:port`, or a port alone on the loopback address. Raises InvalidError (P592)."""
+    """Read `host:port`, or a port alone on the loopback address. Raises InvalidError (P592).
+
+    An IPv6 host may stand in brackets, as in a URL, and is given without them.
+    """
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65535:  # noqa: PLR2004  the highest port there is
         raise InvalidError(
             f"{text[:80]!r} is no address for metrics", code="P592", hint="write  127.0.0.1:9464"
         )
-    return host or "127.0.0.1", int(port)
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    return bare or "127.0.0.1", int(port)
+
+
+def served_at(host: str, port: int) -> str:
+    """Give the URL of an endpoint."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"

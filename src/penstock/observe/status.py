@@ -116,7 +116,7 @@ class StatusFile:
 
 
 def status_path(directory: Path, pipeline: str) -> Path:
-    """Name the status file of a pipeline in the directory of its pending store."""
+    """Name the status file of a pipeline in a directory."""
     return directory / f"{pipeline}.status.json"
 
 

@@ -78,6 +78,17 @@ def page(url: str) -> str:
         return answer.read().decode()
 
 
+def test_a_pipeline_that_is_down_is_a_target_of_the_documented_job_that_does_not_answer() -> None:
+    """Its own metrics end with it, and those of another pipeline must not hide that."""
+    guide = (ROOT / "docs/how-to/watch-a-pipeline.md").read_text()
+    (scraped,) = re.findall(r"^```text\n(scrape_configs:.*?)```", guide, re.MULTILINE | re.DOTALL)
+    (job,) = (each["job_name"] for each in yaml.safe_load(scraped)["scrape_configs"])
+    (down,) = (rule["expr"] for rule in rules() if rule["alert"] == "PenstockDown")
+
+    targets = f'up{{job="{job}"}}'
+    assert f"{targets} == 0 or absent({targets})" == down
+
+
 def test_the_endpoint_shows_what_alerts_board_and_page_name(shop: Shop) -> None:
     shop.send(0, 50)
     shop.cluster.send(shop.topic, 0, [Sent(b"no json")])

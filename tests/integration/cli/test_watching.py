@@ -7,24 +7,29 @@ from collections.abc import Callable
 
 import pytest
 from tests.integration.cli.shop import Shop
-from tests.integration.cli.within import land
+from tests.integration.cli.within import land, within
 
+from penstock.app.assembly import open_store
 from penstock.app.process import SystemClock
+from penstock.app.status import status, status_file
 from penstock.cli.status import keep_showing
+from penstock.core.commits import Generation
+from penstock.observe.snapshot import State
+from penstock.ports.store import Owner
 from penstock.spec.load import load
 
 
 class Impatient:
-    """A clock whose second wait is interrupted; something happens during the first."""
+    """A clock whose last wait is interrupted; something happens during each before."""
 
-    def __init__(self, happens: Callable[[], None]) -> None:
-        self._turns = [happens]
+    def __init__(self, *happens: Callable[[], None]) -> None:
+        self._turns = [*happens]
         self.now_ms, self.monotonic = SystemClock().now_ms, SystemClock().monotonic
 
     def wait(self, _seconds: float) -> None:
         if not self._turns:
             raise KeyboardInterrupt
-        self._turns.pop()()
+        self._turns.pop(0)()
 
 
 @pytest.mark.parametrize("as_json", [True, False])
@@ -41,3 +46,48 @@ def test_what_lands_meanwhile_is_seen_at_the_next_look(shop: Shop, capsys, as_js
     looks = [json.loads(line) for line in out.splitlines()]
     lags = [look["tables"]["lake.shop.orders"]["lag_records"] for look in looks]
     assert ([70, 0], None) == (lags, looks[0]["stalled"])
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_look_that_fails_is_told_and_not_the_last(shop: Shop, capsys, as_json: bool) -> None:
+    """What is not there for a moment is the status file; brokers are asked by the same look."""
+    shop.send(0, 5)
+    pipeline = load(shop.path)
+    in_the_way = status_file(pipeline)
+    clock = Impatient(lambda: in_the_way.mkdir(parents=True), in_the_way.rmdir)
+    with pytest.raises(KeyboardInterrupt):
+        keep_showing(pipeline, clock, as_json=as_json)
+
+    out = capsys.readouterr().out
+    if not as_json:  # what is no terminal gets the last look alone
+        assert "lake.shop.orders" in out
+        return
+    first, failed, last = (json.loads(line) for line in out.splitlines())
+    assert "P591" == failed["error"]["code"]
+    assert first["tables"] == last["tables"]
+
+
+def test_a_process_that_holds_the_pipeline_runs_whatever_its_status_file_tells(shop: Shop) -> None:
+    """It may be on another host, or not be able to write the file."""
+    shop.send(0, 5)
+    assert 0 == within("run", shop.path, "--until-caught-up", "--json").code
+    pipeline, now_ms = load(shop.path), SystemClock().now_ms()
+    store = open_store(pipeline)
+    owner = Owner("another", "elsewhere", 1)
+    claim = store.claim(
+        *(pipeline.name, owner),
+        above=Generation(0),
+        now_ms=now_ms,
+        alive_until_ms=now_ms + 600_000,
+        takeover=False,
+    )
+    held = status(pipeline, SystemClock())
+    status_file(pipeline).unlink()
+    untold = status(pipeline, SystemClock())
+    store.release(pipeline.name, claim)
+    released = status(pipeline, SystemClock())
+    store.close()
+
+    assert [(True, State.RUNNING), (True, State.RUNNING), (False, State.STOPPED)] == [
+        (each.running, each.snapshot.state) for each in (held, untold, released)
+    ]

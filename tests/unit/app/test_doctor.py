@@ -62,6 +62,32 @@ def test_a_port_that_is_taken_is_told() -> None:
     assert str(port) in found["metrics"].hint
 
 
+@pytest.mark.parametrize("text", ["127.0.0.1:99999", "host", "127.0.0.1:http"])
+def test_an_address_for_metrics_that_a_run_refuses_is_told_as_it_does(text: str) -> None:
+    *_, found = machine.ports({"PENSTOCK_METRICS": text}, {})
+
+    assert ("metrics", BAD, "P592", 2) == (
+        found.subject,
+        found.standing,
+        found.code,
+        found.exit_code,
+    )
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+@pytest.mark.parametrize("text", ["[::1]:0", "::1:0", "127.0.0.1:0", "0"])
+def test_an_address_for_metrics_that_a_run_takes_is_good(text: str) -> None:
+    *_, found = machine.ports({"PENSTOCK_METRICS": text}, {})
+
+    assert ("metrics", GOOD) == (found.subject, found.standing)
+
+
+def test_a_port_of_spark_that_there_is_not_is_told() -> None:
+    *_, found = machine.ports({}, {"spark.driver.port": "99999"})
+
+    assert (BAD, "P613") == (found.standing, found.code)
+
+
 def test_more_memory_than_there_is_is_told() -> None:
     assert GOOD is machine.memory("inline", {}).standing
     assert ODD is machine.memory("local[2]", {"spark.driver.memory": "900t"}).standing

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import urllib.request
 
 import pytest
 
 from penstock.core import events
 from penstock.core.errors import InvalidError
-from penstock.observe.metrics import Metrics, MetricsEndpoint, address
+from penstock.observe.metrics import Metrics, MetricsEndpoint, address, served_at
 from penstock.observe.status import StatusBoard
 
 
@@ -111,10 +112,36 @@ def test_the_endpoint_answers_as_prometheus_asks_and_frees_its_port(told, clock)
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("9464", ("127.0.0.1", 9464)), (":0", ("127.0.0.1", 0)), ("0.0.0.0:9464", ("0.0.0.0", 9464))],
+    [
+        ("9464", ("127.0.0.1", 9464)),
+        (":0", ("127.0.0.1", 0)),
+        ("0.0.0.0:9464", ("0.0.0.0", 9464)),
+        ("[::1]:9464", ("::1", 9464)),
+        ("::1:9464", ("::1", 9464)),
+    ],
 )
 def test_an_address_is_read(text: str, expected: tuple[str, int]) -> None:
     assert expected == address(text)
+
+
+def test_a_url_has_brackets_around_ipv6_alone() -> None:
+    assert "http://[::1]:9464/metrics" == served_at("::1", 9464)
+    assert "http://127.0.0.1:9464/metrics" == served_at("127.0.0.1", 9464)
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_metrics_are_served_at_an_ipv6_address(told) -> None:
+    host, port = address("[::1]:0")
+    with MetricsEndpoint(told(), host, port) as served:
+        url = served_at(host, served.port)
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            assert b"penstock_build_info" in answer.read()
+
+
+def test_a_host_that_no_name_may_look_like_is_refused(told) -> None:
+    with pytest.raises(InvalidError, match="no name") as refused:
+        MetricsEndpoint(told(), f"{'a' * 64}.example", 0).__enter__()
+    assert "P592" == refused.value.code
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:port", "host:70000"])

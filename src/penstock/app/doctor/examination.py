@@ -17,7 +17,7 @@ from penstock.app.connectors import log_connector
 from penstock.app.doctor import machine, tables
 from penstock.app.process import SystemClock, token
 from penstock.commit.rehearsal import Rehearsal, rehearse
-from penstock.core.errors import PenstockError
+from penstock.core.errors import PenstockError, gravest
 from penstock.observe.fanout import Observers
 from penstock.observe.figures import seconds_text
 from penstock.ports.findings import Finding, bad, good, odd, unseen
@@ -39,8 +39,8 @@ class Examination:
 
     @property
     def exit_code(self) -> int:
-        """Give the exit code: the largest that a run would end with for one of these."""
-        return max((each.exit_code for each in self.findings), default=0)
+        """Give the exit code: the gravest that a run would end with for one of these."""
+        return gravest(each.exit_code for each in self.findings)
 
 
 def examine(

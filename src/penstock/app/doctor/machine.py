@@ -123,22 +123,32 @@ def ports(environment: Mapping[str, str], conf: Mapping[str, str]) -> Iterator[F
         if conf.get(key, "").isdecimal():
             host = conf.get("spark.driver.bindAddress", LOOPBACK)
             wanted.append((key, host, int(conf[key])))
-    served = environment.get("PENSTOCK_METRICS", "")
-    host, _, port = served.rpartition(":")
-    if port.isdecimal():
-        wanted.append(("metrics", host.strip("[]"), int(port)))
-    for what, address, number in wanted:
-        yield _port(what, address, number)
+    for what, host, number in wanted:
+        yield _port(what, host, number)
+    if environment.get("PENSTOCK_METRICS"):
+        yield _metrics(environment["PENSTOCK_METRICS"])
+
+
+def _metrics(text: str) -> Finding:
+    """Read the address as a run does, and try it."""
+    from penstock.observe.metrics import address
+
+    try:
+        host, port = address(text)
+    except InvalidError as error:
+        return bad("ports", "metrics", error)
+    return _port("metrics", host, port)
 
 
 def _port(what: str, host: str, port: int) -> Finding:
     where = f"{host}:{port}" if port else host
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        with socket.create_server((host, port)):
+        with socket.create_server((host, port), family=family):
             return good("ports", what, f"{where} can be listened on")
-    except OSError as error:
+    except (OSError, OverflowError, UnicodeError) as error:  # the latter: no port, no host at all
         taken = UnavailableError(
-            f"{where} cannot be listened on: {error.strerror or error}",
+            f"{where} cannot be listened on: {getattr(error, 'strerror', None) or error}",
             code="P613",
             hint=f"see who listens there:  ss -ltnp 'sport = :{port}'; or choose another port",
         )

@@ -321,3 +321,22 @@ def test_k11_an_election_behind_what_landed_is_no_cut_for_who_examined_more(grou
     assert {} == world.run().parked
     assert {0: 4} == world.offsets()
     assert [] == world.breaks()
+
+
+def test_k11_two_tables_at_two_places_of_a_partition_have_an_epoch_each(ground):
+    """One stands before an election; the other behind it, and knows no epoch of where it stands."""
+    late = f"{CATALOG}.bronze.late"
+    world = World(ground, routes={"orders": (ORDERS, late)})
+    world.send("orders", 2)
+    world.run()
+    ground.warehouse.hide(catalog_name(late))
+    ground.cluster.elect_leader("orders", 0)
+    world.send_raw("orders", None, None)
+    world.life(crash="stopping").run()
+    ground.warehouse.show(catalog_name(late))
+    world.send("orders", 1)
+
+    assert {} == world.run().parked
+    assert [0, 1, 4] == [offset for _, _, offset in world.rows(ORDERS)]
+    assert [0, 1, 4] == [offset for _, _, offset in world.rows(late)]
+    assert [] == world.breaks()

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from penstock.commit.beginnings import create
 from penstock.core.commits import Claim, Landed, first_ledger
 from penstock.core.events import PartitionStalled, SliceRead
-from penstock.core.offsets import TopicPartition
-from penstock.core.planning import Epoch, Slice
+from penstock.core.planning import Epoch, Lane, Slice
 from penstock.core.schema import Schema, Struct, known
 from penstock.landing.adding_up import counted, surveyed
 from penstock.landing.isolating import Isolation
@@ -165,15 +164,14 @@ class _Desk:
         )
 
 
-def _leader_epochs(part: Slice, tracks: Tracks) -> dict[TopicPartition, int]:
+def _leader_epochs(part: Slice, tracks: Tracks) -> dict[Lane, int]:
     """Give the leader epochs of the records before each lane that begins where a table stands."""
-    known: dict[TopicPartition, int] = {}
-    for lane in part.lanes:
-        for name in lane.tables:
-            track = tracks[name]
-            if lane.at in track.leader_epochs and track.examined[lane.at] == lane.covered.start:
-                known[lane.at] = track.leader_epochs[lane.at]
-    return known
+    return {
+        lane: track.leader_epochs[lane.at]
+        for lane in part.lanes
+        for track in map(tracks.__getitem__, lane.tables)
+        if lane.at in track.leader_epochs and track.examined[lane.at] == lane.covered.start
+    }
 
 
 def table_job(track: Track, part: Slice) -> TableJob:

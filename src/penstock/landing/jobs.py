@@ -22,12 +22,10 @@ from penstock.core.errors import (
     PenstockError,
     UnavailableError,
 )
-from penstock.core.offsets import LeaderEpochs, Offset, TopicPartition
+from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.planning import Lane
 from penstock.core.schema import Schema, schema_from_json, type_to_json
 from penstock.core.wire import (
-    epochs_from_json,
-    epochs_to_json,
     file_from_data,
     file_to_data,
     progress_from_json,
@@ -37,7 +35,7 @@ from penstock.rows.computed import NOTHING, Computed, computed_from_data, comput
 from penstock.rows.gate import OPEN, Gate, gate_from_data, gate_to_data
 from penstock.rows.options import RowOptions
 
-JOB_VERSION = 2
+JOB_VERSION = 3
 Coordinate = tuple[str, int, int]
 
 
@@ -93,7 +91,9 @@ class TableJob:
 class Job:
     """The work of one task. A survey only infers schemas; it writes nothing.
 
-    `poison` are records that killed the process that read them: they are refused unread.
+    `leader_epochs` are those of the records before lanes, where known: of a lane, for two of one
+    partition begin at different places. `poison` are records that killed the process that read
+    them: they are refused unread.
     """
 
     pipeline: str
@@ -107,7 +107,7 @@ class Job:
     timeout_seconds: float
     now_ms: int
     log: Mapping[str, Any]
-    leader_epochs: LeaderEpochs = field(default_factory=dict)
+    leader_epochs: Mapping[Lane, int] = field(default_factory=dict)
     poison: frozenset[Coordinate] = frozenset()
     columns_max: int = 2000
     held_bytes_max: int = 512 << 20
@@ -159,13 +159,12 @@ def job_to_json(job: Job) -> str:
             "number": job.number,
             "survey": job.survey,
             "prefix": job.prefix,
-            "lanes": [_lane_to_data(lane) for lane in job.lanes],
+            "lanes": [[*_lane_to_data(each), job.leader_epochs.get(each)] for each in job.lanes],
             "tables": {name: _table_to_data(table) for name, table in job.tables.items()},
             "quarantine": [job.quarantine.connector, job.quarantine.target],
             "timeout_seconds": job.timeout_seconds,
             "now_ms": job.now_ms,
             "log": dict(job.log),
-            "leader_epochs": epochs_to_json(job.leader_epochs),
             "poison": sorted(job.poison),
             "columns_max": job.columns_max,
             "held_bytes_max": job.held_bytes_max,
@@ -177,19 +176,20 @@ def job_to_json(job: Job) -> str:
 def job_from_json(text: str) -> Job:
     """Read a job. Raises InvalidError for another version."""
     data = _load(text, "job")
+    lanes = [(_lane_from_data(lane), epoch) for *lane, epoch in data["lanes"]]
     return Job(
         pipeline=data["pipeline"],
         epoch=data["epoch"],
         number=data["number"],
         survey=data["survey"],
         prefix=data["prefix"],
-        lanes=tuple(_lane_from_data(lane) for lane in data["lanes"]),
+        lanes=tuple(lane for lane, _ in lanes),
         tables={name: _table_from_data(table) for name, table in data["tables"].items()},
         quarantine=Destination(*data["quarantine"]),
         timeout_seconds=data["timeout_seconds"],
         now_ms=data["now_ms"],
         log=data["log"],
-        leader_epochs=epochs_from_json(data["leader_epochs"]),
+        leader_epochs={lane: epoch for lane, epoch in lanes if epoch is not None},
         poison=frozenset((t, p, o) for t, p, o in data["poison"]),
         columns_max=data["columns_max"],
         held_bytes_max=data["held_bytes_max"],

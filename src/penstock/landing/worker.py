@@ -40,7 +40,7 @@ def work(job: Job, tools: Tools) -> Result:
 
 def _read(lane: Lane, bench: Bench, deadline: float) -> LaneResult:
     reached, records, size_bytes, newest = lane.covered.start, 0, 0, None
-    leader_epoch = bench.job.leader_epochs.get(lane.at)
+    leader_epoch = bench.job.leader_epochs.get(lane)
     try:
         for fetched in bench.tools.reader.read(
             lane.at,

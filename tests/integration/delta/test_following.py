@@ -12,23 +12,26 @@ from tests.integration.delta.lake import CHAIN, Lake, origin
 
 from penstock.connectors.delta.entries import put
 from penstock.connectors.delta.following import Following
+from penstock.connectors.delta.log import Log
 from penstock.connectors.delta.target import Sizes
 from penstock.core.errors import ConflictError, OutcomeUnknownError, UnavailableError
 from penstock.ports.tables import Verdict
 from penstock.testing.prepared import claim, orders, positions, prepared
 
 OTHER = replace(CHAIN, name="shop/lake.b.a")
+QUIET = replace(CHAIN, name="shop/lake.b.quiet")
 
 
 @pytest.fixture
 def lake(tmp_path):
-    """A kept table with two commits, examined for two chains; its handle is ready."""
+    """A kept table with two commits, examined for its chains; its handle is ready."""
     lake = Lake(tmp_path, warm=True)
-    lake.create()
+    lake.create(origin(CHAIN, {0: 0}), origin(QUIET, {0: 0}))
     lake.land({0: (0, 2)})
     lake.land({0: (2, 4)})
     lake.table.housekeep()
     lake.state(OTHER)
+    lake.state(QUIET)
     lake.state()
     return lake
 
@@ -76,6 +79,13 @@ def restore(lake):
 
 def restore_and_append(lake):
     lake.handle.restore(1)
+    lake.foreign_append()
+
+
+def append_and_restore_and_append(lake):
+    lake.foreign_append()
+    lake.handle.restore(1)
+    lake.foreign_append()
     lake.foreign_append()
 
 
@@ -148,6 +158,7 @@ ACTS = [
     delete_some,
     restore,
     restore_and_append,
+    append_and_restore_and_append,
     add_a_column,
     set_a_property,
     drop_and_create,
@@ -166,12 +177,23 @@ ACTS = [
 @pytest.mark.parametrize("act", ACTS)
 def test_a_kept_table_tells_what_one_opened_afresh_tells(lake, act, chain):
     act(lake)
-    kept, fresh = lake.state(chain), another(lake).state(chain)
+    require_the_same(lake.state(chain), another(lake).state(chain))
 
-    # It may know more than what is left of a cleaned log: the words on its newest commit.
+
+@pytest.mark.parametrize("act", [act for act in ACTS if act is not append_often])
+@pytest.mark.parametrize("reopens", [False, True], ids=["followed", "reopened"])
+def test_what_is_kept_of_the_past_tells_a_quiet_chain_what_the_log_tells(lake, act, reopens):
+    act(lake)
+    if reopens:
+        lake.table._following.forget()
+    require_the_same(lake.state(QUIET), another(lake).state(QUIET))
+
+
+def require_the_same(kept, fresh):
+    """What is kept may know more than what is left of a cleaned log: words on the newest commit."""
     if kept.landed and fresh.landed and not fresh.landed.owner:
+        assert kept.landed.offsets == fresh.landed.offsets
         fresh = replace(fresh, landed=kept.landed, evidence=kept.evidence)
-        assert another(lake).state(chain).landed.offsets == kept.landed.offsets
     assert fresh == kept
 
 
@@ -285,6 +307,26 @@ def test_a_log_is_opened_once_whoever_commits_and_again_when_the_table_changes(l
     assert first.form is second.form
     assert second.form is not third.form
     assert second is not first
+
+
+def test_a_quiet_chain_does_not_read_what_others_landed_again(lake, monkeypatch):
+    """Neither when it was followed, nor when a conflict has the log opened afresh."""
+    asked = []
+    raw = Log.raw
+    monkeypatch.setattr(Log, "raw", lambda log, v: asked.append(v) or raw(log, v))
+
+    def asked_for():
+        asked.clear()
+        assert Verdict.AGREED == lake.state(QUIET).verdict
+        return len(asked)
+
+    for start in range(4, 44):
+        lake.land({0: (start, start + 1)}, files=())
+    followed = asked_for()
+    lake.handle.create_checkpoint()
+    lake.table._following.forget()
+
+    assert (2, 2) == (followed, asked_for())
 
 
 def test_threads_that_share_a_table_land_each_chain_once(lake):

@@ -25,6 +25,7 @@ from penstock.rows.options import RowOptions
 from penstock.testing.prepared import part
 
 LANE = Lane(part(3), span(5, 9), ("lake.a", "lake.b"))
+AHEAD = Lane(part(3), span(9, 12), ("lake.c",))
 SCHEMA = Struct((Field("n", Kind.LONG),))
 OPTIONS = RowOptions(
     {"topic": "_kafka_topic"}, columns="drop_value", not_empty=("place", "country")
@@ -35,7 +36,7 @@ JOB = Job(
     number=2,
     survey=False,
     prefix="shop-7-2-x",
-    lanes=(LANE,),
+    lanes=(LANE, AHEAD),
     tables={
         "lake.a": TableJob(SCHEMA, OPTIONS, Destination("iceberg", "{}"), frozenset({("t", 3, 6)})),
         "lake.b": TableJob(SCHEMA, OPTIONS, None),
@@ -44,7 +45,7 @@ JOB = Job(
     timeout_seconds=120.0,
     now_ms=1_700_000_000_000,
     log={"brokers": "here:9092"},
-    leader_epochs={part(3): 4},
+    leader_epochs={LANE: 4},
 )
 RESULT = Result(
     number=2,

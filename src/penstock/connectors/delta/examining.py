@@ -40,6 +40,9 @@ class Examined:
 def examined(name: str, following: Following, chain: Chain) -> TableState:
     """Read a table afresh. Raises UnavailableError, InvalidError (P435, P436, P438)."""
     view = following.view()
+    sequence = _version_of(view, chain, SEQUENCE)
+    if sequence is not None:
+        view = following.reaching(view, sequence)
     with reading(name):
         judgement = _judgement(following, view, chain)
     return TableState(
@@ -57,17 +60,15 @@ def examined(name: str, following: Following, chain: Chain) -> TableState:
 
 
 def _judgement(following: Following, view: View, chain: Chain) -> Judgement:
-    def version_of(kind: str) -> int | None:
-        return view.transactions.get(app_id(chain.name, kind))
-
     def file_is_live() -> bool | None:
-        landed = version_of(FILE)
+        landed = _version_of(view, chain, FILE)
         if landed is None:
             return None
         names = [uri.rpartition("/")[2] for uri in following.handle(view).file_uris()]
         return any(file_hash(each) == landed for each in names)
 
-    generation, sequence = version_of(GENERATION), version_of(SEQUENCE)
+    generation = _version_of(view, chain, GENERATION)
+    sequence = _version_of(view, chain, SEQUENCE)
     if generation is None or sequence is None:
         return Judgement(Verdict.ABSENT, f"no transaction of {chain.name}", None)
     return judge(
@@ -75,9 +76,13 @@ def _judgement(following: Following, view: View, chain: Chain) -> Judgement:
             chain=chain.name,
             generation=generation,
             sequence=sequence,
-            rolled_back=version_of(ROLLED_BACK),
-            entries=[following.entry(view, at) for at in range(sequence, view.version + 1)],
+            rolled_back=_version_of(view, chain, ROLLED_BACK),
+            past=view.past,
             transactions=lambda: view.transactions,
             file_is_live=file_is_live,
         )
     )
+
+
+def _version_of(view: View, chain: Chain, kind: str) -> int | None:
+    return view.transactions.get(app_id(chain.name, kind))

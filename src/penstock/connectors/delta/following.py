@@ -8,6 +8,8 @@ Invariants:
   next, and no checkpoint told of one;
 - a view is carried on along the log it was opened on only: the entry it stood at is there, byte for
   byte, after those behind it were read;
+- what is known of the past is of that same log: of a log opened afresh, it stays known when the
+  entry it reached is still there, byte for byte;
 - whatever is odd opens the log afresh: that entry gone or another, a checkpoint ahead (entries
   before it may be cleaned up), an entry that cannot be read or that changes metadata or protocol,
   very many entries at once, a commit whose outcome is in doubt.
@@ -18,7 +20,7 @@ Threads share no lock: views are values.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from deltalake import DeltaTable as Handle
 
@@ -27,27 +29,29 @@ from penstock.connectors.delta.faults import not_there, reading
 from penstock.connectors.delta.forms import Form, form_of
 from penstock.connectors.delta.ledger import OURS
 from penstock.connectors.delta.log import Entry, Log, parsed
+from penstock.connectors.delta.past import Past, joined, past_of
 from penstock.connectors.delta.places import Root
 from penstock.connectors.delta.target import Sizes
 
 _ENTRIES_AT_ONCE = 64
-_ENTRIES_KEPT = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
     """What is known of a table at one version.
 
-    `transactions` are ours, `entries` the newest that were read; `checkpointed` is the version of
-    the checkpoint written last, or -1.
+    `transactions` are ours; `checkpointed` is the version of the checkpoint written last, or -1.
+    `past` reaches up to this version, and as far down as was asked for. Views with the same
+    `opened` are of one log.
     """
 
     form: Form
     version: int
     checkpointed: int
     head_entry: bytes | None = field(repr=False)
-    transactions: Mapping[str, int] = field(default_factory=dict, repr=False)
-    entries: Mapping[int, Entry] = field(default_factory=dict, repr=False)
+    transactions: Mapping[str, int] = field(repr=False)
+    past: Past = field(repr=False)
+    opened: object = field(repr=False)
 
 
 class Following:
@@ -57,14 +61,14 @@ class Following:
         self.log = Log(root.filesystem(), root.location(name), fetcher(root, name))
         self._name, self._root, self._sizes = name, root, sizes
         self._view: View | None = None
+        self._former: View | None = None
 
     def view(self) -> View:
         """Read the newest version. Raises UnavailableError, InvalidError (P435, P436, P438)."""
         before = self._view
         with reading(self._name):
             view = None if before is None else self._carried_on(before)
-        self._view = self._open() if view is None else view
-        return self._view
+        return self._keep(self._open(before or self._former) if view is None else view)
 
     def last(self) -> View:
         """Give the view given last, for what need not be new; a new one when there is none."""
@@ -73,11 +77,20 @@ class Following:
     def landed(self, before: View, body: bytes, checkpointed: int) -> None:
         """Take over a version put behind a view; it and the entry before it were read back."""
         entry = parsed(before.version + 1, body)
-        self._view = _moved_on(before, [entry], checkpointed, body)
+        self._keep(_moved_on(before, [entry], checkpointed, body))
 
-    def entry(self, view: View, version: int) -> Entry | None:
-        """Give an entry up to the view's version; None when it is not there any more."""
-        return view.entries.get(version) or self.log.entry(version)
+    def reaching(self, view: View, version: int) -> View:
+        """Give a view whose past reaches down to a version, reading what is not known of it.
+
+        Raises UnavailableError, InvalidError (P438).
+        """
+        if view.past.first <= version:
+            return view
+        with reading(self._name):
+            entries = self.log.entries(range(version, view.past.first))
+            view = replace(view, past=joined(past_of(version, entries), view.past))
+            same = view.head_entry is not None and self.log.raw(view.version) == view.head_entry
+        return self._keep(view) if same else view
 
     def handle(self, view: View) -> Handle:
         """Open the library's handle at the view's version: dear, it reads the list of files.
@@ -93,7 +106,18 @@ class Following:
 
     def forget(self) -> None:
         """Open the log afresh next time, after an act whose outcome is in doubt."""
-        self._view = None
+        self._former, self._view = self._view or self._former, None
+
+    def _keep(self, view: View) -> View:
+        """Remember a view unless a newer one is; what either knows of the past is known to both."""
+        held = self._view
+        if held is None or held.opened is not view.opened:
+            self._view = view
+        elif held.version > view.version:
+            self._view = replace(held, past=joined(view.past, held.past))
+        else:
+            self._view = view = replace(view, past=joined(held.past, view.past))
+        return view
 
     def _carried_on(self, before: View) -> View | None:
         """Read on from a view; None when the log has to be opened afresh."""
@@ -117,7 +141,7 @@ class Following:
             return before
         return _moved_on(before, entries, checkpointed, [before.head_entry, *found][-1])
 
-    def _open(self) -> View:
+    def _open(self, former: View | None) -> View:
         with reading(self._name):
             handle = self._handle(None)
             version = int(handle.version())
@@ -125,8 +149,23 @@ class Following:
             checkpointed = self.log.checkpointed()
         form = form_of(self._name, self._root, self._sizes, handle)
         with reading(self._name):
-            transactions = self.log.transactions(version)
-        return View(form, version, checkpointed, head_entry, _ours(transactions))
+            transactions = _ours(self.log.transactions(version))
+            known = None if former is None else self._past_after(former, form, version)
+        past, opened = known or (Past(version + 1, version + 1), object())
+        return View(form, version, checkpointed, head_entry, transactions, past, opened)
+
+    def _past_after(self, former: View, form: Form, version: int) -> tuple[Past, object] | None:
+        """Carry the past of a former view on to a version; None when it is another log's."""
+        if former.form.uuid != form.uuid or former.version > version or former.head_entry is None:
+            return None
+        after = former.version + 1
+        try:
+            since = past_of(after, self.log.entries(range(after, version + 1)))
+        except ValueError:
+            return None
+        if self.log.raw(former.version) != former.head_entry:
+            return None
+        return joined(former.past, since), former.opened
 
     def _handle(self, version: int | None) -> Handle:
         location = self._root.location(self._name)
@@ -138,14 +177,14 @@ def _moved_on(before: View, entries: list[Entry], checkpointed: int, head_entry:
     for entry in entries:
         transactions |= _ours(entry.transactions)
     version = before.version + len(entries)
-    known = {**before.entries, **{entry.version: entry for entry in entries}}
     return View(
         form=before.form,
         version=version,
         checkpointed=checkpointed,
         head_entry=head_entry,
         transactions=transactions,
-        entries={each: known[each] for each in known if each > version - _ENTRIES_KEPT},
+        past=joined(before.past, past_of(before.version + 1, entries)),
+        opened=before.opened,
     )
 
 

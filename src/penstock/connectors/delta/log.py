@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +31,9 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\..+)?\.(parquet|json)")
 _PART = re.compile(r"\.(\d{10})\.(\d{10})\.parquet$")
 _ADDS = b'{"add"'
 _HINT = "_last_checkpoint"
+_LISTED_FROM = 64
+_ASKED_AT_ONCE = 16
+_READ_AHEAD = 256
 _RESHAPING = {"metaData", "protocol"}
 
 
@@ -94,6 +97,23 @@ class Log:
         raw = self.raw(version)
         return None if raw is None else parsed(version, raw)
 
+    def entries(self, versions: range) -> Iterator[Entry | None]:
+        """Read entries in their order, None for each that is not there.
+
+        Of many it is listed first which are there: one that log clean-up removed costs no request.
+        """
+        there = versions if len(versions) <= _LISTED_FROM else frozenset(self.versions())
+
+        def read(version: int) -> Entry | None:
+            return self.entry(version) if version in there else None
+
+        if self._fetch is None:
+            yield from map(read, versions)
+            return
+        with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
+            for first in range(0, len(versions), _READ_AHEAD):
+                yield from pool.map(read, versions[first : first + _READ_AHEAD])
+
     def names(self) -> list[str]:
         """List the files of the log; empty when there is no log."""
         selector = fs.FileSelector(self._directory, allow_not_found=True)
@@ -131,8 +151,8 @@ class Log:
         collected: dict[str, int] = {}
         for part in parts:
             collected |= self._transactions_in(f"{self._directory}/{part}")
-        for version in range(base + 1, head + 1):
-            entry = self.entry(version)
+        behind = range(base + 1, head + 1)
+        for version, entry in zip(behind, self.entries(behind), strict=True):
             if entry is None:
                 raise OSError(f"version {version} of the log is gone")
             collected |= entry.transactions

@@ -176,8 +176,21 @@ def _require_distinct(schema: Schema, forbidden: re.Pattern[str]) -> None:
                 hint="rename or leave out the column in the spec's schema; case does not count",
             )
         seen.add(name.lower())
-        if isinstance(field.type, Struct):
-            _require_distinct(field.type, forbidden)
+        for struct in _structs_in(field.type):
+            _require_distinct(struct, forbidden)
+
+
+def _structs_in(type_: Type) -> list[Struct]:
+    """List the structs that a type is, or has in lists and maps; not those within them."""
+    match type_:
+        case Struct():
+            return [type_]
+        case List(element):
+            return _structs_in(element)
+        case Map(key, value):
+            return _structs_in(key) + _structs_in(value)
+        case _:
+            return []
 
 
 def _struct_of(data: Mapping[str, Any], path: str, table: str) -> Struct:

@@ -3,7 +3,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.connectors.delta.schemas import arrow_schema, delta_json, schema_of, without
+from penstock.connectors.delta.schemas import (
+    arrow_schema,
+    delta_json,
+    mapped_json,
+    schema_of,
+    without,
+)
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Decimal, Field, Fixed, Kind, List, Map, Struct
 
@@ -69,6 +75,30 @@ def test_what_delta_cannot_hold_is_refused_with_its_path(type_, path):
         delta_json(Struct((Field("c", type_),)))
 
     assert f"the column {path} has the type" in caught.value.message
+
+
+TWICE = Struct((Field("id", Kind.LONG), Field("ID", Kind.LONG)))
+SPACED = Struct((Field("my id", Kind.LONG),))
+
+
+@pytest.mark.parametrize(
+    "within",
+    [
+        lambda inner: inner,
+        List,
+        lambda inner: List(List(inner)),
+        lambda inner: Map(Kind.STRING, inner),
+        lambda inner: Map(inner, Kind.STRING),
+        lambda inner: Struct((Field("deeper", List(inner)),)),
+    ],
+)
+def test_names_that_delta_cannot_keep_apart_are_refused_at_every_depth(within):
+    twice, spaced = (Struct((Field("items", within(inner)),)) for inner in (TWICE, SPACED))
+    for write, schema in ((delta_json, twice), (mapped_json, twice), (delta_json, spaced)):
+        with pytest.raises(InvalidError) as caught:
+            write(schema)
+        assert "P435" == caught.value.code
+    assert "my id" in mapped_json(spaced)
 
 
 def test_partition_columns_are_left_out_of_files():

@@ -13,7 +13,8 @@ from penstock.connectors.delta.ledger import (
     transactions_of,
 )
 from penstock.connectors.delta.log import Entry, parsed
-from penstock.connectors.delta.witnesses import Facts, judge, rollback_in
+from penstock.connectors.delta.past import past_of, rollback_in
+from penstock.connectors.delta.witnesses import Facts, judge
 from penstock.core.commits import Chain, landed_after
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.ports.tables import Verdict
@@ -37,7 +38,7 @@ def facts(*entries, **given):
         "generation": 4,
         "sequence": 3,
         "rolled_back": None,
-        "entries": entries,
+        "past": past_of(given.get("sequence", 3), entries),
         "transactions": transactions,
         "file_is_live": lambda: False,
     }

@@ -1,7 +1,9 @@
 """The store did it, and nobody heard: a reply to each of its writes is lost, then a life goes on."""
 
 import pytest
+from tests.simulation.test_fan_out import by_kind, human_made, table_of
 
+from penstock.core.commits import CommitKind
 from penstock.core.errors import UnavailableError
 from penstock.testing.grounds import MemoryGround
 from penstock.testing.world import World
@@ -73,3 +75,81 @@ def test_what_the_store_did_unheard_neither_loses_nor_doubles(write, passing, ta
     assert [] == world.breaks()
     assert [6] * tables == [len(world.rows(name)) for name in names]
     assert left <= 0, "the write was not come to"
+
+
+class BusyStore:
+    """A store that is locked by others once, when it is asked to prepare anchors alone."""
+
+    def __init__(self, store, busy):
+        self._store, self._busy = store, busy
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def prepare(self, pipeline, held, commits, examined):
+        if self._busy and commits and {CommitKind.ANCHOR} == {each.kind for each in commits}:
+            self._busy.pop()
+            raise UnavailableError("the pending store is locked", code="P503", hint="look")
+        self._store.prepare(pipeline, held, commits, examined)
+
+
+class BusyGround(MemoryGround):
+    def __init__(self):
+        super().__init__()
+        self.busy = []
+
+    def open_store(self, host):
+        return BusyStore(super().open_store(host), self.busy)
+
+
+def test_a_store_that_is_locked_when_a_route_is_brought_level_ends_the_run_and_stalls_nobody():
+    """A human makes a table; its route lands where it stands, and the store is locked just then."""
+    ground = BusyGround()
+    world = by_kind(ground, unknown="quarantine")
+    human_made(world, "a")
+    world.send("orders", 3, kind="a")
+    world.run()
+    world.send("orders", 2, kind="a")
+    life = world.life()
+    for number in range(2, 170):
+        life.at_listing(number, lambda: world.send("orders", 1, kind="a"))
+    life.at_listing(10, lambda: (human_made(world, "b"), ground.busy.append(1)))
+    life.at_listing(170, lambda: world.send("orders", 2, kind="b"))
+
+    assert "P503" == life.run().code
+    assert [] == ground.busy
+    world.send("orders", 2, kind="b")
+    assert {} == world.run().parked
+    assert 2 == len(world.rows(table_of("b")))
+    assert [] == world.breaks()
+
+
+class NotingGround(MemoryGround):
+    """Counts the notes on what was examined that are read."""
+
+    def __init__(self):
+        super().__init__()
+        self.read = []
+
+    def open_store(self, host):
+        store = super().open_store(host)
+        examined = store.examined
+
+        def noted(*given):
+            found = examined(*given)
+            self.read += found
+            return found
+
+        store.examined = noted
+        return store
+
+
+def test_to_open_a_table_reads_its_own_note_alone():
+    names = tuple(f"lake.bronze.t{number}" for number in range(12))
+    ground = NotingGround()
+    world = World(ground, routes={"orders": names})
+    world.send("orders", 4)
+    world.run()
+    world.run()
+
+    assert [*names] == sorted(ground.read, key=names.index)

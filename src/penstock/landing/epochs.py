@@ -197,13 +197,7 @@ def table_job(track: Track, part: Slice) -> TableJob:
             types=types,
         ),
         destination=Destination(connector, track.state.target),
-        already=frozenset(
-            (topic_id, partition, offset)
-            for topic_id, partition, offset in track.already
-            for lane in part.lanes
-            if (lane.at.topic_id, lane.at.partition) == (topic_id, partition)
-            and offset in lane.covered
-        ),
+        already=track.already.within(part.lanes),
         gates=gates,
         registry=track.target.registry,
         room=track.room,

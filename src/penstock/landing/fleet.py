@@ -381,7 +381,7 @@ class Fleet:
 
     def _take_examined(self, track: Track) -> None:
         """Go on from what was examined by these rules, if the table stands as then (advisory)."""
-        known = self.world.store.examined(self.settings.pipeline).get(track.name)
+        known = self.world.store.examined(self.settings.pipeline, track.name).get(track.name)
         if known is None or track.standing is None or known.rules_hash != self.settings.rules_hash:
             return
         if known.basis == track.standing.expected and known.rejects == track.rejects.expected:

@@ -42,19 +42,23 @@ class Lookout:
     _absent_since: float | None = None
 
     def listed(self) -> Listed | None:
-        """List topics and bounds; None while no broker answers. Raises when that lasts."""
+        """List topics and bounds; None while no broker answers.
+
+        Raises UnavailableError when that lasts, or when the store is gone.
+        """
         now = self.world.clock.monotonic()
         try:
             listing = self.world.log.partitions()
             self.fleet.list_topics(listing)
-            self.begin()
-            self.pace.listed_at_ms = self.world.clock.now_ms()
+        except UnavailableError as error:
+            self._silent(error, now)
+            return None
+        self.begin()  # a store that fails there is no broker that is silent
+        self.pace.listed_at_ms = self.world.clock.now_ms()
+        try:
             bounds = self.world.log.bounds(listing)
         except UnavailableError as error:
-            self._silent_since = now if self._silent_since is None else self._silent_since
-            if now - self._silent_since > BROKER_PATIENCE_SECONDS:
-                raise
-            self.world.observer(PartitionStalled("all", error.message))
+            self._silent(error, now)
             return None
         if self._silent_since is not None:
             self.world.observer(KafkaAnswered(now - self._silent_since))
@@ -64,6 +68,13 @@ class Lookout:
             if found is not None:
                 self._overtaken(name, track, bounds, found)
         return bounds
+
+    def _silent(self, error: UnavailableError, now: float) -> None:
+        """Wait for brokers that do not answer. Raises the error when that lasts."""
+        self._silent_since = now if self._silent_since is None else self._silent_since
+        if now - self._silent_since > BROKER_PATIENCE_SECONDS:
+            raise error
+        self.world.observer(PartitionStalled("all", error.message))
 
     def unlisted(self, listed: Listed) -> bool:
         """Tell whether a partition cannot be listed. Raises UnavailableError when that lasts."""

@@ -19,6 +19,7 @@ from penstock.core.commits import Chain, Claim, Generation, Landed
 from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
 from penstock.core.offsets import Offset, Positions, TopicPartition
 from penstock.core.planning import Bounds
+from penstock.landing.already import NONE
 from penstock.landing.settings import Settings, Target, World
 from penstock.landing.tracks import Standing, Track
 from penstock.ports.tables import Table, TableDefinition, TableState, Verdict
@@ -78,7 +79,7 @@ def open_track(settings: Settings, world: World, target: Target, quarantine: Tab
     adopt(track, table, world)
     assert track.standing is not None, "it was adopted"
     track.examined = dict(track.standing.expected)
-    track.already = refused_by(track.rejects, track)
+    track.already = NONE | refused_by(track.rejects, track)
     return track
 
 
@@ -232,7 +233,7 @@ def begin_missing(
     )
     standing.expected.update(origins)
     track.examined.update(origins)
-    track.already = refused_by(track.rejects, track)
+    track.already = NONE | refused_by(track.rejects, track)
     if route is not None:
         track.already |= refused_by(route.rejects, track)
     if track.standing is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from penstock.core.accounting import Tally
 from penstock.core.commits import Committable, EpochNumber
 from penstock.core.events import FilesWritten, RecordsFiltered, RecordsQuarantined
 from penstock.core.offsets import TopicPartition, stops
@@ -66,16 +65,25 @@ class Desk:
     def anchor(self, tracks: Iterable[Track]) -> None:
         """Bring the ledgers of trailing tables level with what was examined."""
         issue = self._issue()
-        made = {track.name: [_anchored(track, issue)] for track in tracks if track.trailing}
-        if made:
-            self._put(made)
+        trailing = [track for track in tracks if track.trailing]
+        if trailing:
+            self._anchor({track.name: anchor_for(track, issue) for track in trailing})
 
     def record_gap(self, track: Track, bounds: Listed) -> None:
         """Go on behind records that retention took, by a human's leave, and book them."""
         found = gap_for(track, bounds)
         advance(track, [], found)
         if track.standing is not None:
-            self._put({track.name: [_anchored(track, self._issue(), found.tallies)]})
+            self._anchor({track.name: anchor_for(track, self._issue(), found.tallies)})
+
+    def _anchor(self, anchors: Mapping[str, Committable]) -> None:
+        """Prepare anchors; a table whose anchor is not in the store trails on, and gets another."""
+        self._put({name: [anchor] for name, anchor in anchors.items()})
+        for name, anchor in anchors.items():
+            track = self.fleet.tracks[name]
+            assert track.standing is not None, "only a table can be anchored"
+            track.standing.expected = {**track.standing.expected, **stops(anchor.progress)}
+            track.waiting += 1
 
     def _put(self, made: Mapping[str, list[Committable]]) -> None:
         observer = self.world.observer
@@ -113,13 +121,3 @@ class Desk:
         if found.files:
             files, size = len(found.files), sum(file.size_bytes for file in found.files)
             self.world.observer(FilesWritten(self.epoch, name, files, total.landed, size))
-
-
-def _anchored(
-    track: Track, issue: Issue, tallies: Mapping[TopicPartition, Tally] | None = None
-) -> Committable:
-    anchor = anchor_for(track, issue, tallies)
-    assert track.standing is not None, "only a table can be anchored"
-    track.standing.expected = {**track.standing.expected, **stops(anchor.progress)}
-    track.waiting += 1
-    return anchor

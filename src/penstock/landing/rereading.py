@@ -24,6 +24,7 @@ from penstock.core.offsets import Offset, OffsetRange, Positions, TopicPartition
 from penstock.core.planning import Epoch, plan
 from penstock.landing import epochs
 from penstock.landing.adding_up import TableSum, failures, sums
+from penstock.landing.already import NONE
 from penstock.landing.holding import Hold
 from penstock.landing.jobs import Coordinate, Destination
 from penstock.landing.leases import renew_all, renewed
@@ -55,7 +56,7 @@ def read_again(held: Hold, track: Track, state: TableState, stretch: Stretch) ->
     reader = replace(
         track,
         state=state,
-        already=frozenset(),
+        already=NONE,
         leader_epochs={},
         examined={at: covered.start for at, covered in stretch.items()},
     )
@@ -91,7 +92,7 @@ def _epochs(
         now_ms = world.clock.now_ms()
         renew_all([reader], now_ms)
         quarantine = renewed(quarantine, now_ms)
-        reader.already = _quarantined(reader, epoch)
+        reader.already = NONE | _quarantined(reader, epoch)
         rejects = Destination(settings.quarantine.connector, quarantine.target)
         results = epochs.run(settings, world, epoch, {reader.name: reader}, rejects)
         for error in failures(results).values():

@@ -37,7 +37,7 @@ from penstock.core.offsets import (
 from penstock.core.planning import Bounds
 from penstock.core.schema import Schema
 from penstock.landing.adding_up import TableSum
-from penstock.landing.jobs import Coordinate
+from penstock.landing.already import NONE, Already
 from penstock.landing.settings import Target
 from penstock.ports.tables import Table, TableState
 
@@ -74,7 +74,7 @@ class Track:
     state: TableState | None = None
     examined: dict[TopicPartition, Offset] = field(default_factory=dict)
     wanted: tuple[TopicPartition, ...] = ()
-    already: frozenset[Coordinate] = frozenset()
+    already: Already = NONE
     newest_ms: dict[TopicPartition, int] = field(default_factory=dict)
     leader_epochs: dict[TopicPartition, int] = field(default_factory=dict)
     valid_through_ms: int | None = None
@@ -223,6 +223,7 @@ def advance(track: Track, commits: list[Committable], found: TableSum) -> None:
         standing.expected = {**commit.origins, **standing.expected, **stops(commit.progress)}
     track.examined = {**track.examined, **found.reached}
     track.leader_epochs = _epochs_after(track, found)
+    track.already = track.already.beyond(found.reached)
     if commits:
         track.waiting += 1
 
@@ -232,6 +233,7 @@ def skip(track: Track, reached: Positions) -> None:
     ahead = {at: offset for at, offset in reached.items() if offset > track.examined[at]}
     track.examined = {**track.examined, **ahead}
     track.leader_epochs = without(track.leader_epochs, ahead)
+    track.already = track.already.beyond(ahead)
 
 
 def _epochs_after(track: Track, found: TableSum) -> dict[TopicPartition, int]:

@@ -103,8 +103,11 @@ class PendingStore(Protocol):
         """Move one commit to COMMITTED or ABORTED; older settled rows are pruned."""
         ...
 
-    def examined(self, pipeline: str) -> Mapping[str, Examined]:
-        """Give the offsets examined by table, as of the last prepare. Advisory."""
+    def examined(self, pipeline: str, *tables: str) -> Mapping[str, Examined]:
+        """Give the offsets examined by table, as of the last prepare. Advisory.
+
+        Of all tables, or of those named: a run with a thousand opens them one by one.
+        """
         ...
 
     def keep_rules(self, pipeline: str, rules_hash: str, text: str) -> None:

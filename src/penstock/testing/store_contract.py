@@ -314,6 +314,8 @@ class StoreContract:
             store.prepare("shop", held, [], step)
 
         assert {"a": noted({0: 5}), "b": noted({0: 1})} == store.examined("shop")
+        assert {"a": noted({0: 5})} == store.examined("shop", "a", "of nobody")
+        assert {} == store.examined("shop", "of nobody")
 
     def test_rules_are_kept_by_hash(self, store: PendingStore) -> None:
         store.keep_rules("shop", "r1", "name: shop\n# ünïcode")

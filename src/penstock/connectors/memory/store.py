@@ -149,10 +149,11 @@ class MemoryStore:
             entry.state, entry.reason = wanted, reason
             self._prune(pipeline, commit.chain)
 
-    def examined(self, pipeline: str) -> Mapping[str, Examined]:
-        """Give the offsets examined by table. Advisory."""
+    def examined(self, pipeline: str, *tables: str) -> Mapping[str, Examined]:
+        """Give the offsets examined by table, of all or of those named. Advisory."""
         with self._shelf.guard:
-            return dict(self._shelf.examined.get(pipeline, {}))
+            found = self._shelf.examined.get(pipeline, {})
+            return {name: noted for name, noted in found.items() if name in (tables or found)}
 
     def keep_rules(self, pipeline: str, rules_hash: str, text: str) -> None:
         """Keep the text of a spec by its hash."""

@@ -14,7 +14,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Row, Table, and_, delete, func, insert, select, update
+from sqlalchemy import (
+    URL,
+    Connection,
+    Row,
+    Table,
+    and_,
+    delete,
+    func,
+    insert,
+    select,
+    true,
+    update,
+)
 
 from penstock.connectors.sql.database import Database
 from penstock.connectors.sql.file import LOCK_WAIT_SECONDS, StoreFile
@@ -161,14 +173,15 @@ class SqlStore:
             )
             _prune(connection, pipeline, commit)
 
-    def examined(self, pipeline: str) -> Mapping[str, Examined]:
-        """Give the offsets examined by table. Advisory."""
+    def examined(self, pipeline: str, *tables: str) -> Mapping[str, Examined]:
+        """Give the offsets examined by table, of all or of those named. Advisory."""
+        named = examined.c.table.in_(tables) if tables else true()
         with self._database.reading() as connection:
             if connection is None:
                 return {}
             rows = connection.execute(
                 select(examined.c.table, examined.c.body)
-                .where(examined.c.pipeline == pipeline)
+                .where(examined.c.pipeline == pipeline, named)
                 .order_by(examined.c.table)
             )
             found = {table: _examined_from_json(body) for table, body in rows}

@@ -1,10 +1,12 @@
 """The manual of `penstock explain` has a page for every code, and a test expects every code."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.app.explain import ENDINGS, manual, read_subject
+from penstock.core.schema import TYPE_WORDS, parse_type
 
 MADE = ("Error", "Parked", "Quarantined", "Status")
 """Calls of these names make an error or an event that a test needs."""
@@ -79,6 +81,30 @@ def test_every_page_tells_how_the_command_ends() -> None:
     endings = {each for page in manual().values() for each in page.ending.split(", ")}
 
     assert set() == endings - ENDINGS.keys()
+
+
+def test_the_page_of_types_names_those_that_are_read_and_no_others() -> None:
+    """Offered to the parser itself, with numbers and a type in the places for them."""
+    (does,) = [each for each in manual()["P116"].does if each.startswith("write ")]
+    offered = does.removeprefix("write ").partition(";")[0].replace(" or ", ", ").split(", ")
+    example = manual()["P116"].example
+
+    assert sorted(TYPE_WORDS) == sorted(offered)
+    for word in offered:
+        text = word.replace("(p,s)", "(10,2)").replace("[n]", "[4]").replace("…", "int")
+        assert text == str(parse_type(text))
+    told = re.search(r"it is `(.+)`", example)
+    assert told is not None
+    assert parse_type(told[1])
+
+
+def test_every_code_that_help_and_pages_explain_has_its_page(root) -> None:
+    places = [*(root / "src/penstock").rglob("*.py"), *(root / "docs").rglob("*.md")]
+    texts = [path.read_text() for path in [*places, root / "README.md"]]
+    named = {code for text in texts for code in re.findall(r"penstock explain (P\d{3})", text)}
+
+    assert "P116" in named
+    assert set() == named - manual().keys()
 
 
 def test_a_section_is_read_in_its_parts() -> None:

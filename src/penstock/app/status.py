@@ -18,7 +18,8 @@ from penstock.app import assembly
 from penstock.app.shown import arrow, html, status_rows
 from penstock.core.commits import Chain, Committable, Landed
 from penstock.core.errors import PenstockError
-from penstock.core.offsets import Positions
+from penstock.core.offsets import TopicPartition
+from penstock.core.planning import Bounds
 from penstock.landing import members, opening
 from penstock.landing.settings import Target
 from penstock.landing.tracks import by_table
@@ -86,7 +87,7 @@ def status(pipeline: Pipeline, clock: Clock) -> Status:
         for catalog in catalogs.values():
             stack.callback(catalog.close)
         listing = log.partitions()
-        ends = {at: bounds.stop for at, bounds in log.bounds(listing).items()}
+        bounds = log.bounds(listing)
         settings = assembly.settings_of(pipeline)
         targets, wanted, _ = opening.routed(settings, listing)
         routes = {name for name, target in targets.items() if target.is_route}
@@ -98,7 +99,7 @@ def status(pipeline: Pipeline, clock: Clock) -> Status:
             name: _table(
                 known.tables.get(name, TableStatus()),
                 _landed(pipeline, catalogs, target),
-                {at: end for at, end in ends.items() if at in set(wanted[name])},
+                {at: each for at, each in bounds.items() if at in set(wanted[name])},
                 pending.get(name, []),
                 now_ms,
             )
@@ -166,7 +167,7 @@ def _refusing(known: Snapshot, routes: AbstractSet[str]) -> dict[str, TableStatu
 def _table(
     known: TableStatus,
     landed: Landed | PenstockError | None,
-    ends: Positions,
+    bounds: Mapping[TopicPartition, Bounds],
     pending: list[Committable],
     now_ms: int,
 ) -> TableStatus:
@@ -176,6 +177,9 @@ def _table(
         parked = known.parked or Parked(landed.code, landed.message, now_ms)
         return replace(known, parked=parked, pending=waiting)
     offsets = {} if landed is None else landed.offsets
-    lag = sum(max(end - offsets.get(at, 0), 0) for at, end in ends.items())
+    lag = sum(
+        max(each.stop - max(offsets.get(at, each.start), each.start), 0)
+        for at, each in bounds.items()
+    )
     through = known.valid_through_ms if landed is None else landed.valid_through_ms
     return replace(known, lag_records=lag, valid_through_ms=through, pending=waiting)

@@ -37,7 +37,11 @@ class Found:
 
 
 def check(pipeline: Pipeline) -> Found:
-    """Check brokers, topics, routes, catalogs, tables, store and Java. Writes nothing lasting."""
+    """Check brokers, topics, routes, catalogs, tables, store and Java.
+
+    No table is touched. That catalogs may be written is tried, so an empty one stays where there
+    was none (docs/design/0209).
+    """
     problems: list[PenstockError] = []
     tables: dict[str, str] = {}
 

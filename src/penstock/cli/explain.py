@@ -19,7 +19,7 @@ def explain(
 ) -> int:
     """Explain an error code: its cause, an example, what to do. Needs no network.
 
-    Example: penstock explain P112
+    Example: penstock explain P116
 
     Parameters
     ----------

@@ -19,7 +19,8 @@ def validate(
 ) -> int:
     """Check a spec, and what it names: brokers, topics, catalogs, tables, the store, Java.
 
-    All problems are printed, not only the first. Nothing is written.
+    All problems are printed, not only the first. No table is touched. That catalogs may be written
+    is tried: one that is not there yet is made, empty, and a small file is written and removed.
 
     Example: penstock validate shop.yaml --offline
 

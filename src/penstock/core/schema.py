@@ -210,6 +210,8 @@ def _known_type(type_: Type) -> Type | None:
 _SCALARS = {kind.value: kind for kind in Kind if kind is not Kind.UNKNOWN}
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 _FIXED = re.compile(r"fixed\[\s*(\d+)\s*\]")
+TYPE_WORDS = (*_SCALARS, "decimal(p,s)", "fixed[n]", "list<…>")
+"""How types are written, for those who write them: what `parse_type` reads."""
 
 
 def parse_type(text: str) -> Type:
@@ -226,8 +228,7 @@ def parse_type(text: str) -> Type:
         return Fixed(int(found[1]))
     if text.startswith("list<") and text.endswith(">"):
         return List(parse_type(text[5:-1]))
-    names = ", ".join(_SCALARS)
-    raise ValueError(f"{text!r} is not a type; known are {names}, decimal(p,s), fixed[n], list<…>")
+    raise ValueError(f"{text!r} is not a type; known are {', '.join(TYPE_WORDS)}")
 
 
 def type_to_json(type_: Type) -> Any:

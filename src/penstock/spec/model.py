@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, model_validator
 
-from penstock.core.schema import Type, parse_type
+from penstock.core.schema import TYPE_WORDS, Type, parse_type
 from penstock.spec import notation
 from penstock.spec.catalogs import Catalog
 from penstock.spec.checks import Draft, check
@@ -77,7 +77,7 @@ class SchemaPolicy(Setting):
         default_factory=dict,
         description=(
             "Types by (dotted) name: of columns when the table is created, and of the fields that"
-            " where and route look at."
+            f" where and route look at. Types are {', '.join(TYPE_WORDS)}."
         ),
         examples=["{ created_at: timestamptz }"],
     )

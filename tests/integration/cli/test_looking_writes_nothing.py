@@ -39,6 +39,17 @@ def look_at(shop: Shop, spec: Path) -> dict[str, tuple[int, str]]:
     return {name: (done.code, done.out + done.err) for name, done in ended.items() if done.code}
 
 
+def test_before_the_first_run_nothing_is_made(shop: Shop) -> None:
+    shop.send(0, 5)
+    words = ("audit", "--spec", str(shop.path), "--json")
+    before = fingerprint(shop.directory)
+    done = within(*words)
+
+    assert before == fingerprint(shop.directory)
+    assert 2 == done.code
+    assert "P461" in done.out
+
+
 @contextmanager
 def read_only(place: Path) -> Iterator[None]:
     """Let nobody write to a mounted file system."""

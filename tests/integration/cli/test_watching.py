@@ -67,6 +67,16 @@ def test_a_look_that_fails_is_told_and_not_the_last(shop: Shop, capsys, as_json:
     assert first["tables"] == last["tables"]
 
 
+def test_records_that_retention_deleted_are_no_lag_of_a_table_that_has_not_begun(
+    shop: Shop,
+) -> None:
+    shop.send(0, 50)
+    shop.cluster.delete_before(shop.topic, 0, 30)
+
+    tables = status(load(shop.path), SystemClock()).snapshot.tables.values()
+    assert [20, 20] == [each.lag_records for each in tables]
+
+
 def test_a_process_that_holds_the_pipeline_runs_whatever_its_status_file_tells(shop: Shop) -> None:
     """It may be on another host, or not be able to write the file."""
     shop.send(0, 5)

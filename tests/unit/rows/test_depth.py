@@ -25,7 +25,7 @@ from penstock.spec.sections import LimitSettings
 
 AT = TopicPartition("id", 0, "orders")
 DEEPEST = LimitSettings.model_json_schema()["properties"]["depth"]["maximum"]
-FRAMES = 300
+FRAMES = 200
 """More than a worker has below it, in Spark or in pytest."""
 
 OPENING = {"objects": (b'{"x":', b"}"), "arrays": (b"[", b"]"), "both": (b'[{"x":', b"}]")}

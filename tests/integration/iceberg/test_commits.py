@@ -19,6 +19,8 @@ from penstock.ports.tables import Verdict
 from penstock.testing.prepared import orders, positions
 from penstock.testing.table_bench import batch_of
 
+ASKED_FOR = "write.metadata.delete-after-commit.enabled"
+
 
 def test_c2_two_coordinators_with_one_stale_state_land_one_commit(lake):
     table = lake.create()
@@ -302,6 +304,7 @@ def test_housekeeping_removes_old_metadata_and_nothing_that_is_named(lake):
         lake.land(table, {0: (n, n + 1)})
     place = lake.place / "warehouse" / "bronze" / "orders" / "metadata"
     before = len(list(place.glob("*.metadata.json")))
+    assert "true" == lake.foreign().properties[ASKED_FOR]
     table.housekeep()
     after = sorted(each.name for each in place.glob("*.metadata.json"))
 
@@ -312,17 +315,33 @@ def test_housekeeping_removes_old_metadata_and_nothing_that_is_named(lake):
         assert entry.metadata_file.rsplit("/", 1)[-1] in after
 
 
-def test_housekeeping_spares_young_files_and_tables_that_say_no(lake):
-    said_no = {"write.metadata.delete-after-commit.enabled": "false"}
-    lake.create(properties={"write.metadata.previous-versions-max": "1", **said_no})
+@pytest.mark.parametrize(
+    "answer", [{ASKED_FOR: None}, {ASKED_FOR: "false"}, {"gc.enabled": "false"}]
+)
+def test_housekeeping_spares_metadata_of_tables_that_did_not_ask_for_it(lake, answer):
+    lake.create(properties={"write.metadata.previous-versions-max": "1"})
+    with lake.foreign().transaction() as change:
+        change.remove_properties(*(key for key, value in answer.items() if value is None))
+        change.set_properties({key: value for key, value in answer.items() if value is not None})
     table = lake.open(**{"penstock.metadata_horizon_seconds": "0"}).load("bronze.orders")
-    for n in range(4):
+    for n in range(3):
         lake.land(table, {0: (n, n + 1)})
-    table.housekeep()
-    lake.open().load("bronze.orders").housekeep()
     place = lake.place / "warehouse" / "bronze" / "orders" / "metadata"
+    before = sorted(place.glob("*.metadata.json"))
+    table.housekeep()
 
-    assert 5 == len(list(place.glob("*.metadata.json")))
+    assert before == sorted(place.glob("*.metadata.json"))
+
+
+def test_housekeeping_spares_young_files(lake):
+    table = lake.create(properties={"write.metadata.previous-versions-max": "1"})
+    for n in range(3):
+        lake.land(table, {0: (n, n + 1)})
+    place = lake.place / "warehouse" / "bronze" / "orders" / "metadata"
+    before = sorted(place.glob("*.metadata.json"))
+    table.housekeep()
+
+    assert before == sorted(place.glob("*.metadata.json"))
 
 
 def test_a_locked_catalog_is_unavailable_and_nothing_landed(lake):

@@ -7,28 +7,28 @@ Invariants: a file goes only if all of this holds:
 - it is neither current nor in the metadata log, and its version is below all in the log, so no
   writer can be about to make it current;
 - it is older than the horizon;
-- neither `gc.enabled` nor `write.metadata.delete-after-commit.enabled` is set to false.
+- the table wants it: `write.metadata.delete-after-commit.enabled` is true, as tables that we create
+  have it, and `gc.enabled` is not false. Iceberg's default is to keep them all.
 """
 
 from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
 
 from pyarrow import fs
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table, TableProperties
 
 _NAME = re.compile(r"(\d{5,})-[0-9a-f-]{36}(?:\.gz)?\.metadata\.json(?:\.gz)?")
-_SWITCHES = ("gc.enabled", TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED)
+_GC_KEY = "gc.enabled"
+_WANTED_KEY = TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED
 
 
 def remove_old_metadata(table: Table, *, horizon_seconds: float) -> int:
     """Remove old metadata files and give their number. Raises OSError."""
-    properties = table.metadata.properties
-    if any(properties.get(each, "true").lower() == "false" for each in _SWITCHES):
-        return 0
-    if not isinstance(table.io, PyArrowFileIO):
+    if not (_wanted(table.metadata.properties) and isinstance(table.io, PyArrowFileIO)):
         return 0
     place = table.location_provider().new_metadata_location("")
     scheme, netloc, directory = PyArrowFileIO.parse_location(place.rstrip("/"))
@@ -47,6 +47,11 @@ def remove_old_metadata(table: Table, *, horizon_seconds: float) -> int:
             files.delete_file(info.path)
             removed += 1
     return removed
+
+
+def _wanted(properties: Mapping[str, str]) -> bool:
+    asked_for = properties.get(_WANTED_KEY, "false").lower() == "true"
+    return asked_for and properties.get(_GC_KEY, "true").lower() != "false"
 
 
 def _version(path: str) -> int | None:

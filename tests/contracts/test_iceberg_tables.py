@@ -24,7 +24,14 @@ class Plain:
         return text
 
 
+AT_ONCE = {"history.expire.max-snapshot-age-ms": "0"}
+"""Lets go of snapshots whatever their age, so that trimming can be seen."""
+
+
 class TestIcebergTables(TableContract):
+    def create(self, catalog: TableFormat, *ledgers: Landed) -> Table:
+        return catalog.create(self.name, TableDefinition(ORDERS, properties=AT_ONCE), ledgers)
+
     def open_catalog(self, place: Path) -> TableFormat:
         self.settings = {
             "type": "sql",
@@ -66,7 +73,7 @@ class TestIcebergTablesOfTheFirstFormat(TestIcebergTables):
     numbered = False
 
     def create(self, catalog: TableFormat, *ledgers: Landed) -> Table:
-        definition = TableDefinition(ORDERS, properties={"format-version": "1"})
+        definition = TableDefinition(ORDERS, properties={"format-version": "1", **AT_ONCE})
         return catalog.create(self.name, definition, ledgers)
 
 

@@ -251,7 +251,9 @@ class CommitSettings(Setting):
         description="How long a table without rows may stay without a commit of its progress.",
     )
     retain: Annotated[Count, Field(le=200)] = Field(
-        25, description="Own snapshots kept in a table; others' are never removed."
+        25,
+        description="Own snapshots kept in a table, beside those of the last hour in Iceberg; "
+        "others' are never removed.",
     )
 
 

@@ -1,6 +1,7 @@
 """A lake on this machine: our catalog, and a stranger's view of it through PyIceberg."""
 
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pytest
@@ -37,6 +38,7 @@ class Ears:
 
 class Lake:
     chain = CHAIN
+    trimmed_at_once: ClassVar = {"history.expire.max-snapshot-age-ms": "0"}
 
     def __init__(self, place: Path):
         self.place = place

@@ -196,7 +196,7 @@ def test_statistics_come_from_the_footer_without_opening_the_file_again(lake):
 
 
 def test_manifests_are_merged_and_cost_and_history_stay_small(lake):
-    table = lake.create()
+    table = lake.create(properties=lake.trimmed_at_once)
     for turn in range(200):
         state = table.state(lake.chain)
         files = lake.write(state, batch_of(state.schema, orders({0: (turn, turn + 1)})))
@@ -259,7 +259,7 @@ def test_manifests_whose_partition_column_no_schema_tells_stay_and_give_up_no_fi
 
 
 def test_trimming_spares_strangers_branches_tags_and_what_the_table_keeps(lake):
-    table = lake.create()
+    table = lake.create(properties=lake.trimmed_at_once)
     lake.foreign_append()
     stranger = lake.foreign().current_snapshot().snapshot_id
     own = [lake.land(table, {0: (n, n + 1)}, retain=50) for n in range(8)]

@@ -229,7 +229,7 @@ def test_a_rollback_to_before_the_first_own_commit_is_told(lake):
 
 
 def test_fence_and_roll_forward_to_the_tag_make_the_table_whole_again(lake):
-    table = lake.create()
+    table = lake.create(properties=lake.trimmed_at_once)
     first = lake.land(table, {0: (0, 2)})
     last = lake.land(table, {0: (2, 5)})
     lake.roll_back(first)
@@ -305,7 +305,8 @@ class TestSharedTable:
 
     def create(self, lake):
         ledgers = [origin(chain, {0: 0}) for chain in self.chains]
-        return lake.catalog.create("ops.quarantine", TableDefinition(QUARANTINE), ledgers)
+        definition = TableDefinition(QUARANTINE, properties=lake.trimmed_at_once)
+        return lake.catalog.create("ops.quarantine", definition, ledgers)
 
     def anchor(self, lake, table, chain, *span, retain=25):
         state = table.state(chain)

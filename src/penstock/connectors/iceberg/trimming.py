@@ -5,18 +5,24 @@ Invariants:
   them; never a stranger's;
 - what a branch or tag points to stays, and what `history.expire.*` or a reference's own retention
   keeps for readers stays;
+- where the table says nothing of age, own snapshots of the last hour stay, `YOUNG_MAX` of them at
+  most: a rewrite by others validates from the snapshot it began at, and fails where one is missing
+  (docs/design/0205);
 - `gc.enabled=false` keeps everything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
 from penstock.connectors.iceberg.ledgers import pipeline_of, told_by
+
+YOUNG_MS = 3_600_000
+YOUNG_MAX = 150
 
 _KEEP_KEY = "history.expire.min-snapshots-to-keep"
 _AGE_KEY = "history.expire.max-snapshot-age-ms"
@@ -38,12 +44,24 @@ def trimmed(
     if not spare:
         return []
     kept = {i for name, ref in metadata.refs.items() for i in _kept(metadata, name, ref, released)}
-    young = _age_limit(metadata, None)
+    old = _old(metadata, own, now_ms)
     return [
         each.snapshot_id
         for each in spare
-        if each.snapshot_id not in kept and (young is None or now_ms - each.timestamp_ms > young)
+        if each.snapshot_id not in kept and each.snapshot_id in old
     ]
+
+
+def _old(metadata: TableMetadata, own: Sequence[Snapshot], now_ms: int) -> set[int]:
+    """Find those that age lets go: by the table's word, or by ours, which too many outlive not."""
+    told = _told_age(metadata)
+    young_ms = YOUNG_MS if told is None else told
+    too_many = max(len(own) - YOUNG_MAX + 1, 0) if told is None else 0
+    return {
+        each.snapshot_id
+        for number, each in enumerate(own)
+        if number < too_many or now_ms - each.timestamp_ms >= young_ms
+    }
 
 
 def _is_of(snapshot: Snapshot, line: tuple[str, str]) -> bool:
@@ -61,7 +79,7 @@ def _kept(
         return
     text = metadata.properties.get(_KEEP_KEY, "1")
     least = reference.min_snapshots_to_keep or (int(text) if text.isdecimal() else 1)
-    age = _age_limit(metadata, reference)
+    age = reference.max_snapshot_age_ms
     newest = 0
     at = metadata.snapshot_by_id(reference.snapshot_id)
     number = 0
@@ -76,11 +94,9 @@ def _kept(
         at = None if parent is None else metadata.snapshot_by_id(parent)
 
 
-def _age_limit(metadata: TableMetadata, reference: SnapshotRef | None) -> int | None:
+def _told_age(metadata: TableMetadata) -> int | None:
     """Give the age up to which snapshots stay, only where someone set it: Iceberg's default of
     five days is for expiry by hand and would keep every commit of a pipeline.
     """
-    if reference is not None:
-        return reference.max_snapshot_age_ms
     text = metadata.properties.get(_AGE_KEY, "")
     return int(text) if text.isdecimal() else None

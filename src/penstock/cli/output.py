@@ -1,4 +1,7 @@
-"""How results and errors are printed: people's text or JSON, and the exit code."""
+"""How results and errors are printed: people's text or JSON, and the exit code.
+
+Invariant: whether somebody hears the talk or an error never changes how a command ends.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import BugError, PenstockError
@@ -25,8 +29,19 @@ RED, PLAIN = "\x1b[31m", "\x1b[0m"
 _MARKS = re.compile(r"^P\d{3}(?=  )|(?<=  )P\d{3}$|(?<= )\^+(?= |$)", re.MULTILINE)
 
 
+class NobodyReadsError(BrokenPipeError):
+    """Who reads a result from stdout has seen enough of it, as `head` has."""
+
+
 def guarded(act: Callable[[], Any], words: Sequence[str]) -> int:
     """Run a command; translate how it ended into an exit code and print its error, if any."""
+    try:
+        return _ended(act, words)
+    finally:
+        _forget_unwritten()
+
+
+def _ended(act: Callable[[], Any], words: Sequence[str]) -> int:
     from cyclopts import CycloptsError
 
     try:
@@ -38,13 +53,13 @@ def guarded(act: Callable[[], Any], words: Sequence[str]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except NobodyReadsError:
         return 0
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
     except Exception as error:  # noqa: BLE001  the last fence: everything else was translated
-        traceback.print_exc()
+        with suppress(OSError):
+            traceback.print_exc()
         bug = BugError(
             f"{type(error).__name__}: {error}",
             code="P700",
@@ -55,10 +70,20 @@ def guarded(act: Callable[[], Any], words: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _forget_unwritten() -> None:
+    """Drop what could not be written: Python tries again in the end, and would exit with 120."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def show_error(error: PenstockError, *, as_json: bool) -> None:
-    """Print an error: a sentence of fact, its code, and what to do."""
+    """Print an error, if somebody reads it: a sentence of fact, its code, and what to do."""
     if as_json:
-        print_json({"error": error_data(error)})
+        with suppress(OSError):
+            print_json({"error": error_data(error)})
         return
     problems = getattr(error, "problems", None)
     if problems is not None:  # a SpecError, which holds them all
@@ -138,18 +163,21 @@ def _problem_data(problem: Problem) -> dict[str, Any]:
 
 
 def print_json(data: Any) -> None:
-    """Print data for machines on stdout."""
-    sys.stdout.write(json.dumps(data, ensure_ascii=False, default=str) + "\n")
-    sys.stdout.flush()
+    """Print data for machines on stdout. Raises what `tell` does."""
+    tell(json.dumps(data, ensure_ascii=False, default=str))
 
 
 def say(text: str) -> None:
-    """Print talk on stderr."""
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
+    """Print talk on stderr. Where that fails, it is lost."""
+    with suppress(OSError):
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
 
 
 def tell(text: str = "") -> None:
-    """Print data for people on stdout."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    """Print data for people on stdout. Raises NobodyReadsError when its reader is gone, OSError."""
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        raise NobodyReadsError from error

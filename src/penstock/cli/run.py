@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.spec.model import Pipeline
 
 SPEC = Path("penstock.yaml")
+STDERR = 2
 _TIME_CELLS = len("10:40:00  ")
 
 
@@ -120,7 +121,8 @@ def _listening(
 def _tell_outcome(ended: Ended, code: int, *, as_json: bool) -> None:
     if as_json:
         parked = {name: error_data(error) for name, error in ended.parked.items()}
-        print_json({"reason": ended.reason, "exit_code": code, "parked": parked})
+        with suppress(OSError):  # who is gone may still learn it from the exit code
+            print_json({"reason": ended.reason, "exit_code": code, "parked": parked})
         return
     for name, error in ended.parked.items():
         say(f"{name} stands aside:")
@@ -133,10 +135,10 @@ def signals(stop: threading.Event) -> Iterator[None]:
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
-            os.write(2, b"leaving at once; what is prepared is finished by the next run\n")
+            _write_now(b"leaving at once; what is prepared is finished by the next run\n")
             os._exit(INTERRUPTED)
-        os.write(2, b"stopping: the open epoch is finished first; once more to leave at once\n")
         stop.set()
+        _write_now(b"stopping: the open epoch is finished first; once more to leave at once\n")
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -146,17 +148,22 @@ def signals(stop: threading.Event) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _write_now(text: bytes) -> None:
+    """Say it on stderr past Python's buffer, which the handler may have interrupted."""
+    with suppress(OSError):
+        os.write(STDERR, text)
+
+
 @contextmanager
 def _talk(
     board: StatusBoard, clock: Clock, interval_ms: int, *, as_json: bool
 ) -> Iterator[LogLines]:
     """Log to stderr: JSON lines, lines for people, or those above a live display."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from penstock.observe.log import console_log, json_log, wants_colour, written_to
-    from penstock.observe.progress import Progress
+    from penstock.observe.progress import Progress, console_on
 
     if as_json:
         yield json_log(written_to(sys.stderr), clock)
@@ -164,7 +171,7 @@ def _talk(
     if not sys.stderr.isatty():
         yield console_log(written_to(sys.stderr), clock)
         return
-    console = Console(stderr=True, highlight=False)
+    console = console_on(sys.stderr)
 
     def above(text: str) -> None:
         line, grid = Text.from_ansi(text), Table.grid()

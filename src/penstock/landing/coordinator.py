@@ -95,8 +95,10 @@ class Coordinator:
             self.tenure.release()
         except BaseException as error:
             code = error.code if isinstance(error, PenstockError) else "P700"
-            self._tell_stopped(str(error), clean=False, code=code)
-            self._let_go()
+            try:
+                self._tell_stopped(str(error), clean=False, code=code)
+            finally:
+                self._let_go()
             if isinstance(
                 error, PenstockError
             ):  # nothing of ours is under way: others need not wait

@@ -4,6 +4,7 @@ Invariants:
 - a healthy pipeline logs one line per commit and no more: planning, reading, preparing and anchors
   stand at debug, what needs no attention at info, what does at warning and error;
 - lines go where `write` puts them, which is never stdout (interface.md 2);
+- a line that a stream does not take (its reader is gone, the disk is full) is lost, and only it;
 - a JSON line has every field of its event: its form is docs/reference/events.md.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Literal, TextIO
@@ -120,7 +122,7 @@ def written_to(stream: TextIO) -> Write:
     guard = threading.Lock()
 
     def write(text: str) -> None:
-        with guard:
+        with guard, suppress(OSError):
             stream.write(text + "\n")
             stream.flush()
 

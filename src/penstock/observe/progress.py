@@ -4,13 +4,16 @@ Invariants:
 - at most four updates a second, drawn by a thread of its own from the board's snapshot: events cost
   nothing here;
 - on anything but a terminal it draws nothing;
-- it ends with the last snapshot standing, the cursor shown, and the lines above it kept.
+- it ends with the last snapshot standing, the cursor shown, and the lines above it kept;
+- what a terminal that is gone does not take is lost, and stops nothing.
 """
 
 from __future__ import annotations
 
+import io
+from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import Self, TextIO, cast
 
 from rich.console import Console, RenderableType
 from rich.live import Live
@@ -22,6 +25,37 @@ from penstock.ports.running import Clock
 
 UPDATES_PER_SECOND = 4
 LINES_BESIDE_TABLES = 10
+
+
+def console_on(stream: TextIO) -> Console:
+    """Give a console for talk on a stream, which outlives the stream's terminal."""
+    return Console(file=cast("TextIO", _Lossy(stream)), stderr=True, highlight=False)
+
+
+class _Lossy(io.TextIOBase):
+    """A stream that never fails. Rich would keep what failed, and try all of it at every line."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._stream.encoding
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
 
 
 class Progress:

@@ -1,13 +1,23 @@
 """How commands end: errors are told with their codes, and what nobody expected is a bug of ours."""
 
 import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TextIO
 
 import pytest
 
-from penstock.cli.output import PLAIN, RED, guarded, show_error
+from penstock.app.process import SystemClock
+from penstock.cli.output import PLAIN, RED, guarded, print_json, say, show_error, tell
+from penstock.cli.run import _tell_outcome
 from penstock.core.errors import InvalidError, UnavailableError
+from penstock.core.events import PipelineStopped
+from penstock.landing.coordinator import Ended
+from penstock.observe.log import json_log, written_to
 from penstock.spec.load import loads
-from penstock.testing.process import penstock
+from penstock.testing.process import command, penstock
 
 
 def fail(error: BaseException):
@@ -77,3 +87,83 @@ def test_a_command_that_has_used_duckdb_says_nothing_in_the_end(tmp_path) -> Non
     done = penstock("validate", spec, "--offline", "--json")
 
     assert (0, "") == (done.code, done.err)
+
+
+def pipe_without_reader() -> TextIO:
+    reading, writing = os.pipe()
+    os.close(reading)
+    return os.fdopen(writing, "w")
+
+
+def full_disk() -> TextIO:
+    return Path("/dev/full").open("w", encoding="utf-8")
+
+
+@pytest.fixture(params=[pipe_without_reader, full_disk])
+def deaf(request: pytest.FixtureRequest) -> Iterator[TextIO]:
+    """Give a stream that takes nothing: its reader is gone, or its disk is full."""
+    stream: TextIO = request.param()
+    yield stream
+    stream.close()  # which writes what is left of it: to nowhere, once a command has ended
+
+
+def runs_and_fails(stream: TextIO) -> int:
+    log = json_log(written_to(stream), SystemClock())
+    log(PipelineStopped("shop", "the broker is gone", clean=False, code="P201"))
+    raise UnavailableError("the broker is gone", code="P201", hint="wait")
+
+
+def fails_by_a_bug(stream: TextIO) -> int:
+    del stream
+    raise ZeroDivisionError
+
+
+def talks(stream: TextIO) -> int:
+    del stream
+    say("a warning")
+    return 4
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+@pytest.mark.parametrize(
+    ("act", "expected"), [(runs_and_fails, 75), (fails_by_a_bug, 70), (talks, 4)]
+)
+def test_a_command_that_nobody_hears_ends_as_any_other(
+    monkeypatch, deaf: TextIO, words: list[str], act: Callable[[TextIO], int], expected: int
+) -> None:
+    monkeypatch.setattr("sys.stderr", deaf)
+    monkeypatch.setattr("sys.stdout", deaf)
+
+    assert expected == guarded(lambda: act(deaf), words)
+
+
+def test_the_outcome_of_a_run_is_its_exit_code_though_nobody_reads_it(monkeypatch, deaf) -> None:
+    monkeypatch.setattr("sys.stdout", deaf)
+
+    def act() -> int:
+        _tell_outcome(Ended({}, "caught up"), 4, as_json=True)
+        return 4
+
+    assert 4 == guarded(act, ["--json"])
+
+
+@pytest.mark.parametrize("result", [lambda: tell("a row"), lambda: print_json({})])
+def test_a_result_whose_reader_has_seen_enough_ends_well(monkeypatch, result) -> None:
+    with pipe_without_reader() as gone:
+        monkeypatch.setattr("sys.stdout", gone)
+
+        assert 0 == guarded(result, [])
+
+
+def test_a_pipe_that_breaks_elsewhere_is_no_reader_that_has_seen_enough(capsys) -> None:
+    assert 70 == guarded(fail(BrokenPipeError("a socket of Java's")), [])
+    assert "BrokenPipeError" in capsys.readouterr().err
+
+
+def test_a_process_that_nobody_hears_has_the_exit_code_of_its_error(tmp_path) -> None:
+    with pipe_without_reader() as gone:
+        done = subprocess.run(
+            command("validate", tmp_path / "none.yaml"), stdout=gone, stderr=gone, check=False
+        )
+
+    assert 2 == done.returncode

@@ -1,10 +1,12 @@
 import io
+import os
+from contextlib import suppress
 
 import pytest
 from rich.console import Console
 
 from penstock.core.events import FilesWritten, PipelineStopped, TableCommitted
-from penstock.observe.progress import Progress
+from penstock.observe.progress import Progress, console_on
 from penstock.observe.status import StatusBoard
 
 COMMIT = TableCommitted(1, "lake.a", "shop", "append", "c", "s", 20_000, 4, 1_000, 0.1)
@@ -72,3 +74,21 @@ def test_more_tables_than_lines_are_counted(clock) -> None:
     )
 
     assert "and 86 more tables" in screen.file.getvalue()
+
+
+def test_a_terminal_that_is_gone_stops_nothing_and_keeps_nothing(clock, monkeypatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    master, slave = os.openpty()
+    terminal = os.fdopen(slave, "w")
+    console = console_on(terminal)
+
+    with Progress(StatusBoard("shop", clock), clock, console, interval_ms=1_000):
+        assert console.is_terminal
+        os.close(master)
+        for _ in range(3):
+            console.print("a line above")
+
+    kept = list(console._buffer)  # what fails would be tried again with every line
+    with suppress(OSError):
+        terminal.close()
+    assert [] == kept

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
 from penstock.app import assembly
@@ -12,6 +12,7 @@ from penstock.core.errors import gravest
 from penstock.landing.coordinator import TICK_SECONDS, Ended
 from penstock.landing.run import run as land
 from penstock.landing.settings import Consent, Settings, Until
+from penstock.ports.log import Log
 from penstock.ports.running import Engine, Observer
 from penstock.spec.model import Pipeline
 from penstock.spec.rules import with_rules
@@ -49,8 +50,12 @@ def run(
                     return Ended({}, "asked to stop")
             world.engine.capacity()
 
-        def former(text: str) -> Settings:
-            return assembly.settings_of(with_rules(pipeline, text), faults=options.faults)
+        @contextmanager
+        def former(text: str) -> Iterator[tuple[Settings, Log]]:
+            kept = with_rules(pipeline, text)
+            settings = assembly.settings_of(kept, accept=options.accept, faults=options.faults)
+            with closing(assembly.open_log(kept)) as log:
+                yield settings, log
 
         return land(settings, world, stop, options.until, takeover=options.takeover, former=former)
 

@@ -1,21 +1,27 @@
 """Run a pipeline under its rules, after leveling its tables under the rules they were fed with.
 
-Invariant: the present rules count only once all tables are level, or a human said so (protocol.md
-2): "a changed spec takes effect only where all tables are level".
+Invariants:
+- the present rules count only once all tables are level, or a human said so (protocol.md 2): "a
+  changed spec takes effect only where all tables are level";
+- a run that cannot level its tables says so: it ends with an error, never as if it had landed all.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
 
-from penstock.core.errors import DecisionNeededError
+from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.landing.coordinator import Ended, coordinate
 from penstock.landing.leveling import Leveling
 from penstock.landing.settings import Settings, Until, World
+from penstock.ports.log import Log
 
-Former = Callable[[str], Settings]
-"""Gives the settings of today with the rules of a text that the store kept."""
+Former = Callable[[str], AbstractContextManager[tuple[Settings, Log]]]
+"""Gives the settings of today with the rules of a text that the store kept, and the log of the
+topics that those rules read."""
 
 
 def run(
@@ -27,14 +33,20 @@ def run(
     takeover: bool,
     former: Former,
 ) -> Ended:
-    """Run a pipeline to its end. Raises any PenstockError that concerns it as a whole."""
+    """Run a pipeline to its end. Raises any PenstockError that concerns it as a whole.
+
+    It is leveled as often as that brings a table forward: one that comes back late trails anew.
+    """
     ended = coordinate(settings, world, stop, until, takeover=takeover)
-    if ended.level_first is None:
-        return ended
-    _level(settings, world, stop, ended.level_first, former)
-    if stop.is_set():
-        return ended
-    return coordinate(settings, world, stop, until)
+    before: Leveling | None = None
+    while ended.level_first is not None and not stop.is_set():
+        if before is not None and before.stretches == ended.level_first.stretches:
+            raise _undecided(before, "these stretches can be read no more")
+        before = ended.level_first
+        _level(settings, world, stop, before, former)
+        if not stop.is_set():
+            ended = coordinate(settings, world, stop, until)
+    return ended
 
 
 def _level(
@@ -42,18 +54,27 @@ def _level(
 ) -> None:
     texts = [world.store.rules(settings.pipeline, each) for each in leveling.rules_hashes]
     if len(texts) != 1 or texts[0] is None:
-        stretches = "; ".join(
-            f"{table} {at}{covered}"
-            for table, ranges in leveling.stretches.items()
-            for at, covered in ranges.items()
-        )
-        raise DecisionNeededError(
-            f"the spec changed while tables were not level, and the former rules are lost: "
-            f"{stretches}",
-            code="P189",
-            hint="to judge these stretches by the present rules:  penstock run --accept rules",
-        )
-    ended = coordinate(former(texts[0]), world, stop, "caught-up", ends=leveling.ends)
-    for table, error in ended.parked.items():
+        lost = "the former rules are lost" if None in texts else "they were fed by several rules"
+        raise _undecided(leveling, lost)
+    with former(texts[0]) as (rules, log):
+        try:
+            log.partitions()
+        except InvalidError as error:
+            raise _undecided(leveling, f"former topics cannot be read: {error.message}") from error
+        ended = coordinate(rules, replace(world, log=log), stop, "caught-up", ends=leveling.ends)
+    for table, reason in ended.parked.items():
         if table in leveling.stretches:
-            raise error
+            raise reason
+
+
+def _undecided(leveling: Leveling, reason: str) -> DecisionNeededError:
+    stretches = "; ".join(
+        f"{table} {at}{covered}"
+        for table, ranges in leveling.stretches.items()
+        for at, covered in ranges.items()
+    )
+    return DecisionNeededError(
+        f"the spec changed while tables were not level, and {reason}: {stretches}",
+        code="P189",
+        hint="to judge these stretches by the present rules:  penstock run --accept rules",
+    )

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -187,8 +188,12 @@ class Life:
                 part.close()
         return self
 
-    def _former(self, text: str) -> Settings:
-        return self.world.settings(text)
+    @contextmanager
+    def _former(self, text: str) -> Iterator[tuple[Settings, Log]]:
+        settings = self.world.settings(text, accept=self.settings.accept)
+        log = WatchedLog(self.world.ground.open_log(self.world.topics_of(text)), self)
+        with closing(log):
+            yield settings, log
 
     @property
     def crashed(self) -> bool:

@@ -83,6 +83,7 @@ class World:
         self.faults = FaultPlan()
         self.routes = {name: tuple(tables) for name, tables in (routes or _ONE).items()}
         self.rulebook: dict[str, dict[str, Any]] = {RULES: {}}
+        self._routes_then = {RULES: self.routes}
         self.rules = RULES
         self.changes = changes
         self.hosts = {"here"}
@@ -132,7 +133,8 @@ class World:
         self._lost |= {(self.ground.topic(topic), partition, offset) for offset in offsets}
 
     def change_rules(self, rules: str, **options: Any) -> None:
-        """Let later lives judge records by other options."""
+        """Let later lives judge records by other options; the routes of now are these rules's."""
+        self._routes_then[rules] = self.routes
         self.rulebook[rules] = options
         self.rules = rules
 
@@ -170,7 +172,7 @@ class World:
         options = RowOptions(source_columns=SOURCE, **self.rulebook[rules])
         routes = {
             self.ground.topic(name): tuple(self._target(name, table, options) for table in tables)
-            for name, tables in self.routes.items()
+            for name, tables in self._routes_of(rules).items()
         }
         settings = Settings(
             pipeline=PIPELINE,
@@ -180,14 +182,21 @@ class World:
             quarantine=self._place(QUARANTINE),
             quarantine_schema=QUARANTINE_SCHEMA,
             start="earliest",
-            log=self.ground.log_settings(self.topics),
+            log=self.ground.log_settings(self.topics_of(rules)),
         )
         return replace(settings, **{**self.changes, **changes})
 
     @property
     def topics(self) -> list[str]:
         """Name the topics as the cluster does."""
-        return [self.ground.topic(name) for name in self.routes]
+        return self.topics_of(self.rules)
+
+    def topics_of(self, rules: str) -> list[str]:
+        """Name the topics that rules read."""
+        return [self.ground.topic(name) for name in self._routes_of(rules)]
+
+    def _routes_of(self, rules: str) -> Mapping[str, tuple[str, ...]]:
+        return self.routes if rules == self.rules else self._routes_then[rules]
 
     def _place(self, table: str) -> Place:
         return Place(table, CATALOG, catalog_name(table), self.ground.connector)

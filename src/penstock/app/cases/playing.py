@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from penstock.app import assembly
@@ -75,7 +76,7 @@ def play(pipeline: Pipeline, case: Case, tables: Mapping[str, Schema]) -> Outcom
         threading.Event(),
         "caught-up",
         takeover=False,
-        former=lambda _: settings,
+        former=lambda _: nullcontext((settings, world.log)),
     )
     return _outcome(settings, warehouses, ended.parked)
 

@@ -52,7 +52,9 @@ class View:
     def survey(self, lanes: tuple[Lane, ...], tracks: Mapping[str, Track]) -> dict[str, Schema]:
         """Tell what columns the records of lanes show, by table, for tables there are or not."""
         unborn = {name: replace(track, standing=None) for name, track in tracks.items()}
-        return epochs.survey(self.settings, self.world, _epoch(lanes), unborn, self._quarantine)
+        given = (self.settings, self.world, _epoch(lanes), unborn, self._quarantine)
+        shown, _ = epochs.survey(*given)  # a failure is told by `attempt`, which reads the same
+        return shown
 
     def attempt(self, lanes: tuple[Lane, ...], tracks: Mapping[str, Track]) -> list[Result]:
         """Do the work of lanes as a run would; the rows are in `trial.rows`, by table."""

@@ -185,10 +185,16 @@ def _checked(table: str, each: _Sum) -> TableSum:
 
 
 def surveyed(results: Sequence[Result]) -> dict[str, Schema]:
-    """Join what the tasks of a survey found, by table, in slice order."""
+    """Join what the tasks of a survey found, by table, in slice order.
+
+    A table whose records could not all be looked at is left out: it is not born of a part of them.
+    """
     found: dict[str, Schema] = {}
+    failed = failures(results)
     for result in results:
         for table, schema in result.schemas.items():
+            if table in failed:
+                continue
             joined, _ = join(found.get(table, Struct(())), schema)
             assert isinstance(joined, Struct), "structs join to a struct"
             found[table] = joined

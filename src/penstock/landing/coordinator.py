@@ -17,12 +17,7 @@ from functools import partial
 from penstock.commit.once import Conditions
 from penstock.commit.two_phase import TwoPhase
 from penstock.core.commits import Chain, EpochNumber, Generation
-from penstock.core.errors import (
-    FencedError,
-    InvalidError,
-    PenstockError,
-    UnavailableError,
-)
+from penstock.core.errors import FencedError, InvalidError, PenstockError, UnavailableError
 from penstock.core.events import (
     EpochPlanned,
     EpochPrepared,
@@ -33,7 +28,7 @@ from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.planning import Bounds, Epoch, Slice, plan
 from penstock.core.points import Point
 from penstock.landing import epochs, opening, wishes
-from penstock.landing.adding_up import require_few_rejects, sums
+from penstock.landing.adding_up import failures, require_few_rejects, sums
 from penstock.landing.committing import CommitLine, Outcome
 from penstock.landing.fleet import Fleet
 from penstock.landing.isolating import Isolation
@@ -272,7 +267,8 @@ class Coordinator:
         tracks = self.fleet.active
         self._renew_leases()
         if any(tracks[n].standing is None for part in epoch.slices for n in _names(part)):
-            self._give_birth(epoch, tracks)
+            if not self._give_birth(epoch, tracks):
+                return False
             tracks = self.fleet.active
             epoch = epochs.left_to(epoch, tracks)
             if not epoch.slices:
@@ -282,7 +278,7 @@ class Coordinator:
         )
         self.pace.learn(results)
         if not self._lookout.still_there(results):
-            return True
+            return False
         self.tenure.check()
         found = sums(results)
         again = wishes.keep(self.fleet.active, results)
@@ -307,9 +303,12 @@ class Coordinator:
         renew_all(self.fleet.active.values(), now_ms)
         self._quarantine = renewed(self._quarantine, now_ms)
 
-    def _give_birth(self, epoch: Epoch, tracks: Mapping[str, Track]) -> None:
-        """Create the tables that this epoch calls for. One that cannot be created stands aside."""
-        shown = epochs.survey(
+    def _give_birth(self, epoch: Epoch, tracks: Mapping[str, Track]) -> bool:
+        """Create the tables that this epoch calls for; false when a survey is to be made again.
+
+        One that cannot be created, or surveyed, stands aside.
+        """
+        shown, results = epochs.survey(
             self.settings, self.world, epoch, tracks, self._rejects, isolation=self._isolation
         )
         for name, schema in shown.items():
@@ -321,6 +320,10 @@ class Coordinator:
                 self.fleet.park(name, error)
                 continue
             self.fleet.born(name, table)
+        if failures(results):
+            self._lookout.still_there(results)
+            return False
+        return True
 
     def _absorb(self, timeout_seconds: float) -> None:
         """Take notice of commits that ended meanwhile."""

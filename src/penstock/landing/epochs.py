@@ -80,17 +80,19 @@ def survey(
     quarantine: Destination,
     *,
     isolation: Isolation | None = None,
-) -> dict[str, Schema]:
+) -> tuple[dict[str, Schema], list[Result]]:
     """Read the epoch once for the tables that do not exist, and join what their records show.
 
-    Tables none of whose records shows a column are left out.
+    Tables none of whose records shows a column are left out, and those that failed: the tasks'
+    results tell why.
     """
     unborn = {name for name, track in tracks.items() if track.standing is None}
     desk = _Desk(settings, world, epoch, tracks, quarantine)
     parts = [_only(part, unborn) for part in epoch.slices]
     jobs = [desk.job(part, survey=True) for part in parts if part.lanes]
-    found = surveyed((isolation or Isolation(world)).run(jobs)) if jobs else {}
-    return {name: shown for name, schema in found.items() if (shown := known(schema)).fields}
+    results = (isolation or Isolation(world)).run(jobs) if jobs else []
+    found = surveyed(results).items()
+    return {name: shown for name, schema in found if (shown := known(schema)).fields}, results
 
 
 def left_to(epoch: Epoch, tables: Collection[str]) -> Epoch:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from penstock.core.commits import Claim, Generation
 from penstock.core.decide import outranks
-from penstock.core.errors import FencedError, PenstockError, UnavailableError
+from penstock.core.errors import FencedError, PenstockError
 from penstock.core.events import CoordinatorFenced
 from penstock.core.points import Point
 from penstock.landing.beside import Beats
@@ -101,7 +101,7 @@ class Tenure:
             if claim == self.claim:
                 self._error = error
                 return False
-        except UnavailableError as error:
-            self._error = error  # the next prepare finds out for good
+        except PenstockError as error:  # whatever it is may pass, and we are alive; if it does
+            self._error = error  # not pass, the next prepare finds out for good
         self.world.observer.reached(Point.HEARTBEAT_AFTER)
         return True

@@ -7,7 +7,8 @@ from penstock.core.commits import DataFile, EpochNumber
 from penstock.core.errors import BugError, DecisionNeededError, UnavailableError
 from penstock.core.offsets import Offset, span
 from penstock.core.planning import Epoch, Lane, Slice
-from penstock.landing.adding_up import counted, failures, require_few_rejects, sums
+from penstock.core.schema import Field, Kind, Struct
+from penstock.landing.adding_up import counted, failures, require_few_rejects, sums, surveyed
 from penstock.landing.jobs import LaneResult, Result
 from penstock.testing.prepared import part
 
@@ -148,3 +149,14 @@ def test_the_epoch_behind_a_range_is_that_of_the_part_that_came_farthest(order, 
     results = [came_to(n, *parts[n], leader_epoch=epochs[n]) for n in order]
 
     assert {part(0): epochs[1]} == sums(results)[TABLE].leader_epochs
+
+
+def test_a_table_is_surveyed_whole_or_not_at_all():
+    down = UnavailableError("the registry does not answer", code="P220", hint="look")
+    first, second = Struct((Field("a", Kind.LONG),)), Struct((Field("b", Kind.LONG),))
+    results = [
+        Result(number=0, schemas={TABLE: first, "other": first}),
+        Result(number=1, schemas={"other": second}, failed={TABLE: down}),
+    ]
+
+    assert {"other": Struct((*first.fields, *second.fields))} == surveyed(results)

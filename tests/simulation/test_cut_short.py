@@ -1,0 +1,83 @@
+"""Something of an epoch fails: a survey in one of its tasks, the listing behind its work."""
+
+import pytest
+
+from penstock.core.errors import UnavailableError
+from penstock.core.points import Point
+from penstock.landing import bench
+from penstock.testing.grounds import CATALOG, MemoryGround
+from penstock.testing.world import ORDERS, World
+
+OTHERS = f"{CATALOG}.bronze.others"
+
+
+@pytest.fixture
+def registry_down_once(monkeypatch):
+    """No schema registry answers when the first record with a `b` is surveyed."""
+    survey, asked = bench.survey, []
+
+    def failing(batch, *given, **named):
+        if not asked and any(b'"b"' in value for value in batch.column("value").to_pylist()):
+            asked.append(batch)
+            raise UnavailableError("the registry does not answer", code="P220", hint="look")
+        return survey(batch, *given, **named)
+
+    monkeypatch.setattr(bench, "survey", failing)
+
+
+@pytest.mark.usefixtures("registry_down_once")
+class TestASurveyThatFailsInOneTask:
+    def test_its_table_is_born_later_of_all_records(self):
+        world = World(MemoryGround(), partitions=2)
+        world.send("orders", 3, a=1)
+        world.send("orders", 3, partition=1, b=2)
+        life = world.run()
+
+        assert {ORDERS: "P220"} == life.parked
+        assert [] == world.rows()
+
+        world.run()
+        assert [] == world.breaks()
+        assert 6 == len(world.rows())
+
+    def test_other_tables_are_born_and_land(self):
+        world = World(
+            MemoryGround(), routes={"orders": (ORDERS,), "others": (OTHERS,)}, partitions=2
+        )
+        world.send("orders", 3, a=1)
+        world.send("orders", 3, partition=1, b=2)
+        world.send("others", 3, a=1)
+        world.run()
+        assert 3 == len(world.rows(OTHERS))
+        world.run()
+
+        assert [] == world.breaks()
+
+    def test_it_is_surveyed_again_in_the_same_run(self):
+        world = World(MemoryGround(), partitions=2, every_seconds=1.0)
+        world.send("orders", 3, a=1)
+        world.send("orders", 3, partition=1, b=2)
+        life = world.life()
+        life.at(Point.COMMIT_AFTER, life.stop.set).run("stopped")
+
+        assert {} == life.parked
+        assert [] == world.breaks()
+        assert 6 == len(world.rows())
+
+
+def test_an_epoch_whose_work_is_thrown_away_is_not_the_one_to_be_landed():
+    world = World(MemoryGround())
+    world.send("orders", 3)
+    world.run()
+    world.send("orders", 3)
+    life = world.life()
+
+    def down():
+        life.listings.clear()
+        raise UnavailableError("the brokers do not answer", code="P201", hint="look")
+
+    silence = dict.fromkeys(range(20), down)
+    life.at(Point.EPOCH_PLANNED, lambda: life.listings.update(silence)).run("once")
+
+    assert "one epoch was landed" == life.ended.reason
+    assert {0: 6} == world.offsets()

@@ -30,6 +30,8 @@ from penstock.testing.sent import Sent
 PARTITIONS = 2
 NAMES = ("one", "two", "three")
 HINTS = {"id": "long", "text": "string"}
+TRIMMED = {"history.expire.max-snapshot-age-ms": "0"}
+"""Lets own snapshots go by number alone, so that commits trim here too."""
 BAD = (b"{", b"[1]", b'{"id": "seven"}', b"\xff\xfe")
 
 
@@ -93,11 +95,12 @@ class Field:
     def _spec(self) -> dict[str, Any]:
         schema = {"create": True, "columns": "evolve", "hints": HINTS}
         rule = {"from": self.name, "continue": True, "tombstones": "skip", "schema": schema}
+        own = {"properties": TRIMMED} if self.connector == "iceberg" else {}
         return {
             "name": "field",
             "kafka": {"brokers": self.bootstrap, "topics": [self.name]},
             "catalogs": {"lake": self.catalog},
-            "tables": [{**rule, "into": name} for name in self.tables.values()],
+            "tables": [{**rule, **own, "into": name} for name in self.tables.values()],
             "commit": {"every": "100ms", "retain": 3},
             "quarantine": {"into": f"lake.{self.refused}", "stop_above": "100%"},
             "spark": {"master": "inline"},

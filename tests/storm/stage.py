@@ -52,6 +52,8 @@ MIXED = Pipe("mixed", ("lake.storm.mixed", "delta.storm.mixed"), "lake.ops.mixed
 DELTA = Pipe("delta", ("delta.storm.whole", "delta.storm.split"), "delta.ops.delta")
 SPARK = Pipe("spark", ("lake.storm.spark", "delta.storm.spark"), "lake.ops.spark", "local[1]", "2s")
 SPLIT = "delta.storm.split"
+TRIMMED = {"history.expire.max-snapshot-age-ms": "0"}
+"""Lets own snapshots go by number alone, so that commits trim here too."""
 
 
 @dataclass(slots=True)
@@ -92,7 +94,6 @@ class Stage:
     def _spec(self, pipe: Pipe) -> dict[str, Any]:
         schema = {"create": True, "columns": "evolve", "hints": HINTS}
         rule = {"from": TOPIC, "continue": True, "tombstones": "skip", "schema": schema}
-        split = {SPLIT: {"partition_by": ["shop"]}}
         return {
             "name": pipe.name,
             "kafka": {"brokers": f"{HOST}:{self.proxy.port}", "topics": [TOPIC]},
@@ -100,7 +101,7 @@ class Stage:
                 "lake": {"type": "rest", "uri": self.liar.address},
                 "delta": {"type": "delta", "root": str(self.directory / "delta")},
             },
-            "tables": [{**rule, "into": name, **split.get(name, {})} for name in pipe.tables],
+            "tables": [{**rule, "into": name, **_own(name)} for name in pipe.tables],
             "commit": {"every": pipe.every, "retain": 10},
             "quarantine": {"into": pipe.quarantine, "stop_above": "100%"},
             "spark": {"master": pipe.master},
@@ -155,6 +156,13 @@ class Stage:
 def path_of(uri: str) -> Path:
     """Give the path of a file: PyIceberg writes `file:///x` or `/x`, Hadoop `file:/x`."""
     return Path(urlsplit(uri).path)
+
+
+def _own(table: str) -> dict[str, Any]:
+    """Give what the spec says of one table alone."""
+    if table == SPLIT:
+        return {"partition_by": ["shop"]}
+    return {"properties": TRIMMED} if table.startswith("lake.") else {}
 
 
 def _name(table: str) -> str:

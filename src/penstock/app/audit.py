@@ -1,6 +1,9 @@
 """`penstock audit`: prove the chains from metadata, and with `--count` row by row against Kafka.
 
-Invariants: it writes nothing; what it cannot know it says, it never guesses.
+Invariants:
+- it writes nothing; what it cannot know it says, it never guesses;
+- ledger, history and rows of a table are those of one state, so a run may go on beside it; what is
+  read after that (quarantine, Kafka) only grows, and counts up to the ledger's positions.
 """
 
 from __future__ import annotations
@@ -8,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from penstock.app import assembly
 from penstock.app.census import Census, Subject, count
@@ -18,7 +22,7 @@ from penstock.core.audit import (
     doubled_files,
     newest_segment,
 )
-from penstock.core.commits import Chain, Landed
+from penstock.core.commits import Chain
 from penstock.core.errors import (
     DecisionNeededError,
     InvalidError,
@@ -26,12 +30,13 @@ from penstock.core.errors import (
     UnavailableError,
     gravest,
 )
+from penstock.core.offsets import Positions
 from penstock.core.wire import progress_from_json
 from penstock.landing import members, opening
 from penstock.landing.settings import Place, Settings, Target
 from penstock.observe.fanout import Observers
-from penstock.ports.log import Log
-from penstock.ports.tables import FILE_GONE, Table, TableFormat, Verdict
+from penstock.ports.log import Log, RangeReader
+from penstock.ports.tables import FILE_GONE, Table, TableFormat, TableState, Verdict
 from penstock.spec.model import Pipeline
 
 Progressed = Callable[[str], None]
@@ -107,19 +112,23 @@ def audit(
                 hint=f"tables of this spec are {', '.join(sorted(targets))}",
             )
         chosen = {name: targets[name] for name in sorted(targets) if not tables or name in tables}
-        auditor = _Auditor(pipeline, settings, log, catalogs, progressed)
+        open_reader = partial(assembly.open_reader, pipeline)
+        auditor = Auditor(settings, log, catalogs, open_reader, progressed)
         return Audit(tuple(auditor.audit(target, rows=rows) for target in chosen.values()))
 
 
 @dataclass(frozen=True, slots=True)
-class _Auditor:
-    pipeline: Pipeline
+class Auditor:
+    """Audits tables of one pipeline; `open_reader` gives what reads Kafka, once for each count."""
+
     settings: Settings
     log: Log
     catalogs: Mapping[str, TableFormat]
+    open_reader: Callable[[], RangeReader]
     progressed: Progressed
 
     def audit(self, target: Target, *, rows: bool) -> TableAudit:
+        """Audit one table; with `rows` record by record. What it raises is told as its problem."""
         name = target.place.table
         self.progressed(f"auditing {name}")
         try:
@@ -128,19 +137,20 @@ class _Auditor:
             return TableAudit(name, (), problem=error)
 
     def _audit(self, target: Target, *, rows: bool) -> TableAudit:
-        name, pipeline = target.place.table, self.pipeline.name
+        name, pipeline = target.place.table, self.settings.pipeline
         table = self._table(target.place)
-        own, landed = self._chain(table, Chain(pipeline, name), target.place)
+        state = table.state(Chain(pipeline, name))
+        own, began = _chain(table, Chain(pipeline, name), state, target.place)
         chains = [own]
         quarantine = self._quarantine()
         if quarantine is not None:
             chain = Chain(f"{pipeline}/{name}", self.settings.quarantine.table)
-            rejects, _ = self._chain(quarantine, chain, self.settings.quarantine, required=False)
-            chains.append(rejects)
+            theirs = quarantine.state(chain)
+            chains.append(_chain(quarantine, chain, theirs, self.settings.quarantine)[0])
         census = None
-        if rows and landed is not None:
+        if rows and state.landed is not None:
             try:
-                census = self._census(target, table, quarantine, landed)
+                census = self._census(target, (table, state), quarantine, began)
             except UnavailableError as error:
                 if error.code != FILE_GONE:
                     raise
@@ -162,34 +172,12 @@ class _Auditor:
         place = self.settings.quarantine
         return self.catalogs[place.catalog].load(place.name)
 
-    def _chain(
-        self, table: Table, chain: Chain, place: Place, *, required: bool = True
-    ) -> tuple[ChainAudit, Landed | None]:
-        state, history = table.state(chain), table.history(chain)
-        breaks: list[Break] = []
-        if state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN):
-            breaks.append(Break("witnesses", place.table, state.evidence))
-        if state.landed is None and required:
-            message = f"{place.table} has no ledger of pipeline {chain.name}"
-            breaks.append(Break("ledger", place.table, message))
-        if state.landed is not None:
-            told = newest_segment(history.commits)
-            commits = [progress_from_json([*map(list, each.progress)]) for each in told]
-            breaks += chain_breaks(state.landed, commits)
-        breaks += doubled_commits(commit.commit_id for commit in history.commits)
-        breaks += [] if chain.is_quarantine else doubled_files(history.paths)
-        found = ChainAudit(
-            place.table,
-            chain.name,
-            len(history.commits),
-            history.complete,
-            len(history.paths),
-            tuple(breaks),
-        )
-        return found, state.landed
-
     def _census(
-        self, target: Target, table: Table, quarantine: Table | None, landed: Landed
+        self,
+        target: Target,
+        seen: tuple[Table, TableState],
+        quarantine: Table | None,
+        began: Positions,
     ) -> Census:
         columns = target.options.source_columns
         needed = ("topic", "partition", "offset")
@@ -202,13 +190,46 @@ class _Auditor:
                 hint="audit without --count, or land topic, partition and offset",
             )
         self.progressed(f"counting {target.place.table}")
+        table, state = seen
+        assert state.landed is not None, "only what has a ledger is counted"
         subject = Subject(
-            landed=landed,
-            rows=table.coordinates({name: columns[name] for name in needed}),
+            pipeline=self.settings.pipeline,
+            landed=state.landed,
+            rows=table.coordinates({name: columns[name] for name in needed}, state),
             quarantine=quarantine,
-            chain=Chain(
-                f"{self.pipeline.name}/{target.place.table}", self.settings.quarantine.table
-            ),
             target=target,
+            began=None if self.settings.start == "earliest" else began,
         )
-        return count(self.pipeline, self.log, subject)
+        reader = self.open_reader()
+        try:
+            return count(self.log, reader, subject)
+        finally:
+            reader.close()
+
+
+def _chain(
+    table: Table, chain: Chain, state: TableState, place: Place
+) -> tuple[ChainAudit, Positions]:
+    """Prove a chain by what one state of its table tells; give also where it began."""
+    history = table.history(chain, state)
+    breaks: list[Break] = []
+    if state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN):
+        breaks.append(Break("witnesses", place.table, state.evidence))
+    if state.landed is None and not chain.is_quarantine:
+        message = f"{place.table} has no ledger of pipeline {chain.name}"
+        breaks.append(Break("ledger", place.table, message))
+    if state.landed is not None:
+        told = newest_segment(history.commits)
+        commits = [progress_from_json([*map(list, each.progress)]) for each in told]
+        breaks += chain_breaks(state.landed, commits)
+    breaks += doubled_commits(commit.commit_id for commit in history.commits)
+    breaks += [] if chain.is_quarantine else doubled_files(history.paths)
+    found = ChainAudit(
+        place.table,
+        chain.name,
+        len(history.commits),
+        history.complete,
+        len(history.paths),
+        tuple(breaks),
+    )
+    return found, history.began

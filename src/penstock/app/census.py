@@ -1,25 +1,30 @@
 """Count row by row: every record that Kafka still has is in its table xor in quarantine, once.
 
 The oracle is Kafka itself, read again by the same reader under the same isolation level.
+
+Invariants: what cannot be compared is told in words (`Census.untold`), never as a break; no read
+waits for ever.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import time
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.app import assembly
 from penstock.app.worker import readers as readers_of
 from penstock.core.audit import Break
 from penstock.core.closings import closings_of, records_only
 from penstock.core.commits import Chain, Landed
-from penstock.core.offsets import Offset, OffsetRange, TopicPartition
+from penstock.core.errors import UnavailableError
+from penstock.core.offsets import Offset, OffsetRange, Positions, TopicPartition
+from penstock.core.planning import Bounds
 from penstock.core.schema import Struct
 from penstock.landing.settings import Target
 from penstock.ports.log import Log, RangeReader
@@ -28,14 +33,11 @@ from penstock.rows.convert import convert
 from penstock.rows.fates import READ, fates_of, out_of_the_table
 from penstock.rows.gate import OPEN
 from penstock.rows.sorting import Sorter
-from penstock.spec.model import Pipeline
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Offsets = NDArray[np.int64]
 _NOTHING: Offsets = np.array([], dtype=np.int64)
 SHOWN_MAX = 5
+SILENCE_SECONDS_MAX = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Census:
     """What was counted over all partitions. `records` are Kafka's; the rest must account for them.
 
     `unchecked` counts rows whose records Kafka no longer has: they are only checked for doubles.
+    `untold` says in sentences what was not compared, and why.
     """
 
     records: int
@@ -51,43 +54,99 @@ class Census:
     skipped: int
     unchecked: int
     breaks: tuple[Break, ...]
+    untold: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is counted: one target table and where its rejects are."""
+    """What is counted: one target table, the rows of one state of it, and where its rejects are.
 
+    `began` tells where the table's chain began; None where it began with the log.
+    """
+
+    pipeline: str
     landed: Landed
     rows: pa.Table
     quarantine: Table | None
-    chain: Chain
     target: Target
+    began: Positions | None
 
 
-def count(pipeline: Pipeline, log: Log, subject: Subject) -> Census:
-    """Compare a table's coordinates and its quarantine with what Kafka holds below its ledger."""
+@dataclass(frozen=True, slots=True)
+class _Accounts:
+    """The offsets of a table by partition: its rows, what was refused for it, and by its route."""
+
+    rows: Mapping[tuple[str, int], Offsets]
+    refused: Mapping[tuple[str, int], Offsets]
+    routed: Mapping[tuple[str, int], Offsets]
+
+
+def count(log: Log, reader: RangeReader, subject: Subject) -> Census:
+    """Compare a table's coordinates and its quarantine with what Kafka holds below its ledger.
+
+    Raises UnavailableError (P250 a partition without a leader), and what reading raises.
+    """
     offsets = records_only(subject.landed.offsets)
-    refusals = _refusals(subject)
-    by_partition = _by_partition(subject.rows)
+    accounts = _Accounts(_by_partition(subject.rows), *_refusals(subject))
     present = set(log.partitions())  # of a topic that was re-created, the former log is gone
     bounds = log.bounds(sorted(at for at in offsets if at in present))
-    reader = assembly.open_reader(pipeline)
-    parts = []
-    try:
-        for at, stop in sorted(offsets.items()):
-            mine = by_partition.get((at.topic, at.partition), _NOTHING)
-            refused = refusals.get((at.topic_id, at.partition), _NOTHING)
-            refused = refused[refused < stop]
-            found = bounds.get(at)
-            start = _first(pipeline, found.start if found else stop, mine, refused)
-            end = min(found.stop, stop) if found else stop
-            covered = OffsetRange(min(start, end), end)
-            held, skipped = _read(reader, at, covered, subject.target)
-            parts.append(_compare(at, start, _Coordinates(mine, refused, held, skipped)))
-            parts.append(_beyond(at, end, stop))
-    finally:
-        reader.close()
+    again = _made_again(offsets)
+    parts = [_apart(topic, accounts.rows) for topic in sorted(again)]
+    for at, stop in sorted(offsets.items()):
+        if at.topic in again:
+            continue
+        if at in present and at not in bounds:
+            raise _silent(at)
+        parts.append(_counted(reader, subject, accounts, (at, stop, bounds.get(at))))
     return _total(parts)
+
+
+def _counted(
+    reader: RangeReader,
+    subject: Subject,
+    accounts: _Accounts,
+    place: tuple[TopicPartition, Offset, Bounds | None],
+) -> Census:
+    """Count one partition up to where the ledger stands."""
+    at, stop, found = place
+    mine = accounts.rows.get((at.topic, at.partition), _NOTHING)
+    refused = accounts.refused.get((at.topic_id, at.partition), _NOTHING)
+    refused = refused[refused < stop]
+    if found is None:
+        told = f"{at}: Kafka has this topic no more, and the rows are only checked for doubles"
+        gone = _compare(at, stop, _Coordinates(mine, refused, _NOTHING, _NOTHING))
+        return replace(gone, untold=(told,))
+    end = Offset(min(found.stop, stop))
+    began = _began(subject, at, mine, refused)
+    start = Offset(max(found.start, end if began is None else began))
+    covered = OffsetRange(min(start, end), end)
+    held, skipped = _read(reader, at, covered, subject.target)
+    routed = accounts.routed.get((at.topic_id, at.partition), _NOTHING)
+    routed = np.setdiff1d(np.intersect1d(routed, held), np.concatenate([skipped, refused]))
+    refused = np.concatenate([refused, routed])
+    parts = [
+        _compare(at, start, _Coordinates(mine, refused, held, skipped)),
+        _beyond(at, end, stop),
+    ]
+    if began is None and end > found.start:
+        told = f"{at}: it has no rows, and where it began is not told any more"
+        parts.append(Census(0, 0, 0, 0, 0, (), (told,)))
+    return _total(parts)
+
+
+def _made_again(offsets: Collection[TopicPartition]) -> set[str]:
+    """Name the topics that were made again: several ids have landed under one name."""
+    ids: dict[str, set[str]] = defaultdict(set)
+    for at in offsets:
+        ids[at.topic].add(at.topic_id)
+    return {topic for topic, found in ids.items() if len(found) > 1}
+
+
+def _apart(topic: str, rows: Mapping[tuple[str, int], Offsets]) -> Census:
+    """Say that rows of a topic that was made again cannot be told apart: they hold its name."""
+    size = sum(each.size for (name, _), each in rows.items() if name == topic)
+    told = f"{topic}: the topic was made again, and rows do not tell which of the two is theirs"
+    return Census(0, size, 0, 0, size, (), (told,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +159,18 @@ class _Coordinates:
     skipped: Offsets
 
 
-def _first(pipeline: Pipeline, log_start: Offset, mine: Offsets, refused: Offsets) -> Offset:
-    """Give where the comparison begins: the log's start, or the first record that was landed."""
-    if pipeline.kafka.start == "earliest":
-        return log_start
-    firsts = [int(each.min()) for each in (mine, refused) if each.size]
-    return Offset(max(log_start, min(firsts, default=log_start)))
+def _began(subject: Subject, at: TopicPartition, mine: Offsets, refused: Offsets) -> Offset | None:
+    """Give where the table began in a partition; None when nothing tells it any more.
+
+    Where its commits do not tell, it is the first record that stands somewhere.
+    """
+    if subject.began is None:
+        return Offset(0)
+    known = subject.began.get(at)
+    firsts = [mine, refused] if known is None else [refused]
+    found = [int(each.min()) for each in firsts if each.size]
+    found += [] if known is None else [known]
+    return Offset(min(found)) if found else None
 
 
 def _beyond(at: TopicPartition, end: Offset, stop: Offset) -> Census:
@@ -142,15 +207,24 @@ def _told(kind: str, at: TopicPartition, offsets: Offsets, what: str) -> list[Br
 def _read(
     reader: RangeReader, at: TopicPartition, covered: OffsetRange, target: Target
 ) -> tuple[Offsets, Offsets]:
-    """Read the offsets of a range, and those that the spec leaves out of the table."""
+    """Read the offsets of a range, and those that the spec leaves out of the table.
+
+    Raises UnavailableError (P250) when the partition gives nothing for too long.
+    """
     offsets, skipped = [_NOTHING], [_NOTHING]
     headers = target.options.schema_id == "headers"
     headers = headers or target.gates.get(at.topic, OPEN).reads_headers
-    if covered.count:
-        for fetched in reader.read(at, covered, deadline=math.inf, headers=headers):
+    reached = covered.start
+    while reached < covered.stop:
+        before, deadline = reached, time.monotonic() + SILENCE_SECONDS_MAX
+        rest = OffsetRange(reached, covered.stop)
+        for fetched in reader.read(at, rest, deadline=deadline, headers=headers):
             these = fetched.batch.column("offset").to_numpy()
             offsets.append(these)
             skipped.append(these[_left_out(fetched.batch, at, target)])
+            reached = fetched.reached
+        if reached == before:
+            raise _silent(at)
     return np.concatenate(offsets), np.concatenate(skipped)
 
 
@@ -182,39 +256,53 @@ def _without_row(batch: pa.RecordBatch, at: TopicPartition, target: Target) -> N
     return without
 
 
+def _silent(at: TopicPartition) -> UnavailableError:
+    return UnavailableError(
+        f"{at} cannot be read: it has no leader, or its leader does not answer",
+        code="P250",
+        hint="see to the broker that leads it, then audit again",
+    )
+
+
 def _by_partition(rows: pa.Table) -> Mapping[tuple[str, int], Offsets]:
-    topics = rows.column("topic").to_numpy()
-    partitions = rows.column("partition").to_numpy()
-    offsets = rows.column("offset").to_numpy()
-    found: dict[tuple[str, int], Offsets] = {}
-    for topic in np.unique(topics.astype(str)):
-        of_topic = topics == topic
-        for partition in np.unique(partitions[of_topic]):
-            chosen = of_topic & (partitions == partition)
-            found[str(topic), int(partition)] = offsets[chosen]
-    return found
+    """Sort the offsets of rows; rows that have no source are nobody's."""
+    return _sorted_out(rows, "topic")
 
 
-def _refusals(subject: Subject) -> dict[tuple[str, int], Offsets]:
-    """Give the offsets in quarantine by partition, but for those whose retry has landed."""
+def _refusals(
+    subject: Subject,
+) -> tuple[dict[tuple[str, int], Offsets], dict[tuple[str, int], Offsets]]:
+    """Give what is refused for the table and by its route, but for what was retried into it."""
+    route, own = subject.target.route, subject.target.place.table
+    return (
+        _refused_under(subject, own),
+        {} if route is None else _refused_under(subject, route.template),
+    )
+
+
+def _refused_under(subject: Subject, name: str) -> dict[tuple[str, int], Offsets]:
+    """Give the offsets refused for a table or a route, by topic id and partition, ascending."""
     if subject.quarantine is None:
         return {}
-    log = closings_of(subject.target.place.table)
-    followed = subject.landed.offsets.get(log, Offset(0))
-    fates = fates_of(subject.quarantine.refused(subject.chain, READ))
-    found = out_of_the_table(fates, followed)
-    partitions = found.select(["topic_id", "partition"]).group_by(["topic_id", "partition"])
-    places = partitions.aggregate([]).to_pylist()
+    chain = Chain(f"{subject.pipeline}/{name}", subject.quarantine.name)
+    followed = subject.landed.offsets.get(closings_of(name), Offset(0))
+    fates = fates_of(subject.quarantine.refused(chain, READ))
+    others = pc.fill_null(pc.not_equal(fates["into"], subject.target.place.table), fill_value=False)
+    kept = pa.concat_tables(
+        [out_of_the_table(fates.filter(pc.invert(others)), followed), fates.filter(others)]
+    )
+    return _sorted_out(kept, "topic_id")
+
+
+def _sorted_out(rows: pa.Table, topic: str) -> dict[tuple[str, int], Offsets]:
+    """Gather offsets by topic and partition, without an object or a text for each row."""
+    places = rows.select([topic, "partition", "offset"]).group_by([topic, "partition"])
+    grouped = places.aggregate([("offset", "list")]).combine_chunks()
+    names, numbers = grouped[topic].to_pylist(), grouped["partition"].to_pylist()
     return {
-        (each["topic_id"], each["partition"]): np.sort(
-            found.filter(
-                pc.and_(
-                    pc.equal(found["topic_id"], each["topic_id"]),
-                    pc.equal(found["partition"], each["partition"]),
-                )
-            )["offset"].to_numpy()
-        )
-        for each in places
+        (name, number): grouped["offset_list"][index].values.to_numpy(zero_copy_only=False)
+        for index, (name, number) in enumerate(zip(names, numbers, strict=True))
+        if name is not None and number is not None
     }
 
 
@@ -226,4 +314,5 @@ def _total(parts: list[Census]) -> Census:
         sum(part.skipped for part in parts),
         sum(part.unchecked for part in parts),
         tuple(each for part in parts for each in part.breaks),
+        tuple(each for part in parts for each in part.untold),
     )

@@ -94,6 +94,8 @@ def _tell(each: TableAudit) -> None:
                 else ""
             )
         )
+    for untold in () if census is None else census.untold:
+        tell(f"  not compared: {untold}")
     for broken in each.breaks:
         tell(f"  BROKEN {broken.kind}: {broken.message}")
     if each.problem is None and not each.breaks:

@@ -191,8 +191,8 @@ class Table(Protocol):
         """List the paths that are not on storage with the size described."""
         ...
 
-    def history(self, chain: Chain) -> History:
-        """Read what the audit needs. Raises UnavailableError."""
+    def history(self, chain: Chain, state: TableState | None = None) -> History:
+        """Read what the audit needs, as it was in `state`, else afresh. Raises UnavailableError."""
         ...
 
     def quarantined(
@@ -217,10 +217,11 @@ class Table(Protocol):
         """
         ...
 
-    def coordinates(self, columns: Mapping[str, str]) -> pa.Table:
+    def coordinates(self, columns: Mapping[str, str], state: TableState | None = None) -> pa.Table:
         """Read every live row's source coordinates: `topic: string, partition: int32, offset:
         int64`, in any order, duplicates kept. `columns` maps those three names to the table's
-        columns. For the row-by-row audit and for tests; reads data files.
+        columns. The rows are those of `state`, else read afresh. For the row-by-row audit and for
+        tests; reads data files.
         """
         ...
 

@@ -225,10 +225,10 @@ class FaultyTable:
         """Pass on."""
         return self._table.missing(files)
 
-    def history(self, chain: Chain) -> History:
+    def history(self, chain: Chain, state: TableState | None = None) -> History:
         """Pass on, unless the table is away."""
         _check_there(self.name, self._plan)
-        return self._table.history(chain)
+        return self._table.history(chain, state)
 
     def quarantined(
         self, chain: Chain, ranges: Sequence[Sequence[Any]]
@@ -247,9 +247,9 @@ class FaultyTable:
         _check_there(self.name, self._plan)
         return self._table.refused(chain, columns, ranges)
 
-    def coordinates(self, columns: Mapping[str, str]) -> pa.Table:
+    def coordinates(self, columns: Mapping[str, str], state: TableState | None = None) -> pa.Table:
         """Pass on."""
-        return self._table.coordinates(columns)
+        return self._table.coordinates(columns, state)
 
     def sources(
         self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]

@@ -6,6 +6,7 @@ Each test names what protocol.md 3 and the audit of protocol.md 1 ask of a table
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from penstock.core.commits import Chain
@@ -163,9 +164,20 @@ class TellingTests(TableBench):
 
         assert ["topic", "partition", "offset"] == read.column_names
         assert ["string", "int32", "int64"] == [str(kind) for kind in read.schema.types]
-        assert [(TOPIC, 0, n) for n in range(4)] + [(TOPIC, 1, n) for n in range(2)] == sorted(
-            tuple(row.values()) for row in read.to_pylist()
+        expected = [(TOPIC, 0, n) for n in range(4)] + [(TOPIC, 1, n) for n in range(2)]
+        assert expected == rows_told(read)
+
+    def test_history_and_coordinates_of_a_state_are_as_they_were_then(self, table: Table) -> None:
+        self.land(table, {0: (0, 2)})
+        state = table.state(self.chain)
+        before = (table.history(self.chain), rows_told(table.coordinates(COLUMNS)))
+        self.land(table, {0: (2, 5), 1: (0, 1)})
+
+        assert before == (
+            table.history(self.chain, state),
+            rows_told(table.coordinates(COLUMNS, state)),
         )
+        assert 6 == len(rows_told(table.coordinates(COLUMNS)))
 
     def test_coordinates_keeps_duplicates(self, table: Table) -> None:
         state = table.state(self.chain)
@@ -287,3 +299,8 @@ def ranges_told(history: History) -> dict[int, list[tuple[int, int]]]:
         for _, partition, _, start, stop in commit.progress:
             told.setdefault(partition, []).append((start, stop))
     return told
+
+
+def rows_told(read: pa.Table) -> list[tuple[str, int, int]]:
+    """List coordinates in order."""
+    return sorted(tuple(row.values()) for row in read.to_pylist())

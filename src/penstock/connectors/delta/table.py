@@ -150,12 +150,13 @@ class DeltaTable:
             if found != file.size_bytes or not relative(file.path, self.location)
         ]
 
-    def history(self, chain: Chain) -> History:
+    def history(self, chain: Chain, state: TableState | None = None) -> History:
         """Tell the chain's commits from the log entries that are still there."""
-        log = self._following.log
+        log, handle = self._following.log, self._at(state)
+        newest = int(handle.version())
         with reading(self.name):
-            paths = Handle(self.location, storage_options=dict(self.root.options)).file_uris()
-            versions = log.versions()
+            paths = handle.file_uris()
+            versions = [version for version in log.versions() if version <= newest]
             entries = [entry for version in versions if (entry := log.entry(version))]
         return History(
             commits=[
@@ -184,9 +185,9 @@ class DeltaTable:
         """Read rows of the quarantine. Raises UnavailableError, InvalidError."""
         return readers.refused(self._open(), self.name, chain, columns, ranges)
 
-    def coordinates(self, columns: Mapping[str, str]) -> pa.Table:
+    def coordinates(self, columns: Mapping[str, str], state: TableState | None = None) -> pa.Table:
         """Read every live row's source coordinates."""
-        return readers.coordinates(self._open(), self.name, columns)
+        return readers.coordinates(self._at(state), self.name, columns)
 
     def sources(
         self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]
@@ -244,6 +245,13 @@ class DeltaTable:
         with reading(self.name):
             found: int | None = self._open().transaction_version(app_id)
             return found
+
+    def _at(self, state: TableState | None) -> Handle:
+        """Open the version that was examined, or the newest one."""
+        if state is None:
+            return self._open()
+        found: Examined = state.handle
+        return self._following.handle(found.view)
 
     def _open(self) -> Handle:
         with reading(self.name):

@@ -177,9 +177,9 @@ class IcebergTable:
             file.path for file, size in zip(files, sizes, strict=True) if size != file.size_bytes
         ]
 
-    def history(self, chain: Chain) -> History:
+    def history(self, chain: Chain, state: TableState | None = None) -> History:
         """Read what the audit needs. Raises UnavailableError, InvalidError (P190, P191)."""
-        table = self._loaded()
+        table: PyIcebergTable = self._loaded() if state is None else state.handle
         with reading(self.name):
             return history_of(table, chain, self._branch, self._judged(table, chain))
 
@@ -204,9 +204,9 @@ class IcebergTable:
                 scan_of(table, self._branch), self.name, chain.name, columns, ranges
             )
 
-    def coordinates(self, columns: Mapping[str, str]) -> pa.Table:
+    def coordinates(self, columns: Mapping[str, str], state: TableState | None = None) -> pa.Table:
         """Read every live row's source coordinates. Raises UnavailableError, InvalidError."""
-        table = self._loaded()
+        table: PyIcebergTable = self._loaded() if state is None else state.handle
         with reading(self.name):
             return coordinates_of(scan_of(table, self._branch), self.name, columns)
 

@@ -169,9 +169,9 @@ class MemoryTable:
         sizes = [(file, self._warehouse.file_size(file.path)) for file in files]
         return [file.path for file, size in sizes if size != file.size_bytes]
 
-    def history(self, chain: Chain) -> History:
+    def history(self, chain: Chain, state: TableState | None = None) -> History:
         """Tell the chain's commits on the ancestry of the head."""
-        contents = self._warehouse.get(self.name).contents
+        contents = self._contents(state)
         told = list(contents.ancestry())[::-1]
         own = [each for each in told if each.summary and each.summary.chain == chain.name]
         return History(
@@ -213,9 +213,9 @@ class MemoryTable:
         if rows:
             yield pa.RecordBatch.from_pylist(rows)
 
-    def coordinates(self, columns: Mapping[str, str]) -> pa.Table:
+    def coordinates(self, columns: Mapping[str, str], state: TableState | None = None) -> pa.Table:
         """Read every live row's source coordinates."""
-        return _coordinates(self._warehouse.rows(self.name), columns)
+        return _coordinates(self._warehouse.rows_of(self._contents(state).files), columns)
 
     def sources(
         self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]
@@ -240,6 +240,10 @@ class MemoryTable:
 
     def housekeep(self) -> None:
         """Do nothing: there is nothing to tidy."""
+
+    def _contents(self, state: TableState | None) -> Contents:
+        found: Contents = self._warehouse.get(self.name).contents if state is None else state.handle
+        return found
 
 
 class MemoryWriter:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyspark
 import pytest
 
 import penstock
@@ -50,29 +51,56 @@ def package(folder: Path, members: dict[str, str]) -> str:
     return str(folder)
 
 
-def test_an_archive_is_spare_when_the_same_packages_import_without_it(tmp_path: Path) -> None:
-    members = {"spam/__init__.py": "", "spam/version.py": "V = 1"}
-    zipped = archive(tmp_path / "spam.zip", members)
-    site = package(tmp_path / "site", members)
+SPARK = {"pyspark/__init__.py": "", "pyspark/version.py": "V = 1"}
+
+
+def test_sparks_own_archive_is_spare_when_the_same_release_imports_without_it(
+    tmp_path: Path,
+) -> None:
+    zipped = archive(tmp_path / "pyspark.zip", SPARK)
+    site = package(tmp_path / "site", SPARK)
 
     assert [zipped] == spare_archives([zipped, site])
     assert [] == spare_archives([zipped])
 
 
+def test_the_archives_of_the_spark_that_is_installed_are_spare() -> None:
+    home = Path(pyspark.__file__).parent
+    archives = [str(each) for each in (home / "python" / "lib").glob("*.zip")]
+
+    assert 2 == len(archives)
+    assert archives == spare_archives([*archives, str(home.parent)])
+
+
 @pytest.mark.parametrize(
     ("inside", "outside"),
     [
-        ({"spam/__init__.py": "", "spam/version.py": "V = 2"}, {"spam/version.py": "V = 1"}),
-        ({"spam/__init__.py": "", "eggs/__init__.py": ""}, {}),
-        ({"single.py": ""}, {}),
+        ({**SPARK, "pyspark/version.py": "V = 2"}, SPARK),
+        ({**SPARK, "py4j/__init__.py": "", "py4j/version.py": ""}, SPARK),
+        ({**SPARK, "eggs/__init__.py": ""}, {**SPARK, "eggs/__init__.py": ""}),
+        ({**SPARK, "prices.json": "{}"}, SPARK),
+        ({"single.py": ""}, {"single.py": ""}),
+        (
+            {"shop_rules/__init__.py": "", "shop_rules/prices.py": "VAT = 7"},
+            {"shop_rules/__init__.py": "", "shop_rules/prices.py": "VAT = 19"},
+        ),
+        ({"prices.json": "{}"}, {}),
     ],
-    ids=["another release", "one package more", "a single module"],
+    ids=[
+        "another release",
+        "one package more",
+        "a user's package too",
+        "a user's data too",
+        "a single module",
+        "a user's newer package",
+        "a user's data",
+    ],
 )
 def test_an_archive_stays_when_anything_would_be_lost(
     tmp_path: Path, inside: dict[str, str], outside: dict[str, str]
 ) -> None:
     zipped = archive(tmp_path / "spam.zip", inside)
-    site = package(tmp_path / "site", {"spam/__init__.py": ""} | outside)
+    site = package(tmp_path / "site", outside)
 
     assert [] == spare_archives([zipped, site])
 

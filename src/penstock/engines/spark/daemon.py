@@ -6,7 +6,8 @@ worker imports the heavy libraries for itself, and `gc.collect()` walks all of t
 
 Invariants:
 - with PySpark's own daemon everything works too, slower;
-- an archive leaves `sys.path` only when the very same packages import without it;
+- only Spark's own archives leave `sys.path`, and only when the very same release imports without
+  them: what a user ships is never taken away, however much it looks like what is installed;
 - what does not survive a fork is never touched here: no deltalake at all, and of confluent_kafka
   the import only, never a client;
 - a library that is missing here is missing later, where it is needed: that is not judged here.
@@ -44,15 +45,16 @@ SHARED_LIBRARIES = (
 )
 """Imported before the first fork, so that all workers share them."""
 
-_MARKS = ("__init__.py", "version.py", "_version.py")
-"""Files that differ between two releases of a package."""
+_SPARKS_OWN = {"pyspark", "py4j"}
+_MARKS = ("__init__.py", "version.py")
+"""Files of Spark's packages that differ between two releases."""
 
 
 def spare_archives(path: Sequence[str]) -> list[str]:
-    """List the archives of a module path that can be left out without losing any package.
+    """List the archives of a module path that Spark puts there and that can be left out.
 
-    A package counts as the same when the files that name its release are equal byte by byte. An
-    archive without Python modules (a jar) is spare.
+    These are its jars, and pyspark and py4j where the same release is installed: the files that
+    name it are equal byte by byte.
     """
     archives = [entry for entry in path if zipfile.is_zipfile(entry)]
     rest = [entry for entry in path if entry not in archives]
@@ -77,10 +79,10 @@ def import_shared(names: Sequence[str] = SHARED_LIBRARIES) -> None:
 def _is_spare(archive: str, rest: Sequence[str]) -> bool:
     with zipfile.ZipFile(archive) as opened:
         members = set(opened.namelist())
-        packages = {
-            PurePosixPath(member).parts[0] for member in members if member.endswith((".py", ".pyc"))
-        }
-        return all(
+        if not any(member.endswith((".py", ".pyc")) for member in members):
+            return archive.endswith(".jar")
+        packages = {PurePosixPath(member).parts[0] for member in members}
+        return packages <= _SPARKS_OWN and all(
             _is_same(opened, members, package, PathFinder.find_spec(package, rest))
             for package in packages
         )

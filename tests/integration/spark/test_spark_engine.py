@@ -7,13 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyspark import SparkConf
 from tests.integration.cli.conftest import cluster, shop, shops  # noqa: F401
 from tests.integration.cli.shop import Shop
 from tests.integration.cli.within import land
 
 from penstock.app import relanding
 from penstock.core.errors import BugError, DecisionNeededError, InvalidError, UnavailableError
-from penstock.engines.spark.engine import SparkEngine
+from penstock.engines.spark.engine import SparkEngine, result_bytes_max
+from penstock.engines.spark.settings import RESULT_BYTES_KEY
 from penstock.engines.spark.versions import versions_here
 from penstock.spec.load import load
 
@@ -122,6 +124,24 @@ def test_results_that_only_compress_to_the_limit_are_refused_too(engine: SparkEn
         engine.run(["x" * 600_000] * 2)
 
     assert "P607" == raised.value.code
+
+
+def test_a_session_that_was_handed_over_takes_what_it_says_itself(doing: Doing) -> None:
+    with pytest.raises(InvalidError) as raised:
+        doing("echo").run(["x" * 600_000] * 2)
+
+    assert "P607" == raised.value.code
+
+
+@pytest.mark.parametrize(("size", "expected"), [("0", None), ("2m", 2 << 20), ("", 1 << 30)])
+def test_the_limit_of_results_is_the_sessions(
+    engine: SparkEngine, size: str, expected: int | None
+) -> None:
+    conf = SparkConf(loadDefaults=False, _jvm=engine._context._jvm)
+    if size:
+        conf.set(RESULT_BYTES_KEY, size)
+
+    assert expected == result_bytes_max(conf)
 
 
 @pytest.mark.skipif(sys.prefix == sys.base_prefix, reason="there is no other Python to try")

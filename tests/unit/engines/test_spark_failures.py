@@ -1,3 +1,8 @@
+import traceback
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from penstock.core.errors import BugError, InvalidError, PenstockError, UnavailableError
@@ -59,6 +64,23 @@ def test_what_spark_says_becomes_what_the_reader_must_do(
     assert (kind, code) == (type(error), error.code)
     assert said in error.message
     assert error.hint
+
+
+@pytest.mark.parametrize("act", [lambda: pa.allocate_buffer(1 << 60), lambda: np.ones(1 << 50)])
+def test_a_library_that_finds_no_memory_is_a_worker_that_died(act: Callable[[], object]) -> None:
+    with pytest.raises(MemoryError) as raised:
+        act()
+    told = "".join(traceback.format_exception(raised.value))
+    error = job_failed(f"org.apache.spark.api.python.PythonException: {told}")
+
+    assert (UnavailableError, "P606") == (type(error), error.code)
+    assert str(raised.value) in error.message
+
+
+def test_an_error_that_only_speaks_of_memory_stays_a_bug() -> None:
+    error = job_failed(RAISED.format(line="ValueError: no MemoryError here"))
+
+    assert "P710" == error.code
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Parts of the Spark engine that need no Spark: daemon, task outcomes, versions, sessions."""
 
 import gc
+import io
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from penstock.core.errors import (
 )
 from penstock.engines.spark.daemon import SHARED_LIBRARIES, import_shared, spare_archives
 from penstock.engines.spark.engine import _results, require_classic
-from penstock.engines.spark.session import require_same_spark
+from penstock.engines.spark.session import LastWords, require_same_spark
 from penstock.engines.spark.task import _settle, error_from_text, error_to_text, perform
 from penstock.engines.spark.versions import ABSENT, disagreements, versions_here
 
@@ -189,6 +190,25 @@ def test_a_spark_connect_session_is_refused_by_name() -> None:
     assert "P604" == raised.value.code
 
 
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (
+            "Picked up x\nError occurred during initialization of VM\nMultiple garbage collectors selected",
+            "Error occurred during initialization of VM: Multiple garbage collectors selected",
+        ),
+        (
+            "Error occurred during initialization of VM\n",
+            "Error occurred during initialization of VM",
+        ),
+        ("Exception in thread x\n\tat y\ngoodbye\n", "Exception in thread x"),
+        ("all is well\n", ""),
+    ],
+)
+def test_javas_last_words_are_the_line_that_tells(said: str, expected: str) -> None:
+    assert expected == LastWords(io.BytesIO(said.encode())).telling()
+
+
 @pytest.mark.parametrize("jobs", [[], [0], [0, 0, 1], [0, 2]])
 def test_results_of_other_jobs_than_were_given_are_a_bug(jobs: list[int]) -> None:
     rows = [{"job": number, "result": "", "error": None} for number in jobs]
@@ -196,6 +216,15 @@ def test_results_of_other_jobs_than_were_given_are_a_bug(jobs: list[int]) -> Non
     with pytest.raises(BugError) as told:
         _results(rows, 2, 1000)
     assert "P712" == told.value.code
+
+
+def test_a_driver_without_a_limit_takes_all_results() -> None:
+    rows = [{"job": 0, "result": "x" * 2_000, "error": None}]
+
+    assert ["x" * 2_000] == _results(rows, 1, None)
+    with pytest.raises(InvalidError) as told:
+        _results(rows, 1, 1_000)
+    assert "P607" == told.value.code
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from penstock.engines.spark.settings import (
     configuration,
     for_command_line,
     is_local,
+    java_options_of,
     with_retries,
 )
 
@@ -59,6 +60,44 @@ def test_a_collector_of_the_users_replaces_ours() -> None:
 
     assert "-XX:+UseSerialGC" not in chosen[OPTIONS]
     assert chosen[OPTIONS].endswith(" -XX:+UseZGC")
+
+
+@pytest.mark.parametrize(
+    "variable", ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS"]
+)
+def test_a_collector_that_the_environment_names_replaces_ours(
+    variable: str, tmp_path: Path
+) -> None:
+    named = java_options_of({variable: "-Xss4m -XX:+UseG1GC"}, tmp_path)
+    chosen = configuration(SparkSettings(), folder="/f", java_options=named)
+
+    assert "-XX:+UseSerialGC" not in chosen[OPTIONS]
+    assert "-XX:+UseG1GC" not in chosen[OPTIONS]
+
+
+def test_a_collector_of_sparks_defaults_replaces_ours(tmp_path: Path) -> None:
+    defaults = "spark.driver.defaultJavaOptions"
+    (tmp_path / "conf").mkdir()
+    file = tmp_path / "conf" / "spark-defaults.conf"
+    file.write_text(f"# -XX:+UseZGC\n{defaults}  -XX:+UseParallelGC\n")
+    chosen = [
+        configuration(SparkSettings(conf={defaults: "-XX:+UseG1GC"}), folder="/f"),
+        configuration(SparkSettings(), folder="/f", java_options=java_options_of({}, tmp_path)),
+        configuration(
+            SparkSettings(),
+            folder="/f",
+            java_options=java_options_of({"SPARK_CONF_DIR": str(file.parent)}, Path("/none")),
+        ),
+    ]
+
+    assert [] == [each[OPTIONS] for each in chosen if "-XX:+UseSerialGC" in each[OPTIONS]]
+
+
+def test_an_environment_that_names_no_collector_leaves_ours(tmp_path: Path) -> None:
+    named = java_options_of({"JAVA_TOOL_OPTIONS": "-Dfile.encoding=UTF-8"}, tmp_path)
+    chosen = configuration(SparkSettings(), folder="/f", java_options=named)
+
+    assert "-XX:+UseSerialGC" in chosen[OPTIONS]
 
 
 def test_a_local_session_is_offline_and_keeps_to_its_folder() -> None:

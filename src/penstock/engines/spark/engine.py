@@ -24,7 +24,7 @@ from penstock.engines.spark.session import STOP_SECONDS_MAX, OwnSession, start_s
 from penstock.engines.spark.settings import (
     DAEMON_KEY,
     DAEMON_MODULE,
-    RESULT_BYTES_MAX,
+    RESULT_BYTES_KEY,
     SparkSettings,
     is_local,
 )
@@ -35,6 +35,8 @@ from penstock.engines.work import LANDING_WORK
 CANCEL_AGAIN_SECONDS = 0.2
 CANCEL_ROUNDS_MAX = 150
 DEATH_SECONDS_MAX = 5.0
+SPARKS_RESULT_SIZE = "1g"
+"""What Spark takes where a session does not say it."""
 WARMING_JOBS_MAX = 64
 
 
@@ -69,11 +71,8 @@ class SparkEngine:
     ) -> None:
         assert session is None or settings is None, "a running session has its settings already"
         self._own: OwnSession | None = None
-        self._result_bytes_max = RESULT_BYTES_MAX
         if session is None:
-            chosen = settings or SparkSettings()
-            self._result_bytes_max = chosen.result_bytes_max
-            self._own = start_session(chosen, launched)
+            self._own = start_session(settings or SparkSettings(), launched)
             session = self._own.spark
         else:
             require_classic(session)
@@ -153,7 +152,9 @@ class SparkEngine:
         finally:
             self._current = None
             current.ended.set()
-        return _results(rows, len(jobs), self._result_bytes_max)
+        with self._translated(None):
+            bytes_max = result_bytes_max(self._context._conf)  # noqa: SLF001 - it is the session's
+        return _results(rows, len(jobs), bytes_max)
 
     def _collect(self, current: _Run, work: str, jobs: Sequence[str]) -> Sequence[Any]:
         from py4j.protocol import Py4JError
@@ -273,11 +274,17 @@ def require_classic(session: object) -> None:
         )
 
 
+def result_bytes_max(conf: Any) -> int | None:
+    """Give how many bytes of results the driver of a session takes, by its SparkConf; None: any."""
+    size: int = conf._jconf.getSizeAsBytes(RESULT_BYTES_KEY, SPARKS_RESULT_SIZE)  # noqa: SLF001
+    return size or None
+
+
 def _cancelled() -> UnavailableError:
     return UnavailableError("The run was cancelled.", code="P605", hint="run it again")
 
 
-def _results(rows: Sequence[Any], jobs: int, bytes_max: int) -> Sequence[str]:
+def _results(rows: Sequence[Any], jobs: int, bytes_max: int | None) -> Sequence[str]:
     """Put outcomes in order. Raises the first error among them, or P607, P712."""
     by_job = {int(row["job"]): row for row in rows}
     if len(rows) != jobs or by_job.keys() != set(range(jobs)):
@@ -291,6 +298,6 @@ def _results(rows: Sequence[Any], jobs: int, bytes_max: int) -> Sequence[str]:
         if row["error"] is not None:
             raise error_from_text(row["error"])
     size = sum(len(row["result"]) for row in outcomes)
-    if size > bytes_max:
+    if bytes_max is not None and size > bytes_max:
         raise results_too_large(f": {size} characters, at most {bytes_max}")
     return [row["result"] for row in outcomes]

@@ -4,7 +4,8 @@
     the cluster does not answer at the start         P610  UnavailableError  try later
     the Java process or its context is gone, or was
     killed while it started                          P601  UnavailableError  restart
-    Python workers died on every attempt             P606  UnavailableError  more memory
+    Python workers died on every attempt, or found
+    no memory                                        P606  UnavailableError  more memory
     results are larger than the driver takes         P607  InvalidError      smaller epochs
     executors lack penstock, or Python did not start P608  InvalidError      same environment
     any other failure of the job                     P609  UnavailableError
@@ -42,6 +43,8 @@ _MISSING = (
 _NO_GATEWAY = "JAVA_GATEWAY_EXITED"
 _NO_CLUSTER = ("All masters are unresponsive", "Master removed our application")
 _TRACEBACK = "Traceback (most recent call last):"
+_NO_MEMORY = re.compile(r"(\w+\.)*\w*MemoryError\b|OSError: \[Errno 12\]")
+"""Libraries raise kinds of their own below MemoryError: ArrowMemoryError, _ArrayMemoryError."""
 _CAUSE = re.compile(r"^: (?P<cause>\S.*)$", re.MULTILINE)
 
 
@@ -92,13 +95,10 @@ def job_failed(text: str) -> PenstockError:
             hint="give executors the same environment: spark.archives, or an image, and "
             "spark.pyspark.python",
         )
-    if any(mark in text for mark in _DIED) or _python_line(text).startswith("MemoryError"):
-        return UnavailableError(
-            f"Worker processes died on every attempt: {_first_line(text)}",
-            code="P606",
-            hint="look for the out-of-memory killer; raise spark.executor.memoryOverhead, or lower "
-            "slice_bytes",
-        )
+    if any(mark in text for mark in _DIED):
+        return _died(_first_line(text))
+    if _NO_MEMORY.match(_python_line(text)):
+        return _died(_python_line(text))
     if _TRACEBACK in text:
         return BugError(
             f"A worker failed: {_python_line(text)}",
@@ -116,6 +116,15 @@ def results_too_large(told: str = "") -> InvalidError:
         f"The results of one run are larger than the driver takes{told}.",
         code="P607",
         hint="lower commit.or_bytes, or raise spark.driver.maxResultSize",
+    )
+
+
+def _died(said: str) -> UnavailableError:
+    return UnavailableError(
+        f"Worker processes died on every attempt: {said}",
+        code="P606",
+        hint="look for the out-of-memory killer; raise spark.executor.memoryOverhead, or lower "
+        "slice_bytes",
     )
 
 

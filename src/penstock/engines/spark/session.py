@@ -34,6 +34,7 @@ from penstock.engines.spark.settings import (
     configuration,
     for_command_line,
     is_local,
+    java_options_of,
 )
 
 GATEWAY_VARIABLE = "PYSPARK_GATEWAY_PORT"
@@ -48,6 +49,7 @@ KILLS = {
 }
 """How Java ends when it is asked to: by the signal, or by itself with 128 more than its number."""
 LAST_WORDS_LINES_MAX = 200
+_NO_JAVA = "Error occurred during initialization of VM"
 _TELLING = ("Error", "Exception", "error:", "Could not reserve", "Too small", "Invalid maximum")
 
 
@@ -60,10 +62,17 @@ class LastWords:
         self._thread.start()
 
     def telling(self) -> str:
-        """Give the last line that names an error, or nothing; waits a moment for a stream's end."""
+        """Give the last line that names an error, or nothing; waits a moment for a stream's end.
+
+        Where Java does not get as far as to run, the reason is on the line after.
+        """
         self._thread.join(timeout=1.0)
         lines = [line for line in list(self._lines) if not line[:1].isspace()]
-        return next((line for line in reversed(lines) if any(m in line for m in _TELLING)), "")
+        told = [at for at, line in enumerate(lines) if any(mark in line for mark in _TELLING)]
+        if not told:
+            return ""
+        at = told[-1]
+        return ": ".join(lines[at : at + 2]) if lines[at] == _NO_JAVA else lines[at]
 
     def output(self) -> str:
         """Give all lines remembered."""
@@ -202,11 +211,15 @@ def _start(
     archive: Path,
     launched: Callable[[Callable[[], None]], None],
 ) -> OwnSession:
+    import pyspark
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     chosen = configuration(
-        settings, folder=folder.name, archive=archive if archive.exists() else None
+        settings,
+        folder=folder.name,
+        archive=archive if archive.exists() else None,
+        java_options=java_options_of(os.environ, Path(pyspark.__file__).parent),
     )
     gateway, last_words = _launch(for_command_line(chosen))
     launched(gateway.proc.kill)

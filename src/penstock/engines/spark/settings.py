@@ -10,19 +10,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 DAEMON_MODULE = "penstock.engines.spark.daemon"
 DAEMON_KEY = "spark.python.daemon.module"
 JAVA_OPTIONS_KEY = "spark.driver.extraJavaOptions"
+JAVA_DEFAULTS_KEY = "spark.driver.defaultJavaOptions"
+JAVA_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+"""Where Java and spark-submit look for options of the driver's Java besides."""
+RESULT_BYTES_KEY = "spark.driver.maxResultSize"
 RESULT_BYTES_MAX = 128 * 1024 * 1024
 TASK_ATTEMPTS_LOCAL = 4
 SOCKET_PATH_BYTES_MAX = 100
+"""Unix sockets' paths end at 104 (macOS) or 108 bytes."""
 QUICK_JAVA = "-XX:TieredStopAtLevel=1"
 """The driver's Java only schedules: it is never hot enough to repay its best compiler."""
 SMALL_HEAP_JAVA = "-XX:+UseSerialGC"
-"""Unix sockets' paths end at 104 (macOS) or 108 bytes."""
 
 _SOCKET_NAME_BYTES = len("/.01234567-89ab-cdef-0123-456789abcdef.sock")
 _SECRET = re.compile(r"(?i)secret|password|passwd|token|credential|access\.?key|account\.key")
@@ -89,19 +94,35 @@ def with_retries(master: str) -> str:
     return f"local[{plain.group(1) or 1},{TASK_ATTEMPTS_LOCAL}]"
 
 
+def java_options_of(environment: Mapping[str, str], spark: Path) -> str:
+    """Give the options that Java gets without us: by variables, and by `spark-defaults.conf`.
+
+    `spark` is the folder of Spark where the environment names none. A file that cannot be read is
+    Spark's to judge.
+    """
+    home = Path(environment.get("SPARK_HOME") or spark)
+    folder = Path(environment.get("SPARK_CONF_DIR") or home / "conf")
+    lines: list[str] = []
+    with suppress(OSError):
+        text = (folder / "spark-defaults.conf").read_text("utf-8", errors="replace")
+        lines = [line for line in text.splitlines() if line.lstrip().startswith(JAVA_DEFAULTS_KEY)]
+    return " ".join([*lines, *(environment.get(name, "") for name in JAVA_VARIABLES)])
+
+
 def configuration(
-    settings: SparkSettings, *, folder: str, archive: Path | None = None
+    settings: SparkSettings, *, folder: str, archive: Path | None = None, java_options: str = ""
 ) -> dict[str, str]:
     """Put together all of Spark's configuration; `folder` is the session's own scratch folder.
 
-    `archive` holds Java's classes ready-made; a user's own takes its place.
+    `archive` holds Java's classes ready-made; a user's own takes its place. `java_options` are
+    those that Java gets besides: it starts with one garbage collector only.
     """
     chosen = {
         **_ALWAYS,
         **{f"spark.executorEnv.{name}": value for name, value in WORKER_ENVIRONMENT.items()},
         "spark.app.name": settings.app_name,
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.maxResultSize": str(settings.result_bytes_max),
+        RESULT_BYTES_KEY: str(settings.result_bytes_max),
         "spark.ui.enabled": "true" if settings.ui else "false",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
         # over loopback TCP every exchange with a worker may stall for 40 ms
@@ -110,12 +131,13 @@ def configuration(
     if is_local(settings.master):
         chosen |= _local(folder)
     given = settings.conf.get(JAVA_OPTIONS_KEY, "")
-    collector = "" if _COLLECTOR.search(given) else SMALL_HEAP_JAVA
-    classes = "" if archive is None or _ARCHIVE.search(given) else sharing(archive)
+    users = " ".join([java_options, settings.conf.get(JAVA_DEFAULTS_KEY, ""), given])
+    collector = "" if _COLLECTOR.search(users) else SMALL_HEAP_JAVA
+    classes = "" if archive is None or _ARCHIVE.search(users) else sharing(archive)
     ours = chosen.get(JAVA_OPTIONS_KEY, "")
-    java_options = [QUICK_JAVA, collector, classes, ours, given]
     chosen |= settings.conf
-    chosen[JAVA_OPTIONS_KEY] = " ".join(option for option in java_options if option)
+    parts = [QUICK_JAVA, collector, classes, ours, given]
+    chosen[JAVA_OPTIONS_KEY] = " ".join(part for part in parts if part)
     chosen["spark.master"] = with_retries(settings.master)
     return {name: value for name, value in chosen.items() if value}
 

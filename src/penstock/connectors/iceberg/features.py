@@ -17,6 +17,13 @@ from penstock.connectors.iceberg.transforms import KNOWN_TRANSFORMS
 from penstock.core.errors import InvalidError
 
 _CODECS = {"zstd", "gzip", "snappy", "lz4", "lz4_raw", "brotli", "uncompressed"}
+_LEVEL = "write.parquet.compression-level"
+_NUMBERS = {
+    _LEVEL: (-(1 << 31), (1 << 31) - 1),  # zstd and brotli take the nearest that they know
+    "write.parquet.row-group-size-bytes": (0, (1 << 63) - 1),
+    "write.target-file-size-bytes": (0, (1 << 63) - 1),
+}
+_GZIP_LEVELS = (-1, 9)
 _VERSIONS = ("1", "2")
 _WHY_VERSION = "PyIceberg writes versions 1 and 2"
 
@@ -48,6 +55,7 @@ def require_properties(properties: Mapping[str, str], name: str) -> None:
             raise refusal(name, f"{key}={value[:20]}", f"known are {', '.join(sorted(_CODECS))}")
         if key.startswith("write.parquet.bloom-filter-enabled.") and value.lower() == "true":
             raise refusal(name, key, "no bloom filters are written")
+    _require_numbers(properties, name)
 
 
 def refusal(name: str, feature: str, why: str) -> InvalidError:
@@ -57,6 +65,20 @@ def refusal(name: str, feature: str, why: str) -> InvalidError:
         code="P436",
         hint="land into a table without it, or remove it from the table or the spec",
     )
+
+
+def _require_numbers(properties: Mapping[str, str], name: str) -> None:
+    """Raise InvalidError (P436) for a size or level that is no number, or that no writer takes."""
+    gzip = properties.get("write.parquet.compression-codec", "").lower() == "gzip"
+    for key in sorted(_NUMBERS.keys() & properties.keys()):
+        least, most = _GZIP_LEVELS if gzip and key == _LEVEL else _NUMBERS[key]
+        text = properties[key]
+        try:
+            number = int(text)
+        except ValueError as error:
+            raise refusal(name, f"{key}={text[:20]}", "it is not a whole number") from error
+        if not least <= number <= most:
+            raise refusal(name, f"{key}={text[:20]}", f"it must lie between {least} and {most}")
 
 
 def _require_spec(spec: PartitionSpec, name: str) -> None:

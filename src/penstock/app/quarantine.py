@@ -165,7 +165,7 @@ def retry_forecast(pipeline: Pipeline, table: str, choice: Choice) -> Change:
         steps = steps if unfinished else []
         found = to_try(fates, choice)
         for lot in rounds(found):
-            judged = tried(view.fleet.quarantine, track, followers, lot, _means(pipeline))
+            judged = tried(view.fleet.quarantine, track, followers, lot, means_of(pipeline))
             for name, rows in judged.rows.items():
                 count = sum(batch.num_rows for batch in rows)
                 steps.append(Step(f"{count:,} records are landed in {name}, once, and closed"))
@@ -208,7 +208,7 @@ def retry(
     what keeps the table from being landed in.
     """
     with holding(pipeline, observer=observer, faults=faults) as held:
-        return Closer(held, _means(pipeline), table).retry(choice)
+        return Closer(held, means_of(pipeline), table).retry(choice)
 
 
 def drop(
@@ -221,7 +221,7 @@ def drop(
 ) -> int:
     """Give refused records up; tell how many. Raises like `retry`."""
     with holding(pipeline, observer=observer, faults=faults) as held:
-        return Closer(held, _means(pipeline), table).drop(choice)
+        return Closer(held, means_of(pipeline), table).drop(choice)
 
 
 @contextmanager
@@ -301,7 +301,8 @@ def _track(fleet: Fleet, table: str) -> Track:
     return fleet.tracks[table]
 
 
-def _means(pipeline: Pipeline) -> Means:
+def means_of(pipeline: Pipeline) -> Means:
+    """Give what closes records of a pipeline in this process."""
     names = {assembly.place_of(pipeline, f"{name}.").connector for name in pipeline.catalogs}
     writers = {name: worker.writer(name) for name in names}
     return Means(writers, worker.readers, function_at)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from penstock.app import assembly
 from penstock.app.changing import Change, Step, holding
+from penstock.app.quarantine import means_of
 from penstock.app.view import View, open_view
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import Offset, OffsetRange, span
@@ -107,9 +108,9 @@ def plan_seek(pipeline: Pipeline, table: str, places: Sequence[Place]) -> Change
             gone = f", {move.gone} of them gone from Kafka" if move.gone else ""
             text = f"{table}: {number_of(move.given_up, 'position')} without a row stay so{gone}"
             steps.append(Step(text, destructive=True))
-    for at, stop in planned.closings.items():
-        text = f"{table}: it has not followed {at} from {stop} on: quarantine retry lands those"
-        steps.append(Step(text))
+    if planned.reopened.num_rows:
+        gone = number_of(planned.reopened.num_rows, "retried record")
+        steps.append(Step(f"{table}: {gone} without a row, open again for  quarantine retry"))
     if planned.state.verdict is Verdict.ROLLED_BACK:
         steps.append(Step(f"{table}: it goes on from there, and the rollback is accepted"))
     return Change(pipeline.name, tuple(steps))
@@ -120,10 +121,7 @@ def seek(
 ) -> tuple[seeking.Move, ...]:
     """Put a table's ledger back. Raises UnavailableError (P510) while a run is alive."""
     with holding(pipeline, faults=faults) as held:
-        planned = seeking.look(held.settings, held.world, table, positions_of(places))
-        if planned.moves or planned.closings or planned.state.verdict is Verdict.ROLLED_BACK:
-            seeking.do(held, planned)
-        return planned.moves
+        return seeking.put_back(held, table, positions_of(places), means_of(pipeline)).moves
 
 
 def ranges_of(places: Sequence[Place]) -> dict[tuple[str, int | None], OffsetRange | None]:

@@ -128,7 +128,7 @@ class Closer:
             closed = [each.closed(Closing.RETRIED, into) for each, into in judged.landed()]
             refused.update(reject.code for reject in judged.rejects.values())
             if closed:
-                self._close(track, closed)
+                self._close(track.rejects, closed)
                 landed.update(self._follow(track, followers, judged))
         return Retried(dict(landed), dict(refused), sum(finished.values()))
 
@@ -138,9 +138,17 @@ class Closer:
         count = 0
         for records in rounds(chosen(read_fates(self.held.fleet.quarantine, track), choice)):
             closed = [each.closed(Closing.DROPPED, "") for each in records]
-            self._close(track, closed)
+            self._close(track.rejects, closed)
             count += len(closed)
         return count
+
+    def reopen(self, rejects: Standing, fates: pa.Table, why: str) -> None:
+        """Close records anew as open, whatever was decided of them; `rejects` is their chain.
+
+        Nothing else of their table is touched, which may stand aside. Raises like `retry`.
+        """
+        for records in rounds(fates):
+            self._close(rejects, [each.closed(Closing.REOPENED, why) for each in records])
 
     def _followers(self, track: Track) -> list[Track]:
         """Give the tables whose rows these records may become."""
@@ -168,7 +176,7 @@ class Closer:
                 ]
                 refused.update(each.code for each in again)
                 if again:
-                    self._close(track, again)
+                    self._close(track.rejects, again)
                 landed.update(self._follow(track, [follower], judged, upto=records[-1].closing))
         return landed
 
@@ -186,9 +194,9 @@ class Closer:
     def _tried(self, track: Track, followers: Sequence[Track], records: Sequence[Record]) -> Judged:
         return tried(self.held.fleet.quarantine, track, followers, records, self.means)
 
-    def _close(self, track: Track, closed: Sequence[Closed]) -> None:
+    def _close(self, standing: Standing, closed: Sequence[Closed]) -> None:
         """Land closings in the quarantine, numbered on."""
-        world, standing = self.held.world, track.rejects
+        world = self.held.world
         state = _state(standing)
         first = _position(state, self._log)
         rows = closing_rows(

@@ -68,7 +68,7 @@ def open_track(settings: Settings, world: World, target: Target, quarantine: Tab
     """
     place = target.place
     own, rejects = _chains(settings, target)
-    track = Track(target, own, _standing(quarantine, rejects, world))
+    track = Track(target, own, standing_in(quarantine, rejects, world))
     table = world.catalogs[place.catalog].load(place.name)
     if table is None:
         if not target.create:
@@ -154,7 +154,8 @@ def require_columns(target: Target, state: TableState) -> None:
         require_distinct(state.schema, target.place.table)
 
 
-def _standing(table: Table, chain: Chain, world: World) -> Standing:
+def standing_in(table: Table, chain: Chain, world: World) -> Standing:
+    """Read where a chain stands in its table. Raises like `open_track`."""
     return _standing_of(table, chain, table.state(chain), world)
 
 

@@ -1,29 +1,35 @@
 """Put a table's ledger back to where its rows end, so that what is gone is landed again.
 
-Source: docs/design/0111. It is the way out of a rollback, and of rows that somebody deleted at the
-end of a table. A seek begins a new segment: what landed before it may land once more.
+Source: docs/design/0111 and 0219. It is the way out of a rollback, and of rows that somebody
+deleted at the end of a table. A seek begins a new segment: what landed before it may land once
+more.
 
 Invariants:
 - a position is put back to the end of the partition's rows or behind it, never before it: no row
   that is there lands twice;
+- a retried record whose row went is open in the quarantine again before the seek lands; one whose
+  row is there is left as it is;
 - positions are never put forward: what shall not land is left out by the spec, where it is counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.commit.by_hand import land_by_hand
-from penstock.commit.once import rolled_back
-from penstock.core.closings import Closing, closings_of, records_only
+from penstock.commit.once import fence_rollback, rolled_back
+from penstock.core.closings import closings_of, records_only
 from penstock.core.commits import (
     Chain,
     CommitKind,
     Committable,
     EpochNumber,
+    Landed,
     commit_id_of,
 )
 from penstock.core.errors import InvalidError
@@ -31,6 +37,7 @@ from penstock.core.offsets import Offset, Positions, TopicPartition
 from penstock.core.planning import Bounds
 from penstock.core.replaying import ends_of_rows
 from penstock.landing import opening
+from penstock.landing.closing import Closer, Means
 from penstock.landing.holding import Hold, no_table
 from penstock.landing.reach import (
     Bounded,
@@ -65,15 +72,15 @@ class Move:
 class Seek:
     """What a seek would do, on the state it was worked out from.
 
-    `closings` puts the table's log of closings back to the first retry whose row is gone: the next
-    `quarantine retry` lands it.
+    `reopened` are the fates (rows/fates.py) of retried records whose rows went: they are to be open
+    again before it lands.
     """
 
     chain: Chain
     table: Table
     state: TableState
     moves: tuple[Move, ...]
-    closings: Positions = field(default_factory=dict)
+    reopened: pa.Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,10 @@ class Reach:
     began: Positions
     bounds: Bounded
     whole: bool
+    rolled_back: bool = False
+
+
+WENT = "its row went, and the table was put back: penstock seek"
 
 
 def look(settings: Settings, world: World, name: str, wanted: Wanted) -> Seek:
@@ -125,10 +136,35 @@ def look(settings: Settings, world: World, name: str, wanted: Wanted) -> Seek:
     bounds = world.log.bounds(
         [at for at in world.log.partitions() if (at.topic, at.partition) in known]
     )
-    whole = not wanted or state.verdict is Verdict.ROLLED_BACK
-    closings = _closings(settings, world, table, chain, columns) if whole else {}
-    reach = Reach(ends, table.history(chain).began, bounds, whole=whole)
-    return Seek(chain, table, state, moves_of(name, positions, wanted, reach), closings)
+    back = state.verdict is Verdict.ROLLED_BACK
+    reach = Reach(
+        ends, table.history(chain).began, bounds, whole=back or not wanted, rolled_back=back
+    )
+    moves = moves_of(name, positions, wanted, reach)
+    gone = _behind(_retried(settings, world, chain, state.landed), positions, wanted, reach)
+    return Seek(chain, table, state, moves, _without_rows(gone, table, state, columns))
+
+
+def put_back(held: Hold, name: str, wanted: Wanted, means: Means) -> Seek:
+    """Look and do: what lost its row is opened again, then the ledger is put back.
+
+    Killed in between, it is asked again: what is open stays so, and its row is not there. A
+    rollback is fenced first: it may arm a request that brings such a row back (docs/design/0218).
+    Raises what `look` and `do` raise, and what closing raises.
+    """
+    planned = look(held.settings, held.world, name, wanted)
+    if planned.reopened.num_rows and planned.state.verdict is Verdict.ROLLED_BACK:
+        fence_rollback(planned.chain, planned.state, planned.table, held.conditions)
+        planned = look(held.settings, held.world, name, wanted)
+    if planned.reopened.num_rows:
+        quarantine = held.fleet.quarantine
+        rejects = opening.standing_in(
+            quarantine, _rejects(held.settings, planned.chain), held.world
+        )
+        Closer(held, means, name).reopen(rejects, planned.reopened, WENT)
+    if planned.moves or planned.state.verdict is Verdict.ROLLED_BACK:
+        do(held, replace(planned, reopened=planned.reopened.slice(0, 0)))
+    return planned
 
 
 def do(held: Hold, planned: Seek) -> None:
@@ -136,6 +172,7 @@ def do(held: Hold, planned: Seek) -> None:
 
     Raises what `land_by_hand` raises.
     """
+    assert not planned.reopened.num_rows, "what lost its row is opened again before"
     landed = planned.state.landed
     assert landed is not None, "it was looked at"
     segment = landed.segment + 1
@@ -155,7 +192,7 @@ def do(held: Hold, planned: Seek) -> None:
         files=(),
         rules_hash=landed.rules_hash,
         schema_id=planned.state.schema_id,
-        origins={**planned.closings, **{move.at: move.stop for move in planned.moves}},
+        origins={move.at: move.stop for move in planned.moves},
     )
     land_by_hand(commit, planned.state, planned.table, held.conditions)
     store, pipeline = held.world.store, held.settings.pipeline
@@ -190,8 +227,7 @@ def moves_of(name: str, positions: Positions, wanted: Wanted, reach: Reach) -> t
             continue
         if at not in reach.bounds:
             raise unlisted(name, at, reach.bounds)
-        first = reach.began.get(at)
-        end = Offset(reach.ends[place]) if place in reach.ends else first
+        first, end = reach.began.get(at), _end(at, stands, reach)
         asked = wanted.get(place, end if stands else stands)
         if asked is None:
             raise beginning_unknown(name, at, f"penstock seek {name} {at.topic}:{at.partition}:0")
@@ -227,26 +263,62 @@ def _require_between(
         )
 
 
-def _closings(
-    settings: Settings, world: World, table: Table, chain: Chain, columns: Mapping[str, str]
-) -> dict[TopicPartition, Offset]:
-    """Find the first retry that the table's ledger says it followed, and whose row is not there."""
-    log, landed = closings_of(chain.table), table.state(chain).landed
-    followed = 0 if landed is None else landed.offsets.get(log, 0)
+def _end(at: TopicPartition, stands: Offset, reach: Reach) -> Offset | None:
+    """Tell where the rows of a partition end; without any, where the chain began, if that is told.
+
+    A retried row may stand ahead of the position, which is never put forward.
+    """
+    found = reach.ends.get((at.topic, at.partition))
+    return reach.began.get(at) if found is None else Offset(min(found, stands))
+
+
+def _rejects(settings: Settings, chain: Chain) -> Chain:
+    return Chain(f"{settings.pipeline}/{chain.table}", settings.quarantine.table)
+
+
+def _retried(settings: Settings, world: World, chain: Chain, landed: Landed) -> pa.Table:
+    """Give the fates of the records whose retry this table's ledger says it followed."""
+    followed = landed.offsets.get(closings_of(chain.table), Offset(0))
     place = settings.quarantine
     quarantine = world.catalogs[place.catalog].load(place.name) if followed else None
     if quarantine is None:
-        return {}
-    rejects = Chain(f"{settings.pipeline}/{chain.table}", place.table)
-    fates = fates_of(quarantine.refused(rejects, READ))
-    there = {tuple(row.values()) for row in table.coordinates(columns).to_pylist()}
-    gone = [
-        row["closing"]
-        for row in fates.filter(pc.equal(fates["status"], str(Closing.RETRIED))).to_pylist()
-        if row["closing"] < followed
-        and (row["topic"], row["partition"], row["offset"]) not in there
-    ]
-    return {log: Offset(min(gone))} if gone else {}
+        return fates_of(())
+    fates = fates_of(quarantine.refused(_rejects(settings, chain), READ))
+    landed_here = pc.and_(pc.equal(fates["into"], chain.table), pc.less(fates["closing"], followed))
+    return fates.filter(pc.fill_null(landed_here, fill_value=False))
+
+
+def _behind(retried: pa.Table, positions: Positions, wanted: Wanted, reach: Reach) -> pa.Table:
+    """Leave out what a seek does not mean: what lies before the positions that it puts back to.
+
+    After a rollback what lies before the end of the rows may be gone as well, for retries land
+    late; only what is given up in between is left out.
+    """
+    meant = pa.array(np.zeros(retried.num_rows, np.bool_))
+    for at, stands in positions.items():
+        place = (at.topic, at.partition)
+        if not reach.whole and place not in wanted:
+            continue
+        end = _end(at, stands, reach) or Offset(0)
+        asked = wanted.get(place, end)
+        here = pc.and_(
+            pc.equal(retried["topic_id"], at.topic_id), pc.equal(retried["partition"], at.partition)
+        )
+        behind = pc.greater_equal(retried["offset"], asked)
+        if reach.rolled_back:
+            behind = pc.or_(behind, pc.less(retried["offset"], end))
+        meant = pc.or_(meant, pc.and_(here, behind))
+    return retried.filter(meant)
+
+
+def _without_rows(
+    retried: pa.Table, table: Table, state: TableState, columns: Mapping[str, str]
+) -> pa.Table:
+    """Leave out the records whose rows are there: what is looked for is few, the rows are many."""
+    if not retried.num_rows:
+        return retried
+    there = table.coordinates(columns, state, pc.unique(retried["offset"]))
+    return retried.join(there, there.column_names, join_type="left anti")
 
 
 def _move(

@@ -217,11 +217,17 @@ class Table(Protocol):
         """
         ...
 
-    def coordinates(self, columns: Mapping[str, str], state: TableState | None = None) -> pa.Table:
+    def coordinates(
+        self,
+        columns: Mapping[str, str],
+        state: TableState | None = None,
+        offsets: pa.Array | None = None,
+    ) -> pa.Table:
         """Read every live row's source coordinates: `topic: string, partition: int32, offset:
         int64`, in any order, duplicates kept. `columns` maps those three names to the table's
-        columns. The rows are those of `state`, else read afresh. For the row-by-row audit and for
-        tests; reads data files.
+        columns. The rows are those of `state`, else read afresh. With `offsets`, only rows at one
+        of them are given, and no more than a file, or a batch of it, is held beside them. Reads
+        data files.
         """
         ...
 

@@ -247,9 +247,14 @@ class FaultyTable:
         _check_there(self.name, self._plan)
         return self._table.refused(chain, columns, ranges)
 
-    def coordinates(self, columns: Mapping[str, str], state: TableState | None = None) -> pa.Table:
+    def coordinates(
+        self,
+        columns: Mapping[str, str],
+        state: TableState | None = None,
+        offsets: pa.Array | None = None,
+    ) -> pa.Table:
         """Pass on."""
-        return self._table.coordinates(columns, state)
+        return self._table.coordinates(columns, state, offsets)
 
     def sources(
         self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]

@@ -179,6 +179,19 @@ class TellingTests(TableBench):
         )
         assert 6 == len(rows_told(table.coordinates(COLUMNS)))
 
+    def test_coordinates_at_some_offsets_gives_those_rows_alone(self, table: Table) -> None:
+        assert 0 == table.coordinates(COLUMNS, offsets=pa.array([1])).num_rows
+        for turn in range(3):
+            self.land(table, {0: (4 * turn, 4 * turn + 4), 1: (turn, turn + 1)})
+        wanted = pa.array([1, 6, 99], pa.int64())
+        read = table.coordinates(COLUMNS, offsets=wanted)
+
+        assert [(TOPIC, 0, 1), (TOPIC, 0, 6), (TOPIC, 1, 1)] == sorted(
+            tuple(row.values()) for row in read.to_pylist()
+        )
+        assert ["string", "int32", "int64"] == [str(kind) for kind in read.schema.types]
+        assert 0 == table.coordinates(COLUMNS, offsets=wanted.slice(0, 0)).num_rows
+
     def test_coordinates_keeps_duplicates(self, table: Table) -> None:
         state = table.state(self.chain)
         twice = [*self.write(state, orders({0: (0, 1)})), *self.write(state, orders({0: (0, 1)}))]

@@ -28,16 +28,19 @@ _QUARANTINE = pa.schema(
 )
 
 
-def coordinates(handle: Handle, name: str, columns: Mapping[str, str]) -> pa.Table:
-    """Read every live row's source coordinates; duplicates are kept."""
+def coordinates(
+    handle: Handle, name: str, columns: Mapping[str, str], offsets: pa.Array | None
+) -> pa.Table:
+    """Read the source coordinates of live rows, at some offsets if asked; duplicates are kept."""
     wanted = [columns[each] for each in COORDINATES.names]
-    batches = [
-        pa.table({each: batch.column(columns[each]) for each in COORDINATES.names}).cast(
-            COORDINATES
-        )
-        for batch in _scanned(handle, name, wanted, None)
-    ]
-    return pa.concat_tables([COORDINATES.empty_table(), *batches])
+    found = [COORDINATES.empty_table()]
+    for batch in _scanned(handle, name, wanted, None):
+        read = pa.table({each: batch.column(columns[each]) for each in COORDINATES.names})
+        rows = read.cast(COORDINATES)
+        if offsets is not None:
+            rows = rows.filter(pc.is_in(rows["offset"], value_set=offsets))
+        found += [rows] if rows.num_rows else []
+    return pa.concat_tables(found)
 
 
 def quarantined(

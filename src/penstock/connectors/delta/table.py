@@ -185,9 +185,14 @@ class DeltaTable:
         """Read rows of the quarantine. Raises UnavailableError, InvalidError."""
         return readers.refused(self._open(), self.name, chain, columns, ranges)
 
-    def coordinates(self, columns: Mapping[str, str], state: TableState | None = None) -> pa.Table:
-        """Read every live row's source coordinates."""
-        return readers.coordinates(self._at(state), self.name, columns)
+    def coordinates(
+        self,
+        columns: Mapping[str, str],
+        state: TableState | None = None,
+        offsets: pa.Array | None = None,
+    ) -> pa.Table:
+        """Read every live row's source coordinates, or those at some offsets."""
+        return readers.coordinates(self._at(state), self.name, columns, offsets)
 
     def sources(
         self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]

@@ -12,14 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.expressions import (
     AlwaysFalse,
+    AlwaysTrue,
     And,
     BooleanExpression,
     EqualTo,
     GreaterThanOrEqual,
     In,
     LessThan,
+    LessThanOrEqual,
     Or,
     Reference,
 )
@@ -134,14 +137,43 @@ def _exactly(
     return found
 
 
-def coordinates_of(scan: DataScan | None, name: str, columns: Mapping[str, str]) -> pa.Table:
-    """Read `topic, partition, offset` of every live row. Raises InvalidError (P435)."""
+def coordinates_of(
+    scan: DataScan | None, name: str, columns: Mapping[str, str], offsets: pa.Array | None
+) -> pa.Table:
+    """Read `topic, partition, offset` of every live row, or file by file of those at some offsets.
+
+    Raises InvalidError (P435).
+    """
     if scan is None:
         return COORDINATES.empty_table()
     names = [columns[each] for each in COORDINATES.names]
     require_columns(scan, name, names)
-    read = scan.select(*dict.fromkeys(names)).to_arrow()
+    found = scan.select(*dict.fromkeys(names))
+    if offsets is None:
+        return _as_coordinates(found.to_arrow(), names)
+    rows = [COORDINATES.empty_table()]
+    for task in found.filter(_about(names[-1], offsets)).plan_files():
+        read = ArrowScan(found.table_metadata, found.io, found.projection(), AlwaysTrue()).to_table(
+            [task]
+        )
+        each = _as_coordinates(read, names)
+        rows.append(each.filter(pc.is_in(each["offset"], value_set=offsets)))
+    return pa.concat_tables(rows)
+
+
+def _as_coordinates(read: pa.Table, names: Sequence[str]) -> pa.Table:
     return read.select(names).rename_columns(COORDINATES.names).cast(COORDINATES)
+
+
+def _about(column: str, offsets: pa.Array) -> BooleanExpression:
+    """Give a filter that files without such offsets do not pass, by their bounds."""
+    bounds = pc.min_max(offsets).as_py()
+    if bounds["min"] is None:
+        return AlwaysFalse()
+    return And(
+        GreaterThanOrEqual(term=Reference(column), value=literal(bounds["min"])),
+        LessThanOrEqual(term=Reference(column), value=literal(bounds["max"])),
+    )
 
 
 def quarantined_in(

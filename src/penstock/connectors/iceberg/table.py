@@ -204,11 +204,19 @@ class IcebergTable:
                 scan_of(table, self._branch), self.name, chain.name, columns, ranges
             )
 
-    def coordinates(self, columns: Mapping[str, str], state: TableState | None = None) -> pa.Table:
-        """Read every live row's source coordinates. Raises UnavailableError, InvalidError."""
+    def coordinates(
+        self,
+        columns: Mapping[str, str],
+        state: TableState | None = None,
+        offsets: pa.Array | None = None,
+    ) -> pa.Table:
+        """Read every live row's source coordinates, or those at some offsets.
+
+        Raises UnavailableError, InvalidError.
+        """
         table: PyIcebergTable = self._loaded() if state is None else state.handle
         with reading(self.name):
-            return coordinates_of(scan_of(table, self._branch), self.name, columns)
+            return coordinates_of(scan_of(table, self._branch), self.name, columns, offsets)
 
     def sources(
         self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]

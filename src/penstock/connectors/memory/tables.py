@@ -213,9 +213,18 @@ class MemoryTable:
         if rows:
             yield pa.RecordBatch.from_pylist(rows)
 
-    def coordinates(self, columns: Mapping[str, str], state: TableState | None = None) -> pa.Table:
-        """Read every live row's source coordinates."""
-        return _coordinates(self._warehouse.rows_of(self._contents(state).files), columns)
+    def coordinates(
+        self,
+        columns: Mapping[str, str],
+        state: TableState | None = None,
+        offsets: pa.Array | None = None,
+    ) -> pa.Table:
+        """Read every live row's source coordinates, or those at some offsets."""
+        rows = self._warehouse.rows_of(self._contents(state).files)
+        if offsets is not None:
+            wanted = {*offsets.to_pylist()}
+            rows = [row for row in rows if row[columns["offset"]] in wanted]
+        return _coordinates(rows, columns)
 
     def sources(
         self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]

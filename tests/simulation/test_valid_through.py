@@ -2,9 +2,17 @@
 
 import pytest
 
+from penstock.core.commits import Chain
+from penstock.core.offsets import Offset, TopicPartition
+from penstock.core.planning import Bounds
+from penstock.landing.adding_up import TableSum
+from penstock.landing.tracks import Track, advance, watch_through
 from penstock.testing.clock import START_MS
 from penstock.testing.grounds import MemoryGround
-from penstock.testing.world import World
+from penstock.testing.sent import Sent
+from penstock.testing.world import ORDERS, PIPELINE, World
+
+AT = TopicPartition("topic-1", 0, "orders")
 
 
 @pytest.fixture
@@ -18,6 +26,20 @@ def through(world: World) -> int:
     return world.landed().valid_through_ms
 
 
+def tracked() -> Track:
+    """Give a track that begins at the beginning; it stands in no table."""
+    track = Track(None, Chain(PIPELINE, ORDERS), None)
+    track.wanted, track.examined = (AT,), {AT: Offset(0)}
+    return track
+
+
+def reach(track, offset, bounds, listed_at_ms, *, newest_ms=0):
+    """Let an epoch read up to an offset, in the present of a listing."""
+    found = TableSum({AT: Offset(offset)}, (), (), {}, {AT: newest_ms}, {})
+    watch_through(track, found, bounds, listed_at_ms)
+    advance(track, [], found)
+
+
 def test_it_is_the_time_of_listing_when_all_was_read_with_an_idle_partition(world):
     world.send("orders", 3)
     before = world.clock.now_ms()
@@ -26,12 +48,51 @@ def test_it_is_the_time_of_listing_when_all_was_read_with_an_idle_partition(worl
     assert before < through(world) <= world.clock.now_ms()
 
 
-def test_it_is_the_least_partition_s_newest_record_while_there_is_more_to_read(world):
-    world.send("orders", 4)  # stamped START_MS + 1 to 4
-    world.send("orders", 4, partition=1)  # and + 5 to 8
+def test_it_is_not_known_before_all_that_was_listed_is_read(world):
+    world.send("orders", 4)
+    world.send("orders", 4, partition=1)
     world.life(records_max=4).run("once")
 
-    assert START_MS + 2 == through(world)
+    assert None is through(world)
+
+
+def test_records_whose_timestamps_do_not_ascend_carry_it_nowhere():
+    world = World(MemoryGround())
+    world.send("orders", 2)
+    world.run()
+    before = through(world)
+    world.sleep(1000)
+    now_ms = world.clock.now_ms()
+    stamps = [now_ms - 1, *(now_ms - 600 + n for n in range(1, 100))]
+    records = [Sent(b'{"n":%d}' % n, timestamp_ms=ms) for n, ms in enumerate(stamps)]
+    world.ground.send(world.ground.topic("orders"), 0, records)
+    world.life(records_max=10).run("once")
+
+    assert {0: 12} == world.offsets()
+    assert before == through(world)
+    world.run()
+    assert now_ms < through(world)
+
+
+def test_it_moves_on_in_a_table_that_never_comes_to_the_end():
+    track = tracked()
+    for minute in range(10):  # each brings 100 records, and an epoch reads 100 of them
+        bounds = {AT: Bounds(Offset(0), Offset(250 + minute * 100), Offset(250 + minute * 100))}
+        reach(track, 100 * (minute + 1), bounds, minute * 60_000)
+
+    assert 6 * 60_000 == track.valid_through_ms
+
+
+def test_a_listing_in_which_a_transaction_was_open_counts_with_the_newest_record():
+    track = tracked()
+    reach(track, 5, {AT: Bounds(Offset(0), Offset(5), Offset(9))}, 9000, newest_ms=7000)
+    assert 7000 == track.valid_through_ms
+
+    reach(track, 8, {AT: Bounds(Offset(0), Offset(9), Offset(9))}, 10_000, newest_ms=9500)
+    assert 7000 == track.valid_through_ms
+
+    reach(track, 9, {AT: Bounds(Offset(0), Offset(20), Offset(20))}, 11_000, newest_ms=9600)
+    assert 10_000 == track.valid_through_ms
 
 
 def test_an_open_transaction_keeps_it_back(world):

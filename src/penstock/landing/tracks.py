@@ -55,6 +55,18 @@ class Standing:
     expected: dict[TopicPartition, Offset]
 
 
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Where a partition ended when it was listed: once all before is read, all up to then is there.
+
+    `sealed`: no transaction was open then.
+    """
+
+    stop: Offset
+    listed_at_ms: int
+    sealed: bool
+
+
 @dataclass(slots=True)
 class Track:
     """Follow one target table through a run. Changed by the coordinator's thread only.
@@ -76,6 +88,8 @@ class Track:
     wanted: tuple[TopicPartition, ...] = ()
     already: Already = NONE
     newest_ms: dict[TopicPartition, int] = field(default_factory=dict)
+    goals: dict[TopicPartition, Goal] = field(default_factory=dict)
+    through_ms: dict[TopicPartition, int] = field(default_factory=dict)
     leader_epochs: dict[TopicPartition, int] = field(default_factory=dict)
     valid_through_ms: int | None = None
     waiting: int = 0
@@ -245,24 +259,40 @@ def _epochs_after(track: Track, found: TableSum) -> dict[TopicPartition, int]:
 def watch_through(
     track: Track, found: TableSum, listed: Mapping[TopicPartition, Bounds], listed_at_ms: int
 ) -> None:
-    """Work out through what time all of a table's records have been read (protocol.md 2).
+    """Work out through what time all of a table's records have been read (docs/design/0222).
 
-    The minimum over its partitions of the largest timestamp read, capped at the listing; a
-    partition read to its listed end counts with the listing's time when no transaction is open.
+    The least of its partitions counts. A partition counts with the time of a listing once it was
+    read to the end listed then; where a transaction was open at that end, with its newest record
+    at most. What was read on the way there tells nothing: timestamps need not ascend.
     """
     examined = {**track.examined, **found.reached}
     for at in track.wanted:
-        bounds = listed.get(at)
         if at in found.newest_ms:
-            newest = min(found.newest_ms[at], listed_at_ms)
+            newest = found.newest_ms[at]
             track.newest_ms[at] = max(track.newest_ms.get(at, newest), newest)
-        if bounds is None or at not in examined:
+        bounds = listed.get(at)
+        if at not in examined or bounds is None:
             continue
-        if examined[at] >= bounds.stop and bounds.stop == bounds.high:
-            track.newest_ms[at] = max(track.newest_ms.get(at, listed_at_ms), listed_at_ms)
-    if track.wanted and all(at in track.newest_ms for at in track.wanted):
-        through = min(track.newest_ms[at] for at in track.wanted)
+        now = Goal(bounds.stop, listed_at_ms, bounds.stop == bounds.high)
+        for goal in (track.goals.get(at), now):
+            if goal is not None and examined[at] >= goal.stop:
+                track.goals.pop(at, None)
+                _pass(track, at, goal)
+        if examined[at] < now.stop:
+            track.goals.setdefault(at, now)
+    if track.wanted and all(at in track.through_ms for at in track.wanted):
+        through = min(track.through_ms[at] for at in track.wanted)
         track.valid_through_ms = max(track.valid_through_ms or through, through)
+
+
+def _pass(track: Track, at: TopicPartition, goal: Goal) -> None:
+    """Take note that a partition was read to where it ended at a listing."""
+    through = goal.listed_at_ms
+    if not goal.sealed:
+        if at not in track.newest_ms:
+            return
+        through = min(track.newest_ms[at], through)
+    track.through_ms[at] = max(track.through_ms.get(at, through), through)
 
 
 def gap_for(track: Track, bounds: Mapping[TopicPartition, Bounds]) -> TableSum:

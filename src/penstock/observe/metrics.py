@@ -197,7 +197,7 @@ def _of_tables(snapshot: Snapshot) -> Iterator[Metric]:
     tables = snapshot.tables
     yield _gauge(
         "table_valid_through_timestamp_seconds",
-        "All records up to this time are in the table.",
+        "All records up to this time that were readable then are in the table, or in quarantine.",
         "table",
         {n: t.valid_through_ms / _MS for n, t in tables.items() if t.valid_through_ms is not None},
     )

@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.connectors.memory.log import MemoryReader
 from penstock.core.errors import UnavailableError
 from penstock.core.points import Point
 from penstock.landing import bench
@@ -63,6 +64,30 @@ class TestASurveyThatFailsInOneTask:
         assert {} == life.parked
         assert [] == world.breaks()
         assert 6 == len(world.rows())
+
+
+def test_a_table_is_not_born_while_a_partition_of_its_records_gives_nothing(monkeypatch):
+    """Its leader moves in the middle of the survey: no error comes, and no record."""
+    read, silent = MemoryReader.read, [1]
+
+    def once(self, at, covered, **given):
+        if at.partition in silent:
+            silent.clear()
+            return iter(())
+        return read(self, at, covered, **given)
+
+    monkeypatch.setattr(MemoryReader, "read", once)
+    world = World(MemoryGround(), partitions=2)
+    world.send("orders", 3, a=1)
+    world.send("orders", 3, partition=1, b=2)
+    life = world.run()
+
+    assert {ORDERS: "P250"} == life.parked
+    assert [] == world.rows()
+
+    world.run()
+    assert [] == world.breaks()
+    assert 6 == len(world.rows())
 
 
 def test_an_epoch_whose_work_is_thrown_away_is_not_the_one_to_be_landed():

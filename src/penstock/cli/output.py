@@ -14,6 +14,7 @@ import textwrap
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.errors import BugError, PenstockError
@@ -35,6 +36,7 @@ class NobodyReadsError(BrokenPipeError):
 
 def guarded(act: Callable[[], Any], words: Sequence[str]) -> int:
     """Run a command; translate how it ended into an exit code and print its error, if any."""
+    _stand_in_for_closed_streams()
     try:
         return _ended(act, words)
     finally:
@@ -70,9 +72,18 @@ def _ended(act: Callable[[], Any], words: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _stand_in_for_closed_streams() -> None:
+    """Give Python streams to write to where it began without, as under `>&-`."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115  for good
+
+
 def _forget_unwritten() -> None:
     """Drop what could not be written: Python tries again in the end, and would exit with 120."""
     for stream in (sys.stdout, sys.stderr):
+        if stream.closed:
+            continue
         try:
             stream.flush()
         except OSError:

@@ -109,6 +109,17 @@ def failures(results: Sequence[Result]) -> dict[str, PenstockError]:
     return found
 
 
+def silent(results: Sequence[Result]) -> dict[str, TopicPartition]:
+    """Name a partition that gave nothing of what it should, for every table that waits for it."""
+    return {
+        table: lane.lane.at
+        for result in results
+        for lane in result.lanes
+        if lane.reached == lane.lane.covered.start
+        for table in lane.lane.tables
+    }
+
+
 def sums(results: Sequence[Result]) -> dict[str, TableSum]:
     """Add results up by table, without those that failed anywhere: they get nothing at all.
 
@@ -190,7 +201,7 @@ def surveyed(results: Sequence[Result]) -> dict[str, Schema]:
     A table whose records could not all be looked at is left out: it is not born of a part of them.
     """
     found: dict[str, Schema] = {}
-    failed = failures(results)
+    failed = {*failures(results), *silent(results)}
     for result in results:
         for table, schema in result.schemas.items():
             if table in failed:

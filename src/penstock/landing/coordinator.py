@@ -28,7 +28,7 @@ from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.planning import Bounds, Epoch, Slice, plan
 from penstock.core.points import Point
 from penstock.landing import epochs, opening, wishes
-from penstock.landing.adding_up import failures, require_few_rejects, sums
+from penstock.landing.adding_up import failures, require_few_rejects, silent, sums
 from penstock.landing.committing import CommitLine, Outcome
 from penstock.landing.fleet import Fleet
 from penstock.landing.isolating import Isolation
@@ -320,10 +320,12 @@ class Coordinator:
                 self.fleet.park(name, error)
                 continue
             self.fleet.born(name, table)
-        if failures(results):
+        failed, waiting = failures(results), silent(results)
+        if failed:
             self._lookout.still_there(results)
-            return False
-        return True
+        for name in waiting.keys() - failed.keys():
+            self.fleet.park(name, epochs.not_surveyed(name, waiting[name]))
+        return not failed and not waiting
 
     def _absorb(self, timeout_seconds: float) -> None:
         """Take notice of commits that ended meanwhile."""

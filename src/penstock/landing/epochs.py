@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 
 from penstock.commit.beginnings import create
 from penstock.core.commits import Claim, Landed, first_ledger
+from penstock.core.errors import UnavailableError
 from penstock.core.events import PartitionStalled, SliceRead
+from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Epoch, Lane, Slice
 from penstock.core.schema import Schema, Struct, known
 from penstock.landing.adding_up import counted, surveyed
@@ -93,6 +95,15 @@ def survey(
     results = (isolation or Isolation(world)).run(jobs) if jobs else []
     found = surveyed(results).items()
     return {name: shown for name, schema in found if (shown := known(schema)).fields}, results
+
+
+def not_surveyed(table: str, at: TopicPartition) -> UnavailableError:
+    """Say that a table is not created yet, for some of its records could not be looked at."""
+    return UnavailableError(
+        f"{table} is not created before {at} was looked at, which gave nothing",
+        code="P250",
+        hint="see whether the partition has a leader; it is tried again",
+    )
 
 
 def left_to(epoch: Epoch, tables: Collection[str]) -> Epoch:

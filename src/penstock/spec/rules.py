@@ -20,7 +20,7 @@ from penstock.spec.fields import REVEALED
 from penstock.spec.model import Pipeline, Table
 from penstock.spec.problems import SpecError, listed
 from penstock.spec.records import Records
-from penstock.spec.sections import Kafka, LimitSettings, QuarantineSettings
+from penstock.spec.sections import DEPTH_MAX, Kafka, LimitSettings, QuarantineSettings
 
 RULES_VERSION = 1
 
@@ -134,7 +134,8 @@ def _kept(pipeline: Pipeline, rules: Mapping[str, Any]) -> Pipeline:
         }
         tables.append(table.model_copy(update=surroundings))
     topics = Kafka(brokers="localhost", topics=rules["topics"]).topics
-    limits = LimitSettings(**{name: rules["limits"][name] for name in _LIMITS})
+    depth = min(rules["limits"]["depth"], DEPTH_MAX)  # earlier versions took more
+    limits = LimitSettings(**{name: rules["limits"][name] for name in _LIMITS} | {"depth": depth})
     into = QuarantineSettings(into=rules["quarantine"]).into
     return pipeline.model_copy(
         update={

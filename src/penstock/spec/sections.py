@@ -320,6 +320,9 @@ class SparkSettings(Setting):
     )
 
 
+DEPTH_MAX = 128
+
+
 class LimitSettings(Setting):
     """Bounds on what others can make us do."""
 
@@ -330,7 +333,7 @@ class LimitSettings(Setting):
     new_columns_per_hour: Count = Field(100, description="Columns added to a table in an hour.")
     tables: Count = Field(1000, description="Tables that rules may lead to.")
     open_writers: Count = Field(64, description="Files a task writes at once.")
-    depth: Annotated[Count, Field(le=128)] = Field(
+    depth: Annotated[Count, Field(le=DEPTH_MAX)] = Field(
         64,
         description=(
             "Levels of nesting in a record; deeper ones are quarantined. A field of more than 31"

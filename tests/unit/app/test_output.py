@@ -167,3 +167,11 @@ def test_a_process_that_nobody_hears_has_the_exit_code_of_its_error(tmp_path) ->
         )
 
     assert 2 == done.returncode
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_process_without_streams_has_the_exit_code_of_its_error(closed, tmp_path) -> None:
+    words = " ".join(map(str, command("validate", "--offline", tmp_path / "none.yaml")))
+    done = subprocess.run(["sh", "-c", f"{words} {closed}"], check=False, capture_output=True)
+
+    assert 2 == done.returncode

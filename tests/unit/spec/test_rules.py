@@ -131,3 +131,12 @@ def test_what_is_no_text_of_rules_is_refused(pipeline: Build, text: str, code: s
     with pytest.raises(InvalidError) as caught:
         with_rules(pipeline(), text)
     assert code == caught.value.code
+
+
+def test_rules_of_a_version_that_took_deeper_records_are_read_within_todays_bound(
+    pipeline: Build,
+) -> None:
+    kept = json.loads(rules_text(pipeline()))
+    kept["limits"]["depth"] = 1000
+
+    assert 128 == with_rules(pipeline(), json.dumps(kept)).limits.depth

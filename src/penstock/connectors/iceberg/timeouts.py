@@ -1,7 +1,8 @@
 """Opens catalogs none of whose requests waits for ever: PyIceberg gives REST and Hive no timeout.
 
 Invariants:
-- every request counts, those that open the catalog and fetch its token as well;
+- every request counts, those that open the catalog and fetch its token as well; not those of an
+  `auth:` block in the user's own PyIceberg configuration, which asks by itself;
 - an answer that is late is one that was lost: reading can be repeated, and what a commit did is
   found out by reading the table again (protocol.md 5);
 - SQL catalogs have the timeouts of their address, and Glue those of botocore (60 s, tried again).

@@ -6,7 +6,7 @@ so its fate is told as a run would decide it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ import msgspec
 from penstock.app import assembly
 from penstock.app.trial import Held
 from penstock.app.view import QUARANTINE, View, imagined, open_view
-from penstock.core.errors import InvalidError, PenstockError
+from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
 from penstock.core.planning import Lane
 from penstock.landing import opening
@@ -86,10 +86,16 @@ def spot(text: str) -> Spot:
 
 
 def peek(
-    pipeline: Pipeline, topic: str, *, count: int = 5, at: Spot | None = None
+    pipeline: Pipeline,
+    topic: str,
+    *,
+    count: int = 5,
+    at: Spot | None = None,
+    unheard: Callable[[TopicPartition], object] = str,
 ) -> tuple[Peeked, ...]:
     """Show the newest `count` records of a topic, or those from one on.
 
+    `unheard` is told each partition that gave nothing in time and is left out.
     Raises InvalidError (P161 unknown topic, P163 no such record), UnavailableError.
     """
     count = min(max(count, 1), RECORDS_MAX)
@@ -103,7 +109,7 @@ def peek(
         stack.callback(reader.close)
         deadline = view.world.clock.monotonic() + READ_SECONDS
         if at is None:
-            found = _newest(view, reader, partitions, count, deadline)
+            found = _heard(_newest(view, reader, partitions, count, deadline), unheard)
         else:
             found = _from(view, reader, partitions, at, count=count, deadline=deadline)
         held.batches = found
@@ -114,13 +120,27 @@ def peek(
 
 def _newest(
     view: View, reader: RangeReader, partitions: opening.Listing, count: int, deadline: float
-) -> dict[TopicPartition, pa.RecordBatch]:
+) -> dict[TopicPartition, pa.RecordBatch | None]:
     ranges = {
         at: OffsetRange(Offset(max(bounds.start, bounds.stop - count)), bounds.stop)
         for at in partitions
         if (bounds := view.bounds.get(at)) is not None
     }
     return {at: _read(reader, at, each, deadline) for at, each in ranges.items() if each.count}
+
+
+def _heard(
+    found: Mapping[TopicPartition, pa.RecordBatch | None],
+    unheard: Callable[[TopicPartition], object],
+) -> dict[TopicPartition, pa.RecordBatch]:
+    """Leave out what gave nothing in time. Raises UnavailableError (P250) when that is all."""
+    heard = {at: batch for at, batch in found.items() if batch is not None}
+    silent = sorted(found.keys() - heard.keys())
+    if silent and not heard:
+        raise _silent(silent[0])
+    for at in silent:
+        unheard(at)
+    return heard
 
 
 def _from(
@@ -148,6 +168,8 @@ def _from(
         )
     stop = Offset(min(wanted.offset + count, bounds.stop))
     batch = _read(reader, at, OffsetRange(Offset(wanted.offset), stop), deadline)
+    if batch is None:
+        raise _silent(at)
     if not batch.num_rows:
         raise InvalidError(
             f"no record stands at {wanted.topic}:{wanted.partition}:{wanted.offset}",
@@ -159,12 +181,23 @@ def _from(
 
 def _read(
     reader: RangeReader, at: TopicPartition, covered: OffsetRange, deadline: float
-) -> pa.RecordBatch:
+) -> pa.RecordBatch | None:
+    """Read a range; None when nothing came until the deadline."""
     import pyarrow as pa
 
-    read = reader.read(at, covered, deadline=deadline, headers=True)
-    table = pa.Table.from_batches([fetched.batch for fetched in read])
+    read = [each.batch for each in reader.read(at, covered, deadline=deadline, headers=True)]
+    if not read:
+        return None
+    table = pa.Table.from_batches(read)
     return table.combine_chunks().to_batches()[0] if table.num_rows else _empty(table)
+
+
+def _silent(at: TopicPartition) -> UnavailableError:
+    return UnavailableError(
+        f"{at} gave nothing in {READ_SECONDS:.0f} seconds",
+        code="P250",
+        hint="see to the broker that leads it:  penstock doctor",
+    )
 
 
 def _empty(table: pa.Table) -> pa.RecordBatch:

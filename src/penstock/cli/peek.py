@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from penstock.cli.output import print_json
+from penstock.cli.output import print_json, say
 from penstock.cli.run import SPEC
 from penstock.core.errors import InvalidError
 from penstock.observe.figures import one_line
@@ -64,7 +64,13 @@ def peek(
     if not name:
         raise InvalidError("peek needs a topic", code="P162", hint="penstock peek orders -n 5")
     pipeline = load_spec(spec)
-    found = look(pipeline, name, count=count or (1 if where else 5), at=where)
+    found = look(
+        pipeline,
+        name,
+        count=count or (1 if where else 5),
+        at=where,
+        unheard=lambda left_out: say(f"{left_out} gave nothing in time and is left out"),
+    )
     if json:
         print_json([_data(each) for each in found])
         return 0

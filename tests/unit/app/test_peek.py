@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pyarrow as pa
 import pytest
 
+from penstock.app import peek
 from penstock.app.peek import Peeked, decoded, records_of
 from penstock.cli.peek import _lines
+from penstock.core.errors import UnavailableError
 from penstock.core.offsets import Offset
+from penstock.core.planning import Bounds
+from penstock.testing.prepared import part
 
 LAST_MS, BEYOND_MS = 253_402_300_799_999, 253_402_300_800_000
 
@@ -53,3 +59,31 @@ def test_a_record_without_a_timestamp_has_none() -> None:
     batch = pa.record_batch({"timestamp": stamps})
 
     assert [None, 5] == [record["timestamp"] for record in records_of(batch)]
+
+
+class Slow:
+    """Gives the records of partition 0, and none of others before time is up."""
+
+    def read(self, at, covered, **_):
+        if at.partition == 0:
+            values = [b"{}"] * covered.count
+            yield SimpleNamespace(batch=pa.RecordBatch.from_pydict({"value": values}))
+
+
+def newest(partitions, unheard=str):
+    view = SimpleNamespace(bounds={part(n): Bounds(0, 3, 3) for n in partitions})
+    return peek._heard(peek._newest(view, Slow(), [*view.bounds], 2, 0.0), unheard)
+
+
+def test_a_partition_that_gives_nothing_in_time_is_left_out_and_told():
+    told = []
+
+    assert {part(0): 2} == {at: batch.num_rows for at, batch in newest((0, 1), told.append).items()}
+    assert [part(1)] == told
+
+
+def test_partitions_that_all_give_nothing_are_an_answer_to_wait_for():
+    with pytest.raises(UnavailableError) as caught:
+        newest((1, 2))
+
+    assert "P250" == caught.value.code

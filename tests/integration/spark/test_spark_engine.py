@@ -166,13 +166,13 @@ def test_workers_that_differ_from_the_driver_do_nothing_and_say_what_differs(doi
     assert "P608" == raised.value.code
 
 
-def test_large_jobs_leave_no_files_behind(engine: SparkEngine) -> None:
+def test_large_jobs_leave_no_files_behind(engine: SparkEngine, doing: Doing) -> None:
     folder = Path(engine._own._folder.name)
     before = sum(1 for path in folder.rglob("*") if path.is_file())
     jobs = ["x" * 1_500_000] * 2
 
     engine.run(["small"])
-    assert [1_500_005] * 2 == [len(result) for result in _run_large(engine, jobs)]
+    assert ["1500000"] * 2 == list(doing("length").run(jobs))
     assert before == sum(1 for path in folder.rglob("*") if path.is_file())
 
 
@@ -202,10 +202,6 @@ def test_a_java_of_the_wrong_version_is_refused_before_anything_starts(
 
     assert "P602" == raised.value.code
     assert "it takes Java 17 or 21" in raised.value.message
-
-
-def _run_large(engine: SparkEngine, jobs: list[str]) -> list[str]:
-    return list(SparkEngine(engine._spark, work="spark_jobs:echo").run(jobs))
 
 
 @pytest.mark.broker

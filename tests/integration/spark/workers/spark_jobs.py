@@ -10,6 +10,11 @@ from pathlib import Path
 from penstock.core.errors import DecisionNeededError
 
 
+def length(job: str) -> str:
+    """Tell how many characters a job has."""
+    return str(len(job))
+
+
 def echo(job: str) -> str:
     return f"done {job}"
 

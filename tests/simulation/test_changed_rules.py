@@ -6,12 +6,18 @@ In memory: what is told here are crashes between two changes, and many records t
 import pytest
 
 from penstock.core.points import Point
+from penstock.core.schema import Field, Kind, Struct
+from penstock.rows.gate import Gate, Look, Route
 from penstock.testing.grounds import CATALOG, MemoryGround, catalog_name
 from penstock.testing.world import RULES, World
 
 TOMBSTONES = 120  # enough for a breaker
 TABLES = tuple(f"{CATALOG}.bronze.orders_{number}" for number in (1, 2, 3))
 AHEAD, TRAILING, LATE = TABLES
+OF_KIND = f"{CATALOG}.bronze.of_{{kind}}"
+OF_A = f"{CATALOG}.bronze.of_a"
+KIND = Struct((Field("kind", Kind.STRING),))
+BY_KIND = Route(OF_KIND, {"kind": Look("kind", KIND, "tables[0].route.kind")}, unknown="create")
 ORDERS, RETURNS = {"orders": TABLES}, {"returns": TABLES}
 
 
@@ -123,6 +129,19 @@ class TestTablesThatAreNotLevel:
         assert "caught up" == unlevel.run(accept=["rules"]).ended.reason
         assert 8 == len(unlevel.rows(TRAILING))
 
+    def test_a_human_is_asked_no_more_for_a_topic_that_the_accepted_rules_do_not_read(
+        self, unlevel
+    ):
+        unlevel.routes = RETURNS
+        unlevel.change_rules("rules-2")
+        unlevel.delete_topic("orders")
+        unlevel.run(accept=["rules"])
+        unlevel.change_rules("rules-3")
+        unlevel.send("returns", 2)
+
+        assert "caught up" == unlevel.run().ended.reason
+        assert "rules-3" == unlevel.landed(TRAILING).rules_hash
+
     def test_a_human_is_asked_when_leveling_brings_them_no_further(self, unlevel):
         unlevel.routes = RETURNS
         unlevel.change_rules("rules-2")
@@ -165,3 +184,146 @@ class TestTablesThatAreNotLevel:
 
         assert "P189" == life.code
         assert "fed by several rules" in life.error.message
+
+
+@pytest.fixture
+def narrowed():
+    """Two topics, three tables; one of these takes orders no more, and they went on."""
+    world = World(MemoryGround(), routes={**ORDERS, **RETURNS}, commit_threads=1)
+    world.send("orders", 3)
+    world.send("returns", 3)
+    world.run()
+    narrow(world)
+    world.send("orders", 2)
+    world.send("returns", 1)
+    world.run()
+    return world
+
+
+@pytest.fixture
+def by_kind():
+    """Two topics, each to a table and by a route to another."""
+    both = dict.fromkeys(("orders", "returns"), (AHEAD, OF_KIND))
+    gates = {OF_KIND: Gate(route=BY_KIND)}
+    world = World(MemoryGround(), routes=both, gates=gates, commit_threads=1)
+    world.send("orders", 2, kind="a")
+    world.send("returns", 2, kind="a")
+    world.run()
+    return world
+
+
+def narrow(world):
+    world.routes = {"orders": (AHEAD, LATE), **RETURNS}
+    world.change_rules("rules-2")
+
+
+class TestTopicsThatFormerRulesDidNotGiveATable:
+    def test_nobody_is_asked_when_rules_change_again(self, narrowed):
+        for rules in ("rules-3", "rules-4"):
+            narrowed.change_rules(rules)
+            narrowed.send("orders", 1)
+            narrowed.send("returns", 1)
+            life = narrowed.run()
+
+            assert "caught up" == life.ended.reason
+            assert rules == narrowed.landed(TRAILING).rules_hash
+        assert [0, 1, 2] == rows_of_orders(narrowed, TRAILING)
+        assert 8 + 1 == len(narrowed.rows(TRAILING))
+        assert {} == life.parked
+
+    def test_a_topic_that_is_given_back_goes_on_where_the_table_stood(self, narrowed):
+        narrowed.routes = {**ORDERS, **RETURNS}
+        narrowed.change_rules("rules-3")
+        narrowed.send("orders", 2)
+        life = narrowed.run()
+
+        assert "caught up" == life.ended.reason
+        assert [] == narrowed.breaks()
+
+    def test_they_are_told_by_the_rules_alone_when_the_topic_is_gone(self, narrowed):
+        narrowed.routes = RETURNS
+        narrowed.change_rules("rules-3")
+        narrowed.delete_topic("orders")
+        narrowed.send("returns", 1)
+
+        assert "caught up" == narrowed.run().ended.reason
+
+    def test_a_human_is_asked_when_the_former_rules_are_lost(self, narrowed):
+        narrowed.change_rules("rules-3")
+        narrowed.ground.lose_store("here")
+
+        assert "P189" == narrowed.run().code
+
+    def test_a_table_that_trails_in_another_topic_is_leveled_in_that_one(self, narrowed):
+        narrowed.send("returns", 2)
+        miss(narrowed, TRAILING)
+        narrowed.change_rules("rules-3")
+        life = narrowed.run()
+
+        assert "caught up" == life.ended.reason
+        assert [0, 1, 2] == rows_of_orders(narrowed, TRAILING)
+        assert 3 + 6 == len(narrowed.rows(TRAILING))
+
+    def test_a_table_that_was_away_when_rules_changed_comes_back_in_the_same_run(self, narrowed):
+        narrowed.change_rules("rules-3")
+        narrowed.send("orders", 1)
+        narrowed.faults.take_away(catalog_name(TRAILING))
+
+        def come_back():
+            narrowed.faults.give_back(catalog_name(TRAILING))
+            narrowed.sleep(5)
+            narrowed.send("orders", 1)
+
+        life = narrowed.life().at(Point.COMMIT_AFTER, come_back).run()
+
+        assert {} == life.parked
+        assert "rules-3" == narrowed.landed(TRAILING).rules_hash
+
+    def test_what_it_missed_while_they_gave_it_is_leveled_though_others_went_on(self):
+        world = World(MemoryGround(), routes={**ORDERS, **RETURNS}, commit_threads=1)
+        world.send("orders", 3)
+        world.send("returns", 3)
+        world.run()
+        world.send("orders", 2)
+        miss(world, TRAILING)
+        narrow(world)
+        world.send("orders", 1)
+        miss(world, TRAILING)
+        world.run()
+
+        assert [0, 1, 2, 3, 4] == rows_of_orders(world, TRAILING)[:5]
+        assert "rules-2" == world.landed(TRAILING).rules_hash
+
+    def test_tables_of_a_route_are_judged_by_it(self, by_kind):
+        by_kind.routes = {"orders": (AHEAD,), "returns": (AHEAD, OF_KIND)}
+        for rules in ("rules-2", "rules-3", "rules-4"):
+            by_kind.change_rules(rules)
+            by_kind.send("orders", 1, kind="a")
+            by_kind.send("returns", 1, kind="a")
+            life = by_kind.run()
+
+            assert "caught up" == life.ended.reason
+            assert {} == life.parked
+        assert 2 + 5 == len(by_kind.rows(OF_A))
+
+    def test_tables_of_a_route_that_trail_in_its_topics_are_leveled(self, by_kind):
+        by_kind.send("orders", 2, kind="a")
+        miss(by_kind, OF_A)
+        by_kind.routes = {"orders": (AHEAD,), "returns": (AHEAD, OF_KIND)}
+        by_kind.change_rules("rules-2")
+        by_kind.send("orders", 1, kind="a")
+        life = by_kind.run()
+
+        assert "caught up" == life.ended.reason
+        assert [0, 1, 2, 3] == rows_of_orders(by_kind, OF_A)
+
+    def test_a_human_is_asked_for_tables_of_a_route_whose_topic_is_gone(self, by_kind):
+        by_kind.send("orders", 2, kind="a")
+        miss(by_kind, OF_A)
+        by_kind.routes = {"returns": (AHEAD, OF_KIND)}
+        by_kind.change_rules("rules-2")
+        by_kind.delete_topic("orders")
+        life = by_kind.run()
+
+        assert "P189" == life.code
+        assert f"{OF_A} orders[0][2, 4)" in life.error.message

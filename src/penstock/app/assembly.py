@@ -17,7 +17,7 @@ from penstock.app.process import SystemClock, jitter, this_owner, token
 from penstock.core.errors import InvalidError
 from penstock.core.schema import SOURCE_PREFIX, Type
 from penstock.engines.starting import StartingEngine, Wanted
-from penstock.landing.settings import Consent, Place, Settings, Start, Target, World
+from penstock.landing.settings import Consent, Place, Routes, Settings, Start, Target, World
 from penstock.ports.connectors import READ_ONLY
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.running import Clock, Engine, Observer
@@ -27,6 +27,7 @@ from penstock.rows.computed import NOTHING, Computed
 from penstock.rows.gate import Gate, Look, Route
 from penstock.rows.options import RowOptions
 from penstock.rows.quarantine import QUARANTINE_SCHEMA
+from penstock.spec.checks import is_read
 from penstock.spec.expressions import expression, fields_of, looked_at
 from penstock.spec.model import Pipeline, Table
 from penstock.spec.problems import path_text
@@ -34,7 +35,7 @@ from penstock.spec.reach import is_remote, unreachable
 from penstock.spec.records import REGISTERED, Records
 from penstock.spec.routing import Target as Routed
 from penstock.spec.routing import routes
-from penstock.spec.rules import rules_hash, rules_text
+from penstock.spec.rules import rules_hash, rules_text, with_rules
 from penstock.spec.secrets import ProcessSecrets
 
 LOG = "kafka"
@@ -52,6 +53,7 @@ def settings_of(
         rules_hash=rules_hash(pipeline),
         rules_text=rules_text(pipeline),
         routes=partial(targets_of, pipeline),
+        former_routes=partial(_former_routes, pipeline),
         quarantine=place_of(pipeline, pipeline.quarantine.into),
         quarantine_schema=QUARANTINE_SCHEMA,
         start=_start(pipeline),
@@ -79,6 +81,12 @@ def targets_of(pipeline: Pipeline, topics: Collection[str]) -> dict[str, tuple[T
         topic: tuple(_target(pipeline, topic, each) for each in found)
         for topic, found in routes(pipeline, topics).items()
     }
+
+
+def _former_routes(pipeline: Pipeline, text: str) -> Routes:
+    """Give the routes of the topics that kept rules read. Raises what `with_rules` raises."""
+    kept = with_rules(pipeline, text)
+    return lambda topics: targets_of(kept, [each for each in topics if is_read(each, kept.kafka)])
 
 
 def place_of(pipeline: Pipeline, table: str) -> Place:

@@ -165,7 +165,7 @@ def _plan(pipeline: Pipeline, view: View) -> Plan:
     tables += _asked_for(view, samples)
     held = view.world.store.holding(pipeline.name)
     alive = held is not None and held.alive_until_ms > view.world.clock.now_ms()
-    leveling = needed(list(view.fleet.tracks.values()), view.settings.rules_hash)
+    leveling = needed(list(view.fleet.tracks.values()), view.settings, view.world.store)
     return Plan(
         pipeline.name,
         tuple(sorted(tables, key=lambda each: each.table)),

@@ -189,10 +189,9 @@ class Coordinator:
 
     def _leveling(self) -> Leveling | None:
         """Tell what must be brought level before the present rules may count."""
-        if self.ends is not None or "rules" in self.settings.accept:
+        if self.ends is not None:
             return None
-        tracks = list(self.fleet.tracks.values())
-        return needed(tracks, self.settings.rules_hash)
+        return needed(list(self.fleet.tracks.values()), self.settings, self.world.store)
 
     def _loop(self, until: Until) -> str:
         while not self.stop.is_set():

@@ -341,21 +341,20 @@ class Fleet:
         Later it can be told what was judged by which rules, though only some tables got rows.
         """
         self._ruling = True
-        for name in self.active:
-            self._adopt_rules(name, conditions)
+        self._adopt_rules(self.active, conditions)
 
-    def _adopt_rules(self, name: str, conditions: Conditions) -> None:
-        track, rules = self.tracks[name], self.settings.rules_hash
-        if not former_rules([track], rules):
-            return
-        leveling = needed(list(self.tracks.values()), rules)
-        if leveling and name in leveling.stretches and "rules" not in self.settings.accept:
-            self.park(name, away_when_rules_changed(name))
-            return
-        try:
-            opening.adopt_rules(self.settings, self.world, track, conditions)
-        except (UnavailableError, InvalidError, DecisionNeededError) as error:
-            self.park(name, error)
+    def _adopt_rules(self, names: Collection[str], conditions: Conditions) -> None:
+        tracks, rules = list(self.tracks.values()), self.settings.rules_hash
+        strange = [name for name in names if former_rules([self.tracks[name]], rules)]
+        leveling = needed(tracks, self.settings, self.world.store) if strange else None
+        for name in strange:
+            if leveling and name in leveling.stretches:
+                self.park(name, away_when_rules_changed(name))
+                continue
+            try:
+                opening.adopt_rules(self.settings, self.world, self.tracks[name], conditions)
+            except (UnavailableError, InvalidError, DecisionNeededError) as error:
+                self.park(name, error)
 
     def recovered(self, name: str, conditions: Conditions) -> None:
         """Open a table whose pending commits were settled."""
@@ -365,7 +364,7 @@ class Fleet:
         if self._distrust and name not in self.aside:
             self._take_over(name, conditions)
         if self._ruling and name not in self.aside:
-            self._adopt_rules(name, conditions)
+            self._adopt_rules([name], conditions)
         if name not in self.aside and before is not None and not before.quiet:
             seconds = self.world.clock.monotonic() - before.since
             self.world.observer(TableResumed(name, seconds))

@@ -2,16 +2,25 @@
 
 Otherwise a record between two tables' positions could be judged by two sets of rules and land in
 both or in neither. Trailing tables are first brought level under the rules they were fed with.
+
+Invariants:
+- a table trails only in topics that those rules give it: what they do not, it was never owed.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from penstock.core.errors import InvalidError
 from penstock.core.offsets import Offset, OffsetRange, Positions, TopicPartition
+from penstock.landing.members import may_lead
+from penstock.landing.settings import Routes, Settings
 from penstock.landing.tracks import Track
+from penstock.ports.store import PendingStore
+
+Stretches = Mapping[TopicPartition, OffsetRange]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +32,59 @@ class Leveling:
     """
 
     rules_hashes: tuple[str, ...]
-    stretches: Mapping[str, Mapping[TopicPartition, OffsetRange]]
+    stretches: Mapping[str, Stretches]
     ends: Positions
 
 
-def needed(tracks: Sequence[Track], rules_hash: str) -> Leveling | None:
-    """Tell what trails under other rules than the present ones; None when they may count.
+def needed(tracks: Sequence[Track], settings: Settings, store: PendingStore) -> Leveling | None:
+    """Tell what trails under other rules than the present ones; None when these may count, be it
+    because a human said so.
 
     A table that no former rules have fed, since it only begins now, reads its history under the
-    present ones.
+    present ones; so it does in a topic that its former rules did not give it. Raises
+    UnavailableError.
     """
-    fed = {track.name for track in tracks if former_rules([track], rules_hash)}
-    stretches = {name: ranges for name, ranges in trailing(tracks).items() if name in fed}
+    if "rules" in settings.accept:
+        return None
+    fed = [track for track in tracks if former_rules([track], settings.rules_hash)]
+    found, former = trailing(tracks), _Former(settings, store)
+    owed = {track.name: former.owed(track, found.get(track.name, {})) for track in fed}
+    stretches = {name: ranges for name, ranges in owed.items() if ranges}
     if not stretches:
         return None
-    hashes = former_rules([track for track in tracks if track.name in stretches], rules_hash)
+    trail = [track for track in fed if track.name in stretches]
+    hashes = former_rules(trail, settings.rules_hash)
     return Leveling(tuple(sorted(hashes)), stretches, furthest(tracks))
+
+
+@dataclass(frozen=True, slots=True)
+class _Former:
+    """Tells what former rules gave a table, by their text alone: a topic may be gone by now."""
+
+    settings: Settings
+    store: PendingStore
+    _routes: dict[str, Routes | None] = field(default_factory=dict)
+
+    def owed(self, track: Track, stretches: Stretches) -> Stretches:
+        """Leave out stretches of topics that the rules in a table's ledger did not give it."""
+        given = {topic for topic in {at.topic for at in stretches} if self._gave(track, topic)}
+        return {at: covered for at, covered in stretches.items() if at.topic in given}
+
+    def _gave(self, track: Track, topic: str) -> bool:
+        """Tell whether a table was given a topic, or that cannot be told: leveling says why."""
+        (rules_hash,) = former_rules([track], self.settings.rules_hash)
+        try:
+            routes = self._routes_by(rules_hash)
+            targets = None if routes is None else routes([topic]).get(topic, ())
+        except InvalidError:
+            return True
+        return targets is None or any(may_lead(each, track.target.place) for each in targets)
+
+    def _routes_by(self, rules_hash: str) -> Routes | None:
+        if rules_hash not in self._routes:
+            text = self.store.rules(self.settings.pipeline, rules_hash)
+            self._routes[rules_hash] = None if text is None else self.settings.former_routes(text)
+        return self._routes[rules_hash]
 
 
 def former_rules(tracks: Iterable[Track], rules_hash: str) -> set[str]:

@@ -27,7 +27,7 @@ from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Schema, Struct, join
 from penstock.landing import epochs
 from penstock.landing.jobs import Result
-from penstock.landing.settings import Settings, Target, World
+from penstock.landing.settings import Place, Settings, Target, World
 from penstock.landing.tracks import Track
 from penstock.ports.tables import TableFormat
 
@@ -45,10 +45,22 @@ def among(target: Target, catalog: TableFormat) -> list[str]:
     route = target.route
     assert route is not None, "only a route leads to tables"
     namespace, _, _ = target.place.name.rpartition(".")
-    wanted = re.compile(_PLACEHOLDER.sub("[a-z0-9_]+", re.escape(target.place.name)))
+    wanted = _names_of(target)
     names = [name for name in catalog.names(namespace) if wanted.fullmatch(name)]
     full = [f"{target.place.catalog}.{name}" for name in sorted(names)]
     return [name for name in full if name not in route.reserved]
+
+
+def may_lead(target: Target, place: Place) -> bool:
+    """Tell by its name whether a table is a target's own, or one that its records may ask for."""
+    if not target.is_route or target.place.table == place.table:
+        return target.place.table == place.table
+    same = target.place.catalog == place.catalog
+    return same and _names_of(target).fullmatch(place.name) is not None
+
+
+def _names_of(route: Target) -> re.Pattern[str]:
+    return re.compile(_PLACEHOLDER.sub("[a-z0-9_]+", re.escape(route.place.name)))
 
 
 def is_ours(settings: Settings, catalog: TableFormat, target: Target) -> bool:

@@ -90,19 +90,25 @@ class Target:
         )
 
 
+Routes = Callable[[Collection[str]], Mapping[str, tuple[Target, ...]]]
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Everything about a pipeline that the loop needs; `log` goes into jobs and holds no secret.
 
     `routes` gives the targets of topics by their names; it is pure, and raises InvalidError when
-    two of them cannot live together. `start` is a word, an
-    epoch millisecond, or offsets by topic and partition.
+    two of them cannot live together. `former_routes` gives the same by the rules of a kept text,
+    without the topics that these do not read; it raises InvalidError where today's surroundings
+    cannot have these rules. `start` is a word, an epoch millisecond, or offsets by topic and
+    partition.
     """
 
     pipeline: str
     rules_hash: str
     rules_text: str
-    routes: Callable[[Collection[str]], Mapping[str, tuple[Target, ...]]]
+    routes: Routes
+    former_routes: Callable[[str], Routes]
     quarantine: Place
     quarantine_schema: Schema
     start: Start

@@ -108,7 +108,7 @@ def _check_security(security: Security) -> Iterator[Problem]:
 def _check_start(kafka: Kafka) -> Iterator[Problem]:
     if isinstance(kafka.start, Mapping):
         for topic in kafka.start:
-            if not _is_read(topic, kafka):
+            if not is_read(topic, kafka):
                 near = nearest(topic, kafka.names)
                 hint = f"did you mean {shown(near)}?" if near else "add it to kafka.topics"
                 fact = f"the topic {shown(topic)} is not among kafka.topics"
@@ -361,7 +361,8 @@ def _holds_secret(name: str, value: str) -> bool:
     return (is_secret_name(name) and is_literal(value)) or without_password(value) != value
 
 
-def _is_read(topic: str, kafka: Kafka) -> bool:
+def is_read(topic: str, kafka: Kafka) -> bool:
+    """Tell whether `kafka.topics` names a topic or matches it."""
     return topic in kafka.names or any(
         notation.compiled(each).fullmatch(topic) for each in kafka.patterns
     )
@@ -370,7 +371,7 @@ def _is_read(topic: str, kafka: Kafka) -> bool:
 def _may_match(source: str, kafka: Kafka) -> bool:
     """Tell whether a rule can take a topic; two patterns are not compared."""
     if notation.is_topic_name(source):
-        return _is_read(source, kafka)
+        return is_read(source, kafka)
     return bool(kafka.patterns) or any(matches(source, name) for name in kafka.names)
 
 

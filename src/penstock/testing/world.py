@@ -29,7 +29,7 @@ from penstock.core.closings import records_only
 from penstock.core.commits import Chain, Committable, Landed
 from penstock.core.wire import progress_from_json
 from penstock.landing.beside import Beats, Hands, Threads, in_a_thread
-from penstock.landing.settings import Consent, Place, Settings, Target
+from penstock.landing.settings import Consent, Place, Routes, Settings, Target
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import Table, TableFormat, Verdict
 from penstock.rows.fates import READ, fates_of
@@ -169,22 +169,30 @@ class World:
 
     def settings(self, rules: str, **changes: Any) -> Settings:
         """Give a life's settings under some rules; the rules' text is their name."""
-        options = RowOptions(source_columns=SOURCE, **self.rulebook[rules])
-        routes = {
-            self.ground.topic(name): tuple(self._target(name, table, options) for table in tables)
-            for name, tables in self._routes_of(rules).items()
-        }
+        routes = self._targets(rules)
         settings = Settings(
             pipeline=PIPELINE,
             rules_hash=rules,
             rules_text=rules,
             routes=lambda topics: {name: routes[name] for name in topics},
+            former_routes=self._former_routes,
             quarantine=self._place(QUARANTINE),
             quarantine_schema=QUARANTINE_SCHEMA,
             start="earliest",
             log=self.ground.log_settings(self.topics_of(rules)),
         )
         return replace(settings, **{**self.changes, **changes})
+
+    def _targets(self, rules: str) -> dict[str, tuple[Target, ...]]:
+        options = RowOptions(source_columns=SOURCE, **self.rulebook[rules])
+        return {
+            self.ground.topic(name): tuple(self._target(name, table, options) for table in tables)
+            for name, tables in self._routes_of(rules).items()
+        }
+
+    def _former_routes(self, rules: str) -> Routes:
+        read = self._targets(rules)
+        return lambda topics: {name: read[name] for name in topics if name in read}
 
     @property
     def topics(self) -> list[str]:

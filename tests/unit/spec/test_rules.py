@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.app.assembly import settings_of
 from penstock.core.errors import InvalidError
 from penstock.spec import Pipeline, located, rules_hash, rules_text, with_rules
 
@@ -140,3 +141,16 @@ def test_rules_of_a_version_that_took_deeper_records_are_read_within_todays_boun
     kept["limits"]["depth"] = 1000
 
     assert 128 == with_rules(pipeline(), json.dumps(kept)).limits.depth
+
+
+def test_earlier_rules_route_the_topics_they_read_and_no_others(pipeline: Build) -> None:
+    tables = [RULE, {**RULE, "from": "shop\\..+", "into": "lake.bronze.others"}]
+    topics = ["shop.orders", {"pattern": "shop\\.re.+"}]
+    earlier = pipeline(kafka={"brokers": "localhost:9092", "topics": topics}, tables=tables)
+    routes = settings_of(pipeline()).former_routes(rules_text(earlier))
+    found = routes(["shop.orders", "shop.returns", "shop.gone"])
+
+    assert {
+        "shop.orders": ["lake.bronze.orders"],
+        "shop.returns": ["lake.bronze.others"],
+    } == {topic: [each.place.table for each in targets] for topic, targets in found.items()}

@@ -22,8 +22,14 @@ from penstock.spec import yaml12
 _KIND = "KafkaConnector"
 _OF_STRIMZI = re.compile(rf"^kind:\s*[\"']?{_KIND}\b", re.MULTILINE)
 _DOCUMENTS = re.compile(r"^---.*$", re.MULTILINE)
-_OPTION = re.compile(r"(?P<name>[^\s=:{}\[\]\"']+)\s*[=:]\s*(?P<value>.*)")
-_ESCAPE = re.compile(r"\\(.)")
+_OPTION = re.compile(
+    r"(?P<name>[^\s=:{}\[\]\"'\\]+)\s*[=:]\s*"
+    r"(?P<value>(?:\\u[0-9a-fA-F]{4}|\\[^u]|[^\\])*)"
+)
+_ENDS = re.compile(r"\r\n|\r|\n")
+_BLANKS = " \t\f"
+_ESCAPE = re.compile(r"\\(?:u(?P<code>.{4})|(?P<sign>.))", re.DOTALL)
+_SIGNS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def options_of(text: str) -> Options:
@@ -91,19 +97,33 @@ def _properties(text: str) -> Iterator[tuple[str, str]]:
         found = _OPTION.fullmatch(line)
         if found is None:
             raise unknown(f"line {number} is no property, name=value")
-        yield found["name"], _ESCAPE.sub(r"\1", found["value"].strip())
+        yield found["name"], _unescaped(found["value"]).strip()
+
+
+def _unescaped(text: str) -> str:
+    plain = _ESCAPE.sub(_meant, text)
+    return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _meant(escape: re.Match[str]) -> str:
+    if escape["code"]:
+        return chr(int(escape["code"], 16))
+    return _SIGNS.get(escape["sign"], escape["sign"])
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Give lines that say something, with their numbers; a backslash at its end goes on."""
+    """Give lines that say something, with their numbers.
+
+    A line goes on when a backslash ends it that no other one escapes.
+    """
     begun, held = 1, ""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(_ENDS.split(text), 1):
         if not held:
             begun = number
-        held += line.strip()
+        held += line.lstrip(_BLANKS)
         if held.startswith(("#", "!")):
             held = ""
-        elif held.endswith("\\"):
+        elif (len(held) - len(held.rstrip("\\"))) % 2:
             held = held[:-1]
         elif held:
             yield begun, held

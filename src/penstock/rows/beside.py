@@ -23,7 +23,7 @@ from penstock.rows.arrow import arrow_type
 from penstock.rows.codes import NO_TEXT, Code, MisfitError
 from penstock.rows.fitted import Fitted
 from penstock.rows.fitting import Plan, fit_group
-from penstock.rows.infer import infer, with_usable_names
+from penstock.rows.infer import infer, usable
 from penstock.rows.opening import Group, Readers, open_values
 from penstock.rows.options import RowOptions
 from penstock.rows.reading import BARE
@@ -73,9 +73,9 @@ def key_type(batch: pa.RecordBatch, options: RowOptions, readers: Readers) -> Ty
     joined: Type = Kind.UNKNOWN
     for group in _opened(batch, options, readers, {}):
         if group.reader is not None:
-            asked = with_usable_names(group.reader.type)
+            asked = usable(group.reader.type)
         elif group.told is not Kind.UNKNOWN:
-            asked = with_usable_names(Struct((Field(BARE, group.told),)))
+            asked = usable(Struct((Field(BARE, group.told),)))
         else:
             asked = infer(pa.record_batch({"value": group.values}))
         only = asked.field(BARE) if len(asked.fields) == 1 else None

@@ -36,7 +36,7 @@ from penstock.core.schema import (
 )
 from penstock.rows.codes import MisfitError
 from penstock.rows.document import Number, parse_object
-from penstock.rows.infer import LEVELS_MAX, columns_in, levels_in, type_of, with_usable_names
+from penstock.rows.infer import LEVELS_MAX, columns_in, type_of, usable
 from penstock.rows.options import RowOptions
 from penstock.rows.spelling import respelled
 
@@ -64,8 +64,8 @@ def evolved(
 ) -> Schema:
     """Widen a schema for the records that it refused, as far as the options give leave.
 
-    A record that would bring more than `room` further columns in all, or nest them too deeply, is
-    left out.
+    A record that would bring more than `room` further columns in all is left out; what is nested
+    too deeply in it becomes no column.
     """
     leave = Leave.of(options, room)
     sources = {*options.source_columns.values(), *options.header_columns}
@@ -78,10 +78,8 @@ def evolved(
             record = record if options.case_sensitive else respelled(record, wide)
         except MisfitError:
             continue
-        asked = _struct(wide, record, leave, sources)
-        if columns_in(asked) - columns_in(schema) <= room and (
-            levels_in(asked) <= max(LEVELS_MAX, levels_in(schema))
-        ):
+        asked = _struct(wide, record, leave, LEVELS_MAX, sources)
+        if columns_in(asked) - columns_in(schema) <= room:
             wide = asked
     return with_identifiers(wide, options.identifiers)
 
@@ -104,8 +102,9 @@ def with_identifiers(struct: Struct, paths: Iterable[str]) -> Struct:
 
 
 def _struct(
-    type_: Struct, value: dict[str, Any], leave: Leave, sources: Iterable[str] = ()
+    type_: Struct, value: dict[str, Any], leave: Leave, levels: int, sources: Iterable[str] = ()
 ) -> Struct:
+    """Widen a struct that may have so many levels."""
     fields = []
     for field in type_.fields:
         if field.name in sources:
@@ -113,28 +112,28 @@ def _struct(
             continue
         member = value.get(field.name)
         required = field.required and not (leave.types and member is None)
-        fields.append(Field(field.name, _wider(field.type, member, leave), required))
+        fields.append(Field(field.name, _wider(field.type, member, leave, levels - 1), required))
     if leave.columns:
         taken = {field.name.casefold() for field in fields}
         for name, member in value.items():
             if name.casefold() not in taken:
-                shown = known(with_usable_names(Struct((Field(name, type_of(member)),))))
+                shown = known(usable(Struct((Field(name, type_of(member)),)), levels))
                 fields += shown.fields
                 taken |= {name.casefold()}
     return Struct(tuple(fields))
 
 
-def _wider(type_: Type, value: Any, leave: Leave) -> Type:
+def _wider(type_: Type, value: Any, leave: Leave, levels: int) -> Type:
     match type_, value:
         case _, None:
             return type_
         case Struct(), dict():
-            return _struct(type_, value, leave)
+            return _struct(type_, value, leave, levels)
         case List(element, required), list():
-            return _elements(element, value, leave, required=required)
+            return _elements(element, value, leave, levels - 1, required=required)
         case Map(key, inner, required), dict():
             for item in value.values():
-                inner = _wider(inner, item, leave)
+                inner = _wider(inner, item, leave, levels - 1)
             nullable = leave.types and None in value.values()
             return Map(key, inner, required and not nullable)
         case Kind.INT, str() if leave.types and _INTEGER.fullmatch(value):
@@ -148,9 +147,11 @@ def _wider(type_: Type, value: Any, leave: Leave) -> Type:
             return type_
 
 
-def _elements(element: Type, values: list[Any], leave: Leave, *, required: bool) -> List:
+def _elements(
+    element: Type, values: list[Any], leave: Leave, levels: int, *, required: bool
+) -> List:
     for item in values:
-        element = _wider(element, item, leave)
+        element = _wider(element, item, leave, levels)
     return List(element, required and not (leave.types and None in values))
 
 

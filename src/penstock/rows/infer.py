@@ -6,6 +6,7 @@ Invariants:
 - names that a table format or a query engine cannot carry, or that differ from an earlier one in
   case only, and what is nested too deeply become no columns, so that no record can make a table
   impossible to create;
+- a record is cut before it is joined, so that a deep one takes no column away from others;
 - at most `columns_max` columns, nested ones counted.
 
 Source: data.md 2, inference.
@@ -70,7 +71,7 @@ def infer(
         if shape not in seen:
             seen.add(shape)
             joined = _joined_within(joined, record, columns_max)
-    return with_usable_names(joined)
+    return _with_usable_names(joined)
 
 
 def table_schema(inferred: Schema, hints: Mapping[str, Type], options: RowOptions) -> Schema:
@@ -158,6 +159,8 @@ def levels_in(type_: Type) -> int:
 
 def _joined_within(joined: Struct, record: dict[str, Any], columns_max: int) -> Struct:
     asked = type_of(record)
+    assert isinstance(asked, Struct), "an object asks for a struct"
+    asked = _within_levels(asked, LEVELS_MAX)
     if columns_in(joined) + _new_columns(asked, joined) > columns_max:
         return joined
     wider = join(joined, asked)[0]
@@ -199,28 +202,60 @@ def _shape(value: Any) -> Any:
             return type(value)
 
 
-def with_usable_names(struct: Struct) -> Struct:
-    """Leave out members that no table can carry, for their names or depth, or that differ in case
-    only.
+def usable(struct: Struct, levels: int = LEVELS_MAX) -> Struct:
+    """Leave out members that no table can carry: for their names or depth, or that differ from an
+    earlier one in case only.
+
+    What is nested deeper than so many levels is cut where it is, and what holds nothing then.
     """
+    return _with_usable_names(_within_levels(struct, levels))
+
+
+def _with_usable_names(struct: Struct) -> Struct:
+    """Leave out members whose names no table can carry, or that differ in case only."""
     fields: dict[str, Field] = {}
     for field in struct.fields:
-        if is_usable_name(field.name) and levels_in(field.type) < LEVELS_MAX:
+        if is_usable_name(field.name):
             fields.setdefault(
-                field.name.casefold(), Field(field.name, usable_type(field.type), field.required)
+                field.name.casefold(), Field(field.name, _usable_type(field.type), field.required)
             )
     return Struct(tuple(fields.values()))
 
 
-def usable_type(type_: Type) -> Type:
+def _usable_type(type_: Type) -> Type:
     """Leave members out of a type whose names no table can carry."""
     match type_:
         case Struct():
-            return with_usable_names(type_)
+            return _with_usable_names(type_)
         case List(element, required):
-            return List(usable_type(element), required)
+            return List(_usable_type(element), required)
         case Map(key, value, required):
-            return Map(key, usable_type(value), required)
+            return Map(key, _usable_type(value), required)
+        case _:
+            return type_
+
+
+def _within_levels(struct: Struct, levels: int) -> Struct:
+    if levels_in(struct) <= levels:
+        return struct
+    cut = _cut(struct, levels)
+    return cut if isinstance(cut, Struct) else Struct(())
+
+
+def _cut(type_: Type, levels: int) -> Type | None:
+    match type_:
+        case Struct() | List() | Map() if levels < 1:
+            return None
+        case Struct(fields):
+            cut = ((field, _cut(field.type, levels - 1)) for field in fields)
+            kept = tuple(Field(f.name, inner, f.required) for f, inner in cut if inner is not None)
+            return Struct(kept) if kept or not fields else None
+        case List(element, required):
+            inner = _cut(element, levels - 1)
+            return None if inner is None else List(inner, required)
+        case Map(key, value, required):
+            inner = _cut(value, levels - 1)
+            return None if inner is None else Map(key, inner, required)
         case _:
             return type_
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from penstock.core.schema import Field, Schema, Struct, join
 from penstock.rows.arrow import validity_of
 from penstock.rows.beside import key_type
-from penstock.rows.infer import columns_in, infer, with_usable_names
+from penstock.rows.infer import columns_in, infer, usable
 from penstock.rows.json_schema import overlaid_struct
 from penstock.rows.opening import Readers, open_values
 from penstock.rows.options import RowOptions
@@ -25,7 +25,7 @@ def survey(
     joined: Struct = Struct(())
     for group in open_values(batch, np.flatnonzero(valued), options, readers, {}).groups:
         if group.reader is not None:
-            asked = with_usable_names(group.reader.type)
+            asked = usable(group.reader.type)
         else:
             shown = infer(
                 pa.record_batch({"value": group.values}),
@@ -33,7 +33,7 @@ def survey(
                 depth_max=options.depth_max,
                 columns_max=columns_max,
             )
-            told = with_usable_names(group.told) if isinstance(group.told, Struct) else Struct(())
+            told = usable(group.told) if isinstance(group.told, Struct) else Struct(())
             asked = overlaid_struct(told, shown)
         wider, _ = join(joined, asked)
         assert isinstance(wider, Struct), "structs join to a struct"

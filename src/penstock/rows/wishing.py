@@ -31,7 +31,7 @@ from penstock.core.schema import (
 )
 from penstock.rows.codes import MisfitError
 from penstock.rows.evolving import Leave, evolved, with_identifiers
-from penstock.rows.infer import columns_in, with_usable_names
+from penstock.rows.infer import columns_in, usable
 from penstock.rows.opening import Group, Readers, open_values
 from penstock.rows.options import RowOptions
 from penstock.rows.reading import Reader, WithoutRowError
@@ -55,7 +55,7 @@ def wished(
         left = room - columns_in(wide) + columns_in(schema)
         told = group.told if group.reader is None else group.reader.type
         if isinstance(told, Struct):
-            asked = _struct(wide, known(with_usable_names(told)), leave, apart)
+            asked = _struct(wide, known(usable(told)), leave, apart)
             if columns_in(asked) - columns_in(wide) <= left:
                 left -= columns_in(asked) - columns_in(wide)
                 wide = asked

@@ -336,7 +336,7 @@ class LimitSettings(Setting):
     depth: Annotated[Count, Field(le=DEPTH_MAX)] = Field(
         64,
         description=(
-            "Levels of nesting in a record; deeper ones are quarantined. A field of more than 31"
-            " levels becomes no column by itself."
+            "Levels of nesting in a record; deeper ones are quarantined. What is nested deeper than"
+            " 32 levels becomes no column by itself."
         ),
     )

@@ -4,6 +4,7 @@ import json
 import sqlite3
 from dataclasses import replace
 
+import fastavro
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.manifest import ManifestContent, read_manifest_list
@@ -241,6 +242,29 @@ def test_a_table_whose_partition_column_was_dropped_lands_and_merges_and_replace
     gone = replace(lake.anchor(state, {}), kind=CommitKind.REPLACE, removes=(first.file.file_path,))
     table.commit(state, gone, retain=25)
     assert list(range(1, MERGE_AT + 1)) == lake.ids()
+
+
+def test_a_void_field_whose_column_is_gone_holds_no_row_up(lake):
+    """Of the first format, where no schema has that column and the later one by which it splits."""
+    table = without_its_partition_column(lake, "1")
+    with lake.foreign().update_schema() as change:
+        change.add_column("title", StringType())
+    with lake.foreign().update_spec() as spec:
+        spec.add_identity("title")
+    for turn in range(MERGE_AT, 2 * MERGE_AT + 1):
+        lake.land(table, {0: (turn, turn + 1)})
+    foreign = lake.foreign()
+
+    assert ["void", "identity"] == [str(each.transform) for each in foreign.spec().fields]
+    assert list(range(2 * MERGE_AT + 1)) == lake.ids()
+    assert MERGE_AT + 1 == len(foreign.scan("id > 9 and title is null").to_arrow())
+    manifests = foreign.current_snapshot().manifests(foreign.io)
+    by_spec = [each for each in manifests if each.partition_spec_id == foreign.spec().spec_id]
+    assert [0, MERGE_AT] == sorted(each.existing_files_count for each in by_spec)
+    for each in manifests:
+        with foreign.io.new_input(each.manifest_path).open() as stream:
+            written = json.dumps(fastavro.reader(stream).writer_schema)
+        assert '["null", "null"]' not in written, "no reader in Java takes such a union"
 
 
 def test_manifests_whose_partition_column_no_schema_tells_stay_and_give_up_no_file(lake):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from penstock.app.connect_config import options_of
 from penstock.app.drafting import translated
 from penstock.core.errors import InvalidError
 from penstock.spec.load import loads
@@ -518,3 +519,29 @@ def test_what_is_no_configuration_is_refused_without_being_repeated(text: str, s
 )
 def test_what_should_be_a_number_and_is_none_is_left(spec_of, text: str, option: str) -> None:
     assert "its value is no number" == dict(spec_of(text)[1].left)[option]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a=b\\\\\nc=d", {"a": "b\\", "c": "d"}),
+        ("a=b\\\n  c=d", {"a": "bc=d"}),
+        ("a=b\\\\\\\n\\\\\nc=d", {"a": "b\\\\", "c": "d"}),
+        ("# it goes on \\\na=b", {"a": "b"}),
+        ("a=b\\\n\nc=d\\", {"a": "b", "c": "d"}),
+        ("a=b\\ \r\nc = \\ d  ", {"a": "b", "c": "d"}),
+        ("a=\\u00e9\\t\\ud83d\\ude00\\q\u2028!", {"a": "é\t😀q\u2028!"}),
+        ("a.b=d=e:f", {"a.b": "d=e:f"}),
+    ],
+)
+def test_lines_of_properties_end_and_are_escaped_as_in_java(
+    text: str, expected: dict[str, str]
+) -> None:
+    assert expected == options_of(text)
+
+
+@pytest.mark.parametrize("line", ["c=\\u12", "c=\\uwxyz", "c=\\u", f"https\\://{SECRET}@h=1"])
+def test_an_escape_that_java_refuses_or_that_stands_in_a_name_is_refused(line: str) -> None:
+    with pytest.raises(InvalidError, match="line 2 is no property") as told:
+        options_of(f"a=b\n{line}")
+    assert SECRET not in str(told.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -9,11 +10,13 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.unit.rows.test_wishing import One
 
 from penstock.connectors.delta.schemas import arrow_schema, delta_json
 from penstock.connectors.iceberg.schemas import file_schema, to_iceberg
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, Struct
+from penstock.ports.registry import RegisteredSchema
 from penstock.rows.convert import convert
 from penstock.rows.evolving import changes_between, evolved
 from penstock.rows.infer import LEVELS_MAX, levels_in, table_schema
@@ -30,6 +33,7 @@ FRAMES = 200
 
 OPENING = {"objects": (b'{"x":', b"}"), "arrays": (b"[", b"]"), "both": (b'[{"x":', b"}]")}
 INNERMOST = {"number": b"1", "null": b"null", "pair": b'"\\ud83d\\ude00"'}
+BARE = RowOptions({})
 POLICIES: list[Policy] = ["quarantine", "drop_value", "rescue", "evolve", "freeze"]
 
 
@@ -87,6 +91,74 @@ def test_what_is_nested_too_deeply_for_a_table_becomes_no_column(shape: str) -> 
 
     assert [("a", "u"), ("a",)] == [each.names for each in found]
     assert [("a", "u"), ("a",)] == [each.names for each in asked]
+
+
+def deep(levels: int) -> bytes:
+    return b'{"x":' * levels + b"1" + b"}" * levels
+
+
+@pytest.mark.parametrize("place", ["first", "last", "alone"])
+def test_a_deep_member_takes_no_column_away_from_others(place: str) -> None:
+    plain = b'{"id":1,"payload":{"amount":2,"who":"a"}}'
+    odd = b'{"id":1,"payload":{"amount":2,"who":"a","extra":%s}}' % deep(31)
+    records = {"first": (odd, plain), "last": (plain, odd), "alone": (odd,)}[place]
+
+    born = table_schema(
+        survey(batch(*records), RowOptions({}), Readers(), columns_max=99), {}, BARE
+    )
+    assert "struct<id: long, payload: struct<amount: long, who: string>>" == str(born)
+    done = convert(batch(*records), at=AT, schema=born, options=BARE)
+    assert ["P361"] == [reject.code for reject in done.rejects]
+    assert len(records) - 1 == done.rows.num_rows
+
+
+@pytest.mark.parametrize("count", [LEVELS_MAX - 2, LEVELS_MAX + 8])
+def test_what_a_table_bears_of_a_deep_member_becomes_columns(count: int) -> None:
+    chain = b'{"v":1,"next":' * count + b"null" + b"}" * count
+    record = b'{"a":1,"u":{"n":%s,"l":[%s]}}' % (chain, deep(40))
+    survived = survey(batch(record), RowOptions({}), Readers(), columns_max=2000)
+    grown = wished(
+        batch(record),
+        Struct((Field("a", Kind.LONG), Field("u", Struct((Field("z", Kind.LONG),))))),
+        RowOptions({}, columns="evolve"),
+        Readers(),
+        2000,
+    )
+
+    borne = min(count, LEVELS_MAX - 2)
+    for schema in (survived, grown):
+        assert LEVELS_MAX == levels_in(schema)
+        assert borne == str(schema).count("v: long")
+        assert "x:" not in str(schema)
+
+
+def told_by_json_schema(members: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": members}
+
+
+def told_by_avro(members: dict[str, Any]) -> dict[str, Any]:
+    fields = [{"name": name, "type": type_} for name, type_ in members.items()]
+    return {"type": "record", "name": f"R{id(members)}", "fields": fields}
+
+
+@pytest.mark.parametrize(
+    ("format_", "scalar", "tell"),
+    [("json-schema", {"type": "integer"}, told_by_json_schema), ("avro", "long", told_by_avro)],
+)
+def test_columns_that_a_schema_tells_are_cut_where_they_are_too_deep(
+    format_: Any, scalar: Any, tell: Callable[[dict[str, Any]], Any]
+) -> None:
+    extra = [{"x": scalar}]
+    for _ in range(30):
+        extra.append({"x": tell(extra[-1])})
+    payload = {"amount": scalar, "extra": tell(extra[-1])}
+    schema = tell({"id": scalar, "payload": tell(payload)})
+    readers = Readers(One(RegisteredSchema(format_, json.dumps(schema))))
+    options = RowOptions({}, format=format_)
+
+    framed = batch(b"\x00\x00\x00\x00\x01{}")
+    asked = survey(framed, options, readers, columns_max=2000)
+    assert "struct<id: long, payload: struct<amount: long>>" == str(asked)
 
 
 def test_records_do_not_deepen_a_table_one_after_the_other() -> None:

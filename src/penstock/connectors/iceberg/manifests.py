@@ -9,7 +9,8 @@ Invariants:
 - an entry keeps its snapshot id and sequence numbers when its manifest is merged;
 - manifests are merged with those of their partition spec, delete manifests with none;
 - a manifest is written by a schema that has the columns of its spec, which may be dropped by now;
-  where the table keeps none, manifests of that spec are passed on as they are;
+  where the table keeps none, manifests of that spec are passed on as they are; for the dropped
+  column of a void field another may stand, since all its values are null;
 - nothing is deleted, whatever happens.
 
 Source: Apache Iceberg table specification, "Manifests" and "Manifest Lists".
@@ -37,6 +38,8 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
+from pyiceberg.transforms import VoidTransform
+from pyiceberg.types import IntegerType, NestedField
 
 from penstock.connectors.iceberg.features import refusal
 from penstock.connectors.iceberg.schemas import field_ids
@@ -150,11 +153,18 @@ class ManifestStack:
         return writer.to_manifest_file()
 
     def _schema_of(self, spec_id: int) -> Schema | None:
-        """Give the newest schema that has all columns by which a spec partitions."""
-        wanted = {field.source_id for field in self._metadata.specs()[spec_id].fields}
+        """Give the newest schema that has all columns by which a spec partitions.
+
+        Where none has those of its void fields as well, they stand in it as integers.
+        """
+        fields = self._metadata.specs()[spec_id].fields
+        named = {each.source_id for each in fields}
+        split = {each.source_id for each in fields if not isinstance(each.transform, VoidTransform)}
         former = sorted(self._metadata.schemas, key=lambda each: each.schema_id, reverse=True)
         candidates = (self._metadata.schema(), *former)
-        return next((each for each in candidates if wanted <= field_ids(each)), None)
+        by_need = ((each, wanted) for wanted in (named, split) for each in candidates)
+        found = next((each for each, wanted in by_need if wanted <= field_ids(each)), None)
+        return None if found is None else _with_columns(found, named - field_ids(found))
 
     def _writer(self, spec_id: int) -> ManifestWriter:
         schema = self._schema_of(spec_id)
@@ -173,6 +183,14 @@ class ManifestStack:
     def _output(self) -> OutputFile:
         name = f"{self._id}-m{next(self._numbers)}.avro"
         return self._table.io.new_output(self._places.new_metadata_location(name))
+
+
+def _with_columns(schema: Schema, gone: set[int]) -> Schema:
+    """Add columns that stand for those of void fields: Avro has no union of null and null."""
+    if not gone:
+        return schema
+    added = [NestedField(each, f"dropped column {each}", IntegerType()) for each in sorted(gone)]
+    return Schema(*schema.fields, *added, schema_id=schema.schema_id)
 
 
 def live_entries(table: Table, branch: str) -> list[ManifestEntry]:

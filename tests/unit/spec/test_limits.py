@@ -96,6 +96,7 @@ CONSTANTS = {
     "words.PERCENT_DIGITS_MAX": (
         ("quarantine }", "quarantine, stop_above: 1.00000000001% }"), "P109", "expected a share",
     ),
+    "sections.DEPTH_MAX": SCHEMA_BOUNDS["LimitSettings.depth"],
     "sections.OFFSET_MAX": (
         ("[shop.orders]", f"[shop.orders]\n  start: {{ shop.orders: {{ 0: {2**63} }} }}"),
         "P108", "an offset from 0 to 9223372036854775806",

@@ -240,3 +240,45 @@ def test_a_seek_whose_answer_is_lost_loses_and_doubles_nothing(table: str, fault
 
     assert [*range(9)] == offsets(world)
     assert [] == world.breaks(judged=either)
+
+
+def test_a_retry_that_lands_before_the_seek_does_hides_nothing_that_went() -> None:
+    """The seek dies when 6 is open again; its retry lands alone, behind 4 and 5 that are gone."""
+    world = retried()
+    delete(world, [4, 6, 7, 8])
+    assert seek(world, crash=f"{Point.COMMIT_BEFORE}:1").crashed
+    assert Retried({ORDERS: 1}) == retry(world)
+    assert [0, 1, 2, 3, 6] == offsets(world)
+
+    assert ([4], 0) == seek(world).changed
+    world.run()
+    assert [] == world.breaks(judged=either)
+
+
+def test_a_rollback_to_where_only_a_retry_had_landed_hides_nothing_that_went() -> None:
+    world = retried()
+    delete(world, [4, 6, 7, 8])
+    assert ([4], 1) == seek(world).changed
+    assert Retried({ORDERS: 1}) == retry(world)
+    before = world.ground.warehouse.get(NAME).contents.head
+    world.run()
+    world.ground.roll_back(NAME, before)
+
+    assert ([4], 0) == seek(world).changed
+    world.run()
+    retry(world)
+    assert [] == world.breaks(judged=either)
+
+
+def test_a_retried_row_at_the_end_is_no_reason_to_go_back() -> None:
+    world = World(MemoryGround())
+    world.send("orders", 3)
+    world.run()
+    world.send("orders", 2, colour="red")
+    world.run()
+    world.change_rules("rules-2", columns="drop_value")
+    assert Retried({ORDERS: 2}) == retry(world)
+    assert [0, 1, 2, 3, 4] == offsets(world)
+
+    assert ([], 0) == seek(world).changed
+    assert [] == world.breaks(judged=either)

@@ -14,7 +14,8 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -48,7 +49,7 @@ from penstock.landing.reach import (
 )
 from penstock.landing.replaying import source_columns
 from penstock.landing.settings import Settings, Target, World
-from penstock.ports.tables import Table, TableState, Verdict
+from penstock.ports.tables import FileSource, Table, TableState, Verdict
 from penstock.rows.fates import READ, fates_of
 
 Wanted = Mapping[tuple[str, int], Offset]
@@ -98,6 +99,8 @@ class Reach:
     rolled_back: bool = False
 
 
+WINDOW = 1 << 16
+"""Offsets that are looked for at once."""
 WENT = "its row went, and the table was put back: penstock seek"
 
 
@@ -132,7 +135,8 @@ def look(settings: Settings, world: World, name: str, wanted: Wanted) -> Seek:
             )
     columns = source_columns(name, target.options)
     told = table.sources(state, columns, dict.fromkeys(known, 0))
-    ends = ends_of_rows(each.found for each in told)
+    retried = _retried(settings, world, chain, state.landed)
+    ends = _Rows(table, state, columns, told).ends(retried)
     bounds = world.log.bounds(
         [at for at in world.log.partitions() if (at.topic, at.partition) in known]
     )
@@ -141,7 +145,7 @@ def look(settings: Settings, world: World, name: str, wanted: Wanted) -> Seek:
         ends, table.history(chain).began, bounds, whole=back or not wanted, rolled_back=back
     )
     moves = moves_of(name, positions, wanted, reach)
-    gone = _behind(_retried(settings, world, chain, state.landed), positions, wanted, reach)
+    gone = _behind(retried, positions, wanted, reach)
     return Seek(chain, table, state, moves, _without_rows(gone, table, state, columns))
 
 
@@ -286,6 +290,56 @@ def _retried(settings: Settings, world: World, chain: Chain, landed: Landed) -> 
     fates = fates_of(quarantine.refused(_rejects(settings, chain), READ))
     landed_here = pc.and_(pc.equal(fates["into"], chain.table), pc.less(fates["closing"], followed))
     return fates.filter(pc.fill_null(landed_here, fill_value=False))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of a state, by their files and, where these do not tell enough, one by one."""
+
+    table: Table
+    state: TableState
+    columns: Mapping[str, str]
+    files: Sequence[FileSource]
+
+    def ends(self, retried: pa.Table) -> dict[tuple[str, int], int]:
+        """Give, by topic and partition, the offset behind the last row that was read in its turn.
+
+        A retried row says nothing of what stands before it: it landed late, by itself.
+        """
+        ends = ends_of_rows(each.found for each in self.files)
+        late: dict[tuple[str, int], set[int]] = defaultdict(set)
+        for row in retried.select(["topic", "partition", "offset"]).to_pylist():
+            late[row["topic"], row["partition"]].add(row["offset"])
+        for place, offsets in late.items():
+            if ends.get(place, 0) - 1 in offsets:
+                end = self._end_of_others(place, ends.pop(place), offsets)
+                if end is not None:
+                    ends[place] = end
+        return ends
+
+    def _end_of_others(self, place: tuple[str, int], end: int, late: set[int]) -> int | None:
+        """Look down from the last row, a window at a time, for one that was not retried."""
+        ranges = [r for each in self.files if (r := each.found.ranges.get(place)) is not None]
+        stop: int = end
+        while True:
+            start = max(stop - WINDOW, 0)
+            others = self._at(place, np.arange(start, stop)) - late
+            if others:
+                break
+            below = [min(r.stop, start) for r in ranges if r.start < start]
+            if not below:
+                return None
+            stop = max(below)
+        found, there = max(others) + 1, self._at(place, np.array(sorted(late)))
+        while found in there:  # retried, and nothing stands between
+            found += 1
+        return found
+
+    def _at(self, place: tuple[str, int], offsets: np.ndarray) -> set[int]:
+        there = self.table.coordinates(self.columns, self.state, pa.array(offsets, pa.int64()))
+        topic, partition = place
+        here = pc.and_(pc.equal(there["topic"], topic), pc.equal(there["partition"], partition))
+        return set(there["offset"].filter(here).to_pylist())
 
 
 def _behind(retried: pa.Table, positions: Positions, wanted: Wanted, reach: Reach) -> pa.Table:

@@ -5,7 +5,7 @@ import pytest
 from penstock.connectors.memory.log import MemoryReader
 from penstock.core.errors import UnavailableError
 from penstock.core.points import Point
-from penstock.landing import bench
+from penstock.landing import bench, worker
 from penstock.testing.grounds import CATALOG, MemoryGround
 from penstock.testing.world import ORDERS, World
 
@@ -88,6 +88,28 @@ def test_a_table_is_not_born_while_a_partition_of_its_records_gives_nothing(monk
     world.run()
     assert [] == world.breaks()
     assert 6 == len(world.rows())
+
+
+def test_a_table_is_born_though_a_survey_had_no_time_for_a_partition(monkeypatch):
+    """Its turn never came: there might be no time for it in the next survey either."""
+    read, starved = MemoryReader.read, [1]
+    world = World(MemoryGround(), partitions=2)
+
+    def once(self, at, covered, **given):
+        if at.partition in starved:
+            starved.clear()
+            world.clock.advance(3600)  # not a moment is left of the task's time
+            return iter(())
+        return read(self, at, covered, **given)
+
+    monkeypatch.setattr(worker, "SILENCE_SECONDS", 7200.0)
+    monkeypatch.setattr(MemoryReader, "read", once)
+    world.send("orders", 5, a=1)
+    world.send("orders", 5, partition=1, a=2)
+
+    assert {} == world.run().parked
+    assert 10 == len(world.rows())
+    assert [] == world.breaks()
 
 
 def test_an_epoch_whose_work_is_thrown_away_is_not_the_one_to_be_landed():

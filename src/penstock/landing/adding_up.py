@@ -115,6 +115,18 @@ def silent(results: Sequence[Result]) -> dict[str, TopicPartition]:
         table: lane.lane.at
         for result in results
         for lane in result.lanes
+        if lane.silent
+        for table in lane.lane.tables
+    }
+
+
+def _held_up(results: Sequence[Result]) -> set[str]:
+    """Name the tables of lanes whose turn never came, because silent ones took the time."""
+    return {
+        table
+        for result in results
+        if any(lane.silent for lane in result.lanes)
+        for lane in result.lanes
         if lane.reached == lane.lane.covered.start
         for table in lane.lane.tables
     }
@@ -198,10 +210,11 @@ def _checked(table: str, each: _Sum) -> TableSum:
 def surveyed(results: Sequence[Result]) -> dict[str, Schema]:
     """Join what the tasks of a survey found, by table, in slice order.
 
-    A table whose records could not all be looked at is left out: it is not born of a part of them.
+    A table whose records could not be looked at is left out: it is not born of a part of them.
+    What there was no time for does not count, for there might be none the next time either.
     """
     found: dict[str, Schema] = {}
-    failed = {*failures(results), *silent(results)}
+    failed = {*failures(results), *silent(results), *_held_up(results)}
     for result in results:
         for table, schema in result.schemas.items():
             if table in failed:

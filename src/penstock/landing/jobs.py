@@ -116,7 +116,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class LaneResult:
-    """How far a lane came, and the largest record timestamp in it."""
+    """How far a lane came, and the largest record timestamp in it.
+
+    `silent`: it gave nothing though it was asked, which is not so where others took all the time.
+    """
 
     lane: Lane
     reached: Offset
@@ -124,6 +127,7 @@ class LaneResult:
     size_bytes: int
     timestamp_max_ms: int | None
     leader_epoch: int | None = None
+    silent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +264,8 @@ def _lane_from_data(data: list[Any]) -> Lane:
 
 
 def _lane_result_to_data(each: LaneResult) -> list[Any]:
-    facts = [each.reached, each.records, each.size_bytes, each.timestamp_max_ms, each.leader_epoch]
+    facts = [each.reached, each.records, each.size_bytes, each.timestamp_max_ms]
+    facts += [each.leader_epoch, each.silent]
     return [_lane_to_data(each.lane), *facts]
 
 

@@ -17,6 +17,9 @@ from penstock.rows.batches import later, newest_ms
 
 __all__ = ["Tools", "work"]
 
+SILENCE_SECONDS = 10.0
+"""Who gives nothing for so long, or no longer wants to be waited for, gives nothing at all."""
+
 
 def work(job: Job, tools: Tools) -> Result:
     """Do one job. Raises what readers and writers raise; then files may be left over."""
@@ -40,6 +43,7 @@ def work(job: Job, tools: Tools) -> Result:
 
 def _read(lane: Lane, bench: Bench, deadline: float) -> LaneResult:
     reached, records, size_bytes, newest = lane.covered.start, 0, 0, None
+    asked = bench.tools.clock.monotonic()
     leader_epoch = bench.job.leader_epochs.get(lane)
     try:
         for fetched in bench.tools.reader.read(
@@ -60,4 +64,7 @@ def _read(lane: Lane, bench: Bench, deadline: float) -> LaneResult:
     except PenstockError as error:  # the log refused this lane: its tables go without it
         for name in lane.tables:
             bench.fail(name, error)
-    return LaneResult(lane, Offset(reached), records, size_bytes, newest, leader_epoch)
+    ended = bench.tools.clock.monotonic()
+    waited = ended < deadline or ended - asked >= SILENCE_SECONDS
+    silent = reached == lane.covered.start and waited
+    return LaneResult(lane, Offset(reached), records, size_bytes, newest, leader_epoch, silent)

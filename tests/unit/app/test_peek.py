@@ -13,6 +13,7 @@ from penstock.cli.peek import _lines
 from penstock.core.errors import UnavailableError
 from penstock.core.offsets import Offset
 from penstock.core.planning import Bounds
+from penstock.testing.clock import ManualClock
 from penstock.testing.prepared import part
 
 LAST_MS, BEYOND_MS = 253_402_300_799_999, 253_402_300_800_000
@@ -62,24 +63,33 @@ def test_a_record_without_a_timestamp_has_none() -> None:
 
 
 class Slow:
-    """Gives the records of partition 0, and none of others before time is up."""
+    """Gives the records of partition 0 while there is time, and none of others before it is up."""
 
-    def read(self, at, covered, **_):
-        if at.partition == 0:
+    def __init__(self):
+        self.clock = ManualClock()
+
+    def read(self, at, covered, *, deadline, **_):
+        if at.partition != 0:
+            self.clock.advance(max(deadline - self.clock.monotonic(), 0))
+        elif self.clock.monotonic() < deadline:
             values = [b"{}"] * covered.count
             yield SimpleNamespace(batch=pa.RecordBatch.from_pydict({"value": values}))
 
 
 def newest(partitions, unheard=str):
-    view = SimpleNamespace(bounds={part(n): Bounds(0, 3, 3) for n in partitions})
-    return peek._heard(peek._newest(view, Slow(), [*view.bounds], 2, 0.0), unheard)
+    slow = Slow()
+    bounds = {part(n): Bounds(0, 3, 3) for n in partitions}
+    view = SimpleNamespace(bounds=bounds, world=SimpleNamespace(clock=slow.clock))
+    return peek._heard(peek._newest(view, slow, [*bounds], 2, 10.0), unheard)
 
 
 def test_a_partition_that_gives_nothing_in_time_is_left_out_and_told():
     told = []
 
-    assert {part(0): 2} == {at: batch.num_rows for at, batch in newest((0, 1), told.append).items()}
-    assert [part(1)] == told
+    assert {part(0): 2} == {
+        at: batch.num_rows for at, batch in newest((1, 0, 2), told.append).items()
+    }
+    assert [part(1), part(2)] == told
 
 
 def test_partitions_that_all_give_nothing_are_an_answer_to_wait_for():

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from penstock.rows import unforeseen
+from penstock.testing.fence import without_fence
+
+without_fence()
 # A deadline would make a timed test of each property.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
@@ -17,6 +21,12 @@ if TYPE_CHECKING:
     from tests.servers.s3 import S3Server
 
     from penstock.dev.broker import Running
+
+
+@pytest.fixture
+def fence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fence that refuses a record for what nobody foresaw, which is down in tests."""
+    monkeypatch.setattr(unforeseen, "UNFORESEEN", unforeseen.KINDS)
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -242,7 +243,12 @@ def _run(ground: Field, *words: str, **environment: str) -> Finished:
 
 def _driver(ground: Field, *words: str, **environment: str) -> Driver:
     whole = {**ground.environment, **environment}
-    return Driver(ground.spec, *words, environment=whole, start=WarmProcess)
+    return Driver(
+        ground.spec,
+        *words,
+        environment=whole,
+        start=partial(WarmProcess, directory=ground.directory),
+    )
 
 
 def _words(cell: Cell) -> tuple[str, ...]:

@@ -100,6 +100,11 @@ def test_a_record_in_its_table_and_in_quarantine_is_found(stage: Stage, planted)
     assert {("lake.crash.clicks", kind) for kind in ("both", "refused", "mangled")} == _kinds(stage)
 
 
+def test_a_record_refused_for_a_fault_of_ours_is_found(stage: Stage, planted) -> None:
+    planted([QUARANTINE], lambda rows: _with(rows, "code", lambda all_: ["P344", *all_[1:]]))
+    assert {"refused"} == {kind for _, kind in _kinds(stage)}
+
+
 def test_a_reject_lost_doubled_or_with_other_bytes_is_found(stage: Stage, planted) -> None:
     def fault(rows: pa.Table) -> pa.Table:
         values = ["other bytes" if v == b"not json" else v for v in rows["value"].to_pylist()]

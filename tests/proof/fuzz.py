@@ -387,6 +387,9 @@ def fuzzed(name: str, seconds: int) -> Figures:
 
 def main(words: list[str]) -> int:
     """Fuzz targets one after the other, and keep the figures."""
+    from penstock.testing.fence import without_fence
+
+    without_fence()
     if words[0] == "--play":
         _play(words[1], int(words[2]))
         return 0

@@ -231,7 +231,7 @@ def test_columns_hold_what_data_give_one_by_one(
 def dicts(value: Any) -> Any:
     """Show Arrow's maps as dicts."""
     match value:
-        case [(str(), _), *_]:
+        case [tuple(), *_]:
             return {key: dicts(member) for key, member in value}
         case list():
             return [dicts(each) for each in value]

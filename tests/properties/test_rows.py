@@ -333,6 +333,28 @@ def lands(text: str, type_: Type) -> Any:
     return fitted.rows.field("a")[0].as_py() if len(fitted.rows) else None
 
 
+@pytest.mark.parametrize("type_", [Kind.INT, Kind.LONG, Decimal(10, 2), Decimal(38, 38)])
+def test_a_number_too_small_for_a_decimal_is_not_zero(type_: Type) -> None:
+    """pyarrow 26 reads some of them as 0: those of 195 digits behind the point, for instance."""
+    for digits in (77, *range(190, 280), 533, 619, 1186):
+        for text in (f"1e-{digits}", f"1.000892198526016E-{digits}", f"0.{'0' * digits}1"):
+            assert lands(text, type_) is None, text
+            assert lands(f'"{text}"', type_) is None, text
+
+
+def test_it_takes_nothing_from_the_others() -> None:
+    plan = Plan.of(Struct((Field("a", Decimal(10, 2)), Field("b", Kind.STRING))), RowOptions({}))
+    values = [
+        b'{"a":0,"b":"4e-12, 5e-13"}',
+        b'{"a":1e-195}',
+        b'{"a":[1e-195]}',
+        b'{"a":0e-195}',
+    ] * 99
+    fitted = fit_block(pa.array(values, pa.binary()), plan)
+
+    assert [i for i in range(len(values)) if i % 4 in {0, 3}] == fitted.positions.tolist()
+
+
 @pytest.mark.parametrize("count", [1, 100, 5000])
 def test_the_verdict_on_a_record_does_not_depend_on_its_neighbours(count: int) -> None:
     schema = Struct((Field("a", Kind.LONG), Field("d", Decimal(10, 2))))

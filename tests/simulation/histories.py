@@ -34,6 +34,7 @@ import pyarrow as pa
 from penstock.core.errors import PenstockError
 from penstock.core.points import Point
 from penstock.testing.faults import Fault
+from penstock.testing.fence import without_fence
 from penstock.testing.grounds import NOWHERE_REACHED, MemoryGround, catalog_name
 from penstock.testing.hands import OneThread
 from penstock.testing.marks import mark_of
@@ -48,6 +49,7 @@ ROOMS = ("core", "commit", "landing", "ports", "rows", "connectors/memory", "tes
 """What histories are played on; the mark of a block is that of these rooms and this file."""
 
 pa.set_cpu_count(1)  # one thread: the histories go side by side
+without_fence()
 
 
 @dataclass(frozen=True)

@@ -76,13 +76,19 @@ class TestWhatWasExaminedByFormerRules:
         assert {0: 3 + TOMBSTONES} == world.offsets()
 
 
-@pytest.fixture
-def unlevel():
-    """Two topics, three tables; one did not see the last of the orders, for it was away then."""
+def two_topics():
+    """Give a world with three records of each topic landed."""
     world = World(MemoryGround(), routes={**ORDERS, **RETURNS}, commit_threads=1)
     world.send("orders", 3)
     world.send("returns", 3)
     world.run()
+    return world
+
+
+@pytest.fixture
+def unlevel():
+    """Two topics, three tables; one did not see the last of the orders, for it was away then."""
+    world = two_topics()
     world.send("orders", 2)
     miss(world, TRAILING)
     return world
@@ -189,10 +195,7 @@ class TestTablesThatAreNotLevel:
 @pytest.fixture
 def narrowed():
     """Two topics, three tables; one of these takes orders no more, and they went on."""
-    world = World(MemoryGround(), routes={**ORDERS, **RETURNS}, commit_threads=1)
-    world.send("orders", 3)
-    world.send("returns", 3)
-    world.run()
+    world = two_topics()
     narrow(world)
     world.send("orders", 2)
     world.send("returns", 1)

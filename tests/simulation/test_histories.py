@@ -12,6 +12,7 @@ import pytest
 from tests.simulation import histories
 from tests.simulation.histories import Play, Step, history_of
 
+from penstock.rows import convert
 from penstock.testing.grounds import catalog_name
 from penstock.testing.world import ORDERS
 
@@ -64,6 +65,14 @@ def test_a_seed_is_the_same_history_in_every_process():
         ).stdout
 
     assert traced("1") == traced("3")
+
+
+def test_an_assertion_that_breaks_where_records_are_read_is_no_refused_record(monkeypatch):
+    monkeypatch.setattr(convert, "_rejects", None)
+    steps = (Step("send", 1), Step("plain", 2), Step("send", 3))
+
+    with pytest.raises(TypeError):
+        histories.fails(7, steps)
 
 
 def test_a_planted_loss_is_found_and_made_small(monkeypatch):

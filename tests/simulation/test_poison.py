@@ -1,10 +1,15 @@
 """A record that kills the process that reads it is found, refused by itself, and the rest lands."""
 
 import pytest
+from tests.simulation.test_fan_out import BY_KIND, by_kind, table_of
 
 from penstock.core.events import PoisonFound
-from penstock.testing.grounds import MemoryGround
+from penstock.core.points import Point
+from penstock.landing.jobs import Poison
+from penstock.testing.grounds import MemoryGround, catalog_name
 from penstock.testing.world import ORDERS, World, either
+
+A = table_of("a")
 
 
 @pytest.fixture
@@ -12,16 +17,18 @@ def world():
     return World(MemoryGround(), partitions=2)
 
 
-def poisoned(world, *offsets, partition=0, **given):
+def poisoned(world, *offsets, partition=0, kills=Poison.CONVERTED, **given):
     life = world.life(**given)
-    life.poison |= {(world.ground.topic("orders"), partition, offset) for offset in offsets}
+    topic = world.ground.topic("orders")
+    life.poison |= {(topic, partition, offset): kills for offset in offsets}
     return life
 
 
-def test_poison_is_found_by_halves_and_refused_alone(world):
+@pytest.mark.parametrize("kills", Poison)
+def test_poison_is_found_by_halves_and_refused_alone(world, kills):
     world.send("orders", 300)
     world.send("orders", 40, partition=1)
-    life = poisoned(world, 123).run()
+    life = poisoned(world, 123, kills=kills).run()
 
     assert [123] == [each.offset for each in life.of(PoisonFound)]
     assert [(world.ground.topic("orders"), 0, 123)] == world.rejects()
@@ -38,9 +45,10 @@ def test_several_records_of_poison_are_all_found(world):
     assert [] == world.breaks(judged=either)
 
 
-def test_poison_that_came_before_the_table_exists_holds_up_nobody(world):
+@pytest.mark.parametrize("kills", Poison)
+def test_poison_that_came_before_the_table_exists_holds_up_nobody(world, kills):
     world.send("orders", 3)
-    poisoned(world, 1).run()
+    poisoned(world, 1, kills=kills).run()
 
     assert [1] == [offset for _, _, offset in world.rejects()]
     assert 2 == len(world.rows())
@@ -70,3 +78,43 @@ def test_more_poison_than_is_sought_ends_the_run_with_its_own_error(world):
 
     assert "P606" == poisoned(world, *range(60)).run().code
     assert [] == world.rejects()
+
+
+class TestOfARoute:
+    """The route goes on alone when a table of it is away, and the table catches up alone."""
+
+    @pytest.fixture(params=[False, True], ids=["together", "apart"])
+    def world(self, request):
+        def belongs(table, held):
+            return table == (BY_KIND if held.offset in self.looked_at else A)
+
+        self.looked_at = set()
+        self.apart = request.param
+        world = by_kind(MemoryGround(), belongs=belongs, commit_threads=1)
+        world.send("orders", 2, kind="a")
+        world.run()
+        world.send("orders", 5, kind="a")
+        return world
+
+    def live(self, world, kills):
+        life = poisoned(world, 4, kills=kills, records_max=1)
+        if self.apart:
+            life.at(Point.COMMIT_BEFORE, lambda: world.faults.take_away(catalog_name(A)))
+        life.run()
+        world.faults.give_back(catalog_name(A))
+        assert None is poisoned(world, 4, kills=kills).run().error
+
+    def test_the_table_refuses_what_kills_where_rows_are_made(self, world):
+        self.live(world, Poison.CONVERTED)
+
+        assert [4] == [offset for _, _, offset in world.rejects(A)]
+        assert [] == world.rejects(BY_KIND)
+        assert [] == world.breaks(judged=either)
+
+    def test_the_route_refuses_what_kills_who_looks_at_it(self, world):
+        self.looked_at.add(4)
+        self.live(world, Poison.LOOKED_AT)
+
+        assert [] == world.rejects(A)
+        assert [4] == [offset for _, _, offset in world.rejects(BY_KIND)]
+        assert [] == world.breaks(judged=either)

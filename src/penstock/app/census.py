@@ -87,7 +87,7 @@ def count(log: Log, reader: RangeReader, subject: Subject) -> Census:
     Raises UnavailableError (P250 a partition without a leader), and what reading raises.
     """
     offsets = records_only(subject.landed.offsets)
-    accounts = _Accounts(_by_partition(subject.rows), *_refusals(subject))
+    accounts = _Accounts(_sorted_out(subject.rows, "topic"), *_refusals(subject))
     present = set(log.partitions())  # of a topic that was re-created, the former log is gone
     bounds = log.bounds(sorted(at for at in offsets if at in present))
     again = _made_again(offsets)
@@ -264,11 +264,6 @@ def _silent(at: TopicPartition) -> UnavailableError:
     )
 
 
-def _by_partition(rows: pa.Table) -> Mapping[tuple[str, int], Offsets]:
-    """Sort the offsets of rows; rows that have no source are nobody's."""
-    return _sorted_out(rows, "topic")
-
-
 def _refusals(
     subject: Subject,
 ) -> tuple[dict[tuple[str, int], Offsets], dict[tuple[str, int], Offsets]]:
@@ -295,7 +290,10 @@ def _refused_under(subject: Subject, name: str) -> dict[tuple[str, int], Offsets
 
 
 def _sorted_out(rows: pa.Table, topic: str) -> dict[tuple[str, int], Offsets]:
-    """Gather offsets by topic and partition, without an object or a text for each row."""
+    """Gather offsets by topic and partition, without an object or a text for each row.
+
+    Rows that have no source are nobody's.
+    """
     places = rows.select([topic, "partition", "offset"]).group_by([topic, "partition"])
     grouped = places.aggregate([("offset", "list")]).combine_chunks()
     names, numbers = grouped[topic].to_pylist(), grouped["partition"].to_pylist()

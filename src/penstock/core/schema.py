@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -180,6 +180,57 @@ def _join_structs(left: Struct, right: Struct, path: str) -> tuple[Struct, list[
     return Struct(tuple(fields)), clashes
 
 
+def united(schemas: Iterable[Schema]) -> Schema:
+    """Join what was seen in several places, in order: no member that differs from another one in
+    case only, for many engines cannot tell the two apart. The first counts, there and where types
+    clash; but one that has a type yet goes before one that has none.
+    """
+    found, *others = schemas
+    for each in others:
+        both, _ = join(
+            _without_twins(found, each, is_first=True), _without_twins(each, found, is_first=False)
+        )
+        assert isinstance(both, Struct), "structs join to a struct"
+        found = both
+    return found
+
+
+def _without_twins(type_: Type, beside: Type, *, is_first: bool) -> Type:
+    """Leave out members that `beside` has under a name of other case, and that go before."""
+    match type_, beside:
+        case Struct(), Struct():
+            theirs = {field.name: field.type for field in beside.fields}
+            twins = {name.casefold(): is_known(inner) for name, inner in theirs.items()}
+            kept = [
+                Field(f.name, _deeper(f.type, theirs.get(f.name), is_first=is_first), f.required)
+                for f in type_.fields
+                if f.name in theirs
+                or _goes_before(
+                    f.type, twin_is_known=twins.get(f.name.casefold()), is_first=is_first
+                )
+            ]
+            return Struct(tuple(kept))
+        case List(), List():
+            inner = _deeper(type_.element, beside.element, is_first=is_first)
+            return List(inner, type_.element_required)
+        case Map(), Map():
+            inner = _deeper(type_.value, beside.value, is_first=is_first)
+            return Map(type_.key, inner, type_.value_required)
+        case _:
+            return type_
+
+
+def _goes_before(type_: Type, *, twin_is_known: bool | None, is_first: bool) -> bool:
+    if twin_is_known is None:
+        return True
+    here = is_known(type_)
+    return here > twin_is_known or (is_first and here == twin_is_known)
+
+
+def _deeper(type_: Type, beside: Type | None, *, is_first: bool) -> Type:
+    return type_ if beside is None else _without_twins(type_, beside, is_first=is_first)
+
+
 def known(schema: Struct) -> Struct:
     """Leave out what has no type yet: null-only columns, empty objects, lists of nothing."""
     return Struct(tuple(f for field in schema.fields if (f := _known_field(field)) is not None))
@@ -188,6 +239,11 @@ def known(schema: Struct) -> Struct:
 def _known_field(field: Field) -> Field | None:
     kept = _known_type(field.type)
     return None if kept is None else Field(field.name, kept, field.required)
+
+
+def is_known(type_: Type) -> bool:
+    """Tell whether something in it has a type."""
+    return _known_type(type_) is not None
 
 
 def _known_type(type_: Type) -> Type | None:

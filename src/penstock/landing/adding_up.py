@@ -19,7 +19,7 @@ from penstock.core.commits import DataFile
 from penstock.core.errors import BugError, DecisionNeededError, PenstockError
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.planning import Epoch, Lane
-from penstock.core.schema import Schema, Struct, join
+from penstock.core.schema import Schema, united
 from penstock.landing.jobs import LaneResult, Result
 
 REJECTS_MIN = 100
@@ -213,13 +213,11 @@ def surveyed(results: Sequence[Result]) -> dict[str, Schema]:
     A table whose records could not be looked at is left out: it is not born of a part of them.
     What there was no time for does not count, for there might be none the next time either.
     """
-    found: dict[str, Schema] = {}
+    found: dict[str, list[Schema]] = defaultdict(list)
     failed = {*failures(results), *silent(results), *_held_up(results)}
     for result in results:
         for table, schema in result.schemas.items():
             if table in failed:
                 continue
-            joined, _ = join(found.get(table, Struct(())), schema)
-            assert isinstance(joined, Struct), "structs join to a struct"
-            found[table] = joined
-    return found
+            found[table].append(schema)
+    return {table: united(schemas) for table, schemas in found.items()}

@@ -8,8 +8,8 @@ Invariants:
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,14 +21,15 @@ from penstock.core.commits import DataFile
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.core.offsets import OffsetRange, TopicPartition
 from penstock.core.planning import Lane
-from penstock.core.schema import Schema, Struct, join, known
+from penstock.core.schema import Schema, Struct, known, united
 from penstock.landing.converting import converted_for
-from penstock.landing.jobs import Coordinate, Job, LaneResult, TableJob
+from penstock.landing.jobs import Coordinate, Job, LaneResult, Poison, TableJob
+from penstock.landing.refusing import counted, nowhere, refuse, with_rejects
 from penstock.landing.shelf import Shelf
 from penstock.ports.log import RangeReader
 from penstock.ports.running import Clock, Observer
 from penstock.ports.tables import FileWriter, WriterFactory
-from penstock.rows.codes import MEANINGS, Code
+from penstock.rows.codes import Code
 from penstock.rows.computing import Functions, no_functions
 from penstock.rows.convert import Converted, Reject
 from penstock.rows.gate import Route
@@ -130,27 +131,34 @@ class Bench:
         )
 
     def _without_poison(self, lane: Lane, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Refuse records that kill whoever reads them, for each table or route of their lane."""
-        poison = _offsets_at(self.job.poison, lane.at)
-        here = np.isin(batch.column("offset").to_numpy(), np.array(poison, np.int64))
+        """Refuse records that kill whoever looks at them, for each table or route of their lane.
+
+        A survey knows nothing of tables, so it passes over all that kills.
+        """
+        kinds = Poison if self.job.survey else (Poison.LOOKED_AT,)
+        here = self._is_poison(lane.at, batch, kinds)
         if not here.any() or self.job.survey:
             return batch.filter(pa.array(~here))
         sorter = Sorter(batch.filter(pa.array(here)), lane.at)
-        meaning = MEANINGS[Code.POISON]
         for name in lane.tables:
             table = self.job.tables[name]
             if name in self.failed or table.gate(lane.at.topic).share:
                 continue  # for a table of a route, the route refuses it
-            offsets = sorter.batch.column("offset").to_numpy()[_fresh(table, sorter)].tolist()
-            rejects = [
-                Reject(offset, str(meaning.stage), str(Code.POISON), meaning.fact)
-                for offset in offsets
-            ]
+            offsets = sorter.batch.column("offset").to_numpy()
+            rejects = refuse(Code.POISON, offsets[_fresh(table, sorter)])
             self._refuse(name, sorter, rejects)
             books = self.tallies.setdefault(name, {})
-            tally = Tally(examined=len(rejects), quarantined=_counted(rejects))
+            tally = Tally(examined=len(rejects), quarantined=counted(rejects))
             books[lane.at] = books.get(lane.at, Tally()) + tally
         return batch.filter(pa.array(~here))
+
+    def _is_poison(
+        self, at: TopicPartition, batch: pa.RecordBatch, kinds: Iterable[Poison]
+    ) -> Mask:
+        poison = [where for where, kills in self.job.poison.items() if kills in kinds]
+        offsets = np.array(_offsets_at(poison, at), np.int64)
+        here: Mask = np.isin(batch.column("offset").to_numpy(), offsets)
+        return here
 
     def _share(self, name: str, table: TableJob, sorter: Sorter) -> Share:
         """Tell which records are for a table, without those whose fate was decided before."""
@@ -193,9 +201,7 @@ class Bench:
     ) -> None:
         readers = self.tools.readers(table.registry)
         found = survey(batch, table.options, readers, columns_max=self.job.columns_max)
-        joined, _ = join(into.get(name, Struct(())), found)
-        assert isinstance(joined, Struct), "structs join to a struct"
-        into[name] = joined
+        into[name] = united((into.get(name, Struct(())), found))
 
     def _land(
         self,
@@ -222,7 +228,7 @@ class Bench:
             examined=int(share.mine.sum()) + sum(kept.values()) + len(share.refused),
             landed=converted.rows.num_rows,
             filtered={**converted.filtered, **kept},
-            quarantined=_counted(rejects),
+            quarantined=counted(rejects),
         )
         books = self.tallies.setdefault(name, {})
         books[sorter.at] = books.get(sorter.at, Tally()) + tally
@@ -232,9 +238,13 @@ class Bench:
 
         Raises UnavailableError (P462) when one does: it was beyond what was surveyed.
         """
-        mine = sorter.batch if share.mine.all() else sorter.batch.filter(share.mine)
+        kills = self._is_poison(sorter.at, sorter.batch, (Poison.CONVERTED,)) & share.mine
+        takes = share.mine & ~kills
+        mine = sorter.batch if takes.all() else sorter.batch.filter(takes)
         readers = self.tools.readers(table.registry)
         converted = converted_for(table, mine, sorter.at, readers, self.tools.functions)
+        deadly = refuse(Code.POISON, sorter.batch.column("offset").to_numpy()[kills])
+        converted = with_rejects(converted, deadly)
         if table.destination is not None:
             return converted
         seen: dict[str, Schema] = {"": Struct(())}
@@ -246,7 +256,7 @@ class Bench:
                 code="P462",
                 hint="it is surveyed again in the next epoch",
             )
-        return _nowhere(converted)
+        return nowhere(converted)
 
     def _mind_schema(
         self, name: str, table: TableJob, sorter: Sorter, converted: Converted
@@ -360,28 +370,9 @@ def _alike(first: TableJob, second: TableJob) -> bool:
     )
 
 
-def _offsets_at(coordinates: frozenset[Coordinate], at: TopicPartition) -> list[int]:
+def _offsets_at(coordinates: Iterable[Coordinate], at: TopicPartition) -> list[int]:
     return [
         o
         for topic_id, partition, o in coordinates
         if (topic_id, partition) == (at.topic_id, at.partition)
     ]
-
-
-def _nowhere(converted: Converted) -> Converted:
-    """Reject what would land in a table that does not exist and that no record gave columns."""
-    meaning = MEANINGS[Code.NO_COLUMNS]
-    rejects = [
-        Reject(offset, str(meaning.stage), str(Code.NO_COLUMNS), meaning.fact)
-        for offset in converted.offsets.tolist()
-    ]
-    return replace(
-        converted,
-        rows=converted.rows.slice(0, 0),
-        offsets=converted.offsets[:0],
-        rejects=tuple(sorted((*converted.rejects, *rejects), key=lambda reject: reject.offset)),
-    )
-
-
-def _counted(rejects: list[Reject]) -> dict[str, int]:
-    return dict(Counter(reject.code for reject in rejects))

@@ -2,7 +2,8 @@
 
 A worker may die of its machine or for want of memory, too. So a run that died is tried once more,
 each job by itself; a job that dies again is cut in halves until single records are left. Those that
-still kill their process, twice by then, are refused unread (P343).
+still kill their process, twice by then, are refused without what kills (P343): whoever can look at
+them goes on doing so, that a route and its tables agree on whose they are.
 
 Invariants:
 - a record is refused only when a run of it alone has died;
@@ -12,14 +13,14 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.core.errors import UnavailableError
 from penstock.core.events import PoisonFound
 from penstock.core.offsets import OffsetRange, span
 from penstock.core.planning import Lane
-from penstock.landing.jobs import Coordinate, Job, Result, job_to_json, result_from_json
+from penstock.landing.jobs import Coordinate, Job, Poison, Result, job_to_json, result_from_json
 from penstock.landing.settings import World
 
 DIED = "P606"
@@ -29,10 +30,14 @@ POISON_MAX = 20
 
 @dataclass(slots=True)
 class Isolation:
-    """Runs the jobs of one coordinator's life, and remembers what was found to kill."""
+    """Runs the jobs of one coordinator's life, and remembers what was found to kill: surveys, that
+    look at records in a way of their own, or those that land them.
+    """
 
     world: World
-    found: set[Coordinate] = field(default_factory=set)
+    found: dict[bool, dict[Coordinate, Poison]] = field(
+        default_factory=lambda: {False: {}, True: {}}
+    )
 
     def run(self, jobs: Sequence[Job]) -> list[Result]:
         """Run jobs, one result for each in order.
@@ -47,7 +52,8 @@ class Isolation:
             return [self._settle(job, error) for job in jobs]
 
     def _warned(self, job: Job) -> Job:
-        return replace(job, poison=frozenset(self.found)) if self.found else job
+        found = self.found[job.survey]
+        return replace(job, poison=dict(found)) if found else job
 
     def _settle(self, job: Job, died: UnavailableError) -> Result:
         """Run one job alone; without the records that it dies of, if there are any."""
@@ -57,7 +63,7 @@ class Isolation:
         search = _Search(self.world, died, self._warned(job))
         for lane in job.lanes:
             search.seek(lane, lane.covered)
-        self.found |= search.found
+        self.found[job.survey] |= search.found
         result = _survived(self.world, self._warned(job)) if search.found else None
         if result is None:
             raise died
@@ -87,26 +93,34 @@ class _Search:
     world: World
     died: UnavailableError
     job: Job
-    found: set[Coordinate] = field(default_factory=set)
+    found: dict[Coordinate, Poison] = field(default_factory=dict)
     runs: int = 0
 
     def seek(self, lane: Lane, covered: OffsetRange) -> None:
         """Find the records of a range that kill, by halves. Raises `died` when they are many."""
+        if self._lives(lane, covered, {}):
+            return
+        if covered.count == 1:
+            if len(self.found) >= POISON_MAX:
+                raise self.died
+            where = (lane.at.topic_id, lane.at.partition, covered.start)
+            is_row = self._lives(lane, covered, {where: Poison.CONVERTED})
+            self.found[where] = Poison.CONVERTED if is_row else Poison.LOOKED_AT
+            if not self.job.survey:  # which refuses nothing
+                self.world.observer(PoisonFound(self.job.epoch, str(lane.at), covered.start))
+            return
+        middle = (covered.start + covered.stop) // 2
+        self.seek(lane, span(covered.start, middle))
+        self.seek(lane, span(middle, covered.stop))
+
+    def _lives(self, lane: Lane, covered: OffsetRange, poison: Mapping[Coordinate, Poison]) -> bool:
+        """Tell whether who reads a range by itself lives, told of some poison."""
         self.runs += 1
         alone = replace(
             self.job,
             lanes=(replace(lane, covered=covered),),
             leader_epochs={},
             prefix=f"{self.job.prefix}-sought-{self.runs}",
+            poison={**self.job.poison, **poison},
         )
-        if _survived(self.world, alone) is not None:
-            return
-        if covered.count == 1:
-            if len(self.found) >= POISON_MAX:
-                raise self.died
-            self.found.add((lane.at.topic_id, lane.at.partition, covered.start))
-            self.world.observer(PoisonFound(self.job.epoch, str(lane.at), covered.start))
-            return
-        middle = (covered.start + covered.stop) // 2
-        self.seek(lane, span(covered.start, middle))
-        self.seek(lane, span(middle, covered.stop))
+        return _survived(self.world, alone) is not None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from typing import Any
 
 from penstock.core.accounting import Tally
@@ -35,8 +36,20 @@ from penstock.rows.computed import NOTHING, Computed, computed_from_data, comput
 from penstock.rows.gate import OPEN, Gate, gate_from_data, gate_to_data
 from penstock.rows.options import RowOptions
 
-JOB_VERSION = 3
+JOB_VERSION = 4
 Coordinate = tuple[str, int, int]
+
+
+class Poison(StrEnum):
+    """Name what kills the process that reads a record: to look at it, or to make a row of it.
+
+    A route and its tables look at a record alike, so the route refuses what kills there. What kills
+    where rows are made is refused by the table whose row it would be: the route alone lives on, and
+    counts it as that table's.
+    """
+
+    LOOKED_AT = "looked-at"
+    CONVERTED = "converted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +106,7 @@ class Job:
 
     `leader_epochs` are those of the records before lanes, where known: of a lane, for two of one
     partition begin at different places. `poison` are records that killed the process that read
-    them: they are refused unread.
+    them: they are refused without what kills.
     """
 
     pipeline: str
@@ -108,7 +121,7 @@ class Job:
     now_ms: int
     log: Mapping[str, Any]
     leader_epochs: Mapping[Lane, int] = field(default_factory=dict)
-    poison: frozenset[Coordinate] = frozenset()
+    poison: Mapping[Coordinate, Poison] = field(default_factory=dict)
     columns_max: int = 2000
     held_bytes_max: int = 512 << 20
     faults: str = ""
@@ -169,7 +182,7 @@ def job_to_json(job: Job) -> str:
             "timeout_seconds": job.timeout_seconds,
             "now_ms": job.now_ms,
             "log": dict(job.log),
-            "poison": sorted(job.poison),
+            "poison": [[*where, kills] for where, kills in sorted(job.poison.items())],
             "columns_max": job.columns_max,
             "held_bytes_max": job.held_bytes_max,
             "faults": job.faults,
@@ -194,7 +207,7 @@ def job_from_json(text: str) -> Job:
         now_ms=data["now_ms"],
         log=data["log"],
         leader_epochs={lane: epoch for lane, epoch in lanes if epoch is not None},
-        poison=frozenset((t, p, o) for t, p, o in data["poison"]),
+        poison={(t, p, o): Poison(kills) for t, p, o, kills in data["poison"]},
         columns_max=data["columns_max"],
         held_bytes_max=data["held_bytes_max"],
         faults=data["faults"],

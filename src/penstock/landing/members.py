@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from penstock.core.commits import Chain, Claim, first_ledger
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.core.offsets import TopicPartition
-from penstock.core.schema import Schema, Struct, join
+from penstock.core.schema import Schema, Struct, united
 from penstock.landing import epochs
 from penstock.landing.jobs import Result
 from penstock.landing.settings import Place, Settings, Target, World
@@ -139,9 +139,7 @@ def asked_for(results: Iterable[Result]) -> dict[str, dict[str, Schema]]:
     for result in results:
         for route, tables in result.wanted.items():
             for name, schema in tables.items():
-                joined, _ = join(found[route].get(name, Struct(())), schema)
-                assert isinstance(joined, Struct), "structs join to a struct"
-                found[route][name] = joined
+                found[route][name] = united((found[route].get(name, Struct(())), schema))
     return dict(found)
 
 

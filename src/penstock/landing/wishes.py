@@ -21,10 +21,10 @@ from penstock.commit.once import Conditions
 from penstock.commit.widening import widen
 from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
 from penstock.core.events import SchemaChanged
-from penstock.core.schema import Field, Schema, Struct, Type, with_hints
+from penstock.core.schema import Field, Schema, Struct, Type, united, with_hints
 from penstock.landing.jobs import Result
 from penstock.landing.tracks import Track
-from penstock.rows.evolving import changes_between, joined
+from penstock.rows.evolving import changes_between
 from penstock.rows.infer import columns_in
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def keep(tracks: Mapping[str, Track], results: Iterable[Result]) -> list[str]:
     for name, schemas in wishes.items():
         track = tracks.get(name)
         if track is not None and track.state is not None:
-            track.wish = _hinted(track.state.schema, joined(schemas), track.target.hints)
+            track.wish = _hinted(track.state.schema, united(schemas), track.target.hints)
             kept.append(name)
     return kept
 

@@ -13,7 +13,8 @@ with an explicit schema and `unexpected_field_behavior="error"`. A wrap cannot b
 
 What pyarrow.json takes and we do not is either not asked of it (dates, time stamps, decimals in
 128 bits: `parsed_type`) or found afterwards: NaN and infinity, inexact integers (columns.py), UTF-8
-(here). `Refused` is the answer to anything else: the block must be taken apart.
+and decimals that are too small to be told from 0 (here). `Refused` is the answer to anything else:
+the block must be taken apart.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ _NO_SEPARATOR = pa.scalar(b"", pa.binary())
 _BLOCK_BYTES_MIN = 1 << 16
 _ASCII_MAX = 0x7F
 _PRECISION_MAX = 38
+_SMALL = r'[:\[,]\s*"?-?[0-9.]+[eE]-[0-9]{2,}"?\s*[,\]}]'
+"""A number with a negative exponent of two digits or more: a word of JSON of its own, or a text."""
 _ROW = re.compile(r" in row ([0-9]{1,9})$")
 
 _PARSED = {
@@ -111,8 +114,31 @@ def parse_block(values: pa.BinaryArray, schema: Schema) -> pa.StructArray | Refu
         return Refused(None if found is None else int(found[1]))
     if table.num_rows != len(values):
         return Refused()
-    parsed = table.column("v")
-    return parsed.chunk(0) if parsed.num_chunks == 1 else parsed.combine_chunks()
+    column = table.column("v")
+    parsed = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return _vanished(values, parsed) or parsed
+
+
+def _vanished(values: pa.BinaryArray, parsed: pa.Array) -> Refused | None:
+    """Find a number that is not 0 and was read as the decimal 0, such as 1e-194.
+
+    For more digits behind the point than its table of powers has, pyarrow 26 reads on behind the
+    table, and says 0 where it finds zeros there.
+    """
+    if not _has_zero(parsed):
+        return None
+    places = np.flatnonzero(pc.match_substring_regex(values, _SMALL).to_numpy(zero_copy_only=False))
+    return Refused(int(places[0])) if len(places) else None
+
+
+def _has_zero(array: pa.Array) -> bool:
+    if pa.types.is_struct(array.type):
+        return any(map(_has_zero, array.flatten()))
+    if pa.types.is_list(array.type):
+        return _has_zero(array.flatten())
+    if not pa.types.is_decimal(array.type):
+        return False
+    return bool(pc.any(pc.equal(array, pa.scalar(0, array.type))).as_py())
 
 
 def _is_utf8(values: pa.BinaryArray) -> bool:

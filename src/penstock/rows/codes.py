@@ -48,6 +48,7 @@ class Code(StrEnum):
     TOO_LARGE = "P341"
     TOO_DEEP = "P342"
     POISON = "P343"
+    UNFORESEEN = "P344"
     UNKNOWN_FIELD = "P361"
     MISSING = "P362"
     WRONG_TYPE = "P363"
@@ -180,6 +181,11 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
             _LIMIT,
             "the process that reads the record dies of it, and did so when it read it alone",
             "look for what it needs: a worker's memory, a library that fails; then retry it",
+        ),
+        Code.UNFORESEEN: Meaning(
+            _LIMIT,
+            "reading the record raises what nobody foresaw, and does so when it is read alone",
+            "please report it, with the record if you can; retry it with a version that mends it",
         ),
         Code.UNKNOWN_FIELD: Meaning(
             _CONVERT,

@@ -3,7 +3,8 @@
 The way of a block: parse it at once (block.py) → finish its columns (columns.py) → rows marked
 doubtful go to the record converter (record.py), which lands or rejects them. A block that does not
 parse is tried again with the unknown fields that its records share (learning.py), then sifted
-(sift.py): plain records as blocks, the others one by one.
+(sift.py): plain records as blocks, the others one by one. A record for which all that raises what
+nobody foresaw is looked for, and refused (unforeseen.py).
 
 Invariants:
 - examined = rows + rejects + filtered (accounting, protocol.md I2);
@@ -13,8 +14,10 @@ Invariants:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -27,10 +30,11 @@ from penstock.rows import source
 from penstock.rows.arrow import arrow_schema, lengths_of, validity_of
 from penstock.rows.beside import columns_beside
 from penstock.rows.codes import MEANINGS, Code, MisfitError
-from penstock.rows.fitted import Fitted
+from penstock.rows.fitted import Fitted, summed
 from penstock.rows.fitting import Plan, fit_group
 from penstock.rows.opening import EMPTY, Readers, open_values
 from penstock.rows.options import RowOptions
+from penstock.rows.unforeseen import Apart, made_apart
 
 
 class Reject(NamedTuple):
@@ -78,6 +82,41 @@ def convert(
     Raises InvalidError (P399) when a source column of the table has a type that cannot hold it, and
     what `Registry.find` raises.
     """
+    made = made_apart(
+        batch,
+        partial(_convert, at=at, schema=schema, options=options, readers=readers or Readers()),
+    )
+    if made.raising or len(made.parts) != 1:
+        return _joined(batch, made, schema)
+    return made.parts[0]
+
+
+def _joined(batch: pa.RecordBatch, made: Apart[Converted], schema: Schema) -> Converted:
+    """Join what became of the parts of a batch, and refuse the records that raise by themselves."""
+    empty = pa.RecordBatch.from_pylist([], arrow_schema(schema))
+    rows = pa.concat_batches([empty, *(each.rows for each in made.parts)])
+    if not schema.fields:  # rows without columns have their number alone
+        rows = batch.select([]).slice(0, sum(each.rows.num_rows for each in made.parts))
+    fact = MEANINGS[Code.UNFORESEEN].fact
+    raising = {i: MisfitError(Code.UNFORESEEN, f"{fact}: {s}") for i, s in made.raising.items()}
+    rejects = [reject for each in made.parts for reject in each.rejects]
+    return Converted(
+        rows,
+        np.concatenate([np.empty(0, np.int64), *(each.offsets for each in made.parts)]),
+        tuple(sorted((*rejects, *_rejects(batch, raising)), key=lambda reject: reject.offset)),
+        dict(summed(Counter(each.filtered) for each in made.parts)),
+        dict(summed(Counter(each.dropped) for each in made.parts)),
+    )
+
+
+def _convert(
+    batch: pa.RecordBatch,
+    *,
+    at: TopicPartition,
+    schema: Schema,
+    options: RowOptions,
+    readers: Readers,
+) -> Converted:
     values = batch.column("value")
     misfits = _refused_unread(batch, schema, options)
     readable = validity_of(values)
@@ -90,7 +129,6 @@ def convert(
         if schema.field(column) is not None
     }
     readable_at = np.flatnonzero(readable)
-    readers = readers or Readers()
     opened = open_values(batch, readable_at, options, readers, changes)
     pieces = [piece for group in opened.groups for piece in fit_group(group, plan)]
     fitted = Fitted.joined(pieces, plan.payload)

@@ -31,7 +31,6 @@ from penstock.core.schema import (
     Schema,
     Struct,
     Type,
-    join,
     known,
 )
 from penstock.rows.codes import MisfitError
@@ -167,16 +166,6 @@ def _fits_float(text: str) -> bool:
 def _digits_in_front(text: str) -> int:
     number = Exact(text)
     return max(number.adjusted() + 1, 0) if number else 0
-
-
-def joined(wishes: Iterable[Schema]) -> Schema:
-    """Join what several tasks made of one schema; where they clash, the first counts."""
-    found, *others = wishes
-    for other in others:
-        both, _ = join(found, other)
-        assert isinstance(both, Struct), "structs join to a struct"
-        found = both
-    return found
 
 
 def changes_between(before: Schema, after: Schema) -> list[str]:

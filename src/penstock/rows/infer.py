@@ -28,6 +28,7 @@ from penstock.core.schema import (
     Schema,
     Struct,
     Type,
+    is_known,
     join,
     known,
     with_hints,
@@ -212,13 +213,16 @@ def usable(struct: Struct, levels: int = LEVELS_MAX) -> Struct:
 
 
 def _with_usable_names(struct: Struct) -> Struct:
-    """Leave out members whose names no table can carry, or that differ in case only."""
+    """Leave out members whose names no table can carry, or that differ in case only: the first of
+    those stays that have a type.
+    """
     fields: dict[str, Field] = {}
     for field in struct.fields:
         if is_usable_name(field.name):
-            fields.setdefault(
-                field.name.casefold(), Field(field.name, _usable_type(field.type), field.required)
-            )
+            usable = Field(field.name, _usable_type(field.type), field.required)
+            first = fields.setdefault(field.name.casefold(), usable)
+            if not is_known(first.type) and is_known(usable.type):
+                fields[field.name.casefold()] = usable
     return Struct(tuple(fields.values()))
 
 

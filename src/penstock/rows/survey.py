@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.schema import Field, Schema, Struct, join
+from penstock.core.schema import Field, Schema, Struct, united
 from penstock.rows.arrow import validity_of
 from penstock.rows.beside import key_type
 from penstock.rows.infer import columns_in, infer, usable
 from penstock.rows.json_schema import overlaid_struct
 from penstock.rows.opening import Readers, open_values
 from penstock.rows.options import RowOptions
+from penstock.rows.unforeseen import made_apart
 
 
 def survey(
@@ -21,6 +24,18 @@ def survey(
 
     Raises what `Registry.find` raises.
     """
+    make = partial(_survey, options=options, readers=readers, columns_max=columns_max)
+    first, *others = made_apart(batch, make).parts or [Struct(())]
+    for each in others:
+        wider = united((first, each))
+        if columns_in(wider) <= columns_max:
+            first = wider
+    return first
+
+
+def _survey(
+    batch: pa.RecordBatch, *, options: RowOptions, readers: Readers, columns_max: int
+) -> Schema:
     valued = validity_of(batch.column("value"))
     joined: Struct = Struct(())
     for group in open_values(batch, np.flatnonzero(valued), options, readers, {}).groups:
@@ -35,8 +50,7 @@ def survey(
             )
             told = usable(group.told) if isinstance(group.told, Struct) else Struct(())
             asked = overlaid_struct(told, shown)
-        wider, _ = join(joined, asked)
-        assert isinstance(wider, Struct), "structs join to a struct"
+        wider = united((joined, asked))
         if columns_in(wider) <= columns_max:
             joined = wider
     return _with_key(joined, batch, options, readers)

@@ -12,6 +12,7 @@ Source: data.md 3.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from penstock.rows.infer import columns_in, usable
 from penstock.rows.opening import Group, Readers, open_values
 from penstock.rows.options import RowOptions
 from penstock.rows.reading import Reader, WithoutRowError
+from penstock.rows.unforeseen import made_apart
 
 _WIDER = {(Kind.INT, Kind.LONG): Kind.LONG, (Kind.FLOAT, Kind.DOUBLE): Kind.DOUBLE}
 
@@ -44,13 +46,35 @@ def wished(
 ) -> Schema:
     """Widen a schema for a batch of records that it refused, as far as the options give leave.
 
-    A record that would bring more than `room` further columns in all is left out. Raises what
-    `Registry.find` raises.
+    A record that would bring more than `room` further columns in all is left out, and so is one
+    that raises what nobody foresaw. Raises what `Registry.find` raises.
     """
+    wish = _Wish(schema, options, readers, room, schema)
+    made_apart(batch, wish.take)
+    return with_identifiers(wish.wide, options.identifiers)
+
+
+@dataclass(slots=True)
+class _Wish:
+    """A schema that gets wider with each part of a batch; one that raises leaves it as it was."""
+
+    schema: Schema
+    options: RowOptions
+    readers: Readers
+    room: int
+    wide: Schema
+
+    def take(self, part: pa.RecordBatch) -> None:
+        """Widen it for the records of a part."""
+        self.wide = _wished(part, self)
+
+
+def _wished(batch: pa.RecordBatch, wish: _Wish) -> Schema:
+    schema, options, readers, room = wish.schema, wish.options, wish.readers, wish.room
+    wide = wish.wide
     valued = np.flatnonzero(batch.column("value").is_valid().to_numpy(zero_copy_only=False))
     leave = Leave.of(options, room)
     apart = frozenset({*options.source_columns.values(), *options.header_columns})
-    wide = schema
     for group in open_values(batch, valued, options, readers, _changes(schema, options)).groups:
         left = room - columns_in(wide) + columns_in(schema)
         told = group.told if group.reader is None else group.reader.type
@@ -63,7 +87,7 @@ def wished(
             wide = evolved(wide, group.values.to_pylist(), options, left)
         elif leave.types:
             wide = _for_nulls(wide, group, group.reader, apart)
-    return with_identifiers(wide, options.identifiers)
+    return wide
 
 
 def _changes(schema: Schema, options: RowOptions) -> dict[str, str]:

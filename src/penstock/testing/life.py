@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, TypeVar
 from penstock.core.errors import PenstockError, UnavailableError
 from penstock.core.events import Event
 from penstock.core.offsets import Positions, TopicPartition
-from penstock.core.planning import Bounds
+from penstock.core.planning import Bounds, Lane
 from penstock.core.points import Point
 from penstock.landing.closing import Closer, Means
 from penstock.landing.coordinator import Ended
 from penstock.landing.holding import Hold
 from penstock.landing.holding import hold as hold_pipeline
-from penstock.landing.jobs import Job, Result, job_from_json, result_to_json
+from penstock.landing.jobs import Job, Poison, Result, job_from_json, result_to_json
 from penstock.landing.run import run
 from penstock.landing.settings import Settings, Until
 from penstock.landing.settings import World as Outside
@@ -88,7 +88,7 @@ class Life:
     error: BaseException | None = None
     jobs: list[list[str]] = field(default_factory=list)
     full_disks: dict[str, int] = field(default_factory=dict)
-    poison: set[tuple[str, int, int]] = field(default_factory=set)
+    poison: dict[tuple[str, int, int], Poison] = field(default_factory=dict)
     observer: StoryObserver = field(init=False)
 
     def __post_init__(self) -> None:
@@ -303,13 +303,13 @@ class LifeEngine:
         return [self._run(text) for text in jobs]
 
     def _dies_of(self, job: Job) -> bool:
-        read = {
-            (lane.at.topic, lane.at.partition, offset)
+        return any(
+            _dies_in(lane, job, offset, kills)
             for lane in job.lanes
-            for offset in range(lane.covered.start, lane.covered.stop)
-            if (lane.at.topic_id, lane.at.partition, offset) not in job.poison
-        }
-        return bool(read & self._life.poison)
+            for (topic, partition, offset), kills in self._life.poison.items()
+            if (topic, partition) == (lane.at.topic, lane.at.partition)
+            and lane.covered.start <= offset < lane.covered.stop
+        )
 
     def _run(self, text: str) -> str:
         job, observer = job_from_json(text), self._life.observer
@@ -339,6 +339,20 @@ class LifeEngine:
 
     def close(self) -> None:
         """Do nothing: nothing was started."""
+
+
+def _dies_in(lane: Lane, job: Job, offset: int, kills: Poison) -> bool:
+    """Tell whether who works on a lane dies of a record: a survey, if it was told of nothing, and
+    otherwise who looks at it, or makes a row of it, without having been told of that.
+    """
+    known = job.poison.get((lane.at.topic_id, lane.at.partition, offset))
+    if job.survey:
+        return known is None
+    if kills is Poison.LOOKED_AT:
+        return known is not Poison.LOOKED_AT
+    gates = (job.tables[name].gate(lane.at.topic) for name in lane.tables)
+    makes_rows = any(gate.route is None or gate.share for gate in gates)
+    return known is None and makes_rows
 
 
 class WritersOnFullDisks:

@@ -22,6 +22,7 @@ from penstock.core.schema import (
     schema_from_json,
     type_from_json,
     type_to_json,
+    united,
     with_hints,
 )
 
@@ -182,3 +183,53 @@ def test_hints_replace_types_by_dotted_path_and_keep_the_rest() -> None:
 
     inner = Struct((Field("x", Kind.INT, required=True), Field("y", Kind.DOUBLE)))
     assert Struct((Field("p", inner), Field("q", Kind.DATE, required=True))) == hinted
+
+
+def test_united_schemas_have_no_members_that_differ_in_case_only() -> None:
+    def inner(name: str) -> Struct:
+        return Struct((Field(name, Kind.LONG),))
+
+    first = Struct((Field("Id", Kind.LONG, required=True), Field("at", inner("Zone"))))
+    second = Struct(
+        (
+            Field("ID", Kind.STRING),
+            Field("at", inner("zone")),
+            Field("all", List(inner("A"))),
+            Field("by", Map(Kind.STRING, inner("A"))),
+        )
+    )
+    third = Struct((Field("all", List(inner("a"))), Field("by", Map(Kind.STRING, inner("a")))))
+
+    both = united([first, second, third])
+
+    wanted = (
+        Field("Id", Kind.LONG),
+        Field("at", inner("Zone")),
+        Field("all", List(inner("A"))),
+        Field("by", Map(Kind.STRING, inner("A"))),
+    )
+    assert Struct(wanted) == both
+    assert first == united([first, first])
+
+
+def test_a_table_that_has_both_spellings_keeps_them() -> None:
+    table = Struct((Field("a", Kind.LONG), Field("A", Kind.STRING)))
+    wider = Struct((*table.fields, Field("b", Kind.LONG)))
+
+    assert wider == united([table, wider])
+    assert wider == united([wider, table])
+
+
+@pytest.mark.parametrize("nothing", [Kind.UNKNOWN, Struct(()), List(Kind.UNKNOWN)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_spelling_that_has_a_type_goes_before_one_that_has_none(nothing, turned) -> None:
+    def around(name: str, type_: Type) -> Struct:
+        here = Struct((Field(name, type_),))
+        return Struct((Field(name, type_), Field("in", here), Field("all", List(here))))
+
+    seen = [around("Colour", nothing), around("colour", Kind.STRING), around("Colour", Kind.LONG)]
+    if turned:
+        seen[:2] = seen[1::-1]
+
+    fields = {field.name: field.type for field in known(united(seen)).fields}
+    assert fields == {field.name: field.type for field in around("colour", Kind.STRING).fields}

@@ -160,3 +160,14 @@ def test_a_table_is_surveyed_whole_or_not_at_all():
     ]
 
     assert {"other": Struct((*first.fields, *second.fields))} == surveyed(results)
+
+
+def test_what_tasks_spell_in_different_cases_is_one_column():
+    def seen(*names):
+        return Struct(tuple(Field(name, Kind.LONG) for name in names))
+
+    results = [
+        Result(number=0, schemas={TABLE: seen("id", "Colour")}),
+        Result(number=1, schemas={TABLE: seen("id", "colour", "size")}),
+    ]
+    assert {TABLE: seen("id", "Colour", "size")} == surveyed(results)

@@ -11,7 +11,7 @@ from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct
 from penstock.landing.converting import converted_for
-from penstock.landing.jobs import Destination, Job, TableJob, job_from_json, job_to_json
+from penstock.landing.jobs import Destination, Job, Poison, TableJob, job_from_json, job_to_json
 from penstock.rows import sorting
 from penstock.rows.computed import Computed
 from penstock.rows.computing import FunctionError, no_functions
@@ -247,7 +247,7 @@ def test_what_is_computed_travels_in_a_job() -> None:
         timeout_seconds=1.0,
         now_ms=0,
         log={},
-        poison=frozenset({("id", 0, 7)}),
+        poison={("id", 0, 7): Poison.CONVERTED},
     )
 
     assert job == job_from_json(job_to_json(job))

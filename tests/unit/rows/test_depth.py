@@ -10,6 +10,7 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.unit.rows.test_connect import batch
 from tests.unit.rows.test_wishing import One
 
 from penstock.connectors.delta.schemas import arrow_schema, delta_json
@@ -41,18 +42,6 @@ def nested(shape: str, levels: int, innermost: bytes = b"1") -> bytes:
     opening, closing = OPENING[shape]
     times = (levels - 1) // (2 if shape == "both" else 1)
     return b'{"a":1,"u":%s%s%s}' % (opening * times, innermost, closing * times)
-
-
-def batch(*values: bytes) -> pa.RecordBatch:
-    count = len(values)
-    return pa.record_batch(
-        {
-            "offset": pa.array(range(count), pa.int64()),
-            "timestamp": pa.array([0] * count, pa.timestamp("ms", "UTC")),
-            "key": pa.nulls(count, pa.binary()),
-            "value": pa.array(values, pa.binary()),
-        }
-    )
 
 
 def below(frames: int, act: Callable[[], Any]) -> Any:

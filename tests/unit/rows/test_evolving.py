@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.core.schema import Decimal, Field, Kind, List, Map, Schema, Struct, Type
-from penstock.rows.evolving import changes_between, evolved, joined
+from penstock.core.schema import Decimal, Field, Kind, List, Map, Schema, Struct, Type, united
+from penstock.rows.evolving import changes_between, evolved
 from penstock.rows.options import RowOptions
 
 EVOLVE = RowOptions(source_columns={"offset": "_kafka_offset"}, columns="evolve", types="evolve")
@@ -82,7 +82,7 @@ def test_wishes_of_several_tasks_are_joined_and_where_they_clash_the_first_count
         evolved(TABLE, [json.dumps(record).encode()], EVOLVE, 100)
         for record in ({"x": 1, "n": 1 << 40}, {"x": "text", "y": 2}, {"y": 2.5})
     ]
-    both = joined(wishes)
+    both = united(wishes)
 
     types: dict[str, Type] = {field.name: field.type for field in both.fields}
     assert (Kind.LONG, Kind.DOUBLE, Kind.LONG) == (types["x"], types["y"], types["n"])

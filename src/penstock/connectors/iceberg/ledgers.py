@@ -197,15 +197,24 @@ def summary_of(
     return keys
 
 
-def told_by(snapshot: Snapshot) -> Told | None:
-    """Read an own snapshot's summary; None for a stranger's."""
+def line_of(snapshot: Snapshot) -> tuple[str, str] | None:
+    """Tell whose an own snapshot is, chain and branch, without the rest; None for a stranger's."""
     summary = snapshot.summary
     chain = None if summary is None else summary.get("penstock.pipeline")
     if summary is None or not chain:
         return None
+    return str(chain), str(summary.get("penstock.branch") or MAIN_BRANCH)
+
+
+def told_by(snapshot: Snapshot) -> Told | None:
+    """Read an own snapshot's summary; None for a stranger's."""
+    line, summary = line_of(snapshot), snapshot.summary
+    if line is None or summary is None:
+        return None
+    chain, branch = line
     return Told(
-        chain=str(chain),
-        branch=str(summary.get("penstock.branch") or MAIN_BRANCH),
+        chain=chain,
+        branch=branch,
         commit_id=str(summary.get("penstock.commit-id") or ""),
         kind=str(summary.get("penstock.kind") or CommitKind.APPEND.value),
         number=_number(summary.get("penstock.number"), _UNCOUNTED),

@@ -138,8 +138,8 @@ class ManifestStack:
                 levels[each.partition_spec_id, len(str(_entries(each)))].append(each)
         for (spec_id, _), group in levels.items():
             bundle = _bundle(group)
-            mergeable = len(bundle) > 1 and self._schema_of(spec_id) is not None
-            if len(group) >= MERGE_AT and mergeable:
+            worth_it = len(group) >= MERGE_AT and len(bundle) > 1
+            if worth_it and self._schema_of(spec_id) is not None:
                 gone = {each.manifest_path for each in bundle}
                 rest = [each for each in manifests if each.manifest_path not in gone]
                 return [*rest, self._one_of(spec_id, bundle)]

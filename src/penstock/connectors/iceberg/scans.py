@@ -89,9 +89,7 @@ class LiveData:
             tasks = [*found.plan_files()]
             if sum(task.file.record_count for task in tasks) > READ_ROWS_MAX:
                 return None
-            reader = ArrowScan(
-                self.table.metadata, self.table.io, found.projection(), found.row_filter
-            )
+            reader = _reader(found, found.row_filter)
             count = 0
             for task in tasks:
                 count += reader.to_table([task]).num_rows
@@ -100,6 +98,11 @@ class LiveData:
         except (ValueError, NotImplementedError):
             return None
         return count
+
+
+def _reader(scan: DataScan, row_filter: BooleanExpression) -> ArrowScan:
+    """Give what reads the files of a scan one by one, so that no more than one is held."""
+    return ArrowScan(scan.table_metadata, scan.io, scan.projection(), row_filter)
 
 
 def _places_in(scan: DataScan, chain: Chain) -> tuple[str, ...] | None:
@@ -151,12 +154,9 @@ def coordinates_of(
     found = scan.select(*dict.fromkeys(names))
     if offsets is None:
         return _as_coordinates(found.to_arrow(), names)
-    rows = [COORDINATES.empty_table()]
+    rows, reader = [COORDINATES.empty_table()], _reader(found, AlwaysTrue())
     for task in found.filter(_about(names[-1], offsets)).plan_files():
-        read = ArrowScan(found.table_metadata, found.io, found.projection(), AlwaysTrue()).to_table(
-            [task]
-        )
-        each = _as_coordinates(read, names)
+        each = _as_coordinates(reader.to_table([task]), names)
         rows.append(each.filter(pc.is_in(each["offset"], value_set=offsets)))
     return pa.concat_tables(rows)
 

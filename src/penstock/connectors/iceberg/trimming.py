@@ -19,7 +19,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
-from penstock.connectors.iceberg.ledgers import pipeline_of, told_by
+from penstock.connectors.iceberg.ledgers import line_of, pipeline_of
 
 YOUNG_MS = 3_600_000
 YOUNG_MAX = 150
@@ -65,8 +65,8 @@ def _old(metadata: TableMetadata, own: Sequence[Snapshot], now_ms: int) -> set[i
 
 
 def _is_of(snapshot: Snapshot, line: tuple[str, str]) -> bool:
-    told = told_by(snapshot)
-    return told is not None and (pipeline_of(told.chain), told.branch) == line
+    found = line_of(snapshot)
+    return found is not None and (pipeline_of(found[0]), found[1]) == line
 
 
 def _kept(

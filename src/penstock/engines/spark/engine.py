@@ -15,7 +15,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from penstock.core.errors import BugError, InvalidError, PenstockError, UnavailableError
@@ -83,7 +83,7 @@ class SparkEngine:
         self._current: _Run | None = None
         self.is_local = is_local(str(self._context.master))
         self._versions = {} if self.is_local else versions_here()
-        self.remarks = self._remarks()
+        self.remarks = _remarks(self._context.getConf())
 
     def warm(self) -> SparkEngine:
         """Run a tiny job, so that the first real one finds workers and a Java that has seen one.
@@ -153,8 +153,12 @@ class SparkEngine:
             self._current = None
             current.ended.set()
         with self._translated(None):
-            bytes_max = result_bytes_max(self._context._conf)  # noqa: SLF001 - it is the session's
+            bytes_max = self._result_bytes_max
         return _results(rows, len(jobs), bytes_max)
+
+    @cached_property
+    def _result_bytes_max(self) -> int | None:
+        return result_bytes_max(self._context._conf)  # noqa: SLF001 - it is the session's
 
     def _collect(self, current: _Run, work: str, jobs: Sequence[str]) -> Sequence[Any]:
         from py4j.protocol import Py4JError
@@ -236,16 +240,6 @@ class SparkEngine:
         if self._context._jsc is None:  # noqa: SLF001 - pyspark's own mark of a stopped context
             raise java_gone("the session was stopped")
 
-    def _remarks(self) -> tuple[str, ...]:
-        daemon = self._context.getConf().get(DAEMON_KEY, "")
-        if daemon == DAEMON_MODULE:
-            return ()
-        slower = (
-            "Workers start with PySpark's own daemon, so a tiny job takes about four times as "
-            f"long: start the session with {DAEMON_KEY}={DAEMON_MODULE}."
-        )
-        return (slower,)
-
 
 def _is_interrupt(error: BaseException | None) -> bool:
     """Tell whether SIGINT is behind an error: pyspark may stumble as it passes through."""
@@ -272,6 +266,16 @@ def require_classic(session: object) -> None:
             code="P604",
             hint="hand over a pyspark.sql.SparkSession",
         )
+
+
+def _remarks(conf: Any) -> tuple[str, ...]:
+    if conf.get(DAEMON_KEY, "") == DAEMON_MODULE:
+        return ()
+    slower = (
+        "Workers start with PySpark's own daemon, so a tiny job takes about four times as "
+        f"long: start the session with {DAEMON_KEY}={DAEMON_MODULE}."
+    )
+    return (slower,)
 
 
 def result_bytes_max(conf: Any) -> int | None:

@@ -3,7 +3,8 @@
 Each commit goes the pipeline's own way: prepared in the store, then settled by
 `TwoPhase` (examine, decide, compare-and-set, read back), then the store told. The files of all
 commits are the same ten under other names; housekeeping, which the pipeline does behind a commit,
-is timed apart.
+is timed apart. From commit `level` on, as many own snapshots stay as ever do (docs/design/0205):
+what grows beyond there grows for ever.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ AROUND = 20
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Look around commit number `early` and at commit number `late`, of commits of some size."""
+    """Look at the commits before numbers `early`, `level` and `late`, of commits of some size."""
 
     format: Format = "iceberg"
     early: int = 50
+    level: int = 200
     late: int = 1000
     files: int = WRITTEN
     partitions: int = 4
@@ -91,7 +93,7 @@ class Bench:
 
 def measure(options: Options, place: Scratch) -> Measured:
     """Land commit after commit."""
-    assert AROUND <= options.early < options.late, "there are commits to look at"
+    assert AROUND <= options.early < options.level < options.late, "there are commits to look at"
     folder = place.subfolder("c")
     spec = specs.write(
         folder, NOWHERE, making.TOPIC, table_format=options.format, partition_by=["qty"]
@@ -102,11 +104,14 @@ def measure(options: Options, place: Scratch) -> Measured:
             for number in range(options.late)
         ]
         _check(bench.made, folder, options)
-    early, late = took[options.early - AROUND : options.early], took[-AROUND:]
+    early, level, late = (
+        took[number - AROUND : number] for number in (options.early, options.level, options.late)
+    )
     values = {
         "early_ms": median(each.settle for each in early),
+        "level_ms": median(each.settle for each in level),
         "late_ms": median(each.settle for each in late),
-        "ratio": median(each.settle for each in late) / median(each.settle for each in early),
+        "ratio": median(each.settle for each in late) / median(each.settle for each in level),
         "early_cpu_ms": median(each.settle_cpu for each in early),
         "late_cpu_ms": median(each.settle_cpu for each in late),
         "prepare_ms": median(each.prepare for each in late),

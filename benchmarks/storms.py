@@ -30,7 +30,7 @@ FAULTS: Mapping[str, Spoil] = {
     "wrong_type": lambda value: value.replace(b'"ok":true', b'"ok":"yes"').replace(
         b'"ok":false', b'"ok":"no"'
     ),
-    "out_of_range": lambda value: value.replace(b'"id":', b'"id":9999999999999'),
+    "out_of_range": lambda value: b'{"id":9999999999999999999,' + value.partition(b",")[2],
     "no_time": lambda value: value.replace(b'"ts":"2026', b'"ts":"26'),
     "tombstone": lambda _: None,
 }

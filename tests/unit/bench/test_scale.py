@@ -189,8 +189,9 @@ def obeying(folder):
         *(
             result(
                 "commit",
-                f"--format iceberg --early {early} --late 1000 --files {files} --partitions {count}",
+                f"--format iceberg --early {early} --level 200 --late 1000 --files {files} --partitions {count}",
                 early_ms=commit(files, count),
+                level_ms=commit(files, count),
             )
             for early, files, count in ((50, 10, 4), (20, 1000, 4), (20, 10, 2000))
         ),

@@ -22,7 +22,7 @@ from tests.proof.actors import (
     CappedGround,
     DirectedHands,
 )
-from tests.proof.traces import Step
+from tests.proof.traces import Step, life_of
 
 from penstock.core.commits import Landed
 from penstock.core.errors import PenstockError
@@ -147,7 +147,7 @@ class Play:
     # Lives.
 
     def _start(self, step: Step) -> None:
-        host = "here" if self.constants["OneHost"] else f"host-{step.life}"
+        host = "there" if step.life in self.constants["Elsewhere"] else "here"
         accept = ["gap", "topic", "rules"]
         life = self.world.life(host=host, accept=accept)
         actor = Actor(life, lambda: life.run(takeover=True))
@@ -330,8 +330,7 @@ class Play:
         pairs = zip(step.before["store"], step.after["store"], strict=True)
         for number, (old, new) in enumerate(pairs, 1):
             if old != new:
-                host = "here" if self.constants["OneHost"] else f"host-{number}"
-                self.ground.lose_store(host)
+                self.ground.lose_store("here" if number == 1 else "there")
 
     def _orphans(self, step: Step) -> None:
         [(chain, att)] = step.after["ghost"]["gone"] - step.before["ghost"]["gone"]
@@ -403,7 +402,7 @@ def _name(request: Mapping[str, Any]) -> tuple[int, int]:
 
 def _sender(owner: int, att: int) -> int:
     """Give the life that sent a request; what is done by hand bears it in its number."""
-    return att // 1000 % 10 if att > BY_HAND else owner
+    return att // 1000 % 10 if att > BY_HAND else life_of(owner)
 
 
 def _arrived(step: Step) -> tuple[int, int]:

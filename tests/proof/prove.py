@@ -56,7 +56,7 @@ CONSTANTS: dict[str, object] = {
     "Early": 2,
     "Shape": "rows",
     "Lives": {1, 2},
-    "OneHost": True,
+    "Elsewhere": set(),
     "Latest": False,
     "MaxEpochs": 2,
     "MaxWaiting": 4,
@@ -90,6 +90,10 @@ def faults(*names: str, times: int = 0, **changes: object) -> dict[str, object]:
     return {"Faults": set(names), "MaxFaults": times or len(names), **changes}
 
 
+VISITOR = faults(
+    "alter", Shape="widen", N=1, Early=1, MaxEpochs=1, Lives={1, 2, 3, 4}, Elsewhere={4}
+)
+
 SMALL = (
     Model(
         "small",
@@ -104,7 +108,12 @@ SMALL = (
     Model(
         "two-hosts",
         "two stores, and a record whose verdict changes from row to refused",
-        changes=faults("alter", Shape="narrow", OneHost=False),
+        changes=faults("alter", Shape="narrow", Elsewhere={2}),
+    ),
+    Model(
+        "visitor",
+        "a store whose lives have died unheard, another store, a verdict that changes",
+        changes=VISITOR,
     ),
     Model(
         "two-tables",
@@ -226,7 +235,7 @@ MUTANTS = (
         "examined forgotten",
         "I2",
         "what was examined counts though its commit was dropped",
-        **faults("alter", Shape="narrow", OneHost=False),
+        **faults("alter", Shape="narrow", Elsewhere={2}),
     ),
     _mutant(
         "distrust",
@@ -234,6 +243,7 @@ MUTANTS = (
         "a claim lands what it finds pending, whoever read it meanwhile",
         **faults("alter", "lose", Shape="widen"),
     ),
+    _mutant("lines", "I1 I11", "generations of two stores are compared", **VISITOR),
     _mutant(
         "empty ranges",
         "I2",

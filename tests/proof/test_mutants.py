@@ -92,7 +92,8 @@ def test_a_function_is_changed_where_it_is():
         for each in mutants_of(place, (SOURCES / place).read_text())
         if each.unit == "outranks" and each.text.startswith("if negated")
     )
-    twin = FunctionType(outranks.__code__, outranks.__globals__)
+    code, defaults = outranks.__code__, outranks.__defaults__
+    twin = FunctionType(code, outranks.__globals__, argdefs=defaults)
     theirs, ours = claim(2, "b"), claim(2, "a")
 
     assert changed(mutant, {(str(SOURCES / place), "outranks"): [twin]})

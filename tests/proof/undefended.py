@@ -65,32 +65,30 @@ def _positions(prepared: Any, landed: Any, edge: str) -> list[int]:
     return [deciding.position(landed.offsets, at) - getattr(each, edge) for at, each in covered]
 
 
-def _without_own_id(prepared: Any, landed: Any, claim: Any) -> Any:
-    theirs = deciding.Claim(landed.generation, landed.owner)
-    if deciding.outranks(theirs, claim):
-        return deciding.Fenced(by=theirs)
+def _without_own_id(prepared: Any, landed: Any, claim: Any, over: Any) -> Any:
+    if deciding.outranks(landed.claim, claim, over):
+        return deciding.Fenced(by=landed.claim)
     ahead = _positions(prepared, landed, "start")
     if all(distance == 0 for distance in ahead):
         return deciding.Commit()
     return deciding.Gap() if any(distance < 0 for distance in ahead) else deciding.Superseded()
 
 
-def _without_offsets(prepared: Any, landed: Any, claim: Any) -> Any:
-    found = deciding.decide(prepared, landed, claim)
+def _without_offsets(prepared: Any, landed: Any, *claims: Any) -> Any:
+    found = deciding.decide(prepared, landed, *claims)
     gone = isinstance(found, (deciding.Gap, deciding.Superseded))
     return deciding.Commit() if gone else found
 
 
-def _commit_before_rank(prepared: Any, landed: Any, claim: Any) -> Any:
-    found = deciding.decide(prepared, landed, claim)
+def _commit_before_rank(prepared: Any, landed: Any, *claims: Any) -> Any:
+    found = deciding.decide(prepared, landed, *claims)
     fits = all(distance == 0 for distance in _positions(prepared, landed, "start"))
     return deciding.Commit() if fits and isinstance(found, deciding.Fenced) else found
 
 
 def _nobody_is_fenced(patch: pytest.MonkeyPatch) -> None:
-    for room in (once, deciding, fleet, opening):
-        if hasattr(room, "outranks"):
-            patch.setattr(room, "outranks", lambda *_: False)
+    for room in (once, deciding, fleet):
+        patch.setattr(room, "outranks", lambda *_: False)
 
 
 def _verdict_is(judge: Callable[[Any, Any, Any, Any], Any]) -> Patch:
@@ -201,8 +199,8 @@ def _no_distrust(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(ownership.Tenure, name, trusting)
 
 
-def _whoever_came_first(prepared: Any, landed: Any, claim: Any) -> Any:
-    found = deciding.decide(prepared, landed, claim)
+def _whoever_came_first(prepared: Any, landed: Any, *claims: Any) -> Any:
+    found = deciding.decide(prepared, landed, *claims)
     return deciding.Commit() if isinstance(found, deciding.Fenced) else found
 
 

@@ -1,27 +1,25 @@
 ------------------------------ MODULE Penstock ------------------------------
 (* How Penstock lands a log in tables exactly once, as it is built; README.md, beside this, tells *)
-(* how to read it and what is left to tests.  Lives of coordinators may be killed, or be zombies, *)
-(* at any moment.  Requests arrive late, never, or twice; answers are never relied upon.  Faults  *)
-(* strike MaxFaults times in all.  Defences named in Off are off: with none off all invariants    *)
-(* hold; each, taken away, breaks one.  A record is the number 10 * source + offset.  A chain     *)
-(* is a number too: a table's own is its number, that of its refused records comes behind tables. *)
+(* how to read it.  Lives may be killed, or be zombies, at any moment.  Requests arrive late,     *)
+(* never, or twice; no answer is relied upon.  Faults strike MaxFaults times.  Defences named in  *)
+(* Off are off: with none off all invariants hold; each, taken away, breaks one.  Numbers: record *)
+(* 10 * source + offset, owner 10 * line + life, chain of a table its own, of its rejects + Many. *)
 EXTENDS Integers, Sequences, FiniteSets
 CONSTANTS
   Many,        \* target tables: 1 .. Many; the quarantine is the table behind them
   Sources, First, \* topic partitions: all, and those at the beginning; "retopic" brings the next
   N, Early,    \* records in a source, at offsets 0 .. N - 1, and how many are there at once
   Shape,       \* which records are rows, bad or nothing: see Kind
-  Lives, OneHost, \* coordinators 1 .. n; do they share one pending store, or has each its own?
+  Lives, Elsewhere, \* coordinators 1 .. n; those of them that have another pending store
   Latest,      \* TRUE: `start: latest`; FALSE: earliest
-  MaxEpochs, MaxWaiting,  \* epochs of one life; commits of one table that may wait
-  Faults, MaxFaults, Off
+  Faults, MaxFaults, Off, MaxEpochs, MaxWaiting  \* epochs of a life; commits of a table that wait
 VARIABLES
   log,    \* [end, low: source -> offset; live: sources that are there]
   tab,    \* table -> [uuid, sch, head, n, files, snaps]: what its metadata says of its data
   led,    \* chain -> its ledger, and what the witnesses say of it
   net,    \* requests on their way
   store,  \* host -> [gen, own, rows, exam]: the pending store
-  life,   \* coordinator -> [ph, gen, re, strange, ep, trk]
+  life,   \* coordinator -> [ph, gen, own, over, re, strange, ep, trk]
   away,   \* tables that do not answer
   ghost, broken  \* what only the invariants know, and those that were broken
 vars == <<log, tab, led, net, store, life, away, ghost, broken>>
@@ -31,16 +29,14 @@ For == [k \in Chains |-> IF k > Many THEN k - Many ELSE k]   \* the target table
 At  == [k \in Chains |-> IF k > Many THEN Q ELSE k]          \* the table that it is landed in
 On(d)  == d \notin Off     Strike(name) == name \in Faults /\ ghost.struck < MaxFaults
 Past   == {"rollback", "expire"} \intersect Faults # {}   \* is history of any use?
-(* Positions are kept by key: a topic's id and partition, and last the log of a table's closings. *)
-Closings == Cardinality(Sources) + 1
+Closings == Cardinality(Sources) + 1   \* keys of positions: ids of topics, and a table's closings
 Keys     == 1 .. IF "retry" \in Faults THEN Closings ELSE Closings - 1
 Key == [s \in Sources |-> IF On("topic id") THEN s ELSE 1]   \* without ids, a topic is its name
-Host(c)  == IF OneHost THEN 1 ELSE c     Hosts == {Host(c) : c \in Lives}
+Host(c)  == IF c \in Elsewhere THEN 2 ELSE 1     Hosts == {Host(c) : c \in Lives}
 None     == [k \in Keys |-> IF k = Closings THEN 0 ELSE -1]     Zero == [k \in Keys |-> 0]
 Max2(x, y) == IF x < y THEN y ELSE x     Max(S) == CHOOSE x \in S : \A y \in S : y <= x
 Range(f) == {f[i] : i \in DOMAIN f}     Offset(x) == x % 10     Source(x) == x \div 10
-(* What is a record to its table?  "widen": bad until the schema changes; "narrow": a row till so.*)
-Kind == [t \in Tables |->
+Kind == [t \in Tables |->   \* "widen": bad until the schema changes; "narrow": a row till so
   CASE Shape = "rows"   -> <<"row", "row", "row">>     [] Shape = "later" -> <<"widen", "widen">>
     [] Shape = "narrow" -> <<"narrow", "bad", "row">>  [] Shape = "widen" -> <<"widen", "row">>
     [] Shape = "mixed" -> IF t = 1 THEN <<"bad", "row", "row">> ELSE <<"row", "none", "bad">>]
@@ -57,8 +53,7 @@ NoLedger == [is |-> FALSE, offs |-> None, gen |-> 0, own |-> 0, seg |-> 0, recen
 NewTable == [uuid |-> 1, sch |-> 1, head |-> 0, n |-> 0, files |-> {}, snaps |-> <<>>]
 Live(k)  == {f \in tab[At[k]].files : f.k = k /\ f.num = 0}
 Rows(k)  == UNION {f.rows : f \in Live(k)}
-(* A table's next snapshot; `k` is the chain whose summary it bears, or 0.                        *)
-Moved(T, k, files) ==
+Moved(T, k, files) ==   \* the next snapshot; `k` is the chain whose summary it bears, or 0
   [T EXCEPT !.head = T.n + 1, !.n = @ + 1, !.files = files,
     !.snaps = IF ~Past THEN @
               ELSE Append(@, [par |-> T.head, k |-> k, told |-> TRUE, files |-> files])]
@@ -78,8 +73,8 @@ Looked(p, T, rolled) ==   \* all ledgers, when the history of a table was change
   [k \in Chains |-> IF At[k] # p THEN led[k] ELSE
     LET L == [led[k] EXCEPT !.back = @ \/ rolled] IN [L EXCEPT !.wit = Seen(T, L, k)]]
 Ledger(k) == IF led[k].wit = "absent" THEN NoLedger ELSE led[k]
-Landed(L, r, gen, own) ==   \* the ledger after a commit; an empty range must not move it
-  [L EXCEPT !.is = TRUE, !.gen = gen, !.own = own, !.recent = @ \union {<<r.id, r.att>>},
+Landed(L, r, by) ==   \* the ledger after a commit; an empty range must not move it
+  [L EXCEPT !.is = TRUE, !.gen = by.gen, !.own = by.own, !.recent = @ \union {<<r.id, r.att>>},
     !.offs = [k \in Keys |-> IF r.from[k] < r.to[k] \/ (~On("empty ranges") /\ r.to[k] > @[k])
                              THEN r.to[k] ELSE IF @[k] = -1 THEN r.orig[k] ELSE @[k]]]
 Retried(m) == IF ~m.hand THEN ~On("check inside the loop")
@@ -90,9 +85,13 @@ MayLand(m, T) == Matches(m, T) \/ ~On("compare and set") \/ Retried(m)
 Table(p, T) == /\ tab' = [tab EXCEPT ![p] = T]
                /\ net' = Kept({m \in net : At[m.row.k] # p \/ MayLand(m, T)})
 (* core/decide.py: facts in, decision out; the order of the rules matters.                        *)
-Outranks(L, gen, own) ==
-  L.is /\ (L.gen > gen \/ (L.gen = gen /\ L.own # own)) /\ On("generation")
-Decide(r, L, gen, own) ==
+(* Generations order claims of a line, one store's; of another, who has landed is the newer, but  *)
+(* for those that ours was made `over`.                                                           *)
+Outranks(L, by, over) == L.is /\ On("generation") /\
+  \/ L.gen > by.gen \/ (L.gen = by.gen /\ L.own # by.own)
+  \/ L.own \div 10 # by.own \div 10 /\ <<L.gen, L.own>> \notin over /\ On("lines")
+Newer(c, L) == Outranks(L, life[c], life[c].over)
+Decide(c, r, L) ==
   LET P == {k \in Keys : r.from[k] < r.to[k]}
       offs == [k \in P |-> IF L.offs[k] = -1 THEN r.orig[k] ELSE L.offs[k]]
       mine == \E e \in L.recent : e[1] = r.id
@@ -100,15 +99,15 @@ Decide(r, L, gen, own) ==
   IN  CASE mine /\ On("own id") -> IF <<r.id, r.att>> \in L.recent THEN "ours" ELSE "theirs"
         [] P # {} /\ (\A k \in P : offs[k] >= r.to[k]) /\ On("own id") -> "theirs"
         [] at /\ ~On("order of rules") -> "commit"
-        [] Outranks(L, gen, own) -> "fenced"
+        [] Newer(c, L) -> "fenced"
         [] at \/ ~On("offsets") -> "commit"
         [] \E k \in P : offs[k] < r.from[k] -> "gap"
         [] OTHER -> "superseded"
 (* Lives.  A track is "aside" until what is pending is settled and the table is opened.           *)
 NoTrack == [st |-> "aside", exp |-> None, rexp |-> None, exam |-> None, skip |-> {},
             sch |-> 1, uuid |-> 1, seg |-> 0, line |-> <<>>]
-NoLife == [ph |-> "new", gen |-> 0, re |-> FALSE, strange |-> FALSE, ep |-> 0,
-           trk |-> [t \in Tables |-> NoTrack]]
+NoLife == [ph |-> "new", gen |-> 0, own |-> 0, over |-> {}, re |-> FALSE, strange |-> FALSE,
+           ep |-> 0, trk |-> [t \in Tables |-> NoTrack]]
 NoExam  == [basis |-> None, rejects |-> None, reached |-> None]
 NoStore == [gen |-> 0, own |-> 0, rows |-> <<>>, exam |-> [t \in Tables |-> NoExam]]
 Init ==
@@ -119,14 +118,14 @@ Init ==
   /\ ghost = [base |-> [t \in Tables |-> None], given |-> {}, rolled |-> {}, window |-> {},
               told |-> {}, aborted |-> {}, gone |-> {}, struck |-> 0]
 Runs(c)  == life[c].ph = "run"     Trk(c, t) == life[c].trk[t]
-Holds(c) == store[Host(c)].own = c /\ store[Host(c)].gen = life[c].gen
+Holds(c) == store[Host(c)].own = life[c].own /\ store[Host(c)].gen = life[c].gen
 Exit(c)  == life' = [life EXCEPT ![c] = [NoLife EXCEPT !.ph = "out"]]
 Aside(c, t, st) == life' = [life EXCEPT ![c].trk[t] = [NoTrack EXCEPT !.st = st]]
 World    == <<log, away, broken>>     Tabs == <<tab, led, net>>
 Written(c, k, orig) ==   \* the ledger that a fence, or the beginning of a chain, leaves
   LET n == tab[At[k]].n
       r == [from |-> Zero, to |-> Zero, orig |-> orig, id |-> Nonce(c, 100 + n), att |-> 0]
-  IN  [Landed(Ledger(k), r, life[c].gen, c) EXCEPT !.last = n + 1, !.back = FALSE, !.wit = "agreed"]
+  IN  [Landed(Ledger(k), r, life[c]) EXCEPT !.last = n + 1, !.back = FALSE, !.wit = "agreed"]
 Fence(c, ks) ==   \* move heads, so that no request in flight can land; it moves no progress
   /\ tab' = [p \in 1 .. Q |-> IF \E k \in ks : At[k] = p
               THEN Moved(tab[p], CHOOSE k \in ks : At[k] = p, tab[p].files) ELSE tab[p]]
@@ -134,31 +133,33 @@ Fence(c, ks) ==   \* move heads, so that no request in flight can land; it moves
                               ELSE led[k]]
   /\ net' = Kept({m \in net : MayLand(m, tab'[At[m.row.k]])})
 (* Claim a generation above all seen.  A ledger that knows of a claim which our store does not    *)
-(* know makes ours strange: a store was lost, and somebody may hold commits that we cannot see.   *)
+(* know makes ours strange, and the first of a line: somebody may hold commits that we cannot see.*)
+Claims == {<<led[k].gen, led[k].own>> : k \in {k \in Chains : At[k] \notin away}}
 Start(c) ==
   /\ life[c].ph = "new" /\ \A d \in 1 .. c - 1 : life[d].ph # "new"
-  /\ LET h == Host(c)
-         seen == {led[k] : k \in {k \in Chains : At[k] \notin away}}
-         gen == Max({L.gen : L \in seen} \union {store[h].gen}) + 1
-         strange == On("distrust") /\ \E L \in seen : Outranks(L, store[h].gen, store[h].own)
-     IN  /\ store' = [store EXCEPT ![h].gen = gen, ![h].own = c]
-         /\ life' = [life EXCEPT ![c].ph = "run", ![c].gen = gen, ![c].strange = strange]
+  /\ LET S == store[Host(c)]
+         gen == Max({x[1] : x \in Claims} \union {S.gen}) + 1
+         strange == On("distrust") /\ \E k \in Chains : At[k] \notin away /\ Outranks(led[k], S, {})
+         own == c + 10 * IF strange \/ S.own = 0 THEN c ELSE S.own \div 10
+     IN  /\ store' = [store EXCEPT ![Host(c)].gen = gen, ![Host(c)].own = own]
+         /\ life' = [life EXCEPT ![c].ph = "run", ![c].gen = gen, ![c].own = own,
+                       ![c].strange = strange, ![c].over = IF strange THEN Claims ELSE {}]
   /\ UNCHANGED <<World, Tabs, ghost>>
 Fenced(c, by) ==   \* a newer owner landed: claim again, once, if our own store still names us
   /\ IF ~Holds(c) \/ life[c].re THEN Exit(c) /\ UNCHANGED store
      ELSE /\ store' = [store EXCEPT ![Host(c)].gen = Max2(by.gen, life[c].gen) + 1]
           /\ life' = [life EXCEPT ![c].gen = Max2(by.gen, @) + 1, ![c].re = TRUE,
-                        ![c].strange = On("distrust"), ![c].trk = [u \in Tables |-> NoTrack]]
+                        ![c].strange = On("distrust"), ![c].over = Claims,
+                        ![c].trk = [u \in Tables |-> NoTrack]]
   /\ UNCHANGED <<Tabs, ghost>>
 RolledBack(c, k) ==   \* fence at once, then stop: what to do is a human's choice
-  IF Outranks(led[k], life[c].gen, c) THEN Fenced(c, led[k])
+  IF Newer(c, led[k]) THEN Fenced(c, led[k])
   ELSE /\ (IF On("rollback fence") THEN Fence(c, {k}) ELSE UNCHANGED Tabs) /\ UNCHANGED store
        /\ ghost' = [ghost EXCEPT !.told = @ \union {At[k]}, !.window = @ \ {At[k]}]
        /\ Aside(c, For[k], "stop")
 Pending(c, t) == IF Many = 1 THEN store[Host(c)].rows
                  ELSE SelectSeq(store[Host(c)].rows, LAMBDA r : For[r.k] = t)
-(* Find where a table stands.  What is in quarantine is left out of a stretch that is read again; *)
-(* what the store says was examined counts only on its own basis.                                 *)
+(* Find where a table stands, but for what is in quarantine; what was examined has its own basis. *)
 Open(c, t) ==
   /\ Runs(c) /\ Trk(c, t).st = "aside" /\ t \notin away /\ Q \notin away /\ Pending(c, t) = <<>>
   /\ LET both == {t, Rej(t)}
@@ -171,7 +172,7 @@ Open(c, t) ==
                    skip |-> IF On("quarantine look-up") THEN Rows(Rej(t)) ELSE {},
                    uuid |-> tab[t].uuid, seg |-> led[t].seg]
          rolled == {k \in both : led[k].wit = "rolled back"}
-         newer == {k \in both : Outranks(Ledger(k), life[c].gen, c)}
+         newer == {k \in both : Newer(c, Ledger(k))}
      IN  IF rolled # {} THEN RolledBack(c, Max(rolled))
          ELSE IF \E k \in both : led[k].wit = "uncertain"
          THEN Aside(c, t, "stop") /\ UNCHANGED <<Tabs, store, ghost>>
@@ -192,7 +193,7 @@ Begin(c, t) ==   \* write start positions into the ledger before anything behind
          took(from) == [k \in Keys |-> IF orig[k] = -1 THEN from[k] ELSE now[k]]
      IN  IF led[t].wit \in {"rolled back", "uncertain"}
          THEN Aside(c, t, "aside") /\ UNCHANGED <<Tabs, store, ghost>>
-         ELSE IF Outranks(Ledger(t), life[c].gen, c) THEN Fenced(c, Ledger(t))
+         ELSE IF Newer(c, Ledger(t)) THEN Fenced(c, Ledger(t))
          ELSE /\ IF ~On("start position") THEN UNCHANGED Tabs
                  ELSE Table(t, Moved(tab[t], t, tab[t].files)) /\ led' = [led EXCEPT ![t] = L]
               /\ life' = [life EXCEPT ![c].trk[t].exp = took(@), ![c].trk[t].exam = took(@)]
@@ -267,8 +268,7 @@ Consent(c, t, s) ==   \* retention took records that were not read: a human lets
   /\ ghost' = [ghost EXCEPT !.given = @ \union
                  {<<t, 10 * s + o>> : o \in Trk(c, t).exam[Key[s]] .. log.low[s] - 1}]
   /\ UNCHANGED <<World, Tabs, store>>
-(* One turn of the loop that lands: examine, decide, act; of rows in memory, or, of a table aside,*)
-(* of those in the store, oldest first.                                                           *)
+(* One turn of the loop that lands; of rows in memory, or of a table aside: of the store's oldest.*)
 IsLive(r) == \E f \in tab[At[r.k]].files : f.k = r.k /\ f.att = r.att
 Settle(c, t, r, ok) ==   \* PENDING -> COMMITTED or ABORTED, guarded by the claim
   LET h == Host(c)
@@ -286,7 +286,7 @@ Settle(c, t, r, ok) ==   \* PENDING -> COMMITTED or ABORTED, guarded by the clai
 Drop(c, t, r) ==   \* a quarantine commit waits for recovery, which drops its followers first
   IF Trk(c, t).st = "in" /\ IsRej(r.k)
   THEN Aside(c, t, "aside") /\ UNCHANGED <<store, ghost, broken>> ELSE Settle(c, t, r, FALSE)
-Judge(c, r) == Decide(r, Ledger(r.k), life[c].gen, c)
+Judge(c, r) == Decide(c, r, Ledger(r.k))
 Gone(c, t, r) == Trk(c, t).st = "aside" /\ <<r.k, r.att>> \in ghost.gone /\ On("file check")
 (* A strange claim lands nothing that it finds pending: others may have judged it otherwise since.*)
 Stale(c, t, r) == life[c].strange /\ Trk(c, t).st = "aside" /\ r.gen # life[c].gen
@@ -311,7 +311,7 @@ Turn(c, t) ==
      LET keep_out == r # line[1] \/ Gone(c, t, r) \/ Stale(c, t, r)
                      \/ (r.rows # {} /\ ~IsRej(k) /\ tab[p].sch # r.sch)
          sent == [row |-> r, base |-> tab[p].head, uuid |-> tab[p].uuid, gone |-> {},
-                  n |-> tab[p].n, hand |-> FALSE, led |-> Landed(Ledger(k), r, life[c].gen, c)]
+                  n |-> tab[p].n, hand |-> FALSE, led |-> Landed(Ledger(k), r, life[c])]
          harm == IF ~IsRej(k) /\ t \in ghost.rolled /\ Lost(t) # {} THEN {"I2"}
                  ELSE IF Trk(c, t).st = "aside" /\ <<k, r.att>> \in ghost.gone THEN {"I6"} ELSE {}
      IN  IF p \in away THEN /\ On("parking") /\ Trk(c, t).st = "in" /\ Aside(c, t, "aside")
@@ -329,13 +329,13 @@ Turn(c, t) ==
   /\ UNCHANGED <<log, away>>
 (* By hand.  A replay and a seek land by one attempt on what was examined, or are given up.       *)
 Struck(g) == ghost' = [g EXCEPT !.struck = @ + 1]
-Here(c, t) == \A k \in {t, Rej(t)} : At[k] \notin away /\ ~Outranks(led[k], life[c].gen, c)
+Here(c, t) == \A k \in {t, Rej(t)} : At[k] \notin away /\ ~Newer(c, led[k])
 ByHand(c, t, rows, gone, L) ==
   LET id == Nonce(c, 200 + tab[t].n)
       r == [k |-> t, rows |-> rows, att |-> id, id |-> id, sch |-> tab[t].sch, num |-> 0]
   IN  /\ net' = net \union {[row |-> r, base |-> tab[t].head, uuid |-> tab[t].uuid, gone |-> gone,
-              n |-> tab[t].n, hand |-> TRUE,
-              led |-> [L EXCEPT !.gen = life[c].gen, !.own = c, !.recent = @ \union {<<id, id>>}]]}
+              n |-> tab[t].n, hand |-> TRUE, led |-> [L EXCEPT !.gen = life[c].gen,
+                !.own = life[c].own, !.recent = @ \union {<<id, id>>}]]}
       /\ Struck(ghost) /\ UNCHANGED <<World, tab, led, store, life>>
 (* The log of closings: a refused record that fits by now is closed in the quarantine, under the  *)
 (* next number; then its table follows.  A number below zero says that it is open again.          *)
@@ -367,7 +367,7 @@ Seek(c, t) ==   \* a table that was rolled back is put back to where its rows en
            !.offs = [k \in Keys |-> IF k = Closings \/ @[k] = -1 THEN @[k] ELSE ends(k)]])
 Sought(c, t) ==   \* what was prepared before is dropped, and not decided on
   /\ Runs(c) /\ Trk(c, t).st = "stop" /\ Holds(c) /\ led[t].seg > 0
-  /\ led[t].gen = life[c].gen /\ led[t].own = c /\ Cardinality(led[t].recent) = 1
+  /\ led[t].gen = life[c].gen /\ led[t].own = life[c].own /\ Cardinality(led[t].recent) = 1
   /\ \E r \in Range(Pending(c, t)) : ~IsRej(r.k) /\ Settle(c, t, r, FALSE)
   /\ UNCHANGED <<log, away, Tabs>>
 RetryRow(c, t, k, n, to, rows, num) ==
@@ -408,7 +408,7 @@ Harm(t) ==
 Steady(p) == [ghost EXCEPT !.rolled = @ \ {p}, !.told = @ \ {p}, !.window = @ \ {p}]
 Again(m, T, L) == [m EXCEPT !.base = T.head, !.n = T.n,
   !.led = IF m.hand THEN [L EXCEPT !.recent = @ \union {<<m.row.id, m.row.att>>}]
-          ELSE Landed(L, m.row, m.led.gen, m.led.own)]
+          ELSE Landed(L, m.row, m.led)]
 Lands(m, p, T, r, L) ==
   \E k \in {r.k} : \E t \in {For[k]}, calm \in {p \notin ghost.window},
      new \in {[m.led EXCEPT !.last = T.n + 1, !.back = FALSE, !.wit = "agreed"]} :
@@ -466,7 +466,7 @@ Lose == Strike("lose") /\ \E h \in Hosts :
   /\ store[h] # NoStore /\ store' = [store EXCEPT ![h] = NoStore]
   /\ Struck(ghost) /\ UNCHANGED <<World, Tabs, life>>
 Orphans == Strike("orphans") /\ \E h \in Hosts : \E r \in Range(store[h].rows) :
-  /\ r.rows # {} /\ store[h].own # r.att \div 100 /\ ~IsLive(r)  \* before they are looked for
+  /\ r.rows # {} /\ store[h].own % 10 # r.att \div 100 /\ ~IsLive(r)  \* before they are looked for
   /\ \A m \in net : m.row.k # r.k \/ m.row.att # r.att \/ m.led.own # store[h].own
   /\ <<r.k, r.att>> \notin ghost.gone /\ Struck([ghost EXCEPT !.gone = @ \union {<<r.k, r.att>>}])
   /\ UNCHANGED <<World, Tabs, store, life>>

@@ -47,7 +47,7 @@ def land_by_hand(
     for turn in range(conditions.turns_max):
         state = table.state(commit.chain)
         landed = _sound(commit, state)
-        decision = decide(commit, landed, claim)
+        decision = decide(commit, landed, claim, conditions.over)
         if isinstance(decision, AlreadyLanded):
             seconds = conditions.clock.monotonic() - began
             snapshot = state.head if attempted in ("", IN_DOUBT) else attempted

@@ -65,7 +65,8 @@ class Landing:
 class Conditions:
     """What landing needs besides the table and the commit.
 
-    `jitter` gives a number in 0..1 for the back-off; `retain` is the number of own snapshots kept.
+    `jitter` gives a number in 0..1 for the back-off; `retain` is the number of own snapshots kept;
+    `over` are the claims of others that ours was made over.
     """
 
     claim: Claim
@@ -76,6 +77,7 @@ class Conditions:
     turns_max: int = 40
     back_off_seconds: float = 0.02
     back_off_seconds_max: float = 2.0
+    over: frozenset[Claim] = frozenset()
 
 
 ROLLED_BACK = "P455"
@@ -108,7 +110,7 @@ def land(
         state = table.state(commit.chain)
         require_sound(commit, state, table, conditions)
         landed = examined_ledger(commit, state)
-        decision = decide(commit, landed, claim)
+        decision = decide(commit, landed, claim, conditions.over)
         match decision:
             case Commit() if dead:
                 return _aborted(commit, observer, unfit)
@@ -185,7 +187,7 @@ def require_sound(
     if state.landed is not None and state.landed.cluster_id != commit.cluster_id:
         raise other_cluster(commit.chain.table, state.landed.cluster_id, commit.cluster_id)
     if state.verdict is Verdict.ROLLED_BACK:
-        require_rank(state, conditions.claim)
+        require_rank(state, conditions)
         fence(commit, state, table, conditions)
         raise rolled_back(commit.chain.table, state.evidence, quarantine=commit.chain.is_quarantine)
     if state.verdict is Verdict.UNCERTAIN:
@@ -230,7 +232,7 @@ def fence_rollback(chain: Chain, state: TableState, table: Table, conditions: Co
     """
     landed = state.landed
     assert landed is not None, "a rollback is told by a ledger"
-    require_rank(state, conditions.claim)
+    require_rank(state, conditions)
     like = Committable(
         chain=chain,
         table_uuid=state.uuid,
@@ -250,13 +252,13 @@ def fence_rollback(chain: Chain, state: TableState, table: Table, conditions: Co
     fence(like, state, table, conditions)
 
 
-def require_rank(state: TableState, claim: Claim) -> None:
+def require_rank(state: TableState, conditions: Conditions) -> None:
     """Raise FencedError when a newer owner has landed: then even a fence is not ours to land."""
     if state.landed is None:
         return
-    theirs = Claim(state.landed.generation, state.landed.owner)
-    if outranks(theirs, claim):
-        raise fenced(theirs, claim)
+    theirs = state.landed.claim
+    if outranks(theirs, conditions.claim, conditions.over):
+        raise fenced(theirs, conditions.claim)
 
 
 def attempt_once(

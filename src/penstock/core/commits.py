@@ -151,6 +151,11 @@ class Landed:
     valid_through_ms: int | None = None
     leader_epochs: LeaderEpochs = field(default_factory=dict)
 
+    @property
+    def claim(self) -> Claim:
+        """Give the claim that landed last."""
+        return Claim(self.generation, self.owner)
+
     def digest_of(self, commit_id: CommitId) -> str | None:
         """Give the file digest of a recent commit, or None when it is not among them."""
         return dict(self.recent).get(commit_id)
@@ -158,10 +163,19 @@ class Landed:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Hold the right to commit for a pipeline: the larger generation fences the smaller."""
+    """Hold the right to commit for a pipeline.
+
+    Generations order the claims of one line: those that one pending store gave out, one after the
+    other (docs/design/0225). `owner` is `<line>/<run>`; a ledger may have forgotten it ("").
+    """
 
     generation: Generation
     owner: str
+
+    @property
+    def line(self) -> str:
+        """Name the line of the claim; "" where it is not known."""
+        return self.owner.rpartition("/")[0]
 
 
 def commit_id_of(

@@ -3,13 +3,14 @@
 The rules and their order are protocol.md 4; each order was found by counterexample. Correctness
 rests on the compare-and-set over offsets alone (rules 1, 3, 4, 5): the answer is only good for the
 very state it was given, and the table must still be in that state when the commit is applied.
-Rule 2 makes zombies stop early and keeps them from landing after a newer generation.
+Rule 2 makes zombies stop early and keeps them from landing after a newer owner.
 
 Invariants: no I/O, no clock, no randomness; every pair of facts gives exactly one decision.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from penstock.core.commits import Claim, Committable, Landed, position
@@ -47,8 +48,13 @@ class Superseded:
 Decision = Commit | AlreadyLanded | Fenced | Gap | Superseded
 
 
-def decide(prepared: Committable, landed: Landed, claim: Claim) -> Decision:
-    """Decide what to do with a prepared commit, given what the table says it has landed."""
+def decide(
+    prepared: Committable, landed: Landed, claim: Claim, over: Collection[Claim] = ()
+) -> Decision:
+    """Decide what to do with a prepared commit, given what the table says it has landed.
+
+    `over` are the claims of others that ours was made over, as `outranks` takes them.
+    """
     # Rule 1: it is there already.
     digest = landed.digest_of(prepared.commit_id)
     if digest is not None:
@@ -58,8 +64,8 @@ def decide(prepared: Committable, landed: Landed, claim: Claim) -> Decision:
     if ranges and min(behind) >= 0:
         return AlreadyLanded(ours=False)
     # Rule 2: a newer owner landed. Before rule 3, for an empty commit of theirs moves no offset.
-    theirs = Claim(landed.generation, landed.owner)
-    if outranks(theirs, claim):
+    theirs = landed.claim
+    if outranks(theirs, claim, over):
         return Fenced(by=theirs)
     # Rule 3: it continues exactly where the table is. True as well when there are no ranges.
     ahead = [position(landed.offsets, at) - covered.start for at, covered in ranges.items()]
@@ -71,11 +77,15 @@ def decide(prepared: Committable, landed: Landed, claim: Claim) -> Decision:
     return Superseded()
 
 
-def outranks(theirs: Claim, ours: Claim) -> bool:
-    """Tell whether another claim fences ours: higher, or equal with another known owner.
+def outranks(theirs: Claim, ours: Claim, over: Collection[Claim] = ()) -> bool:
+    """Tell whether a claim that has landed fences ours: higher, equal with another known owner, or
+    of another line, whose numbers say nothing of ours (docs/design/0225).
 
-    A ledger may have forgotten its owner (""), never its generation (protocol.md 3).
+    Not those of other lines that ours was made `over`. A ledger may have forgotten its owner (""),
+    never its generation (protocol.md 3).
     """
     if theirs.generation == ours.generation:
         return theirs.owner not in ("", ours.owner)
-    return theirs.generation > ours.generation
+    if theirs.generation > ours.generation:
+        return True
+    return theirs.line not in ("", ours.line) and theirs not in over

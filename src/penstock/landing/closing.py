@@ -166,7 +166,7 @@ class Closer:
             if not self._unfinished(follower, fates):
                 continue
             opening.take_over(
-                self.held.settings, self.held.world, follower, self.held.conditions
+                self.held.settings, self.held.world, follower, self.held.tenure.conditions
             )  # what is in flight can land no more
             for records in _batched(iter(self._unfinished(follower, fates))):
                 judged = self._tried(track, [follower], records)

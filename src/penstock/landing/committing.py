@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from penstock.commit.once import Landing
 from penstock.commit.two_phase import TwoPhase, Work
-from penstock.core.commits import Claim, Generation
+from penstock.core.commits import Claim
 from penstock.core.errors import PenstockError, UnavailableError
 from penstock.landing.beside import Hands
 
@@ -30,13 +30,13 @@ class Batch:
     work: tuple[Work, ...]
     recovering: bool = False
 
-    def generation(self) -> Generation:
-        """Read afresh the newest generation that the ledgers it commits to have seen.
+    def claims(self) -> list[Claim]:
+        """Read afresh the claims that landed last in what it commits to.
 
         The table's own track may not be there: it stands aside when it could not be opened.
         """
         landed = [table.state(commit.chain).landed for commit, table in self.work]
-        return max((each.generation for each in landed if each), default=Generation(0))
+        return [each.claim for each in landed if each]
 
 
 @dataclass(frozen=True, slots=True)

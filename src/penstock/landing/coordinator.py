@@ -9,14 +9,14 @@ Invariants:
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
 from penstock.commit.once import Conditions
 from penstock.commit.two_phase import TwoPhase
-from penstock.core.commits import Chain, EpochNumber, Generation
+from penstock.core.commits import Chain, Claim, EpochNumber
 from penstock.core.errors import FencedError, InvalidError, PenstockError, UnavailableError
 from penstock.core.events import (
     EpochPlanned,
@@ -124,15 +124,9 @@ class Coordinator:
     def _any_quarantine_chain(self) -> Chain:
         return Chain(f"{self.settings.pipeline}/*", self.settings.quarantine.table)
 
-    def _conditions(self) -> Conditions:
-        world = self.world
-        return Conditions(
-            self.tenure.claim, world.observer, world.clock, world.jitter, self.settings.retain
-        )
-
     def _two_phase(self) -> TwoPhase:
         strange = self.tenure.strange
-        return TwoPhase(self.settings.pipeline, self.world.store, self._conditions(), strange)
+        return TwoPhase(self.settings.pipeline, self.world.store, self.tenure.conditions, strange)
 
     def _recover_all(self) -> None:
         pipeline, store = self.settings.pipeline, self.world.store
@@ -169,11 +163,10 @@ class Coordinator:
     def _write(self, act: Callable[[Conditions], None]) -> None:
         """Act on ledgers, and once more when we are fenced there and could claim again."""
         try:
-            act(self._conditions())
+            act(self.tenure.conditions)
         except FencedError as error:
-            generations = map(self.fleet.generation_in, self.fleet.active)
-            self._claim_again(max(generations, default=self.tenure.claim.generation), error)
-            act(self._conditions())
+            self._claim_again(self.fleet.claims_now(), error)
+            act(self.tenure.conditions)
 
     def _retry_aside(self) -> None:
         """Settle what is pending for tables that stand aside; they open again when it is done."""
@@ -349,15 +342,15 @@ class Coordinator:
         """Claim again, unless that was done since this commit was tried for another table's."""
         name = outcome.batch.name
         if outcome.claim == self.tenure.claim:
-            self._claim_again(outcome.batch.generation(), error)
+            self._claim_again([*outcome.batch.claims(), *self.fleet.claims_now()], error)
         self.fleet.unstep(name, error.message)
 
-    def _claim_again(self, above: Generation, error: FencedError) -> None:
-        self.tenure.again(above, error)
+    def _claim_again(self, seen: Collection[Claim], error: FencedError) -> None:
+        self.tenure.again(seen, error)
         self._line.follow(self._two_phase())
         for name in self.fleet.active:
             self.fleet.unstep(name, error.message)
-        self.fleet.take_over(self._conditions())
+        self.fleet.take_over(self.tenure.conditions)
 
     def _finish(self) -> None:
         """Let commits end, and leave every table level with what was examined."""

@@ -10,10 +10,11 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from penstock.commit.once import ROLLED_BACK, Conditions, fence_rollback, fenced
-from penstock.core.commits import Chain, Claim, Committable, Generation
+from penstock.core.commits import Chain, Claim, Committable
 from penstock.core.decide import outranks
 from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError, UnavailableError
 from penstock.core.events import TableParked, TableResumed, TopicUnrouted
@@ -213,21 +214,25 @@ class Fleet:
         if track.standing.expected != begun:
             self.unstep(name, "another created it first")
 
-    def generation_in(self, name: str) -> Generation:
-        """Read the generation that the ledgers of one table have seen, afresh."""
-        landed = [each.table.state(each.chain).landed for each in self.tracks[name].standings]
-        return max((each.generation for each in landed if each), default=Generation(0))
+    def claims_now(self) -> list[Claim]:
+        """Read afresh the claims that landed last in tables that take part and can be read."""
+        found = []
+        for each in (each for track in self.active.values() for each in track.standings):
+            with suppress(UnavailableError):
+                found.append(opening.claim_in(each.table.state(each.chain).landed))
+        return found
 
     def claims(self) -> list[Claim]:
         """Give the claims that landed last, by every readable ledger."""
         found = [each.seen for track in self.tracks.values() for each in track.standings]
-        return [*found, *(opening.claim_in(state.landed) for _, _, state in self._rolled_back())]
+        rolled_back = self._of_rolled_back()
+        return [*found, *(opening.claim_in(state.landed) for _, _, state in rolled_back)]
 
     def require_rank(self, conditions: Conditions) -> None:
         """Raise FencedError when a newer owner has landed before a table was opened."""
         for track in self.active.values():
             for each in track.standings:
-                if outranks(each.seen, conditions.claim):
+                if outranks(each.seen, conditions.claim, conditions.over):
                     raise fenced(each.seen, conditions.claim)
 
     def take_over(self, conditions: Conditions) -> None:
@@ -247,19 +252,18 @@ class Fleet:
 
     def fence_rollbacks(self, conditions: Conditions) -> None:
         """Fence the tables that were found rolled back when they were opened (protocol.md 3)."""
-        for chain, table, state in self._rolled_back():
-            fence_rollback(chain, state, table, conditions)
+        for chain, table, state in self._of_rolled_back():
+            if state.verdict is Verdict.ROLLED_BACK:
+                fence_rollback(chain, state, table, conditions)
 
-    def _rolled_back(self) -> Iterator[tuple[Chain, Table, TableState]]:
+    def _of_rolled_back(self) -> Iterator[tuple[Chain, Table, TableState]]:
         for name, aside in self.aside.items():
             if aside.error.code != ROLLED_BACK or name not in self._targets:
                 continue
             for chain, table in opening.chains(
                 self.settings, self.world, self._targets[name], self.quarantine
             ):
-                state = table.state(chain)
-                if state.verdict is Verdict.ROLLED_BACK:
-                    yield chain, table, state
+                yield chain, table, table.state(chain)
 
     def partitions_of(self, name: str) -> list[TopicPartition]:
         """List the partitions that are routed to a table, or to the route that leads to it."""

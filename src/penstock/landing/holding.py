@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from penstock.commit.once import Conditions
 from penstock.commit.two_phase import TwoPhase
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.landing import opening
@@ -32,18 +31,10 @@ class Hold:
     tenure: Tenure
 
     @property
-    def conditions(self) -> Conditions:
-        """Give what landing needs, under our claim."""
-        world = self.world
-        return Conditions(
-            self.tenure.claim, world.observer, world.clock, world.jitter, self.settings.retain
-        )
-
-    @property
     def two_phase(self) -> TwoPhase:
         """Give what settles prepared commits."""
         pipeline, store = self.settings.pipeline, self.world.store
-        return TwoPhase(pipeline, store, self.conditions, self.tenure.strange)
+        return TwoPhase(pipeline, store, self.tenure.conditions, self.tenure.strange)
 
     def settled(self, name: str) -> Track:
         """Settle what is pending for a table, and give where it stands then.
@@ -57,7 +48,7 @@ class Hold:
         batch = self.fleet.recovery(name, rows)
         if batch is not None:
             self.two_phase.recover(batch.work)
-            self.fleet.recovered(name, self.conditions)
+            self.fleet.recovered(name, self.tenure.conditions)
             self.fleet.list_topics(self.world.log.partitions())  # routes are told of their tables
         if name in self.fleet.aside:
             raise self.fleet.aside[name].error
@@ -78,7 +69,7 @@ def hold(settings: Settings, world: World, *, takeover: bool = False) -> Iterato
         tenure.take(fleet.claims(), takeover=takeover)
         held = Hold(settings, world, fleet, tenure)
         if tenure.strange:
-            fleet.take_over(held.conditions)
+            fleet.take_over(held.tenure.conditions)
         yield held
     finally:
         tenure.close()

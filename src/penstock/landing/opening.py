@@ -178,7 +178,7 @@ def _standing_of(table: Table, chain: Chain, state: TableState, world: World) ->
 
 def claim_in(landed: Landed | None) -> Claim:
     """Give the claim that landed last in a chain; the lowest there is where nothing did."""
-    return Claim(Generation(0), "") if landed is None else Claim(landed.generation, landed.owner)
+    return Claim(Generation(0), "") if landed is None else landed.claim
 
 
 def refused_by(rejects: Standing, track: Track) -> frozenset[tuple[str, int, int]]:

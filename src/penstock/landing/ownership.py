@@ -7,8 +7,9 @@ is advisory, every write to the store is guarded by the claim itself (protocol.m
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from penstock.commit.once import Conditions
 from penstock.core.commits import Claim, Generation
 from penstock.core.decide import outranks
 from penstock.core.errors import FencedError, PenstockError
@@ -23,13 +24,16 @@ class Tenure:
     """One run's hold on its pipeline.
 
     A claim is `strange` when a ledger knew of one that our store did not: another store was lost,
-    or is elsewhere, and somebody may hold commits that we cannot see (docs/design/0050).
+    or is elsewhere, and somebody may hold commits that we cannot see (docs/design/0050). It begins
+    a line, `over` what the ledgers knew (docs/design/0225).
     """
 
     settings: Settings
     world: World
     claim: Claim = field(default_factory=lambda: Claim(Generation(0), ""))
     strange: bool = False
+    over: frozenset[Claim] = frozenset()
+    _line: str = ""
     _reclaimed: bool = False
     _error: PenstockError | None = None
     _beats: Beats | None = None
@@ -42,8 +46,8 @@ class Tenure:
         held = self.world.store.holding(self.settings.pipeline)
         known = held.claim if held is not None else Claim(Generation(0), "")
         self.strange = any(outranks(each, known) for each in seen)
-        above = max((each.generation for each in seen), default=Generation(0))
-        self._claim(above, takeover=takeover)
+        self._line = (not self.strange and known.line) or self.world.owner.id
+        self._claim(seen, takeover=takeover)
         self._beats = self.world.beats(self._beat, self.settings.heartbeat_seconds)
 
     def check(self) -> None:
@@ -51,11 +55,11 @@ class Tenure:
         if isinstance(self._error, FencedError):
             raise self._error
 
-    def again(self, above: Generation, error: FencedError) -> None:
-        """Claim again, once, when our own store still says that we are the owner.
+    def again(self, seen: Collection[Claim], error: FencedError) -> None:
+        """Claim again, once, over what ledgers have seen, when our own store still says that we are
+        the owner: so do two hosts with a store each (protocol.md 3).
 
-        So do two hosts with a store each, that claimed the same number (protocol.md 3). Raises the
-        error when the store names another owner, or when this is the second time.
+        Raises the error when the store names another owner, or when this is the second time.
         """
         held = self.world.store.holding(self.settings.pipeline)
         mine = held is not None and held.claim == self.claim
@@ -64,7 +68,15 @@ class Tenure:
             self.world.observer(CoordinatorFenced(self.claim.generation, by.generation, by.owner))
             raise error
         self._reclaimed = self.strange = True
-        self._claim(max(above, self.claim.generation), takeover=False)
+        self._claim(seen, takeover=False)
+
+    @property
+    def conditions(self) -> Conditions:
+        """Give what landing needs, under our claim."""
+        world, retain = self.world, self.settings.retain
+        return Conditions(
+            self.claim, world.observer, world.clock, world.jitter, retain, over=self.over
+        )
 
     def release(self) -> None:
         """Say that this run has ended."""
@@ -77,13 +89,14 @@ class Tenure:
         if self._beats is not None:
             self._beats.end()
 
-    def _claim(self, above: Generation, *, takeover: bool) -> None:
+    def _claim(self, seen: Collection[Claim], *, takeover: bool) -> None:
         world, now_ms = self.world, self.world.clock.now_ms()
+        self.over = frozenset(seen) if self.strange else frozenset()
         world.observer.reached(Point.CLAIM_BEFORE)
         self.claim = world.store.claim(
             self.settings.pipeline,
-            world.owner,
-            above=above,
+            replace(world.owner, id=f"{self._line}/{world.owner.id}"),
+            above=max((each.generation for each in seen), default=Generation(0)),
             now_ms=now_ms,
             alive_until_ms=now_ms + int(self.settings.alive_seconds * 1000),
             takeover=takeover,

@@ -152,7 +152,7 @@ def do(held: Hold, track: Track, planned: Replay, *, new_rows: bool = False) -> 
         schema_id=planned.state.schema_id,
         removes=planned.files,
     )
-    land_by_hand(commit, planned.state, standing.table, held.conditions)
+    land_by_hand(commit, planned.state, standing.table, held.tenure.conditions)
     return Replayed(planned.rows, tally.landed, dict(tally.filtered))
 
 

@@ -158,7 +158,7 @@ def put_back(held: Hold, name: str, wanted: Wanted, means: Means) -> Seek:
     """
     planned = look(held.settings, held.world, name, wanted)
     if planned.reopened.num_rows and planned.state.verdict is Verdict.ROLLED_BACK:
-        fence_rollback(planned.chain, planned.state, planned.table, held.conditions)
+        fence_rollback(planned.chain, planned.state, planned.table, held.tenure.conditions)
         planned = look(held.settings, held.world, name, wanted)
     if planned.reopened.num_rows:
         quarantine = held.fleet.quarantine
@@ -198,7 +198,7 @@ def do(held: Hold, planned: Seek) -> None:
         schema_id=planned.state.schema_id,
         origins={move.at: move.stop for move in planned.moves},
     )
-    land_by_hand(commit, planned.state, planned.table, held.conditions)
+    land_by_hand(commit, planned.state, planned.table, held.tenure.conditions)
     store, pipeline = held.world.store, held.settings.pipeline
     for row in store.pending(pipeline):
         if row.chain == planned.chain:

@@ -31,16 +31,18 @@ OURS, OTHERS = DataFile("ours", 1, 1, {}), DataFile("others", 1, 1, {})
 # One decision, over all facts.
 
 
-def oracle(brought, held, recent, theirs, current):
+def oracle(brought, held, recent, theirs, over):
     """Decide by sets. `held` and `brought` map partitions to sets of offsets; a partition that the
-    table does not know is not in `held`."""
+    table does not know is not in `held`. Owners are `<line>/<run>`; ours is m/a, of generation 2."""
     if recent is not None:
         return AlreadyLanded(ours=recent == "ours")
     if brought and all(
         at in held and {*range(max(offsets) + 1)} <= held[at] for at, offsets in brought.items()
     ):
         return AlreadyLanded(ours=False)
-    if theirs[0] > current[0] or (theirs[0] == current[0] and theirs[1] != current[1]):
+    later = theirs[0] > 2 or (theirs[0] == 2 and theirs[1] != "m/a")
+    strangers = theirs[1].split("/")[0] != "m"
+    if later or (strangers and not over):
         return Fenced(by=Claim(*theirs))
     before = {at: {*range(min(offsets))} for at, offsets in brought.items()}
     if all(held.get(at) == before[at] for at in brought):
@@ -52,19 +54,20 @@ def oracle(brought, held, recent, theirs, current):
 
 @pytest.mark.parametrize("recent", [None, "ours", "theirs"])
 def test_decide_agrees_with_the_oracle_on_all_small_facts(recent):
-    owners = [(1, "a"), (2, "a"), (2, "b"), (3, "b")]
+    owners = [(1, "m/a"), (2, "m/a"), (2, "m/b"), (3, "m/b"), (1, "n/c"), (2, "n/c"), (3, "n/c")]
     checked = 0
     for standing, ranges in product(product(STANDINGS, repeat=2), product(RANGES, repeat=2)):
         commit = commit_of(dict(enumerate(ranges)), OURS)
         held = {n: {*range(mark)} for n, mark in enumerate(standing) if mark is not None}
         brought = {n: {*range(*each)} for n, each in enumerate(ranges) if each is not None}
-        for theirs, current in product(owners, [(2, "a")]):
+        for theirs, over in product(owners, [False, True]):
             ledger = ledger_at(standing, commit, recent, theirs)
-            expected = oracle(brought, held, recent, theirs, current)
-            assert expected == decide(commit, ledger, Claim(*current)), (ledger, commit)
+            expected = oracle(brought, held, recent, theirs, over)
+            told = {Claim(*theirs)} if over else ()
+            assert expected == decide(commit, ledger, Claim(2, "m/a"), told), (ledger, commit)
             checked += 1
 
-    assert len(STANDINGS) ** 2 * len(RANGES) ** 2 * 4 == checked
+    assert len(STANDINGS) ** 2 * len(RANGES) ** 2 * 14 == checked
 
 
 def commit_of(ranges, file, held=None):
@@ -186,6 +189,22 @@ def test_a_fence_of_a_newer_owner_stops_an_older_one():
     ledger = landed_after(origin(CHAIN, {0: 0}), newer)
 
     assert Fenced(by=claim(2)) == decide(prepared(CHAIN, {0: (0, 1)}), ledger, claim(1))
+
+
+def test_an_owner_of_another_line_stops_us_whatever_its_number():
+    ledger = landed_after(origin(CHAIN, {0: 0}), fence(CHAIN, uuid="u", held=claim(2, "n/c")))
+    commit, ours = prepared(CHAIN, {0: (0, 1)}), claim(5, "m/a")
+
+    assert Fenced(by=claim(2, "n/c")) == decide(commit, ledger, ours)
+    assert Fenced(by=claim(2, "n/c")) == decide(commit, ledger, ours, {claim(1, "n/c")})
+    assert Commit() == decide(commit, ledger, ours, {claim(2, "n/c")})
+
+
+def test_an_owner_that_a_ledger_forgot_is_of_any_line():
+    ledger = replace(origin(CHAIN, {0: 0}), generation=2, owner="")
+
+    assert Commit() == decide(prepared(CHAIN, {0: (0, 1)}), ledger, claim(2, "m/a"))
+    assert Fenced(by=Claim(2, "")) == decide(prepared(CHAIN, {0: (0, 1)}), ledger, claim(1, "m/a"))
 
 
 def test_our_own_commit_is_recognised_although_a_newer_owner_landed_after_it():

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.memory.warehouse import Warehouse
-from penstock.core.commits import Chain, CommitKind, Generation
+from penstock.core.commits import Chain, CommitKind
 from penstock.core.errors import InvalidError
 from penstock.landing.closing import _ledger
 from penstock.landing.committing import Batch
@@ -15,7 +15,7 @@ from penstock.testing.prepared import ORDERS, claim, origin, prepared
 CHAIN = Chain("shop", "lake.bronze.orders")
 
 
-def test_the_generation_that_fenced_a_batch_is_read_from_the_tables_it_commits_to():
+def test_the_claim_that_fenced_a_batch_is_read_from_the_tables_it_commits_to():
     table = MemoryTables(Warehouse()).create(
         "bronze.orders", TableDefinition(ORDERS), [origin(CHAIN, {0: 0})]
     )
@@ -25,7 +25,7 @@ def test_the_generation_that_fenced_a_batch_is_read_from_the_tables_it_commits_t
     theirs = prepared(CHAIN, {}, uuid=state.uuid, **fence)
     table.commit(state, theirs, retain=25)
 
-    assert Generation(7) == Batch("never opened", ((ours, table),)).generation()
+    assert [claim(7)] == Batch("never opened", ((ours, table),)).claims()
 
 
 def test_a_ledger_that_a_table_does_not_have_is_not_written_on():
@@ -38,4 +38,4 @@ def test_a_ledger_that_a_table_does_not_have_is_not_written_on():
 
 
 def test_a_batch_without_commits_was_fenced_by_nobody():
-    assert Generation(0) == Batch("never opened", ()).generation()
+    assert [] == Batch("never opened", ()).claims()

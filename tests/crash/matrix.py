@@ -101,6 +101,7 @@ ONCE_A_RUN = frozenset(
     }
 )
 NOT_OF_DELTA = frozenset({Point.MANIFEST_WRITTEN})
+TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,16 +180,13 @@ class Fields:
     def play(self, cell: Cell) -> None:
         """Strike once, recover, compare every row with Kafka."""
         began = time.monotonic()
-        ground, line = self._ground(cell)
-        _set(ground, cell.scene)
-        match cell.blow:
-            case Blow.STOP:
-                _stopped(ground, cell)
-            case Blow.RAISE | Blow.KILL:
-                _struck(ground, cell)
-            case Blow.LOSE:
-                assert line is not None, "its field has one"
-                _unheard(ground, line, cell)
+        for _ in range(TRIES):
+            ground, line = self._ground(cell)
+            _set(ground, cell.scene)
+            if _blown(ground, line, cell):
+                break
+        else:
+            raise AssertionError(f"it ended {TRIES} times while it let its locks go")
         self.histogram.count(cell)
         catch_up(ground)
         if self.kept is not None:
@@ -209,6 +207,19 @@ class Fields:
         if cell.blow is Blow.LOSE:
             return self.line(cell.connector, cell.tables, cell.point)
         return self.make(cell.connector, cell.tables), None
+
+
+def _blown(ground: Field, line: Line | None, cell: Cell) -> bool:
+    """Blow once; false when it ended before it could be held."""
+    match cell.blow:
+        case Blow.STOP:
+            return _stopped(ground, cell)
+        case Blow.RAISE | Blow.KILL:
+            _struck(ground, cell)
+        case Blow.LOSE:
+            assert line is not None, "its field has one"
+            _unheard(ground, line, cell)
+    return True
 
 
 def catch_up(ground: Field) -> None:
@@ -271,12 +282,18 @@ def _raised(driver: Driver, cell: Cell) -> bool:
     return any(f"struck at {cell.point}" in line for line in driver.lines)
 
 
-def _stopped(ground: Field, cell: Cell) -> None:
-    """Stop it at the point, let a successor do its work and more, and let it go on."""
+def _stopped(ground: Field, cell: Cell) -> bool:
+    """Stop it at the point, let a successor do its work and more, and let it go on.
+
+    False when it came to its end while it let its locks go: then there is nobody to succeed.
+    """
     with _driver(ground, *_words(cell), PENSTOCK_FAULTS=cell.plan) as zombie:
         process = psutil.Process(zombie.pid)
         zombie.wait_until(lambda: _sleeps(process), f"stopped at {cell.point}")
-        _let_locks_go(process, ground)
+        try:
+            _let_locks_go(process, ground)
+        except psutil.NoSuchProcess:
+            return False
         ground.send()
         successor = _run(ground, "--takeover")
         assert 0 == successor.code, successor.out + successor.err[-3000:]
@@ -284,6 +301,7 @@ def _stopped(ground: Field, cell: Cell) -> None:
         os.kill(zombie.pid, signal.SIGCONT)
         ended = zombie.end()
         assert ended.code in _ways_to_end(cell), f"{ended.code}: {zombie.log}"
+    return True
 
 
 def _unheard(ground: Field, line: Line, cell: Cell) -> None:

@@ -19,7 +19,7 @@ VARIABLES
   led,    \* chain -> its ledger, and what the witnesses say of it
   net,    \* requests on their way
   store,  \* host -> [gen, own, rows, exam]: the pending store
-  life,   \* coordinator -> [ph, gen, own, over, re, strange, ep, trk]
+  life,   \* coordinator -> [ph, gen, own, over, re, ep, trk]
   away,   \* tables that do not answer
   ghost, broken  \* what only the invariants know, and those that were broken
 vars == <<log, tab, led, net, store, life, away, ghost, broken>>
@@ -51,7 +51,7 @@ Nonce(c, n) == 10000000 + 1000 * c + n
 NoLedger == [is |-> FALSE, offs |-> None, gen |-> 0, own |-> 0, seg |-> 0, recent |-> {},
              last |-> 0, back |-> FALSE, wit |-> "absent"]
 NewTable == [uuid |-> 1, sch |-> 1, head |-> 0, n |-> 0, files |-> {}, snaps |-> <<>>]
-Live(k)  == {f \in tab[At[k]].files : f.k = k /\ f.num = 0}
+Live(k)  == {f \in tab[At[k]].files : f.k = k /\ f.num = 0}     Of(own) == own \div 10
 Rows(k)  == UNION {f.rows : f \in Live(k)}
 Moved(T, k, files) ==   \* the next snapshot; `k` is the chain whose summary it bears, or 0
   [T EXCEPT !.head = T.n + 1, !.n = @ + 1, !.files = files,
@@ -85,11 +85,10 @@ MayLand(m, T) == Matches(m, T) \/ ~On("compare and set") \/ Retried(m)
 Table(p, T) == /\ tab' = [tab EXCEPT ![p] = T]
                /\ net' = Kept({m \in net : At[m.row.k] # p \/ MayLand(m, T)})
 (* core/decide.py: facts in, decision out; the order of the rules matters.                        *)
-(* Generations order claims of a line, one store's; of another, who has landed is the newer, but  *)
-(* for those that ours was made `over`.                                                           *)
+(* Generations order a line's claims; of another, which ours was not made `over`, any is newer.   *)
 Outranks(L, by, over) == L.is /\ On("generation") /\
   \/ L.gen > by.gen \/ (L.gen = by.gen /\ L.own # by.own)
-  \/ L.own \div 10 # by.own \div 10 /\ <<L.gen, L.own>> \notin over /\ On("lines")
+  \/ Of(L.own) # Of(by.own) /\ Of(L.own) \notin over /\ On("lines")
 Newer(c, L) == Outranks(L, life[c], life[c].over)
 Decide(c, r, L) ==
   LET P == {k \in Keys : r.from[k] < r.to[k]}
@@ -106,7 +105,7 @@ Decide(c, r, L) ==
 (* Lives.  A track is "aside" until what is pending is settled and the table is opened.           *)
 NoTrack == [st |-> "aside", exp |-> None, rexp |-> None, exam |-> None, skip |-> {},
             sch |-> 1, uuid |-> 1, seg |-> 0, line |-> <<>>]
-NoLife == [ph |-> "new", gen |-> 0, own |-> 0, over |-> {}, re |-> FALSE, strange |-> FALSE,
+NoLife == [ph |-> "new", gen |-> 0, own |-> 0, over |-> {}, re |-> FALSE,
            ep |-> 0, trk |-> [t \in Tables |-> NoTrack]]
 NoExam  == [basis |-> None, rejects |-> None, reached |-> None]
 NoStore == [gen |-> 0, own |-> 0, rows |-> <<>>, exam |-> [t \in Tables |-> NoExam]]
@@ -132,28 +131,29 @@ Fence(c, ks) ==   \* move heads, so that no request in flight can land; it moves
   /\ led' = [k \in Chains |-> IF k \in ks /\ led[k].wit # "rolled back" THEN Written(c, k, None)
                               ELSE led[k]]
   /\ net' = Kept({m \in net : MayLand(m, tab'[At[m.row.k]])})
-(* Claim a generation above all seen.  A ledger that knows of a claim which our store does not    *)
-(* know makes ours strange, and the first of a line: somebody may hold commits that we cannot see.*)
-Claims == {<<led[k].gen, led[k].own>> : k \in {k \in Chains : At[k] \notin away}}
+(* A claim is above all seen.  It is strange, and begins a line, where our store knows less.      *)
+Ledgers == {led[k] : k \in {k \in Chains : At[k] \notin away}}
+Over(own) == {Of(own)} \union {Of(L.own) : L \in Ledgers}
 Start(c) ==
   /\ life[c].ph = "new" /\ \A d \in 1 .. c - 1 : life[d].ph # "new"
   /\ LET S == store[Host(c)]
-         gen == Max({x[1] : x \in Claims} \union {S.gen}) + 1
-         strange == On("distrust") /\ \E k \in Chains : At[k] \notin away /\ Outranks(led[k], S, {})
-         own == c + 10 * IF strange \/ S.own = 0 THEN c ELSE S.own \div 10
+         gen == Max({L.gen : L \in Ledgers} \union {S.gen}) + 1
+         strange == \E L \in Ledgers: Outranks(L, S, {}) /\ (L.wit # "rolled back" \/ L.gen > S.gen)
+         own == c + 10 * IF strange \/ S.own = 0 THEN c ELSE Of(S.own)
      IN  /\ store' = [store EXCEPT ![Host(c)].gen = gen, ![Host(c)].own = own]
-         /\ life' = [life EXCEPT ![c].ph = "run", ![c].gen = gen, ![c].own = own,
-                       ![c].strange = strange, ![c].over = IF strange THEN Claims ELSE {}]
+         /\ life' = [life EXCEPT ![c] = [NoLife EXCEPT !.ph = "run", !.gen = gen, !.own = own,
+                       !.over = IF strange THEN Over(S.own) ELSE {}]]
   /\ UNCHANGED <<World, Tabs, ghost>>
-Fenced(c, by) ==   \* a newer owner landed: claim again, once, if our own store still names us
-  /\ IF ~Holds(c) \/ life[c].re THEN Exit(c) /\ UNCHANGED store
-     ELSE /\ store' = [store EXCEPT ![Host(c)].gen = Max2(by.gen, life[c].gen) + 1]
-          /\ life' = [life EXCEPT ![c].gen = Max2(by.gen, @) + 1, ![c].re = TRUE,
-                        ![c].strange = On("distrust"), ![c].over = Claims,
+Fenced(c, by) ==   \* another owner landed: claim again, once, if our own store still names us
+  /\ LET gen == Max2(by.gen, life[c].gen) + 1 IN
+     IF ~Holds(c) \/ life[c].re THEN Exit(c) /\ UNCHANGED store
+     ELSE /\ store' = [store EXCEPT ![Host(c)].gen = gen, ![Host(c)].own = @ + 50]
+          /\ life' = [life EXCEPT ![c].gen = gen, ![c].own = @ + 50, ![c].re = TRUE,
+                        ![c].over = @ \union Over(life[c].own),
                         ![c].trk = [u \in Tables |-> NoTrack]]
   /\ UNCHANGED <<Tabs, ghost>>
 RolledBack(c, k) ==   \* fence at once, then stop: what to do is a human's choice
-  IF Newer(c, led[k]) THEN Fenced(c, led[k])
+  IF Outranks(led[k], life[c], {Of(led[k].own)}) THEN Fenced(c, led[k])
   ELSE /\ (IF On("rollback fence") THEN Fence(c, {k}) ELSE UNCHANGED Tabs) /\ UNCHANGED store
        /\ ghost' = [ghost EXCEPT !.told = @ \union {At[k]}, !.window = @ \ {At[k]}]
        /\ Aside(c, For[k], "stop")
@@ -178,7 +178,7 @@ Open(c, t) ==
          THEN Aside(c, t, "stop") /\ UNCHANGED <<Tabs, store, ghost>>
          ELSE IF newer # {} THEN Fenced(c, Ledger(Max(newer)))
          ELSE /\ life' = [life EXCEPT ![c].trk[t] = track] /\ UNCHANGED <<store, ghost>>
-              /\ IF life[c].strange THEN Fence(c, both) ELSE UNCHANGED Tabs
+              /\ IF life[c].over # {} /\ On("distrust") THEN Fence(c, both) ELSE UNCHANGED Tabs
   /\ UNCHANGED World
 Begin(c, t) ==   \* write start positions into the ledger before anything behind them is read
   /\ Runs(c) /\ Trk(c, t).st = "in" /\ Trk(c, t).line = <<>> /\ t \notin away
@@ -216,7 +216,7 @@ RowOf(c, k, from, to, rows, orig) ==
       seg == IF On("segment") /\ ~IsRej(k) THEN T.seg ELSE 0
   IN  [k |-> k, from |-> moved, to |-> stop, rows |-> rows, orig |-> orig, num |-> 0,
        sch |-> T.sch, uuid |-> T.uuid, id |-> IdOf(seg, moved, stop),
-       att |-> 100 * c + life[c].ep + 1, gen |-> life[c].gen]
+       att |-> 100 * c + life[c].ep + 1, own |-> life[c].own]
 Prepared(c, t, ends) ==   \* what a table gets of an epoch to `ends`: its quarantine commit first
   LET T == Trk(c, t)
       mine == {s \in log.live : Readable(T, s)}
@@ -288,8 +288,8 @@ Drop(c, t, r) ==   \* a quarantine commit waits for recovery, which drops its fo
   THEN Aside(c, t, "aside") /\ UNCHANGED <<store, ghost, broken>> ELSE Settle(c, t, r, FALSE)
 Judge(c, r) == Decide(c, r, Ledger(r.k))
 Gone(c, t, r) == Trk(c, t).st = "aside" /\ <<r.k, r.att>> \in ghost.gone /\ On("file check")
-(* A strange claim lands nothing that it finds pending: others may have judged it otherwise since.*)
-Stale(c, t, r) == life[c].strange /\ Trk(c, t).st = "aside" /\ r.gen # life[c].gen
+(* What another line prepared is not landed: others may have judged it otherwise since.           *)
+Stale(c, t, r) == Trk(c, t).st = "aside" /\ Of(r.own) # Of(life[c].own) /\ On("distrust")
 Fails(c, t, r) == LET d == Judge(c, r) IN IF d = "commit" THEN Gone(c, t, r) \/ Stale(c, t, r)
                                           ELSE d \in {"theirs", "gap", "superseded"}
 Foremost(c, t, r) ==   \* what follows a quarantine commit that cannot land would bury its records

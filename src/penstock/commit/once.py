@@ -66,7 +66,7 @@ class Conditions:
     """What landing needs besides the table and the commit.
 
     `jitter` gives a number in 0..1 for the back-off; `retain` is the number of own snapshots kept;
-    `over` are the claims of others that ours was made over.
+    `over` are the lines that our claim was made over.
     """
 
     claim: Claim
@@ -77,7 +77,7 @@ class Conditions:
     turns_max: int = 40
     back_off_seconds: float = 0.02
     back_off_seconds_max: float = 2.0
-    over: frozenset[Claim] = frozenset()
+    over: frozenset[str] = frozenset()
 
 
 ROLLED_BACK = "P455"
@@ -160,9 +160,8 @@ def examined_ledger(commit: Committable, state: TableState) -> Landed:
     Origins count only where the ledger has no position; a chain without a ledger begins with them.
     """
     if state.landed is None:
-        claim = Claim(commit.generation, commit.owner)
         return first_ledger(
-            commit.chain, claim, commit.cluster_id, commit.rules_hash, commit.origins
+            commit.chain, commit.claim, commit.cluster_id, commit.rules_hash, commit.origins
         )
     if not commit.origins:
         return state.landed
@@ -253,11 +252,11 @@ def fence_rollback(chain: Chain, state: TableState, table: Table, conditions: Co
 
 
 def require_rank(state: TableState, conditions: Conditions) -> None:
-    """Raise FencedError when a newer owner has landed: then even a fence is not ours to land."""
+    """Raise FencedError when a higher claim has landed: then even a fence is not ours to land."""
     if state.landed is None:
         return
     theirs = state.landed.claim
-    if outranks(theirs, conditions.claim, conditions.over):
+    if outranks(theirs, conditions.claim, over=[theirs.line]):
         raise fenced(theirs, conditions.claim)
 
 
@@ -337,7 +336,8 @@ def committed(commit: Committable, snapshot: str, seconds: float, landed: Landed
 def fenced(by: Claim, claim: Claim) -> FencedError:
     """Say who took over."""
     return FencedError(
-        f"generation {by.generation} of owner {by.owner} landed after ours ({claim.generation})",
+        f"generation {by.generation} of owner {by.owner} has landed since generation "
+        f"{claim.generation} of {claim.owner} began",
         code="P520",
         hint="another run owns this pipeline now; do not restart this one",
     )

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.commit.once import Conditions, Landing, land
-from penstock.core.commits import Claim, Committable, target_of
+from penstock.core.commits import Committable, target_of
 from penstock.core.errors import PenstockError
 from penstock.core.events import HousekeepingFailed
 from penstock.core.points import Point
@@ -28,14 +28,13 @@ Work = tuple[Committable, Table]
 class TwoPhase:
     """Settles the prepared commits of one pipeline against their tables and the store.
 
-    `distrust` when another owner may have read what is pending here, out of our store's sight: then
-    recovery lands nothing that an earlier claim prepared (docs/design/0050).
+    Recovery lands nothing that a claim of another line prepared: since then another owner, out of
+    our store's sight, may have read its ranges (docs/design/0050).
     """
 
     pipeline: str
     store: PendingStore
     conditions: Conditions
-    distrust: bool = False
 
     def settle(self, work: Sequence[Work]) -> list[Landing]:
         """Land prepared commits of one table in order, up to the first that does not land.
@@ -92,8 +91,7 @@ class TwoPhase:
         gone = table.missing(commit.files)
         if gone:
             return f"{len(gone)} of its files are gone, {gone[0]} first; its range is read again"
-        by = Claim(commit.generation, commit.owner)
-        if self.distrust and by != self.conditions.claim:
+        if commit.claim.line != self.conditions.claim.line:
             return "another owner may have read its range meanwhile; it is read again"
         return ""
 

@@ -120,6 +120,11 @@ class Committable:
         assert self.kind is CommitKind.REPLACE or not self.removes, f"a {self.kind} removes nothing"
 
     @property
+    def claim(self) -> Claim:
+        """Give the claim that it was prepared under."""
+        return Claim(self.generation, self.owner)
+
+    @property
     def rows(self) -> int:
         """Count the rows in the files."""
         return sum(file.record_count for file in self.files)

@@ -49,11 +49,11 @@ Decision = Commit | AlreadyLanded | Fenced | Gap | Superseded
 
 
 def decide(
-    prepared: Committable, landed: Landed, claim: Claim, over: Collection[Claim] = ()
+    prepared: Committable, landed: Landed, claim: Claim, over: Collection[str] = ()
 ) -> Decision:
     """Decide what to do with a prepared commit, given what the table says it has landed.
 
-    `over` are the claims of others that ours was made over, as `outranks` takes them.
+    `over` are the lines that ours was made over, as `outranks` takes them.
     """
     # Rule 1: it is there already.
     digest = landed.digest_of(prepared.commit_id)
@@ -77,15 +77,13 @@ def decide(
     return Superseded()
 
 
-def outranks(theirs: Claim, ours: Claim, over: Collection[Claim] = ()) -> bool:
+def outranks(theirs: Claim, ours: Claim, over: Collection[str] = ()) -> bool:
     """Tell whether a claim that has landed fences ours: higher, equal with another known owner, or
     of another line, whose numbers say nothing of ours (docs/design/0225).
 
-    Not those of other lines that ours was made `over`. A ledger may have forgotten its owner (""),
-    never its generation (protocol.md 3).
+    Not where ours was made `over` that line. A ledger may have forgotten its owner (""), never its
+    generation (protocol.md 3).
     """
-    if theirs.generation == ours.generation:
-        return theirs.owner not in ("", ours.owner)
-    if theirs.generation > ours.generation:
-        return True
-    return theirs.line not in ("", ours.line) and theirs not in over
+    if theirs.generation < ours.generation:
+        return theirs.line not in ("", ours.line, *over)
+    return theirs.generation > ours.generation or theirs.owner not in ("", ours.owner)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from penstock.commit.once import Conditions
@@ -114,7 +114,8 @@ class Coordinator:
         self._isolation = Isolation(self.world)
         self._quarantine = self.fleet.quarantine.state(self._any_quarantine_chain())
         self.fleet.list_topics(self.world.log.partitions())
-        self.tenure.take(self.fleet.claims(), takeover=takeover)
+        by_number = [replace(each, owner="") for each in self.fleet.claims_of_rolled_back()]
+        self.tenure.take([*self.fleet.claims(), *by_number], takeover=takeover)
         hands = self.world.hands(self.settings.commit_threads)
         self._line = CommitLine(self._two_phase(), hands)
         room = (self.settings, self.world, self.fleet)
@@ -125,8 +126,7 @@ class Coordinator:
         return Chain(f"{self.settings.pipeline}/*", self.settings.quarantine.table)
 
     def _two_phase(self) -> TwoPhase:
-        strange = self.tenure.strange
-        return TwoPhase(self.settings.pipeline, self.world.store, self.tenure.conditions, strange)
+        return TwoPhase(self.settings.pipeline, self.world.store, self.tenure.conditions)
 
     def _recover_all(self) -> None:
         pipeline, store = self.settings.pipeline, self.world.store
@@ -311,7 +311,7 @@ class Coordinator:
             except (UnavailableError, InvalidError) as error:
                 self.fleet.park(name, error)
                 continue
-            self.fleet.born(name, table)
+            self.fleet.born(name, table, self.tenure.claim)
         failed, waiting = failures(results), silent(results)
         if failed:
             self._lookout.still_there(results)

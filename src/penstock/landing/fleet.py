@@ -201,7 +201,7 @@ class Fleet:
         }
         return [route for route in waited.values() if not route.is_level]
 
-    def born(self, name: str, table: Table) -> None:
+    def born(self, name: str, table: Table, claim: Claim) -> None:
         """Take a table that was just created; what was examined before stays examined."""
         track = self.tracks[name]
         begun = track.begun
@@ -211,22 +211,26 @@ class Fleet:
             self.park(name, error)
             return
         assert track.standing is not None, "it was adopted"
-        if track.standing.expected != begun:
+        if track.standing.expected != begun or track.standing.seen != claim:
             self.unstep(name, "another created it first")
 
     def claims_now(self) -> list[Claim]:
-        """Read afresh the claims that landed last in tables that take part and can be read."""
+        """Read afresh the claims that landed last in tables that can be read."""
         found = []
+        with suppress(UnavailableError):
+            found += self.claims_of_rolled_back()
         for each in (each for track in self.active.values() for each in track.standings):
             with suppress(UnavailableError):
                 found.append(opening.claim_in(each.table.state(each.chain).landed))
         return found
 
     def claims(self) -> list[Claim]:
-        """Give the claims that landed last, by every readable ledger."""
-        found = [each.seen for track in self.tracks.values() for each in track.standings]
-        rolled_back = self._of_rolled_back()
-        return [*found, *(opening.claim_in(state.landed) for _, _, state in rolled_back)]
+        """Give the claims that landed last in tables that could be opened."""
+        return [each.seen for track in self.tracks.values() for each in track.standings]
+
+    def claims_of_rolled_back(self) -> list[Claim]:
+        """Give those of tables that were found rolled back: their ledgers wait for a human."""
+        return [opening.claim_in(state.landed) for _, _, state in self._of_rolled_back()]
 
     def require_rank(self, conditions: Conditions) -> None:
         """Raise FencedError when a newer owner has landed before a table was opened."""

@@ -34,7 +34,7 @@ class Hold:
     def two_phase(self) -> TwoPhase:
         """Give what settles prepared commits."""
         pipeline, store = self.settings.pipeline, self.world.store
-        return TwoPhase(pipeline, store, self.tenure.conditions, self.tenure.strange)
+        return TwoPhase(pipeline, store, self.tenure.conditions)
 
     def settled(self, name: str) -> Track:
         """Settle what is pending for a table, and give where it stands then.
@@ -66,7 +66,8 @@ def hold(settings: Settings, world: World, *, takeover: bool = False) -> Iterato
     fleet.list_topics(world.log.partitions())
     tenure = Tenure(settings, world)
     try:
-        tenure.take(fleet.claims(), takeover=takeover)
+        seen = [*fleet.claims(), *fleet.claims_of_rolled_back()]
+        tenure.take(seen, takeover=takeover)
         held = Hold(settings, world, fleet, tenure)
         if tenure.strange:
             fleet.take_over(held.tenure.conditions)

@@ -245,14 +245,7 @@ def adopt_rules(settings: Settings, world: World, track: Track, conditions: Cond
     """Write the present rules into a table's ledger; it moves nothing."""
     standing = track.standing
     assert standing is not None, "a table that was fed by other rules exists"
-    begin(
-        standing.table,
-        standing.chain,
-        {},
-        cluster_id=world.cluster_id,
-        rules_hash=settings.rules_hash,
-        conditions=conditions,
-    )
+    write_claim(standing.table, standing.chain, world, settings.rules_hash, conditions)
     track.state = standing.table.state(standing.chain)
 
 
@@ -264,16 +257,23 @@ def take_over(settings: Settings, world: World, track: Track, conditions: Condit
     landed = track.state.landed if track.state else None
     rules_hash = landed.rules_hash if landed and landed.rules_hash else settings.rules_hash
     strange = [each for each in track.standings if each.seen != conditions.claim]
-    for each in strange:
-        begin(
-            each.table,
-            each.chain,
-            {},
-            cluster_id=world.cluster_id,
-            rules_hash=rules_hash,
-            conditions=conditions,
-        )
+    for each in strange:  # the quarantine's first: what the table's own chain says is of both
+        write_claim(each.table, each.chain, world, rules_hash, conditions)
     return bool(strange)
+
+
+def write_claim(
+    table: Table, chain: Chain, world: World, rules_hash: str, conditions: Conditions
+) -> None:
+    """Write our claim into a chain: it moves nothing, and what others prepared lands no more."""
+    begin(
+        table,
+        chain,
+        {},
+        cluster_id=world.cluster_id,
+        rules_hash=rules_hash,
+        conditions=conditions,
+    )
 
 
 def refuse_strangers(table: str, known: Positions, wanted: Listing) -> None:

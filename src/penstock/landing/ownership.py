@@ -25,14 +25,14 @@ class Tenure:
 
     A claim is `strange` when a ledger knew of one that our store did not: another store was lost,
     or is elsewhere, and somebody may hold commits that we cannot see (docs/design/0050). It begins
-    a line, `over` what the ledgers knew (docs/design/0225).
+    a line, `over` those that ledgers and our store knew (docs/design/0225).
     """
 
     settings: Settings
     world: World
     claim: Claim = field(default_factory=lambda: Claim(Generation(0), ""))
     strange: bool = False
-    over: frozenset[Claim] = frozenset()
+    over: frozenset[str] = frozenset()
     _line: str = ""
     _reclaimed: bool = False
     _error: PenstockError | None = None
@@ -46,7 +46,7 @@ class Tenure:
         held = self.world.store.holding(self.settings.pipeline)
         known = held.claim if held is not None else Claim(Generation(0), "")
         self.strange = any(outranks(each, known) for each in seen)
-        self._line = (not self.strange and known.line) or self.world.owner.id
+        self._line = known.line
         self._claim(seen, takeover=takeover)
         self._beats = self.world.beats(self._beat, self.settings.heartbeat_seconds)
 
@@ -56,19 +56,24 @@ class Tenure:
             raise self._error
 
     def again(self, seen: Collection[Claim], error: FencedError) -> None:
-        """Claim again, once, over what ledgers have seen, when our own store still says that we are
-        the owner: so do two hosts with a store each (protocol.md 3).
+        """Claim again, over what ledgers have seen, when our own store still says that we are the
+        owner: so do two hosts with a store each (protocol.md 3).
 
-        Raises the error when the store names another owner, or when this is the second time.
+        Raises the error when the store names another owner, or when this is the second time that a
+        ledger has seen a higher claim. One that is of another line alone may be from long ago, of a
+        table that was away.
         """
         held = self.world.store.holding(self.settings.pipeline)
         mine = held is not None and held.claim == self.claim
-        if self._reclaimed or not mine:
+        lines = {each.line for each in seen}
+        higher = any(outranks(each, self.claim, over=lines) for each in seen)
+        if not mine or (higher and self._reclaimed):
             by = held.claim if held is not None else self.claim
             self.world.observer(CoordinatorFenced(self.claim.generation, by.generation, by.owner))
             raise error
-        self._reclaimed = self.strange = True
-        self._claim(seen, takeover=False)
+        self._reclaimed |= higher
+        self.strange = True
+        self._claim(seen, takeover=True)
 
     @property
     def conditions(self) -> Conditions:
@@ -91,7 +96,10 @@ class Tenure:
 
     def _claim(self, seen: Collection[Claim], *, takeover: bool) -> None:
         world, now_ms = self.world, self.world.clock.now_ms()
-        self.over = frozenset(seen) if self.strange else frozenset()
+        if self.strange:
+            self.over = self.over.union({self._line}, (each.line for each in seen)) - {""}
+        if self.strange or not self._line:
+            self._line = world.token()
         world.observer.reached(Point.CLAIM_BEFORE)
         self.claim = world.store.claim(
             self.settings.pipeline,

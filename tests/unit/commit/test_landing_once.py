@@ -55,9 +55,9 @@ REJECTS = Chain("shop/lake.bronze.orders", "lake.ops.quarantine")
 NAME, QUARANTINE_NAME = "bronze.orders", "ops.quarantine"
 
 
-def claimed(store, number):
+def claimed(store, number, name=""):
     """Claim the pipeline for one owner after the other."""
-    owner = Owner(f"owner-{number}", "here", number)
+    owner = Owner(name or f"owner-{number}", "here", number)
     takeover = number > 1
     return store.claim(
         "shop", owner, above=Generation(0), now_ms=0, alive_until_ms=1, takeover=takeover
@@ -515,12 +515,11 @@ def test_a_rollback_is_not_fenced_by_a_former_owner(bench):
     assert state.head == bench.table.state(OWN).head
 
 
-@pytest.mark.parametrize(("distrust", "landed"), [(None, True), (False, True), (True, False)])
-def test_what_an_earlier_owner_prepared_lands_unless_he_is_distrusted(bench, distrust, landed):
+@pytest.mark.parametrize(("owner", "landed"), [("owner-2", True), ("another-line/owner-2", False)])
+def test_what_an_earlier_owner_prepared_lands_unless_he_is_of_another_line(bench, owner, landed):
     work = bench.keep(bench.prepare(0, 3, held=bench.conditions.claim))
-    later = claimed(bench.store, 2)
-    given = {} if distrust is None else {"distrust": distrust}
-    two_phase = TwoPhase("shop", bench.store, replace(bench.conditions, claim=later), **given)
+    later = claimed(bench.store, 2, owner)
+    two_phase = TwoPhase("shop", bench.store, replace(bench.conditions, claim=later))
 
     (landing,) = two_phase.recover(work)
 

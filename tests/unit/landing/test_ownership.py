@@ -63,6 +63,7 @@ def tenure_of(store, clock, beating, owner="me"):
         clock=clock,
         owner=Owner(owner, "here.test", 1),
         observer=SimpleNamespace(reached=lambda _: None),
+        token=lambda: "a-line",
         beats=beating,
     )
     return Tenure(settings, world)

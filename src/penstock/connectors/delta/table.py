@@ -42,7 +42,6 @@ from penstock.connectors.delta.sources import removals, sources_of
 from penstock.connectors.delta.target import Sizes
 from penstock.core.commits import (
     Chain,
-    Claim,
     CommitKind,
     Committable,
     DataFile,
@@ -308,7 +307,7 @@ def _words(
         return Words(fence_transactions(state.landed, sequence), mark)
     before = state.landed or first_ledger(
         commit.chain,
-        Claim(commit.generation, commit.owner),
+        commit.claim,
         commit.cluster_id,
         commit.rules_hash,
         commit.origins,

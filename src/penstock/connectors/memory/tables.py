@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from penstock.connectors.memory.warehouse import Contents, Row, Snapshot, Summary, Warehouse
 from penstock.core.commits import (
     Chain,
-    Claim,
     CommitKind,
     Committable,
     DataFile,
@@ -307,7 +306,7 @@ def _with_ledger(
     added = base.with_snapshot(snapshot)
     if commit.kind is CommitKind.FENCE and state.verdict is Verdict.ROLLED_BACK:
         return added
-    chain, claim = commit.chain, Claim(commit.generation, commit.owner)
+    chain, claim = commit.chain, commit.claim
     before = state.landed or first_ledger(
         chain, claim, commit.cluster_id, commit.rules_hash, commit.origins
     )

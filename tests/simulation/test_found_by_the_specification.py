@@ -4,15 +4,18 @@ All turn on a record whose verdict changes between two readings, because its tab
 """
 
 from functools import partial
+from itertools import count
 
 import pytest
+from tests.simulation.test_fan_out import by_kind, table_of
 
 from penstock.core.commits import Chain
 from penstock.core.points import Point
 from penstock.core.wire import ledger_from_json
 from penstock.ports.tables import TableDefinition
 from penstock.testing.grounds import MemoryGround, catalog_name
-from penstock.testing.world import ORDERS, PIPELINE, World, either, tables_named
+from penstock.testing.life import WatchedLog
+from penstock.testing.world import ORDERS, PIPELINE, QUARANTINE, World, either, tables_named
 
 NAME = catalog_name(ORDERS)
 
@@ -56,10 +59,10 @@ def test_w12_a_zombie_whose_store_was_lost_does_not_refuse_what_landed_meanwhile
     assert 3 == len(world.rows())
 
 
-def die_unheard(world, times):
+def die_unheard(world, times, host="a"):
     """Let lives claim, one after the other, of which no table hears."""
     for _ in range(times):
-        world.crash_at("claim.after", host="a")
+        world.crash_at("claim.after", host=host)
 
 
 def test_w15_a_zombie_of_a_higher_number_does_not_refuse_what_another_store_landed(world):
@@ -165,15 +168,65 @@ def test_w15_a_table_that_another_created_is_taken_over_before_it_is_read(world)
     assert world.landed().owner.endswith(f"/owner-{life.number}")
 
 
+@pytest.mark.parametrize("shown", [b'{"x": null}', b"{}"])
+def test_w15_a_table_is_not_born_behind_an_owner_who_refused_records_for_it(monkeypatch, shown):
+    """He comes when we have begun, and before we look how far to read."""
+    world = World(MemoryGround())
+    world.send_raw("orders", shown)
+    life, asked = world.life(host="a"), count(1)
+
+    def bounds(log, partitions):
+        if log._life is life and next(asked) == 2:
+            assert world.run(host="b").error is None
+            world.send("orders", 1, x=5)
+        return log._log.bounds(partitions)
+
+    monkeypatch.setattr(WatchedLog, "bounds", bounds)
+    life.run()
+    world.run(host="b")
+    world.run(host="a")
+
+    assert life.error is None
+    assert 1 == len(world.rows())
+    assert [] == world.breaks(judged=either)
+
+
+def test_w15_a_table_of_a_route_that_another_created_is_taken_over_before_it_is_read():
+    world = by_kind(MemoryGround())
+    world.send("orders", 1, kind="a")
+    world.run(host="a")
+    name = catalog_name(table_of("b"))
+    world.send("orders", 1, kind="b")
+    world.life(host="a", crash="create.after").run()
+    born = world.ground.warehouse.get(name)
+    world.ground.drop(name)
+    die_unheard(world, 2, host="b")
+
+    def another_was_first():
+        ledger = ledger_from_json(born.contents.ledgers[PIPELINE])
+        world.catalog().create(name, TableDefinition(born.contents.schema), [ledger])
+
+    life = world.life(host="b").at(Point.CREATE_BEFORE, another_was_first).run()
+    chains = [(table_of("b"), PIPELINE), (QUARANTINE, f"{PIPELINE}/{table_of('b')}")]
+    ledgers = [world.table(table).state(Chain(chain, table)).landed for table, chain in chains]
+
+    assert life.error is None
+    assert [True, True] == [each.owner.endswith(f"/owner-{life.number}") for each in ledgers]
+    assert [] == world.breaks()
+
+
 ALL = tables_named("orders", "items", "pays")
 
 
-def test_w15_tables_that_come_back_one_after_the_other_with_old_owners_end_no_run():
+@pytest.mark.parametrize("unheard", [0, 2])
+def test_w15_tables_that_come_back_one_after_the_other_with_old_owners_end_no_run(unheard):
     world = World(MemoryGround(), routes=ALL)
     items, pays = (catalog_name(ALL[topic][0]) for topic in ("items", "pays"))
-    for topic in ("items", "orders"):  # each table has heard of another claim
-        for each in ALL:
-            world.send(each, topic == "items")
+    for each in ALL:
+        world.send(each, 1)
+    world.run()
+    for topic in ("items", "pays"):  # each has heard of another claim
+        die_unheard(world, unheard, host="here")
         world.send(topic, 1)
         world.run()
     for name in (items, pays):

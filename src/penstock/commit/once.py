@@ -8,7 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -186,7 +186,7 @@ def require_sound(
     if state.landed is not None and state.landed.cluster_id != commit.cluster_id:
         raise other_cluster(commit.chain.table, state.landed.cluster_id, commit.cluster_id)
     if state.verdict is Verdict.ROLLED_BACK:
-        require_rank(state, conditions)
+        require_rank(state, conditions.claim, over=_lines(state))
         fence(commit, state, table, conditions)
         raise rolled_back(commit.chain.table, state.evidence, quarantine=commit.chain.is_quarantine)
     if state.verdict is Verdict.UNCERTAIN:
@@ -231,7 +231,7 @@ def fence_rollback(chain: Chain, state: TableState, table: Table, conditions: Co
     """
     landed = state.landed
     assert landed is not None, "a rollback is told by a ledger"
-    require_rank(state, conditions)
+    require_rank(state, conditions.claim, over=_lines(state))
     like = Committable(
         chain=chain,
         table_uuid=state.uuid,
@@ -251,13 +251,15 @@ def fence_rollback(chain: Chain, state: TableState, table: Table, conditions: Co
     fence(like, state, table, conditions)
 
 
-def require_rank(state: TableState, conditions: Conditions) -> None:
-    """Raise FencedError when a higher claim has landed: then even a fence is not ours to land."""
-    if state.landed is None:
-        return
-    theirs = state.landed.claim
-    if outranks(theirs, conditions.claim, over=[theirs.line]):
-        raise fenced(theirs, conditions.claim)
+def require_rank(state: TableState, claim: Claim, over: Collection[str]) -> None:
+    """Raise FencedError when a newer owner has landed: then even a fence is not ours to land."""
+    if state.landed is not None and outranks(state.landed.claim, claim, over):
+        raise fenced(state.landed.claim, claim)
+
+
+def _lines(state: TableState) -> list[str]:
+    """Name the line that landed last: in a table that was rolled back, numbers alone count."""
+    return [state.landed.claim.line] if state.landed else []
 
 
 def attempt_once(
@@ -335,12 +337,14 @@ def committed(commit: Committable, snapshot: str, seconds: float, landed: Landed
 
 def fenced(by: Claim, claim: Claim) -> FencedError:
     """Say who took over."""
-    return FencedError(
+    error = FencedError(
         f"generation {by.generation} of owner {by.owner} has landed since generation "
         f"{claim.generation} of {claim.owner} began",
         code="P520",
         hint="another run owns this pipeline now; do not restart this one",
     )
+    error.by = by
+    return error
 
 
 def ledger_gone(commit: Committable) -> DecisionNeededError:

@@ -29,7 +29,7 @@ def widen(
             return True
         if (state.uuid, state.schema_id) != (examined.uuid, examined.schema_id):
             return False
-        require_rank(state, conditions)
+        require_rank(state, conditions.claim, conditions.over)
         conditions.observer.reached(Point.EVOLVE_BEFORE)
         try:
             table.evolve(state, wide)

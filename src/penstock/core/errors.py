@@ -16,6 +16,10 @@ stable (`P` and three digits). A new direct child needs a design note (docs/desi
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.core.commits import Claim
 
 _BY_RANK = (4, 2, 3, 70, 75)
 """Exit codes by rank: what waits for a human comes before what may end by itself."""
@@ -43,9 +47,13 @@ class InvalidError(PenstockError):
 
 
 class FencedError(PenstockError):
-    """A newer owner of the pipeline runs; this one must not be restarted."""
+    """A newer owner of the pipeline runs; this one must not be restarted.
+
+    `by` is his claim, where a ledger told it.
+    """
 
     exit_code = 3
+    by: Claim | None = None
 
 
 class DecisionNeededError(PenstockError):

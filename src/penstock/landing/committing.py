@@ -30,14 +30,6 @@ class Batch:
     work: tuple[Work, ...]
     recovering: bool = False
 
-    def claims(self) -> list[Claim]:
-        """Read afresh the claims that landed last in what it commits to.
-
-        The table's own track may not be there: it stands aside when it could not be opened.
-        """
-        landed = [table.state(commit.chain).landed for commit, table in self.work]
-        return [each.claim for each in landed if each]
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

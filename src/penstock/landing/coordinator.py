@@ -9,14 +9,14 @@ Invariants:
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from penstock.commit.once import Conditions
 from penstock.commit.two_phase import TwoPhase
-from penstock.core.commits import Chain, Claim, EpochNumber
+from penstock.core.commits import Chain, EpochNumber
 from penstock.core.errors import FencedError, InvalidError, PenstockError, UnavailableError
 from penstock.core.events import (
     EpochPlanned,
@@ -161,12 +161,12 @@ class Coordinator:
         self.fleet.follow()
 
     def _write(self, act: Callable[[Conditions], None]) -> None:
-        """Act on ledgers, and once more when we are fenced there and could claim again."""
-        try:
-            act(self.tenure.conditions)
-        except FencedError as error:
-            self._claim_again(self.fleet.claims_now(), error)
-            act(self.tenure.conditions)
+        """Act on ledgers, and again as often as we are fenced there and can claim again."""
+        while True:
+            try:
+                return act(self.tenure.conditions)
+            except FencedError as error:
+                self._claim_again(error)
 
     def _retry_aside(self) -> None:
         """Settle what is pending for tables that stand aside; they open again when it is done."""
@@ -311,7 +311,7 @@ class Coordinator:
             except (UnavailableError, InvalidError) as error:
                 self.fleet.park(name, error)
                 continue
-            self.fleet.born(name, table, self.tenure.claim)
+            self._write(partial(self.fleet.born, name, table))
         failed, waiting = failures(results), silent(results)
         if failed:
             self._lookout.still_there(results)
@@ -342,11 +342,11 @@ class Coordinator:
         """Claim again, unless that was done since this commit was tried for another table's."""
         name = outcome.batch.name
         if outcome.claim == self.tenure.claim:
-            self._claim_again([*outcome.batch.claims(), *self.fleet.claims_now()], error)
+            self._claim_again(error)
         self.fleet.unstep(name, error.message)
 
-    def _claim_again(self, seen: Collection[Claim], error: FencedError) -> None:
-        self.tenure.again(seen, error)
+    def _claim_again(self, error: FencedError) -> None:
+        self.tenure.again(self.fleet.claims_now(), error)
         self._line.follow(self._two_phase())
         for name in self.fleet.active:
             self.fleet.unstep(name, error.message)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from penstock.commit.once import ROLLED_BACK, Conditions, fence_rollback, fenced
+from penstock.commit.once import ROLLED_BACK, Conditions, fence_rollback, fenced, require_rank
 from penstock.core.commits import Chain, Claim, Committable
 from penstock.core.decide import outranks
 from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError, UnavailableError
@@ -184,6 +184,13 @@ class Fleet:
         self._wanted[name] = self._wanted[route.name]
         self.open(name)
 
+    def joined(self, route: Track, name: str, claim: Claim) -> None:
+        """Take a table of a route along that was just created."""
+        self.join(route, name)
+        standing = self.tracks[name].standing if name in self.active else None
+        if standing is not None and (self._distrust or standing.seen != claim):
+            self.unstep(name, "it comes in as at the start")
+
     def _is_led(self, name: str) -> bool:
         return any(name in each for each in self._members.values())
 
@@ -201,17 +208,22 @@ class Fleet:
         }
         return [route for route in waited.values() if not route.is_level]
 
-    def born(self, name: str, table: Table, claim: Claim) -> None:
-        """Take a table that was just created; what was examined before stays examined."""
+    def born(self, name: str, table: Table, conditions: Conditions) -> None:
+        """Take a table that was just created; what was examined before stays examined.
+
+        Raises FencedError when another owner took its quarantine chain, which is all there was.
+        """
         track = self.tracks[name]
         begun = track.begun
         try:
             opening.adopt(track, table, self.world)
+            rejects = track.rejects.table.state(track.rejects.chain)
         except (UnavailableError, InvalidError, DecisionNeededError) as error:
             self.park(name, error)
             return
         assert track.standing is not None, "it was adopted"
-        if track.standing.expected != begun or track.standing.seen != claim:
+        require_rank(rejects, conditions.claim, conditions.over)
+        if track.standing.expected != begun or track.standing.seen != conditions.claim:
             self.unstep(name, "another created it first")
 
     def claims_now(self) -> list[Claim]:
@@ -249,8 +261,10 @@ class Fleet:
 
     def _take_over(self, name: str, conditions: Conditions) -> None:
         try:
-            if opening.take_over(self.settings, self.world, self.tracks[name], conditions):
-                self.open(name)
+            while opening.take_over(self.settings, self.world, self.tracks[name], conditions):
+                self.open(name)  # it may have been born meanwhile
+                if name in self.aside:
+                    return
         except (UnavailableError, InvalidError, DecisionNeededError) as error:
             self.park(name, error)
 

@@ -180,7 +180,7 @@ class Usher:
         for name, shown in granted.items():
             ledger = first_ledger(Chain(self.settings.pipeline, name), claim, cluster, rules, begun)
             epochs.found(self.world, route.target.member(name), shown, ledger)
-            self.fleet.join(route, name)
+            self.fleet.joined(route, name, claim)
 
 
 def of_two_routes(route: str, name: str) -> PenstockError:

@@ -1,11 +1,13 @@
 """Hold a pipeline: claim a generation, say that we are alive, notice that another took over.
 
 Invariants: the beat runs in a thread of its own, so that a long epoch does not look like death; it
-is advisory, every write to the store is guarded by the claim itself (protocol.md 6).
+is advisory, every write to the store is guarded by the claim itself (protocol.md 6); it never beats
+for a claim that was just replaced by our own.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
@@ -37,6 +39,7 @@ class Tenure:
     _reclaimed: bool = False
     _error: PenstockError | None = None
     _beats: Beats | None = None
+    _claiming: threading.RLock = field(default_factory=threading.RLock)
 
     def take(self, seen: Collection[Claim], *, takeover: bool) -> None:
         """Claim the next generation, above all that any ledger has seen, and begin to beat.
@@ -60,15 +63,16 @@ class Tenure:
         owner: so do two hosts with a store each (protocol.md 3).
 
         Raises the error when the store names another owner, or when this is the second time that a
-        ledger has seen a higher claim. One that is of another line alone may be from long ago, of a
-        table that was away.
+        ledger has seen a higher claim of a line that we knew nothing of. Others may be from long
+        ago, of a table that was away; whoever is fenced by us begins a line.
         """
+        seen = [*seen, *([error.by] if error.by else [])]
         held = self.world.store.holding(self.settings.pipeline)
         mine = held is not None and held.claim == self.claim
-        lines = {each.line for each in seen}
-        higher = any(outranks(each, self.claim, over=lines) for each in seen)
+        fresh = [each for each in seen if each.line not in self.over]
+        higher = any(outranks(each, self.claim, over=[each.line]) for each in fresh)
         if not mine or (higher and self._reclaimed):
-            by = held.claim if held is not None else self.claim
+            by = error.by or (held.claim if held is not None else self.claim)
             self.world.observer(CoordinatorFenced(self.claim.generation, by.generation, by.owner))
             raise error
         self._reclaimed |= higher
@@ -101,27 +105,27 @@ class Tenure:
         if self.strange or not self._line:
             self._line = world.token()
         world.observer.reached(Point.CLAIM_BEFORE)
-        self.claim = world.store.claim(
-            self.settings.pipeline,
-            replace(world.owner, id=f"{self._line}/{world.owner.id}"),
-            above=max((each.generation for each in seen), default=Generation(0)),
-            now_ms=now_ms,
-            alive_until_ms=now_ms + int(self.settings.alive_seconds * 1000),
-            takeover=takeover,
-        )
+        with self._claiming:
+            self.claim = world.store.claim(
+                self.settings.pipeline,
+                replace(world.owner, id=f"{self._line}/{world.owner.id}"),
+                above=max((each.generation for each in seen), default=Generation(0)),
+                now_ms=now_ms,
+                alive_until_ms=now_ms + int(self.settings.alive_seconds * 1000),
+                takeover=takeover,
+            )
         world.observer.reached(Point.CLAIM_AFTER)
 
     def _beat(self) -> bool:
         """Say once that we are alive; false when there is no more need to."""
         until = self.world.clock.now_ms() + int(self.settings.alive_seconds * 1000)
         self.world.observer.reached(Point.HEARTBEAT_BEFORE)
-        claim = self.claim
         try:
-            self.world.store.heartbeat(self.settings.pipeline, claim, alive_until_ms=until)
+            with self._claiming:
+                self.world.store.heartbeat(self.settings.pipeline, self.claim, alive_until_ms=until)
         except FencedError as error:
-            if claim == self.claim:
-                self._error = error
-                return False
+            self._error = error
+            return False
         except PenstockError as error:  # whatever it is may pass, and we are alive; if it does
             self._error = error  # not pass, the next prepare finds out for good
         self.world.observer.reached(Point.HEARTBEAT_AFTER)

@@ -223,8 +223,9 @@ def test_a_newer_owner_fences(bench):
     newer = replace(bench.conditions, claim=claim(7, "owner-7"))
     land(bench.prepare(0, 3), bench.table, newer)
 
-    with pytest.raises(FencedError, match="generation 7"):
+    with pytest.raises(FencedError, match="generation 7") as told:
         land(bench.prepare(3, 5), bench.table, bench.conditions)
+    assert newer.claim == told.value.by
 
 
 def test_another_cluster_stops(bench):
@@ -371,12 +372,14 @@ def test_a_fence_whose_requests_are_all_lost_is_given_up_for_now(bench):
     assert "P451" == told.value.code
 
 
-def test_a_schema_is_not_changed_by_a_former_owner(bench):
-    land(bench.prepare(0, 3), bench.table, replace(bench.conditions, claim=claim(7, "owner-7")))
+@pytest.mark.parametrize("number", [3, 9])
+def test_a_schema_is_not_changed_by_a_former_owner(bench, number):
+    land(bench.prepare(0, 3), bench.table, replace(bench.conditions, claim=claim(7, "b/owner-7")))
     state = bench.table.state(OWN)
+    ours = replace(bench.conditions, claim=claim(number, "a/owner-1"))
 
     with pytest.raises(FencedError, match="generation 7"):
-        widen(bench.table, OWN, state, wider(state), bench.conditions)
+        widen(bench.table, OWN, state, wider(state), ours)
     assert state.schema == bench.table.state(OWN).schema
 
 

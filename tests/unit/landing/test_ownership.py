@@ -1,5 +1,6 @@
 """A pipeline is held while its run lives, whatever one beat meets."""
 
+import threading
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -95,3 +96,27 @@ def test_the_beat_of_a_run_that_was_fenced_ends(store, clock):
     assert not beating.act()
     with pytest.raises(FencedError):
         tenure.check()
+
+
+class Between(MemoryStore):
+    """A store under which a beat comes between a claim and its answer."""
+
+    def claim(self, *given, **named):
+        claimed = super().claim(*given, **named)
+        beating = threading.Thread(target=self.beat)
+        beating.start()
+        beating.join(0.2)
+        return claimed
+
+
+def test_a_beat_does_not_take_our_own_new_claim_for_anothers(clock):
+    store, beating = Between(), Beating()
+    store.beat = lambda: None
+    tenure = tenure_of(store, clock, beating)
+    tenure.take([], takeover=False)
+    store.beat = beating.act
+    tenure.again([], FencedError("fenced", code="P520"))
+
+    assert beating.act()
+    tenure.check()
+    assert 2 == tenure.claim.generation

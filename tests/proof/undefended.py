@@ -26,6 +26,7 @@ from penstock.landing import (
     ownership,
     replaying,
     rereading,
+    rivals,
     seeking,
     tracks,
 )
@@ -87,7 +88,7 @@ def _commit_before_rank(prepared: Any, landed: Any, *claims: Any) -> Any:
 
 
 def _nobody_is_fenced(patch: pytest.MonkeyPatch) -> None:
-    for room in (once, deciding, fleet):
+    for room in (once, deciding, rivals):
         patch.setattr(room, "outranks", lambda *_: False)
 
 

@@ -27,7 +27,7 @@ from penstock.core.events import (
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.planning import Bounds, Epoch, Slice, plan
 from penstock.core.points import Point
-from penstock.landing import epochs, opening, wishes
+from penstock.landing import epochs, opening, rivals, wishes
 from penstock.landing.adding_up import failures, require_few_rejects, silent, sums
 from penstock.landing.committing import CommitLine, Outcome
 from penstock.landing.fleet import Fleet
@@ -114,8 +114,8 @@ class Coordinator:
         self._isolation = Isolation(self.world)
         self._quarantine = self.fleet.quarantine.state(self._any_quarantine_chain())
         self.fleet.list_topics(self.world.log.partitions())
-        by_number = [replace(each, owner="") for each in self.fleet.claims_of_rolled_back()]
-        self.tenure.take([*self.fleet.claims(), *by_number], takeover=takeover)
+        by_number = [replace(each, owner="") for each in rivals.claims_of_rolled_back(self.fleet)]
+        self.tenure.take([*rivals.claims(self.fleet), *by_number], takeover=takeover)
         hands = self.world.hands(self.settings.commit_threads)
         self._line = CommitLine(self._two_phase(), hands)
         room = (self.settings, self.world, self.fleet)
@@ -148,13 +148,13 @@ class Coordinator:
         self._retry_aside()
         while self._line.open:
             self._absorb(TICK_SECONDS)
-        self._write(self.fleet.fence_rollbacks)
+        self._write(partial(rivals.fence_rollbacks, self.fleet))
         if self.tenure.strange:
             self._write(self.fleet.take_over)
 
     def _begin(self) -> None:
         """Begin what is new; not while tables are leveled, for that is up to the present rules."""
-        self._write(self.fleet.require_rank)
+        self._write(partial(rivals.require_rank, self.fleet))
         if self.ends is None:
             self._write(self.fleet.begin)
             self._desk.anchor(self.fleet.unlevel_routes())
@@ -346,7 +346,7 @@ class Coordinator:
         self.fleet.unstep(name, error.message)
 
     def _claim_again(self, error: FencedError) -> None:
-        self.tenure.again(self.fleet.claims_now(), error)
+        self.tenure.again(rivals.claims_now(self.fleet), error)
         self._line.follow(self._two_phase())
         for name in self.fleet.active:
             self.fleet.unstep(name, error.message)

@@ -9,13 +9,11 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from penstock.commit.once import ROLLED_BACK, Conditions, fence_rollback, fenced, require_rank
-from penstock.core.commits import Chain, Claim, Committable
-from penstock.core.decide import outranks
+from penstock.commit.once import ROLLED_BACK, Conditions, require_rank
+from penstock.core.commits import Claim, Committable
 from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError, UnavailableError
 from penstock.core.events import TableParked, TableResumed, TopicUnrouted
 from penstock.core.offsets import TopicPartition
@@ -27,7 +25,7 @@ from penstock.landing.settings import Settings, Target, World
 from penstock.landing.tracks import Track, by_table, skip
 from penstock.landing.wishes import ColumnBudget
 from penstock.ports.store import Examined
-from penstock.ports.tables import Table, TableState, Verdict
+from penstock.ports.tables import Table
 from penstock.rows.infer import columns_in
 
 RETRY_SECONDS = 1.0
@@ -226,31 +224,6 @@ class Fleet:
         if track.standing.expected != begun or track.standing.seen != conditions.claim:
             self.unstep(name, "another created it first")
 
-    def claims_now(self) -> list[Claim]:
-        """Read afresh the claims that landed last in tables that can be read."""
-        found = []
-        with suppress(UnavailableError):
-            found += self.claims_of_rolled_back()
-        for each in (each for track in self.active.values() for each in track.standings):
-            with suppress(UnavailableError):
-                found.append(opening.claim_in(each.table.state(each.chain).landed))
-        return found
-
-    def claims(self) -> list[Claim]:
-        """Give the claims that landed last in tables that could be opened."""
-        return [each.seen for track in self.tracks.values() for each in track.standings]
-
-    def claims_of_rolled_back(self) -> list[Claim]:
-        """Give those of tables that were found rolled back: their ledgers wait for a human."""
-        return [opening.claim_in(state.landed) for _, _, state in self._of_rolled_back()]
-
-    def require_rank(self, conditions: Conditions) -> None:
-        """Raise FencedError when a newer owner has landed before a table was opened."""
-        for track in self.active.values():
-            for each in track.standings:
-                if outranks(each.seen, conditions.claim, conditions.over):
-                    raise fenced(each.seen, conditions.claim)
-
     def take_over(self, conditions: Conditions) -> None:
         """Read no table before its ledgers have seen our claim: others may have prepared commits
         that our store does not know, from stretches that are read here again.
@@ -268,20 +241,14 @@ class Fleet:
         except (UnavailableError, InvalidError, DecisionNeededError) as error:
             self.park(name, error)
 
-    def fence_rollbacks(self, conditions: Conditions) -> None:
-        """Fence the tables that were found rolled back when they were opened (protocol.md 3)."""
-        for chain, table, state in self._of_rolled_back():
-            if state.verdict is Verdict.ROLLED_BACK:
-                fence_rollback(chain, state, table, conditions)
-
-    def _of_rolled_back(self) -> Iterator[tuple[Chain, Table, TableState]]:
-        for name, aside in self.aside.items():
-            if aside.error.code != ROLLED_BACK or name not in self._targets:
-                continue
-            for chain, table in opening.chains(
-                self.settings, self.world, self._targets[name], self.quarantine
-            ):
-                yield chain, table, table.state(chain)
+    @property
+    def rolled_back(self) -> list[Target]:
+        """The targets whose tables were found rolled back: they wait for a human."""
+        return [
+            self._targets[name]
+            for name, aside in self.aside.items()
+            if aside.error.code == ROLLED_BACK and name in self._targets
+        ]
 
     def partitions_of(self, name: str) -> list[TopicPartition]:
         """List the partitions that are routed to a table, or to the route that leads to it."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from penstock.commit.two_phase import TwoPhase
 from penstock.core.errors import InvalidError, PenstockError
-from penstock.landing import opening
+from penstock.landing import opening, rivals
 from penstock.landing.fleet import Fleet
 from penstock.landing.ownership import Tenure
 from penstock.landing.settings import Settings, World
@@ -66,7 +66,7 @@ def hold(settings: Settings, world: World, *, takeover: bool = False) -> Iterato
     fleet.list_topics(world.log.partitions())
     tenure = Tenure(settings, world)
     try:
-        seen = [*fleet.claims(), *fleet.claims_of_rolled_back()]
+        seen = [*rivals.claims(fleet), *rivals.claims_of_rolled_back(fleet)]
         tenure.take(seen, takeover=takeover)
         held = Hold(settings, world, fleet, tenure)
         if tenure.strange:

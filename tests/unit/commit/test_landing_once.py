@@ -383,6 +383,14 @@ def test_a_schema_is_not_changed_by_a_former_owner(bench, number):
     assert state.schema == bench.table.state(OWN).schema
 
 
+def test_the_schema_of_a_table_that_no_owner_has_landed_in_is_anybodys(bench):
+    chain = Chain("another", OWN.table)
+    state = bench.table.state(chain)
+
+    assert widen(bench.table, chain, state, wider(state), bench.conditions)
+    assert state.schema != bench.table.state(chain).schema
+
+
 def test_a_schema_is_not_changed_when_it_is_another_by_now(bench):
     state = bench.table.state(OWN)
     wide = replace(state.schema, fields=(*state.schema.fields, Field("other", Kind.LONG)))

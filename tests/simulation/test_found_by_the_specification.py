@@ -215,6 +215,25 @@ def test_w15_a_table_of_a_route_that_another_created_is_taken_over_before_it_is_
     assert [] == world.breaks()
 
 
+def test_w15_a_table_of_a_route_is_not_created_behind_an_owner_who_refused_its_records():
+    world = by_kind(MemoryGround(), tables_max=2)
+    world.send("orders", 1, kind="c")
+    world.run(host="a")
+    world.send("orders", 1, kind="b")
+
+    def another():  # there is room for one table more, and he gives it to another kind
+        world.send("orders", 1, kind="a")
+        assert world.run(host="b").error is None
+
+    life = world.life(host="a").at(Point.CREATE_BEFORE, another).run()
+    world.run(host="b")
+    world.run(host="a")
+    route = table_of("{kind}")
+
+    assert life.error is None
+    assert [1] == [offset for _, _, offset in (*world.rows(table_of("b")), *world.rejects(route))]
+
+
 ALL = tables_named("orders", "items", "pays")
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 from penstock.commit.once import Conditions
 from penstock.commit.two_phase import TwoPhase
@@ -45,6 +46,7 @@ from penstock.landing.tracks import Track, by_table, positions_of
 from penstock.ports.tables import TableState
 
 TICK_SECONDS = 0.2
+Given = TypeVar("Given")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,7 @@ class Coordinator:
             self._desk.anchor(self.fleet.unlevel_routes())
         self.fleet.follow()
 
-    def _write(self, act: Callable[[Conditions], None]) -> None:
+    def _write(self, act: Callable[[Conditions], Given]) -> Given:
         """Act on ledgers, and again as often as we are fenced there and can claim again."""
         while True:
             try:
@@ -276,7 +278,8 @@ class Coordinator:
         again = wishes.keep(self.fleet.active, results)
         found = {name: each for name, each in found.items() if name not in again}
         require_few_rejects(found, self.settings.stop_above_share)
-        routes = Usher(self.settings, world, self.fleet).welcome(self.tenure.claim, results)
+        usher = Usher(self.settings, world, self.fleet)
+        routes = self._write(partial(usher.welcome, results=results))
         for route in routes:
             found.pop(route.name, None)
         self._desk.anchor(routes)

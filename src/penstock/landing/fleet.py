@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from penstock.commit.once import ROLLED_BACK, Conditions, require_rank
-from penstock.core.commits import Claim, Committable
+from penstock.commit.once import ROLLED_BACK, Conditions
+from penstock.core.commits import Committable
 from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError, UnavailableError
 from penstock.core.events import TableParked, TableResumed, TopicUnrouted
 from penstock.core.offsets import TopicPartition
@@ -182,11 +182,15 @@ class Fleet:
         self._wanted[name] = self._wanted[route.name]
         self.open(name)
 
-    def joined(self, route: Track, name: str, claim: Claim) -> None:
-        """Take a table of a route along that was just created."""
+    def joined(self, route: Track, name: str, conditions: Conditions) -> None:
+        """Take a table of a route along that was just created.
+
+        Raises FencedError when another owner took the route's chain, by which the table begins.
+        """
         self.join(route, name)
+        route.rejects.look_again(conditions)
         standing = self.tracks[name].standing if name in self.active else None
-        if standing is not None and (self._distrust or standing.seen != claim):
+        if standing is not None and (self._distrust or standing.seen != conditions.claim):
             self.unstep(name, "it comes in as at the start")
 
     def _is_led(self, name: str) -> bool:
@@ -215,12 +219,11 @@ class Fleet:
         begun = track.begun
         try:
             opening.adopt(track, table, self.world)
-            rejects = track.rejects.table.state(track.rejects.chain)
+            track.rejects.look_again(conditions)
         except (UnavailableError, InvalidError, DecisionNeededError) as error:
             self.park(name, error)
             return
         assert track.standing is not None, "it was adopted"
-        require_rank(rejects, conditions.claim, conditions.over)
         if track.standing.expected != begun or track.standing.seen != conditions.claim:
             self.unstep(name, "another created it first")
 

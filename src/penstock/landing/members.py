@@ -21,7 +21,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.core.commits import Chain, Claim, first_ledger
+from penstock.commit.once import Conditions
+from penstock.core.commits import Chain, first_ledger
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Schema, Struct, united
@@ -151,10 +152,11 @@ class Usher:
     world: World
     fleet: Fleet
 
-    def welcome(self, claim: Claim, results: Sequence[Result]) -> list[Track]:
+    def welcome(self, conditions: Conditions, results: Sequence[Result]) -> list[Track]:
         """Create the tables that an epoch's records ask for; give the routes that read it again.
 
         A route that is not level reads it again, for its tables begin where it durably stands.
+        Raises FencedError.
         """
         again = []
         for name, asked in asked_for(results).items():
@@ -166,7 +168,7 @@ class Usher:
                 continue
             granted = {table: asked[table] for table in sorted(asked)[: route.room]}
             try:
-                self._create(claim, route, granted)
+                self._create(conditions, route, granted)
             except (UnavailableError, InvalidError) as error:
                 self.fleet.park(name, error)
                 continue
@@ -174,13 +176,13 @@ class Usher:
                 again.append(route)
         return again
 
-    def _create(self, claim: Claim, route: Track, granted: Mapping[str, Schema]) -> None:
-        cluster, rules = self.world.cluster_id, self.settings.rules_hash
+    def _create(self, conditions: Conditions, route: Track, granted: Mapping[str, Schema]) -> None:
+        claim, cluster, rules = conditions.claim, self.world.cluster_id, self.settings.rules_hash
         begun = dict(route.origins)
         for name, shown in granted.items():
             ledger = first_ledger(Chain(self.settings.pipeline, name), claim, cluster, rules, begun)
             epochs.found(self.world, route.target.member(name), shown, ledger)
-            self.fleet.joined(route, name, claim)
+            self.fleet.joined(route, name, conditions)
 
 
 def of_two_routes(route: str, name: str) -> PenstockError:

@@ -232,6 +232,8 @@ def begin_missing(
         rules_hash=settings.rules_hash,
         conditions=conditions,
     )
+    if route is not None and not known:
+        route.rejects.look_again(conditions)
     standing.expected.update(origins)
     track.examined.update(origins)
     track.already = NONE | refused_by(track.rejects, track)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from penstock.commit.once import Conditions, fence_rollback, fenced
 from penstock.core.commits import Chain, Claim
 from penstock.core.decide import outranks
-from penstock.core.errors import UnavailableError
+from penstock.core.errors import InvalidError, UnavailableError
 from penstock.landing import opening
 from penstock.landing.fleet import Fleet
 from penstock.ports.tables import Table, TableState, Verdict
@@ -25,10 +25,10 @@ def claims(fleet: Fleet) -> list[Claim]:
 def claims_now(fleet: Fleet) -> list[Claim]:
     """Read afresh the claims that landed last in tables that can be read."""
     found = []
-    with suppress(UnavailableError):
+    with suppress(UnavailableError, InvalidError):
         found += claims_of_rolled_back(fleet)
     for each in (each for track in fleet.active.values() for each in track.standings):
-        with suppress(UnavailableError):
+        with suppress(UnavailableError, InvalidError):
             found.append(opening.claim_in(each.table.state(each.chain).landed))
     return found
 

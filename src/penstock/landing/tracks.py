@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from penstock.commit.once import Conditions, require_rank
 from penstock.core.accounting import Tally
 from penstock.core.commits import (
     Chain,
@@ -53,6 +54,10 @@ class Standing:
     schema_id: int
     seen: Claim
     expected: dict[TopicPartition, Offset]
+
+    def look_again(self, conditions: Conditions) -> None:
+        """Raise FencedError when a newer owner has landed since; UnavailableError."""
+        require_rank(self.table.state(self.chain), conditions.claim, conditions.over)
 
 
 @dataclass(frozen=True, slots=True)

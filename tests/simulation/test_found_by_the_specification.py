@@ -1,6 +1,7 @@
-"""What the specification (docs/design/spec) found in the code, each as the story that it told.
+"""What the specification (docs/design/spec) and random histories found in the code, each as the
+story that it told.
 
-All turn on a record whose verdict changes between two readings, because its table's columns do.
+Most turn on a record whose verdict changes between two readings, because its table's columns do.
 """
 
 from functools import partial
@@ -25,10 +26,18 @@ def world():
     return World(MemoryGround())
 
 
-def test_w12_a_zombie_with_another_store_does_not_refuse_what_landed_meanwhile(world):
+def die_unheard(world, times, host="a"):
+    """Let lives claim, one after the other, of which no table hears."""
+    for _ in range(times):
+        world.crash_at("claim.after", host=host)
+
+
+def require_no_refusal_by_a_zombie(world, unheard):
+    """A zombie, before whom so many lives died unheard, meets an owner with a store of his own."""
     world.send("orders", 2)
     world.run(host="a")
     world.send("orders", 1, later="x")  # refused by the first life, a row for the second
+    die_unheard(world, unheard)
 
     def another():
         world.ground.widen(NAME)
@@ -40,6 +49,10 @@ def test_w12_a_zombie_with_another_store_does_not_refuse_what_landed_meanwhile(w
 
     assert [] == world.breaks(judged=either)
     assert 3 == len(world.rows())
+
+
+def test_w12_a_zombie_with_another_store_does_not_refuse_what_landed_meanwhile(world):
+    require_no_refusal_by_a_zombie(world, unheard=0)
 
 
 def test_w12_a_zombie_whose_store_was_lost_does_not_refuse_what_landed_meanwhile(world):
@@ -59,28 +72,8 @@ def test_w12_a_zombie_whose_store_was_lost_does_not_refuse_what_landed_meanwhile
     assert 3 == len(world.rows())
 
 
-def die_unheard(world, times, host="a"):
-    """Let lives claim, one after the other, of which no table hears."""
-    for _ in range(times):
-        world.crash_at("claim.after", host=host)
-
-
 def test_w15_a_zombie_of_a_higher_number_does_not_refuse_what_another_store_landed(world):
-    world.send("orders", 2)
-    world.run(host="a")
-    world.send("orders", 1, later="x")
-    die_unheard(world, 2)  # the zombie is number 4, its successor, who cannot know, number 2
-
-    def another():
-        world.ground.widen(NAME)
-        assert {} == world.life(host="b").run(takeover=True).parked
-
-    world.life(host="a").at(Point.PREPARE_AFTER, another).run()
-    world.run(host="b")
-    world.run(host="a")
-
-    assert [] == world.breaks(judged=either)
-    assert 3 == len(world.rows())
+    require_no_refusal_by_a_zombie(world, unheard=2)  # he is number 4, his successor number 2
 
 
 def test_w15_what_a_life_of_a_higher_number_left_pending_is_not_landed(world):
@@ -150,17 +143,19 @@ def test_w15_what_was_pending_before_a_strange_change_by_hand_is_not_landed_afte
     assert 3 == len(world.rows())
 
 
+def unborn(world, name):
+    """Drop a table; give the act that creates it as it was, with its ledger."""
+    born = world.ground.warehouse.get(name).contents
+    world.ground.drop(name)
+    ledger = ledger_from_json(born.ledgers[PIPELINE])
+    return lambda: world.catalog().create(name, TableDefinition(born.schema), [ledger])
+
+
 def test_w15_a_table_that_another_created_is_taken_over_before_it_is_read(world):
     world.send("orders", 1)
     world.life(host="a", crash="create.after:2").run()
-    born = world.ground.warehouse.get(NAME)
-    world.ground.drop(NAME)
+    another_was_first = unborn(world, NAME)
     world.send("orders", 1, later="x")
-
-    def another_was_first():
-        ledger = ledger_from_json(born.contents.ledgers[PIPELINE])
-        world.catalog().create(NAME, TableDefinition(born.contents.schema), [ledger])
-
     life = world.life(host="b").at(Point.CREATE_BEFORE, another_was_first)
     life.at(Point.PREPARE_AFTER, life.observer.crash_now).run()
 
@@ -198,14 +193,8 @@ def test_w15_a_table_of_a_route_that_another_created_is_taken_over_before_it_is_
     name = catalog_name(table_of("b"))
     world.send("orders", 1, kind="b")
     world.life(host="a", crash="create.after").run()
-    born = world.ground.warehouse.get(name)
-    world.ground.drop(name)
+    another_was_first = unborn(world, name)
     die_unheard(world, 2, host="b")
-
-    def another_was_first():
-        ledger = ledger_from_json(born.contents.ledgers[PIPELINE])
-        world.catalog().create(name, TableDefinition(born.contents.schema), [ledger])
-
     life = world.life(host="b").at(Point.CREATE_BEFORE, another_was_first).run()
     chains = [(table_of("b"), PIPELINE), (QUARANTINE, f"{PIPELINE}/{table_of('b')}")]
     ledgers = [world.table(table).state(Chain(chain, table)).landed for table, chain in chains]

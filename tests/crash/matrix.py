@@ -18,7 +18,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -102,6 +102,8 @@ ONCE_A_RUN = frozenset(
 )
 NOT_OF_DELTA = frozenset({Point.MANIFEST_WRITTEN})
 TRIES = 5
+ENDED = frozenset("ZX")
+"""The states of a thread that runs no more, as /proc/…/stat names them (proc_pid_stat(5))."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,10 +291,8 @@ def _stopped(ground: Field, cell: Cell) -> bool:
     """
     with _driver(ground, *_words(cell), PENSTOCK_FAULTS=cell.plan) as zombie:
         process = psutil.Process(zombie.pid)
-        zombie.wait_until(lambda: _sleeps(process), f"stopped at {cell.point}")
-        try:
-            _let_locks_go(process, ground)
-        except psutil.NoSuchProcess:
+        zombie.wait_until(lambda: sleeps(process), f"stopped at {cell.point}")
+        if not _let_locks_go(process, ground):
             return False
         ground.send()
         successor = _run(ground, "--takeover")
@@ -309,7 +309,7 @@ def _unheard(ground: Field, line: Line, cell: Cell) -> None:
     told = line.count()
     with _driver(ground, *_words(cell), PENSTOCK_FAULTS=cell.plan) as driver:
         process = psutil.Process(driver.pid)
-        driver.wait_until(lambda: _sleeps(process), f"stopped at {cell.point}")
+        driver.wait_until(lambda: sleeps(process), f"stopped at {cell.point}")
         line.lose(cell.point)
         os.kill(driver.pid, signal.SIGCONT)
         if cell.scene is Scene.BEAT:
@@ -329,21 +329,35 @@ def _ways_to_end(cell: Cell) -> set[int]:
     return {0} if cell.point in ended else {0, FENCED}
 
 
-def _sleeps(process: psutil.Process) -> bool:
+def sleeps(process: psutil.Process) -> bool:
     """Tell whether every thread of a process stands: they stop one after the other."""
-    tasks = Path(f"/proc/{process.pid}/task").glob("*/stat")
-    return all(task.read_text().rpartition(")")[2].split()[0] == "T" for task in tasks)
+    return _states(process) == {"T"}
 
 
-def _let_locks_go(process: psutil.Process, ground: Field) -> None:
-    """Let another thread of a stopped process end the write it was in: it would hold up all."""
+def _states(process: psutil.Process) -> set[str]:
+    """Give the states that the threads of a process are in: none when it has ended."""
+    states = set()
+    for task in Path(f"/proc/{process.pid}/task").glob("*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+            states.add(task.read_text().rpartition(")")[2].split()[0])
+    return states - ENDED
+
+
+def _let_locks_go(process: psutil.Process, ground: Field) -> bool:
+    """Let another thread of a stopped process end the write it was in: it would hold up all.
+
+    False when it came to its end meanwhile.
+    """
     for _ in range(100):
         if not any(_is_locked(path) for path in ground.databases()):
-            return
+            return True
         process.resume()
         time.sleep(0.005)
-        process.suspend()
-        while not _sleeps(process):
+        with suppress(psutil.NoSuchProcess):
+            process.suspend()
+        while not sleeps(process):
+            if not _states(process):
+                return False
             time.sleep(0.001)
     raise AssertionError("it writes all the time")
 

@@ -7,12 +7,15 @@ tests/integration/landing/test_lying_catalogs.py.
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
-from tests.crash.matrix import CELLS, SCENES, Blow, Cell, Fields, Histogram
+from tests.crash.matrix import CELLS, SCENES, Blow, Cell, Fields, Histogram, sleeps
 
 from penstock.core.points import Point
+from penstock.testing.broker import wait_until
 
 SOURCE = Path(__file__).parents[2] / "src/penstock"
 FEW = (
@@ -36,6 +39,21 @@ def test_every_crash_point_is_passed_by_the_code() -> None:
     named = {name for path in rooms for name in re.findall(r"Point\.([A-Z_]+)", path.read_text())}
 
     assert {point.name for point in Point} == named
+
+
+def test_a_process_that_has_ended_is_not_taken_for_a_stopped_one() -> None:
+    """It would be given a successor, and the signal to go on, though it is away."""
+    ended = subprocess.Popen(["sleep", "60"])
+    process = psutil.Process(ended.pid)
+    process.suspend()
+    wait_until(lambda: sleeps(process), "stopped")
+
+    ended.kill()
+    wait_until(lambda: process.status() == psutil.STATUS_ZOMBIE, "killed")
+
+    assert not sleeps(process)
+    ended.wait()
+    assert not sleeps(process)
 
 
 @pytest.mark.timeout(300)

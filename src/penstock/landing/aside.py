@@ -7,10 +7,18 @@ from dataclasses import dataclass
 from penstock.core.errors import DecisionNeededError, PenstockError, UnavailableError
 from penstock.landing.settings import Place
 
+RETRY_SECONDS = 1.0
+RETRY_SECONDS_MAX = 30.0
+TRIES_MAX = 10
+"""How often a table is set aside, and nothing of it landed, in a run that ends by itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """Why a table stands aside. `quiet` when it only fell out of step with what was planned."""
+    """Why a table stands aside. `quiet` when it only fell out of step with what was planned.
+
+    `tries` counts how often it was set aside since something of it landed.
+    """
 
     error: PenstockError
     since: float
@@ -22,6 +30,15 @@ class Aside:
     def final(self) -> bool:
         """Tell whether only a human can bring it back."""
         return isinstance(self.error, DecisionNeededError)
+
+    def is_due(self, now: float, *, patient: bool) -> bool:
+        """Tell whether it is to be tried again; in a run without patience that has an end."""
+        return not self.final and self.retry_at <= now and (patient or self.tries < TRIES_MAX)
+
+
+def pause_seconds(tries: int) -> float:
+    """Give the pause before a table is tried again: it doubles with each try, to half a minute."""
+    return min(RETRY_SECONDS * 2 ** min(tries - 1, 5), RETRY_SECONDS_MAX)
 
 
 def missing(place: Place) -> UnavailableError:

@@ -147,7 +147,7 @@ class Coordinator:
         for name in rows:
             if name in self.fleet.tracks:
                 self.fleet.unstep(name, "commits of an earlier run are settled first")
-        self._retry_aside()
+        self._retry_aside(patient=True)
         while self._line.open:
             self._absorb(TICK_SECONDS)
         self._write(partial(rivals.fence_rollbacks, self.fleet))
@@ -170,9 +170,9 @@ class Coordinator:
             except FencedError as error:
                 self._claim_again(error)
 
-    def _retry_aside(self) -> None:
+    def _retry_aside(self, *, patient: bool) -> None:
         """Settle what is pending for tables that stand aside; they open again when it is done."""
-        due = self.fleet.due(self._line.busy)
+        due = self.fleet.due(self._line.busy, patient=patient)
         if not due:
             return
         pending = self.world.store.pending(self.settings.pipeline)
@@ -192,7 +192,7 @@ class Coordinator:
         while not self.stop.is_set():
             self.tenure.check()
             self._absorb(0.0)
-            self._retry_aside()
+            self._retry_aside(patient=until == "stopped")
             self._anchor_quiet()
             listed = self._lookout.listed()
             if listed is None:
@@ -339,7 +339,7 @@ class Coordinator:
             elif not all(landing.landed for landing in outcome.landings):
                 self.fleet.unstep(name, outcome.landings[-1].reason)
             elif track is not None:
-                track.committed_at = self.world.clock.monotonic()
+                self.fleet.landed(name)
 
     def _fenced(self, outcome: Outcome, error: FencedError) -> None:
         """Claim again, unless that was done since this commit was tried for another table's."""

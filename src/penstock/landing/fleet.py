@@ -9,6 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -18,7 +19,7 @@ from penstock.core.errors import DecisionNeededError, InvalidError, PenstockErro
 from penstock.core.events import TableParked, TableResumed, TopicUnrouted
 from penstock.core.offsets import TopicPartition
 from penstock.landing import members, opening
-from penstock.landing.aside import Aside, away_when_rules_changed, missing
+from penstock.landing.aside import Aside, away_when_rules_changed, missing, pause_seconds
 from penstock.landing.committing import Batch
 from penstock.landing.leveling import former_rules, needed
 from penstock.landing.settings import Settings, Target, World
@@ -28,8 +29,6 @@ from penstock.ports.store import Examined
 from penstock.ports.tables import Table
 from penstock.rows.infer import columns_in
 
-RETRY_SECONDS = 1.0
-RETRY_SECONDS_MAX = 30.0
 LOOK_AGAIN_SECONDS = 30.0
 
 
@@ -50,6 +49,7 @@ class Fleet:
     _look_again_at: dict[str, float] = field(default_factory=dict)
     column_budget: ColumnBudget = field(init=False)
     _ledgered: set[str] = field(default_factory=set)
+    _tries: Counter[str] = field(default_factory=Counter)
     _ruling: bool = False
     _distrust: bool = False
 
@@ -282,13 +282,16 @@ class Fleet:
             track.wanted = tuple(self._wanted.get(name, [])) if self._goes_on(track) else ()
 
     def park(self, name: str, error: PenstockError) -> None:
-        """Set a table aside, loudly; it is tried again after a while unless a human must act."""
+        """Set a table aside, loudly; it is tried again after a while unless a human must act.
+
+        The while grows until something of the table lands: that it opened again proves nothing.
+        """
         before = self.aside.get(name)
-        tries = 0 if before is None else before.tries + 1
         now = self.world.clock.monotonic()
-        wait = min(RETRY_SECONDS * 2**tries, RETRY_SECONDS_MAX)
         since = now if before is None else before.since
-        self.aside[name] = Aside(error, since, now + wait, tries, quiet=False)
+        self._tries[name] += 1
+        retry_at = now + pause_seconds(self._tries[name])
+        self.aside[name] = Aside(error, since, retry_at, self._tries[name], quiet=False)
         self._recovering.discard(name)
         if before is None or before.quiet or before.error.code != error.code:
             self.world.observer(TableParked(name, error.code, error.message))
@@ -301,14 +304,18 @@ class Fleet:
             now = self.world.clock.monotonic()
             self.aside[name] = Aside(error, now, now, 0, quiet=True)
 
-    def due(self, busy: Collection[str]) -> list[str]:
+    def landed(self, name: str) -> None:
+        """Take notice that commits of a table landed: it is well."""
+        self.tracks[name].committed_at = self.world.clock.monotonic()
+        del self._tries[name]
+
+    def due(self, busy: Collection[str], *, patient: bool) -> list[str]:
         """List the tables that are to be tried again now and have no commit under way."""
         now = self.world.clock.monotonic()
         return [
             name
             for name, aside in self.aside.items()
-            if not aside.final
-            and aside.retry_at <= now
+            if aside.is_due(now, patient=patient)
             and name in self._targets
             and name not in self._recovering
             and name not in busy

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind", bound=Event)
 Act = Callable[[], object]
 SECONDS_A_LISTING = 0.5
+LISTINGS_MAX = 2000
 TASKS_AT_ONCE = 2
 HELD_MAX = 50
 HELD_SECONDS_MAX = 20.0
@@ -264,6 +265,7 @@ class WatchedLog:
     def partitions(self) -> Sequence[TopicPartition]:
         """Play what the story has for this listing, then pass on."""
         self._listed += 1
+        assert self._listed < LISTINGS_MAX, "it goes on without an end"
         self._life.world.clock.advance(SECONDS_A_LISTING)
         act = self._life.listings.pop(self._listed, None)
         if act is not None:

@@ -1,0 +1,96 @@
+"""Tables that fail again and again are tried less and less; no run waits for them for ever."""
+
+import pytest
+
+from penstock.core.events import TableCreated, TableParked, TableResumed
+from penstock.core.points import Point
+from penstock.landing.aside import RETRY_SECONDS_MAX, TRIES_MAX, pause_seconds
+from penstock.testing.grounds import MemoryGround, catalog_name
+from penstock.testing.hands import OneThread
+from penstock.testing.world import World, tables_named
+
+TWO = tables_named("orders", "items")
+NAMES = {catalog_name(name) for (name,) in TWO.values()}
+
+
+@pytest.fixture
+def world():
+    """Records wait for two tables, neither of which can be created."""
+    world = World(MemoryGround(), routes=TWO)
+    thread = OneThread(1)
+    world.hands, world.beats = thread.hands, thread.beats
+    world.send("orders", 3)
+    world.send("items", 3)
+    for name in NAMES:
+        world.faults.take_away(name)
+    return world
+
+
+def test_the_pause_doubles_to_half_a_minute_and_stays_there_for_years():
+    assert [1, 2, 4, 8, 16, 30, 30] == [pause_seconds(tries) for tries in range(1, 8)]
+    assert RETRY_SECONDS_MAX == pause_seconds(1_000_000)
+
+
+@pytest.mark.parametrize("seconds", [0, 3, 100])
+def test_a_run_ends_though_two_tables_that_cannot_be_created_take_turns(world, seconds):
+    """While one is surveyed, the other's pause is over."""
+    life = world.life()
+    for passing in range(1, 1000):
+        life.at(Point.EPOCH_PLANNED, lambda: world.clock.advance(seconds), passing=passing)
+    life.run()
+
+    assert {"P402"} == set(life.parked.values())
+    assert 2 == len(life.parked)
+    assert 2 * TRIES_MAX >= len(life.of(TableParked))
+
+    for name in NAMES:
+        world.faults.give_back(name)
+    world.run()
+    assert [] == world.breaks()
+
+
+def test_a_run_without_an_end_tries_them_again_every_half_minute_at_most(world):
+    life = world.life()
+    surveys = []
+
+    def come_back():
+        surveys.append(len(life.of(TableParked)))
+        for name in NAMES:
+            world.faults.give_back(name)
+
+    life.at_listing(1200, come_back).at_listing(1300, life.stop.set)
+    began = world.clock.monotonic()
+    life.run("stopped")
+
+    seconds = world.clock.monotonic() - began
+    assert seconds > 20 * RETRY_SECONDS_MAX
+    assert 2 * 15 < surveys[0] <= 2 * (6 + seconds / RETRY_SECONDS_MAX)
+    assert NAMES < {event.table.partition(".")[2] for event in life.of(TableCreated)}
+    assert [] == world.breaks()
+
+
+def test_a_table_that_landed_something_is_tried_again_at_once(world):
+    (orders,) = TWO["orders"]
+    life = world.life()
+
+    def come_back():
+        for name in NAMES:
+            world.faults.give_back(name)
+
+    def fall_back():
+        world.send("orders", 1)
+        nth = life.points.count(Point.PREPARE_AFTER) + 1
+        life.at(
+            Point.PREPARE_AFTER, lambda: world.faults.take_away(catalog_name(orders)), passing=nth
+        )
+
+    life.at_listing(200, come_back).at_listing(400, fall_back)
+    for number in range(401, 600):
+        life.at_listing(number, come_back)
+    life.at_listing(600, life.stop.set).run("stopped")
+
+    *before, last = life.of(TableResumed)
+    assert orders == last.table
+    assert 2 > last.seconds
+    assert len(before) > 5
+    assert [] == world.breaks()

@@ -179,13 +179,13 @@ def _still_examined(patch: pytest.MonkeyPatch) -> None:
 
 
 def _examined_anywhere(patch: pytest.MonkeyPatch) -> None:
-    def take(self: Any, track: Any) -> None:
-        known = self.world.store.examined(self.settings.pipeline).get(track.name)
+    def take(settings: Any, store: Any, track: Any) -> None:
+        known = store.examined(settings.pipeline).get(track.name)
         if known is not None and track.standing is not None:
             ahead = {at: max(offset, track.examined[at]) for at, offset in known.reached.items()}
             track.examined = {**track.examined, **ahead}
 
-    patch.setattr(fleet.Fleet, "_take_examined", take)
+    patch.setattr(fleet, "go_on_examined", take)
     _still_examined(patch)
 
 

@@ -36,7 +36,6 @@ from penstock.core.points import Point
 from penstock.testing.faults import Fault
 from penstock.testing.fence import without_fence
 from penstock.testing.grounds import NOWHERE_REACHED, MemoryGround, catalog_name
-from penstock.testing.hands import OneThread
 from penstock.testing.marks import mark_of
 from penstock.testing.world import QUARANTINE, World, either, tables_named
 
@@ -101,18 +100,13 @@ class Play:
     def begin(self, **given: object):
         """Begin a life with drawn settings and hands."""
         seed = self.random.getrandbits(32)
-        self.alone(seed)
+        self.world.alone(seed)
         settings = {
             "records_max": self.random.choice([2, 5, 1000]),
             "accept": ["rules", "topic"] if self.random.random() < 0.5 else ["topic"],
             "max_epochs": self.random.choice([1, 4]),
         }
         return self.world.life(**{**settings, **given})
-
-    def alone(self, seed: int) -> None:
-        """Let the next life have one thread."""
-        thread = OneThread(seed)
-        self.world.hands, self.world.beats = thread.hands, thread.beats
 
     def live(self, **given: object):
         life = self.begin(**given).run()
@@ -176,7 +170,7 @@ class Play:
                 meddles()
             if sends:
                 self.send()
-            self.alone(1)
+            self.world.alone(1)
             self.world.life(host=host, records_max=2, accept=["topic"]).run(takeover=True)
 
         self.some()

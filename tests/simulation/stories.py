@@ -480,6 +480,7 @@ class TableStories:
 
         assert {} == life.parked
         assert [world.tables[1]] == [each.table for each in life.of(TableResumed)]
+        world.run()
         assert [] == world.breaks()
 
     def test_nothing_is_landed_when_too_many_records_are_refused(self, ground):
@@ -906,8 +907,9 @@ class RulesStories:
         world = World(ground)
         world.run()
         world.send_raw("orders", b"bad", b"worse")
-        life = world.life().hold(Point.QUARANTINE_BEFORE, until=Point.CREATE_AFTER)
-        life.at(Point.PREPARE_AFTER, lambda: world.send("orders", 2)).run()
+        world.send("orders", 2)
+        life = world.life(records_max=2)
+        life.hold(Point.QUARANTINE_BEFORE, until=Point.CREATE_AFTER).run()
         assert life.crashed
         ground.remove_file(world.pending()[0].files[0].path)
         world.run()

@@ -418,3 +418,20 @@ def test_what_a_route_refused_lands_by_a_retry_once_its_table_is_there(ground):
         assert sorted({*world.rows(table_of("b"))}) == world.rows(table_of("b")), crash
         assert 5 == len(world.rows(table_of("b"))), crash
         assert [] == world._broken(table_of("b")), crash
+
+
+def test_a_route_that_waits_for_its_commits_does_not_read_the_same_again_meanwhile(ground):
+    """A record asks for a table while refusals are under way; the table begins behind these."""
+    for seed in range(40):
+        world = by_kind(MemoryGround())
+        world.alone(seed)
+        world.send("orders", 3, kind="a")
+        world.run()
+        world.send_raw("orders", b"bad")
+        world.send("orders", 4, kind="b")
+        life = world.life(records_max=1).run()
+
+        assert [] == world.breaks()
+        assert 14 >= life.records_read, (
+            "5 records, 4 of them for two tables, and 5 looked at before"
+        )

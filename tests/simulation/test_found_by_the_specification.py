@@ -242,11 +242,13 @@ def test_w15_tables_that_come_back_one_after_the_other_with_old_owners_end_no_ru
     world.ground.lose_store("here")
     world.send("orders", 1)
     world.run()
+    world.alone()
     life = world.life()
+    life.at_listing(40, life.stop.set)
     for listing in range(2, 12):
         life.at_listing(listing, partial(comes_back, world, {3: items, 8: pays}.get(listing)))
 
-    assert life.run().error is None
+    assert life.run("stopped").error is None
     assert {} == life.ended.parked
     assert [] == world.breaks()
 

@@ -110,13 +110,14 @@ def test_a_store_that_is_locked_when_a_route_is_brought_level_ends_the_run_and_s
     world.send("orders", 3, kind="a")
     world.run()
     world.send("orders", 2, kind="a")
-    life = world.life()
+    world.alone()
+    life = world.life(every_seconds=0.0)
     for number in range(2, 170):
         life.at_listing(number, lambda: world.send("orders", 1, kind="a"))
     life.at_listing(10, lambda: (human_made(world, "b"), ground.busy.append(1)))
     life.at_listing(170, lambda: world.send("orders", 2, kind="b"))
 
-    assert "P503" == life.run().code
+    assert "P503" == life.run("stopped").code
     assert [] == ground.busy
     world.send("orders", 2, kind="b")
     assert {} == world.run().parked

@@ -6,7 +6,6 @@ from penstock.core.events import TableCreated, TableParked, TableResumed
 from penstock.core.points import Point
 from penstock.landing.aside import RETRY_SECONDS_MAX, TRIES_MAX, pause_seconds
 from penstock.testing.grounds import MemoryGround, catalog_name
-from penstock.testing.hands import OneThread
 from penstock.testing.world import World, tables_named
 
 TWO = tables_named("orders", "items")
@@ -17,8 +16,7 @@ NAMES = {catalog_name(name) for (name,) in TWO.values()}
 def world():
     """Records wait for two tables, neither of which can be created."""
     world = World(MemoryGround(), routes=TWO)
-    thread = OneThread(1)
-    world.hands, world.beats = thread.hands, thread.beats
+    world.alone()
     world.send("orders", 3)
     world.send("items", 3)
     for name in NAMES:

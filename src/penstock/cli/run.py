@@ -52,7 +52,7 @@ def run(
     once
         Land one epoch, then stop.
     until_caught_up
-        Stop when all that is in the topics has landed.
+        Stop when all that was in the topics at the start has landed.
     takeover
         Take the place of another owner, though it is alive; it exits with 3.
     accept

@@ -158,6 +158,13 @@ class TableResumed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TableLeft(Event):
+    """A parked table is waited for no more: its topics are gone. What is pending for it stays."""
+
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
 class RecordsQuarantined(Event):
     """Records of an epoch did not fit; codes with their counts."""
 
@@ -271,9 +278,12 @@ class HousekeepingFailed(Event):
 
 @dataclass(frozen=True, slots=True)
 class TopicUnrouted(Event):
-    """A topic that the pipeline reads goes to no table; none of its records is read."""
+    """A topic that the pipeline reads goes to no table; none of its records is read. `reason` when
+    it came later, and would go to one that cannot be had beside the others.
+    """
 
     topic: str
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,12 @@ class Aside:
 
 def pause_seconds(tries: int) -> float:
     """Give the pause before a table is tried again: it doubles with each try, to half a minute."""
-    return min(RETRY_SECONDS * 2 ** min(tries - 1, 5), RETRY_SECONDS_MAX)
+    return min(RETRY_SECONDS * 2.0 ** min(tries - 1, 5), RETRY_SECONDS_MAX)
+
+
+def out_of_step(table: str, reason: str) -> UnavailableError:
+    """Say that a table stands elsewhere than was thought."""
+    return UnavailableError(f"{table}: {reason}", code="P460", hint="it is opened again")
 
 
 def missing(place: Place) -> UnavailableError:

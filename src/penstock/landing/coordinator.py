@@ -32,6 +32,7 @@ from penstock.landing import epochs, opening, rivals, wishes
 from penstock.landing.adding_up import failures, require_few_rejects, silent, sums
 from penstock.landing.committing import CommitLine, Outcome
 from penstock.landing.fleet import Fleet
+from penstock.landing.horizon import Horizon
 from penstock.landing.isolating import Isolation
 from penstock.landing.jobs import Destination
 from penstock.landing.leases import renew_all, renewed
@@ -68,7 +69,7 @@ class Coordinator:
     fleet: Fleet
     pace: Pace
     tenure: Tenure
-    ends: Positions | None = None
+    horizon: Horizon
     _line: CommitLine = field(init=False)
     _desk: Desk = field(init=False)
     _lookout: Lookout = field(init=False)
@@ -85,7 +86,7 @@ class Coordinator:
         try:
             self._recover_all()
             level_first = self._leveling()
-            if level_first is None and self.ends is None:
+            if level_first is None and self.horizon.given is None:
                 self._write(self.fleet.adopt_rules)
             reason = "tables are not level" if level_first else self._loop(until)
             self._finish()
@@ -122,7 +123,8 @@ class Coordinator:
         self._line = CommitLine(self._two_phase(), hands)
         room = (self.settings, self.world, self.fleet)
         self._desk = Desk(*room, self.tenure, self._line, self.pace)
-        self._lookout = Lookout(*room, self._desk, self.pace, self._begin)
+        waits = not self.horizon.stays
+        self._lookout = Lookout(*room, self._desk, self.pace, self._begin, waits)
 
     def _any_quarantine_chain(self) -> Chain:
         return Chain(f"{self.settings.pipeline}/*", self.settings.quarantine.table)
@@ -157,7 +159,7 @@ class Coordinator:
     def _begin(self) -> None:
         """Begin what is new; not while tables are leveled, for that is up to the present rules."""
         self._write(partial(rivals.require_rank, self.fleet))
-        if self.ends is None:
+        if self.horizon.given is None:
             self._write(self.fleet.begin)
             self._desk.anchor(self.fleet.unlevel_routes())
         self.fleet.follow()
@@ -184,7 +186,7 @@ class Coordinator:
 
     def _leveling(self) -> Leveling | None:
         """Tell what must be brought level before the present rules may count."""
-        if self.ends is not None:
+        if self.horizon.given is not None:
             return None
         return needed(list(self.fleet.tracks.values()), self.settings, self.world.store)
 
@@ -236,17 +238,16 @@ class Coordinator:
         return all(aside.final for aside in self.fleet.aside.values())
 
     def _plan(self, active: Mapping[str, Track], listed: Mapping[TopicPartition, Bounds]) -> Epoch:
-        ends = {at: bounds.stop for at, bounds in listed.items()}
-        if self.ends is not None:
-            ends = {at: min(end, self.ends[at]) for at, end in ends.items() if at in self.ends}
-        reading = [track for track in active.values() if track.wish is None]
-        positions = positions_of(reading, self.ends)
+        ends = self.horizon.ends(listed)
+        reading = [track for track in active.values() if not track.waits]
+        positions = positions_of(reading, self.horizon.given)
         unborn = any(track.standing is None for track in active.values())
         budget = self.pace.budget(self.world.engine.capacity(), surveying=unborn)
         self.pace.lag = opening.lag_of(positions, ends)
         self.pace.waiting = {str(at): n for at, n in opening.waiting(positions, ends).items()}
         self.pace.behind = opening.behind(positions, ends)
-        return plan(EpochNumber(self._desk.epoch + 1), positions, ends, budget)
+        epoch = plan(EpochNumber(self._desk.epoch + 1), positions, ends, budget)
+        return epochs.put_last(epoch, self._lookout.mute)
 
     def _epoch(self, epoch: Epoch, listed: Mapping[TopicPartition, Bounds]) -> bool:
         """Run one epoch; false when a part of it is to be read again."""
@@ -271,7 +272,7 @@ class Coordinator:
             self.settings, world, epoch, tracks, self._rejects, isolation=self._isolation
         )
         self.pace.learn(results)
-        if not self._lookout.still_there(results):
+        if not self._lookout.still_there(results) or not self._lookout.moved(results):
             return False
         self.tenure.check()
         found = sums(results)
@@ -320,7 +321,7 @@ class Coordinator:
             self._lookout.still_there(results)
         for name in waiting.keys() - failed.keys():
             self.fleet.park(name, epochs.not_surveyed(name, waiting[name]))
-        return not failed and not waiting
+        return not failed
 
     def _absorb(self, timeout_seconds: float) -> None:
         """Take notice of commits that ended meanwhile."""
@@ -337,7 +338,7 @@ class Coordinator:
             elif outcome.batch.recovering:
                 self._write(partial(self.fleet.recovered, name))
             elif not all(landing.landed for landing in outcome.landings):
-                self.fleet.unstep(name, outcome.landings[-1].reason)
+                self.fleet.turned_away(name, outcome.landings[-1].reason)
             elif track is not None:
                 self.fleet.landed(name)
 
@@ -391,5 +392,6 @@ def coordinate(
     fleet = Fleet(settings, world, opening.open_quarantine(settings, world))
     pace = Pace(settings, world.clock)
     tenure = Tenure(settings, world)
-    coordinator = Coordinator(settings, world, stop, fleet, pace, tenure, ends)
+    horizon = Horizon(ends, stays=until != "stopped")
+    coordinator = Coordinator(settings, world, stop, fleet, pace, tenure, horizon)
     return coordinator.run(until, takeover=takeover)

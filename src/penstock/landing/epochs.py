@@ -112,6 +112,15 @@ def left_to(epoch: Epoch, tables: Collection[str]) -> Epoch:
     return replace(epoch, slices=tuple(part for part in parts if part.lanes))
 
 
+def put_last(epoch: Epoch, mute: Collection[TopicPartition]) -> Epoch:
+    """Let tasks read the partitions last that gave nothing before: to wait costs all the time."""
+    parts = [
+        replace(part, lanes=tuple(sorted(part.lanes, key=lambda lane: lane.at in mute)))
+        for part in epoch.slices
+    ]
+    return replace(epoch, slices=tuple(parts))
+
+
 def give_birth(
     settings: Settings, world: World, claim: Claim, track: Track, shown: Schema
 ) -> Table:

@@ -16,20 +16,26 @@ from dataclasses import dataclass, field
 from penstock.commit.once import ROLLED_BACK, Conditions
 from penstock.core.commits import Committable
 from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError, UnavailableError
-from penstock.core.events import TableParked, TableResumed, TopicUnrouted
+from penstock.core.events import TableLeft, TableParked, TableResumed, TopicUnrouted
 from penstock.core.offsets import TopicPartition
 from penstock.landing import members, opening
-from penstock.landing.aside import Aside, away_when_rules_changed, missing, pause_seconds
+from penstock.landing.aside import (
+    Aside,
+    missing,
+    out_of_step,
+    pause_seconds,
+)
 from penstock.landing.committing import Batch
-from penstock.landing.leveling import former_rules, needed
+from penstock.landing.leveling import adopt_rules
 from penstock.landing.settings import Settings, Target, World
-from penstock.landing.tracks import Track, by_table, skip
+from penstock.landing.tracks import Track, by_table, examined_of, go_on_examined
 from penstock.landing.wishes import ColumnBudget
 from penstock.ports.store import Examined
 from penstock.ports.tables import Table
 from penstock.rows.infer import columns_in
 
 LOOK_AGAIN_SECONDS = 30.0
+TURNED_AWAY_MAX = 3
 
 
 @dataclass(slots=True)
@@ -41,6 +47,7 @@ class Fleet:
     quarantine: Table
     tracks: dict[str, Track] = field(default_factory=dict)
     aside: dict[str, Aside] = field(default_factory=dict)
+    topics: frozenset[str] = frozenset()
     _targets: dict[str, Target] = field(default_factory=dict)
     _wanted: dict[str, list[TopicPartition]] = field(default_factory=dict)
     _unrouted: set[str] = field(default_factory=set)
@@ -70,6 +77,7 @@ class Fleet:
         """Take notice of topics and partitions, and open the tables that are new."""
         if "topic" not in self.settings.accept:
             opening.recreated(self.tracks.values(), listing)
+        self.topics = frozenset(at.topic for at in listing)
         self._targets, self._wanted, unrouted = opening.routed(self.settings, listing)
         for topic in sorted(set(unrouted) - self._unrouted):
             self.world.observer(TopicUnrouted(topic))
@@ -78,12 +86,24 @@ class Fleet:
             if name not in self.tracks and name not in self.aside:
                 self.open(name)
         self._lead_routes()
+        for name in self.aside.keys() - self._targets.keys():
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        """Wait no more for a table whose topics are gone: what is pending for it stays pending."""
+        self._recovering.discard(name)
+        self.tracks.pop(name, None)
+        if self.aside.pop(name, None) is not None:
+            self.world.observer(TableLeft(name))
 
     def open(self, name: str) -> None:
-        """Read where a table stands, or set it aside."""
+        """Read where a table stands, or set it aside; forget it when its topics are gone."""
+        if name not in self._targets:
+            self._forget(name)
+            return
         try:
             track = self._opened(self._targets[name])
-            self._take_examined(track)
+            go_on_examined(self.settings, self.world.store, track)
             for route in (r for r, led in self._members.items() if name in led):
                 track.already |= opening.refused_by(self.tracks[route].rejects, track)
         except (UnavailableError, InvalidError, DecisionNeededError) as error:
@@ -179,7 +199,7 @@ class Fleet:
             raise members.of_two_routes(route.name, name)
         mine.add(name)
         self._targets[name] = route.target.member(name)
-        self._wanted[name] = self._wanted[route.name]
+        self._wanted[name] = self._wanted.get(route.name, [])
         self.open(name)
 
     def joined(self, route: Track, name: str, conditions: Conditions) -> None:
@@ -239,7 +259,7 @@ class Fleet:
         try:
             while opening.take_over(self.settings, self.world, self.tracks[name], conditions):
                 self.open(name)  # it may have been born meanwhile
-                if name in self.aside:
+                if name not in self.active:
                     return
         except (UnavailableError, InvalidError, DecisionNeededError) as error:
             self.park(name, error)
@@ -300,14 +320,21 @@ class Fleet:
         """Set a table aside until its queue is empty, to open it again where it really stands."""
         self._recovering.discard(name)
         if name not in self.aside:
-            error = UnavailableError(f"{name}: {reason}", code="P460", hint="it is opened again")
             now = self.world.clock.monotonic()
-            self.aside[name] = Aside(error, now, now, 0, quiet=True)
+            self.aside[name] = Aside(out_of_step(name, reason), now, now, 0, quiet=True)
 
     def landed(self, name: str) -> None:
         """Take notice that commits of a table landed: it is well."""
         self.tracks[name].committed_at = self.world.clock.monotonic()
         del self._tries[name]
+
+    def turned_away(self, name: str, reason: str) -> None:
+        """Read a table again whose commit no longer fitted; after a pause when that goes on."""
+        self._tries[name] += 1
+        if self._tries[name] < TURNED_AWAY_MAX:
+            self.unstep(name, reason)
+        else:
+            self.park(name, out_of_step(name, reason))
 
     def due(self, busy: Collection[str], *, patient: bool) -> list[str]:
         """List the tables that are to be tried again now and have no commit under way."""
@@ -340,31 +367,18 @@ class Fleet:
         Later it can be told what was judged by which rules, though only some tables got rows.
         """
         self._ruling = True
-        self._adopt_rules(self.active, conditions)
-
-    def _adopt_rules(self, names: Collection[str], conditions: Conditions) -> None:
-        tracks, rules = list(self.tracks.values()), self.settings.rules_hash
-        strange = [name for name in names if former_rules([self.tracks[name]], rules)]
-        leveling = needed(tracks, self.settings, self.world.store) if strange else None
-        for name in strange:
-            if leveling and name in leveling.stretches:
-                self.park(name, away_when_rules_changed(name))
-                continue
-            try:
-                opening.adopt_rules(self.settings, self.world, self.tracks[name], conditions)
-            except (UnavailableError, InvalidError, DecisionNeededError) as error:
-                self.park(name, error)
+        adopt_rules(self, self.active, conditions)
 
     def recovered(self, name: str, conditions: Conditions) -> None:
         """Open a table whose pending commits were settled."""
         self._recovering.discard(name)
         before = self.aside.get(name)
         self.open(name)
-        if self._distrust and name not in self.aside:
+        if self._distrust and name in self.active:
             self._take_over(name, conditions)
-        if self._ruling and name not in self.aside:
-            self._adopt_rules([name], conditions)
-        if name not in self.aside and before is not None and not before.quiet:
+        if self._ruling and name in self.active:
+            adopt_rules(self, [name], conditions)
+        if name in self.active and before is not None and not before.quiet:
             seconds = self.world.clock.monotonic() - before.since
             self.world.observer(TableResumed(name, seconds))
 
@@ -377,20 +391,9 @@ class Fleet:
             raise missing(place)
         return table
 
-    def _take_examined(self, track: Track) -> None:
-        """Go on from what was examined by these rules, if the table stands as then (advisory)."""
-        known = self.world.store.examined(self.settings.pipeline, track.name).get(track.name)
-        if known is None or track.standing is None or known.rules_hash != self.settings.rules_hash:
-            return
-        if known.basis == track.standing.expected and known.rejects == track.rejects.expected:
-            skip(track, known.reached)
-
     def examined(self) -> dict[str, Examined]:
         """Give what to keep beside the pending commits, of tables that take part."""
-        rules = self.settings.rules_hash
         return {
-            name: Examined(
-                dict(track.origins), dict(track.rejects.expected), dict(track.examined), rules
-            )
+            name: examined_of(track, self.settings.rules_hash)
             for name, track in self.active.items()
         }

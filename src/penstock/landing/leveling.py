@@ -10,15 +10,22 @@ Invariants:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from penstock.core.errors import InvalidError
+from penstock.commit.once import Conditions
+from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
 from penstock.core.offsets import Offset, OffsetRange, Positions, TopicPartition
+from penstock.landing import opening
+from penstock.landing.aside import away_when_rules_changed
 from penstock.landing.members import may_lead
 from penstock.landing.settings import Routes, Settings
 from penstock.landing.tracks import Track
 from penstock.ports.store import PendingStore
+
+if TYPE_CHECKING:
+    from penstock.landing.fleet import Fleet
 
 Stretches = Mapping[TopicPartition, OffsetRange]
 
@@ -121,3 +128,21 @@ def _all_positions(tracks: Iterable[Track]) -> list[dict[TopicPartition, Offset]
         for standing in (track.standing, track.rejects)
         if standing is not None
     ]
+
+
+def adopt_rules(fleet: Fleet, names: Collection[str], conditions: Conditions) -> None:
+    """Write the present rules into the ledgers of tables that others have fed, and are level.
+
+    One that trails stands aside. Raises FencedError when a newer owner has landed.
+    """
+    tracks, settings = fleet.tracks, fleet.settings
+    strange = [name for name in names if former_rules([tracks[name]], settings.rules_hash)]
+    leveling = needed(list(tracks.values()), settings, fleet.world.store) if strange else None
+    for name in strange:
+        if leveling and name in leveling.stretches:
+            fleet.park(name, away_when_rules_changed(name))
+            continue
+        try:
+            opening.adopt_rules(settings, fleet.world, tracks[name], conditions)
+        except (UnavailableError, InvalidError, DecisionNeededError) as error:
+            fleet.park(name, error)

@@ -7,10 +7,15 @@ meanwhile; records that retention took are passed by only with a human's leave, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from penstock.core.errors import DecisionNeededError, UnavailableError
-from penstock.core.events import KafkaAnswered, PartitionStalled
+from penstock.core.errors import (
+    DecisionNeededError,
+    InvalidError,
+    PenstockError,
+    UnavailableError,
+)
+from penstock.core.events import KafkaAnswered, PartitionStalled, TopicUnrouted
 from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Bounds
 from penstock.landing import opening
@@ -24,13 +29,17 @@ from penstock.landing.tracks import Track
 
 BROKER_PATIENCE_SECONDS = 120.0
 PARTITION_PATIENCE_SECONDS = 10.0
+REFUSED = frozenset({"P202", "P203"})
+"""Brokers whose own directory of users is away refuse us, too."""
 
 Listed = Mapping[TopicPartition, Bounds]
 
 
 @dataclass(slots=True)
 class Lookout:
-    """Lists topics for a run. `begin` writes start positions of what was found new."""
+    """Lists topics for a run. `begin` writes start positions of what was found new; `waits` says
+    that the run has no end. `mute` are the partitions that gave nothing when they were read last.
+    """
 
     settings: Settings
     world: World
@@ -38,8 +47,12 @@ class Lookout:
     desk: Desk
     pace: Pace
     begin: Callable[[], None]
+    waits: bool
+    mute: frozenset[TopicPartition] = frozenset()
+    _refused: set[str] = field(default_factory=set)
     _silent_since: float | None = None
     _absent_since: float | None = None
+    _mute_since: float | None = None
 
     def listed(self) -> Listed | None:
         """List topics and bounds; None while no broker answers.
@@ -48,10 +61,15 @@ class Lookout:
         """
         now = self.world.clock.monotonic()
         try:
-            listing = self.world.log.partitions()
+            listing = self._listing()
             self.fleet.list_topics(listing)
         except UnavailableError as error:
             self._silent(error, now)
+            return None
+        except InvalidError as error:
+            if error.code not in REFUSED:
+                raise
+            self._silent(error, now)  # they let us in before
             return None
         self.begin()  # a store that fails there is no broker that is silent
         self.pace.listed_at_ms = self.world.clock.now_ms()
@@ -60,6 +78,8 @@ class Lookout:
         except UnavailableError as error:
             self._silent(error, now)
             return None
+        if not self._absent(bounds):
+            self._absent_since = None
         if self._silent_since is not None:
             self.world.observer(KafkaAnswered(now - self._silent_since))
             self._silent_since = None
@@ -69,7 +89,22 @@ class Lookout:
                 self._overtaken(name, track, bounds, found)
         return bounds
 
-    def _silent(self, error: UnavailableError, now: float) -> None:
+    def _listing(self) -> Sequence[TopicPartition]:
+        """List the log, but for topics that came later and cannot be routed beside the others."""
+        listing = self.world.log.partitions()
+        kept = set(self.fleet.topics)
+        for topic in sorted({at.topic for at in listing} - kept):
+            try:
+                self.settings.routes(sorted({*kept, topic}))
+            except InvalidError as error:
+                if topic not in self._refused:
+                    self.world.observer(TopicUnrouted(topic, error.message))
+                self._refused.add(topic)
+            else:
+                kept.add(topic)
+        return [at for at in listing if at.topic in kept]
+
+    def _silent(self, error: PenstockError, now: float) -> None:
         """Wait for brokers that do not answer. Raises the error when that lasts."""
         self._silent_since = now if self._silent_since is None else self._silent_since
         if now - self._silent_since > BROKER_PATIENCE_SECONDS:
@@ -78,10 +113,8 @@ class Lookout:
 
     def unlisted(self, listed: Listed) -> bool:
         """Tell whether a partition cannot be listed. Raises UnavailableError when that lasts."""
-        wanted = {at for track in self.fleet.active.values() for at in track.wanted}
-        absent = sorted(wanted - set(listed))
+        absent = self._absent(listed)
         if not absent:
-            self._absent_since = None
             return False
         now = self.world.clock.monotonic()
         self._absent_since = now if self._absent_since is None else self._absent_since
@@ -93,6 +126,31 @@ class Lookout:
             )
         return True
 
+    def _absent(self, listed: Listed) -> list[TopicPartition]:
+        wanted = {at for track in self.fleet.active.values() for at in track.wanted}
+        return sorted(wanted - set(listed))
+
+    def moved(self, results: Sequence[Result]) -> bool:
+        """Tell whether an epoch read anything at all, and remember who gave nothing.
+
+        Raises UnavailableError when only those are left for long, in a run that ends by itself.
+        """
+        now = self.world.clock.monotonic()
+        lanes = [lane for result in results for lane in result.lanes]
+        self.mute = frozenset(lane.lane.at for lane in lanes if lane.silent)
+        if not self.mute or any(lane.reached > lane.lane.covered.start for lane in lanes):
+            self._mute_since = None
+            return bool(lanes)
+        self._mute_since = now if self._mute_since is None else self._mute_since
+        if not self.waits and now - self._mute_since > PARTITION_PATIENCE_SECONDS:
+            names = ", ".join(map(str, sorted(self.mute)[:3]))
+            raise UnavailableError(
+                f"{names} cannot be read: there are records, and none came",
+                code="P254",
+                hint="see whether Spark's machines reach its broker; the rest has landed",
+            )
+        return False
+
     def still_there(self, results: Sequence[Result]) -> bool:
         """Set tables aside that failed in an epoch; False when it is to be read again later.
 
@@ -101,7 +159,7 @@ class Lookout:
         failed = failures(results)
         lost = any(isinstance(each, DecisionNeededError) for each in failed.values())
         try:
-            listing = self.world.log.partitions()
+            listing = self._listing()
             self.fleet.list_topics(listing)
             bounds = self.world.log.bounds(listing) if lost else {}
         except UnavailableError as error:

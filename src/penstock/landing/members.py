@@ -159,9 +159,11 @@ class Usher:
         Raises FencedError.
         """
         again = []
-        for name, asked in asked_for(results).items():
-            route = self.fleet.active.get(name)
-            if route is None or not asked:
+        tables = asked_for(results)
+        for name, route in self.fleet.active.items():
+            asked = tables.get(name)
+            route.asks = bool(asked)
+            if not asked:
                 continue
             if not route.is_level:
                 again.append(route)

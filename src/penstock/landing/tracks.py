@@ -39,7 +39,8 @@ from penstock.core.planning import Bounds
 from penstock.core.schema import Schema
 from penstock.landing.adding_up import TableSum
 from penstock.landing.already import NONE, Already
-from penstock.landing.settings import Target
+from penstock.landing.settings import Settings, Target
+from penstock.ports.store import Examined, PendingStore
 from penstock.ports.tables import Table, TableState
 
 
@@ -80,7 +81,8 @@ class Track:
     what the quarantine chain has durably landed, never what is only pending. The track of a route
     stands in its quarantine chain; `members` are its tables, None until all were looked for; `room`
     is for how many more; for a table, for how many columns. `wish` is the schema it is to get
-    before it is read for again.
+    before it is read for again; `asks` says that records ask a route for tables, which it is given
+    once all is landed that was examined before.
     """
 
     target: Target
@@ -101,6 +103,7 @@ class Track:
     members: frozenset[str] | None = None
     room: int = 0
     wish: Schema | None = None
+    asks: bool = False
     committed_at: float = 0.0
 
     @property
@@ -122,6 +125,11 @@ class Track:
     def trailing(self) -> bool:
         """Tell whether more was examined than the table's ledger will say."""
         return self.standing is not None and bool(between(self.standing.expected, self.examined))
+
+    @property
+    def waits(self) -> bool:
+        """Tell whether to read on would be to read the same again."""
+        return self.wish is not None or (self.asks and self.waiting > 0)
 
     @property
     def is_level(self) -> bool:
@@ -332,3 +340,19 @@ def positions_of(tracks: Iterable[Track], ends: Positions | None) -> dict[str, P
         }
         for track in tracks
     }
+
+
+def examined_of(track: Track, rules_hash: str) -> Examined:
+    """Give what to keep of a table beside its pending commits, under the rules it was read with."""
+    return Examined(
+        dict(track.origins), dict(track.rejects.expected), dict(track.examined), rules_hash
+    )
+
+
+def go_on_examined(settings: Settings, store: PendingStore, track: Track) -> None:
+    """Go on from what was examined by these rules, if the table stands as then (advisory)."""
+    known = store.examined(settings.pipeline, track.name).get(track.name)
+    if known is None or track.standing is None or known.rules_hash != settings.rules_hash:
+        return
+    if known.basis == track.standing.expected and known.rejects == track.rejects.expected:
+        skip(track, known.reached)

@@ -80,7 +80,7 @@ def _of_table(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
         case events.TableParked():
             parked = Parked(event.code, event.reason, now_ms)
             return _changed(snapshot, event.table, lambda table: _stands_aside(table, parked))
-        case events.TableResumed():
+        case events.TableResumed() | events.TableLeft():
             return _changed(snapshot, event.table, lambda table: replace(table, parked=None))
         case events.RecordsQuarantined():
             return _changed(snapshot, event.table, lambda table: _quarantined(table, event))

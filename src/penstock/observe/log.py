@@ -154,7 +154,8 @@ def line_of(event: Event) -> Line:
             text = f"the process that reads offset {event.offset} dies of it: it is refused, P343"
             return Line(logging.WARNING, event.partition, text)
         case events.TopicUnrouted():
-            text = "goes to no table; its records are not read"
+            reason = f": {event.reason}" if event.reason else ""
+            text = f"goes to no table; its records are not read{reason}"
             return Line(logging.WARNING, event.topic, text)
         case events.EpochPlanned() | events.SliceRead() | events.EpochPrepared():
             return _of_epoch(event)
@@ -202,6 +203,8 @@ def _of_table(event: Event) -> Line:
         case events.TableResumed():
             text = f"is back after {seconds_text(event.seconds)} and catches up"
             return Line(logging.INFO, event.table, text)
+        case events.TableLeft():
+            return Line(logging.WARNING, event.table, "its topics are gone: no longer waited for")
         case events.HousekeepingFailed():
             text = f"housekeeping failed, without harm: {event.reason}"
             return Line(logging.WARNING, event.table, text)

@@ -39,6 +39,7 @@ from penstock.rows.quarantine import QUARANTINE_SCHEMA
 from penstock.testing.clock import ManualClock
 from penstock.testing.faults import FaultPlan
 from penstock.testing.grounds import CATALOG, Ending, Ground, Held, catalog_name, numbered
+from penstock.testing.hands import OneThread
 from penstock.testing.life import Life
 from penstock.testing.sent import Sent
 from penstock.testing.table_bench import Quiet
@@ -97,6 +98,11 @@ class World:
             ground.create(ground.topic(name), partitions)
 
     # What producers and operators do.
+
+    def alone(self, seed: int = 1) -> None:
+        """Let lives have one thread, and wait in this world's time alone."""
+        thread = OneThread(seed)
+        self.hands, self.beats = thread.hands, thread.beats
 
     def send(self, topic: str, count: int = 1, *, partition: int = 0, **fields: Any) -> None:
         """Send records that fit, numbered on; `fields` are in each."""

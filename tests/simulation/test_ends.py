@@ -1,0 +1,271 @@
+"""When a run ends by itself: when what it found has landed, whoever goes on to send, or gives nothing."""
+
+import pytest
+
+from penstock.connectors.memory.log import MemoryLog, MemoryReader
+from penstock.core.errors import InvalidError
+from penstock.core.events import (
+    EpochPlanned,
+    KafkaAnswered,
+    TableLeft,
+    TableParked,
+    TopicUnrouted,
+)
+from penstock.core.points import Point
+from penstock.testing.faults import Fault
+from penstock.testing.grounds import MemoryGround, catalog_name
+from penstock.testing.world import ORDERS, World, tables_named
+
+TWO = tables_named("orders", "items")
+ITEMS = TWO["items"][0]
+
+
+@pytest.fixture
+def ground():
+    return MemoryGround()
+
+
+class Hiding(MemoryGround):
+    """Lists no topic that is hidden, as a pattern lists none that was deleted."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden = set()
+        self.refusals = []
+
+    def open_log(self, topics):
+        log, listed = super().open_log(topics), MemoryLog.partitions
+
+        def partitions():
+            if self.refusals:
+                raise self.refusals.pop()
+            return [at for at in listed(log) if at.topic not in self.hidden]
+
+        log.partitions = partitions
+        return log
+
+
+@pytest.mark.parametrize("until", ["caught-up", "once"])
+def test_a_run_ends_though_producers_never_pause(ground, until):
+    world = World(ground)
+    world.send("orders", 3)
+    life = world.life()
+    for passing in range(1, 500):
+        life.at(Point.EPOCH_PLANNED, lambda: world.send("orders", 1), passing=passing)
+    life.run(until)
+
+    assert 3 == len(world.rows())
+    assert 1 == len(life.of(EpochPlanned))
+    world.run()
+    assert [] == world.breaks()
+
+
+def test_a_partition_that_comes_while_it_runs_is_read_to_where_it_ended_then(ground):
+    world = World(ground)
+    world.send("orders", 3)
+
+    def grow():
+        ground.grow("orders", 2)
+        world.send("orders", 2, partition=1)
+
+    life = world.life().at(Point.EPOCH_PLANNED, grow)
+    for passing in range(2, 500):
+        life.at(Point.EPOCH_PLANNED, lambda: world.send("orders", 1, partition=1), passing=passing)
+    life.run()
+
+    assert {0: 3, 1: 2} == world.offsets()
+
+
+def mute(monkeypatch, partition, slow=lambda: None):
+    """Let a partition give nothing, as one whose broker the workers do not reach."""
+    read = MemoryReader.read
+
+    def hear(self, at, covered, **given):
+        if at.partition == partition:
+            slow()
+            return iter(())
+        return read(self, at, covered, **given)
+
+    monkeypatch.setattr(MemoryReader, "read", hear)
+
+
+@pytest.mark.parametrize("until", ["caught-up", "once"])
+def test_a_run_says_that_a_partition_gives_nothing_and_lands_the_others(ground, monkeypatch, until):
+    world = World(ground, partitions=2)
+    world.send("orders", 2)
+    world.run()
+    world.send("orders", 3)
+    world.run()
+    world.send("orders", 3, partition=1)
+    with monkeypatch.context() as patch:
+        mute(patch, 1)
+        assert "P254" == world.life().run(until).code
+        world.send("orders", 1)
+        assert ("P254" if until == "caught-up" else "") == world.life().run(until).code
+        assert {0: 6} == {at: n for at, n in world.offsets().items() if at == 0}
+
+    world.run()
+    assert [] == world.breaks()
+
+
+def test_a_run_without_an_end_waits_for_a_partition_that_gives_nothing(ground, monkeypatch):
+    world = World(ground, every_seconds=0.0)
+    world.send("orders", 1)
+    world.run()
+    world.alone()
+    life = world.life()
+    mute(monkeypatch, 0)
+    world.send("orders", 3)
+    life.at_listing(100, life.stop.set).run("stopped")
+
+    assert life.error is None
+    assert {0: 1} == world.offsets()
+
+
+def test_who_gave_nothing_is_read_last(ground, monkeypatch):
+    """It takes all the time that there is: those behind it had none."""
+    world = World(ground, partitions=2, every_seconds=0.0)
+    world.send("orders", 1)
+    world.send("orders", 1, partition=1)
+    world.run()
+    world.alone()
+    life = world.life()
+    mute(monkeypatch, 0, slow=lambda: world.clock.advance(1000))
+    world.send("orders", 3)
+    world.send("orders", 3, partition=1)
+    life.at_listing(20, life.stop.set).run("stopped")
+
+    assert {0: 1, 1: 4} == world.offsets()
+
+
+def test_a_topic_that_goes_while_its_table_stands_aside_ends_nothing():
+    ground = Hiding()
+    world = World(ground, routes=TWO)
+    world.alone()
+    for topic in TWO:
+        world.send(topic, 2)
+    world.run()
+    world.send("items", 1)
+    life = world.life(every_seconds=0.0)
+    life.at(Point.PREPARE_AFTER, lambda: world.faults.take_away(catalog_name(ITEMS)))
+    life.at_listing(20, lambda: ground.hidden.add(ground.topic("items")))
+    life.at_listing(21, lambda: world.send("orders", 2))
+    life.at_listing(40, life.stop.set).run("stopped")
+
+    assert {ITEMS} == {event.table for event in life.of(TableParked)}
+    assert [ITEMS] == [event.table for event in life.of(TableLeft)]
+    assert {} == life.parked
+    assert 4 == len(world.rows())
+
+    ground.hidden.clear()
+    world.faults.give_back(catalog_name(ITEMS))
+    world.run()
+    assert [] == world.breaks()
+
+
+@pytest.mark.parametrize("listing", range(6, 16))
+def test_a_topic_that_goes_while_its_table_comes_back_ends_nothing(listing):
+    """At one of these listings what is pending for it is just being settled."""
+    ground = Hiding()
+    world = World(ground, routes=TWO)
+    world.alone()
+    for topic in TWO:
+        world.send(topic, 2)
+    world.run()
+    world.send("items", 1)
+    life = world.life(every_seconds=0.0)
+    life.at(Point.PREPARE_AFTER, lambda: world.faults.take_away(catalog_name(ITEMS)))
+    life.at_listing(5, lambda: world.faults.give_back(catalog_name(ITEMS)))
+    life.at_listing(listing, lambda: ground.hidden.add(ground.topic("items")))
+    life.at_listing(40, life.stop.set).run("stopped")
+
+    assert life.error is None
+    ground.hidden.clear()
+    world.run()
+    assert [] == world.breaks()
+
+
+@pytest.mark.parametrize("fault", [Fault.CONFLICT, Fault.OK_UNAPPLIED, Fault.REFUSE])
+@pytest.mark.parametrize("point", [Point.PREPARE_AFTER, Point.COMMIT_BEFORE, Point.COMMIT_AFTER])
+def test_a_topic_that_goes_while_its_table_is_recovered_ends_nothing(point, fault):
+    ground = Hiding()
+    world = World(ground, routes=TWO)
+    for topic in TWO:
+        world.send(topic, 2)
+    world.run()
+    for topic in TWO:
+        world.send(topic, 1)
+    world.crash_at("commit.before")
+    world.faults.queue(catalog_name(ITEMS), fault)
+    life = world.life().at(point, lambda: ground.hidden.add(ground.topic("items"))).run()
+
+    assert life.error is None
+    assert 3 == len(world.rows())
+    ground.hidden.clear()
+    world.run()
+    assert [] == world.breaks()
+
+
+def test_a_topic_that_comes_later_and_has_no_place_is_told_of_and_stops_nobody(ground):
+    world = World(ground, routes=TWO)
+    ground = world.ground
+    for topic in TWO:
+        world.send(topic, 2)
+    hiding = Hiding()
+    world = World(hiding, routes=TWO)
+    world.send("orders", 2)
+    hiding.hidden.add("items")
+    life = world.life(every_seconds=0.0)
+    routes = life.settings.routes
+
+    def crowded(topics):
+        if "items" in topics:
+            raise InvalidError("more tables than limits.tables", code="P142", hint="raise it")
+        return routes(topics)
+
+    object.__setattr__(life.settings, "routes", crowded)
+    world.alone()
+    life.at_listing(5, hiding.hidden.clear).at_listing(9, lambda: world.send("orders", 1))
+    life.at_listing(30, life.stop.set).run("stopped")
+
+    assert life.error is None
+    assert [("items", "more tables than limits.tables")] == [
+        (event.topic, event.reason) for event in life.of(TopicUnrouted)
+    ]
+    assert 3 == len(world.rows())
+
+
+def test_brokers_that_refuse_us_for_a_moment_are_waited_for():
+    """Their own directory of users was away."""
+    ground = Hiding()
+    world = World(ground)
+    world.alone()
+    world.send("orders", 2)
+    life = world.life(every_seconds=0.0)
+    refused = InvalidError("the brokers refused user p", code="P202", hint="check it")
+    life.at_listing(5, lambda: ground.refusals.extend([refused] * 9))
+    life.at_listing(6, lambda: world.send("orders", 1))
+    life.at_listing(40, life.stop.set).run("stopped")
+
+    assert life.error is None
+    assert 1 == len(life.of(KafkaAnswered))
+    assert 3 == len(world.rows())
+
+
+def test_a_table_whose_commits_no_longer_fit_is_tried_less_and_less(ground):
+    """Somebody changes its columns all the time."""
+    world = World(ground, every_seconds=0.0)
+    world.alone()
+    world.send("orders", 1)
+    world.run()
+    world.send("orders", 1)
+    life = world.life(every_seconds=0.0)
+    name = catalog_name(ORDERS)
+    for passing in range(1, 500):
+        life.at(Point.PREPARE_AFTER, lambda: ground.change_columns(name), passing=passing)
+    life.at_listing(300, life.stop.set).run("stopped")
+
+    assert 4 < life.points.count(Point.PREPARE_AFTER) < 20
+    assert {"P460"} == {event.code for event in life.of(TableParked)}
+    world.run()
+    assert [] == world.breaks()

@@ -10,8 +10,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-import psutil
-
+from penstock.connectors.sql.owners import started_ms
 from penstock.ports.store import Owner
 
 
@@ -36,8 +35,7 @@ class SystemClock:
 
 def this_owner() -> Owner:
     """Name this run of this process."""
-    started_ms = round(psutil.Process().create_time() * 1000)
-    return Owner(token(), socket.gethostname(), os.getpid(), started_ms)
+    return Owner(token(), socket.gethostname(), os.getpid(), started_ms(os.getpid()))
 
 
 def token() -> str:

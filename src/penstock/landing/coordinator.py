@@ -295,9 +295,8 @@ class Coordinator:
         return Destination(self.settings.quarantine.connector, self._quarantine.target)
 
     def _renew_leases(self) -> None:
-        now_ms = self.world.clock.now_ms()
-        renew_all(self.fleet.active.values(), now_ms)
-        self._quarantine = renewed(self._quarantine, now_ms)
+        renew_all(self.fleet.active.values())
+        self._quarantine = renewed(self._quarantine)
 
     def _give_birth(self, epoch: Epoch, tracks: Mapping[str, Track]) -> bool:
         """Create the tables that this epoch calls for; false when a survey is to be made again.

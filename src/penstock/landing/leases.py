@@ -15,17 +15,17 @@ from penstock.landing.tracks import Track
 from penstock.ports.tables import TableState
 
 
-def renew_all(tracks: Iterable[Track], now_ms: int) -> None:
+def renew_all(tracks: Iterable[Track]) -> None:
     """Renew what the tables of an epoch were lent."""
     for track in tracks:
         if track.state is not None:
-            track.state = renewed(track.state, now_ms)
+            track.state = renewed(track.state)
 
 
-def renewed(state: TableState, now_ms: int) -> TableState:
+def renewed(state: TableState) -> TableState:
     """Give a table's state with credentials that have at least half of their time left."""
     lease = state.lease
-    if lease is not None and lease.renew_at_ms <= now_ms:
+    if lease is not None and lease.is_due():
         with suppress(UnavailableError, InvalidError):
             target, following = lease.renew()
             return replace(state, target=target, lease=following)

@@ -26,7 +26,7 @@ from penstock.core.points import Point
 from penstock.observe.figures import number_of, one_line, seconds_text, size_text
 from penstock.ports.running import Clock
 
-STALLED_AGAIN_AFTER_MS = 300_000
+STALLED_AGAIN_AFTER_SECONDS = 300
 
 Fields = MutableMapping[str, Any]
 Write = Callable[[str], None]
@@ -51,7 +51,7 @@ class LogLines:
         self._logger = logger
         self._clock = clock
         self._guard = threading.Lock()
-        self._told_ms: dict[events.PartitionStalled, int] = {}
+        self._told: dict[events.PartitionStalled, float] = {}
 
     def __call__(self, event: Event) -> None:
         """Log an event at its level."""
@@ -71,12 +71,12 @@ class LogLines:
 
     def _worth_telling(self, event: events.PartitionStalled) -> bool:
         """Tell of a partition that stays unreadable every five minutes, not every epoch."""
-        now_ms = self._clock.now_ms()
+        now = self._clock.monotonic()
         with self._guard:
-            told_ms = self._told_ms.get(event)
-            if told_ms is not None and now_ms - told_ms < STALLED_AGAIN_AFTER_MS:
+            told = self._told.get(event)
+            if told is not None and now - told < STALLED_AGAIN_AFTER_SECONDS:
                 return False
-            self._told_ms[event] = now_ms
+            self._told[event] = now
         return True
 
 

@@ -2,7 +2,8 @@
 
 Invariants:
 - the board only remembers; the file is written by a thread of its own, at most once a second, and
-  at least every five while the pipeline lives, so that its age tells whether somebody is there;
+  at least every five while the pipeline lives, so that its age tells whether somebody is there,
+  also when the wall clock is set back;
 - a reader sees a whole document or the one before it; nothing depends on the file being there.
 """
 
@@ -69,7 +70,7 @@ class StatusFile:
         self._clock = clock
         self._complain = complain
         self._complained = False
-        self._written: tuple[Snapshot, int] | None = None
+        self._written: tuple[Snapshot, float] | None = None
         self._thread = Regularly(
             self.write_if_due, every_seconds=WRITE_EVERY_MS / 1000, name="status-file"
         )
@@ -86,28 +87,28 @@ class StatusFile:
         trace: TracebackType | None,
     ) -> None:
         self._thread.__exit__(kind, error, trace)
-        self._write(self._board.snapshot(), self._clock.now_ms())
+        self._write(self._board.snapshot())
 
     def write_if_due(self) -> bool:
         """Write the file when there is news and a second has passed, or nothing for five.
 
         Tells whether it was time to.
         """
-        snapshot, now_ms = self._board.snapshot(), self._clock.now_ms()
+        snapshot = self._board.snapshot()
         if self._written is not None:
-            before, at_ms = self._written
+            before, written = self._written
             pause_ms = WRITE_AT_LEAST_EVERY_MS if snapshot is before else WRITE_EVERY_MS
-            if now_ms - at_ms < pause_ms:
+            if self._clock.monotonic() - written < pause_ms / 1000:
                 return False
-        self._write(snapshot, now_ms)
+        self._write(snapshot)
         return True
 
-    def _write(self, snapshot: Snapshot, now_ms: int) -> None:
-        self._written = snapshot, now_ms
+    def _write(self, snapshot: Snapshot) -> None:
+        self._written = snapshot, self._clock.monotonic()
         aside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            aside.write_bytes(to_json(snapshot, written_ms=now_ms))
+            aside.write_bytes(to_json(snapshot, written_ms=self._clock.now_ms()))
             aside.replace(self._path)
         except OSError as error:
             if not self._complained:
@@ -140,5 +141,8 @@ def read_status(path: Path) -> tuple[Snapshot, int] | None:
 
 
 def silent(snapshot: Snapshot, written_ms: int, now_ms: int) -> bool:
-    """Tell whether the process that wrote a status is gone without having said so."""
-    return not snapshot.state.ended and now_ms - written_ms > SILENT_AFTER_MS
+    """Tell whether the process that wrote a status is gone without having said so.
+
+    One from times to come is as old: the clock was set back since, and nobody wrote it anew.
+    """
+    return not snapshot.state.ended and abs(now_ms - written_ms) > SILENT_AFTER_MS

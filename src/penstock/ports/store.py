@@ -14,8 +14,9 @@ from penstock.core.offsets import Positions
 class Owner:
     """Tell who holds a pipeline: `id` is unique for each run.
 
-    `started_ms` is when the process began, in epoch milliseconds by the machine's own books (0 when
-    unknown): with it a store on the same host tells a living owner from a stranger with his pid.
+    `started_ms` is when the process began, by the machine's own books: in milliseconds since its
+    boot, which no clock moves, or since the epoch; 0 when unknown. With it a store on the same host
+    tells a living owner from a stranger with his pid.
     """
 
     id: str

@@ -43,12 +43,12 @@ class Verdict(StrEnum):
 class Lease:
     """Credentials that a catalog lends for one table: they stand in the target, and they end.
 
-    From `renew_at_ms` on, epoch milliseconds by the machine's clock, `renew` is to be called before
-    further work is handed out. It gives the target with credentials of its own, all else as it was,
-    and the next lease; it raises UnavailableError and InvalidError.
+    From when `is_due` says so, `renew` is to be called before further work is handed out. It gives
+    the target with credentials of its own, all else as it was, and the next lease; it raises
+    UnavailableError and InvalidError. Who lends keeps the time, so that no two clocks are compared.
     """
 
-    renew_at_ms: int
+    is_due: Callable[[], bool] = field(repr=False)
     renew: Callable[[], tuple[str, Lease | None]] = field(repr=False, compare=False)
 
 

@@ -1,7 +1,6 @@
 """Credentials that a real REST catalog lends: they reach the worker, end, and are renewed."""
 
 import threading
-import time
 from contextlib import ExitStack
 from functools import partial
 
@@ -16,7 +15,6 @@ from penstock.dev.broker import free_port
 from penstock.landing.leases import renewed
 from penstock.ports.tables import TableDefinition
 from penstock.spec.secrets import ProcessSecrets
-from penstock.testing.clock import ManualClock
 from penstock.testing.prepared import ORDERS, orders, origin, prepared
 from penstock.testing.real_grounds import IcebergWithoutBroker
 from penstock.testing.table_bench import Quiet, batch_of
@@ -98,7 +96,7 @@ def test_lent_keys_are_used_by_workers_and_renewed_when_the_catalog_lends_others
         table.commit(state, write(state, {0: (0, 3)}), retain=25)
         before = table.state(CHAIN)
     with lending("second-token"):
-        after = renewed(before, before.lease.renew_at_ms)
+        after = renewed(before)
         table.commit(table.state(CHAIN), write(after, {0: (3, 5)}), retain=25)
         found = table.coordinates(
             {"topic": "_kafka_topic", "partition": "_kafka_partition", "offset": "_kafka_offset"}
@@ -119,7 +117,6 @@ def test_a_run_whose_keys_change_in_mid_run_goes_on_with_the_new_ones_and_keeps_
     ground = LentGround(tmp_path / "here", s3)
     ground.directory.mkdir()
     world, committed = World(ground), threading.Event()
-    world.clock = ManualClock(time.time_ns() // 1_000_000)
     with ExitStack() as servers:
 
         def lend(token):

@@ -16,20 +16,26 @@ from penstock.testing.world import World
 STATE = TableState("u", "h", ORDERS, 1, None, Verdict.ABSENT, "", "old keys", None)
 
 
-def lent(renew, at=1_000):
-    return replace(STATE, lease=Lease(at, renew))
+def always():
+    return True
+
+
+def lent(renew, is_due=always):
+    return replace(STATE, lease=Lease(is_due, renew))
 
 
 def test_a_lease_is_renewed_when_its_time_has_come_and_not_before():
-    following = Lease(2_000, lambda: ("newest keys", None))
-    state = lent(lambda: ("new keys", following))
+    following = Lease(always, lambda: ("newest keys", None))
+    come = []
+    state = lent(lambda: ("new keys", following), is_due=lambda: bool(come))
 
-    assert state is renewed(state, 999)
-    assert replace(state, target="new keys", lease=following) == renewed(state, 1_000)
+    assert state is renewed(state)
+    come.append(True)
+    assert replace(state, target="new keys", lease=following) == renewed(state)
 
 
 def test_a_table_without_a_lease_stays_as_it_is():
-    assert STATE is renewed(STATE, 10**15)
+    assert STATE is renewed(STATE)
 
 
 def test_a_catalog_that_does_not_answer_leaves_the_old_credentials():
@@ -38,7 +44,7 @@ def test_a_catalog_that_does_not_answer_leaves_the_old_credentials():
 
     state = lent(silent)
 
-    assert state is renewed(state, 5_000)
+    assert state is renewed(state)
 
 
 def test_no_representation_shows_what_was_lent():
@@ -74,9 +80,9 @@ class LendingTable:
 
         def renew():
             self._renewals.append(self._table.name)
-            return state.target, Lease(0, renew)
+            return state.target, Lease(always, renew)
 
-        return replace(state, lease=Lease(0, renew))
+        return replace(state, lease=Lease(always, renew))
 
 
 class LendingGround(MemoryGround):

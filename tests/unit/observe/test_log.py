@@ -33,6 +33,7 @@ from penstock.core.events import (
     TopicUnrouted,
 )
 from penstock.observe.log import console_log, json_log, line_of, wants_colour, written_to
+from penstock.testing.clock import START_MS, ManualClock
 
 T = "lake.bronze.flights"
 COMMIT = TableCommitted(17, T, "shop", "append", "c", "81", 20_000, 4, 1_234_567, 0.0249, 9)
@@ -232,6 +233,20 @@ def test_a_partition_that_stays_unreadable_is_told_every_five_minutes(clock) -> 
     log(PartitionStalled("flights-1", "no leader"))
 
     assert ["10:40:00", "10:45:00", "10:45:01"] == [line[:8] for line in lines]
+
+
+def test_a_partition_is_told_again_in_time_when_the_wall_clock_is_set_back() -> None:
+    lines: list[str] = []
+    clock = ManualClock()
+    log = console_log(lines.append, clock)
+
+    log(PartitionStalled("flights-0", "no leader"))
+    clock.set_wall_clock(START_MS - 3_600_000)
+    log(PartitionStalled("flights-0", "no leader"))
+    clock.advance(300)
+    log(PartitionStalled("flights-0", "no leader"))
+
+    assert 2 == len(lines)
 
 
 def test_a_complaint_is_a_warning(clock) -> None:

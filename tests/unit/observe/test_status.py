@@ -15,6 +15,7 @@ from penstock.observe.status import (
     silent,
     status_path,
 )
+from penstock.testing.clock import START_MS, ManualClock
 
 STARTED = PipelineStarted("shop", 3, "host:1", 1, 0)
 
@@ -96,6 +97,17 @@ def test_without_news_it_is_written_every_five_seconds(board, clock, path: Path)
     assert [0, 5, 10] == [second for second, was in enumerate(due) if was]
 
 
+def test_a_wall_clock_that_is_set_back_holds_no_writing_up(board, path: Path) -> None:
+    clock = ManualClock()
+    file = StatusFile(path, board, clock, quietly)
+    file.write_if_due()
+    clock.set_wall_clock(START_MS - 3_600_000)
+    clock.advance(5)
+
+    assert file.write_if_due()
+    assert START_MS - 3_595_000 == read_status(path)[1]
+
+
 def test_leaving_writes_the_end_at_once(board, clock, path: Path) -> None:
     with StatusFile(path, board, clock, quietly):
         assert State.STARTING == read_status(path)[0].state
@@ -158,3 +170,10 @@ def test_who_writes_no_more_without_a_word_is_gone(board) -> None:
     assert silent(snapshot, 0, SILENT_AFTER_MS + 1)
     board(PipelineStopped("shop", "SIGTERM", clean=True))
     assert not silent(board.snapshot(), 0, SILENT_AFTER_MS + 1)
+
+
+def test_a_status_from_times_to_come_proves_no_life(board) -> None:
+    snapshot = board.snapshot()
+
+    assert not silent(snapshot, SILENT_AFTER_MS, 0)
+    assert silent(snapshot, SILENT_AFTER_MS + 1, 0)

@@ -27,6 +27,7 @@ from penstock.connectors.iceberg.faults import reading, sending
 from penstock.connectors.iceberg.features import require_honourable
 from penstock.connectors.iceberg.histories import history_of
 from penstock.connectors.iceberg.housekeeping import remove_old_metadata
+from penstock.connectors.iceberg.leases import machine_ms, passing
 from penstock.connectors.iceberg.ledgers import ledgers_in, parent_of
 from penstock.connectors.iceberg.scans import (
     LiveData,
@@ -67,6 +68,7 @@ class Context:
     credentials: Mapping[str, Credential] = field(default_factory=dict)
     lease_seconds: int = 300
     monotonic: Callable[[], float] = time.monotonic
+    now_ms: Callable[[], int] = machine_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,10 +261,11 @@ class IcebergTable:
         """Say when credentials in a target are to be renewed: halfway to their end."""
         if not lends(target):
             return None
-        now_ms = time.time_ns() // 1_000_000
+        context = self._context
         ends = table.io.properties.get("s3.session-token-expires-at-ms", "")
-        left_ms = int(ends) - now_ms if ends.isdecimal() else 2000 * self._context.lease_seconds
-        return Lease(now_ms + max(left_ms, 0) // 2, partial(self._renewed, target))
+        left_ms = int(ends) - context.now_ms() if ends.isdecimal() else 2000 * context.lease_seconds
+        is_due = passing(max(left_ms, 0) // 2, context.now_ms, context.monotonic)
+        return Lease(is_due, partial(self._renewed, target))
 
     def _renewed(self, target: str) -> tuple[str, Lease | None]:
         table = self._loaded()

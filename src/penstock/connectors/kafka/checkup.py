@@ -19,7 +19,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec
 
 from penstock.connectors.kafka.errors import Heard, not_allowed, translated
-from penstock.connectors.kafka.log import KafkaLog
+from penstock.connectors.kafka.log import KafkaLog, waited
 from penstock.connectors.kafka.settings import BY_NAME, KafkaSettings
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.ports.findings import Finding, bad, good, odd, unseen
@@ -235,6 +235,6 @@ class _Checkup:
 
     def _answer(self, asked: Any, what: str) -> Any:
         try:
-            return asked.result(timeout=ANSWER_SECONDS_MAX + 1)
+            return waited(asked, ANSWER_SECONDS_MAX + 1)
         except KafkaException as error:
             raise translated(error.args[0], what, self._settings, self._heard) from error

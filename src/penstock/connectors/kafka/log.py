@@ -214,8 +214,16 @@ class KafkaLog:
                 reason = self._heard.reason(time.monotonic() - begun)
                 if reason is not None:
                     raise KafkaException(reason) from None
-        return asked.result(timeout=0)
+        return waited(asked, 0)  # this process may have stood still, and not the brokers
 
     def _told(self, error: KafkaException, what: str) -> Exception:
         self._admin().poll(0)
         return translated(error.args[0], what, self._settings, self._heard)
+
+
+def waited(asked: Future[Any], seconds: float) -> Any:
+    """Wait for an answer; one that does not come raises what the client says of lost requests."""
+    try:
+        return asked.result(timeout=seconds)
+    except TimeoutError:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None  # noqa: SLF001  it has no other name

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import Future
 from dataclasses import replace
 
 import pytest
@@ -27,6 +28,7 @@ from penstock.core.errors import (
     UnavailableError,
 )
 from penstock.core.offsets import TopicPartition, span
+from penstock.testing.clock import ManualClock
 
 SETTINGS = KafkaSettings(
     "k1:9092,k2:9092",
@@ -110,6 +112,37 @@ def test_waiting_ends_sooner_when_it_is_useless() -> None:
     heard(error(KafkaError._SSL))
     assert heard.reason(REFUSAL_SECONDS_MAX - 1) is None
     assert "_SSL" == heard.reason(REFUSAL_SECONDS_MAX + 1).name()
+
+
+class NoAnswer:
+    """A client that hears nothing."""
+
+    def poll(self, _timeout: float) -> int:
+        return 0
+
+
+def test_a_process_that_stood_still_past_its_patience_blames_the_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = ManualClock()
+
+    class Stopped(Future[str]):
+        """A request during which the process is stopped, as by SIGSTOP."""
+
+        def result(self, timeout: float | None = None) -> str:
+            clock.advance(3_600)
+            return super().result(timeout and 0)
+
+    monkeypatch.setattr("penstock.connectors.kafka.log.time", clock)
+    log = KafkaLog(SETTINGS)
+    log._client = NoAnswer()
+    asked = Stopped()
+
+    with pytest.raises(UnavailableError) as told:
+        log._answer(asked, "the cluster")
+    assert "P201" == told.value.code
+    asked.set_result("here it was")
+    assert "here it was" == log._answer(asked, "the cluster")
 
 
 def test_what_was_heard_of_another_partition_is_not_ours() -> None:

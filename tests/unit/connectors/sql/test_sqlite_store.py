@@ -12,9 +12,10 @@ from dataclasses import replace
 import psutil
 import pytest
 
+from penstock.app.process import this_owner
 from penstock.connectors import sql
 from penstock.connectors.sql.addresses import path_of
-from penstock.connectors.sql.owners import has_ended
+from penstock.connectors.sql.owners import has_ended, started_ms
 from penstock.connectors.sql.store import sqlite_store
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.ports.store import Owner
@@ -223,14 +224,30 @@ def test_a_process_that_is_not_there_has_ended():
 
 
 def test_this_process_has_not_ended():
-    started_ms = round(psutil.Process().create_time() * 1000)
-
     assert not has_ended(Owner("a", socket.gethostname(), os.getpid()))
-    assert not has_ended(Owner("a", socket.gethostname(), os.getpid(), started_ms))
+    assert not has_ended(this_process(started_ms(os.getpid())))
 
 
 def test_a_process_that_got_the_pid_later_is_not_the_owner():
-    assert has_ended(Owner("a", socket.gethostname(), os.getpid(), 1_000))
+    assert has_ended(this_process(1_000))
+    assert has_ended(this_process(started_ms(os.getpid()) - 10))
+
+
+def test_rows_that_tell_a_start_since_the_epoch_are_still_understood():
+    since_epoch_ms = round(psutil.Process().create_time() * 1000)
+
+    assert not has_ended(this_process(since_epoch_ms))
+    assert has_ended(this_process(since_epoch_ms - 3_600_000))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system counts from its boot")
+@pytest.mark.parametrize("step_seconds", [-3_600, 3_600])
+def test_a_clock_that_is_set_ends_no_owner(store, monkeypatch, step_seconds):
+    create_time = psutil.Process.create_time
+    take(store, by=this_process(this_owner().started_ms))
+    monkeypatch.setattr(psutil.Process, "create_time", lambda it: create_time(it) + step_seconds)
+
+    refusal(UnavailableError, "P510", lambda: take(store, "b", takeover=False))
 
 
 def test_the_claim_of_a_process_that_was_killed_is_taken_at_once(store):
@@ -246,6 +263,15 @@ def test_the_claim_of_a_living_process_is_refused_with_its_name(store):
 
     assert f"host {socket.gethostname()}, pid {os.getpid()}" in message
     assert "2023-11-14 22:14:20 UTC" in message
+
+
+def test_of_a_process_that_is_not_there_no_start_is_told():
+    with pytest.raises(psutil.NoSuchProcess):
+        started_ms(ended_pid())
+
+
+def this_process(started_ms):
+    return Owner("a", socket.gethostname(), os.getpid(), started_ms)
 
 
 def ended_pid():

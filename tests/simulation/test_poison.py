@@ -3,7 +3,7 @@
 import pytest
 from tests.simulation.test_fan_out import BY_KIND, by_kind, table_of
 
-from penstock.core.events import PoisonFound
+from penstock.core.events import ConcurrencyLowered, PoisonFound
 from penstock.core.points import Point
 from penstock.landing.jobs import Poison
 from penstock.testing.grounds import MemoryGround, catalog_name
@@ -78,6 +78,20 @@ def test_more_poison_than_is_sought_ends_the_run_with_its_own_error(world):
 
     assert "P606" == poisoned(world, *range(60)).run().code
     assert [] == world.rejects()
+
+
+def test_slices_that_die_together_only_are_read_one_by_one_from_then_on(world):
+    world.send("orders", 9_000)
+    world.send("orders", 9_000, partition=1)
+    life = world.life()
+    life.room = 1
+    life.run()
+
+    assert [(2, 1)] == [(each.slices, each.at_once) for each in life.of(ConcurrencyLowered)]
+    assert [2] == [len(jobs) for jobs in life.jobs if len(jobs) > 1]
+    assert [] == world.rejects()
+    assert 18_000 == len(world.rows())
+    assert [] == world.breaks(judged=either)
 
 
 class TestOfARoute:

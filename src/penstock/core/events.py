@@ -183,6 +183,17 @@ class PoisonFound(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ConcurrencyLowered(Event):
+    """So many slices killed a worker together, and none of them by itself: they want more memory
+    than there is. At most `at_once` run together now; more are tried again after some epochs.
+    """
+
+    epoch: int
+    slices: int
+    at_once: int
+
+
+@dataclass(frozen=True, slots=True)
 class RecordsFiltered(Event):
     """Records of an epoch were left out of a table on purpose; reasons with their counts."""
 

@@ -5,6 +5,9 @@ each job by itself; a job that dies again is cut in halves until single records 
 still kill their process, twice by then, are refused without what kills (P343): whoever can look at
 them goes on doing so, that a route and its tables agree on whose they are.
 
+Where all that died together live alone, they want more memory than there is: half as many run at
+once from then on, and twice as many again after some runs that lived so.
+
 Invariants:
 - a record is refused only when a run of it alone has died;
 - where no record dies alone, the run's own error is raised: the slice is too large, not poisoned;
@@ -13,11 +16,13 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.core.errors import UnavailableError
-from penstock.core.events import PoisonFound
+from penstock.core.events import ConcurrencyLowered, PoisonFound
 from penstock.core.offsets import OffsetRange, span
 from penstock.core.planning import Lane
 from penstock.landing.jobs import Coordinate, Job, Poison, Result, job_to_json, result_from_json
@@ -26,48 +31,100 @@ from penstock.landing.settings import World
 DIED = "P606"
 POISON_MAX = 20
 """How many records of one slice are sought; each costs about twice log2 of the slice in runs."""
+FOUND_MAX = 1000
+"""How many are remembered; what was found first is forgotten, and found again if it is read."""
+GOOD_RUNS = 10
+"""How many runs must live that were held back before more jobs are tried at once."""
 
 
 @dataclass(slots=True)
 class Isolation:
     """Runs the jobs of one coordinator's life, and remembers what was found to kill: surveys, that
     look at records in a way of their own, or those that land them.
+
+    `at_once` is how many jobs may run together; `good` counts runs that lived, held back by it.
     """
 
     world: World
     found: dict[bool, dict[Coordinate, Poison]] = field(
         default_factory=lambda: {False: {}, True: {}}
     )
+    at_once: int = sys.maxsize
+    good: int = 0
 
     def run(self, jobs: Sequence[Job]) -> list[Result]:
         """Run jobs, one result for each in order.
 
         Raises the error of a whole task or of the engine.
         """
+        results: list[Result] = []
+        at_once = self.at_once
+        while len(results) < len(jobs):
+            left = jobs[len(results) :]
+            results += self._run_together(left[: self.at_once])
+        if self.at_once == at_once < len(jobs):
+            self._raise_concurrency()
+        return results
+
+    def _run_together(self, jobs: Sequence[Job]) -> list[Result]:
         try:
             return _run(self.world, [self._warned(job) for job in jobs])
         except UnavailableError as error:
             if error.code != DIED:
                 raise
-            return [self._settle(job, error) for job in jobs]
+            died = error
+        settled = [self._settle(job, died) for job in jobs]
+        if len(jobs) > 1 and all(alone for _, alone in settled):
+            self._lower_concurrency(jobs)
+        return [result for result, _ in settled]
+
+    def _lower_concurrency(self, jobs: Sequence[Job]) -> None:
+        at_once = min(len(jobs), self.world.engine.capacity())
+        self.at_once, self.good = max(1, at_once // 2), 0
+        self.world.observer(ConcurrencyLowered(jobs[0].epoch, len(jobs), self.at_once))
+
+    def _raise_concurrency(self) -> None:
+        self.good += 1
+        if self.good >= GOOD_RUNS:
+            self.at_once, self.good = self.at_once * 2, 0
 
     def _warned(self, job: Job) -> Job:
-        found = self.found[job.survey]
-        return replace(job, poison=dict(found)) if found else job
+        found = within(job.lanes, self.found[job.survey])
+        return replace(job, poison=found) if found else job
 
-    def _settle(self, job: Job, died: UnavailableError) -> Result:
-        """Run one job alone; without the records that it dies of, if there are any."""
+    def _settle(self, job: Job, died: UnavailableError) -> tuple[Result, bool]:
+        """Run one job alone, without the records that it dies of; tell whether there are none."""
         result = _survived(self.world, self._warned(job))
         if result is not None:
-            return result
+            return result, True
         search = _Search(self.world, died, self._warned(job))
         for lane in job.lanes:
             search.seek(lane, lane.covered)
-        self.found[job.survey] |= search.found
+        self.found[job.survey] = latest(self.found[job.survey], search.found)
         result = _survived(self.world, self._warned(job)) if search.found else None
         if result is None:
             raise died
-        return result
+        return result, False
+
+
+def within(lanes: Iterable[Lane], found: Mapping[Coordinate, Poison]) -> dict[Coordinate, Poison]:
+    """Give what lanes cover of what was found."""
+    covered: dict[tuple[str, int], list[OffsetRange]] = defaultdict(list)
+    for lane in lanes:
+        covered[lane.at.topic_id, lane.at.partition].append(lane.covered)
+    return {
+        (topic_id, number, offset): kills
+        for (topic_id, number, offset), kills in found.items()
+        if any(offset in each for each in covered.get((topic_id, number), ()))
+    }
+
+
+def latest(
+    found: Mapping[Coordinate, Poison], more: Mapping[Coordinate, Poison]
+) -> dict[Coordinate, Poison]:
+    """Add what was found now, and give the last of all, as much as is remembered."""
+    former = {where: kills for where, kills in found.items() if where not in more}
+    return dict([*former.items(), *more.items()][-FOUND_MAX:])
 
 
 def _run(world: World, jobs: Sequence[Job]) -> list[Result]:

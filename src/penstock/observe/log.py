@@ -150,9 +150,8 @@ def line_of(event: Event) -> Line:
             return Line(logging.ERROR, "pipeline", f"{text}generation {event.generation}")
         case events.PartitionStalled():
             return Line(logging.WARNING, event.partition, f"cannot be read: {event.reason}")
-        case events.PoisonFound():
-            text = f"the process that reads offset {event.offset} dies of it: it is refused, P343"
-            return Line(logging.WARNING, event.partition, text)
+        case events.PoisonFound() | events.ConcurrencyLowered():
+            return _death(event)
         case events.TopicUnrouted():
             reason = f": {event.reason}" if event.reason else ""
             text = f"goes to no table; its records are not read{reason}"
@@ -265,6 +264,15 @@ def _stall(event: events.CommitsStalled | events.CommitsResumed) -> Line:
     where += [f"epoch {event.reading}"] if event.reading is not None else []
     text = f"stalled for two commit intervals: {', '.join(where)}"
     return Line(logging.ERROR, "commits", text)
+
+
+def _death(event: events.PoisonFound | events.ConcurrencyLowered) -> Line:
+    if isinstance(event, events.PoisonFound):
+        text = f"the process that reads offset {event.offset} dies of it: it is refused, P343"
+        return Line(logging.WARNING, event.partition, text)
+    text = f"{event.slices} slices together want more memory than workers have: "
+    text = f"{text}{event.at_once} at once for now; give them more, or lower slice_bytes"
+    return Line(logging.WARNING, f"epoch {event.epoch}", text)
 
 
 def _stopped(event: events.PipelineStopped) -> Line:

@@ -90,6 +90,7 @@ class Life:
     jobs: list[list[str]] = field(default_factory=list)
     full_disks: dict[str, int] = field(default_factory=dict)
     poison: dict[tuple[str, int, int], Poison] = field(default_factory=dict)
+    room: int | None = None
     observer: StoryObserver = field(init=False)
 
     def __post_init__(self) -> None:
@@ -295,11 +296,15 @@ class LifeEngine:
         self._reader = world.ground.open_reader(world.topics, self._clock)
 
     def run(self, jobs: Sequence[str]) -> Sequence[str]:
-        """Run all jobs in order; a worker dies when it comes to poison that it was not told of.
+        """Run all jobs in order; a worker dies when it comes to poison that it was not told of, and
+        when more jobs run together than the life has room for.
 
         Raises UnavailableError (P606) then.
         """
         self._life.jobs.append(list(jobs))
+        room = self._life.room
+        if room is not None and len(jobs) > room:
+            raise UnavailableError("workers died", code="P606", hint="more memory")
         if self._life.poison and any(self._dies_of(job_from_json(text)) for text in jobs):
             raise UnavailableError("workers died", code="P606", hint="more memory")
         return [self._run(text) for text in jobs]

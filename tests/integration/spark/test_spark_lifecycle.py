@@ -167,7 +167,7 @@ def test_a_java_that_is_killed_while_spark_starts_asks_for_a_restart_too(tmp_pat
     assert "P601 75\n" == told.stdout
 
 
-def test_a_session_that_is_lent_works_with_its_own_daemon_and_is_not_stopped(
+def test_a_session_that_is_lent_works_with_its_own_daemon_and_is_left_as_it_was(
     worker_path: Path, tmp_path: Path
 ) -> None:
     told = subprocess.run(
@@ -182,6 +182,9 @@ def test_a_session_that_is_lent_works_with_its_own_daemon_and_is_not_stopped(
     assert {
         "results": ["done a", "done b"],
         "remarks": 1,
+        "large results": ["1500000"] * 2,
+        "files left": 0,
+        "changed": False,
         "rows after close": 3,
         "stopped": "P601",
         "not a session": "P604",

@@ -105,6 +105,13 @@ LINES = [
         PoisonFound(3, "flights-0", 17),
         "warning: the process that reads offset 17 dies of it: it is refused, P343",
     ),
+    (
+        events.ConcurrencyLowered(3, 8, 4),
+        (
+            "warning: 8 slices together want more memory than workers have: 4 at once for now; "
+            "give them more, or lower slice_bytes"
+        ),
+    ),
     (TopicUnrouted("audit"), "warning: goes to no table; its records are not read"),
     (PipelineStopped("shop", "SIGTERM", clean=True), "stopped: SIGTERM"),
     (

@@ -22,6 +22,8 @@ from penstock.core.errors import BugError, InvalidError, PenstockError, Unavaila
 from penstock.engines.spark.failures import java_gone, job_failed, results_too_large
 from penstock.engines.spark.session import STOP_SECONDS_MAX, OwnSession, start_session
 from penstock.engines.spark.settings import (
+    BROADCAST_KEY,
+    BROADCAST_NEVER,
     DAEMON_KEY,
     DAEMON_MODULE,
     RESULT_BYTES_KEY,
@@ -169,7 +171,9 @@ class SparkEngine:
             numbers = self._spark.range(0, len(jobs), 1, len(jobs))
             body = partial(perform, self._versions, work, tuple(jobs))
             try:
-                rows: Sequence[Any] = numbers.mapInArrow(body, OUTCOME_COLUMNS).collect()
+                with _pickled_whole(self._context._conf):  # noqa: SLF001 - the one that counts
+                    outcomes = numbers.mapInArrow(body, OUTCOME_COLUMNS)
+                rows: Sequence[Any] = outcomes.collect()
             except (KeyboardInterrupt, Py4JError, OSError) as error:
                 if _is_interrupt(error):
                     self._ask_to_cancel(current)
@@ -276,6 +280,23 @@ def _remarks(conf: Any) -> tuple[str, ...]:
         f"long: start the session with {DAEMON_KEY}={DAEMON_MODULE}."
     )
     return (slower,)
+
+
+@contextlib.contextmanager
+def _pickled_whole(conf: Any) -> Iterator[None]:
+    """Let jobs of any size travel in the task: a broadcast leaves its file until the session ends.
+
+    PySpark asks the live SparkConf whenever it pickles. A session that was handed over and says
+    nothing of it is changed for so long, and for whoever pickles in another thread meanwhile.
+    """
+    if conf.contains(BROADCAST_KEY):
+        yield
+        return
+    conf.set(BROADCAST_KEY, BROADCAST_NEVER)
+    try:
+        yield
+    finally:
+        conf._jconf.remove(BROADCAST_KEY)  # noqa: SLF001 - PySpark's has no way to
 
 
 def result_bytes_max(conf: Any) -> int | None:

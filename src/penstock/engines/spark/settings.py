@@ -22,6 +22,8 @@ JAVA_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPA
 """Where Java and spark-submit look for options of the driver's Java besides."""
 RESULT_BYTES_KEY = "spark.driver.maxResultSize"
 RESULT_BYTES_MAX = 128 * 1024 * 1024
+BROADCAST_KEY = "spark.broadcast.UDFCompressionThreshold"
+BROADCAST_NEVER = "1g"
 TASK_ATTEMPTS_LOCAL = 4
 SOCKET_PATH_BYTES_MAX = 100
 """Unix sockets' paths end at 104 (macOS) or 108 bytes."""
@@ -57,7 +59,7 @@ _ALWAYS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
     # job descriptions travel in the task itself; pyspark's broadcasts would leave a file per run
-    "spark.broadcast.UDFCompressionThreshold": "1g",
+    BROADCAST_KEY: BROADCAST_NEVER,
 }
 
 

@@ -3,12 +3,13 @@
 import json
 import os
 import sys
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from penstock.core.errors import PenstockError
 from penstock.engines.spark.engine import SparkEngine
-from penstock.engines.spark.settings import SparkSettings
+from penstock.engines.spark.settings import BROADCAST_KEY, SparkSettings
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 spark = (
@@ -20,6 +21,12 @@ spark = (
 )
 engine = SparkEngine(spark, work="spark_jobs:echo")
 seen = {"results": engine.run(["a", "b"]), "remarks": len(engine.remarks)}
+scratch = Path(spark.sparkContext._temp_dir)
+before = sorted(scratch.rglob("*"))
+large = SparkEngine(spark, work="spark_jobs:length").run(["x" * 1_500_000] * 2)
+seen["large results"] = large
+seen["files left"] = len(sorted(scratch.rglob("*"))) - len(before)
+seen["changed"] = spark.sparkContext._conf.contains(BROADCAST_KEY)
 engine.close()
 seen["rows after close"] = spark.range(3).count()
 spark.stop()

@@ -1,12 +1,16 @@
 """Removes metadata files that nothing names any more.
 
 Each commit writes a whole metadata file; at one commit a second that is tens of gigabytes a day.
+The directory holds every snapshot's manifests as well, and those stay: listing it costs more with
+each commit there ever was. So what a table named is remembered, and goes when it is named no more.
+Only a listing finds the rest, what earlier runs left and what never became current: it is made when
+the table's version passes a hundred, which one of many short runs sees, and in a run once a day.
 
 Invariants: a file goes only if all of this holds:
 - its name is one that catalogs give (`00042-<uuid>.metadata.json`) in the table's own directory;
 - it is neither current nor in the metadata log, and its version is below all in the log, so no
   writer can be about to make it current;
-- it is older than the horizon;
+- it is older than the horizon: its time on storage is, or the last time we saw it named;
 - the table wants it: `write.metadata.delete-after-commit.enabled` is true, as tables that we create
   have it, and `gc.enabled` is not false. Iceberg's default is to keep them all.
 """
@@ -14,8 +18,12 @@ Invariants: a file goes only if all of this holds:
 from __future__ import annotations
 
 import re
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
 
 from pyarrow import fs
 from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -24,34 +32,120 @@ from pyiceberg.table import Table, TableProperties
 _NAME = re.compile(r"(\d{5,})-[0-9a-f-]{36}(?:\.gz)?\.metadata\.json(?:\.gz)?")
 _GC_KEY = "gc.enabled"
 _WANTED_KEY = TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED
+_LISTING_VERSIONS = 100
+_LISTING_SECONDS = 86_400.0
+_REMEMBERED_MAX = 10_000
 
 
-def remove_old_metadata(table: Table, *, horizon_seconds: float) -> int:
-    """Remove old metadata files and give their number. Raises OSError."""
-    if not (_wanted(table.metadata.properties) and isinstance(table.io, PyArrowFileIO)):
+class Housekeeping:
+    """Remembers what one table named, and removes what nothing names; for several threads."""
+
+    def __init__(self, horizon_seconds: float, monotonic: Callable[[], float]) -> None:
+        self._horizon_seconds = horizon_seconds
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._named_at: dict[str, float] = {}
+        self._listed_to: int | None = None
+        self._listed_at: float | None = None
+
+    def note(self, table: Table) -> None:
+        """Remember what a table names now; the oldest of too many are left to a listing."""
+        if not _wanted(table.metadata.properties):
+            return
+        now = self._monotonic()
+        with self._lock:
+            self._named_at.update(dict.fromkeys(_named(table), now))
+            excess = max(len(self._named_at) - _REMEMBERED_MAX, 0)
+            for location in tuple(islice(self._named_at, excess)):
+                del self._named_at[location]
+            if self._listed_to is None:
+                self._listed_to = _version(table.metadata_location)
+
+    def remove_old_metadata(self, table: Table) -> int:
+        """Remove old metadata files of a table just loaded; give their number. Raises OSError."""
+        self.note(table)
+        place = _place_of(table)
+        if place is None:
+            return 0
+        removed = 0
+        for location in self._unnamed():
+            path = PyArrowFileIO.parse_location(location)[2]
+            if place.is_old(path):
+                removed += place.remove(path)
+                with self._lock:
+                    self._named_at.pop(location, None)
+        version = _version(table.metadata_location)
+        if version is not None and self._listing_is_due(version):
+            for path in place.listed(time.time() - self._horizon_seconds):
+                removed += place.remove(path)
+            self._listed_to, self._listed_at = version, self._monotonic()
+        return removed
+
+    def _unnamed(self) -> list[str]:
+        """Give what was not seen named since the horizon."""
+        seen = self._monotonic() - self._horizon_seconds
+        with self._lock:
+            return [each for each, named_at in self._named_at.items() if named_at <= seen]
+
+    def _listing_is_due(self, version: int) -> bool:
+        if self._listed_to is None or not _passes_a_hundred(self._listed_to, version):
+            return False
+        now = self._monotonic()
+        return self._listed_at is None or now - self._listed_at >= _LISTING_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a table's metadata files are; `oldest` is the first version that it still names."""
+
+    files: fs.FileSystem
+    directory: str
+    oldest: int
+
+    def is_old(self, path: str) -> bool:
+        """Tell whether a path is one of the table's versions before all that it names."""
+        version = _version(path)
+        inside = path.rpartition("/")[0] == self.directory
+        return inside and version is not None and version < self.oldest
+
+    def listed(self, written_until: float) -> Iterator[str]:
+        """List the old files that were written until a time."""
+        for info in self.files.get_file_info(fs.FileSelector(self.directory, recursive=False)):
+            if self.is_old(info.path) and info.mtime_ns and info.mtime_ns / 1e9 <= written_until:
+                yield info.path
+
+    def remove(self, path: str) -> int:
+        """Remove a file, which others may have done meanwhile; give how many went."""
+        with suppress(FileNotFoundError):
+            self.files.delete_file(path)
+            return 1
         return 0
+
+
+def _place_of(table: Table) -> _Place | None:
+    """Tell where to look; None where nothing may be removed."""
+    if not (_wanted(table.metadata.properties) and isinstance(table.io, PyArrowFileIO)):
+        return None
     place = table.location_provider().new_metadata_location("")
     scheme, netloc, directory = PyArrowFileIO.parse_location(place.rstrip("/"))
-    files = table.io.fs_by_scheme(scheme, netloc)
-    named = {table.metadata_location, *(each.metadata_file for each in table.metadata.metadata_log)}
-    versions = [version for path in named if (version := _version(path)) is not None]
+    versions = [version for path in _named(table) if (version := _version(path)) is not None]
     if not versions:
-        return 0
-    oldest, young = min(versions), time.time() - horizon_seconds
-    removed = 0
-    for info in files.get_file_info(fs.FileSelector(directory, recursive=False)):
-        version = _version(info.path)
-        if version is None or version >= oldest or not info.mtime_ns:
-            continue
-        if info.mtime_ns / 1e9 <= young:
-            files.delete_file(info.path)
-            removed += 1
-    return removed
+        return None
+    return _Place(table.io.fs_by_scheme(scheme, netloc), directory, min(versions))
+
+
+def _named(table: Table) -> list[str]:
+    """Give the locations a table names, the oldest first."""
+    return [*(each.metadata_file for each in table.metadata.metadata_log), table.metadata_location]
 
 
 def _wanted(properties: Mapping[str, str]) -> bool:
     asked_for = properties.get(_WANTED_KEY, "false").lower() == "true"
     return asked_for and properties.get(_GC_KEY, "true").lower() != "false"
+
+
+def _passes_a_hundred(start: int, stop: int) -> bool:
+    return start // _LISTING_VERSIONS < stop // _LISTING_VERSIONS
 
 
 def _version(path: str) -> int | None:

@@ -1,6 +1,9 @@
 """Asks a Hive metastore with a timeout; imported only where PyIceberg's extra `hive` is installed.
 
-Invariant: all but the timeout is as PyIceberg does it.
+Invariants:
+- each `with` has a connection of its own: PyIceberg keeps one for a whole catalog, and threads that
+  commit beside each other would close each other's;
+- all else but the timeout is as PyIceberg does it.
 """
 
 from __future__ import annotations
@@ -15,8 +18,16 @@ class TimedHive(HiveCatalog):
     """A Hive metastore that is given up when it does not answer in time (TTransportException)."""
 
     def __init__(self, name: str, timeout_seconds: float, /, **properties: str) -> None:
+        self._timeout_seconds = timeout_seconds
         super().__init__(name, **properties)
-        self._client = _TimedClient(self._client, timeout_seconds)
+
+    @property
+    def _client(self) -> _HiveClient:
+        return _TimedClient(self._settings, self._timeout_seconds)
+
+    @_client.setter
+    def _client(self, settings: _HiveClient) -> None:
+        self._settings = settings
 
 
 class _TimedClient(_HiveClient):

@@ -26,7 +26,7 @@ from penstock.connectors.iceberg.facts import facts_of
 from penstock.connectors.iceberg.faults import reading, sending
 from penstock.connectors.iceberg.features import require_honourable
 from penstock.connectors.iceberg.histories import history_of
-from penstock.connectors.iceberg.housekeeping import remove_old_metadata
+from penstock.connectors.iceberg.housekeeping import Housekeeping
 from penstock.connectors.iceberg.leases import machine_ms, passing
 from penstock.connectors.iceberg.ledgers import ledgers_in, parent_of
 from penstock.connectors.iceberg.scans import (
@@ -88,6 +88,7 @@ class IcebergTable:
         self._branch = place.branch
         self._context = context
         self._tidied: float | None = None
+        self._housekeeping = Housekeeping(context.metadata_horizon_seconds, context.monotonic)
 
     def state(self, chain: Chain) -> TableState:
         """Read the table afresh and judge the chain.
@@ -251,11 +252,13 @@ class IcebergTable:
         self._tidied = now
         table = self._loaded()
         with reading(self.name):
-            remove_old_metadata(table, horizon_seconds=self._context.metadata_horizon_seconds)
+            self._housekeeping.remove_old_metadata(table)
 
     def _loaded(self) -> PyIcebergTable:
         with reading(self.name):
-            return self._context.catalog.load_table(self._identifier)
+            table = self._context.catalog.load_table(self._identifier)
+        self._housekeeping.note(table)
+        return table
 
     def _lease(self, table: PyIcebergTable, target: str) -> Lease | None:
         """Say when credentials in a target are to be renewed: halfway to their end."""

@@ -5,9 +5,11 @@ Each story ends with every record in exactly the tables it is for, told by plain
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
+from penstock.connectors.memory.tables import MemoryTables
 from penstock.core.commits import Chain
 from penstock.core.errors import UnavailableError
 from penstock.core.events import TableCreated
@@ -435,3 +437,21 @@ def test_a_route_that_waits_for_its_commits_does_not_read_the_same_again_meanwhi
         assert 14 >= life.records_read, (
             "5 records, 4 of them for two tables, and 5 looked at before"
         )
+
+
+def test_tables_of_strangers_beside_a_route_s_are_not_looked_at_all_the_time(ground, monkeypatch):
+    world = by_kind(ground, every_seconds=0.0)
+    for number in range(5):
+        human_made(world, f"theirs_{number}")
+    world.alone()
+    looked, load = [], MemoryTables.load
+    monkeypatch.setattr(
+        MemoryTables, "load", lambda self, name: looked.append(name) or load(self, name)
+    )
+    life = world.life()
+    for number in range(2, 380):
+        life.at_listing(number, partial(world.send, "orders", 1, kind="a"))
+    life.at_listing(400, life.stop.set).run("stopped")
+
+    assert 5 == sum("theirs" in name for name in looked)
+    assert [] == world.breaks()

@@ -13,12 +13,14 @@ from typing import Any
 
 from penstock.app.awaited import AwaitedCatalogs
 from penstock.app.connectors import log_connector, store_connector, table_connector
+from penstock.app.kept import KeptLog
 from penstock.app.process import SystemClock, jitter, this_owner, token
 from penstock.core.errors import InvalidError
 from penstock.core.schema import SOURCE_PREFIX, Type
 from penstock.engines.starting import StartingEngine, Wanted
 from penstock.landing.settings import Consent, Place, Routes, Settings, Start, Target, World
 from penstock.ports.connectors import READ_ONLY
+from penstock.ports.kept import Kept
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.running import Clock, Engine, Observer
 from penstock.ports.store import PendingStore
@@ -102,8 +104,10 @@ def log_settings(pipeline: Pipeline) -> dict[str, Any]:
 
 
 def open_log(pipeline: Pipeline) -> Log:
-    """Open the log for listing."""
-    return log_connector(LOG).open_log(log_settings(pipeline), ProcessSecrets())
+    """Open the log for listing; anew when secrets change."""
+    settings, secrets = log_settings(pipeline), ProcessSecrets()
+    opening = partial(log_connector(LOG).open_log, settings, secrets)
+    return KeptLog(Kept(settings, secrets, opening, Log.close))
 
 
 def open_reader(pipeline: Pipeline) -> RangeReader:

@@ -21,6 +21,7 @@ from penstock.core.points import Point
 from penstock.landing.jobs import Result, job_from_json, result_to_json
 from penstock.landing.worker import Tools
 from penstock.landing.worker import work as do_work
+from penstock.ports.kept import Kept
 from penstock.ports.log import RangeReader
 from penstock.ports.tables import WriterFactory
 from penstock.rows.opening import Readers
@@ -69,18 +70,26 @@ def readers(settings: Mapping[str, Any] | None) -> Readers:
     return _readers(None if settings is None else json.dumps(dict(settings), sort_keys=True))
 
 
-@cache
 def _readers(settings: str | None) -> Readers:
-    if settings is None:
-        return Readers()
-    data: dict[str, Any] = json.loads(settings)
-    return Readers(registry_connector(data["url"]).open_registry(data, ProcessSecrets()))
+    return Readers() if settings is None else _kept_readers(settings)()
+
+
+def _reader(settings: str) -> RangeReader:
+    return _kept_reader(settings)()
 
 
 @cache
-def _reader(settings: str) -> RangeReader:
-    data: dict[str, Any] = json.loads(settings)
-    return log_connector(data["connector"]).open_reader(data, ProcessSecrets())
+def _kept_readers(settings: str) -> Kept[Readers]:
+    data, secrets = json.loads(settings), ProcessSecrets()
+    connector = registry_connector(data["url"])
+    return Kept(data, secrets, lambda: Readers(connector.open_registry(data, secrets)))
+
+
+@cache
+def _kept_reader(settings: str) -> Kept[RangeReader]:
+    data, secrets = json.loads(settings), ProcessSecrets()
+    connector = log_connector(data["connector"])
+    return Kept(data, secrets, partial(connector.open_reader, data, secrets), RangeReader.close)
 
 
 @cache

@@ -149,8 +149,7 @@ class Fleet:
 
         They come in when all that the route refused has landed, for that is not theirs.
         """
-        known, catalogs = self._targets, self.world.catalogs
-        found, failed = members.newcomers(self.settings, catalogs, track.target, known)
+        found, failed = members.newcomers(self.settings, self.world, track, self._targets)
         if found and track.waiting:
             track.members = None
             return

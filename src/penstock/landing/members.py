@@ -35,6 +35,7 @@ from penstock.ports.tables import TableFormat
 if TYPE_CHECKING:
     from penstock.landing.fleet import Fleet
 
+STRANGERS_AGAIN_SECONDS = 600.0
 _PLACEHOLDER = re.compile(r"\\\{[A-Za-z_][A-Za-z0-9_]*\\\}")
 
 
@@ -83,31 +84,38 @@ def _ledger_in(settings: Settings, catalog: TableFormat, target: Target) -> bool
 
 
 def newcomers(
-    settings: Settings,
-    catalogs: Mapping[str, TableFormat],
-    route: Target,
-    known: Collection[str],
+    settings: Settings, world: World, route: Track, known: Collection[str]
 ) -> tuple[dict[str, bool], PenstockError | None]:
     """Give the tables of a route that are there and not known yet, whether each has a ledger, and
     what kept from telling.
 
-    One table that cannot be read does not hide the others.
+    One table that cannot be read does not hide the others. A stranger's is looked at again after
+    `STRANGERS_AGAIN_SECONDS`: a namespace may have hundreds. A record that asks for it goes another
+    way.
     """
-    assert route.route is not None, "only a route leads to tables"
+    target, now = route.target, world.clock.monotonic()
+    assert target.route is not None, "only a route leads to tables"
     found: dict[str, bool] = {}
     failed: PenstockError | None = None
     try:
-        catalog = catalogs[route.place.catalog]
-        names = [name for name in among(route, catalog) if name not in known]
+        catalog = world.catalogs[target.place.catalog]
+        names = [name for name in among(target, catalog) if name not in known]
     except (UnavailableError, InvalidError) as error:
         return {}, error
     for name in names:
+        if route.strangers.get(name, now) > now:
+            continue
         try:
-            there = _ledger_in(settings, catalog, route.member(name))
-            if there or (there is not None and route.route.unknown != "create"):
-                found[name] = there
+            there = _ledger_in(settings, catalog, target.member(name))
         except (UnavailableError, InvalidError) as error:
             failed = error
+            continue
+        if there is None:
+            continue
+        if there or target.route.unknown != "create":
+            found[name] = there
+        else:
+            route.strangers[name] = now + STRANGERS_AGAIN_SECONDS
     return found, failed
 
 

@@ -79,8 +79,9 @@ class Track:
 
     `standing` is None while the table does not exist; `begun` is then where its ledger will begin:
     what the quarantine chain has durably landed, never what is only pending. The track of a route
-    stands in its quarantine chain; `members` are its tables, None until all were looked for; `room`
-    is for how many more; for a table, for how many columns. `wish` is the schema it is to get
+    stands in its quarantine chain; `members` are its tables, None until all were looked for, and
+    `strangers` others beside them, with when they are looked at again; `room` is for how many more;
+    for a table, for how many columns. `wish` is the schema it is to get
     before it is read for again; `asks` says that records ask a route for tables, which it is given
     once all is landed that was examined before.
     """
@@ -101,6 +102,7 @@ class Track:
     valid_through_ms: int | None = None
     waiting: int = 0
     members: frozenset[str] | None = None
+    strangers: dict[str, float] = field(default_factory=dict)
     room: int = 0
     wish: Schema | None = None
     asks: bool = False

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,16 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from penstock.app.kept import KeptLog
 from penstock.connectors.kafka import connector
 from penstock.connectors.kafka.columnar import ColumnarReader
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition, span
 from penstock.dev.broker import free_port
 from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
+from penstock.ports.kept import Kept
+from penstock.ports.log import Log
+from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.broker import Cluster, running_broker
 from penstock.testing.sent import Sent
 
@@ -163,6 +168,22 @@ def test_a_wrong_password_is_told_without_the_password(guarded: Guarded) -> None
 
     assert "P202" == caught.value.code
     assert "wrong-secret" not in caught.value.message + caught.value.hint
+
+
+def test_a_password_that_changes_is_taken_up(guarded: Guarded, tmp_path: Path) -> None:
+    word = tmp_path / "password"
+    word.write_text("wrong-secret")
+    settings = guarded.settings("orders", password=f"${{file:{word}}}")
+    secrets = ProcessSecrets()
+    log = KeptLog(
+        Kept(settings, secrets, partial(connector.open_log, settings, secrets), Log.close)
+    )
+    with pytest.raises(InvalidError, match="user shop"):
+        log.partitions()
+
+    word.write_text(guarded.settings("orders")["security"]["password"])
+    assert ["orders"] == [at.topic for at in log.partitions()]
+    log.close()
 
 
 def test_a_missing_permission_is_named(guarded: Guarded) -> None:

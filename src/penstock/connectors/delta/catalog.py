@@ -29,7 +29,7 @@ from penstock.connectors.delta.ledger import commit_info, mark_of_creation, tran
 from penstock.connectors.delta.log import Log
 from penstock.connectors.delta.mapping import is_mapped
 from penstock.connectors.delta.partitions import require_partitionable, require_plain_layout
-from penstock.connectors.delta.places import Root, parts_of, root_of, storage_path
+from penstock.connectors.delta.places import Resolving, Root, parts_of, root_of, storage_path
 from penstock.connectors.delta.schemas import delta_json, mapped_json
 from penstock.connectors.delta.table import NO_HOOKS, DeltaTable
 from penstock.connectors.delta.target import Sizes
@@ -225,7 +225,8 @@ def open_delta(settings: Settings, secrets: Secrets, observer: Observer) -> Tabl
     if not isinstance(options, Mapping):
         raise _unusable(name, "storage_options is no mapping")
     written = {str(key): str(value) for key, value in options.items()}
-    resolved = {key: secrets.resolve(value) for key, value in written.items()}
+    resolved = Resolving(written, secrets)
+    dict(resolved)  # raises now what it would raise later
     sizes = {
         each: _size(name, each, settings[f"penstock.{each}"])
         for each in _SIZES

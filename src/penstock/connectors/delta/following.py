@@ -58,10 +58,15 @@ class Following:
     """Follows the log of one table. What it gives is read afresh, in effect, each time."""
 
     def __init__(self, name: str, root: Root, sizes: Sizes) -> None:
-        self.log = Log(root.filesystem(), root.location(name), fetcher(root, name))
         self._name, self._root, self._sizes = name, root, sizes
         self._view: View | None = None
         self._former: View | None = None
+
+    @property
+    def log(self) -> Log:
+        """The table's log, read with the credentials of now."""
+        root = self._root
+        return Log(root.filesystem(), root.location(self._name), fetcher(root, self._name))
 
     def view(self) -> View:
         """Read the newest version. Raises UnavailableError, InvalidError (P435, P436, P438)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -30,8 +30,28 @@ _CREDENTIALS = {each.delta: each.arrow for each in S3_SETTINGS if each.key}
 
 
 @dataclass(frozen=True, slots=True)
+class Resolving(Mapping[str, str]):
+    """Options whose references are resolved each time they are asked for: secrets change.
+
+    To ask raises InvalidError for a reference that gives nothing.
+    """
+
+    written: Mapping[str, str] = field(repr=False)
+    secrets: Secrets = field(repr=False)
+
+    def __getitem__(self, key: str) -> str:
+        return self.secrets.resolve(self.written[key])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.written)
+
+    def __len__(self) -> int:
+        return len(self.written)
+
+
+@dataclass(frozen=True, slots=True)
 class Root:
-    """Hold where the tables are; `options` are deltalake's, resolved.
+    """Hold where the tables are; `options` are deltalake's, resolved when they are asked for.
 
     `references` are the credentials among them as the spec has them, by short names.
     """

@@ -12,6 +12,7 @@ import re
 import secrets as randomness
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import sqlalchemy
@@ -33,7 +34,7 @@ from penstock.connectors.iceberg.ordering import identifier_ids, sort_order, wit
 from penstock.connectors.iceberg.partitioning import partition_spec
 from penstock.connectors.iceberg.schemas import to_iceberg
 from penstock.connectors.iceberg.storage import credentials_of
-from penstock.connectors.iceberg.table import Context, IcebergTable, Identified
+from penstock.connectors.iceberg.table import Access, Context, IcebergTable, Identified
 from penstock.connectors.iceberg.target import Sizes
 from penstock.connectors.iceberg.timeouts import opened
 from penstock.core.commits import Landed
@@ -41,6 +42,7 @@ from penstock.core.errors import ConflictError, InvalidError, OutcomeUnknownErro
 from penstock.core.scratch import is_scratch, require_scratch
 from penstock.core.wire import ledger_to_json
 from penstock.ports.connectors import READ_ONLY, Settings
+from penstock.ports.kept import Kept
 from penstock.ports.running import Observer, Secrets
 from penstock.ports.tables import Table, TableDefinition
 
@@ -73,27 +75,41 @@ _DEFAULTS = {
 def open_iceberg(settings: Settings, secrets: Secrets, observer: Observer) -> IcebergTables:
     """Open a catalog; see `open_catalog` for the settings."""
     name = str(settings.get("name", ""))
-    read_only = bool(settings.get(READ_ONLY))
     own, given = _split(name, settings, secrets)
-    if not read_only:
+    if not settings.get(READ_ONLY):
         _make_room(given.get("uri", ""))
+    kept = Kept(settings, secrets, partial(_opened, settings, secrets), _close)
+    kept()
+    context = Context(
+        kept=kept,
+        observer=observer,
+        sizes=Sizes(own["target_file_bytes"], own["row_group_bytes"], own["open_writers"]),
+        metadata_horizon_seconds=own["metadata_horizon_seconds"],
+        lease_seconds=own["lease_seconds"],
+    )
+    return IcebergTables(name, context, given.get("warehouse", ""))
+
+
+def _opened(settings: Settings, secrets: Secrets) -> Access:
+    """Open PyIceberg's catalog with what references give now."""
+    name = str(settings.get("name", ""))
+    own, given = _split(name, settings, secrets)
+    known = looked_at(given) if settings.get(READ_ONLY) else given
     try:
-        catalog = opened(name, looked_at(given) if read_only else given, own["timeout_ms"] / 1000)
+        catalog = opened(name, known, own["timeout_ms"] / 1000)
     except library.NotInstalledError as error:
         raise _unusable(name, str(error)[:200]) from error
     except (ValueError, library.NoSuchPropertyException, sqlalchemy.exc.ArgumentError) as error:
         raise _unusable(name, f"PyIceberg takes them not ({type(error).__name__})") from error
     except CATALOG_ERRORS as error:
         raise on_reading(f"catalog {name}", error) from error
-    context = Context(
-        catalog=catalog,
-        observer=observer,
-        sizes=Sizes(own["target_file_bytes"], own["row_group_bytes"], own["open_writers"]),
-        metadata_horizon_seconds=own["metadata_horizon_seconds"],
-        credentials=credentials_of(name, _written(settings), given),
-        lease_seconds=own["lease_seconds"],
-    )
-    return IcebergTables(name, context, given.get("warehouse", ""))
+    return Access(catalog, credentials_of(name, _written(settings), given))
+
+
+def _close(access: Access) -> None:
+    access.catalog.close()
+    if isinstance(access.catalog, SqlCatalog):
+        access.catalog.engine.dispose()
 
 
 class IcebergTables:
@@ -203,10 +219,7 @@ class IcebergTables:
 
     def close(self) -> None:
         """Let go of connections."""
-        catalog = self._context.catalog
-        catalog.close()
-        if isinstance(catalog, SqlCatalog):
-            catalog.engine.dispose()
+        self._context.kept.close()
 
     def _create_namespace(self, namespace: tuple[str, ...], table: str) -> None:
         catalog = self._context.catalog

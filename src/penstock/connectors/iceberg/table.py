@@ -46,6 +46,7 @@ from penstock.core.errors import ConflictError
 from penstock.core.points import Point
 from penstock.core.schema import Schema
 from penstock.core.wire import ledger_from_json
+from penstock.ports.kept import Kept
 from penstock.ports.running import Observer
 from penstock.ports.tables import FileSource, History, Lease, TableFacts, TableState, Verdict
 
@@ -54,21 +55,36 @@ _HOUSEKEEPING_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
+class Access:
+    """A catalog that is open, and the credentials of the spec that it was opened with.
+
+    They tell what a table's settings have from the spec from what its catalog lends.
+    """
+
+    catalog: Catalog
+    credentials: Mapping[str, Credential] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
-    """What all tables of one catalog share. `credentials` are the spec's own, for the storage.
+    """What all tables of one catalog share. `kept` opens it anew when secrets change.
 
     `lease_seconds` is how long credentials that a catalog lends without saying when they end are
     used before they are asked for again.
     """
 
-    catalog: Catalog
+    kept: Kept[Access]
     observer: Observer
     sizes: Sizes
     metadata_horizon_seconds: float
-    credentials: Mapping[str, Credential] = field(default_factory=dict)
     lease_seconds: int = 300
     monotonic: Callable[[], float] = time.monotonic
     now_ms: Callable[[], int] = machine_ms
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog, with the secrets of now. Raises UnavailableError, InvalidError."""
+        return self.kept().catalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +112,13 @@ class IcebergTable:
         Raises UnavailableError (P402 not there, P430 catalog gone), InvalidError (P190, P191 ledger
         unreadable, P435, P436 what cannot be honoured).
         """
-        table = self._loaded()
+        access = self._context.kept()
+        table = self._loaded(access)
         metadata = table.metadata
         require_honourable(metadata, self.name, self._branch)
         finding = self._judged(table, chain)
         head = parent_of(metadata, self._branch)
-        target = target_of(self.name, table, self._context.credentials, self._context.sizes)
+        target = target_of(self.name, table, access.credentials, self._context.sizes)
         return TableState(
             uuid=str(metadata.table_uuid),
             head="" if head is None else str(head),
@@ -254,9 +271,10 @@ class IcebergTable:
         with reading(self.name):
             self._housekeeping.remove_old_metadata(table)
 
-    def _loaded(self) -> PyIcebergTable:
+    def _loaded(self, access: Access | None = None) -> PyIcebergTable:
+        access = access or self._context.kept()
         with reading(self.name):
-            table = self._context.catalog.load_table(self._identifier)
+            table = access.catalog.load_table(self._identifier)
         self._housekeeping.note(table)
         return table
 
@@ -271,8 +289,9 @@ class IcebergTable:
         return Lease(is_due, partial(self._renewed, target))
 
     def _renewed(self, target: str) -> tuple[str, Lease | None]:
-        table = self._loaded()
-        fresh = relent(target, table, self._context.credentials)
+        access = self._context.kept()
+        table = self._loaded(access)
+        fresh = relent(target, table, access.credentials)
         return fresh, self._lease(table, fresh)
 
     def _judged(self, table: PyIcebergTable, chain: Chain) -> Finding:

@@ -35,6 +35,7 @@ class Actor:
         self._go, self._held = threading.Semaphore(0), threading.Semaphore(0)
         for number in range(1, LISTINGS_MAX):
             life.at_listing(number, lambda: self._hold(LISTING))
+        life.at_listing(LISTINGS_MAX, life.stop.set)
         for point in set(Point) - BEATS:
             for passing in range(1, PASSINGS_MAX):
                 life.at(point, lambda point=point: self._hold(point), passing=passing)

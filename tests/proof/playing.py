@@ -149,8 +149,8 @@ class Play:
     def _start(self, step: Step) -> None:
         host = "there" if step.life in self.constants["Elsewhere"] else "here"
         accept = ["gap", "topic", "rules"]
-        life = self.world.life(host=host, accept=accept)
-        actor = Actor(life, lambda: life.run(takeover=True))
+        life = self.world.life(host=host, accept=accept, every_seconds=0.0)
+        actor = Actor(life, lambda: life.run("stopped", takeover=True))
         self._enter(step.life, actor)
         actor.until({Point.CLAIM_AFTER})
 

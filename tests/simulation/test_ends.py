@@ -76,13 +76,17 @@ def test_a_partition_that_comes_while_it_runs_is_read_to_where_it_ended_then(gro
     assert {0: 3, 1: 2} == world.offsets()
 
 
-def mute(monkeypatch, partition, slow=lambda: None):
-    """Let a partition give nothing, as one whose broker the workers do not reach."""
+def mute(monkeypatch, *partitions, slow=lambda _: None, asked=None):
+    """Let partitions give nothing, as those whose broker the workers do not reach."""
     read = MemoryReader.read
 
+    def silent(partition, deadline):
+        if partition in partitions:
+            slow(deadline)
+        return partition in partitions
+
     def hear(self, at, covered, **given):
-        if at.partition == partition:
-            slow()
+        if (asked or silent)(at.partition, given["deadline"]):
             return iter(())
         return read(self, at, covered, **given)
 
@@ -130,12 +134,72 @@ def test_who_gave_nothing_is_read_last(ground, monkeypatch):
     world.run()
     world.alone()
     life = world.life()
-    mute(monkeypatch, 0, slow=lambda: world.clock.advance(1000))
+    mute(monkeypatch, 0, slow=lambda _: world.clock.advance(1000))
     world.send("orders", 3)
     world.send("orders", 3, partition=1)
     life.at_listing(20, life.stop.set).run("stopped")
 
     assert {0: 1, 1: 4} == world.offsets()
+
+
+def wait_for(world, deadline):
+    """Wait as the reader of a broker that gives nothing."""
+    world.clock.advance(max(0.0, deadline + 0.001 - world.clock.monotonic()))
+
+
+@pytest.mark.parametrize("until", ["caught-up", "stopped"])
+def test_two_who_give_nothing_leave_time_for_a_third(ground, monkeypatch, until):
+    world = World(ground, partitions=3, every_seconds=0.0)
+    for partition in range(3):
+        world.send("orders", 1, partition=partition)
+    world.run()
+    world.alone()
+    life = world.life()
+    mute(monkeypatch, 0, 1, slow=lambda deadline: wait_for(world, deadline))
+    for partition in range(3):
+        world.send("orders", 3, partition=partition)
+    life.at_listing(60, life.stop.set).run(until)
+
+    assert {0: 1, 1: 1, 2: 4} == world.offsets()
+    assert ("P254" if until == "caught-up" else "") == life.code
+
+
+def test_who_was_asked_last_of_those_who_gave_nothing_is_asked_last(ground, monkeypatch):
+    """One of them is well again, and would have no time behind the other."""
+    world = World(ground, partitions=2, every_seconds=0.0)
+    for partition in range(2):
+        world.send("orders", 1, partition=partition)
+    world.run()
+    world.alone()
+    life = world.life()
+    ill = {0, 1}
+
+    def asked(partition, deadline):
+        if partition in ill:
+            wait_for(world, deadline)
+        return partition in ill or world.clock.monotonic() > deadline
+
+    mute(monkeypatch, asked=asked)
+    for partition in range(2):
+        world.send("orders", 3, partition=partition)
+    life.at_listing(7, lambda: ill.discard(1))
+    life.at_listing(20, life.stop.set).run("stopped")
+
+    assert {0: 1, 1: 4} == world.offsets()
+
+
+@pytest.mark.parametrize("until", ["caught-up", "once"])
+def test_a_partition_that_gives_nothing_is_told_of_though_tasks_are_short(
+    ground, monkeypatch, until
+):
+    world = World(ground, timeout_seconds=5.0)
+    world.alone()
+    world.send("orders", 1)
+    world.run()
+    mute(monkeypatch, 0, slow=lambda deadline: wait_for(world, deadline))
+    world.send("orders", 3)
+
+    assert "P254" == world.life().run(until).code
 
 
 def test_a_topic_that_goes_while_its_table_stands_aside_ends_nothing():
@@ -154,7 +218,7 @@ def test_a_topic_that_goes_while_its_table_stands_aside_ends_nothing():
 
     assert {ITEMS} == {event.table for event in life.of(TableParked)}
     assert [ITEMS] == [event.table for event in life.of(TableLeft)]
-    assert {} == life.parked
+    assert {ITEMS: "P459"} == life.parked
     assert 4 == len(world.rows())
 
     ground.hidden.clear()

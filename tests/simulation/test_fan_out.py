@@ -21,6 +21,7 @@ from penstock.landing.jobs import job_from_json
 from penstock.ports.tables import TableDefinition
 from penstock.rows.gate import Gate, Look, Route
 from penstock.testing.grounds import CATALOG, MemoryGround, catalog_name
+from penstock.testing.hands import SeededHands
 from penstock.testing.table_bench import Quiet
 from penstock.testing.world import PIPELINE, SOURCE, World
 
@@ -437,6 +438,30 @@ def test_a_route_that_waits_for_its_commits_does_not_read_the_same_again_meanwhi
         assert 14 >= life.records_read, (
             "5 records, 4 of them for two tables, and 5 looked at before"
         )
+
+
+def test_a_route_waits_for_its_commits_though_others_are_read_meanwhile(monkeypatch):
+    route = Route(BY_KIND, {"kind": Look("kind", KIND, "x")}, unknown="create")
+    routes = {"orders": (BY_KIND,), "items": (REST,)}
+    world = World(MemoryGround(), routes=routes, gates={BY_KIND: Gate(route=route)})
+    world.alone()
+    world.send("orders", 2, kind="a")
+    world.send("items", 1)
+    world.run()
+    slow, work = [None] * 60, SeededHands._work
+    monkeypatch.setattr(SeededHands, "_work", lambda self: slow.pop() if slow else work(self))
+    world.send_raw("orders", b"bad")
+    life = world.life(every_seconds=0.0, max_epochs=1000)
+    life.at_listing(6, lambda: world.send("orders", 3, kind="new"))
+    for listing in range(8, 60):
+        life.at_listing(listing, lambda: world.send("items", 1))
+    life.at_listing(60, life.stop.set).run("stopped")
+
+    jobs = (job_from_json(text) for sent in life.jobs for text in sent)
+    lanes = [lane for job in jobs for lane in job.lanes if lane.at.topic == "orders"]
+    assert 1 <= sum(3 == lane.covered.start for lane in lanes) < 4
+    assert {} == world.run().parked
+    assert 3 == len(world.rows(table_of("new")))
 
 
 def test_tables_of_strangers_beside_a_route_s_are_not_looked_at_all_the_time(ground, monkeypatch):

@@ -5,8 +5,9 @@ import pytest
 from penstock.core.events import TableCreated, TableParked, TableResumed
 from penstock.core.points import Point
 from penstock.landing.aside import RETRY_SECONDS_MAX, TRIES_MAX, pause_seconds
+from penstock.testing.faults import Fault
 from penstock.testing.grounds import MemoryGround, catalog_name
-from penstock.testing.world import World, tables_named
+from penstock.testing.world import ORDERS, World, tables_named
 
 TWO = tables_named("orders", "items")
 NAMES = {catalog_name(name) for (name,) in TWO.values()}
@@ -91,4 +92,28 @@ def test_a_table_that_landed_something_is_tried_again_at_once(world):
     assert orders == last.table
     assert 2 > last.seconds
     assert len(before) > 5
+    assert [] == world.breaks()
+
+
+def test_what_recovery_lands_counts_as_well():
+    """The first try of each commit is refused, the second lands it."""
+    world = World(MemoryGround(), every_seconds=0.0)
+    world.alone()
+    world.send("orders", 1)
+    world.run()
+    life = world.life(every_seconds=0.0)
+    for passing in range(1, 500):
+        life.at(
+            Point.PREPARE_AFTER,
+            lambda: world.faults.queue(catalog_name(ORDERS), Fault.REFUSE),
+            passing=passing,
+        )
+    for listing in range(2, 600, 2):
+        life.at_listing(listing, lambda: world.send("orders", 1))
+    life.at_listing(600, life.stop.set).run("stopped")
+
+    seconds = [event.seconds for event in life.of(TableResumed)]
+    assert len(seconds) > 30
+    assert RETRY_SECONDS_MAX > max(seconds)
+    world.run()
     assert [] == world.breaks()

@@ -28,7 +28,7 @@ from penstock.core.events import (
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.planning import Bounds, Epoch, Slice, plan
 from penstock.core.points import Point
-from penstock.landing import epochs, opening, rivals, wishes
+from penstock.landing import epochs, members, opening, rivals, wishes
 from penstock.landing.adding_up import failures, require_few_rejects, silent, sums
 from penstock.landing.committing import CommitLine, Outcome
 from penstock.landing.fleet import Fleet
@@ -38,7 +38,6 @@ from penstock.landing.jobs import Destination
 from penstock.landing.leases import renew_all, renewed
 from penstock.landing.leveling import Leveling, needed
 from penstock.landing.lookout import Lookout
-from penstock.landing.members import Usher
 from penstock.landing.ownership import Tenure
 from penstock.landing.pace import Pace
 from penstock.landing.preparing import Desk
@@ -161,7 +160,7 @@ class Coordinator:
         self._write(partial(rivals.require_rank, self.fleet))
         if self.horizon.given is None:
             self._write(self.fleet.begin)
-            self._desk.anchor(self.fleet.unlevel_routes())
+            self._desk.anchor(members.unlevel(self.fleet))
         self.fleet.follow()
 
     def _write(self, act: Callable[[Conditions], Given]) -> Given:
@@ -279,7 +278,7 @@ class Coordinator:
         again = wishes.keep(self.fleet.active, results)
         found = {name: each for name, each in found.items() if name not in again}
         require_few_rejects(found, self.settings.stop_above_share)
-        usher = Usher(self.settings, world, self.fleet)
+        usher = members.Usher(self.settings, world, self.fleet)
         routes = self._write(partial(usher.welcome, results=results))
         for route in routes:
             found.pop(route.name, None)
@@ -335,10 +334,12 @@ class Coordinator:
                 if outcome.batch.recovering or name not in self.fleet.aside:
                     self.fleet.park(name, outcome.error)
             elif outcome.batch.recovering:
+                if any(landing.landed for landing in outcome.landings):
+                    self.fleet.landed(name)
                 self._write(partial(self.fleet.recovered, name))
             elif not all(landing.landed for landing in outcome.landings):
                 self.fleet.turned_away(name, outcome.landings[-1].reason)
-            elif track is not None:
+            else:
                 self.fleet.landed(name)
 
     def _fenced(self, outcome: Outcome, error: FencedError) -> None:

@@ -6,7 +6,7 @@ prepared (holes.md W8); workers never learn of catalogs or credentials.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.commit.beginnings import create
@@ -112,10 +112,11 @@ def left_to(epoch: Epoch, tables: Collection[str]) -> Epoch:
     return replace(epoch, slices=tuple(part for part in parts if part.lanes))
 
 
-def put_last(epoch: Epoch, mute: Collection[TopicPartition]) -> Epoch:
+def put_last(epoch: Epoch, mute: Sequence[TopicPartition]) -> Epoch:
     """Let tasks read the partitions last that gave nothing before: to wait costs all the time."""
+    place = {at: 1 + number for number, at in enumerate(mute)}
     parts = [
-        replace(part, lanes=tuple(sorted(part.lanes, key=lambda lane: lane.at in mute)))
+        replace(part, lanes=tuple(sorted(part.lanes, key=lambda lane: place.get(lane.at, 0))))
         for part in epoch.slices
     ]
     return replace(epoch, slices=tuple(parts))

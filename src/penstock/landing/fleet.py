@@ -48,6 +48,7 @@ class Fleet:
     tracks: dict[str, Track] = field(default_factory=dict)
     aside: dict[str, Aside] = field(default_factory=dict)
     topics: frozenset[str] = frozenset()
+    _left: set[str] = field(default_factory=set)
     _targets: dict[str, Target] = field(default_factory=dict)
     _wanted: dict[str, list[TopicPartition]] = field(default_factory=dict)
     _unrouted: set[str] = field(default_factory=set)
@@ -71,7 +72,9 @@ class Fleet:
     @property
     def stepping(self) -> bool:
         """Tell whether a table is about to be opened again without anybody's help."""
-        return bool(self._recovering) or any(aside.quiet for aside in self.aside.values())
+        return bool(self._recovering) or any(
+            aside.quiet for name, aside in self.aside.items() if name not in self._left
+        )
 
     def list_topics(self, listing: Sequence[TopicPartition]) -> None:
         """Take notice of topics and partitions, and open the tables that are new."""
@@ -86,20 +89,20 @@ class Fleet:
             if name not in self.tracks and name not in self.aside:
                 self.open(name)
         self._lead_routes()
-        for name in self.aside.keys() - self._targets.keys():
-            self._forget(name)
+        self._leave()
 
-    def _forget(self, name: str) -> None:
-        """Wait no more for a table whose topics are gone: what is pending for it stays pending."""
-        self._recovering.discard(name)
-        self.tracks.pop(name, None)
-        if self.aside.pop(name, None) is not None:
+    def _leave(self) -> None:
+        """Wait no more for tables aside whose topics are gone; they come back only as others do."""
+        before, self._left = self._left, self.aside.keys() - self._targets.keys()
+        for name in sorted(self._left - before):
             self.world.observer(TableLeft(name))
+        for name in sorted((before & self.aside.keys()) - self._left):
+            self._tell_parked(name)
 
     def open(self, name: str) -> None:
-        """Read where a table stands, or set it aside; forget it when its topics are gone."""
+        """Read where a table stands, or set it aside, as while its topics are gone."""
         if name not in self._targets:
-            self._forget(name)
+            self.unstep(name, "its topics are gone")
             return
         try:
             track = self._opened(self._targets[name])
@@ -220,15 +223,6 @@ class Fleet:
         route = next((route for route, each in self._members.items() if name in each), None)
         return None if route is None else self.active.get(route)
 
-    def unlevel_routes(self) -> list[Track]:
-        """List the routes that a table waits for, to begin where they durably stand."""
-        waited = {
-            id(route): route
-            for name, track in self.active.items()
-            if (route := self.route_of(name)) is not None and not track.origins
-        }
-        return [route for route in waited.values() if not route.is_level]
-
     def born(self, name: str, table: Table, conditions: Conditions) -> None:
         """Take a table that was just created; what was examined before stays examined.
 
@@ -313,7 +307,12 @@ class Fleet:
         self.aside[name] = Aside(error, since, retry_at, self._tries[name], quiet=False)
         self._recovering.discard(name)
         if before is None or before.quiet or before.error.code != error.code:
-            self.world.observer(TableParked(name, error.code, error.message))
+            self._tell_parked(name)
+
+    def _tell_parked(self, name: str) -> None:
+        aside = self.aside[name]
+        if not aside.quiet:
+            self.world.observer(TableParked(name, aside.error.code, aside.error.message))
 
     def unstep(self, name: str, reason: str) -> None:
         """Set a table aside until its queue is empty, to open it again where it really stands."""
@@ -324,8 +323,9 @@ class Fleet:
 
     def landed(self, name: str) -> None:
         """Take notice that commits of a table landed: it is well."""
-        self.tracks[name].committed_at = self.world.clock.monotonic()
         del self._tries[name]
+        if name in self.tracks:
+            self.tracks[name].committed_at = self.world.clock.monotonic()
 
     def turned_away(self, name: str, reason: str) -> None:
         """Read a table again whose commit no longer fitted; after a pause when that goes on."""

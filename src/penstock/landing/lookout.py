@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 from penstock.core.errors import (
     DecisionNeededError,
@@ -33,12 +35,14 @@ REFUSED = frozenset({"P202", "P203"})
 """Brokers whose own directory of users is away refuse us, too."""
 
 Listed = Mapping[TopicPartition, Bounds]
+Given = TypeVar("Given")
 
 
 @dataclass(slots=True)
 class Lookout:
     """Lists topics for a run. `begin` writes start positions of what was found new; `waits` says
-    that the run has no end. `mute` are the partitions that gave nothing when they were read last.
+    that the run has no end. `mute` are the partitions that gave nothing when they were read last,
+    who was asked last behind the others.
     """
 
     settings: Settings
@@ -48,7 +52,7 @@ class Lookout:
     pace: Pace
     begin: Callable[[], None]
     waits: bool
-    mute: frozenset[TopicPartition] = frozenset()
+    mute: tuple[TopicPartition, ...] = ()
     _refused: set[str] = field(default_factory=set)
     _silent_since: float | None = None
     _absent_since: float | None = None
@@ -59,29 +63,19 @@ class Lookout:
 
         Raises UnavailableError when that lasts, or when the store is gone.
         """
-        now = self.world.clock.monotonic()
-        try:
-            listing = self._listing()
-            self.fleet.list_topics(listing)
-        except UnavailableError as error:
-            self._silent(error, now)
-            return None
-        except InvalidError as error:
-            if error.code not in REFUSED:
-                raise
-            self._silent(error, now)  # they let us in before
+        listing = self._answer(self._listing)
+        if listing is None:
             return None
         self.begin()  # a store that fails there is no broker that is silent
         self.pace.listed_at_ms = self.world.clock.now_ms()
-        try:
-            bounds = self.world.log.bounds(listing)
-        except UnavailableError as error:
-            self._silent(error, now)
+        bounds = self._answer(partial(self.world.log.bounds, listing))
+        if bounds is None:
             return None
         if not self._absent(bounds):
             self._absent_since = None
         if self._silent_since is not None:
-            self.world.observer(KafkaAnswered(now - self._silent_since))
+            seconds = self.world.clock.monotonic() - self._silent_since
+            self.world.observer(KafkaAnswered(seconds))
             self._silent_since = None
         for name, track in self.fleet.active.items():
             found = opening.overtaken(track, bounds)
@@ -90,7 +84,7 @@ class Lookout:
         return bounds
 
     def _listing(self) -> Sequence[TopicPartition]:
-        """List the log, but for topics that came later and cannot be routed beside the others."""
+        """List topics, but for those that came later and cannot be routed beside the others."""
         listing = self.world.log.partitions()
         kept = set(self.fleet.topics)
         for topic in sorted({at.topic for at in listing} - kept):
@@ -102,10 +96,25 @@ class Lookout:
                 self._refused.add(topic)
             else:
                 kept.add(topic)
-        return [at for at in listing if at.topic in kept]
+        listing = [at for at in listing if at.topic in kept]
+        self.fleet.list_topics(listing)
+        return listing
 
-    def _silent(self, error: PenstockError, now: float) -> None:
+    def _answer(self, ask: Callable[[], Given]) -> Given | None:
+        """Ask brokers; None while they do not answer, or refuse us, whom they let in before."""
+        try:
+            return ask()
+        except UnavailableError as error:
+            self._silent(error)
+        except InvalidError as error:
+            if error.code not in REFUSED:
+                raise
+            self._silent(error)
+        return None
+
+    def _silent(self, error: PenstockError) -> None:
         """Wait for brokers that do not answer. Raises the error when that lasts."""
+        now = self.world.clock.monotonic()
         self._silent_since = now if self._silent_since is None else self._silent_since
         if now - self._silent_since > BROKER_PATIENCE_SECONDS:
             raise error
@@ -137,12 +146,16 @@ class Lookout:
         """
         now = self.world.clock.monotonic()
         lanes = [lane for result in results for lane in result.lanes]
-        self.mute = frozenset(lane.lane.at for lane in lanes if lane.silent)
-        if not self.mute or any(lane.reached > lane.lane.covered.start for lane in lanes):
+        heard = {lane.lane.at for lane in lanes if lane.reached > lane.lane.covered.start}
+        silent = {lane.lane.at for lane in lanes if lane.silent}
+        before = (at for at in self.mute if at not in heard | silent)
+        self.mute = (*before, *sorted(silent - heard))
+        if heard or not silent:
             self._mute_since = None
             return bool(lanes)
         self._mute_since = now if self._mute_since is None else self._mute_since
-        if not self.waits and now - self._mute_since > PARTITION_PATIENCE_SECONDS:
+        asked = all(lane.lane.at in self.mute for lane in lanes)
+        if asked and not self.waits and now - self._mute_since > PARTITION_PATIENCE_SECONDS:
             names = ", ".join(map(str, sorted(self.mute)[:3]))
             raise UnavailableError(
                 f"{names} cannot be read: there are records, and none came",
@@ -158,12 +171,11 @@ class Lookout:
         """
         failed = failures(results)
         lost = any(isinstance(each, DecisionNeededError) for each in failed.values())
-        try:
-            listing = self._listing()
-            self.fleet.list_topics(listing)
-            bounds = self.world.log.bounds(listing) if lost else {}
-        except UnavailableError as error:
-            self.world.observer(PartitionStalled("all", error.message))
+        listing = self._answer(self._listing)
+        if listing is None:
+            return False
+        bounds = self._answer(partial(self.world.log.bounds, listing)) if lost else {}
+        if bounds is None:
             return False
         for name, failure in failed.items():
             track = self.fleet.tracks[name]

@@ -168,7 +168,10 @@ class Usher:
         """
         again = []
         tables = asked_for(results)
+        read = {name for each in results for lane in each.lanes for name in lane.lane.tables}
         for name, route in self.fleet.active.items():
+            if name not in read:
+                continue
             asked = tables.get(name)
             route.asks = bool(asked)
             if not asked:
@@ -193,6 +196,16 @@ class Usher:
             ledger = first_ledger(Chain(self.settings.pipeline, name), claim, cluster, rules, begun)
             epochs.found(self.world, route.target.member(name), shown, ledger)
             self.fleet.joined(route, name, conditions)
+
+
+def unlevel(fleet: Fleet) -> list[Track]:
+    """List the routes that a table waits for, to begin where they durably stand."""
+    waited = {
+        id(route): route
+        for name, track in fleet.active.items()
+        if (route := fleet.route_of(name)) is not None and not track.origins
+    }
+    return [route for route in waited.values() if not route.is_level]
 
 
 def of_two_routes(route: str, name: str) -> PenstockError:

@@ -18,7 +18,8 @@ from penstock.rows.batches import later, newest_ms
 __all__ = ["Tools", "work"]
 
 SILENCE_SECONDS = 10.0
-"""Who gives nothing for so long, or no longer wants to be waited for, gives nothing at all."""
+"""Who gives nothing for so long, for half of a task's time, or no longer wants to be waited for,
+gives nothing at all."""
 
 
 def work(job: Job, tools: Tools) -> Result:
@@ -65,6 +66,7 @@ def _read(lane: Lane, bench: Bench, deadline: float) -> LaneResult:
         for name in lane.tables:
             bench.fail(name, error)
     ended = bench.tools.clock.monotonic()
-    waited = ended < deadline or ended - asked >= SILENCE_SECONDS
+    patience = min(SILENCE_SECONDS, bench.job.timeout_seconds / 2)
+    waited = ended < deadline or ended - asked >= patience
     silent = reached == lane.covered.start and waited
     return LaneResult(lane, Offset(reached), records, size_bytes, newest, leader_epoch, silent)

@@ -238,13 +238,15 @@ def test_brokers_that_cannot_be_reached_are_named_in_bounded_time() -> None:
     assert time.monotonic() - begun < 60
 
 
+@pytest.mark.parametrize("named", [True, False])
 def test_a_topic_that_is_made_anew_while_it_is_listed_is_waited_for(
-    cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch, named: bool
 ) -> None:
     """Between the two nobody has it; that is not yet the end of a pipeline that reads it."""
     monkeypatch.setattr("penstock.connectors.kafka.log.GONE_SECONDS_MIN", 60)
     cluster.create(topic)
-    log = connector.open_log({"brokers": cluster.bootstrap, "topics": [topic]}, Plain())
+    asked = {"topics": [topic]} if named else {"topics": [{"pattern": re.escape(topic)}]}
+    log = connector.open_log({"brokers": cluster.bootstrap, **asked}, Plain())
     (before,) = log.partitions()
     cluster.delete(topic)
     again = threading.Timer(0.5, cluster.create, [topic, 2])

@@ -6,8 +6,8 @@ Invariants:
 - a topic is known by its id, in the form Kafka's own tools show; by its name only where the spec
   says so;
 - a partition without a leader is left out of bounds and positions, and named in `leaderless`;
-- every request ends within `ANSWER_SECONDS_MAX`; a named topic that was there and is not is looked
-  for again for `GONE_SECONDS_MIN`.
+- every request ends within `ANSWER_SECONDS_MAX`; a topic that was there and is not is looked for
+  again for `GONE_SECONDS_MIN`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class KafkaLog:
     def partitions(self) -> Sequence[TopicPartition]:
         """List the partitions of all topics that are named or matched, sorted.
 
-        A named topic that was there before must stay away for a while to be taken for gone.
+        A topic that was there before must stay away for a while to be taken for gone.
         """
         until = time.monotonic() + GONE_SECONDS_MIN
         topics = self._described()
@@ -71,7 +71,7 @@ class KafkaLog:
         named = frozenset(self._settings.topics)
         for name in sorted(named - topics.keys()):
             raise no_topic(name, self._settings)
-        self._listed = named
+        self._listed = frozenset(topics)
         found: list[TopicPartition] = []
         for name, topic in topics.items():
             identity = self._identity(name, str(topic.topic_id))

@@ -107,7 +107,7 @@ def open_log(pipeline: Pipeline) -> Log:
     """Open the log for listing; anew when secrets change."""
     settings, secrets = log_settings(pipeline), ProcessSecrets()
     opening = partial(log_connector(LOG).open_log, settings, secrets)
-    return KeptLog(Kept(settings, secrets, opening, Log.close))
+    return KeptLog(Kept(settings, secrets, opening, lambda log: log.close()))
 
 
 def open_reader(pipeline: Pipeline) -> RangeReader:

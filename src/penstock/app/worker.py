@@ -71,7 +71,12 @@ def readers(settings: Mapping[str, Any] | None) -> Readers:
 
 
 def _readers(settings: str | None) -> Readers:
-    return Readers() if settings is None else _kept_readers(settings)()
+    return _plain_readers() if settings is None else _kept_readers(settings)()
+
+
+@cache
+def _plain_readers() -> Readers:
+    return Readers()
 
 
 def _reader(settings: str) -> RangeReader:
@@ -89,7 +94,8 @@ def _kept_readers(settings: str) -> Kept[Readers]:
 def _kept_reader(settings: str) -> Kept[RangeReader]:
     data, secrets = json.loads(settings), ProcessSecrets()
     connector = log_connector(data["connector"])
-    return Kept(data, secrets, partial(connector.open_reader, data, secrets), RangeReader.close)
+    opening = partial(connector.open_reader, data, secrets)
+    return Kept(data, secrets, opening, lambda reader: reader.close())
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import time
 from pathlib import Path
@@ -34,20 +35,24 @@ class Shop:
             self.landed += 1
         self.housekeeping.note(self.lake.foreign())
 
-    def pass_a_hundred(self, monkeypatch) -> None:
-        """Let each version be one that a listing is made at."""
-        monkeypatch.setattr("penstock.connectors.iceberg.housekeeping._LISTING_VERSIONS", 1)
+    def draw(self, monkeypatch, one_in: int = 1) -> None:
+        """Let one in so many versions, each of them, stand for a listing."""
+        monkeypatch.setattr("penstock.connectors.iceberg.housekeeping._LISTING_ONE_IN", one_in)
 
-    def plant(self, number: int, age_seconds: float, name: str = PLANTED) -> Path:
+    def plant(self, number: int, age_seconds: float, name: str = PLANTED, text: str = "") -> Path:
         """Leave a metadata file that the table never named."""
         planted = self.place / name.format(number)
-        planted.write_text("{}")
+        planted.write_text(text or Path(self.current.removeprefix("file://")).read_text())
         written = time.time() - age_seconds
         os.utime(planted, (written, written))
         return planted
 
     def tidy(self) -> int:
         return self.housekeeping.remove_old_metadata(self.lake.foreign())
+
+    @property
+    def current(self) -> str:
+        return self.lake.foreign().metadata_location
 
     @property
     def place(self) -> Path:
@@ -136,26 +141,52 @@ def test_a_listing_finds_what_was_never_named_and_is_old(shop, monkeypatch):
     kinds = (PLANTED, PLANTED.replace("00000-", "00099-", 1), "{:05}-mine.metadata.json")
     old, ahead, strange = (shop.plant(1, 2 * HOUR, name) for name in kinds)
     young = shop.plant(2, HOUR / 2)
-    shop.pass_a_hundred(monkeypatch)
+    torn = shop.plant(3, 2 * HOUR, text='{"format-version": 2,')
+    packed = shop.plant(4, 2 * HOUR, PLANTED.replace(".meta", ".gz.meta"))
+    packed.write_bytes(gzip.compress(packed.read_bytes()))
+    os.utime(packed, (time.time() - 2 * HOUR,) * 2)
+    shop.draw(monkeypatch)
     shop.commit(5)
     shop.tidy()
 
     assert not old.exists()
-    assert all(each.exists() for each in (ahead, strange, young))
+    assert not packed.exists()
+    assert all(each.exists() for each in (ahead, strange, young, torn))
 
 
-def test_a_listing_waits_for_a_hundred_versions_and_for_a_day(shop, monkeypatch):
+@pytest.mark.parametrize("remembered", [True, False])
+def test_the_files_of_a_renamed_table_in_the_same_directory_stay(shop, monkeypatch, remembered):
+    catalog = shop.lake.foreign().catalog
+    shop.commit(2)
+    catalog.rename_table("bronze.orders", "bronze.orders_before")
+    current = Path(catalog.load_table("bronze.orders_before").metadata_location[7:])
+    shop.table = shop.lake.create(properties={"write.metadata.previous-versions-max": "3"})
+    shop.landed = 0
+    if not remembered:
+        shop.housekeeping = shop.began()
+    shop.commit(9)
+    os.utime(current, (time.time() - 2 * HOUR,) * 2)
+    shop.now = HOUR
+    shop.draw(monkeypatch)
+    shop.tidy()
+
+    assert current.parent == shop.place
+    assert "bronze.orders_before" == ".".join(catalog.load_table("bronze.orders_before").name())
+    assert current.exists()
+
+
+def test_a_listing_is_drawn_and_waits_for_a_day(shop, monkeypatch):
     shop.commit(4)
     first = shop.plant(1, 2 * HOUR)
+    shop.draw(monkeypatch, one_in=2**33)
     shop.tidy()
-    assert first.exists(), "no hundred was passed"
+    assert first.exists(), "it was not drawn"
 
-    shop.pass_a_hundred(monkeypatch)
+    shop.draw(monkeypatch)
     shop.tidy()
     assert not first.exists()
 
     second = shop.plant(2, 2 * HOUR)
-    shop.commit(1)
     shop.now = DAY - 1
     shop.tidy()
     assert second.exists(), "the day is not over"
@@ -165,18 +196,20 @@ def test_a_listing_waits_for_a_hundred_versions_and_for_a_day(shop, monkeypatch)
     assert not second.exists()
 
 
-def test_one_of_many_short_runs_lists(shop, monkeypatch):
-    monkeypatch.setattr("penstock.connectors.iceberg.housekeeping._LISTING_VERSIONS", 5)
-    shop.commit(1)
-    listed = []
-    for run in range(8):
+@pytest.mark.parametrize("commits", [1, 2, 5])
+def test_some_of_many_short_runs_list_whatever_they_commit(shop, monkeypatch, commits):
+    shop.draw(monkeypatch, one_in=2)
+    shop.commit(4)
+    for run in range(40):
         shop.housekeeping = shop.began()
         planted = shop.plant(run, 2 * HOUR)
         shop.commit(1)
-        shop.tidy()
-        listed.append(not planted.exists())
+        shop.tidy()  # behind the first of its commits, and not again for ten minutes
+        if not planted.exists():
+            break
+        shop.commit(commits - 1)
 
-    assert [False, False, False, True, False, False, False, False] == listed
+    assert not planted.exists(), "40 runs of which each second lists: a chance of 1e-12"
 
 
 def test_a_table_that_keeps_its_metadata_is_not_remembered(shop):

@@ -28,7 +28,6 @@ from penstock.core.offsets import TopicPartition, span
 from penstock.dev.broker import free_port
 from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
 from penstock.ports.kept import Kept
-from penstock.ports.log import Log
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.broker import Cluster, running_broker
 from penstock.testing.sent import Sent
@@ -175,9 +174,8 @@ def test_a_password_that_changes_is_taken_up(guarded: Guarded, tmp_path: Path) -
     word.write_text("wrong-secret")
     settings = guarded.settings("orders", password=f"${{file:{word}}}")
     secrets = ProcessSecrets()
-    log = KeptLog(
-        Kept(settings, secrets, partial(connector.open_log, settings, secrets), Log.close)
-    )
+    opening = partial(connector.open_log, settings, secrets)
+    log = KeptLog(Kept(settings, secrets, opening, lambda log: log.close()))
     with pytest.raises(InvalidError, match="user shop"):
         log.partitions()
 

@@ -33,14 +33,21 @@ _CREDENTIALS = {each.delta: each.arrow for each in S3_SETTINGS if each.key}
 class Resolving(Mapping[str, str]):
     """Options whose references are resolved each time they are asked for: secrets change.
 
-    To ask raises InvalidError for a reference that gives nothing.
+    To ask raises InvalidError for a reference that gives nothing, and never gave anything: a file
+    may just be written anew.
     """
 
     written: Mapping[str, str] = field(repr=False)
     secrets: Secrets = field(repr=False)
+    _last: dict[str, str] = field(default_factory=dict, repr=False)
 
     def __getitem__(self, key: str) -> str:
-        return self.secrets.resolve(self.written[key])
+        try:
+            self._last[key] = self.secrets.resolve(self.written[key])
+        except InvalidError:
+            if key not in self._last:
+                raise
+        return self._last[key]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.written)

@@ -4,13 +4,16 @@ Each commit writes a whole metadata file; at one commit a second that is tens of
 The directory holds every snapshot's manifests as well, and those stay: listing it costs more with
 each commit there ever was. So what a table named is remembered, and goes when it is named no more.
 Only a listing finds the rest, what earlier runs left and what never became current: it is made when
-the table's version passes a hundred, which one of many short runs sees, and in a run once a day.
+the current file's name draws it, one in ten: so a tenth of many short runs lists, whatever they do,
+and a long run at most once a day.
 
 Invariants: a file goes only if all of this holds:
 - its name is one that catalogs give (`00042-<uuid>.metadata.json`) in the table's own directory;
 - it is neither current nor in the metadata log, and its version is below all in the log, so no
   writer can be about to make it current;
 - it is older than the horizon: its time on storage is, or the last time we saw it named;
+- it is this table's, which may share its directory with one that was renamed: we saw it named, or
+  it says so itself;
 - the table wants it: `write.metadata.delete-after-commit.enabled` is true, as tables that we create
   have it, and `gc.enabled` is not false. Iceberg's default is to keep them all.
 """
@@ -20,19 +23,23 @@ from __future__ import annotations
 import re
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from uuid import UUID
 
 from pyarrow import fs
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table, TableProperties
 
 _NAME = re.compile(r"(\d{5,})-[0-9a-f-]{36}(?:\.gz)?\.metadata\.json(?:\.gz)?")
+_UUID = re.compile(rb'"table-uuid"\s*:\s*"([0-9a-f-]{36})"')
+_BEGINNING_BYTES = 65_536
 _GC_KEY = "gc.enabled"
 _WANTED_KEY = TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED
-_LISTING_VERSIONS = 100
+_LISTING_ONE_IN = 10
 _LISTING_SECONDS = 86_400.0
 _REMEMBERED_MAX = 10_000
 
@@ -44,8 +51,8 @@ class Housekeeping:
         self._horizon_seconds = horizon_seconds
         self._monotonic = monotonic
         self._lock = threading.Lock()
+        self._uuid: UUID | None = None
         self._named_at: dict[str, float] = {}
-        self._listed_to: int | None = None
         self._listed_at: float | None = None
 
     def note(self, table: Table) -> None:
@@ -54,12 +61,13 @@ class Housekeeping:
             return
         now = self._monotonic()
         with self._lock:
+            if table.metadata.table_uuid != self._uuid:  # another of this name: the former lives on
+                self._uuid = table.metadata.table_uuid
+                self._named_at.clear()
             self._named_at.update(dict.fromkeys(_named(table), now))
             excess = max(len(self._named_at) - _REMEMBERED_MAX, 0)
             for location in tuple(islice(self._named_at, excess)):
                 del self._named_at[location]
-            if self._listed_to is None:
-                self._listed_to = _version(table.metadata_location)
 
     def remove_old_metadata(self, table: Table) -> int:
         """Remove old metadata files of a table just loaded; give their number. Raises OSError."""
@@ -74,11 +82,11 @@ class Housekeeping:
                 removed += place.remove(path)
                 with self._lock:
                     self._named_at.pop(location, None)
-        version = _version(table.metadata_location)
-        if version is not None and self._listing_is_due(version):
+        if self._listing_is_due(table.metadata_location):
             for path in place.listed(time.time() - self._horizon_seconds):
-                removed += place.remove(path)
-            self._listed_to, self._listed_at = version, self._monotonic()
+                if place.uuid_in(path) == str(table.metadata.table_uuid):
+                    removed += place.remove(path)
+            self._listed_at = self._monotonic()
         return removed
 
     def _unnamed(self) -> list[str]:
@@ -87,8 +95,8 @@ class Housekeeping:
         with self._lock:
             return [each for each, named_at in self._named_at.items() if named_at <= seen]
 
-    def _listing_is_due(self, version: int) -> bool:
-        if self._listed_to is None or not _passes_a_hundred(self._listed_to, version):
+    def _listing_is_due(self, location: str) -> bool:
+        if not _draws(location):
             return False
         now = self._monotonic()
         return self._listed_at is None or now - self._listed_at >= _LISTING_SECONDS
@@ -113,6 +121,15 @@ class _Place:
         for info in self.files.get_file_info(fs.FileSelector(self.directory, recursive=False)):
             if self.is_old(info.path) and info.mtime_ns and info.mtime_ns / 1e9 <= written_until:
                 yield info.path
+
+    def uuid_in(self, path: str) -> str:
+        """Tell which table a metadata file says it is of; "" where its beginning does not say."""
+        compression = "gzip" if ".gz" in path.rpartition("/")[2] else None
+        with suppress(FileNotFoundError):
+            with self.files.open_input_stream(path, compression=compression) as stream:
+                found = _UUID.search(stream.read(_BEGINNING_BYTES))
+            return "" if found is None else found[1].decode()
+        return ""
 
     def remove(self, path: str) -> int:
         """Remove a file, which others may have done meanwhile; give how many went."""
@@ -144,8 +161,9 @@ def _wanted(properties: Mapping[str, str]) -> bool:
     return asked_for and properties.get(_GC_KEY, "true").lower() != "false"
 
 
-def _passes_a_hundred(start: int, stop: int) -> bool:
-    return start // _LISTING_VERSIONS < stop // _LISTING_VERSIONS
+def _draws(location: str) -> bool:
+    """Tell by the random part of its name whether a metadata file stands for a listing."""
+    return zlib.crc32(location.rsplit("/", 1)[-1].encode()) % _LISTING_ONE_IN == 0
 
 
 def _version(path: str) -> int | None:

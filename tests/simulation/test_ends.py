@@ -188,6 +188,35 @@ def test_who_was_asked_last_of_those_who_gave_nothing_is_asked_last(ground, monk
     assert {0: 1, 1: 4} == world.offsets()
 
 
+def test_who_gave_nothing_once_is_asked_again_though_another_takes_all_the_time(
+    ground, monkeypatch
+):
+    world = World(ground, partitions=2, every_seconds=0.0)
+    for partition in range(2):
+        world.send("orders", 1, partition=partition)
+    world.run()
+    world.alone()
+    life, ill, read = world.life(), [0], MemoryReader.read
+
+    def hear(self, at, covered, **given):
+        if world.clock.monotonic() >= given["deadline"]:
+            return
+        if at.partition not in ill:
+            yield from read(self, at, covered, **given)
+        if at.partition in (1, *ill):
+            ill.clear()
+            wait_for(world, given["deadline"])
+
+    monkeypatch.setattr(MemoryReader, "read", hear)
+    world.send("orders", 3)
+    for listing in range(2, 60):
+        life.at_listing(listing, lambda: world.send("orders", 1, partition=1))
+    life.at_listing(60, life.stop.set).run("stopped")
+
+    assert [] == ill
+    assert 4 == world.offsets()[0]
+
+
 @pytest.mark.parametrize("until", ["caught-up", "once"])
 def test_a_partition_that_gives_nothing_is_told_of_though_tasks_are_short(
     ground, monkeypatch, until

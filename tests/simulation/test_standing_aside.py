@@ -1,5 +1,7 @@
 """Tables that fail again and again are tried less and less; no run waits for them for ever."""
 
+from itertools import count
+
 import pytest
 
 from penstock.core.events import TableCreated, TableParked, TableResumed
@@ -7,6 +9,7 @@ from penstock.core.points import Point
 from penstock.landing.aside import RETRY_SECONDS_MAX, TRIES_MAX, pause_seconds
 from penstock.testing.faults import Fault
 from penstock.testing.grounds import MemoryGround, catalog_name
+from penstock.testing.hands import SeededHands
 from penstock.testing.world import ORDERS, World, tables_named
 
 TWO = tables_named("orders", "items")
@@ -115,5 +118,38 @@ def test_what_recovery_lands_counts_as_well():
     seconds = [event.seconds for event in life.of(TableResumed)]
     assert len(seconds) > 30
     assert RETRY_SECONDS_MAX > max(seconds)
+    world.run()
+    assert [] == world.breaks()
+
+
+def test_what_only_quarantine_gets_does_not_count():
+    """Two epochs are prepared before the first is committed, and somebody changes the columns."""
+    ground = MemoryGround()
+    world = World(ground, every_seconds=0.0)
+    world.alone()
+    world.send("orders", 1)
+    world.run()
+    life, work, turns = world.life(every_seconds=0.0, max_epochs=4), SeededHands._work, count()
+    for passing in range(1, 500):
+        life.at(
+            Point.PREPARE_AFTER,
+            lambda: ground.change_columns(catalog_name(ORDERS)),
+            passing=passing,
+        )
+
+    def send():
+        world.send("orders", 1)
+        world.send_raw("orders", b"bad")
+
+    for listing in range(2, 600):
+        life.at_listing(listing, send)
+    life.at_listing(600, life.stop.set)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SeededHands, "_work", lambda self: next(turns) % 6 or work(self))
+        life.run("stopped")
+
+    assert {0: 1} == world.offsets()
+    assert len(life.of(TableParked)) > 5
+    assert {"P460"} == {event.code for event in life.of(TableParked)}
     world.run()
     assert [] == world.breaks()

@@ -334,7 +334,7 @@ class Coordinator:
                 if outcome.batch.recovering or name not in self.fleet.aside:
                     self.fleet.park(name, outcome.error)
             elif outcome.batch.recovering:
-                if any(landing.landed for landing in outcome.landings):
+                if outcome.landings and all(landing.landed for landing in outcome.landings):
                     self.fleet.landed(name)
                 self._write(partial(self.fleet.recovered, name))
             elif not all(landing.landed for landing in outcome.landings):

@@ -146,11 +146,12 @@ class Lookout:
         """
         now = self.world.clock.monotonic()
         lanes = [lane for result in results for lane in result.lanes]
-        heard = {lane.lane.at for lane in lanes if lane.reached > lane.lane.covered.start}
         silent = {lane.lane.at for lane in lanes if lane.silent}
-        before = (at for at in self.mute if at not in heard | silent)
-        self.mute = (*before, *sorted(silent - heard))
-        if heard or not silent:
+        # Those beside one that gave something had no time: it is their turn again.
+        well = {lane.lane.at for each in results if _gave(each) for lane in each.lanes} - silent
+        before = (at for at in self.mute if at not in well | silent)
+        self.mute = (*before, *sorted(silent))
+        if any(map(_gave, results)) or not silent:
             self._mute_since = None
             return bool(lanes)
         self._mute_since = now if self._mute_since is None else self._mute_since
@@ -193,3 +194,7 @@ class Lookout:
             self.fleet.park(name, error)
             return
         self.desk.record_gap(track, bounds)
+
+
+def _gave(result: Result) -> bool:
+    return any(lane.reached > lane.lane.covered.start for lane in result.lanes)

@@ -9,7 +9,7 @@
 - A step is an act and a seed of its own, so that a failing history is made smaller by leaving steps
   out: what is printed is the least that still fails, and the line that repeats it.
 - What was played is kept in blocks of seeds, each with a mark of the code that it was played on; no
-  block is played twice, so that many sittings make one run. The sum tells how many are of this code.
+  block is played twice, so that many sittings make one run. The sum tells how many are of which code.
 """
 
 from __future__ import annotations
@@ -454,9 +454,14 @@ def _summary(found: Mapping[str, Chunk]) -> str:
     lines = [f"{what:<28}{count:>12,}" for what, count in sorted(played.items())]
     count, failed = (sum(getattr(c, n) for c in found.values()) for n in ("count", "failed"))
     seconds = sum(each.seconds for each in found.values())
-    here = sum(each.count for each in found.values() if each.code == code_mark())
-    last = f"{count:,} histories, {failed} failed, {seconds:,.0f} s of one core"
-    return "\n".join([*lines, last, f"{here:,} of them on the code as it is"])
+    marks = Counter[str]()
+    for each in found.values():
+        marks[each.code] += each.count
+    lines += [f"{count:,} histories, {failed} failed, {seconds:,.0f} s of one core"]
+    lines += [
+        f"{count:,} of them on the code with the mark {mark}" for mark, count in marks.items()
+    ]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.schema import Decimal, Field, Fixed, Kind, List, Struct, Type
+from penstock.core.schema import Decimal, Field, Fixed, Kind, List, Map, Struct, Type
 from penstock.rows.codes import NO_TEXT, Code, MisfitError
 from penstock.rows.columns import Finished, mask_of, of_lists, shortened, without_text
 from penstock.rows.document import Number, kind_of
@@ -120,6 +120,8 @@ class _Judge:
             # The value is left out if it does not fit, with all that is within.
             if isinstance(own.type, Struct) and pa.types.is_struct(array.type):
                 self.struct(array, own.type, here, place, self.verdict.doubt)
+            elif isinstance(own.type, Struct | List | Map) and pa.types.is_nested(array.type):
+                self.verdict.doubt(here)  # what has no column there refuses the record
             return
         minded = not path and own.type is Kind.STRING and own.name in self.options.not_empty
         if minded and pa.types.is_string(array.type):

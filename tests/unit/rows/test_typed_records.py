@@ -248,3 +248,33 @@ def test_a_whole_decimal_is_an_integer_and_no_other_is(type_: Kind) -> None:
     values = [decimal.Decimal(text) for text in ("7", "-2.00", "2.5", "99999999999999999999")]
 
     assert [7, -2, "P365", "P364"] == landed(money(2), type_, *values)
+
+
+@pytest.mark.parametrize("types", ["drop_value", "rescue", "freeze", "quarantine"])
+@pytest.mark.parametrize(
+    ("held", "type_", "value"),
+    [
+        ({"type": "map", "values": "long"}, Struct(()), {"": 1}),
+        (
+            {"type": "array", "items": {**record(x="long"), "name": "X"}},
+            List(Struct(())),
+            [{"x": 1}],
+        ),
+        ({"type": "map", "values": "long"}, Map(Kind.STRING, Struct(())), {"k": 1}),
+    ],
+)
+def test_both_ways_tell_of_the_same_column_that_is_not_there(
+    types: Policy, held: Any, type_: Type, value: Any
+) -> None:
+    """What is not there within a member stands before what is not there beside it."""
+    schema = record(c="long", m=held)
+    plan = Plan.of(Struct((Field("m", type_),)), RowOptions({}, columns="freeze", types=types))
+    reader = AvroReader(parse_schema(json.dumps(schema)))
+    array = pa.array([written(schema, {"c": 1, "m": value})] * 3, pa.binary())
+    by_record = fit_records(array, np.arange(3), plan, reader.record)
+    by_column = fit_typed(array, reader, plan)
+
+    assert [each.message for each in by_record.misfits.values()] == [
+        each.message for each in by_column.misfits.values()
+    ]
+    assert 3 == len(by_column.misfits)

@@ -3,6 +3,6 @@
 The spec says `spark: { master: existing }`; words behind this file are those of the command line.
 """
 
-from penstock.cli import main
+from penstock.cli import console
 
-main()
+console()

@@ -1,5 +1,5 @@
 """`python -m penstock`."""
 
-from penstock.cli import main
+from penstock.cli import console
 
-main()
+console()

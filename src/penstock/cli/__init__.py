@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from penstock import __version__
@@ -55,20 +57,35 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(guarded(lambda: app(words, exit_on_error=False, print_error=True), words))
 
 
+def console() -> None:
+    """Be the process of a command: run it, exit with its code, and leave the interpreter whole.
+
+    Threads of native libraries may be about to hand something back to Python. Where it is taken
+    apart by then, they abort the process, and its exit code is lost (docs/design/0229).
+    """
+    code = 1
+
+    def leave() -> None:
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+
+    atexit.register(leave)  # what is registered first is called last, behind all threads' ends
+    try:
+        main()
+        code = 0
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else 1
+
+
 def _collect_rarely() -> None:
     """Let the garbage collector walk less over what imports made: a quarter of a short command.
 
     Libraries make 300,000 objects that live to the end: not every 700 new ones are a reason to
-    look, and at the end, when the memory goes back anyway, there is none.
+    look.
     """
     gc.set_threshold(YOUNG_OBJECTS_MAX, 10, 10)
-    atexit.register(_leave_the_rest)
-
-
-def _leave_the_rest() -> None:
-    """Look at nothing in the end, unless DuckDB is there: it prints what it does not get back."""
-    if "_duckdb" not in sys.modules:
-        gc.freeze()
 
 
 def application(chosen: str) -> App:

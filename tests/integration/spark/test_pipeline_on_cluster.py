@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -98,23 +99,25 @@ def shop(
 
 
 def test_a_pipeline_on_a_cluster_loses_and_doubles_nothing_when_an_executor_is_killed(
-    shop: Shop, cluster: SparkCluster, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, cluster: SparkCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bucket = shop.spec["catalogs"]["delta"]["root"].split("/")[2]
+    """Each worker stands still in its first task, so that none is done when the executor dies."""
     for partition in range(2):
         numbers = range(partition, RECORDS, 2)
         orders = [json.dumps({"id": n, "note": "x" * 500}) for n in numbers]
         shop.cluster.send(shop.topic, partition, [Sent(order.encode()) for order in orders])
-    local = {"SPARK_LOCAL_DIRS": str(tmp_path)}
+    local = {"SPARK_LOCAL_DIRS": str(tmp_path), "PENSTOCK_FAULTS": "file.closed:1:stop"}
     configured = configuration_told(shop, tmp_path / "told")
     with Driver(shop.path, environment={**DRIVER, **local}) as driver:
-        driver.wait_until(lambda: data_files(s3, bucket) > 0, "a first file", seconds_max=300)
+        driver.wait_until(lambda: standing(cluster) != {}, "a task under way", seconds_max=300)
         before = cluster.launched()
         arguments = arguments_of(driver, cluster)
-        cluster.executors()[0].kill()
+        (worker, executor), *_ = standing(cluster).items()
+        executor.kill()
+        worker.kill()
         committed = driver.count("TableCommitted")
         shop.send(RECORDS, 1000)
-        driver.wait_until(lambda: landed(driver) == [RECORDS + 1000] * 2, "all rows")
+        driver.wait_until(lambda: gone_on(cluster, driver) == [RECORDS + 1000] * 2, "all rows")
         wait_until(lambda: cluster.launched() > before, "another executor")
         driver.send(signal.SIGTERM)
         ended = driver.end()
@@ -234,8 +237,22 @@ OWN = "environment/lib/python3.*/site-packages/penstock/landing/__pycache__"
 """What is there when a worker has imported Penstock from the archive."""
 
 
-def data_files(s3: S3Server, bucket: str) -> int:
-    return sum(key.endswith(".parquet") for key in s3.keys(bucket))
+def standing(cluster: SparkCluster) -> dict[psutil.Process, psutil.Process]:
+    """Give the workers that stand still in a task, each with its executor."""
+    found = {}
+    for executor in cluster.executors():
+        with suppress(psutil.NoSuchProcess):
+            for worker in executor.children(recursive=True):
+                if worker.status() == psutil.STATUS_STOPPED:
+                    found[worker] = executor
+    return found
+
+
+def gone_on(cluster: SparkCluster, driver: Driver) -> list[int]:
+    """Let every worker that stands still go on; count what has landed."""
+    for worker in standing(cluster):
+        worker.resume()
+    return landed(driver)
 
 
 def landed(driver: Driver) -> list[int]:

@@ -22,13 +22,14 @@ from __future__ import annotations
 import http.client
 import itertools
 import re
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import assert_never
+from typing import Any, assert_never
 from urllib.parse import urlsplit
 
 ANSWER_SECONDS_MAX = 60.0
@@ -89,7 +90,10 @@ class Liar:
     told: list[tuple[Lie, str]] = field(default_factory=list)
     _queued: list[tuple[re.Pattern[str], Lie]] = field(default_factory=list)
     _delayed: list[Request] = field(default_factory=list)
-    _guard: threading.Lock = field(default_factory=threading.Lock)
+    _lines: dict[socket.socket, tuple[str, int]] = field(default_factory=dict)
+    _cut: set[socket.socket] = field(default_factory=set)
+    _under_way: list[socket.socket | None] = field(default_factory=list)
+    _guard: threading.Condition = field(default_factory=threading.Condition)
     _statuses: Iterator[int] = field(default_factory=lambda: itertools.cycle((500, 502, 503, 504)))
 
     def queue(self, pattern: str, *lies: Lie) -> None:
@@ -104,9 +108,52 @@ class Liar:
 
     def release(self) -> list[int]:
         """Send delayed requests now, oldest first; give the statuses they got."""
+        with self.passing(None):
+            with self._guard:
+                delayed, self._delayed = self._delayed, []
+            return [each.sent_to(self.server).status for each in delayed]
+
+    def cut(self) -> None:
+        """Cut all lines: what was asked so far has arrived when this returns, or never does.
+
+        Waits for what is under way to the server; delayed requests are lost, and who is on a line
+        has to open another.
+        """
+        place = urlsplit(self.address)
+        with socket.create_connection((str(place.hostname), int(place.port or 0))) as last:
+            own = last.getsockname()
+            with self._guard:
+                self._guard.wait_for(lambda: own in self._lines.values())  # behind all others
+                self._cut.update(self._lines)
+                self._delayed.clear()
+                mine = list(self._under_way)
+                self._guard.wait_for(lambda: not any(each in self._under_way for each in mine))
+                self._delayed.clear()
+
+    def opened(self, line: socket.socket, address: tuple[str, int]) -> None:
+        """Remember a client's line."""
         with self._guard:
-            delayed, self._delayed = self._delayed, []
-        return [each.sent_to(self.server).status for each in delayed]
+            self._lines[line] = address
+            self._guard.notify_all()
+
+    def closed(self, line: socket.socket) -> None:
+        """Forget a client's line."""
+        with self._guard:
+            self._lines.pop(line, None)
+            self._cut.discard(line)
+
+    @contextmanager
+    def passing(self, line: socket.socket | None) -> Iterator[bool]:
+        """Be under way with a request of a line; tells whether the line was not cut."""
+        with self._guard:
+            self._under_way.append(line)
+            whole = line not in self._cut
+        try:
+            yield whole
+        finally:
+            with self._guard:
+                self._under_way.remove(line)
+                self._guard.notify_all()
 
     def answer(self, request: Request) -> Answer | None:
         """Answer a request as the queue says; None closes the connection."""
@@ -160,8 +207,8 @@ def lying(server: str) -> Iterator[Liar]:
     """Run a proxy before a server; give what it will lie about."""
     proxy = _Proxy(("127.0.0.1", 0), BaseHTTPRequestHandler)
     liar = Liar(f"http://127.0.0.1:{proxy.server_port}", urlsplit(server).netloc)
+    proxy.liar = liar
     proxy.RequestHandlerClass = _handler(liar)
-    proxy.daemon_threads = True
     thread = threading.Thread(target=proxy.serve_forever, daemon=True)
     thread.start()
     try:
@@ -173,6 +220,19 @@ def lying(server: str) -> Iterator[Liar]:
 
 
 class _Proxy(ThreadingHTTPServer):
+    liar: Liar
+    daemon_threads = True
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Let the liar know of a line before its thread begins."""
+        self.liar.opened(request, client_address)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Let the liar know that a line has ended."""
+        self.liar.closed(request)
+        super().shutdown_request(request)
+
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing: clients are killed in mid-request here."""
 
@@ -191,7 +251,9 @@ def _handler(liar: Liar) -> type[BaseHTTPRequestHandler]:
 
 def _answer(liar: Liar, handler: BaseHTTPRequestHandler) -> None:
     headers = {k: v for k, v in handler.headers.items() if k.lower() not in _HOP_BY_HOP}
-    answer = liar.answer(Request(handler.command, handler.path, headers, _body(handler)))
+    request = Request(handler.command, handler.path, headers, _body(handler))
+    with liar.passing(handler.connection) as whole:
+        answer = liar.answer(request) if whole else None
     if answer is None:
         handler.close_connection = True
         return

@@ -249,7 +249,11 @@ class Keeper:
             self._start()
 
     def _lose_staged_files(self) -> None:
-        """Remove a file of each commit that was prepared, and all that Delta does not know."""
+        """Remove a file of each commit that was prepared, and all that Delta does not know.
+
+        A request of the dead must not come behind: no table outlives a file that goes as it lands.
+        """
+        self.stage.liar.cut()
         known = (*self.pipe.tables, self.pipe.quarantine)
         live = {path for table in known for path in self._live(table)}
         with (

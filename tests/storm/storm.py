@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import sys
 import tempfile
 import time
@@ -150,11 +151,12 @@ def main(words: list[str]) -> int:
     """Storm for so many minutes; print the report, and keep it."""
     minutes, seed = float(words[0]), int(words[1])
     logging.getLogger("pyiceberg").setLevel(logging.CRITICAL)  # strangers race for old metadata
-    with (
-        tempfile.TemporaryDirectory(prefix="storm-") as directory,
-        opened(Path(directory), LONG.pipes) as stage,
-    ):
+    directory = Path(tempfile.mkdtemp(prefix="storm-"))
+    _said(f"tables and logs are in {directory}; they stay there when anything is wrong")
+    with opened(directory, LONG.pipes) as stage:
         found = storm(stage, LONG, minutes * 60, seed, _said)
+    if not found.wrong:
+        shutil.rmtree(directory)
     text = "\n".join(lines(found.data()))
     print(text)
     if len(words) > 2:

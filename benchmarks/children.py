@@ -43,7 +43,7 @@ class Child:
     root: psutil.Process
     _known: set[psutil.Process] = field(default_factory=set)
     _words: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_WORDS_MAX))
-    _lines: queue.SimpleQueue[Line | None] = field(default_factory=queue.SimpleQueue)
+    _lines: queue.Queue[Line | None] = field(default_factory=queue.Queue)
 
     def lines(self, patience_seconds: float = 120.0) -> Iterator[Line]:
         """Give lines as they come, to the end. Raises FailedError after so long a silence."""

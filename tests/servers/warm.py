@@ -2,11 +2,13 @@
 
 Invariants:
 - each is a process of its own, with its own session, environment, directory, pid and signals;
-- the server imports and does nothing else: no library is used before the fork.
+- the server imports and does nothing else: no library is used before the fork;
+- at SIGUSR1 it tells on stderr where each of its threads stands, and goes on.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import signal
@@ -90,6 +92,7 @@ def _live(
         os.dup2(end.fileno(), number)
         end.close()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    faulthandler.register(signal.SIGUSR1, file=2, all_threads=True)
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(directory)

@@ -36,6 +36,7 @@ PATIENT_SECONDS_MAX = 300.0
 CATCH_UP_SECONDS_MAX = 600.0
 POLL_SECONDS = 0.05
 AGAIN_SECONDS = 0.5
+STACKS_SECONDS = 1.0
 TRIES_TO_SETTLE = 4
 BY_ITSELF, SETTLING, END = "by itself", "catching up", "the end of the storm"
 BEFORE_A_POINT = "SIGKILL before a crash point"
@@ -286,7 +287,10 @@ class Keeper:
             try:
                 code = run.driver.end(seconds_max).code
             except TimeoutError as error:
-                self.log.strange.append(f"{self.pipe.name} did not end after {blow}: {error}")
+                stacks = self._stacks(run)
+                self.log.strange.append(
+                    f"{self.pipe.name} did not end after {blow}: {error}{stacks}"
+                )
                 return -1
         self._listen(run)
         self.log.lives.append(Life(self.pipe.name, run.born, time.time(), code, blow))
@@ -307,6 +311,15 @@ class Keeper:
                 f"{self.pipe.name} ended with {code} after {blow}: {told[-1500:]}"
             )
         return code
+
+    def _stacks(self, run: Run) -> str:
+        """Ask a run that does not end where its threads stand; one on Spark does not tell."""
+        if self.pipe.on_spark:
+            return ""
+        before = len(run.driver.lines)
+        run.driver.send(signal.SIGUSR1)
+        time.sleep(STACKS_SECONDS)
+        return "".join(run.driver.lines[before:])
 
     def _listen(self, run: Run) -> None:
         """Write down what a run has told since."""

@@ -49,7 +49,7 @@ class CommitLine:
         self._hands = hands
         self._lock = threading.Lock()
         self._queues: dict[str, deque[Batch]] = {}
-        self._outcomes: queue.SimpleQueue[Outcome | Future[None]] = queue.SimpleQueue()
+        self._outcomes: queue.Queue[Outcome | Future[None]] = queue.Queue()
         self._open: Counter[str] = Counter()
         self._halted: set[str] = set()
 

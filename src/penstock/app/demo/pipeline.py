@@ -28,7 +28,7 @@ class PipelineProcess:
 
     process: subprocess.Popen[str]
     tail: list[str] = field(default_factory=list)
-    _lines: queue.SimpleQueue[Line | None] = field(default_factory=queue.SimpleQueue)
+    _lines: queue.Queue[Line | None] = field(default_factory=queue.Queue)
 
     def lines(self, timeout_seconds: float) -> Iterator[Line]:
         """Give log lines as they come. Raises UnavailableError when none comes for so long."""

@@ -5,6 +5,7 @@
 
 - Every suite runs, also after one failed; the exit code is 1 when any did.
 - A suite that finds no tests has failed.
+- What failed is named again at the end, where whoever sees only the last lines finds it.
 - docs/reference/suites.md shows the same table; tests/tidy compares them.
 """
 
@@ -29,6 +30,9 @@ IN_STRETCHES = ("-n", "3", "--dist", "worksteal")
 
 Three at once on two cores: integration waits for brokers and clocks half of its time.
 """
+TOLD_AGAIN_MAX = 20
+"""How many failed tests are named again at the end."""
+REASON_CHARACTERS_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +119,13 @@ class Outcome:
     """Hold how one suite went."""
 
     suite: Suite
-    passed: bool
     seconds: float
     counts: Counter[str] = field(default_factory=Counter)
+    failed: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return not self.failed
 
 
 def main(names: list[str]) -> int:
@@ -135,6 +143,7 @@ def main(names: list[str]) -> int:
             print(f"==> {suite.name} failed", flush=True)
     if len(chosen) > 1:
         print(table(outcomes))
+        print(again(outcomes))
     if any(outcome.counts for outcome in outcomes):
         print(total(outcomes))
     return 0 if all(outcome.passed for outcome in outcomes) else 1
@@ -144,14 +153,19 @@ def run(suite: Suite) -> Outcome:
     """Run one suite, telling its commands as it goes."""
     print(f"==> {suite.name}: {suite.what}", flush=True)
     begun = time.monotonic()
-    codes = [spoken([str(TOOLS / tool[0]), *tool[1:]]) for tool in suite.tools]
+    failed = [
+        f"{' '.join(tool)} ended with {code}"
+        for tool in suite.tools
+        if (code := spoken([str(TOOLS / tool[0]), *tool[1:]]))
+    ]
     counts: Counter[str] = Counter()
     if suite.tests:
         with tempfile.TemporaryDirectory() as scratch:
             report = Path(scratch) / "report.xml"
-            codes.append(spoken([PYTHON, "-m", "pytest", *suite.tests, f"--junitxml={report}"]))
+            code = spoken([PYTHON, "-m", "pytest", *suite.tests, f"--junitxml={report}"])
             counts = counted(report)
-    return Outcome(suite, not any(codes), time.monotonic() - begun, counts)
+            failed += failures(report) or ([f"pytest ended with {code}"] if code else [])
+    return Outcome(suite, time.monotonic() - begun, counts, tuple(failed))
 
 
 def spoken(command: list[str]) -> int:
@@ -176,6 +190,27 @@ def counted(report: Path) -> Counter[str]:
             skipped=told["skipped"],
         )
     return counts
+
+
+def failures(report: Path) -> list[str]:
+    """Name the tests that failed or erred, each with the beginning of its reason."""
+    if not report.exists():
+        return []
+    return [
+        f"{case.get('classname')}::{case.get('name')}: "
+        f"{' '.join(told.get('message', '').split())[:REASON_CHARACTERS_MAX]}"
+        for case in ET.parse(report).getroot().iter("testcase")
+        for kind in ("failure", "error")
+        for told in case.iter(kind)
+    ]
+
+
+def again(outcomes: list[Outcome]) -> str:
+    """Name once more what failed, a line each."""
+    lines = [f"{outcome.suite.name}: {each}" for outcome in outcomes for each in outcome.failed]
+    if len(lines) > TOLD_AGAIN_MAX:
+        lines[TOLD_AGAIN_MAX:] = [f"and {len(lines) - TOLD_AGAIN_MAX} more"]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def table(outcomes: list[Outcome]) -> str:

@@ -13,7 +13,7 @@ import pyspark
 from tests.servers.answering import wait_until_it_answers
 from tests.servers.jars import java_program
 
-from penstock.dev.broker import free_port
+from penstock.dev.ports import free_port
 
 START_SECONDS_MAX = 120.0
 _JARS = f"{Path(pyspark.__file__).parent}/jars/*"

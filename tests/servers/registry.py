@@ -16,7 +16,7 @@ from urllib.parse import quote
 from tests.servers.answering import page, wait_until_it_answers
 from tests.servers.jars import SCHEMA_REGISTRY, java_program, unpacked
 
-from penstock.dev.broker import free_port
+from penstock.dev.ports import free_port
 
 START_SECONDS_MAX = 90.0
 _JAVA = ("-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dquarkus.http.host=127.0.0.1")

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.servers.answering import page, wait_until_it_answers
 from tests.servers.jars import REST_CATALOG, class_path, java_program
 
-from penstock.dev.broker import free_port
+from penstock.dev.ports import free_port
 
 START_SECONDS_MAX = 60.0
 _JAVA = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

@@ -17,7 +17,7 @@ from pathlib import Path
 import boto3
 from tests.servers.answering import page, wait_until_it_answers
 
-from penstock.dev.broker import free_port
+from penstock.dev.ports import free_port
 
 START_SECONDS_MAX = 60.0
 REGION = "eu-central-1"

@@ -25,7 +25,8 @@ from tests.servers.kafka_proxy import KafkaProxy, before
 from tests.servers.lying import Liar, lying
 
 from penstock.core.errors import UnavailableError
-from penstock.dev.broker import HOST, Options, down, free_port, up
+from penstock.dev.broker import Options, down, up
+from penstock.dev.ports import HOST, free_port
 from penstock.testing.broker import PROPERTIES, Cluster
 from penstock.testing.oracle import Row
 

@@ -95,3 +95,36 @@ def test_the_words_of_the_house_are_in_the_glossary(root) -> None:
     assert sorted(words) == words
     assert {"land", "publish", "pipeline", "table", "epoch", "range", "landed"} <= set(words)
     assert {"pending", "generation", "quarantine", "valid-through"} <= set(words)
+
+
+REPORT = """<testsuites><testsuite tests="3" failures="1" errors="1" skipped="0">
+<testcase classname="tests.unit.test_a" name="test_one"/>
+<testcase classname="tests.unit.test_a" name="test_two">
+  <failure message="AssertionError: why&#10;  then">long</failure></testcase>
+<testcase classname="tests.unit.test_b" name="test_three">
+  <error message="failed on setup with &quot;worker 'gw0' crashed&quot;">long</error></testcase>
+</testsuite></testsuites>"""
+
+
+def test_what_failed_is_named_again_at_the_end(suites, tmp_path) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text(REPORT)
+    failed = tuple(suites.failures(report))
+    unit = next(suite for suite in suites.SUITES if suite.name == "unit")
+    told = suites.again([suites.Outcome(unit, 1.0, suites.counted(report), failed)])
+    assert told.splitlines() == [
+        "unit: tests.unit.test_a::test_two: AssertionError: why then",
+        "unit: tests.unit.test_b::test_three: failed on setup with \"worker 'gw0' crashed\"",
+    ]
+    many = suites.Outcome(unit, 1.0, failed=failed * 20)
+    assert "and 20 more" == suites.again([many]).splitlines()[-1]
+    assert "" == suites.again([suites.Outcome(unit, 1.0)])
+
+
+def test_a_tool_that_fails_and_a_suite_without_tests_fail_and_are_named(suites) -> None:
+    odd = suites.Suite("odd", "nothing", 1, tools=(("penstock", "nowhere"),))
+    assert ("penstock nowhere ended with 2",) == suites.run(odd).failed
+    none = suites.Suite("none", "nothing", 1, tests=("tests/unit/dev", "-k", "nowhere_at_all"))
+    outcome = suites.run(none)
+    assert ("pytest ended with 5",) == outcome.failed
+    assert not outcome.passed

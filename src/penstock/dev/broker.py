@@ -13,7 +13,6 @@ import base64
 import json
 import os
 import secrets
-import socket
 import subprocess
 import time
 from collections.abc import Mapping
@@ -24,9 +23,9 @@ import psutil
 
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.dev.jars import Progress, broker_jars, held, silent
+from penstock.dev.ports import HOST, free_port, is_free
 from penstock.engines.java import SPARK_JAVA_MAJORS, Java, find_java
 
-HOST = "127.0.0.1"
 PORT_DEFAULT = 9092
 START_SECONDS_MAX = 90
 STOP_SECONDS_MAX = 30
@@ -165,7 +164,7 @@ def _start(launch: _Launch, port: int | None) -> Running:
 
 
 def _start_on(launch: _Launch, port: int) -> Running:
-    if not _is_free(port):
+    if not is_free(port):
         raise InvalidError(
             f"port {port} of this machine is in use by another program",
             code="P656",
@@ -241,7 +240,7 @@ def _wait_until_it_answers(process: subprocess.Popen[bytes], port: int, director
     deadline = time.monotonic() + START_SECONDS_MAX
     hint = f"the reason is at the end of {_log_file(directory)}"
     while process.poll() is None:
-        if not _is_free(port) and _answers(port):
+        if not is_free(port) and _answers(port):
             return
         if time.monotonic() > deadline:
             raise UnavailableError(
@@ -300,23 +299,6 @@ def _end(process: psutil.Process) -> None:
         code="P658",
         hint=f"kill -9 {process.pid}",
     )
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-    return True
-
-
-def free_port() -> int:
-    """Find a port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
 
 
 def _new_cluster_id() -> str:

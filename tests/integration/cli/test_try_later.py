@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.integration.cli.shop import Shop, problem
 from tests.servers import rest
 
-from penstock.dev.broker import free_port
+from penstock.dev.ports import free_port
 from penstock.testing.broker import wait_until
 
 

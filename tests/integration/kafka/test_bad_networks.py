@@ -14,7 +14,8 @@ from penstock.connectors.kafka.reader import KafkaReader
 from penstock.connectors.kafka.settings import read_settings
 from penstock.core.errors import UnavailableError
 from penstock.core.offsets import span
-from penstock.dev.broker import Options, down, free_port, up
+from penstock.dev.broker import Options, down, up
+from penstock.dev.ports import free_port
 from penstock.testing.broker import PROPERTIES, Cluster
 from penstock.testing.sent import Sent
 

@@ -25,7 +25,7 @@ from penstock.connectors.kafka import connector
 from penstock.connectors.kafka.columnar import ColumnarReader
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition, span
-from penstock.dev.broker import free_port
+from penstock.dev.ports import free_port
 from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
 from penstock.ports.kept import Kept
 from penstock.spec.secrets import ProcessSecrets

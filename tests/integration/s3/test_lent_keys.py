@@ -11,7 +11,7 @@ from tests.servers.s3 import KEY, REGION, SECRET
 from penstock.connectors import iceberg
 from penstock.core.commits import Chain
 from penstock.core.points import Point
-from penstock.dev.broker import free_port
+from penstock.dev.ports import free_port
 from penstock.landing.leases import renewed
 from penstock.ports.tables import TableDefinition
 from penstock.spec.secrets import ProcessSecrets

@@ -1,0 +1,50 @@
+"""Ports of this machine for servers that are about to start."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from pathlib import Path
+
+HOST = "127.0.0.1"
+LOWEST = 10_000
+EPHEMERAL_FROM = 49_152
+"""Where systems other than Linux begin with ports for whoever asks for any (RFC 6335, 6)."""
+EPHEMERAL_OF_LINUX = Path("/proc/sys/net/ipv4/ip_local_port_range")
+TRIES = 100
+
+
+def free_port() -> int:
+    """Find a port that nobody listens on now, below those that the system gives away itself.
+
+    A server takes seconds until it listens; a port of the system's could be gone by then, to a
+    connection of anybody's.
+    """
+    below = ephemeral_from()
+    if below > LOWEST:
+        for _ in range(TRIES):
+            port = LOWEST + secrets.randbelow(below - LOWEST)
+            if is_free(port):
+                return port
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def ephemeral_from() -> int:
+    """Tell the lowest port that this system gives to whoever asks for any."""
+    try:
+        return int(EPHEMERAL_OF_LINUX.read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return EPHEMERAL_FROM
+
+
+def is_free(port: int) -> bool:
+    """Tell whether a server could listen on a port now."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True

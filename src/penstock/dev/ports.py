@@ -14,17 +14,17 @@ EPHEMERAL_OF_LINUX = Path("/proc/sys/net/ipv4/ip_local_port_range")
 TRIES = 100
 
 
-def free_port() -> int:
-    """Find a port that nobody listens on now, below those that the system gives away itself.
+def free_port(*but: int) -> int:
+    """Find a port that nobody listens on now, and none of those given.
 
-    A server takes seconds until it listens; a port of the system's could be gone by then, to a
-    connection of anybody's.
+    It is below those that the system gives away itself: a server takes seconds until it listens,
+    and a port of the system's could be gone by then, to a connection of anybody's.
     """
     below = ephemeral_from()
     if below > LOWEST:
         for _ in range(TRIES):
             port = LOWEST + secrets.randbelow(below - LOWEST)
-            if is_free(port):
+            if port not in but and is_free(port):
                 return port
     with socket.socket() as probe:
         probe.bind((HOST, 0))

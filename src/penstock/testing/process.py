@@ -159,7 +159,7 @@ class Driver:
         self._process.kill()
         self._process.wait()
         for process in self._seen:
-            if process.is_running():
+            with suppress(psutil.NoSuchProcess):
                 process.kill()
         for reader in self._readers:
             reader.join(timeout=SECONDS_MAX)

@@ -14,13 +14,14 @@ import signal
 import subprocess
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from tests.integration.cli.shop import Shop
 from tests.integration.cli.test_full_disk import fill, mount
+from tests.servers import rest
 from tests.servers.lying import Liar, Lie, lying
 
 from penstock.dev.broker import Options, down, up
@@ -113,39 +114,39 @@ class Field:
 
 
 @pytest.fixture(scope="module")
-def field(tmp_path_factory: pytest.TempPathFactory, rest_catalog: str) -> Iterator[Field]:
+def field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
+    """All of it is its own, the catalog too: set up once more, it meets no table of before."""
     home = tmp_path_factory.mktemp("stalls")
     for name in ("shop", "small"):
         (home / name).mkdir()
-    mounted = mount(home / "small")
-    running = up(home / "broker", 0, options=Options(properties=PROPERTIES))
-    shop = Shop(home / "shop", Cluster(running.bootstrap), "stalls")
-    shop.cluster.create(shop.topic, 2)
-    try:
-        with lying(rest_catalog) as liar:
-            shop.spec["catalogs"] = {
-                "served": {"type": "rest", "uri": liar.address},
-                "delta": {"type": "delta", "root": "./delta"},
-                "small": {"type": "delta", "root": str(home / "small")},
-                "safe": {"type": "delta", "root": "./safe"},
-            }
-            rule = {"from": shop.topic, "continue": True, "schema": {"create": True}}
-            shop.spec["tables"] = [{**rule, "into": into} for into in (SERVED, MOVED, SMALL)]
-            shop.spec["tables"][-1].pop("continue")
-            shop.spec["commit"] = {"every": "500ms"}
-            shop.spec["quarantine"] = {"into": "safe.ops.quarantine"}
-            with shop.driver("--metrics", "127.0.0.1:0") as driver:
-                field = Field(shop, driver, liar, home / "broker", home / "small")
-                field.send()
-                driver.wait_for("TableCommitted", 3)
-                yield field
-                driver.send(signal.SIGTERM)
-                assert 0 == driver.end().code
-            shop.prove()
-    finally:
-        down(home / "broker")
-        if mounted:
-            subprocess.run(("umount", "--lazy", str(home / "small")), check=True)
+    with ExitStack() as stack:
+        if mount(home / "small"):
+            unmounting = ("umount", "--lazy", str(home / "small"))
+            stack.callback(subprocess.run, unmounting, check=True)
+        stack.callback(down, home / "broker")
+        running = up(home / "broker", 0, options=Options(properties=PROPERTIES))
+        shop = Shop(home / "shop", Cluster(running.bootstrap), "stalls")
+        shop.cluster.create(shop.topic, 2)
+        liar = stack.enter_context(lying(stack.enter_context(rest.running(home / "rest"))))
+        shop.spec["catalogs"] = {
+            "served": {"type": "rest", "uri": liar.address},
+            "delta": {"type": "delta", "root": "./delta"},
+            "small": {"type": "delta", "root": str(home / "small")},
+            "safe": {"type": "delta", "root": "./safe"},
+        }
+        rule = {"from": shop.topic, "continue": True, "schema": {"create": True}}
+        shop.spec["tables"] = [{**rule, "into": into} for into in (SERVED, MOVED, SMALL)]
+        shop.spec["tables"][-1].pop("continue")
+        shop.spec["commit"] = {"every": "500ms"}
+        shop.spec["quarantine"] = {"into": "safe.ops.quarantine"}
+        with shop.driver("--metrics", "127.0.0.1:0") as driver:
+            field = Field(shop, driver, liar, home / "broker", home / "small")
+            field.send()
+            driver.wait_for("TableCommitted", 3)
+            yield field
+            driver.send(signal.SIGTERM)
+            assert 0 == driver.end().code
+        shop.prove()
 
 
 Fault = Callable[[Field], AbstractContextManager[None]]

@@ -23,6 +23,7 @@ from tests.integration.docs.snippets import (
 
 from penstock.cli import COMMANDS, application
 from penstock.spec.load import loads
+from penstock.testing.broker import running_broker
 
 # The pages of a story run in one folder, in order; the second text is added to each spec.
 STORIES = {
@@ -39,14 +40,20 @@ def of(*languages: str) -> list:
 
 
 @pytest.fixture(scope="module")
-def told(broker, tmp_path_factory) -> Iterator[dict[str, Future[int]]]:
-    """All stories, begun together: each has a folder and a topic of its own."""
-    environment = {"BROKERS": broker.bootstrap}
-    with ThreadPoolExecutor(len(STORIES)) as pool:
-        yield {
-            name: pool.submit(run_pages, pages, tmp_path_factory.mktemp(name), environment, extra)
-            for name, (pages, extra) in STORIES.items()
-        }
+def told(tmp_path_factory) -> Iterator[dict[str, Future[int]]]:
+    """All stories, begun together: each has a folder and a topic of its own.
+
+    The broker is theirs alone: set up once more, they create their topics again.
+    """
+    with running_broker(tmp_path_factory.mktemp("broker")) as broker:
+        environment = {"BROKERS": broker.bootstrap}
+        with ThreadPoolExecutor(len(STORIES)) as pool:
+            yield {
+                name: pool.submit(
+                    run_pages, pages, tmp_path_factory.mktemp(name), environment, extra
+                )
+                for name, (pages, extra) in STORIES.items()
+            }
 
 
 @pytest.mark.parametrize("name", STORIES)

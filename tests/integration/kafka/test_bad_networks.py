@@ -34,7 +34,8 @@ class Plain:
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaProxy]:
     """A broker that tells its clients the proxy's address, so that all frames go through it."""
-    port, own = free_port(), free_port()
+    port = free_port()
+    own = free_port(port)
     directory = tmp_path_factory.mktemp("behind")
     told = {**PROPERTIES, "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
     with before(KafkaProxy(port), ("127.0.0.1", own)) as opened:

@@ -65,7 +65,8 @@ class Guarded:
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     home = tmp_path_factory.mktemp("guarded")
     store, ca = certificate(home)
-    passwords, tls = free_port(), free_port()
+    passwords = free_port()
+    tls = free_port(passwords)
     login = f'{PLAIN_LOGIN} required user_shop="shop-secret" user_other="other-secret";'
     properties = {
         "listeners": "PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller},"

@@ -114,7 +114,8 @@ def test_a_pipeline_on_a_cluster_loses_and_doubles_nothing_when_an_executor_is_k
         arguments = arguments_of(driver, cluster)
         (worker, executor), *_ = standing(cluster).items()
         executor.kill()
-        worker.kill()
+        with suppress(psutil.NoSuchProcess):  # its executor's end may have taken it along
+            worker.kill()
         committed = driver.count("TableCommitted")
         shop.send(RECORDS, 1000)
         driver.wait_until(lambda: gone_on(cluster, driver) == [RECORDS + 1000] * 2, "all rows")
@@ -251,7 +252,8 @@ def standing(cluster: SparkCluster) -> dict[psutil.Process, psutil.Process]:
 def gone_on(cluster: SparkCluster, driver: Driver) -> list[int]:
     """Let every worker that stands still go on; count what has landed."""
     for worker in standing(cluster):
-        worker.resume()
+        with suppress(psutil.NoSuchProcess):
+            worker.resume()
     return landed(driver)
 
 

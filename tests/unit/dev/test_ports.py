@@ -25,6 +25,15 @@ def test_a_taken_port_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 3 == len(asked)
 
 
+def test_a_port_that_another_server_is_to_have_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn = iter([0, 1, 2])
+    monkeypatch.setattr(ports.secrets, "randbelow", lambda _: next(drawn))
+    monkeypatch.setattr(ports, "is_free", lambda _: True)
+    assert ports.LOWEST + 2 == ports.free_port(ports.LOWEST, ports.LOWEST + 1)
+
+
 def test_where_the_system_gives_away_all_it_is_asked_for_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path
 ) -> None:

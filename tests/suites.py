@@ -77,7 +77,7 @@ SUITES = (
     Suite(
         "simulation",
         "the coordinator's stories on verified fakes",
-        50,
+        60,
         tests=("tests/simulation", "--ignore=tests/simulation/test_histories.py", *TWO_AT_ONCE),
     ),
     Suite(

@@ -14,15 +14,12 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from pathlib import Path
 
 import psutil
 from tests.crash.field import Field
@@ -34,6 +31,7 @@ from penstock.app import faults
 from penstock.core.points import Point
 from penstock.testing.oracle import summary
 from penstock.testing.process import KILLED, Driver, Finished
+from penstock.testing.standing import let_locks_go, sleeps
 
 OUR_BUG, FENCED = 70, 3
 
@@ -102,7 +100,6 @@ ONCE_A_RUN = frozenset(
 )
 NOT_OF_DELTA = frozenset({Point.MANIFEST_WRITTEN})
 TRIES = 5
-ENDED = frozenset("ZX")
 """The states of a thread that runs no more, as /proc/…/stat names them (proc_pid_stat(5))."""
 
 
@@ -292,7 +289,7 @@ def _stopped(ground: Field, cell: Cell) -> bool:
     with _driver(ground, *_words(cell), PENSTOCK_FAULTS=cell.plan) as zombie:
         process = psutil.Process(zombie.pid)
         zombie.wait_until(lambda: sleeps(process), f"stopped at {cell.point}")
-        if not _let_locks_go(process, ground):
+        if not let_locks_go(process, ground.databases()):
             return False
         ground.send()
         successor = _run(ground, "--takeover")
@@ -327,46 +324,3 @@ def _ways_to_end(cell: Cell) -> set[int]:
         return {0}  # it claims after its successor has ended
     ended = {Point.RELEASE_BEFORE, Point.RELEASE_AFTER}
     return {0} if cell.point in ended else {0, FENCED}
-
-
-def sleeps(process: psutil.Process) -> bool:
-    """Tell whether every thread of a process stands: they stop one after the other."""
-    return _states(process) == {"T"}
-
-
-def _states(process: psutil.Process) -> set[str]:
-    """Give the states that the threads of a process are in: none when it has ended."""
-    states = set()
-    for task in Path(f"/proc/{process.pid}/task").glob("*/stat"):
-        with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
-            states.add(task.read_text().rpartition(")")[2].split()[0])
-    return states - ENDED
-
-
-def _let_locks_go(process: psutil.Process, ground: Field) -> bool:
-    """Let another thread of a stopped process end the write it was in: it would hold up all.
-
-    False when it came to its end meanwhile.
-    """
-    for _ in range(100):
-        if not any(_is_locked(path) for path in ground.databases()):
-            return True
-        process.resume()
-        time.sleep(0.005)
-        with suppress(psutil.NoSuchProcess):
-            process.suspend()
-        while not sleeps(process):
-            if not _states(process):
-                return False
-            time.sleep(0.001)
-    raise AssertionError("it writes all the time")
-
-
-def _is_locked(path: Path) -> bool:
-    with closing(sqlite3.connect(path, timeout=0.05, isolation_level=None)) as database:
-        try:
-            database.execute("begin exclusive")
-        except sqlite3.OperationalError:
-            return True
-        database.execute("rollback")
-        return False

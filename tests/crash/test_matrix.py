@@ -12,10 +12,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.crash.matrix import CELLS, SCENES, Blow, Cell, Fields, Histogram, sleeps
+from tests.crash.matrix import CELLS, SCENES, Blow, Cell, Fields, Histogram
 
 from penstock.core.points import Point
 from penstock.testing.broker import wait_until
+from penstock.testing.standing import sleeps
 
 SOURCE = Path(__file__).parents[2] / "src/penstock"
 FEW = (

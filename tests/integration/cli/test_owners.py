@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import sqlite3
-import time
-from contextlib import closing
-from pathlib import Path
 
+import psutil
 from tests.integration.cli.shop import Shop, problem
+
+from penstock.testing.standing import let_locks_go
+
+DATABASES = ("state/shop.db", "lake/catalog.db")
 
 
 def test_a_second_run_is_refused_while_the_first_is_alive(shop: Shop) -> None:
@@ -61,43 +61,12 @@ def test_a_stopped_process_that_wakes_after_a_takeover_lands_nothing(shop: Shop)
     shop.send(0, 100)
     with shop.driver() as zombie:
         zombie.wait_for("TableCommitted", 2)
-        _stop(zombie.pid, shop.directory)
+        process = psutil.Process(zombie.pid)
+        process.suspend()
+        assert let_locks_go(process, [shop.directory / name for name in DATABASES])
         shop.send(100, 100)
         assert 0 == shop.run("--takeover").code
-        os.kill(zombie.pid, signal.SIGCONT)
+        process.resume()
         assert 3 == zombie.end().code
     assert (list(range(200)), list(range(200))) == shop.ids()
     shop.prove()
-
-
-def _stop(pid: int, directory: Path) -> None:
-    """Stop a process between its writes: in one it would keep the lock, and everybody waits."""
-    databases = [directory / "state" / "shop.db", directory / "lake" / "catalog.db"]
-    for _ in range(100):
-        os.kill(pid, signal.SIGSTOP)
-        _wait_until_all_threads_stand(pid)
-        if not any(_is_locked(path) for path in databases):
-            return
-        os.kill(pid, signal.SIGCONT)
-        time.sleep(0.013)
-    raise AssertionError("it writes all the time")
-
-
-def _wait_until_all_threads_stand(pid: int) -> None:
-    """The signal is there at once; on a busy machine its threads run on for a moment."""
-    tasks = Path(f"/proc/{pid}/task")
-    while not all(
-        (task / "stat").read_text().rpartition(")")[2].split()[0] in "Tt"
-        for task in tasks.iterdir()
-    ):
-        time.sleep(0.005)
-
-
-def _is_locked(path: Path) -> bool:
-    with closing(sqlite3.connect(path, timeout=0.05, isolation_level=None)) as database:
-        try:
-            database.execute("begin immediate")
-        except sqlite3.OperationalError:
-            return True
-        database.execute("rollback")
-        return False

@@ -1,0 +1,59 @@
+"""Processes that stand still by SIGSTOP, and hold up nobody."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable
+from contextlib import closing, suppress
+from pathlib import Path
+
+import psutil
+
+ENDED = frozenset("ZX")
+TRIES = 100
+
+
+def sleeps(process: psutil.Process) -> bool:
+    """Tell whether every thread of a process stands: they stop one after the other."""
+    return _states(process) == {"T"}
+
+
+def let_locks_go(process: psutil.Process, databases: Iterable[Path]) -> bool:
+    """Let threads of a process that is being stopped end the reads and writes that they are in.
+
+    In one it would keep the lock of a SQLite database, a reader's too, and everybody waits. False
+    when the process came to its end meanwhile.
+    """
+    paths = list(databases)
+    for _ in range(TRIES):
+        while not sleeps(process):
+            if not _states(process):
+                return False
+            time.sleep(0.001)
+        if not any(_is_locked(path) for path in paths):
+            return True
+        process.resume()
+        time.sleep(0.005)
+        with suppress(psutil.NoSuchProcess):
+            process.suspend()
+    raise AssertionError("it reads and writes all the time")
+
+
+def _states(process: psutil.Process) -> set[str]:
+    """Give the states that the threads of a process are in: none when it has ended."""
+    states = set()
+    for task in Path(f"/proc/{process.pid}/task").glob("*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+            states.add(task.read_text().rpartition(")")[2].split()[0])
+    return states - ENDED
+
+
+def _is_locked(path: Path) -> bool:
+    with closing(sqlite3.connect(path, timeout=0.05, isolation_level=None)) as database:
+        try:
+            database.execute("begin exclusive")
+        except sqlite3.OperationalError:
+            return True
+        database.execute("rollback")
+        return False

@@ -5,7 +5,7 @@
 
 - Every suite runs, also after one failed; the exit code is 1 when any did.
 - A suite that finds no tests has failed.
-- What failed is named again at the end, where whoever sees only the last lines finds it.
+- What failed is named again behind the table, where whoever sees only the last lines finds it.
 - docs/reference/suites.md shows the same table; tests/tidy compares them.
 """
 
@@ -31,8 +31,10 @@ IN_STRETCHES = ("-n", "3", "--dist", "worksteal")
 Three at once on two cores: integration waits for brokers and clocks half of its time.
 """
 TOLD_AGAIN_MAX = 20
-"""How many failed tests are named again at the end."""
+"""How many failed tests of a suite are named again."""
 REASON_CHARACTERS_MAX = 200
+TESTS_FAILED = 1
+"""What pytest ends with when tests failed, and nothing else went wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,8 @@ def main(names: list[str]) -> int:
             print(f"==> {suite.name} failed", flush=True)
     if len(chosen) > 1:
         print(table(outcomes))
-        print(again(outcomes))
+        for line in again(outcomes):
+            print(line)
     if any(outcome.counts for outcome in outcomes):
         print(total(outcomes))
     return 0 if all(outcome.passed for outcome in outcomes) else 1
@@ -164,7 +167,10 @@ def run(suite: Suite) -> Outcome:
             report = Path(scratch) / "report.xml"
             code = spoken([PYTHON, "-m", "pytest", *suite.tests, f"--junitxml={report}"])
             counts = counted(report)
-            failed += failures(report) or ([f"pytest ended with {code}"] if code else [])
+            found = failures(report)
+            failed += found
+            if code and not (found and code == TESTS_FAILED):
+                failed.append(f"pytest ended with {code}")
     return Outcome(suite, time.monotonic() - begun, counts, tuple(failed))
 
 
@@ -197,7 +203,7 @@ def failures(report: Path) -> list[str]:
     if not report.exists():
         return []
     return [
-        f"{case.get('classname')}::{case.get('name')}: "
+        f"{node_id(case.get('classname', ''), case.get('name', ''))}: "
         f"{' '.join(told.get('message', '').split())[:REASON_CHARACTERS_MAX]}"
         for case in ET.parse(report).getroot().iter("testcase")
         for kind in ("failure", "error")
@@ -205,12 +211,21 @@ def failures(report: Path) -> list[str]:
     ]
 
 
-def again(outcomes: list[Outcome]) -> str:
+def node_id(classname: str, name: str) -> str:
+    """Name a test as pytest takes it: a report has dots for what are folders and classes."""
+    parts = classname.split(".")
+    module = max((at for at, part in enumerate(parts) if part.startswith("test_")), default=-1)
+    return "::".join([f"{'/'.join(parts[: module + 1])}.py", *parts[module + 1 :], name])
+
+
+def again(outcomes: list[Outcome]) -> list[str]:
     """Name once more what failed, a line each."""
-    lines = [f"{outcome.suite.name}: {each}" for outcome in outcomes for each in outcome.failed]
-    if len(lines) > TOLD_AGAIN_MAX:
-        lines[TOLD_AGAIN_MAX:] = [f"and {len(lines) - TOLD_AGAIN_MAX} more"]
-    return "".join(f"{line}\n" for line in lines)
+    lines = []
+    for outcome in outcomes:
+        lines += [f"{outcome.suite.name}: {each}" for each in outcome.failed[:TOLD_AGAIN_MAX]]
+        if more := outcome.failed[TOLD_AGAIN_MAX:]:
+            lines.append(f"{outcome.suite.name}: and {len(more)} more")
+    return [*lines, ""] if lines else []
 
 
 def table(outcomes: list[Outcome]) -> str:

@@ -100,7 +100,6 @@ ONCE_A_RUN = frozenset(
 )
 NOT_OF_DELTA = frozenset({Point.MANIFEST_WRITTEN})
 TRIES = 5
-"""The states of a thread that runs no more, as /proc/…/stat names them (proc_pid_stat(5))."""
 
 
 @dataclass(frozen=True, slots=True)

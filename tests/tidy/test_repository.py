@@ -97,11 +97,12 @@ def test_the_words_of_the_house_are_in_the_glossary(root) -> None:
     assert {"pending", "generation", "quarantine", "valid-through"} <= set(words)
 
 
+CRASHED = "failed on setup with \"worker 'gw0' crashed\""
 REPORT = """<testsuites><testsuite tests="3" failures="1" errors="1" skipped="0">
 <testcase classname="tests.unit.test_a" name="test_one"/>
 <testcase classname="tests.unit.test_a" name="test_two">
   <failure message="AssertionError: why&#10;  then">long</failure></testcase>
-<testcase classname="tests.unit.test_b" name="test_three">
+<testcase classname="tests.unit.test_b.TestThree" name="test_three[a.b]">
   <error message="failed on setup with &quot;worker 'gw0' crashed&quot;">long</error></testcase>
 </testsuite></testsuites>"""
 
@@ -112,13 +113,14 @@ def test_what_failed_is_named_again_at_the_end(suites, tmp_path) -> None:
     failed = tuple(suites.failures(report))
     unit = next(suite for suite in suites.SUITES if suite.name == "unit")
     told = suites.again([suites.Outcome(unit, 1.0, suites.counted(report), failed)])
-    assert told.splitlines() == [
-        "unit: tests.unit.test_a::test_two: AssertionError: why then",
-        "unit: tests.unit.test_b::test_three: failed on setup with \"worker 'gw0' crashed\"",
+    assert told == [
+        "unit: tests/unit/test_a.py::test_two: AssertionError: why then",
+        f"unit: tests/unit/test_b.py::TestThree::test_three[a.b]: {CRASHED}",
+        "",
     ]
     many = suites.Outcome(unit, 1.0, failed=failed * 20)
-    assert "and 20 more" == suites.again([many]).splitlines()[-1]
-    assert "" == suites.again([suites.Outcome(unit, 1.0)])
+    assert "unit: and 20 more" == suites.again([many, many])[20]
+    assert [] == suites.again([suites.Outcome(unit, 1.0)])
 
 
 def test_a_tool_that_fails_and_a_suite_without_tests_fail_and_are_named(suites) -> None:

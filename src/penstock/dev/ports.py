@@ -26,9 +26,12 @@ def free_port(*but: int) -> int:
             port = LOWEST + secrets.randbelow(below - LOWEST)
             if port not in but and is_free(port):
                 return port
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+    while True:
+        with socket.socket() as probe:
+            probe.bind((HOST, 0))
+            port = int(probe.getsockname()[1])
+        if port not in but:
+            return port
 
 
 def ephemeral_from() -> int:

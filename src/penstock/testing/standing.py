@@ -11,7 +11,9 @@ from pathlib import Path
 import psutil
 
 ENDED = frozenset("ZX")
+"""The states of a thread that runs no more, as /proc/…/stat names them (proc_pid_stat(5))."""
 TRIES = 100
+STAND_SECONDS_MAX = 60.0
 
 
 def sleeps(process: psutil.Process) -> bool:
@@ -27,15 +29,17 @@ def let_locks_go(process: psutil.Process, databases: Iterable[Path]) -> bool:
     """
     paths = list(databases)
     for _ in range(TRIES):
+        deadline = time.monotonic() + STAND_SECONDS_MAX
         while not sleeps(process):
             if not _states(process):
                 return False
+            assert time.monotonic() < deadline, "somebody lets it go on"
             time.sleep(0.001)
         if not any(_is_locked(path) for path in paths):
             return True
-        process.resume()
-        time.sleep(0.005)
         with suppress(psutil.NoSuchProcess):
+            process.resume()
+            time.sleep(0.005)
             process.suspend()
     raise AssertionError("it reads and writes all the time")
 

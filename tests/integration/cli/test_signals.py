@@ -25,6 +25,19 @@ def test_a_signal_ends_a_run_cleanly_with_all_tables_level(
     assert (list(range(sent())), list(range(sent()))) == shop.ids()
 
 
+def test_a_run_tells_where_it_stands_and_goes_on(shop: Shop) -> None:
+    shop.send(0, 10)
+    with shop.driver() as driver:
+        driver.wait_for("TableCommitted", 2)
+        driver.send(signal.SIGQUIT)
+        driver.wait_until(lambda: any(" in _loop" in line for line in driver.lines), "its stacks")
+        shop.send(10, 10)
+        driver.wait_for("TableCommitted", 4)
+        driver.send(signal.SIGTERM)
+        assert 0 == driver.end().code
+    assert (list(range(20)), list(range(20))) == shop.ids()
+
+
 def test_a_second_signal_leaves_at_once_and_loses_nothing(shop: Shop) -> None:
     """Both are sent to a process that is held, so that none can be obeyed before the other."""
     with shop.producing() as sent, shop.driver() as driver:

@@ -212,10 +212,14 @@ def failures(report: Path) -> list[str]:
 
 
 def node_id(classname: str, name: str) -> str:
-    """Name a test as pytest takes it: a report has dots for what are folders and classes."""
-    parts = classname.split(".")
-    module = max((at for at, part in enumerate(parts) if part.startswith("test_")), default=-1)
-    return "::".join([f"{'/'.join(parts[: module + 1])}.py", *parts[module + 1 :], name])
+    """Name a test as pytest takes it: a report has dots for what are folders and classes.
+
+    A module that cannot be imported has no class name there, and is its name.
+    """
+    parts, tests = (classname.split("."), [name]) if classname else (name.split("."), [])
+    last = len(parts) - 1
+    module = max((at for at, part in enumerate(parts) if part.startswith("test_")), default=last)
+    return "::".join([f"{'/'.join(parts[: module + 1])}.py", *parts[module + 1 :], *tests])
 
 
 def again(outcomes: list[Outcome]) -> list[str]:

@@ -2,13 +2,11 @@
 
 Invariants:
 - each is a process of its own, with its own session, environment, directory, pid and signals;
-- the server imports and does nothing else: no library is used before the fork;
-- at SIGUSR1 it tells on stderr where each of its threads stands, and goes on.
+- the server imports and does nothing else: no library is used before the fork.
 """
 
 from __future__ import annotations
 
-import faulthandler
 import multiprocessing
 import os
 import signal
@@ -92,7 +90,6 @@ def _live(
         os.dup2(end.fileno(), number)
         end.close()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    faulthandler.register(signal.SIGUSR1, file=2, all_threads=True)
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(directory)

@@ -287,7 +287,7 @@ class Keeper:
             try:
                 code = run.driver.end(seconds_max).code
             except TimeoutError as error:
-                stacks = self._stacks(run)
+                stacks = _stacks(run)
                 self.log.strange.append(
                     f"{self.pipe.name} did not end after {blow}: {error}{stacks}"
                 )
@@ -312,15 +312,6 @@ class Keeper:
             )
         return code
 
-    def _stacks(self, run: Run) -> str:
-        """Ask a run that does not end where its threads stand; one on Spark does not tell."""
-        if self.pipe.on_spark:
-            return ""
-        before = len(run.driver.lines)
-        run.driver.send(signal.SIGUSR1)
-        time.sleep(STACKS_SECONDS)
-        return "".join(run.driver.lines[before:])
-
     def _listen(self, run: Run) -> None:
         """Write down what a run has told since."""
         new = run.driver.told[run.heard :]
@@ -333,3 +324,11 @@ class Keeper:
                     name, at = self.shock
                     self.log.recoveries.setdefault(name, []).append(each.at - at)
                     self.shock = None
+
+
+def _stacks(run: Run) -> str:
+    """Ask a run that does not end where its threads stand."""
+    before = len(run.driver.lines)
+    run.driver.send(signal.SIGQUIT)
+    time.sleep(STACKS_SECONDS)
+    return "".join(run.driver.lines[before:])

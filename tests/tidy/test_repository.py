@@ -98,12 +98,14 @@ def test_the_words_of_the_house_are_in_the_glossary(root) -> None:
 
 
 CRASHED = "failed on setup with \"worker 'gw0' crashed\""
-REPORT = """<testsuites><testsuite tests="3" failures="1" errors="1" skipped="0">
+REPORT = """<testsuites><testsuite tests="4" failures="1" errors="2" skipped="0">
 <testcase classname="tests.unit.test_a" name="test_one"/>
 <testcase classname="tests.unit.test_a" name="test_two">
   <failure message="AssertionError: why&#10;  then">long</failure></testcase>
 <testcase classname="tests.unit.test_b.TestThree" name="test_three[a.b]">
   <error message="failed on setup with &quot;worker 'gw0' crashed&quot;">long</error></testcase>
+<testcase classname="" name="tests.unit.test_c">
+  <error message="collection failure">ImportError</error></testcase>
 </testsuite></testsuites>"""
 
 
@@ -116,9 +118,10 @@ def test_what_failed_is_named_again_at_the_end(suites, tmp_path) -> None:
     assert told == [
         "unit: tests/unit/test_a.py::test_two: AssertionError: why then",
         f"unit: tests/unit/test_b.py::TestThree::test_three[a.b]: {CRASHED}",
+        "unit: tests/unit/test_c.py: collection failure",
         "",
     ]
-    many = suites.Outcome(unit, 1.0, failed=failed * 20)
+    many = suites.Outcome(unit, 1.0, failed=failed[:2] * 20)
     assert "unit: and 20 more" == suites.again([many, many])[20]
     assert [] == suites.again([suites.Outcome(unit, 1.0)])
 

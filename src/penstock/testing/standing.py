@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -21,13 +21,12 @@ def sleeps(process: psutil.Process) -> bool:
     return _states(process) == {"T"}
 
 
-def let_locks_go(process: psutil.Process, databases: Iterable[Path]) -> bool:
+def let_locks_go(process: psutil.Process, databases: Sequence[Path]) -> bool:
     """Let threads of a process that is being stopped end the reads and writes that they are in.
 
     In one it would keep the lock of a SQLite database, a reader's too, and everybody waits. False
     when the process came to its end meanwhile.
     """
-    paths = list(databases)
     for _ in range(TRIES):
         deadline = time.monotonic() + STAND_SECONDS_MAX
         while not sleeps(process):
@@ -35,7 +34,7 @@ def let_locks_go(process: psutil.Process, databases: Iterable[Path]) -> bool:
                 return False
             assert time.monotonic() < deadline, "somebody lets it go on"
             time.sleep(0.001)
-        if not any(_is_locked(path) for path in paths):
+        if not any(_is_locked(path) for path in databases):
             return True
         with suppress(psutil.NoSuchProcess):
             process.resume()

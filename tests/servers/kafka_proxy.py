@@ -22,7 +22,7 @@ import socket
 import struct
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -51,11 +51,12 @@ class FrameFault(StrEnum):
 
 @dataclass(slots=True)
 class KafkaProxy:
-    """Faults to come, and those that were played; safe for threads."""
+    """Faults to come, those that were played, and how often a key was asked; safe for threads."""
 
     port: int
     late_seconds: float = 0.5
     played: list[tuple[Kind, FrameFault]] = field(default_factory=list)
+    asked: Counter[int] = field(default_factory=Counter)
     _queued: dict[int, deque[FrameFault]] = field(default_factory=dict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -65,8 +66,9 @@ class KafkaProxy:
             self._queued.setdefault(kind, deque()).extend(faults)
 
     def next(self, key: int) -> FrameFault | None:
-        """Use up the next fault of a kind."""
+        """Count a request, and use up the next fault of its kind."""
         with self._guard:
+            self.asked[key] += 1
             waiting = self._queued.get(key)
             if not waiting:
                 return None

@@ -1,4 +1,4 @@
-"""A network that loses, doubles, delays and cuts Kafka's frames: what is read is exact, or refused."""
+"""What crosses the network: few requests; where it loses or cuts them, what is read is exact."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from penstock.connectors.kafka.reader import KafkaReader
 from penstock.connectors.kafka.settings import read_settings
 from penstock.core.errors import UnavailableError
 from penstock.core.offsets import span
+from penstock.core.planning import Bounds
 from penstock.dev.broker import Options, down, up
 from penstock.dev.ports import free_port
-from penstock.testing.broker import PROPERTIES, Cluster
+from penstock.testing.broker import PROPERTIES, Cluster, wait_until
 from penstock.testing.sent import Sent
 
 pytestmark = pytest.mark.broker
@@ -95,6 +96,27 @@ def test_positions_at_a_time_are_exact_whatever_happens_to_the_listing(proxy, fa
         log.close()
 
     assert [0] == list(positions.values())
+
+
+def test_a_thousand_quiet_partitions_are_listed_by_a_handful_of_requests(proxy) -> None:
+    """A broker is asked for all of its partitions at once."""
+    cluster = Cluster(f"127.0.0.1:{proxy.port}")
+    cluster.create("quiet", 1_000)
+    log = connector.open_log({"brokers": cluster.bootstrap, "topics": ["quiet"]}, Plain())
+    try:
+        wait_until(lambda: len(log.bounds(log.partitions())) == 1_000, "all have leaders")
+        former = proxy.asked.copy()
+        partitions = log.partitions()
+        bounds = log.bounds(partitions)
+        requests = proxy.asked - former
+    finally:
+        log.close()
+        cluster.delete("quiet")
+
+    assert list(range(1_000)) == [each.partition for each in partitions]
+    assert [Bounds(0, 0, 0)] * 1_000 == [bounds[each] for each in partitions]
+    assert 1 <= requests[Kind.LIST_OFFSETS] <= 3  # the start, the end, the last that is settled
+    assert requests.total() <= 10
 
 
 def _listed(ask):

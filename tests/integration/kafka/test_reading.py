@@ -193,18 +193,6 @@ def test_a_record_without_a_time_has_none(
     assert [None, NOON] == table["timestamp"].cast(pa.int64()).to_pylist()
 
 
-def test_a_thousand_quiet_partitions_are_listed_in_two_seconds(cluster: Cluster) -> None:
-    cluster.create("quiet", 1_000)
-    wait_until(lambda: len(listed(cluster, "quiet")[1]) == 1_000, "all have leaders")
-
-    begun = time.monotonic()
-    partitions, bounds = listed(cluster, "quiet")
-    assert time.monotonic() - begun < 2
-    assert {Bounds(0, 0, 0)} == set(bounds.values())
-    assert list(range(1_000)) == [each.partition for each in partitions]
-    cluster.delete("quiet")
-
-
 def test_a_topic_that_never_was_is_an_error_and_not_a_wait(reader: RangeReader) -> None:
     begun = time.monotonic()
     with pytest.raises(InvalidError, match="topic nowhere does not exist") as caught:

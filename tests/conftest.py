@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from penstock.rows import unforeseen
 from penstock.testing.fence import without_fence
 
 without_fence()
-# A deadline would make a timed test of each property.
-settings.register_profile("untimed", deadline=None)
+# A deadline, or a bound on how long examples take to make, would make a timed test of each property.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from penstock.testing.observer import Crash
 
 LISTING = "listing"
 LISTINGS_MAX, PASSINGS_MAX, MOVES_MAX = 60, 12, 80
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 90.0
 BEATS = {Point.HEARTBEAT_BEFORE, Point.HEARTBEAT_AFTER}
 
 

@@ -26,7 +26,7 @@ PROPERTIES: Mapping[str, str] = {
     "log.retention.check.interval.ms": "1000",
     "log.segment.delete.delay.ms": "100",
 }
-WAIT_SECONDS_MAX = 30.0
+WAIT_SECONDS_MAX = 90.0
 RECORD_BYTES_MAX = 32 << 20
 
 

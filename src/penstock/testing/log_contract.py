@@ -357,7 +357,7 @@ class ReadingTests(LogBench):
         at = self.created(topic)
         self.send(topic, 0, self.numbered(0, 2))
         transaction = self.begin(topic, 0, self.numbered(2, 2))
-        early = self.fetched(reader, at, span(0, 4), seconds=0.5)
+        early = self.fetched(reader, at, span(0, 4), seconds=2.0)
         transaction.commit()
 
         assert 2 == early[-1].reached

@@ -29,7 +29,7 @@ from penstock.testing.broker import PROPERTIES, Cluster
 from penstock.testing.process import Driver
 
 ENOUGH = 10_000
-SECONDS_MAX = 60
+SECONDS_MAX = 120
 SERVED, MOVED, SMALL = "served.shop.orders", "delta.shop.orders", "small.shop.orders"
 
 

@@ -18,7 +18,7 @@ from thrift.transport.TTransport import TBufferedTransport, TTransportException
 from penstock.connectors.iceberg.metastores import TimedHive
 from penstock.connectors.iceberg.timeouts import opened
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 90.0
 
 
 class Metastore:

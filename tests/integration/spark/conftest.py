@@ -11,7 +11,7 @@ from penstock.engines.spark.engine import SparkEngine
 from penstock.engines.spark.settings import SparkSettings
 
 WORKERS = Path(__file__).parent / "workers"
-SETTLE_SECONDS_MAX = 30.0
+SETTLE_SECONDS_MAX = 90.0
 
 Eventually = Callable[..., bool]
 Orders = Callable[..., list[str]]

@@ -6,7 +6,7 @@ from penstock.landing.beside import in_a_thread
 from penstock.testing.hands import BEATS_SHARE, OneThread
 
 SOON_SECONDS = 0.001
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 60.0
 
 
 def test_an_act_is_done_over_and_over_until_it_gives_false():

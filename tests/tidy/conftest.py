@@ -28,6 +28,12 @@ def pages() -> SimpleNamespace:
 
 
 @pytest.fixture(scope="session")
+def uses(pages: SimpleNamespace) -> list:
+    """All uses of error codes in the source."""
+    return pages.collected(ROOT / "src")
+
+
+@pytest.fixture(scope="session")
 def suites() -> SimpleNamespace:
     return script(ROOT / "tests/suites.py")
 

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from penstock.app.explain import ENDINGS, manual, read_subject
 from penstock.core.schema import TYPE_WORDS, parse_type
 
@@ -19,8 +21,9 @@ def written(root) -> dict[str, tuple[str, str, str, str]]:
     return found
 
 
-def raised(root, pages) -> set[str]:
-    return {use.code for use in pages.collected(root / "src")}
+@pytest.fixture
+def raised(uses) -> set[str]:
+    return {use.code for use in uses}
 
 
 def expected(tree: ast.Module, pages) -> Iterator[str]:
@@ -46,8 +49,8 @@ def expected_by_tests(root: Path, pages) -> set[str]:
     }
 
 
-def test_every_code_raised_is_expected_by_a_test(root, pages) -> None:
-    assert set() == raised(root, pages) - expected_by_tests(root, pages)
+def test_every_code_raised_is_expected_by_a_test(root, pages, raised) -> None:
+    assert set() == raised - expected_by_tests(root, pages)
 
 
 def test_a_code_that_a_test_only_makes_is_not_expected_by_it(pages) -> None:
@@ -56,14 +59,14 @@ def test_a_code_that_a_test_only_makes_is_not_expected_by_it(pages) -> None:
     assert ["P202"] == [*expected(tree, pages)]
 
 
-def test_every_code_raised_has_its_page_with_cause_and_example(root, pages) -> None:
+def test_every_code_raised_has_its_page_with_cause_and_example(root, raised) -> None:
     complete = {code for code, (_, cause, example, _) in written(root).items() if cause and example}
 
-    assert set() == raised(root, pages) - complete, "write a section in src/penstock/app/manual"
+    assert set() == raised - complete, "write a section in src/penstock/app/manual"
 
 
-def test_every_page_is_of_a_code_that_is_raised(root, pages) -> None:
-    assert set() == written(root).keys() - raised(root, pages)
+def test_every_page_is_of_a_code_that_is_raised(root, raised) -> None:
+    assert set() == written(root).keys() - raised
 
 
 def test_a_code_stands_in_the_file_of_its_subject_and_once(root) -> None:

@@ -36,18 +36,23 @@ def third():
 """
 
 
+@pytest.fixture(scope="module")
+def made(pages) -> dict[str, str]:
+    return pages.pages()
+
+
 @pytest.fixture
 def found(pages) -> list:
     return list(pages.uses("a.py", ast.parse(SOURCE)))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_page_is_in_step_with_the_source(root, pages, name: str) -> None:
-    assert pages.pages()[name] == (root / name).read_text(), "run 'make docs'"
+def test_the_page_is_in_step_with_the_source(root, made, name: str) -> None:
+    assert made[name] == (root / name).read_text(), "run 'make docs'"
 
 
-def test_every_generated_page_is_compared(pages) -> None:
-    assert NAMES == list(pages.pages())
+def test_every_generated_page_is_compared(made) -> None:
+    assert NAMES == list(made)
 
 
 @pytest.mark.parametrize(
@@ -73,15 +78,13 @@ def test_a_code_of_two_kinds_is_found(pages) -> None:
     assert ["P201: BugError, InvalidError"] == pages.ambiguous(uses)
 
 
-def test_one_code_has_one_meaning(root, pages) -> None:
-    assert [] == pages.ambiguous(pages.collected(root / "src"))
+def test_one_code_has_one_meaning(pages, uses) -> None:
+    assert [] == pages.ambiguous(uses)
 
 
-def test_every_code_says_something(root, pages) -> None:
-    found = pages.collected(root / "src")
-
-    told = {use.code for use in found if use.message}
-    assert set() == {use.code for use in found} - told
+def test_every_code_says_something(uses) -> None:
+    told = {use.code for use in uses if use.message}
+    assert set() == {use.code for use in uses} - told
 
 
 def test_every_event_has_a_promise(root) -> None:

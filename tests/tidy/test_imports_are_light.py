@@ -13,6 +13,17 @@ ROOMS = {"penstock", "penstock.cli"}
 PRINTED = {"penstock.cli.output", "penstock.core", "penstock.core.errors"}
 SLOW_STANDARD = {"asyncio", "email", "http", "logging", "multiprocessing", "subprocess"}
 JYTHON = {"org"}  # `copy` asks whether it runs there
+SPEC = """
+name: shop
+kafka: { brokers: localhost:9092, topics: [orders] }
+catalogs:
+  lake: { type: sql, uri: sqlite:///catalog.db, warehouse: ./lake }
+  delta: { type: delta, root: ./delta }
+tables:
+  - { from: orders, into: lake.bronze.orders, continue: true }
+  - { from: orders, into: delta.bronze.orders }
+quarantine: { into: lake.ops.quarantine }
+"""
 IMPORTED = re.compile(r"^import time:\s*\d+ \|\s*\d+ \|\s*([\w.]+)$", re.MULTILINE)
 SCRIPT = str(Path(sys.executable).with_name("penstock"))
 
@@ -56,6 +67,13 @@ def test_a_command_with_nothing_to_do_imports_what_it_shows_and_no_more(
     assert rooms == {name for name in found if name.split(".")[0] == "penstock"}
     assert packages == tops - sys.stdlib_module_names - JYTHON - {"penstock"}
     assert set() == SLOW_STANDARD & tops
+
+
+def test_checking_a_spec_imports_no_client_and_no_engine(tmp_path: Path) -> None:
+    spec = tmp_path / "penstock.yaml"
+    spec.write_text(SPEC)
+
+    assert {"pyarrow", "numpy"} == HEAVY & imported(SCRIPT, "validate", "--offline", str(spec))
 
 
 @pytest.mark.parametrize("name", ["kafka", "iceberg", "delta", "sql"])

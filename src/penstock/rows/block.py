@@ -32,9 +32,7 @@ from penstock.core.schema import Decimal, Fixed, Kind, List, Map, Schema, Struct
 BLOCK_ROWS_MAX = 50_000
 BLOCK_BYTES_MAX = 64 << 20
 
-_HEAD = pa.scalar(b'{"v":', pa.binary())
-_TAIL = pa.scalar(b"}\n", pa.binary())
-_NO_SEPARATOR = pa.scalar(b"", pa.binary())
+_HEAD, _TAIL, _NO_SEPARATOR = b'{"v":', b"}\n", b""  # as bytes: the first scalar imports pandas
 _BLOCK_BYTES_MIN = 1 << 16
 _ASCII_MAX = 0x7F
 _PRECISION_MAX = 38

@@ -14,7 +14,7 @@ import pytest
 pytestmark = pytest.mark.spark
 
 Eventually = Callable[..., bool]
-DEATH_SECONDS_MAX = 60.0
+DEATH_SECONDS_MAX = 10.0
 
 
 class Driver:

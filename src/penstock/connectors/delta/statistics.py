@@ -22,6 +22,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from penstock.core.schema import Decimal, Kind, List, Map, Struct, Type
+from penstock.files.footers import extremes, null_count, statistics_of
 
 STRING_CHARACTERS_MAX = 32
 INDEXED_COLUMNS = 32
@@ -62,13 +63,14 @@ def statistics_json(
     for position, leaf in enumerate(_leaves(schema)):
         if leaf.type is None or not indexed.takes(position, leaf.path):
             continue
-        chunks = _chunks(footer, position)
-        if all(chunk.has_null_count for chunk in chunks):
-            _put(nulls, leaf.path, sum(chunk.null_count for chunk in chunks))
+        groups = statistics_of(footer, position)
+        missing = null_count(groups)
+        if missing is not None:
+            _put(nulls, leaf.path, missing)
         bounds = _BOUNDS.get(leaf.type if isinstance(leaf.type, Kind) else type(leaf.type))
         if bounds is None or (_is_float(leaf.type) and not _is_free_of_nan(leaf, with_nan)):
             continue
-        found = bounds(leaf.type, chunks)
+        found = bounds(leaf.type, groups)
         for target, value in zip((lowest, highest), found, strict=True):
             if value is not None:
                 _put(target, leaf.path, value)
@@ -93,12 +95,6 @@ def _leaves(type_: Type, path: tuple[str, ...] = (), *, told: bool = True) -> It
             yield _Leaf(path, type_ if told else None)
 
 
-def _chunks(footer: pq.FileMetaData, position: int) -> list[pq.Statistics]:
-    groups = range(footer.num_row_groups)
-    found = [footer.row_group(group).column(position).statistics for group in groups]
-    return found if all(chunk is not None for chunk in found) else []
-
-
 def _is_float(type_: Type) -> bool:
     return type_ in (Kind.FLOAT, Kind.DOUBLE)
 
@@ -108,42 +104,29 @@ def _is_free_of_nan(leaf: _Leaf, with_nan: frozenset[str]) -> bool:
     return len(leaf.path) == 1 and leaf.path[0] not in with_nan
 
 
-def _extremes(chunks: Sequence[pq.Statistics]) -> tuple[Any, Any] | None:
-    """Give the least and greatest value of all row groups, None when one does not tell."""
-    telling = [chunk for chunk in chunks if chunk.has_min_max]
-    silent = [chunk for chunk in chunks if not chunk.has_min_max]
-    # Only a row group of nulls may be silent.
-    if not telling or any(chunk.num_values for chunk in silent):
-        return None
-    try:
-        return min(chunk.min for chunk in telling), max(chunk.max for chunk in telling)
-    except (ValueError, OverflowError):  # outside Python's years, or not UTF-8
-        return None
-
-
-def _plain(_: Type, chunks: Sequence[pq.Statistics]) -> tuple[Any, Any]:
-    found = _extremes(chunks)
+def _plain(_: Type, groups: Sequence[pq.Statistics]) -> tuple[Any, Any]:
+    found = extremes(groups)
     if found is None or not all(math.isfinite(value) for value in found):
         return None, None
     return found
 
 
-def _decimals(type_: Type, chunks: Sequence[pq.Statistics]) -> tuple[Any, Any]:
+def _decimals(type_: Type, groups: Sequence[pq.Statistics]) -> tuple[Any, Any]:
     assert isinstance(type_, Decimal), "called for decimals"
-    found = _extremes(chunks) if type_.precision <= _DECIMAL_DIGITS_MAX else None
+    found = extremes(groups) if type_.precision <= _DECIMAL_DIGITS_MAX else None
     return (None, None) if found is None else (float(found[0]), float(found[1]))
 
 
-def _dates(_: Type, chunks: Sequence[pq.Statistics]) -> tuple[Any, Any]:
-    found = _extremes(chunks)
+def _dates(_: Type, groups: Sequence[pq.Statistics]) -> tuple[Any, Any]:
+    found = extremes(groups)
     if found is None:
         return None, None
     assert isinstance(found[0], date), "the footer's logical type is date"
     return found[0].isoformat(), found[1].isoformat()
 
 
-def _timestamps(type_: Type, chunks: Sequence[pq.Statistics]) -> tuple[Any, Any]:
-    found = _extremes(chunks)
+def _timestamps(type_: Type, groups: Sequence[pq.Statistics]) -> tuple[Any, Any]:
+    found = extremes(groups)
     if found is None:
         return None, None
     low, high = found
@@ -162,8 +145,8 @@ def _moment(type_: Type, value: datetime) -> str:
     return value.isoformat(timespec="milliseconds")
 
 
-def _strings(_: Type, chunks: Sequence[pq.Statistics]) -> tuple[Any, Any]:
-    found = _extremes(chunks)
+def _strings(_: Type, groups: Sequence[pq.Statistics]) -> tuple[Any, Any]:
+    found = extremes(groups)
     if found is None:
         return None, None
     low, high = found

@@ -7,8 +7,11 @@ manifest without opening the file.
 Invariants:
 - bounds are Iceberg's single values in binary, base64 in the JSON, truncated as the table's
   `write.metadata.metrics.*` say; a bound above `BOUND_BYTES_MAX` is left out, which is always safe;
+- bounds hold for all row groups of a file or are left out (`files/footers.py`); PyIceberg's own
+  statistics take those of the row groups that have some, and readers then skip rows;
 - bounds of floats leave NaN out, so they are told only beside the number of NaN: a reader takes
   them for bounds of all rows otherwise, and deletes files by them whose rows do not match;
+- columns within structs, lists and maps have counts and no bounds, as with PyIceberg;
 - columns beyond `METRICS_COLUMNS_MAX` have none unless the table names a default mode, so a
   description stays small however wide the table is.
 
@@ -23,15 +26,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow.parquet as pq
 import pydantic
 from pyiceberg.conversions import from_bytes, to_bytes
 from pyiceberg.io.pyarrow import (
     MetricModeTypes,
     MetricsMode,
     StatisticsCollector,
-    StatsAggregator,
     compute_statistics_plan,
-    data_file_statistics_from_parquet_metadata,
     parquet_path_to_id_mapping,
 )
 from pyiceberg.manifest import DataFile as ManifestFile
@@ -41,12 +43,17 @@ from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Record
-from pyiceberg.types import DoubleType, FloatType, PrimitiveType
+from pyiceberg.types import BinaryType, DoubleType, FloatType, PrimitiveType, StringType
+from pyiceberg.utils.truncate import (
+    truncate_upper_bound_binary_string,
+    truncate_upper_bound_text_string,
+)
 
 from penstock.connectors.iceberg.schemas import field_ids
 from penstock.core.commits import DataFile
 from penstock.core.errors import InvalidError
 from penstock.files import Written
+from penstock.files.footers import extremes, null_count, statistics_of
 
 DESCRIPTION_VERSION = 1
 METRICS_COLUMNS_MAX = 100
@@ -87,19 +94,11 @@ class Describer:
 
     def _detail(self, written: Written) -> str:
         footer = written.metadata
-        found = data_file_statistics_from_parquet_metadata(footer, self._plan, self._ids)
-        bounds = found.column_aggregates
-        columns = [
-            [
-                number,
-                size,
-                found.value_counts.get(number),
-                found.null_value_counts.get(number),
-                _bound(bounds[number].min_as_bytes()) if number in bounds else None,
-                _bound(_upper(bounds[number])) if number in bounds else None,
-            ]
-            for number, size in sorted(found.column_sizes.items())
-        ]
+        paths = [footer.schema.column(at).path for at in range(footer.num_columns)]
+        columns = sorted(
+            _column(footer, at, self._plan[self._ids[path]]) for at, path in enumerate(paths)
+        )
+        counted = {number for number, _, count, *_ in columns if count is not None}
         values = [
             None if value is None else _text(to_bytes(kind, value))
             for kind, value in zip(self._types, written.partition, strict=True)
@@ -111,8 +110,8 @@ class Describer:
                 "spec": self._spec.spec_id,
                 "partition": values,
                 "columns": columns,
-                "nans": [each for each in nans if each[0] in found.value_counts],
-                "splits": found.split_offsets,
+                "nans": [each for each in nans if each[0] in counted],
+                "splits": _splits(footer),
             },
             separators=(",", ":"),
         )
@@ -198,19 +197,49 @@ def _plan(schema: IcebergSchema, properties: dict[str, str]) -> dict[int, Statis
     }
 
 
-def _bound(value: bytes | None) -> str | None:
-    return None if value is None or len(value) > BOUND_BYTES_MAX else _text(value)
+def _column(footer: pq.FileMetaData, position: int, plan: StatisticsCollector) -> list[Any]:
+    """Describe a leaf column: id, bytes, values, nulls, lower bound, upper bound."""
+    groups = range(footer.num_row_groups)
+    chunks = [footer.row_group(group).column(position) for group in groups]
+    size = sum(each.total_compressed_size for each in chunks)
+    if plan.mode.type is MetricModeTypes.NONE:
+        return [plan.field_id, size, None, None, None, None]
+    values = sum(each.num_values for each in chunks)
+    known = statistics_of(footer, position)
+    found = None if plan.mode.type is MetricModeTypes.COUNTS else extremes(known)
+    low, high = (None, None) if found is None else _bounds(plan, *found)
+    return [plan.field_id, size, values, null_count(known), _kept(low), _kept(high)]
 
 
-def _upper(found: StatsAggregator) -> bytes | None:
-    """Give an upper bound, or None for a text that PyIceberg counts up into the surrogates.
-
-    It adds one to the last character it keeps, and what follows U+D7FF is no text.
-    """
+def _bounds(
+    plan: StatisticsCollector, least: Any, greatest: Any
+) -> tuple[bytes | None, bytes | None]:
+    """Return both bounds as Iceberg's single values, cut to the length that the plan names."""
+    kind, length = plan.iceberg_type, plan.mode.length
+    if isinstance(kind, StringType):
+        least, greatest = least[:length], truncate_upper_bound_text_string(greatest, length)
+    elif isinstance(kind, BinaryType):
+        least, greatest = least[:length], truncate_upper_bound_binary_string(greatest, length)
     try:
-        return found.max_as_bytes()
+        return to_bytes(kind, least), None if greatest is None else to_bytes(kind, greatest)
     except UnicodeEncodeError:
-        return None
+        # PyIceberg adds one to the last character it keeps; what follows U+D7FF is no text.
+        return to_bytes(kind, least), None
+
+
+def _kept(bound: bytes | None) -> str | None:
+    return None if bound is None or len(bound) > BOUND_BYTES_MAX else _text(bound)
+
+
+def _splits(footer: pq.FileMetaData) -> list[int]:
+    """Return where the row groups of a file begin."""
+    firsts = [footer.row_group(group).column(0) for group in range(footer.num_row_groups)]
+    return sorted(
+        min(each.dictionary_page_offset, each.data_page_offset)
+        if each.has_dictionary_page
+        else each.data_page_offset
+        for each in firsts
+    )
 
 
 def _text(value: bytes) -> str:

@@ -1,0 +1,47 @@
+"""What the row groups of one Parquet footer tell of a column, taken together.
+
+Invariants:
+- a row group without bounds counts: unless it holds nothing but nulls, nothing is known of its
+  values, and the column of the file has no bounds. Arrow leaves both bounds out when one of them
+  is longer than 4,096 bytes, and when all values are NaN;
+- a count of nulls is that of all row groups, or not known.
+
+Source: Parquet format, `Statistics` and `ColumnMetaData`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow.parquet as pq
+
+
+def statistics_of(footer: pq.FileMetaData, position: int) -> list[pq.Statistics]:
+    """Return the statistics of one leaf column by row group; none where a row group has none."""
+    groups = range(footer.num_row_groups)
+    found = [footer.row_group(group).column(position).statistics for group in groups]
+    return found if all(each is not None for each in found) else []
+
+
+def null_count(groups: Sequence[pq.Statistics]) -> int | None:
+    """Return how many nulls the column holds, None where a row group does not tell."""
+    if not groups or not all(each.has_null_count for each in groups):
+        return None
+    return sum(int(each.null_count) for each in groups)
+
+
+def extremes(groups: Sequence[pq.Statistics]) -> tuple[Any, Any] | None:
+    """Return the least and the greatest value of a column, None where a row group does not tell.
+
+    They are Python values; None as well for those that Python cannot hold (times after the year
+    9999, text that is not UTF-8) and for types whose bounds Arrow cannot read.
+    """
+    telling = [each for each in groups if each.has_min_max]
+    silent = [each for each in groups if not each.has_min_max]
+    if not telling or any(each.num_values for each in silent):
+        return None
+    try:
+        return min(each.min for each in telling), max(each.max for each in telling)
+    except (ValueError, OverflowError, NotImplementedError):
+        return None

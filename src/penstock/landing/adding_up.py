@@ -154,6 +154,12 @@ def sums(results: Sequence[Result]) -> dict[str, TableSum]:
     return {table: _checked(table, each) for table, each in found.items() if table not in failed}
 
 
+def too_many_rejects(books: Tally, share_max: float) -> bool:
+    """Tell whether a table's books of one epoch trip the breaker (docs/design/0010)."""
+    rejected = books.quarantined_total
+    return rejected >= REJECTS_MIN and rejected > share_max * books.examined
+
+
 def require_few_rejects(found: Mapping[str, TableSum], share_max: float) -> None:
     """Break the circuit: raise DecisionNeededError when too much of a table's records is rejected.
 
@@ -163,7 +169,7 @@ def require_few_rejects(found: Mapping[str, TableSum], share_max: float) -> None
     for table, each in sorted(found.items()):
         total = each.total
         rejected = total.quarantined_total
-        if rejected >= REJECTS_MIN and rejected > share_max * total.examined:
+        if too_many_rejects(total, share_max):
             codes = ", ".join(f"{code} {count}" for code, count in total.quarantined.items())
             raise DecisionNeededError(
                 f"{table}: {rejected} of {total.examined} records do not fit ({codes}), more than "

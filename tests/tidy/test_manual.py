@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.app.explain import ENDINGS, manual, read_subject
-from penstock.core.schema import TYPE_WORDS, parse_type
+from penstock.core.type_text import TYPE_WORDS, parse_type
 
 MADE = ("Error", "Parked", "Quarantined", "Status")
 """Calls of these names make an error or an event that a test needs."""
@@ -94,7 +94,8 @@ def test_the_page_of_types_names_those_that_are_read_and_no_others() -> None:
 
     assert sorted(TYPE_WORDS) == sorted(offered)
     for word in offered:
-        text = word.replace("(p,s)", "(10,2)").replace("[n]", "[4]").replace("…", "int")
+        within = {"map<…>": "string, int", "struct<…>": "a: int, b: date"}.get(word, "int")
+        text = word.replace("(p,s)", "(10,2)").replace("[n]", "[4]").replace("…", within)
         assert text == str(parse_type(text))
     told = re.search(r"it is `(.+)`", example)
     assert told is not None

@@ -1,9 +1,10 @@
-"""The type tree every format is mapped to and from: types, their text and JSON forms, join.
+"""The type tree every format is mapped to and from: types, their JSON form, join.
 
 Invariants:
 - types are values: equal trees are equal types, whatever made them;
 - `join` never narrows: each value that fits one side fits the join, or the clash is reported;
-- the text form is Iceberg's (`decimal(10,2)`, `timestamptz`, `list<string>`), and parses back.
+- the text form is Iceberg's (`decimal(10,2)`, `timestamptz`, `list<string>`), and parses back
+  (type_text.py).
 
 Source: Apache Iceberg table specification, "Schemas and Data Types"; data.md 2.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -263,18 +264,21 @@ def _known_type(type_: Type) -> Type | None:
             return type_
 
 
+LEVELS_MAX = 32
+"""How deeply columns are nested: readers of Parquet, Delta and Iceberg give up between 42 and 64
+levels."""
 _SCALARS = {kind.value: kind for kind in Kind if kind is not Kind.UNKNOWN}
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 _FIXED = re.compile(r"fixed\[\s*(\d+)\s*\]")
-TYPE_WORDS = (*_SCALARS, "decimal(p,s)", "fixed[n]", "list<…>")
-"""How types are written, for those who write them: what `parse_type` reads."""
+SCALAR_WORDS = (*_SCALARS, "decimal(p,s)", "fixed[n]")
+"""How types without others within are written, for those who write them."""
 
 
-def parse_type(text: str) -> Type:
-    """Read a scalar type or `list<scalar>`; raises ValueError that names the known types."""
-    text = text.strip().lower()
-    if text in _SCALARS:
-        return _SCALARS[text]
+def scalar_type(text: str) -> Kind | Decimal | Fixed | None:
+    """Read a type without others within; None for any other text.
+
+    Raises ValueError for digits that no decimal has.
+    """
     if found := _DECIMAL.fullmatch(text):
         precision, scale = int(found[1]), int(found[2])
         if 1 <= precision <= PRECISION_MAX and scale <= precision:
@@ -282,9 +286,7 @@ def parse_type(text: str) -> Type:
         raise ValueError(f"{text!r}: precision is 1 to 38 and scale at most the precision")
     if found := _FIXED.fullmatch(text):
         return Fixed(int(found[1]))
-    if text.startswith("list<") and text.endswith(">"):
-        return List(parse_type(text[5:-1]))
-    raise ValueError(f"{text!r} is not a type; known are {', '.join(TYPE_WORDS)}")
+    return _SCALARS.get(text)
 
 
 def type_to_json(type_: Type) -> Any:
@@ -306,8 +308,10 @@ def type_to_json(type_: Type) -> Any:
 def type_from_json(data: Any) -> Type:
     """Read the plain-data form back; raises ValueError for anything else."""
     match data:
-        case str():
-            return Kind.UNKNOWN if data == Kind.UNKNOWN else parse_type(data)
+        case Kind.UNKNOWN.value:
+            return Kind.UNKNOWN
+        case str() if (found := scalar_type(data)) is not None:
+            return found
         case {"struct": list(fields)}:
             return Struct(tuple(Field(str(n), type_from_json(t), bool(r)) for n, t, r in fields))
         case {"list": element, "required": required}:
@@ -327,16 +331,26 @@ def schema_from_json(data: Any) -> Schema:
 
 
 def with_hints(schema: Schema, hints: Mapping[str, Type]) -> Schema:
-    """Replace the types of top-level or dotted columns by declared ones; declared wins."""
-    return Struct(tuple(_hinted(field, (), hints) for field in schema.fields))
+    """Replace types by declared ones, by path as in refusals: `total`, `customer.id`, `items[].id`
+    within a list, `prices{}` for the values of a map. What is declared wins over what is within.
+    """
+    return Struct(tuple(_hinted(field, field.name, hints) for field in schema.fields))
 
 
-def _hinted(field: Field, prefix: Sequence[str], hints: Mapping[str, Type]) -> Field:
-    path = (*prefix, field.name)
-    declared = hints.get(".".join(path))
+def _hinted(field: Field, path: str, hints: Mapping[str, Type]) -> Field:
+    return Field(field.name, _hinted_type(field.type, path, hints), field.required)
+
+
+def _hinted_type(type_: Type, path: str, hints: Mapping[str, Type]) -> Type:
+    declared = hints.get(path)
     if declared is not None:
-        return Field(field.name, declared, field.required)
-    if isinstance(field.type, Struct):
-        members = tuple(_hinted(member, path, hints) for member in field.type.fields)
-        return Field(field.name, Struct(members), field.required)
-    return field
+        return declared
+    match type_:
+        case Struct(fields):
+            return Struct(tuple(_hinted(each, f"{path}.{each.name}", hints) for each in fields))
+        case List(element, required):
+            return List(_hinted_type(element, f"{path}[]", hints), required)
+        case Map(key, value, required):
+            return Map(key, _hinted_type(value, f"{path}{{}}", hints), required)
+        case _:
+            return type_

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.schema import (
+    LEVELS_MAX,
     PRECISION_MAX,
     Decimal,
     Field,
@@ -35,7 +36,7 @@ from penstock.core.schema import (
 )
 from penstock.rows.codes import MisfitError
 from penstock.rows.document import Number, parse_object
-from penstock.rows.infer import LEVELS_MAX, columns_in, type_of, usable
+from penstock.rows.infer import columns_in, type_of, usable
 from penstock.rows.options import RowOptions
 from penstock.rows.spelling import respelled
 

@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.core.schema import (
+    LEVELS_MAX,
     Field,
     Kind,
     List,
@@ -38,10 +39,6 @@ from penstock.rows.document import Number, parse_object
 from penstock.rows.options import CHANGE_TYPES, SOURCE_TYPES, RowOptions
 
 NAME_LENGTH_MAX = 255
-LEVELS_MAX = 32
-"""How deeply columns that records ask for are nested: readers of Parquet, Delta and Iceberg give up
-between 42 and 64 levels."""
-
 _FRACTIONAL = re.compile(r"[.eE]")
 _NAME = re.compile(r"[^\s,;{}()=.`\"'\\]+")
 

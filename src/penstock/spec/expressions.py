@@ -140,9 +140,14 @@ def quoted(text: str) -> str:
 
 
 def fields_of(hints: Mapping[str, Type]) -> Schema:
-    """Give the fields that hints declare: dotted names are members of objects."""
+    """Give the fields that hints declare: dotted names are members of objects.
+
+    What is declared within a list or a map alone is no field by itself.
+    """
     tree: dict[str, Any] = {}
     for name, type_ in sorted(hints.items(), key=lambda hint: hint[0].count(".")):
+        if "[]" in name or "{}" in name:
+            continue
         *above, last = name.split(".")
         place = tree
         for part in above:

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, model_validator
 
-from penstock.core.schema import TYPE_WORDS, Type, parse_type
+from penstock.core.schema import Type
+from penstock.core.type_text import TYPE_WORDS, parse_type
 from penstock.spec import notation
 from penstock.spec.catalogs import Catalog
 from penstock.spec.checks import Draft, check
@@ -77,7 +78,9 @@ class SchemaPolicy(Setting):
         default_factory=dict,
         description=(
             "Types by (dotted) name: of columns when the table is created, and of the fields that"
-            f" where and route look at. Types are {', '.join(TYPE_WORDS)}."
+            " where and route look at. items[].price is a member within a list, prices{} the values"
+            f" of a map. Types are {', '.join(TYPE_WORDS)}; such as map<string, long> and"
+            " struct<sku: string, n: int>."
         ),
         examples=["{ created_at: timestamptz }"],
     )

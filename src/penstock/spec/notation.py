@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from penstock.core.schema import parse_type
+from penstock.core.type_text import parse_type
 from penstock.spec.problems import listed, nearest, shown
 
 NAME_CHARS_MAX = 128
@@ -20,7 +20,7 @@ PATTERN_CHARS_MAX = 250
 PARTS_MIN = 2
 PARTS_MAX = 8
 PORT_MAX = 65_535
-TYPE_CHARS_MAX = 100
+TYPE_CHARS_MAX = 4000
 REPEATS_MAX = 8
 ARGUMENT_MAX = 2**31 - 1
 
@@ -237,7 +237,7 @@ def branch_name(text: str) -> str:
 def column_type(text: str) -> str:
     """Read the text of a type; gives its canonical form."""
     if len(text) > TYPE_CHARS_MAX:
-        raise MalformedError("P116", "a type is written in at most 100 characters")
+        raise MalformedError("P116", f"a type is written in at most {TYPE_CHARS_MAX:,} characters")
     try:
         return str(parse_type(text))
     except ValueError as error:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from penstock.core.schema import Schema, Type, parse_type
+from penstock.core.schema import Schema, Type
+from penstock.core.type_text import parse_type
 from penstock.spec import notation
 from penstock.spec.expressions import expression, expression_text, fields_of, looked_at, type_given
 from penstock.spec.fields import Setting, reading

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.app.jmespath import translated
 from penstock.core.offsets import TopicPartition
-from penstock.core.schema import parse_type
+from penstock.core.type_text import parse_type
 from penstock.rows.gate import Look
 from penstock.rows.opening import Readers
 from penstock.rows.options import RowOptions

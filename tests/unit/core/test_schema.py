@@ -1,4 +1,4 @@
-"""The type tree: join never narrows, text and JSON parse back, unknown is left out."""
+"""The type tree: join never narrows, JSON parses back, unknown is left out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from penstock.core.schema import (
     Type,
     join,
     known,
-    parse_type,
     schema_from_json,
     type_from_json,
     type_to_json,
@@ -129,34 +128,6 @@ def test_what_has_no_type_yet_is_left_out_at_any_depth() -> None:
 @pytest.mark.parametrize(
     "type_",
     [
-        *(kind for kind in Kind if kind is not Kind.UNKNOWN),
-        Decimal(10, 2),
-        Decimal(1, 0),
-        Decimal(38, 38),
-        Fixed(16),
-        List(Kind.STRING),
-        List(List(Decimal(38, 0))),
-    ],
-)
-def test_the_text_of_a_type_parses_back(type_: Type) -> None:
-    assert type_ == parse_type(str(type_))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("", "varchar", "unknown", "list<long", "list<longx", "llistlong>"),
-        *("decimal(39,0)", "decimal(0,0)", "decimal(2,3)"),
-    ],
-)
-def test_a_text_that_is_no_type_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is not a type|precision"):
-        parse_type(text)
-
-
-@pytest.mark.parametrize(
-    "type_",
-    [
         Kind.UNKNOWN,
         Fixed(3),
         POINT,
@@ -183,6 +154,24 @@ def test_hints_replace_types_by_dotted_path_and_keep_the_rest() -> None:
 
     inner = Struct((Field("x", Kind.INT, required=True), Field("y", Kind.DOUBLE)))
     assert Struct((Field("p", inner), Field("q", Kind.DATE, required=True))) == hinted
+
+
+def test_hints_reach_into_lists_and_maps_by_the_paths_of_refusals() -> None:
+    def schema(inner: Type) -> Struct:
+        point = Struct((Field("x", inner),))
+        return Struct(
+            (
+                Field("all", List(point, element_required=True)),
+                Field("by", Map(Kind.STRING, List(point))),
+                Field("whole", List(point)),
+            )
+        )
+
+    hints = {"all[].x": Kind.DATE, "by{}[].x": Kind.DATE, "whole[].x": Kind.DATE}
+
+    assert schema(Kind.DATE) == with_hints(schema(Kind.STRING), hints)
+    whole = with_hints(schema(Kind.STRING), {**hints, "whole": List(Kind.LONG)})
+    assert Field("whole", List(Kind.LONG)) == whole.fields[-1]
 
 
 def test_united_schemas_have_no_members_that_differ_in_case_only() -> None:

@@ -16,11 +16,11 @@ from tests.unit.rows.test_wishing import One
 from penstock.connectors.delta.schemas import arrow_schema, delta_json
 from penstock.connectors.iceberg.schemas import file_schema, to_iceberg
 from penstock.core.offsets import TopicPartition
-from penstock.core.schema import Field, Kind, Struct
+from penstock.core.schema import LEVELS_MAX, Field, Kind, Struct
 from penstock.ports.registry import RegisteredSchema
 from penstock.rows.convert import convert
 from penstock.rows.evolving import changes_between, evolved
-from penstock.rows.infer import LEVELS_MAX, levels_in, table_schema
+from penstock.rows.infer import levels_in, table_schema
 from penstock.rows.opening import Readers
 from penstock.rows.options import Policy, RowOptions
 from penstock.rows.survey import survey

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.offsets import TopicPartition
-from penstock.core.schema import parse_type
+from penstock.core.type_text import parse_type
 from penstock.rows.gate import OPEN, Gate, Look, Route, gate_from_data, gate_to_data
 from penstock.rows.naming import filled_name
 from penstock.rows.options import RowOptions

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from penstock.core.schema import Kind, parse_type
+from penstock.core.schema import Kind
+from penstock.core.type_text import parse_type
 from penstock.spec.expressions import expression, fields_of, looked_at, require_type
 from penstock.spec.notation import MalformedError
 from penstock.spec.sandbox import sandbox
@@ -18,10 +19,14 @@ FIELDS = fields_of(
         "amount": parse_type("decimal(10,2)"),
         "customer.country": Kind.STRING,
         "seen": Kind.TIMESTAMPTZ,
+        "prices": parse_type("map<string, decimal(9,2)>"),
+        "items": parse_type("list<struct<sku: string, n: int>>"),
+        "others[].at": Kind.DATE,
     }
 )
 
 FINE = {
+    "prices['EUR'] > 1 and items[1].sku = 'a'": ("prices", "items"),
     "amount > 0 and payload.customer.country = 'DE'": ("amount", "customer"),
     "_kafka_headers['tenant'] = 'me' -- mine": ("_kafka_headers",),
     "case when amount between 1 and 2 then true else seen is null end": ("amount", "seen"),

@@ -84,7 +84,7 @@ CONSTANTS = {
     "notation.PARTS_MAX": (("lake.bronze.orders", f"lake{'.x' * 8}"), "P110", "at most 8 parts"),
     "notation.PORT_MAX": (("localhost:9092", "localhost:65536"), "P125", "at most 65535"),
     "notation.TYPE_CHARS_MAX": (
-        rule(f"schema: {{ hints: {{ a: '{'list<' * 30}' }} }}"), "P116", "at most 100 characters",
+        rule(f"schema: {{ hints: {{ a: '{'list<' * 999}' }} }}"), "P116", "at most 4,000 characters",
     ),
     "notation.REPEATS_MAX": (("from: shop.orders", "from: '(a+){9}'"), "P113", "repeat"),
     "notation.ARGUMENT_MAX": (

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from penstock.core.errors import InvalidError
-from penstock.core.schema import Field, Schema, Struct, parse_type
+from penstock.core.schema import Field, Schema, Struct
+from penstock.core.type_text import parse_type
 from penstock.spec.problems import KeyPath
 from penstock.spec.yaml12 import Document, read
 

@@ -3,7 +3,8 @@
 Invariants:
 - the books of a table balance: examined = landed + filtered + quarantined;
 - a table that fails gets nothing from this job, and the others go on;
-- all writers together hold at most `held_bytes_max` and one batch: the fullest is finished early.
+- all writers together hold at most `held_bytes_max` and one portion of a batch: the fullest is
+  finished early.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from penstock.rows.gate import Route
 from penstock.rows.infer import columns_in
 from penstock.rows.opening import Readers
 from penstock.rows.options import Policy, RowOptions
+from penstock.rows.portions import Growth, portions
 from penstock.rows.quarantine import quarantine_rows
 from penstock.rows.sorting import Mask, Share, Sorter
 from penstock.rows.survey import survey
@@ -75,6 +77,7 @@ class Bench:
     wanted: dict[str, dict[str, Schema]] = field(default_factory=dict)
     tallies: dict[str, dict[TopicPartition, Tally]] = field(default_factory=dict)
     failed: dict[str, PenstockError] = field(default_factory=dict)
+    _growths: dict[str, Growth] = field(default_factory=dict)
     _rows: Shelf = field(init=False)
     _rejects: Shelf = field(init=False)
 
@@ -88,11 +91,21 @@ class Bench:
         return any(table.wants_headers(lane.at.topic) for table in tables)
 
     def take(self, lane: Lane, batch: pa.RecordBatch) -> None:
-        """Turn one batch into rows of every table of its lane; equal work is done once."""
+        """Turn one batch into rows of every table of its lane, by portions that can be held."""
         if self.job.poison:
             batch = self._without_poison(lane, batch)
-        if not batch.num_rows:
-            return
+        growths = [self._growth(name) for name in lane.tables if name not in self.failed]
+        for portion in portions(batch, growths):
+            self._take(lane, portion)
+
+    def _growth(self, name: str) -> Growth:
+        if name not in self._growths:
+            table = self.job.tables[name]
+            self._growths[name] = Growth.of(table.schema, table.options)
+        return self._growths[name]
+
+    def _take(self, lane: Lane, batch: pa.RecordBatch) -> None:
+        """Turn records into rows of every table of their lane; equal work is done once."""
         sorter = Sorter(batch, lane.at)
         done: list[tuple[TableJob, Converted]] = []
         for name in lane.tables:

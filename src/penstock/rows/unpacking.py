@@ -5,15 +5,22 @@ Source: RFC 1952 (gzip); members may follow each other.
 
 from __future__ import annotations
 
+import struct
 import zlib
 from collections.abc import Iterator
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.rows.block import BLOCK_BYTES_MAX
 from penstock.rows.codes import Code, MisfitError
 
+Sizes = npt.NDArray[np.int64]
+
 _GZIP = 31
+_MEMBER = b"\x1f\x8b\x08"
+_SIZE = struct.Struct("<I")
 _MEMBERS_MAX = 1000
 
 
@@ -40,6 +47,37 @@ def gunzipped(
             plain, misfits, unpacked = [], {}, 0
     if plain:
         yield pa.array(plain, pa.binary()), misfits
+
+
+def unpacked_sizes(values: pa.BinaryArray, bytes_max: int) -> Sizes:
+    """Give how many bytes each value has once it is unpacked, 0 for one that cannot be.
+
+    A value of one member tells it in its last bytes, or is damaged; others are unpacked for it. A
+    larger value than allowed may give any number, for it becomes nothing.
+    """
+    return np.array([_unpacked_size(each, bytes_max) for each in values.to_pylist()], np.int64)
+
+
+def count_unpacked(values: pa.BinaryArray, what: bytes, bytes_max: int) -> Sizes:
+    """Count how often some bytes stand in each value once it is unpacked."""
+    plain = (_gunzip_or_nothing(each or b"", bytes_max) for each in values.to_pylist())
+    return np.array([each.count(what) for each in plain], np.int64)
+
+
+def _unpacked_size(value: bytes | None, bytes_max: int) -> int:
+    if value is None or len(value) < _SIZE.size:
+        return 0
+    if value.find(_MEMBER, 1) >= 0:
+        return len(_gunzip_or_nothing(value, bytes_max))
+    (size,) = _SIZE.unpack_from(value, len(value) - _SIZE.size)
+    return min(int(size), bytes_max)
+
+
+def _gunzip_or_nothing(value: bytes, bytes_max: int) -> bytes:
+    try:
+        return gunzip(value, bytes_max)
+    except MisfitError:
+        return b""
 
 
 def gunzip(value: bytes, bytes_max: int) -> bytes:

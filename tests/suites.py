@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,7 @@ Three at once on two cores: integration waits for brokers and clocks half of its
 TOLD_AGAIN_MAX = 20
 """How many failed tests of a suite are named again."""
 REASON_CHARACTERS_MAX = 200
+UNCACHED = "PYTHONDONTWRITEBYTECODE"
 TESTS_FAILED = 1
 """What pytest ends with when tests failed, and nothing else went wrong."""
 
@@ -178,7 +180,15 @@ def spoken(command: list[str]) -> int:
     """Run a command after saying it, so that it can be repeated by hand."""
     shown = [Path(command[0]).name, *(word for word in command[1:] if "--junitxml" not in word)]
     print(f"    {' '.join(shown)}", flush=True)
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+    return subprocess.run(command, cwd=ROOT, env=environment(), check=False).returncode
+
+
+def environment() -> dict[str, str]:
+    """Return our environment with Python's cache of compiled modules switched on.
+
+    Tests start hundreds of processes: without it each would compile all of its modules anew.
+    """
+    return {name: value for name, value in os.environ.items() if name != UNCACHED}
 
 
 def counted(report: Path) -> Counter[str]:

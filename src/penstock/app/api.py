@@ -84,7 +84,7 @@ class OpenPipeline:
             options,
             observer=observer or Observers(),
             stop=self._stop,
-            engine=lambda: assembly.open_engine(self.spec, self.spark),
+            engine=lambda: assembly.open_engine(self.spec, self.spark, observer=observer),
         )
 
     def stop(self) -> None:

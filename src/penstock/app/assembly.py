@@ -16,6 +16,7 @@ from penstock.app.connectors import log_connector, store_connector, table_connec
 from penstock.app.kept import KeptLog
 from penstock.app.process import SystemClock, jitter, this_owner, token
 from penstock.core.errors import InvalidError
+from penstock.core.events import ClassArchiveBegun
 from penstock.core.schema import SOURCE_PREFIX, Type
 from penstock.engines.starting import StartingEngine, Wanted
 from penstock.landing.settings import Consent, Place, Routes, Settings, Start, Target, World
@@ -131,12 +132,15 @@ def open_store(pipeline: Pipeline) -> PendingStore:
     return store_connector(address).open_store(address, ProcessSecrets())
 
 
-def open_engine(pipeline: Pipeline, session: Any = None) -> Engine:
+def open_engine(
+    pipeline: Pipeline, session: Any = None, *, observer: Observer | None = None
+) -> Engine:
     """Start Spark, take a running session, or run in this process (`spark.master: inline`).
 
     With `spark.master: existing` the session is that of this process, such as spark-submit's. Our
     own Spark starts in the background: who first runs jobs waits for it. That there is a Java for
-    it is looked at now. Raises InvalidError (P602; of a session P128, P603, P604).
+    it is looked at now. With an `observer`, a process of its own archives Java's classes as soon as
+    Spark runs (docs/design/0239). Raises InvalidError (P602; of a session P128, P603, P604).
     """
     if pipeline.spark.master == INLINE and session is None:
         from penstock.engines.inline import InlineEngine
@@ -155,7 +159,7 @@ def open_engine(pipeline: Pipeline, session: Any = None) -> Engine:
     if is_remote(pipeline.spark.master):
         require_reachable(pipeline)
     find_java(SPARK_JAVA_MAJORS, environment=os.environ)
-    return StartingEngine(partial(_spark, pipeline))
+    return StartingEngine(partial(_spark, pipeline, observer))
 
 
 def require_reachable(pipeline: Pipeline) -> None:
@@ -167,14 +171,22 @@ def require_reachable(pipeline: Pipeline) -> None:
         )
 
 
-def _spark(pipeline: Pipeline, wanted: Wanted) -> Engine:
+def _spark(pipeline: Pipeline, observer: Observer | None, wanted: Wanted) -> Engine:
+    from penstock.engines.spark.archive import make_in_background
     from penstock.engines.spark.engine import SparkEngine
     from penstock.engines.spark.settings import SparkSettings
 
     conf = dict(pipeline.spark.conf)
     settings = SparkSettings(master=pipeline.spark.master, conf=conf)
     engine = SparkEngine(settings=settings, launched=wanted.otherwise)
-    return engine.warm() if wanted() else engine
+    if not wanted():
+        return engine
+    engine.warm()
+    if observer is not None and pipeline.spark.prepare:
+        path = make_in_background(conf, os.environ)
+        if path is not None:
+            observer(ClassArchiveBegun(str(path)))
+    return engine
 
 
 def open_world(
@@ -193,7 +205,7 @@ def open_world(
     stack.callback(log.close)
     cluster_id = log.cluster_id()  # brokers that do not answer are told before a JVM is started,
     log.partitions()  # and so are topics that are not there
-    started = engine() if engine is not None else open_engine(pipeline)
+    started = engine() if engine is not None else open_engine(pipeline, observer=observer)
     stack.callback(started.close)
     catalogs = AwaitedCatalogs(
         {name: partial(open_catalog, pipeline, name, observer) for name in pipeline.catalogs}

@@ -11,10 +11,12 @@ from penstock.cli.output import print_json, say, tell
 
 
 def prepare(*, json: Annotated[bool, Parameter(negative=())] = False) -> int:
-    """Make Spark start in half the time on this machine: keep Java's classes in an archive.
+    """Archive Java's classes so that Spark starts in half the time on this machine.
 
-    Takes about half a minute and 150 MB in the Python environment; once after each installation,
-    or in the image. Nothing else changes, and removing the file undoes it.
+    The first run does it in the background unless the spec says `spark: { prepare: false }`; this
+    command does it at once, for an image. Takes about half a minute and 150 MB, in the Python
+    environment or, where that cannot be written, in the user's cache folder. Removing the file
+    undoes it.
 
     Example: penstock prepare
 

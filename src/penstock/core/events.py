@@ -231,6 +231,13 @@ class CommitsResumed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ClassArchiveBegun(Event):
+    """A process of its own archives Java's classes at `path`: later starts take half the time."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class MetricsServed(Event):
     """Metrics can be asked for at this address."""
 

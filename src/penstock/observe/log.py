@@ -163,12 +163,21 @@ def line_of(event: Event) -> Line:
         case events.KafkaAnswered():
             text = f"answers again after {seconds_text(event.seconds)}"
             return Line(logging.INFO, "Kafka", text)
-        case events.MetricsServed():
-            return Line(logging.INFO, "metrics", event.url)
+        case events.ClassArchiveBegun() | events.MetricsServed():
+            return _of_process(event)
         case events.FilesWritten():
             return Line(logging.DEBUG, event.table, f"epoch {event.epoch} written: {_made(event)}")
         case _:
             return _of_table(event)
+
+
+def _of_process(event: events.ClassArchiveBegun | events.MetricsServed) -> Line:
+    match event:
+        case events.ClassArchiveBegun():
+            text = "archives its classes in the background, once: later starts take half the time"
+            return Line(logging.INFO, "Java", text)
+        case events.MetricsServed():
+            return Line(logging.INFO, "metrics", event.url)
 
 
 def _of_epoch(event: events.EpochPlanned | events.SliceRead | events.EpochPrepared) -> Line:

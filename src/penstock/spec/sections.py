@@ -318,6 +318,13 @@ class SparkSettings(Setting):
         default=False,
         description="Directories of catalogs are mounted on all hosts that run workers.",
     )
+    prepare: bool = Field(
+        default=True,
+        description=(
+            "Archive Java's classes in the background of the first run, as `penstock prepare` does,"
+            " so that later starts take half the time: about 20 CPU seconds and 150 MB, once."
+        ),
+    )
 
 
 DEPTH_MAX = 128

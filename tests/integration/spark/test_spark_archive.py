@@ -1,8 +1,9 @@
-"""`penstock prepare`: Java's class archive is made once and used by every start after it."""
+"""Java's class archive: made once, by `penstock prepare` or the first run, and used by every start."""
 
 import os
 import shlex
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ from penstock.engines.spark.settings import sharing
 @pytest.fixture(scope="module")
 def kept() -> Path:
     """The archive of this environment, made when nobody has made it yet."""
-    path = archive.archive_for(find_java(SPARK_JAVA_MAJORS, environment=os.environ))
+    java = find_java(SPARK_JAVA_MAJORS, environment=os.environ)
+    path = archive.archive_for(java, os.environ)
     return path if path.exists() else archive.make_archive(os.environ)
 
 
@@ -29,16 +31,27 @@ def test_java_maps_the_archive_that_was_prepared(kept: Path, engine: SparkEngine
 
 
 def test_an_environment_that_cannot_be_written_is_told_before_spark_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "var").write_text("a file where the folder should be")
-    path = tmp_path / "var" / "penstock" / "java.jsa"
-    monkeypatch.setattr(archive, "archive_for", lambda _: path)
 
     with pytest.raises(InvalidError) as raised:
-        archive.make_archive(os.environ)
+        archive.make_archive(os.environ, tmp_path / "var" / "penstock")
 
     assert "P614" == raised.value.code
+
+
+def test_the_background_makes_it_once_and_removes_those_it_replaces(tmp_path: Path) -> None:
+    former = tmp_path / "java-17.0.1-spark-3.5.0-0123456789ab.jsa"
+    former.write_bytes(b"of a Spark that was here before")
+
+    path = archive.make_in_background({}, os.environ, tmp_path)
+    assert path is not None
+    while not path.exists() or [path] != list(tmp_path.iterdir()):
+        time.sleep(0.2)
+
+    assert None is archive.make_in_background({}, os.environ, tmp_path)
+    assert path.stat().st_size > 10_000_000
 
 
 def test_a_file_that_is_no_archive_is_passed_over_without_a_word(tmp_path: Path) -> None:

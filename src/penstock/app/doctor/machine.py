@@ -82,14 +82,15 @@ def libraries() -> Finding:
 def java(environment: Mapping[str, str]) -> Finding:
     """Find the Java that Spark would run on."""
     from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
-    from penstock.engines.spark.archive import archive_for
+    from penstock.engines.spark.class_archive import archive_for
 
     try:
         found = find_java(SPARK_JAVA_MAJORS, environment=environment)
     except PenstockError as error:
         return bad("java", "this machine", error)
-    quick = archive_for(found).exists()
-    start = "starts from an archive of classes" if quick else "penstock prepare halves its start"
+    quick = archive_for(found, environment).exists()
+    later = "the first run archives its classes, later ones start in half the time"
+    start = "starts from an archive of classes" if quick else later
     return good("java", "this machine", f"Java {found.version} at {found.path}; {start}")
 
 

@@ -1,58 +1,139 @@
-"""Java's class archive: Spark's classes read, verified and laid out once, mapped at each start.
+"""Makes Java's class archive: Spark's classes, verified and laid out once, mapped at each start.
 
 Half of what a start costs is Java reading some 15,000 classes from jars; an archive of them (JEP
-350, "dynamic class-data sharing") is mapped instead.
+350, "dynamic class-data sharing") is mapped instead. `penstock prepare` makes it at once; the first
+run makes it in the background, by a process of its own that outlives a short run.
 
 Invariants:
 - an archive is only ever unused, never wrong: Java itself compares its own build, the jars' paths,
   sizes and times, and falls back to the jars;
-- it lies in the Python environment whose pyspark it belongs to, and goes with it;
-- it appears whole, under its name, or not at all.
+- it appears whole, under its name, or not at all; archives that it replaces are removed;
+- at most one process makes it; what failed, or was ended, is tried again a day later at the
+  earliest, so that a machine on which it cannot be made does not pay for it at each start.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from penstock.core.errors import InvalidError
+from penstock.core.errors import InvalidError, PenstockError
 from penstock.engines.java import SPARK_JAVA_MAJORS, Java, find_java
-from penstock.engines.spark.settings import JAVA_OPTIONS_KEY, SparkSettings
+from penstock.engines.spark.class_archive import (
+    SUFFIX,
+    archive_folder,
+    archive_for,
+    archive_name,
+)
+from penstock.engines.spark.settings import (
+    JAVA_OPTIONS_KEY,
+    SparkSettings,
+    names_an_archive,
+)
 
 WRITING_SECONDS_MAX = 180.0
 """Java writes the archive as it ends: about 15 s of one core."""
+AGAIN_SECONDS = 24 * 3600.0
+LOWEST_PRIORITY = 19
+_TRIED = ".tried"
 
 
-def archive_for(java: Java) -> Path:
-    """Give the path of the archive for a Java and this environment's Spark; it may not exist."""
-    import pyspark
-
-    name = f"java-{java.version}-spark-{pyspark.__version__}.jsa"
-    return Path(sys.prefix) / "var" / "penstock" / name
-
-
-def make_archive(environment: Mapping[str, str]) -> Path:
+def make_archive(environment: Mapping[str, str], folder: Path | None = None) -> Path:
     """Make the archive anew: start Spark, run a tiny job, let Java write what it has loaded.
 
-    Takes about half a minute and 150 MB. Raises InvalidError: the environment cannot be written
-    (P614), and what starting Spark raises.
+    Takes about half a minute and 150 MB. Raises InvalidError: the folder cannot be written (P614),
+    and what starting Spark raises.
     """
     from penstock.engines.spark.engine import SparkEngine
 
-    path = archive_for(find_java(SPARK_JAVA_MAJORS, environment=environment))
+    folder = archive_folder(environment) if folder is None else folder
+    path = folder / archive_name(_java(environment), environment)
     with _kept_as(path) as new:
         conf = {JAVA_OPTIONS_KEY: f'"-XX:ArchiveClassesAtExit={new}"'}
         engine = SparkEngine(settings=SparkSettings(master="local[1]", conf=conf)).warm()
         engine.close(patience_seconds=WRITING_SECONDS_MAX)
+    _remove_replaced(path)
     return path
+
+
+def make_in_background(
+    conf: Mapping[str, str], environment: Mapping[str, str], folder: Path | None = None
+) -> Path | None:
+    """Start a process that makes the archive, unless there is one; return its path if started.
+
+    `conf` is that of the pipeline's Spark: an archive of the user's own takes the place of ours.
+    Return None also when making it failed less than a day ago. Never raises.
+    """
+    if names_an_archive(conf):
+        return None
+    with contextlib.suppress(PenstockError, OSError):
+        path = archive_for(_java(environment), environment)
+        path = path if folder is None else folder / path.name
+        if path.exists() or _tried_lately(path):
+            return None
+        path.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.Popen(  # noqa: S603 - this interpreter, and a module of ours
+            [sys.executable, "-m", __name__, str(path.parent)],
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            process_group=0,  # neither Ctrl-C nor the end of a short run ends it
+        )
+        return path
+    return None
+
+
+def main(folder: Path) -> None:
+    """Make the archive in a folder, at the lowest priority, unless another process does."""
+    os.nice(LOWEST_PRIORITY)
+    path = folder / archive_name(_java(os.environ), os.environ)
+    with (folder / f"{path.name}{_TRIED}").open("ab") as tried:
+        try:
+            fcntl.flock(tried, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        os.utime(tried.fileno())
+        if not path.exists():
+            make_archive(os.environ, folder)
+        Path(tried.name).unlink()
+
+
+def _java(environment: Mapping[str, str]) -> Java:
+    return find_java(SPARK_JAVA_MAJORS, environment=environment)
+
+
+def _tried_lately(path: Path) -> bool:
+    """Return whether making an archive was begun within a day: it is being made, or has failed."""
+    try:
+        begun = path.with_name(f"{path.name}{_TRIED}").stat().st_mtime
+    except FileNotFoundError:
+        return False
+    return time.time() - begun < AGAIN_SECONDS
+
+
+def _remove_replaced(path: Path) -> None:
+    """Remove what a new archive replaces: other Sparks' archives, and others of its versions."""
+    java_and_spark = path.name.rpartition("-")[0]
+    spark = java_and_spark.partition("-spark-")[2]
+    for other in path.parent.glob(f"java-*{SUFFIX}"):
+        versions = other.name.removesuffix(SUFFIX).rpartition("-")[0]
+        same_spark = versions.partition("-spark-")[2] == spark
+        if other != path and (versions == java_and_spark or not same_spark):
+            with contextlib.suppress(OSError):
+                other.unlink()
 
 
 @contextlib.contextmanager
 def _kept_as(path: Path) -> Iterator[Path]:
-    """Give the path of a file that does not exist yet and is `path` in the end."""
+    """Yield the path of a file that does not exist yet and is `path` in the end."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
@@ -65,3 +146,7 @@ def _kept_as(path: Path) -> Iterator[Path]:
             code="P614",
             hint="run it as who owns the Python environment; without it starts are slower only",
         ) from error
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

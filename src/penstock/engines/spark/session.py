@@ -27,7 +27,7 @@ from typing import IO, Any
 
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
-from penstock.engines.spark.archive import archive_for
+from penstock.engines.spark.class_archive import archive_for
 from penstock.engines.spark.failures import start_failed
 from penstock.engines.spark.settings import (
     SparkSettings,
@@ -152,7 +152,7 @@ def start_session(
     folder = tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True)
     try:
         with _sigint_kept():
-            return _start(settings, folder, archive_for(java), launched or _ignore)
+            return _start(settings, folder, archive_for(java, os.environ), launched or _ignore)
     except PenstockError:
         folder.cleanup()
         raise

@@ -96,6 +96,12 @@ def with_retries(master: str) -> str:
     return f"local[{plain.group(1) or 1},{TASK_ATTEMPTS_LOCAL}]"
 
 
+def names_an_archive(conf: Mapping[str, str]) -> bool:
+    """Return whether a user's Java options say what to do about class archives themselves."""
+    keys = (JAVA_OPTIONS_KEY, JAVA_DEFAULTS_KEY)
+    return any(_ARCHIVE.search(conf.get(key, "")) for key in keys)
+
+
 def java_options_of(environment: Mapping[str, str], spark: Path) -> str:
     """Give the options that Java gets without us: by variables, and by `spark-defaults.conf`.
 

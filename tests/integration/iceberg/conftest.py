@@ -79,10 +79,13 @@ class Lake:
         with self.foreign(name).transaction() as transaction:
             transaction.remove_properties(*keys)
 
-    def write(self, state, batch, prefix="shop-1-0"):
-        writer = connector.open_writer(
+    def writer(self, state, prefix="shop-1-0"):
+        return connector.open_writer(
             state.target, prefix=prefix, observer=self.ears, secrets=Plain()
         )
+
+    def write(self, state, batch, prefix="shop-1-0"):
+        writer = self.writer(state, prefix)
         writer.write(batch)
         return tuple(writer.close())
 

@@ -4,10 +4,12 @@ import datetime as dt
 import uuid
 from decimal import Decimal as Number
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.connectors.iceberg.manifests import MERGE_AT
 from penstock.connectors.iceberg.schemas import file_schema
 from penstock.core.schema import Decimal, Field, Fixed, Kind, List, Map, Struct
 from penstock.testing.prepared import prepared
@@ -186,3 +188,39 @@ def test_one_file_for_each_partition_and_task_whatever_the_batches(lake):
     assert {"id_bucket=0", "id_bucket=1", "id_bucket=2", "id_bucket=3"} == {
         each.partition for each in files
     }
+
+
+def entries_by_fastavro(lake):
+    """Give what manifests tell of each live file, and the most files that one tells of."""
+    foreign = lake.foreign()
+    found, most = {}, 0
+    for manifest in foreign.current_snapshot().manifests(foreign.io):
+        with foreign.io.new_input(manifest.manifest_path).open() as stream:
+            entries = [each["data_file"] for each in fastavro.reader(stream)]
+        found |= {each["file_path"]: each for each in entries}
+        most = max(most, len(entries))
+    return found, most
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_a_merged_manifest_tells_of_its_files_what_was_told(lake, version):
+    """Partitioned by columns of all types at once; half of the files are a stranger's."""
+    columns = [each.name for each in ROWS.fields[1:-3]]
+    table = lake.create(ROWS, columns, {"format-version": version})
+    told = {}
+    for turn in range(MERGE_AT + 1):
+        given = nulls() if turn == 3 else row(f=(0.1, 1e300, -1 / 3)[turn % 3])
+        if turn % 2:
+            foreign = lake.foreign()
+            foreign.append(pa.Table.from_batches([arrow(None, foreign, [given])]))
+        else:
+            state = table.state(lake.chain)
+            files = lake.write(state, arrow(state, lake.foreign(), [given]))
+            more = {"uuid": state.uuid, "schema_id": state.schema_id}
+            commit = prepared(lake.chain, {0: (turn // 2, turn // 2 + 1)}, files=files, **more)
+            table.commit(state, commit, retain=25)
+        found, most = entries_by_fastavro(lake)
+        told |= {path: each for path, each in found.items() if path not in told}
+
+    assert MERGE_AT == most
+    assert told == entries_by_fastavro(lake)[0]

@@ -6,7 +6,8 @@ Theory of operation: each append adds one small manifest. When `MERGE_AT` manife
 a commit reads and writes few manifests, and the list grows by one for a thousand files.
 
 Invariants:
-- an entry keeps its snapshot id and sequence numbers when its manifest is merged;
+- an entry keeps its snapshot id and sequence numbers when its manifest is merged, and all that is
+  told of its file: it is read exactly (`entries.py`);
 - manifests are merged with those of their partition spec, delete manifests with none;
 - a manifest is written by a schema that has the columns of its spec, which may be dropped by now;
   where the table keeps none, manifests of that spec are passed on as they are; for the dropped
@@ -25,6 +26,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from pyiceberg.conversions import from_bytes, to_bytes
 from pyiceberg.io import OutputFile
 from pyiceberg.manifest import (
     DataFile,
@@ -33,14 +35,16 @@ from pyiceberg.manifest import (
     ManifestEntryStatus,
     ManifestFile,
     ManifestWriter,
+    PartitionFieldSummary,
     write_manifest,
     write_manifest_list,
 )
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.transforms import VoidTransform
-from pyiceberg.types import IntegerType, NestedField
+from pyiceberg.types import DoubleType, FloatType, IntegerType, NestedField
 
+from penstock.connectors.iceberg.entries import entries_of
 from penstock.connectors.iceberg.features import refusal
 from penstock.connectors.iceberg.schemas import field_ids
 
@@ -81,7 +85,7 @@ class ManifestStack:
     def _without(self, manifest: ManifestFile, paths: set[str]) -> ManifestFile:
         if manifest.content != ManifestContent.DATA:
             return manifest
-        entries = manifest.fetch_manifest_entry(self._table.io, discard_deleted=True)
+        entries = entries_of(manifest, self._table.io)
         if paths.isdisjoint(entry.data_file.file_path for entry in entries):
             return manifest
         with self._writer(manifest.partition_spec_id) as writer:
@@ -90,7 +94,7 @@ class ManifestStack:
                     writer.delete(entry)
                 else:
                     writer.existing(entry)
-        return writer.to_manifest_file()
+        return self._told(writer)
 
     def _listed(
         self, files: Sequence[DataFile], kept: Sequence[ManifestFile], head: int | None
@@ -127,7 +131,7 @@ class ManifestStack:
                         data_file=file,
                     )
                 )
-        return writer.to_manifest_file()
+        return self._told(writer)
 
     def _merged(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
         if self._metadata.properties.get(TableProperties.MANIFEST_MERGE_ENABLED) == "false":
@@ -148,9 +152,9 @@ class ManifestStack:
     def _one_of(self, spec_id: int, bundle: Sequence[ManifestFile]) -> ManifestFile:
         with self._writer(spec_id) as writer:
             for manifest in bundle:
-                for entry in manifest.fetch_manifest_entry(self._table.io, discard_deleted=True):
+                for entry in entries_of(manifest, self._table.io):
                     writer.existing(entry)
-        return writer.to_manifest_file()
+        return self._told(writer)
 
     def _schema_of(self, spec_id: int) -> Schema | None:
         """Give the newest schema that has all columns by which a spec partitions.
@@ -180,6 +184,28 @@ class ManifestStack:
             avro_compression=self._compression,
         )
 
+    def _told(self, writer: ManifestWriter) -> ManifestFile:
+        """Return what the manifest list tells of a manifest that is written.
+
+        PyIceberg takes -0.0 and 0.0 for equal where readers order them (specification,
+        "Manifest Lists"), so a bound at zero is widened to both.
+        """
+        manifest = writer.to_manifest_file()
+        spec = self._metadata.specs()[manifest.partition_spec_id]
+        schema = self._schema_of(spec.spec_id)
+        assert schema is not None, "it was just written by one"
+        assert manifest.partitions is not None, "the writer sums them up"
+        for at, field in enumerate(spec.partition_type(schema).fields):
+            if isinstance(field.field_type, FloatType | DoubleType):
+                told = manifest.partitions[at]
+                manifest.partitions[at] = PartitionFieldSummary(
+                    told.contains_null,
+                    told.contains_nan,
+                    _zero(field.field_type, told.lower_bound, -0.0),
+                    _zero(field.field_type, told.upper_bound, 0.0),
+                )
+        return manifest
+
     def _output(self) -> OutputFile:
         name = f"{self._id}-m{next(self._numbers)}.avro"
         return self._table.io.new_output(self._places.new_metadata_location(name))
@@ -202,8 +228,12 @@ def live_entries(table: Table, branch: str) -> list[ManifestEntry]:
         entry
         for manifest in head.manifests(table.io)
         if manifest.content == ManifestContent.DATA
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+        for entry in entries_of(manifest, table.io)
     ]
+
+
+def _zero(kind: FloatType | DoubleType, bound: bytes | None, zero: float) -> bytes | None:
+    return bound if bound is None or from_bytes(kind, bound) else to_bytes(kind, zero)
 
 
 def _by_spec(files: Sequence[DataFile]) -> dict[int, list[DataFile]]:

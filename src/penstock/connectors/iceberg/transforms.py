@@ -3,7 +3,9 @@
 Invariants:
 - values are those of the Iceberg specification, in its internal form: days and microseconds as
   integers, bytes for binary, fixed and uuid, None for null;
-- rows keep their order within a partition; a batch of one partition is not copied.
+- rows keep their order within a partition; a batch of one partition is not copied;
+- the partition of -0.0 is that of 0.0, for a filter at zero means both, and readers order the two;
+  NaN have one partition, and are one object, so that a dictionary knows it again.
 
 Source: Apache Iceberg table specification, "Partition Transforms" and "Appendix B: 32-bit Hash
 Requirements".
@@ -11,6 +13,7 @@ Requirements".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -75,7 +78,7 @@ class Splitter:
             for path, transform in self.parts
         ]
         codes, index = _codes(encoded)
-        values = [each.dictionary.to_pylist() for each in encoded]
+        values = [_known(each.dictionary) for each in encoded]
         if len(codes) == 1:
             yield _key(encoded, values, 0), batch
             return
@@ -149,7 +152,17 @@ def _internal(values: pa.Array) -> pa.Array:
         return values.cast(pa.int32())
     if pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
         return values.cast(pa.int64())
+    if pa.types.is_floating(kind):
+        numbers = pc.add(values, pa.scalar(0, kind))  # -0.0 + 0.0 is 0.0
+        return pc.if_else(pc.is_nan(numbers), pa.scalar(math.nan, kind), numbers)
     return values
+
+
+def _known(distinct: pa.Array) -> list[Any]:
+    found: list[Any] = distinct.to_pylist()
+    if pa.types.is_floating(distinct.type):
+        return [math.nan if each is not None and math.isnan(each) else each for each in found]
+    return found
 
 
 def _longs(values: pa.Array) -> tuple[_Numbers, _Numbers]:

@@ -7,14 +7,16 @@ import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from penstock.connectors.kafka import columnar as columnar_reader
 from penstock.connectors.kafka.columnar import ColumnarReader
+from penstock.connectors.kafka.gathering import HELD_BYTES_MAX, GatheredBatches
 from penstock.connectors.kafka.reader import KafkaReader
 from penstock.connectors.kafka.settings import read_settings
 from penstock.core.errors import DecisionNeededError, InvalidError
@@ -115,12 +117,23 @@ def send(clusters: dict[str, Cluster], topic: str, sendings: list[Sending]) -> i
     return clusters["none"]._end(topic, 0)
 
 
+@pytest.fixture(params=[HELD_BYTES_MAX, 60], ids=["whole", "in pieces"])
+def held(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Give what a batch of the log may unpack to before it is read in pieces."""
+    monkeypatch.setattr(columnar_reader, "GatheredBatches", partial(GatheredBatches, request.param))
+    return int(request.param)
+
+
 @pytest.mark.parametrize("stamped", ["CreateTime", "LogAppendTime"])
 def test_both_readers_read_the_same_bytes(
-    clusters: dict[str, Cluster], columnar: ColumnarReader, other: KafkaReader, stamped: str
+    clusters: dict[str, Cluster],
+    columnar: ColumnarReader,
+    other: KafkaReader,
+    stamped: str,
+    held: int,
 ) -> None:
     """All codecs, headers, nulls, transactions that were committed, aborted and interleaved."""
-    topic = f"same-{stamped}"
+    topic = f"same-{stamped}-{held}"
     clusters["none"].create(topic, message_timestamp_type=stamped)
     ends = [0]
 

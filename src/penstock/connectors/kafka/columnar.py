@@ -11,8 +11,8 @@ Invariants:
 - where brokers fetch by topic id (3.1 and newer), nothing is read here of a topic that was created
   anew under the old name;
 - an answer counts only for the very request that this range sent, and only behind what was read;
-- memory is bounded by one answer of a broker, at most `FETCH_BYTES` or one batch of the log, and
-  by one gathered batch.
+- memory is bounded by one answer of a broker, at most `FETCH_BYTES` or one batch of the log as it
+  is compressed, and by one gathered batch.
 
 Source: KIP-74, KIP-98, KIP-320, KIP-516; decisions 0120 and 0121.
 """
@@ -179,13 +179,15 @@ class _Reading:
             for batch in committed(fetched, batches, aborted):
                 if batch.last < given or batch.base >= stop:
                     continue
+                epoch, rest = before[batches.index(batch)], OffsetRange(given, stop)
                 if gathered.full_with(batch):
-                    reached, epoch = Offset(batch.base), before[batches.index(batch)]
-                    yield from gathered.taken(
-                        OffsetRange(given, stop), reached, epoch=epoch, headers=headers
-                    )
-                    given = reached
-                gathered.add(batch, fetched)
+                    given = Offset(batch.base)
+                    yield from gathered.taken(rest, given, epoch=epoch, headers=headers)
+                    rest = OffsetRange(given, stop)
+                if not gathered.add(batch, fetched):
+                    for each in gathered.unrolled(batch, fetched, rest, epoch, headers=headers):
+                        given = each.reached
+                        yield each
         if self.position > given:
             rest = OffsetRange(given, stop)
             yield from gathered.taken(rest, self.position, epoch=self.epoch, headers=headers)

@@ -2,7 +2,7 @@
 
 Invariants:
 - no batch given has more than `BATCH_RECORDS` rows, and gathered are at most `BATCH_BYTES` and one
-  batch of the log;
+  batch of the log, or a piece of one that unpacks to more than `HELD_BYTES_MAX`;
 - offsets ascend, and lie in the range that was asked for.
 """
 
@@ -22,6 +22,8 @@ from penstock.connectors.kafka.wire import UnfitError
 from penstock.core.offsets import Offset, OffsetRange
 from penstock.ports.log import Fetched
 
+HELD_BYTES_MAX = 32 << 20
+"""A batch of the log that unpacks to more is given in pieces."""
 NO_EPOCHS: Ints = np.empty(0, np.int64)
 
 
@@ -29,19 +31,59 @@ NO_EPOCHS: Ints = np.empty(0, np.int64)
 class GatheredBatches:
     """Batches with their records unpacked, in order."""
 
+    held_bytes_max: int = HELD_BYTES_MAX
     _batches: list[RecordBatch] = field(default_factory=list)
     _stops: list[int] = field(default_factory=list)
     _room: Room = field(default_factory=Room)
     _records: int = 0
+    _behind: int = 0
 
-    def add(self, batch: RecordBatch, fetched: bytes) -> None:
-        """Take a batch that follows the ones gathered. Raises UnfitError."""
+    def add(self, batch: RecordBatch, fetched: bytes) -> bool:
+        """Take a batch that follows the ones gathered. Raises UnfitError.
+
+        False when it unpacks to more than is held: then it is to be `unrolled`.
+        """
         before = self._room.size_bytes
-        batch.unpack(fetched, self._room)
+        if not batch.unpack(fetched, self._room, self.held_bytes_max):
+            self._room.cut(before)
+            return False
         if batch.count <= 0:  # compaction took all of its records
             if self._room.size_bytes > before:
                 raise UnfitError("records do not fill their batch")
-            return
+            return True
+        self._note(batch)
+        return True
+
+    def unrolled(
+        self,
+        batch: RecordBatch,
+        fetched: bytes,
+        covered: OffsetRange,
+        epoch: int | None,
+        *,
+        headers: bool,
+    ) -> Iterator[Fetched]:
+        """Give what is gathered, then the records of a batch that lie in a range, in pieces.
+
+        The last of what is given reaches the last record; `epoch` is that of the log before the
+        batch. Raises UnfitError.
+        """
+        begin = covered.start
+        if self._batches:
+            begin = Offset(batch.base)
+            yield from self.taken(covered, begin, epoch=epoch, headers=headers)
+        own = batch.epoch if batch.epoch >= 0 else None
+        for piece, plain in batch.pieces(fetched, self.held_bytes_max):
+            self._room.put(plain)
+            self._note(piece)
+            rest = OffsetRange(begin, covered.stop)
+            for each in self.taken(rest, None, epoch=own, headers=headers):
+                begin = each.reached
+                yield each
+            if begin >= covered.stop:
+                return
+
+    def _note(self, batch: RecordBatch) -> None:
         self._batches.append(batch)
         self._stops.append(self._room.size_bytes)
         self._records += batch.count
@@ -53,12 +95,12 @@ class GatheredBatches:
         )
 
     def taken(
-        self, covered: OffsetRange, reached: Offset, *, epoch: int | None, headers: bool
+        self, covered: OffsetRange, reached: Offset | None, *, epoch: int | None, headers: bool
     ) -> Iterator[Fetched]:
         """Give the records that lie in a range, up to a position, and begin anew.
 
-        The last of what is given reaches the position; `epoch` is that of the log just before it.
-        Raises UnfitError.
+        The last of what is given reaches the position, or the last record; `epoch` is that of the
+        log just before it. Raises UnfitError.
         """
         if self._batches:
             rows, epochs = self._rows(covered, headers=headers)
@@ -69,9 +111,10 @@ class GatheredBatches:
         self._room.clear()
         while rows.num_rows > BATCH_RECORDS:
             head, rows = rows.slice(0, BATCH_RECORDS), rows.slice(BATCH_RECORDS)
-            behind = Offset(head["offset"][-1].as_py() + 1)
-            yield Fetched(head, behind, _last(epochs[:BATCH_RECORDS]))
+            yield Fetched(head, _behind(head), _last(epochs[:BATCH_RECORDS]))
             epochs = epochs[BATCH_RECORDS:]
+        if reached is None:
+            reached = _behind(rows) if rows.num_rows else covered.start
         yield Fetched(rows, reached, epoch)
 
     def _rows(self, covered: OffsetRange, *, headers: bool) -> tuple[pa.RecordBatch, Ints]:
@@ -86,6 +129,9 @@ class GatheredBatches:
         last = repeated([batch.last for batch in self._batches])
         if not is_ascending(offsets) or (offsets > last).any() or (offsets < first).any():
             raise UnfitError("offsets do not ascend")
+        if offsets[0] < self._behind:
+            raise UnfitError("offsets do not ascend")
+        self._behind = int(offsets[-1]) + 1
         stamped = [bool(batch.attributes & LOG_APPEND_TIME) for batch in self._batches]
         first_ms = [
             batch.last_ms if late else batch.first_ms
@@ -106,6 +152,10 @@ class GatheredBatches:
         begin, stop = np.searchsorted(offsets, (covered.start, covered.stop)).tolist()
         epochs = repeated([batch.epoch for batch in self._batches])[begin:stop]
         return rows.slice(begin, stop - begin), epochs
+
+
+def _behind(rows: pa.RecordBatch) -> Offset:
+    return Offset(rows["offset"][-1].as_py() + 1)
 
 
 def _last(epochs: Ints) -> int | None:

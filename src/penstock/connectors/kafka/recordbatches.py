@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from crc32c import crc32c
 
-from penstock.connectors.kafka.room import UNPACKED_BYTES_MAX, Room
+from penstock.connectors.kafka.room import Room
+from penstock.connectors.kafka.splitting import whole_records
 from penstock.connectors.kafka.wire import UnfitError
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -36,6 +38,8 @@ SNAPPY, PLAIN = 2, 0
 XERIAL = b"\x82SNAPPY\x00"
 XERIAL_HEADER_BYTES = 16
 RECORDS_MAX = 5_000_000
+UNPACKED_BYTES_MAX = 1 << 30
+"""What cannot be cut is unpacked to at most so much: a record, a batch of snappy, a marker."""
 ABORT = 0
 
 
@@ -57,27 +61,63 @@ class RecordBatch:
     def unpacked(self, fetched: bytes) -> bytes:
         """Give the records, decompressed. Raises UnfitError."""
         room = Room()
-        self.unpack(fetched, room)
+        if not self.unpack(fetched, room, UNPACKED_BYTES_MAX):
+            raise UnfitError(f"a batch of more than {UNPACKED_BYTES_MAX} bytes")
         return room.whole().tobytes()
 
-    def unpack(self, fetched: bytes, room: Room) -> None:
-        """Put the records into a room, decompressed. Raises UnfitError."""
+    def unpack(self, fetched: bytes, room: Room, bytes_max: int) -> bool:
+        """Put the records into a room, decompressed; tell whether these were all.
+
+        They are not when a stream unpacks to more than `bytes_max`. Raises UnfitError.
+        """
         if self.count > RECORDS_MAX:
             raise UnfitError(f"the batch at {self.base} holds {self.count} records")
         packed = memoryview(fetched)[self.begin + HEADER.size : self.stop]
         codec = self.attributes & CODEC
         if codec == PLAIN or not packed:
             room.put(packed)
-            return
-        if codec not in CODECS:
-            raise UnfitError(f"the batch at {self.base} has the unknown codec {codec}")
-        try:
+            return True
+        with self._translated():
             if codec == SNAPPY:
                 for plain in _snappy(bytes(packed)):
                     room.put(plain)
-                return
-            with pa.CompressedInputStream(pa.BufferReader(packed), CODECS[codec]) as stream:
-                room.drain(stream)
+                return True
+            with self._opened(packed) as stream:
+                return room.drain(stream, bytes_max)
+
+    def pieces(self, fetched: bytes, bytes_max: int) -> Iterator[tuple[RecordBatch, bytes]]:
+        """Give a batch as several, each with the bytes of its records: about so many at most.
+
+        Raises UnfitError.
+        """
+        room, left = Room(), self.count
+        packed = memoryview(fetched)[self.begin + HEADER.size : self.stop]
+        with self._translated(), self._opened(packed) as stream:
+            is_last = False
+            while not is_last:
+                is_last = room.drain(stream, bytes_max)
+                count, stop = whole_records(room.whole().data, left)
+                if count:
+                    yield replace(self, count=count), room.whole()[:stop].tobytes()
+                room.drop(stop)
+                left -= count
+                if room.size_bytes > UNPACKED_BYTES_MAX:
+                    raise UnfitError(f"a record of more than {UNPACKED_BYTES_MAX} bytes")
+                if room.size_bytes and (is_last or not left):
+                    raise UnfitError("records do not fill their batch")
+        if left:
+            raise UnfitError("records do not fill their batch")
+
+    def _opened(self, packed: memoryview) -> pa.NativeFile:
+        codec = self.attributes & CODEC
+        if codec not in CODECS:
+            raise UnfitError(f"the batch at {self.base} has the unknown codec {codec}")
+        return pa.CompressedInputStream(pa.BufferReader(packed), CODECS[codec])
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
         except (OSError, pa.ArrowException, struct.error) as error:
             raise UnfitError(f"the batch at {self.base} cannot be unpacked") from error
 

@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from penstock.connectors.kafka.wire import UnfitError
-
 if TYPE_CHECKING:
     import pyarrow as pa
 
 AT_FIRST_BYTES = 256 << 10
 KEPT_BYTES_MAX = 64 << 20
-UNPACKED_BYTES_MAX = 1 << 30
 
 
 class Room:
@@ -49,17 +46,26 @@ class Room:
         self._buffer[self.size_bytes : end] = np.frombuffer(data, np.uint8)
         self.size_bytes = end
 
-    def drain(self, stream: pa.NativeFile) -> None:
-        """Take all that a stream gives. Raises UnfitError when it is too much."""
-        most = self.size_bytes + UNPACKED_BYTES_MAX
-        while True:
+    def drain(self, stream: pa.NativeFile, bytes_max: int) -> bool:
+        """Take what a stream gives, a byte more than so many at most; tell whether that was all."""
+        stop = self.size_bytes + bytes_max + 1
+        while self.size_bytes < stop:
             self._grow(1)
-            got = stream.readinto(self._buffer[self.size_bytes : most + 1])
+            got = stream.readinto(self._buffer[self.size_bytes : stop])
             if not got:
-                return
+                return True
             self.size_bytes += got
-            if self.size_bytes > most:
-                raise UnfitError(f"a batch of more than {UNPACKED_BYTES_MAX} bytes")
+        return False
+
+    def drop(self, count: int) -> None:
+        """Let go of the first bytes; those behind them move up."""
+        left = self.size_bytes - count
+        self._buffer[:left] = self._buffer[count : self.size_bytes]
+        self.size_bytes = left
+
+    def cut(self, size_bytes: int) -> None:
+        """Let go of all but the first bytes."""
+        self.size_bytes = size_bytes
 
     def _grow(self, wanted: int) -> None:
         """Make room for so many bytes more."""

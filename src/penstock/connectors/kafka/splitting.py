@@ -129,6 +129,22 @@ def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
             raise UnfitError("a number of more than ten bytes")
 
 
+def whole_records(data: memoryview, count_max: int) -> tuple[int, int]:
+    """Count the records that stand whole in front of some bytes, and tell where the last ends."""
+    count = stop = 0
+    try:
+        while count < count_max:
+            size, at = varint(data, stop)
+            if size < RECORD_BYTES_MIN:
+                raise UnfitError(f"a record of {size} bytes")
+            if at + size > len(data):
+                break
+            count, stop = count + 1, at + size
+    except IndexError:  # the last length is cut off
+        pass
+    return count, stop
+
+
 class Records:
     """Records of several batches in one buffer, and the fields of all of them.
 

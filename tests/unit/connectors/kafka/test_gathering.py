@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
+from hypothesis import given as drawn
+from hypothesis import strategies as st
 
 from penstock.connectors.kafka.gathering import GatheredBatches
 from penstock.connectors.kafka.recordbatches import HEADER, RecordBatch
 from penstock.connectors.kafka.records import BATCH_RECORDS, PLAIN
 from penstock.connectors.kafka.wire import UnfitError
 from penstock.core.offsets import Offset, span
+from penstock.ports.log import Fetched
 
 
 def varint(number: int) -> bytes:
@@ -35,7 +40,14 @@ def batch(base: int, last: int, count: int, epoch: int = 1) -> RecordBatch:
 
 def add(gathered: GatheredBatches, header: RecordBatch, packed: bytes) -> None:
     fetched = bytes(HEADER.size) + packed
-    gathered.add(replace(header, stop=len(fetched)), fetched)
+    assert gathered.add(replace(header, stop=len(fetched)), fetched)
+
+
+def packed(base: int, last: int, plain: bytes, count: int) -> tuple[RecordBatch, bytes]:
+    """Give a batch that is packed by gzip, with the bytes of an answer that holds it."""
+    fetched = bytes(HEADER.size) + gzip.compress(plain)
+    header = replace(batch(base, last, count), attributes=1, stop=len(fetched))
+    return header, fetched
 
 
 def test_a_huge_batch_is_given_out_in_bounded_ones() -> None:
@@ -106,3 +118,72 @@ def test_offsets_that_do_not_ascend_within_their_batch_are_refused(deltas: tuple
     add(gathered, batch(0, 5, 2), records(*deltas))
     with pytest.raises(UnfitError, match="ascend"):
         list(gathered.taken(span(0, 10), Offset(6), epoch=9, headers=False))
+
+
+HELD = 50
+"""So many bytes are six or seven of the records here."""
+
+
+def test_a_batch_that_unpacks_to_more_than_is_held_is_given_in_pieces() -> None:
+    gathered = GatheredBatches(HELD)
+    add(gathered, batch(0, 9, 2), records(3, 9))
+    long, fetched = packed(10, 49, records(*range(40)), 40)
+    assert not gathered.add(long, fetched)
+
+    given = list(gathered.unrolled(long, fetched, span(9, 45), 7, headers=False))
+
+    assert [9, *range(10, 45)] == [o for each in given for o in each.batch["offset"].to_pylist()]
+    assert [(10, 7), 1, 45] == [
+        (given[0].reached, given[0].leader_epoch),
+        given[1].leader_epoch,
+        given[-1].reached,
+    ]
+    assert max(len(each.batch) for each in given) <= 7
+
+
+def test_a_record_longer_than_a_piece_is_given_whole() -> None:
+    value = b"v" * 300
+    record = b"\0\0\0\x01" + varint(300) + value + b"\0"
+    long, fetched = packed(5, 5, varint(len(record)) + record, 1)
+    gathered = GatheredBatches(HELD)
+    assert not gathered.add(long, fetched)
+
+    (given,) = gathered.unrolled(long, fetched, span(0, 9), None, headers=False)
+
+    assert ([value], 6) == (given.batch["value"].to_pylist(), given.reached)
+
+
+@pytest.mark.parametrize(
+    ("plain", "count"),
+    [
+        (records(*range(40))[:-3], 40),
+        (records(*range(40)), 39),
+        (records(*range(40)), 41),
+        (records(*range(20), *range(20)), 40),
+        (records(*range(40)) + b"\x0c" * 80, 40),
+    ],
+    ids=["cut off", "too few", "too many", "not ascending", "more behind"],
+)
+def test_a_long_batch_that_is_not_as_it_says_gives_only_records_that_stand(
+    plain: bytes, count: int
+) -> None:
+    long, fetched = packed(0, 39, plain, count)
+    gathered = GatheredBatches(HELD)
+    assert not gathered.add(long, fetched)
+    given: list[Fetched] = []
+    with pytest.raises(UnfitError):  # librdkafka goes on behind what was given
+        given.extend(gathered.unrolled(long, fetched, span(0, 99), None, headers=False))
+
+    offsets = [offset for each in given for offset in each.batch["offset"].to_pylist()]
+    assert [*range(len(offsets))] == offsets
+
+
+@drawn(st.lists(st.integers(0, 90), min_size=1, max_size=12), st.integers(0, 60))
+def test_pieces_hold_what_the_whole_batch_holds(gaps: list[int], held: int) -> None:
+    deltas = [sum(gaps[: n + 1]) + n for n in range(len(gaps))]
+    long, fetched = packed(0, deltas[-1], records(*deltas), len(deltas))
+    pieces = list(long.pieces(fetched, held))
+
+    assert records(*deltas) == b"".join(plain for _, plain in pieces)
+    assert len(deltas) == sum(piece.count for piece, _ in pieces)
+    assert all(len(first) and len(second) for (_, first), (_, second) in pairwise(pieces))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from crc32c import crc32c
 
-from penstock.connectors.kafka import recordbatches, room
+from penstock.connectors.kafka import recordbatches
 from penstock.connectors.kafka.recordbatches import HEADER, RecordBatch, committed, headers_of
 from penstock.connectors.kafka.wire import UnfitError
 
@@ -125,8 +125,7 @@ def test_batches_lie_behind_each_other() -> None:
 
 
 def test_what_unpacks_beyond_the_bound_is_left_to_librdkafka(monkeypatch) -> None:
-    for module in (recordbatches, room):
-        monkeypatch.setattr(module, "UNPACKED_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(recordbatches, "UNPACKED_BYTES_MAX", 1 << 20)
     for codec, packed in ((4, streamed("zstd", bytes(32 << 20))), (2, framed(bytes(2 << 20)))):
         fetched = batch(packed=packed, attributes=codec)
         with pytest.raises(UnfitError, match=r"more than|snappy block"):

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from penstock.app.awaited import AwaitedCatalogs
+from penstock.app.awaited import AwaitedCatalogs, asked_once
 from penstock.app.connectors import log_connector, store_connector, table_connector
 from penstock.app.kept import KeptLog
 from penstock.app.process import SystemClock, jitter, this_owner, token
@@ -117,13 +117,18 @@ def open_reader(pipeline: Pipeline) -> RangeReader:
 
 
 def open_catalogs(
-    pipeline: Pipeline, observer: Observer, *, read_only: bool = False
-) -> dict[str, TableFormat]:
-    """Open all catalogs of the spec, by name; with `read_only` nothing at all is created."""
-    return {
-        name: open_catalog(pipeline, name, observer, read_only=read_only)
-        for name in pipeline.catalogs
-    }
+    pipeline: Pipeline, observer: Observer, stack: ExitStack, *, read_only: bool = False
+) -> AwaitedCatalogs:
+    """Return the catalogs of the spec, for a command that looks: each is asked for only once.
+
+    With `read_only` nothing at all is created. `stack` closes them again.
+    """
+    opened = partial(open_catalog, pipeline, observer=observer, read_only=read_only)
+    catalogs = AwaitedCatalogs(
+        {name: asked_once(partial(opened, name)) for name in pipeline.catalogs}
+    )
+    stack.callback(catalogs.close)
+    return catalogs
 
 
 def open_store(pipeline: Pipeline) -> PendingStore:

@@ -98,9 +98,7 @@ def audit(
     with ExitStack() as stack:
         log = assembly.open_log(pipeline)
         stack.callback(log.close)
-        catalogs = assembly.open_catalogs(pipeline, Observers(), read_only=True)
-        for catalog in catalogs.values():
-            stack.callback(catalog.close)
+        catalogs = assembly.open_catalogs(pipeline, Observers(), stack, read_only=True)
         settings = assembly.settings_of(pipeline)
         targets, wanted, _ = opening.routed(settings, log.partitions())
         targets, _ = members.spread(settings, catalogs, targets, wanted)

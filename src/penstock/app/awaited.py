@@ -1,8 +1,9 @@
-"""The catalogs of a run: one that gave no answer is opened when it is next asked for.
+"""The catalogs of a spec, opened when they are first asked for: one's trouble is its own alone.
 
 One rule for a catalog that is down, at the start as in mid-run: its tables stand aside with the
 error, the others land, and each try to bring a table back asks it again. A catalog that holds the
-quarantine is needed by all: without it a run cannot begin (exit 75).
+quarantine is needed by all: without it a run cannot begin (exit 75). A command that only looks asks
+once: it does not wait for a silent catalog again for each of its tables.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
-from penstock.core.errors import UnavailableError
+from penstock.core.errors import PenstockError, UnavailableError
 from penstock.ports.tables import TableFormat
+
+Opening = Callable[[], TableFormat]
 
 
 class AwaitedCatalogs(Mapping[str, TableFormat]):
-    """Catalogs by name. To ask for one that gives no answer raises UnavailableError."""
+    """Catalogs by name. To ask for one raises what opening it raises."""
 
-    def __init__(self, opening: Mapping[str, Callable[[], TableFormat]]) -> None:
+    def __init__(self, opening: Mapping[str, Opening]) -> None:
         self._opening = opening
         self._opened: dict[str, TableFormat] = {}
 
@@ -26,11 +29,23 @@ class AwaitedCatalogs(Mapping[str, TableFormat]):
             self._opened[name] = self._opening[name]()
         return self._opened[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._opening
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._opening)
 
     def __len__(self) -> int:
         return len(self._opening)
+
+    def open(self) -> None:
+        """Open all; those without an answer are left for later.
+
+        Raises InvalidError for settings that are at fault.
+        """
+        for name in self:
+            with suppress(UnavailableError):
+                self[name]
 
     def check(self) -> None:
         """Open all and prove that they may be written; those without an answer are left for later.
@@ -45,3 +60,19 @@ class AwaitedCatalogs(Mapping[str, TableFormat]):
         """Let go of the connections of those that were opened."""
         for catalog in self._opened.values():
             catalog.close()
+
+
+def asked_once(opening: Opening) -> Opening:
+    """Return an opening that fails again as it failed first, without asking again."""
+    failed: list[PenstockError] = []
+
+    def ask() -> TableFormat:
+        if failed:
+            raise failed[0]
+        try:
+            return opening()
+        except PenstockError as error:
+            failed.append(error)
+            raise
+
+    return ask

@@ -228,9 +228,7 @@ def drop(
 def _looking(pipeline: Pipeline) -> Iterator[tuple[Table | None, Mapping[str, TableFormat]]]:
     """Open the quarantine table, if it is there, and the catalogs, to read them."""
     with ExitStack() as stack:
-        catalogs = assembly.open_catalogs(pipeline, Observers(), read_only=True)
-        for catalog in catalogs.values():
-            stack.callback(catalog.close)
+        catalogs = assembly.open_catalogs(pipeline, Observers(), stack, read_only=True)
         place = assembly.place_of(pipeline, pipeline.quarantine.into)
         yield catalogs[place.catalog].load(place.name), catalogs
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.app import assembly
 from penstock.app.shown import arrow, html, status_rows
 from penstock.core.commits import Chain, Committable, Landed
-from penstock.core.errors import PenstockError
+from penstock.core.errors import PenstockError, gravest
 from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Bounds
 from penstock.landing import members, opening
@@ -49,10 +49,19 @@ _SQLITE = "sqlite:///"
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A snapshot, and whether a process holds the pipeline now, here or on another host."""
+    """A snapshot, and whether a process holds the pipeline now, here or on another host.
+
+    `unread` are the tables that could not be read now, with their errors.
+    """
 
     snapshot: Snapshot
     running: bool
+    unread: Mapping[str, PenstockError] = field(default_factory=dict)
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0, or the exit code of the gravest error that kept a table from being read."""
+        return gravest(error.exit_code for error in self.unread.values())
 
     def to_arrow(self) -> pa.Table:
         """Give a row for each table, as Arrow."""
@@ -83,9 +92,7 @@ def status(pipeline: Pipeline, clock: Clock) -> Status:
         stack.callback(log.close)
         store = assembly.open_store(pipeline)
         stack.callback(store.close)
-        catalogs = assembly.open_catalogs(pipeline, Observers(), read_only=True)
-        for catalog in catalogs.values():
-            stack.callback(catalog.close)
+        catalogs = assembly.open_catalogs(pipeline, Observers(), stack, read_only=True)
         listing = log.partitions()
         bounds = log.bounds(listing)
         settings = assembly.settings_of(pipeline)
@@ -95,15 +102,16 @@ def status(pipeline: Pipeline, clock: Clock) -> Status:
         pending = by_table(pipeline.name, store.pending(pipeline.name))
         alive = _alive(store, pipeline.name, now_ms)
         known = told[0] if told is not None else beginning(pipeline.name, now_ms)
+        found = {name: _landed(pipeline, catalogs, each) for name, each in sorted(targets.items())}
         tables = {
             name: _table(
                 known.tables.get(name, TableStatus()),
-                _landed(pipeline, catalogs, target),
+                landed,
                 {at: each for at, each in bounds.items() if at in set(wanted[name])},
                 pending.get(name, []),
                 now_ms,
             )
-            for name, target in sorted(targets.items())
+            for name, landed in found.items()
         }
     state = _state(told, now_ms, alive=alive)
     lag: dict[str, int] = {}
@@ -113,7 +121,8 @@ def status(pipeline: Pipeline, clock: Clock) -> Status:
     updated_ms = now_ms if told is None else known.updated_ms
     tables |= _refusing(known, routes)
     snapshot = replace(known, tables=tables, state=state, updated_ms=updated_ms, lag=lag)
-    return Status(snapshot, alive)
+    unread = {name: each for name, each in found.items() if isinstance(each, PenstockError)}
+    return Status(snapshot, alive, unread)
 
 
 def stall_of(pipeline: Pipeline, found: Status, clock: Clock) -> Stall | None:
@@ -174,7 +183,8 @@ def _table(
     """Lay what the table says over what the last run told."""
     waiting = tuple(PendingEpoch(commit.epoch, commit.rows, now_ms) for commit in pending)
     if isinstance(landed, PenstockError):
-        parked = known.parked or Parked(landed.code, landed.message, now_ms)
+        since_ms = known.parked.since_ms if known.parked else now_ms
+        parked = Parked(landed.code, landed.message, since_ms, landed.hint)
         return replace(known, parked=parked, pending=waiting)
     offsets = {} if landed is None else landed.offsets
     lag = sum(

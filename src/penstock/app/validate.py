@@ -60,20 +60,27 @@ def check(pipeline: Pipeline) -> Found:
         store = attempt(lambda: assembly.open_store(pipeline))
         if store is not None:
             stack.callback(store.close)
+        catalogs = assembly.open_catalogs(pipeline, Observers(), stack)
+        fit = {name for name in catalogs if attempt(partial(_checked, catalogs, name))}
         log = attempt(lambda: assembly.open_log(pipeline))
-        catalogs = attempt(lambda: assembly.open_catalogs(pipeline, Observers())) or {}
-        for catalog in catalogs.values():
-            stack.callback(catalog.close)
-            attempt(catalog.check)
-        if log is not None:
+        settings = attempt(lambda: assembly.settings_of(pipeline))
+        if log is not None and settings is not None:
             stack.callback(log.close)
-            settings = assembly.settings_of(pipeline)
             for target, wanted in attempt(partial(_targets, settings, log)) or []:
+                place = target.place
+                if place.catalog not in fit:
+                    tables[place.table] = f"was not looked at: see the problem of {place.catalog}"
+                    continue
                 told = attempt(partial(_standing, settings, catalogs, target, wanted))
-                tables[target.place.table] = told or "has a problem, see above"
+                tables[place.table] = told or "has a problem, see above"
             if store is not None:
                 tables |= attempt(partial(_left_behind, pipeline, store, tables)) or {}
     return Found(tuple(problems), tables)
+
+
+def _checked(catalogs: Mapping[str, TableFormat], name: str) -> bool:
+    catalogs[name].check()
+    return True
 
 
 def _java(pipeline: Pipeline) -> None:

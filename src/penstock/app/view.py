@@ -78,9 +78,8 @@ def open_view(
     log = assembly.open_log(pipeline)
     stack.callback(log.close)
     cluster_id = log.cluster_id()
-    catalogs = assembly.open_catalogs(pipeline, Observers(), read_only=True)
-    for catalog in catalogs.values():
-        stack.callback(catalog.close)
+    catalogs = assembly.open_catalogs(pipeline, Observers(), stack, read_only=True)
+    catalogs.open()  # what is wrong with their settings ends a run
     store = assembly.open_store(pipeline)
     stack.callback(store.close)
     trial = Trial((reader or (lambda: assembly.open_reader(pipeline)))())

@@ -14,6 +14,7 @@ from penstock.cli.run import SPEC
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from penstock.app.status import Status
     from penstock.ports.running import Clock
     from penstock.spec.model import Pipeline
 
@@ -29,7 +30,8 @@ def status(
     """Show how each table stands: freshness, lag, last commit, pending, parked with its reason.
 
     What the tables say is the truth; totals and rates are those of the last run. Nothing is
-    written.
+    written. A table that cannot be read is shown with its error, whose exit code is that of the
+    command.
 
     Example: penstock status shop.yaml --json
 
@@ -43,6 +45,7 @@ def status(
         Print JSON; with --watch one object a line, {"error": …} where a look failed.
     """
     from penstock.app.process import SystemClock
+    from penstock.app.status import status as read
     from penstock.cli.specs import load_spec
 
     pipeline, clock = load_spec(spec), SystemClock()
@@ -50,23 +53,25 @@ def status(
         with suppress(KeyboardInterrupt):
             keep_showing(pipeline, clock, as_json=json)
         return 0
+    found = read(pipeline, clock)
     if json:
-        print_json(_data(pipeline, clock))
-        return 0
+        print_json(_data(pipeline, found, clock))
+        return found.exit_code
     from rich.console import Console
 
-    Console().print(_drawn(pipeline, clock))
-    return 0
+    Console().print(_drawn(pipeline, found, clock))
+    return found.exit_code
 
 
 def keep_showing(pipeline: Pipeline, clock: Clock, *, as_json: bool) -> None:
     """Show a pipeline's status over and over, until interrupted; what is away is asked again."""
+    from penstock.app.status import status as read
     from penstock.core.errors import UnavailableError
 
     if as_json:
         while True:
             try:
-                print_json(_data(pipeline, clock))
+                print_json(_data(pipeline, read(pipeline, clock), clock))
             except UnavailableError as error:
                 print_json({"error": error_data(error)})
             clock.wait(WATCH_EVERY_SECONDS)
@@ -78,7 +83,7 @@ def keep_showing(pipeline: Pipeline, clock: Clock, *, as_json: bool) -> None:
     with Live(seen, auto_refresh=False, screen=False) as live:
         while True:
             try:
-                seen = _drawn(pipeline, clock)
+                seen = _drawn(pipeline, read(pipeline, clock), clock)
                 live.update(seen, refresh=True)
             except UnavailableError as error:
                 told = f"{error.code}: {error.message}; looking again"
@@ -86,26 +91,23 @@ def keep_showing(pipeline: Pipeline, clock: Clock, *, as_json: bool) -> None:
             clock.wait(WATCH_EVERY_SECONDS)
 
 
-def _data(pipeline: Pipeline, clock: Clock) -> dict[str, Any]:
+def _data(pipeline: Pipeline, found: Status, clock: Clock) -> dict[str, Any]:
     from msgspec import to_builtins
 
     from penstock.app.status import stall_of
-    from penstock.app.status import status as read
 
-    found = read(pipeline, clock)
     stall = stall_of(pipeline, found, clock)
     return {
+        "exit_code": found.exit_code,
         "running": found.running,
         "stalled": to_builtins(stall),
         **to_builtins(found.snapshot),
     }
 
 
-def _drawn(pipeline: Pipeline, clock: Clock) -> RenderableType:
+def _drawn(pipeline: Pipeline, found: Status, clock: Clock) -> RenderableType:
     from penstock.app.status import stall_of
-    from penstock.app.status import status as read
     from penstock.observe.render import render_status
 
-    found = read(pipeline, clock)
     stall = stall_of(pipeline, found, clock)
     return render_status(found.snapshot, clock.now_ms(), stall=stall)

@@ -125,21 +125,26 @@ def spread(
     targets: Mapping[str, Target],
     wanted: Mapping[str, list[TopicPartition]],
 ) -> tuple[dict[str, Target], dict[str, list[TopicPartition]]]:
-    """Give targets and their partitions with the tables of routes in place of the routes.
+    """Return targets and their partitions with the tables of routes in place of the routes.
 
-    Raises UnavailableError.
+    A route stays where its catalog tells of no tables: whoever loads it is told why.
     """
     there: dict[str, Target] = {}
     theirs: dict[str, list[TopicPartition]] = {}
     for name, target in targets.items():
-        found = [target]
-        if target.is_route:
-            catalog = catalogs[target.place.catalog]
-            found = [target.member(table) for table in among(target, catalog)]
-            found = [member for member in found if is_ours(settings, catalog, member)]
+        try:
+            found = _led_to(settings, catalogs, target) if target.is_route else [target]
+        except (UnavailableError, InvalidError):
+            found = [target]
         for each in found:
             there[each.place.table], theirs[each.place.table] = each, wanted[name]
     return there, theirs
+
+
+def _led_to(settings: Settings, catalogs: Mapping[str, TableFormat], route: Target) -> list[Target]:
+    catalog = catalogs[route.place.catalog]
+    found = [route.member(table) for table in among(route, catalog)]
+    return [member for member in found if is_ours(settings, catalog, member)]
 
 
 def asked_for(results: Iterable[Result]) -> dict[str, dict[str, Schema]]:

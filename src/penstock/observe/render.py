@@ -137,6 +137,8 @@ def _remarks(snapshot: Snapshot, now_ms: int, stall: Stall | None) -> Iterator[T
             reason = table.parked.reason.removeprefix(f"{name}: ")
             text = f"{name} parked {age} ago  {table.parked.code}  {reason}"
             yield Text(one_line(text), "red")
+            if table.parked.hint:
+                yield Text(one_line(f"  → {table.parked.hint}"), "red")
     for name, table in sorted(snapshot.tables.items()):
         if table.quarantined:
             yield _line(f"{name} quarantined {_codes(table)}", "yellow")

@@ -72,6 +72,7 @@ class Parked:
     code: str
     reason: str
     since_ms: int
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)

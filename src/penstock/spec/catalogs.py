@@ -89,9 +89,15 @@ class GlueCatalog(Setting, extra="allow"):
         None, description="Where tables are put.", examples=["s3://lake/warehouse"]
     )
 
+    timeout_seconds: Seconds = Field(
+        ANSWER_SECONDS,
+        alias="timeout",
+        description="How long one answer may take; it is asked for three times.",
+    )
+
     def settings(self, name: str) -> dict[str, str]:
         """Give the entry as plain data for a connector, with references unresolved."""
-        return {**self.model_dump(mode="json", context=REVEALED), "name": name}
+        return _asked(self, name, self.timeout_seconds)
 
 
 class DeltaCatalog(Setting):

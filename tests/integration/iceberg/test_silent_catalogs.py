@@ -11,7 +11,9 @@ import pytest
 from tests.servers.listening import listening, shut
 
 from penstock.connectors import iceberg
+from penstock.connectors.iceberg.timeouts import with_timeouts
 from penstock.core.errors import UnavailableError
+from penstock.ports.connectors import READ_ONLY
 from penstock.ports.tables import TableFormat
 from penstock.testing.table_bench import Quiet
 
@@ -46,13 +48,20 @@ def configured(client: socket.socket) -> None:
 @contextmanager
 def served(serve: Callable[[socket.socket], object], kind: str) -> Iterator[Mapping[str, str]]:
     with listening(0, serve) as port:
-        scheme = "thrift" if kind == "hive" else "http"
-        yield {
-            "name": "lake",
-            "type": kind,
-            "uri": f"{scheme}://127.0.0.1:{port}",
-            "penstock.timeout_ms": "300",
+        address = f"127.0.0.1:{port}"
+        own = {
+            "rest": {"uri": f"http://{address}"},
+            "hive": {"uri": f"thrift://{address}"},
+            "sql": {"uri": f"postgresql+psycopg://shop@{address}/lake?connect_timeout=1"},
+            "glue": {
+                "glue.endpoint": f"http://{address}",
+                "glue.region": "eu-west-1",
+                "glue.access-key-id": "one",
+                "glue.secret-access-key": "two",
+                "glue.max-retries": "1",
+            },
         }
+        yield {"name": "lake", "type": kind, "penstock.timeout_ms": "300", **own[kind]}
 
 
 def opened(settings: Mapping[str, str]) -> TableFormat:
@@ -75,7 +84,27 @@ def test_a_rest_catalog_that_is_silent_from_the_first_gave_no_answer(credential:
     assert "P430" == told.value.code
 
 
-@pytest.mark.parametrize(("serve", "kind"), [(configured, "rest"), (silent, "hive")])
+@pytest.mark.parametrize("settings", [{}, {READ_ONLY: True}], ids=["to write", "to look"])
+def test_a_postgresql_that_takes_the_connection_and_is_silent_gave_no_answer(
+    settings: Mapping[str, object],
+) -> None:
+    with served(silent, "sql") as asked, pytest.raises(UnavailableError) as told:
+        iceberg.open_catalog({**asked, **settings}, Plain(), Quiet())
+
+    assert ("P430", True) == (told.value.code, "catalog lake" in told.value.message)
+
+
+def test_an_address_without_timeouts_gets_ours_and_one_with_them_keeps_its_own() -> None:
+    bare, own = "postgresql+psycopg://u:p%40@h/db", "postgresql://h/db?connect_timeout=3"
+
+    assert "u:p%40@h/db?connect_timeout=10&" in with_timeouts(bare)
+    assert "connect_timeout=3&keepalives_count=3&" in with_timeouts(own)
+    assert "sqlite:///./c.db" == with_timeouts("sqlite:///./c.db")
+
+
+@pytest.mark.parametrize(
+    ("serve", "kind"), [(configured, "rest"), (silent, "hive"), (silent, "glue")]
+)
 def test_a_catalog_that_falls_silent_gave_no_answer_about_a_table(
     serve: Callable[[socket.socket], object], kind: str
 ) -> None:

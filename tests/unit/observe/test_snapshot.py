@@ -85,7 +85,7 @@ def test_the_json_form_is_this() -> None:
         "pending": [{"epoch": 17, "rows": 3, "since_ms": 1_950}],
         "valid_through_ms": 1_800,
         "lag_records": 4,
-        "parked": {"code": "P404", "reason": "gone", "since_ms": 1_700},
+        "parked": {"code": "P404", "reason": "gone", "since_ms": 1_700, "hint": ""},
         "quarantined": {"P301": 2},
         "recent": [[1_900, 10]],
     } == data["snapshot"]["tables"]["lake.a"]

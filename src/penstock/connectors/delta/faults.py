@@ -28,6 +28,7 @@ from penstock.files.faults import is_panic, told
 
 _DAMAGED = ("json error", "parquet error", "protocol", "invalid", "expected", "missing")
 _FULL = ("no space left", "disk quota exceeded")
+_SILENT = ("network_connection", "error sending request")
 _GONE = ("object at location", "not found")
 
 
@@ -41,11 +42,11 @@ def reading(name: str) -> Iterator[None]:
     except (DeltaError, ArrowException) as error:
         raise _on_reading(name, error) from error
     except OSError as error:
-        raise _no_answer(name, error) from error
+        raise _no_answer(name, told(error)) from error
     except BaseException as error:
         if not is_panic(error):
             raise
-        raise _no_answer(name, error) from error
+        raise _no_answer(name, told(error)) from error
 
 
 def not_there(name: str) -> UnavailableError:
@@ -76,7 +77,9 @@ def in_doubt(name: str, why: str) -> OutcomeUnknownError:
 
 
 def refused(name: str, why: str) -> InvalidError | UnavailableError:
-    """Say that a place may not be written, or that there is no room."""
+    """Say that a place may not be written, that there is no room, or that nobody answered."""
+    if any(phrase in why.lower() for phrase in _SILENT):
+        return _no_answer(name, why)
     if any(phrase in why.lower() for phrase in _FULL):
         return UnavailableError(
             f"no room is left to write {name}",
@@ -95,7 +98,7 @@ def _on_reading(name: str, error: Exception) -> PenstockError:
         return _file_gone(name, error)
     if any(phrase in str(error).lower() for phrase in _DAMAGED):
         return _unreadable(name, error)
-    return _no_answer(name, error)
+    return _no_answer(name, told(error))
 
 
 def _file_gone(name: str, error: BaseException) -> UnavailableError:
@@ -114,9 +117,9 @@ def _unreadable(name: str, error: BaseException) -> InvalidError:
     )
 
 
-def _no_answer(name: str, error: BaseException) -> UnavailableError:
+def _no_answer(name: str, why: str) -> UnavailableError:
     return UnavailableError(
-        f"the storage gave no answer about {name}: {told(error)}",
+        f"the storage gave no answer about {name}: {why}",
         code="P430",
-        hint="see that the catalog's root is there, then run again",
+        hint="see that the catalog's root and endpoint are right and answer, then run again",
     )

@@ -94,7 +94,7 @@ def _opened(settings: Settings, secrets: Secrets) -> Access:
     """Open PyIceberg's catalog with what references give now."""
     name = str(settings.get("name", ""))
     own, given = _split(name, settings, secrets)
-    known = looked_at(given) if settings.get(READ_ONLY) else given
+    known = looked_at(name, given) if settings.get(READ_ONLY) else given
     try:
         catalog = opened(name, known, own["timeout_ms"] / 1000)
     except library.NotInstalledError as error:

@@ -34,6 +34,9 @@ from penstock.core.errors import (
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR}
 _REFUSALS = (library.ForbiddenError, library.UnauthorizedError, library.OAuthError)
+_KEPT_OUT = {"28000", "28P01", "3D000", "42501"}
+"""States by which PostgreSQL refuses a login: postgresql.org/docs/current/errcodes-appendix.html"""
+_LOGIN = ("authentication failed", "no pg_hba.conf entry", "access denied for user")
 _NUMBERED = "sequence number"
 """What a catalog refuses as bad when another took the number on a branch meanwhile: that is a moved
 table. Newer catalogs say 409 for it."""
@@ -58,6 +61,7 @@ def _optional_clients() -> tuple[type[BaseException], ...]:
     return tuple(found)
 
 
+_CLIENTS = _optional_clients()
 CATALOG_ERRORS: tuple[type[BaseException], ...] = (
     library.RESTError,
     library.CommitFailedException,
@@ -77,7 +81,7 @@ CATALOG_ERRORS: tuple[type[BaseException], ...] = (
     OSError,  # RequestException is one
     ValueError,
     NotImplementedError,
-    *_optional_clients(),
+    *_CLIENTS,
 )
 
 
@@ -114,7 +118,7 @@ def on_reading(name: str, error: BaseException) -> PenstockError:
                 code="P403",
                 hint="restore the file, or roll the table back to a snapshot without it",
             )
-        case OSError() if not isinstance(error, RequestException):
+        case OSError() if not isinstance(error, (RequestException, *_CLIENTS)):
             return _storage(name, error)
         case pydantic.ValidationError() | ValueError() | library.ValidationError():
             return InvalidError(
@@ -192,19 +196,27 @@ def _definite(catalog: SqlCatalog, error: SQLAlchemyError) -> bool:
 
 
 def _database(name: str, error: SQLAlchemyError) -> PenstockError:
-    text = _told(getattr(error, "orig", None) or error)
+    raised = getattr(error, "orig", None) or error
+    text = _told(raised)
+    said = str(raised).lower()
+    if getattr(raised, "sqlstate", None) in _KEPT_OUT or any(words in said for words in _LOGIN):
+        return InvalidError(
+            f"the database of {name} lets us not in: {text}",
+            code="P431",
+            hint="check user, password and database in the catalog's uri",
+        )
     if "is full" in text:
         return _full(name)
     if "readonly" in text or "unable to open" in text or "not a database" in text:
         return InvalidError(
-            f"the catalog of {name} cannot be opened for writing: {text}",
+            f"the database of {name} cannot be opened for writing: {text}",
             code="P431",
             hint="see that the file of the catalog's uri and its directory may be written",
         )
     return UnavailableError(
-        f"the catalog of {name} did not answer: {text}",
+        f"the database of {name} did not answer: {text}",
         code="P430",
-        hint="see who holds the catalog's database, or use PostgreSQL for a shared one; run again",
+        hint="see that the database in the catalog's uri answers, and who holds it; run again",
     )
 
 

@@ -14,12 +14,13 @@ import sqlalchemy
 from pyiceberg.catalog.sql import IcebergTables as TablesOfCatalog
 
 from penstock.connectors.iceberg.faults import reading
+from penstock.connectors.iceberg.timeouts import with_timeouts
 
 _SQLITE = "sqlite:///"
 _EMPTY = {"uri": "sqlite://", "init_catalog_tables": "true"}
 
 
-def looked_at(given: Mapping[str, str]) -> dict[str, str]:
+def looked_at(name: str, given: Mapping[str, str]) -> dict[str, str]:
     """Give the settings to open a catalog without changing it. Raises UnavailableError (P430)."""
     if given.get("type", "") != "sql":
         return {**given}
@@ -29,15 +30,15 @@ def looked_at(given: Mapping[str, str]) -> dict[str, str]:
         if not Path(path).exists():
             return {**given, **_EMPTY}
         uri = f"{_SQLITE}file:{path}?mode=ro&uri=true"
-    if not _has_tables(uri):
+    if not _has_tables(name, uri):
         return {**given, **_EMPTY}
     return {**given, "uri": uri, "init_catalog_tables": "false"}
 
 
-def _has_tables(uri: str) -> bool:
-    engine = sqlalchemy.create_engine(uri)
+def _has_tables(name: str, uri: str) -> bool:
+    engine = sqlalchemy.create_engine(with_timeouts(uri))
     try:
-        with reading("the catalog"), closing(engine.connect()) as connection:
+        with reading(f"catalog {name}"), closing(engine.connect()) as connection:
             found: bool = sqlalchemy.inspect(connection).has_table(TablesOfCatalog.__tablename__)
             return found
     finally:

@@ -1,11 +1,12 @@
-"""Opens catalogs none of whose requests waits for ever: PyIceberg gives REST and Hive no timeout.
+"""Opens catalogs none of whose requests waits for ever: PyIceberg gives them no timeout.
 
 Invariants:
 - every request counts, those that open the catalog and fetch its token as well; not those of an
   `auth:` block in the user's own PyIceberg configuration, which asks by itself;
 - an answer that is late is one that was lost: reading can be repeated, and what a commit did is
   found out by reading the table again (protocol.md 5);
-- SQL catalogs have the timeouts of their address, and Glue those of botocore (60 s, tried again).
+- a PostgreSQL database and Glue get ours where address and settings name none; other databases have
+  those of their address.
 """
 
 from __future__ import annotations
@@ -18,10 +19,21 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.utils.config import Config, merge_config
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.rest.auth import AuthManager
     from requests import Session
+
+_LIBPQ = {"postgresql", "postgresql+psycopg", "postgresql+psycopg2"}
+_BOUNDS = {
+    "connect_timeout": "10",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "25000",
+}
 
 
 def opened(name: str, given: Mapping[str, str], timeout_seconds: float) -> Catalog:
@@ -37,7 +49,28 @@ def opened(name: str, given: Mapping[str, str], timeout_seconds: float) -> Catal
             from penstock.connectors.iceberg.metastores import TimedHive
 
             return TimedHive(name, timeout_seconds, **found)
+        case "glue" if find_spec("boto3"):
+            from penstock.connectors.iceberg.accounts import TimedGlue
+
+            return TimedGlue(name, timeout_seconds, **found)
+        case "sql" if "uri" in given:
+            return load_catalog(name, **{**given, "uri": with_timeouts(given["uri"])})
     return load_catalog(name, **given)
+
+
+def with_timeouts(uri: str) -> str:
+    """Return the address of a PostgreSQL database with bounds on its silence; others as they are.
+
+    What the address says by itself counts. Source: libpq, "Parameter Key Words".
+    """
+    try:
+        url = make_url(uri)
+    except ArgumentError:
+        return uri
+    if url.drivername not in _LIBPQ:
+        return uri
+    bounds = {name: value for name, value in _BOUNDS.items() if name not in url.query}
+    return url.update_query_dict(bounds).render_as_string(hide_password=False)
 
 
 class _TimedRest(RestCatalog):

@@ -95,3 +95,21 @@ def test_a_long_foreign_message_is_cut_and_its_statement_left_out():
 
     assert len(told.message) < 500
     assert "UPDATE" not in told.message
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "exit_code"),
+    [
+        ('FATAL:  password authentication failed for user "shop"', "P431", 2),
+        ("FATAL:  no pg_hba.conf entry for host", "P431", 2),
+        ("connection failed: Connection refused", "P430", 75),
+        ("connection timeout expired", "P430", 75),
+    ],
+)
+def test_a_database_that_lets_us_not_in_is_not_one_that_does_not_answer(
+    said: str, code: str, exit_code: int
+) -> None:
+    error = on_reading("catalog lake", database(said))
+
+    assert (code, exit_code, True) == (error.code, error.exit_code, bool(error.hint))
+    assert "database of catalog lake" in error.message

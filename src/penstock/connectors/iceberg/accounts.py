@@ -1,0 +1,30 @@
+"""Asks AWS Glue with a timeout and a few retries; imported only where boto3 is installed.
+
+Invariant: all else is as PyIceberg does it, whose own waits are those of botocore: 60 seconds, ten
+times over.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from botocore.config import Config
+from botocore.session import get_session
+from pyiceberg.catalog import BOTOCORE_SESSION
+from pyiceberg.catalog.glue import GLUE_MAX_RETRIES, GlueCatalog
+
+RETRIES = 2
+
+
+class TimedGlue(GlueCatalog):
+    """A Glue that is given up when it does not answer in time (botocore's ReadTimeoutError)."""
+
+    def __init__(self, name: str, timeout_seconds: float, /, **properties: Any) -> None:
+        session = get_session()
+        session.set_default_client_config(
+            Config(connect_timeout=timeout_seconds, read_timeout=timeout_seconds)
+        )
+        retries = int(properties.get(GLUE_MAX_RETRIES, RETRIES))
+        own = {BOTOCORE_SESSION: session, GLUE_MAX_RETRIES: retries}
+        super().__init__(name, **{**properties, **own})
+        self.properties = properties  # as text: they travel on, and a session cannot

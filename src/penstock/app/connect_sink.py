@@ -1,4 +1,10 @@
-"""A configuration of the Iceberg sink of Kafka Connect becomes a spec."""
+"""A configuration of the Iceberg sink of Kafka Connect becomes a spec.
+
+Invariants: every option is mapped, left with a reason, or undecided; a default that the connector
+has without saying so (whose records a converter reads, where its group stands) is no exception.
+
+Source: Iceberg, "Kafka Connect", Configuration; Kafka, "Sink Connector Configs".
+"""
 
 from __future__ import annotations
 
@@ -7,14 +13,26 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.app.catalog_options import account_of, catalog_of
+from penstock.app.client_options import RESET, client_option
 from penstock.app.connect_config import options_of
 from penstock.app.connect_registry import registry
-from penstock.app.migrated import NO_COUNTERPART, NO_NUMBER, NOT_NEEDED, Migrated, Options, unknown
+from penstock.app.connect_transforms import transforms
+from penstock.app.migrated import (
+    NO_NUMBER,
+    NOT_NEEDED,
+    Migrated,
+    Options,
+    partition_field,
+    unknown,
+)
 from penstock.spec.expressions import place, quoted
 from penstock.spec.secrets import is_secret_name
 
 _CATALOG = "iceberg.catalog."
 _ROUTE = "iceberg.tables.route-field"
+_DYNAMIC = "iceberg.tables.dynamic-enabled"
+_CONSUMER = "consumer.override."
+_RESETS = (f"{_CONSUMER}{RESET}", f"consumer.{RESET}", RESET)
 
 
 def connect_sink(text: str) -> Migrated:
@@ -31,10 +49,23 @@ def connect_sink(text: str) -> Migrated:
     _topics(found, options)
     _tables(found, options, create=create)
     _records(found, options)
+    _begin(found, options)
+    transforms(found, options)
     for key, value in options.items():
-        if not key.startswith(_CATALOG):
+        if not key.startswith((_CATALOG, "transforms", "predicates")):
             _option(found, key, value)
     return found
+
+
+def _begin(found: Migrated, options: Options) -> None:
+    """Begin as the connector's group would for the first time; only `earliest` is as it was."""
+    option = next((each for each in _RESETS if each in options), RESET)
+    value = options.get(option, "")
+    if value == "earliest":
+        found.put(option, "kafka.start", "earliest")
+    else:
+        start = "latest" if value == "latest" else "earliest"
+        found.begin(option, value or "(not set)", start)
 
 
 def _catalog(found: Migrated, options: Options) -> None:
@@ -43,6 +74,8 @@ def _catalog(found: Migrated, options: Options) -> None:
     found.spec["catalogs"] = {"lake": catalog.settings}
     found.mapped += [(f"{_CATALOG}{key}", setting) for key, setting in account_of(catalog, "lake")]
     found.left += [(f"{_CATALOG}{key}", why) for key, why in catalog.left]
+    for key, value, decide in catalog.asked:
+        found.ask(f"{_CATALOG}{key}", value, decide)
 
 
 def _topics(found: Migrated, options: Options) -> None:
@@ -77,12 +110,16 @@ def _tables(found: Migrated, options: Options, *, create: bool) -> None:
     else:
         rule = {"from": r"(?:.+\.)?(?P<name>[^.]+)", "into": "lake.landed.{name}"}
         found.spec["tables"] = [rule | ({"schema": {"create": True}} if create else {})]
+        if options.get(_DYNAMIC) != "true":
+            found.ask("iceberg.tables", "(not set)", "which tables records land in: tables[].into")
 
 
 def _route(found: Migrated, options: Options, table: str, rule: dict[str, Any]) -> None:
     """Let a table take the records whose field its pattern matches, as a whole."""
     option = f"iceberg.table.{table}.route-regex"
     field = options.get(_ROUTE, "")
+    if field and option not in options and option not in (each.option for each in found.undecided):
+        found.ask(option, "(not set)", "the connector lands nothing in it then: tables[].where")
     if not field or option not in options:
         return
     rule["where"] = f"regexp_full_match({place(field)}, {quoted(options[option])})"
@@ -101,8 +138,9 @@ def _records(found: Migrated, options: Options) -> None:
         found.mapped.append(("value.converter", "records.format: json, the default"))
     elif converter in _FORMATS:
         found.put("value.converter", "records.format", _FORMATS[converter])
-    elif converter:
-        found.leave("value.converter")
+    else:
+        why = "how values are encoded: records.format; without this option the worker's holds"
+        found.ask("value.converter", options.get("value.converter", "(not set)"), why)
     registry(found, options)
 
 
@@ -122,10 +160,6 @@ def _milliseconds(text: str) -> str:
 _SETTINGS: dict[str, tuple[str, Callable[[str], str]]] = {
     "name": ("name", str),
     "bootstrap.servers": ("kafka.brokers", str),
-    "consumer.override.bootstrap.servers": ("kafka.brokers", str),
-    "consumer.override.auto.offset.reset": ("kafka.start", str),
-    "consumer.override.security.protocol": ("kafka.security.protocol", str.lower),
-    "consumer.override.sasl.mechanism": ("kafka.security.mechanism", str.lower),
     "iceberg.control.commit.interval-ms": ("commit.every", _milliseconds),
     "iceberg.control.commit.timeout-ms": ("commit.timeout", _milliseconds),
     "tasks.max": ("spark.master", lambda text: f"local[{int(text)}]"),
@@ -143,31 +177,57 @@ _DONE = {
     "value.converter.schemas.enable": "records.format",
 }
 _PROPERTIES = ("iceberg.tables.auto-create-props.", "iceberg.tables.write-props.")
-_DEBEZIUM = ("DebeziumTransform", "ExtractNewRecordState")
 _OF_TABLE = {
     "partition-by": "tables[].partition_by",
     "commit-branch": "tables[].branch",
     "id-columns": "tables[].identifier_fields",
 }
+_IN_RULES: dict[str, dict[str, Any]] = {
+    "iceberg.tables.evolve-schema-enabled": {"columns": "evolve", "types": "evolve"},
+    "iceberg.tables.schema-case-insensitive": {"case_sensitive": False},
+}
+"""Switches that stand with each rule, under `schema`, once they are on."""
+_OFF = {
+    **dict.fromkeys(_IN_RULES, "off, as here"),
+    _DYNAMIC: "off, as here",
+    "iceberg.tables.upsert-mode-enabled": "off, as here: rows are appended",
+    "iceberg.tables.replace-null-with-default": "off, as here: a null stays a null",
+}
+"""Switches that ask for nothing when they are off."""
 _LEFT = {
     "iceberg.control.topic": NOT_NEEDED,
     "iceberg.control.group-id-prefix": NOT_NEEDED,
     "iceberg.connect.group-id": NOT_NEEDED,
     "iceberg.control.commit.threads": "commits of tables run side by side by themselves",
-    "iceberg.tables.dynamic-enabled": "a field that names the table:  tables[].route",
+    "iceberg.control.commit.max-consecutive-failures": "a commit is tried until its fate is known",
     "iceberg.catalog": "a catalog's name for Java alone",
     "iceberg.coordinator.transactional.prefix": NOT_NEEDED,
-    "iceberg.hadoop-conf-dir": "a file of Java: write keys of the storage",
-    "iceberg.tables.evolve-schema-enabled": "see schema.columns in the reference of the spec",
     "iceberg.tables.schema-force-optional": "created columns are optional anyway",
-    "iceberg.tables.schema-case-insensitive": "write  case_sensitive: false  under schema",
-    "iceberg.tables.upsert-mode-enabled": "rows are appended; there is no upsert",
-    "iceberg.tables.cdc-field": "rows are appended; there is no upsert",
-    "consumer.override.sasl.jaas.config": "a secret is not copied: write username and password,"
-    " as references, under kafka.security",
-    "errors.tolerance": "records that do not fit always go to quarantine",
-    "errors.deadletterqueue.topic.name": "records that do not fit go to the quarantine table",
-    "key.converter": "keys are bytes in a source column, see records.key_format",
+    "errors.deadletterqueue.topic.replication.factor": "with errors.deadletterqueue.topic.name",
+    "errors.deadletterqueue.context.headers.enable": "the quarantine keeps a record's place",
+    "value.converter.schemas.cache.size": "a cache of Java",
+    "tasks.max.enforce": "with tasks.max",
+    "config.action.reload": "secrets are looked up again when they change",
+}
+_LEFT_BEGINNINGS = {
+    "iceberg.kafka.": "clients of the control topic: " + NOT_NEEDED,
+    "producer.override.": "nothing is produced",
+    "admin.override.": "no topic is made",
+    "errors.log.": "what is refused is in the quarantine, and counted in the log",
+    "errors.retry.": "what may pass is tried again by itself",
+    "key.converter": "a key lands as bytes where source_columns ask for it: records.key_format",
+    "header.converter": "headers land where source_columns ask for them",
+}
+_ASKED = {
+    _DYNAMIC: "a field names the table of a record: tables[].route",
+    "iceberg.tables.upsert-mode-enabled": "rows are appended here, none is replaced",
+    "iceberg.tables.cdc-field": "rows are appended here: what it says of a row does not happen",
+    "iceberg.tables.replace-null-with-default": "a null stays a null here: transform.columns",
+    "iceberg.hadoop-conf-dir": "a file of Java: keys of the storage, under catalogs",
+    "errors.tolerance": "here a record that does not fit is kept in the quarantine, and a run stops"
+    " above quarantine.stop_above",
+    "errors.deadletterqueue.topic.name": "refused records go to the table quarantine.into, and to"
+    " no topic",
 }
 
 
@@ -184,34 +244,62 @@ def _layout(options: Options, table: str) -> dict[str, Any]:
 
 
 def _option(found: Migrated, key: str, value: str) -> None:
-    if key in dict(found.mapped):
-        return  # with its table
+    of_table = re.fullmatch(rf"iceberg\.table\.(.+)\.({'|'.join(_OF_TABLE)})", key)
+    if key in _accounted(found):
+        return  # with its table, its converter, or the beginning
     if key in _DONE:
         found.mapped += [(key, _DONE[key])] if _DONE[key] else []
     elif key in _SETTINGS:
-        setting, form = _SETTINGS[key]
-        try:
-            found.put(key, setting, form(value))
-        except ValueError:
-            found.leave(key, NO_NUMBER)
-    elif of_table := re.fullmatch(rf"iceberg\.table\..+\.({'|'.join(_OF_TABLE)})", key):
-        found.mapped.append((key, _OF_TABLE[of_table[1]]))
+        _setting(found, key, value)
+    elif key.startswith(_CONSUMER):
+        client_option(found, key, key.removeprefix(_CONSUMER), value)
+    elif of_table and any(rule["into"] == f"lake.{of_table[1]}" for rule in found.spec["tables"]):
+        found.mapped.append((key, _OF_TABLE[of_table[2]]))
     elif key == _ROUTE:
-        _routed(found, key)
+        _routed(found, key, value)
     elif key.startswith(_PROPERTIES):
         _property(found, key, value)
-    elif re.fullmatch(r"transforms\.[^.]+\.type", key) and value.endswith(_DEBEZIUM):
-        found.put(key, "records.envelope", "debezium")
     else:
-        why = NOT_NEEDED if key.startswith("iceberg.kafka.") else NO_COUNTERPART
-        found.leave(key, _LEFT.get(key, why))
+        _switch(found, key, value.strip().lower(), value)
 
 
-def _routed(found: Migrated, key: str) -> None:
+def _switch(found: Migrated, key: str, plain: str, value: str) -> None:
+    """Account for what is on or off, and for what has no setting of its own here."""
+    beginning = next((each for each in _LEFT_BEGINNINGS if key.startswith(each)), "")
+    if key in _OFF and plain == "false":
+        found.leave(key, _OFF[key])
+    elif key in _IN_RULES and plain == "true":
+        for rule in found.spec["tables"]:
+            rule.setdefault("schema", {}).update(_IN_RULES[key])
+        found.mapped.append((key, f"tables[].schema: {', '.join(_IN_RULES[key])}"))
+    elif key in _ASKED:
+        found.ask(key, value, _ASKED[key])
+    elif key in _LEFT or beginning:
+        found.leave(key, _LEFT.get(key) or _LEFT_BEGINNINGS[beginning])
+    else:
+        found.ask(key, value)
+
+
+def _accounted(found: Migrated) -> set[str]:
+    told = {option for option, _ in [*found.mapped, *found.left]}
+    return told | {each.option for each in found.questions()}
+
+
+def _setting(found: Migrated, key: str, value: str) -> None:
+    setting, form = _SETTINGS[key]
+    try:
+        found.put(key, setting, form(value))
+    except ValueError:
+        found.ask(key, value, NO_NUMBER)
+
+
+def _routed(found: Migrated, key: str, value: str) -> None:
     if any("where" in rule for rule in found.spec["tables"]):
         found.mapped.append((key, "tables[].where"))
     else:
-        found.leave(key, "routing by a field: write one rule a table, with where")
+        found.ask(
+            key, value, "which table a record lands in: one rule a table, with where or route"
+        )
 
 
 def _property(found: Migrated, key: str, value: str) -> None:
@@ -227,5 +315,4 @@ def _property(found: Migrated, key: str, value: str) -> None:
 
 def _partition_fields(text: str) -> list[str]:
     parts = re.findall(r"[^,(]+(?:\([^)]*\))?", text)
-    fields = [part.strip() for part in parts if part.strip()]
-    return [re.sub(r"^(year|month|day|hour)s\(", r"\1(", each) for each in fields]
+    return [partition_field(part) for part in parts if part.strip()]

@@ -7,9 +7,9 @@ import re
 import shlex
 from collections.abc import Iterator
 
+from penstock.app.client_options import RESET, client_option
 from penstock.app.jmespath import META, translated
 from penstock.app.migrated import (
-    NO_COUNTERPART,
     NO_NUMBER,
     NOT_NEEDED,
     Migrated,
@@ -20,8 +20,6 @@ from penstock.app.migrated import (
 _SETTINGS = {
     "kafka": "kafka.brokers",
     "k": "kafka.brokers",
-    "auto_offset_reset": "kafka.start",
-    "o": "kafka.start",
     "app_id": "name",
     "a": "name",
 }
@@ -39,7 +37,6 @@ _LEFT = {
     "g": NOT_NEEDED,
     "checkpoints": "checkpoints are written out of band by themselves",
     "c": "checkpoints are written out of band by themselves",
-    "dlq_table_location": "records that do not fit go to the quarantine table",
     "statsd_endpoint": "metrics are served for Prometheus:  penstock run --metrics",
     "s": "metrics are served for Prometheus:  penstock run --metrics",
     "e": "penstock run --until-caught-up",
@@ -50,15 +47,24 @@ _APPLICATION = "kafka_delta_ingest"
 _FLAGS = {"checkpoints", "c", "ends_at_latest_offsets", "e"}
 _TRANSFORMS, _KAFKA = {"transform", "t"}, {"Kafka", "K", "kafka_setting"}
 _SEVERAL = _TRANSFORMS | _KAFKA
-_RESET = "auto.offset.reset"
 _RESETS = {"auto_offset_reset", "o"}
+_ASKED = {
+    "dlq_table_location": "records that do not fit go to the table quarantine.into, of its own"
+    " columns: write another name than that of this table",
+    "dlq_transform": "the quarantine has columns of its own, the record's place among them",
+    "json": "which schemas records follow: records.format and records.registry",
+    "avro": "which schemas records follow: records.format and records.registry",
+}
+_VARIABLE = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
+_OF_LOGS = ("RUST_LOG", "RUST_BACKTRACE")
 _COLUMN = re.compile(r"(?!_kafka_|_change_)[A-Za-z_]\w{0,127}")
 
 
 def delta_ingest(text: str) -> Migrated:
     """Translate a command line. Raises InvalidError (P165)."""
     found = Migrated("kafka-delta-ingest")
-    given = list(_options(_words(text)))
+    before, words = _words(text)
+    given = list(_options(words))
     places = [value for option, value in given if not option]
     if len(places) < 2:  # noqa: PLR2004  a topic and a table
         raise unknown("kafka-delta-ingest ingest needs a topic and a table")
@@ -68,18 +74,37 @@ def delta_ingest(text: str) -> Migrated:
     for option, value in given:
         if option:
             _option(found, option, value)
+    if len(places) > 2:  # noqa: PLR2004  a topic and a table
+        found.ask("words behind the table's place", decide="which option they belong to")
+    for word in before:
+        _variable(found, word)
+    if "start" not in found.spec["kafka"]:
+        found.begin("--auto_offset_reset", "(not set)", "earliest")
     return found
 
 
-def _words(text: str) -> list[str]:
-    """Give what stands behind `ingest`; before it stand other programs, and what they are told."""
+def _variable(found: Migrated, word: str) -> None:
+    """Account for a variable that is set before the command; other words are of other programs."""
+    variable = _VARIABLE.fullmatch(word)
+    if variable and variable["name"] in _OF_LOGS:
+        found.leave(variable["name"], "how it logs")
+    elif variable:
+        why = (
+            "a variable of its surroundings, such as a storage's: keys of the storage, or export it"
+        )
+        found.ask(variable["name"], "", why)
+
+
+def _words(text: str) -> tuple[list[str], list[str]]:
+    """Give what stands before `ingest`, other programs and what they are told, and behind it."""
     try:
         words = shlex.split(text.replace("\\\n", " "), comments=True)
     except ValueError as error:
         raise unknown("a quote in the command line does not close") from error
     if "ingest" not in words:
         raise unknown("a command line of kafka-delta-ingest has the word ingest")
-    return words[words.index("ingest") + 1 :]
+    at = words.index("ingest")
+    return words[:at], words[at + 1 :]
 
 
 def _options(words: list[str]) -> Iterator[tuple[str, str]]:
@@ -109,23 +134,43 @@ def _option(found: Migrated, option: str, value: str) -> None:
     name = _name(option)
     if name in _TRANSFORMS:
         _transform(found, option, value)
-    elif name in _KAFKA and value.partition("=")[0].strip() == _RESET:
-        _option(found, "--auto_offset_reset", value.partition("=")[2].strip())
     elif name in _KAFKA:
-        key, sign, _ = value.partition("=")
-        why = "see kafka.security in the reference of the spec"
-        found.leave(f"{option} {key.strip()}" if sign else option, why)
+        _client(found, option, value)
     elif name == "seek_offsets":
         _sought(found, option, value)
-    elif name in _RESETS and not isinstance(found.spec["kafka"].get("start", ""), str):
-        found.leave(option, "partitions that --seek_offsets does not name begin at the earliest")
+    elif name in _RESETS:
+        _reset(found, option, value)
     elif name in _COUNTS:
         _count(found, option, value)
     elif name in _SETTINGS:
         found.put(option, _SETTINGS[name], value)
         found.application = found.spec.get("name", _APPLICATION)
+    elif name in _ASKED:
+        found.ask(option, value, _ASKED[name])
+    elif name in _LEFT:
+        found.leave(option, _LEFT[name])
     else:
-        found.leave(option, _LEFT.get(name, NO_COUNTERPART))
+        found.ask(option, value)
+
+
+def _client(found: Migrated, option: str, value: str) -> None:
+    key, sign, told = (part.strip() for part in value.partition("="))
+    if not sign:
+        found.ask(option, decide="it is no KEY=VALUE, as an option of a client of Kafka is")
+    elif key == RESET:
+        _reset(found, f"{option} {key}", told)
+    else:
+        client_option(found, f"{option} {key}", key, told)
+
+
+def _reset(found: Migrated, option: str, value: str) -> None:
+    """Begin as its first run would; a start that is told by offsets stands above that."""
+    if not isinstance(found.spec["kafka"].get("start", ""), str):
+        found.leave(option, "partitions that --seek_offsets does not name begin at the earliest")
+    elif value == "earliest":
+        found.put(option, "kafka.start", value)
+    else:
+        found.begin(option, value, "latest" if value == "latest" else "earliest")
 
 
 def _count(found: Migrated, option: str, value: str) -> None:
@@ -133,7 +178,7 @@ def _count(found: Migrated, option: str, value: str) -> None:
     try:
         count = int(value)
     except ValueError:
-        found.leave(option, NO_NUMBER)  # as "$BATCH", which a shell would have filled in
+        found.ask(option, value, NO_NUMBER)  # as "$BATCH", which a shell would have filled in
     else:
         found.put(option, setting, f"{count}{unit}" if unit else count)
 
@@ -144,9 +189,9 @@ def _sought(found: Migrated, option: str, value: str) -> None:
     try:
         start = {int(number): int(last) + 1 for number, last in json.loads(value).items()}
     except (ValueError, AttributeError, TypeError):
-        found.leave(option, "it is no JSON of offsets by partition")
+        found.ask(option, value, "it is no JSON of offsets by partition: kafka.start")
     else:
-        found.put(option, "kafka.start", {topic: start})
+        found.begin(option, value, {topic: start})
 
 
 def _transform(found: Migrated, option: str, text: str) -> None:
@@ -158,11 +203,12 @@ def _transform(found: Migrated, option: str, text: str) -> None:
         return
     sql = translated(expression)
     if sql is None:
-        found.leave(told, f"write it as SQL under transform.columns: {expression}")
+        found.ask(told, expression, "write it as SQL under transform.columns")
     elif not _COLUMN.fullmatch(column):
-        found.leave(told, "computed columns stand at the top level of a table")
+        found.ask(told, expression, "computed columns stand at the top level: transform.columns")
     elif column in {name.partition(".")[0] for name in sql.hints}:
-        found.leave(told, "a computed column has another name than the fields it looks at")
+        why = "a computed column has another name than the fields it looks at: transform.columns"
+        found.ask(told, expression, why)
     else:
         table = found.spec["tables"][0]
         table.setdefault("transform", {}).setdefault("columns", {})[column] = sql.sql

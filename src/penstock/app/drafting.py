@@ -22,7 +22,7 @@ import yaml
 
 from penstock.app import assembly
 from penstock.app.migrated import Migrated
-from penstock.app.migrating import migrated
+from penstock.app.migrating import incomplete, migrated
 from penstock.app.process import SystemClock
 from penstock.app.taking_over import where_it_ended
 from penstock.core.errors import InvalidError
@@ -43,6 +43,9 @@ LOOKERS = 8
 Progress = Callable[[int, int], None]
 """Told how many topics were looked at, of how many; from several threads, one at a time."""
 SCHEMA_LINE = "# yaml-language-server: $schema=./penstock.schema.json"
+UNDECIDED_LINE = (
+    "# Not complete: decide each entry of  undecided, write that into the spec, remove the entry."
+)
 CATALOGS = {
     "iceberg": 'lake: { type: sql, uri: "sqlite:///./lake/catalog.db", warehouse: ./lake }',
     "delta": "delta: { type: delta, root: ./delta }",
@@ -103,12 +106,16 @@ def translated(text: str, *, base: Path | None = None) -> tuple[str, Migrated]:
         ended = where_it_ended(pipeline, found)
         where = found.group or found.application
         found.put(f"where {where} ended", "kafka.start", ended.start)
+        found.mapped += [(each.option, "kafka.start, see above") for each in found.beginning]
+        found.beginning.clear()
         found.mapped.append(("records behind that", f"{ended.behind:,} in Kafka"))
     account = [f"#   {option} -> {setting}" for option, setting in found.mapped]
     left = [f"#   {option}: {why}" for option, why in found.left]
+    spec = incomplete(found)
     lines = [SCHEMA_LINE, f"# From {found.system}. Mapped:", *account]
-    lines += ["# Without a counterpart:", *left] if left else []
-    body = yaml.safe_dump(found.spec, sort_keys=False, allow_unicode=True, width=100)
+    lines += ["# Left, and why:", *left] if left else []
+    lines += [UNDECIDED_LINE] if "undecided" in spec else []
+    body = yaml.safe_dump(spec, sort_keys=False, allow_unicode=True, width=100)
     return "\n".join([*lines, body]), found
 
 

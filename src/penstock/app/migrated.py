@@ -1,7 +1,9 @@
 """What another system's configuration becomes: a spec in the making, and the account of it.
 
 Invariants:
-- every option that was read is accounted for: mapped to a setting, or left with a reason;
+- every option that was read is accounted for: mapped to a setting, left with the reason why nothing
+  is lost without it, or undecided;
+- what is not known for sure is undecided, and the spec is refused until somebody decides (P175);
 - no secret is copied: a reference stands in its place, and is among what was left.
 """
 
@@ -13,17 +15,35 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.core.errors import InvalidError
+from penstock.spec.secrets import is_secret_name, without_password
 
 NOT_NEEDED = "not needed: progress is kept in the table itself"
-NO_COUNTERPART = "no counterpart"
-NO_NUMBER = "its value is no number"
+NO_COUNTERPART = "it is not known here: does it change which records land, or how? Write that, too"
+NO_NUMBER = "its value is no number: write the setting by hand"
+OF_PARTITIONS = re.compile(r"(?i)(bucket|truncate)\(\s*([^,()]+?)\s*,\s*(\d+)\s*\)")
+
+VALUE_MAX = 200
+BEGINNING = (
+    "where the first run begins: kafka.start. earliest lands all that Kafka has, again where tables"
+    " have it; latest passes over it; init --offsets begins where the other system ended"
+)
 
 Options = Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An option whose meaning nobody has decided on for the spec, and what is to decide."""
+
+    option: str
+    value: str
+    decide: str
+
+
 @dataclass(slots=True)
 class Migrated:
-    """A spec in the making, and the account: (option, setting) mapped, (option, why not) left.
+    """A spec in the making, and the account: (option, setting) mapped, (option, why not) left, and
+    what is `undecided`; `beginning` is of these, where the first run begins, until that is known.
 
     Where the system kept its progress: in a consumer `group`, or as an `application` of a table.
     """
@@ -32,6 +52,8 @@ class Migrated:
     spec: dict[str, Any] = field(default_factory=dict)
     mapped: list[tuple[str, str]] = field(default_factory=list)
     left: list[tuple[str, str]] = field(default_factory=list)
+    undecided: list[Question] = field(default_factory=list)
+    beginning: list[Question] = field(default_factory=list)
     group: str = ""
     application: str = ""
 
@@ -57,9 +79,27 @@ class Migrated:
         catalogs[named] = {**settings, **catalogs.get(named, {})}
         return named
 
-    def leave(self, option: str, why: str = NO_COUNTERPART) -> None:
-        """Note an option that has no counterpart, and why."""
+    def leave(self, option: str, why: str) -> None:
+        """Note an option that needs no counterpart, and why."""
         self.left.append((option, why))
+
+    def ask(self, option: str, value: str = "", decide: str = NO_COUNTERPART) -> None:
+        """Note an option to decide on; a value that may be a secret is hidden."""
+        hidden = decide == NO_COUNTERPART or is_secret_name(option) or is_secret_name(value)
+        shown = "" if hidden else without_password(value)
+        self.undecided.append(Question(option, " ".join(shown.split())[:VALUE_MAX], decide))
+
+    def begin(self, option: str, value: str, start: Any) -> None:
+        """Write where a first run would begin, for somebody to decide on: nothing moves in silence.
+
+        The other system goes on where it stood, which its configuration does not say.
+        """
+        self.spec.setdefault("kafka", {})["start"] = start
+        self.beginning.append(Question(option, value, BEGINNING))
+
+    def questions(self) -> list[Question]:
+        """Give all that is undecided, what moves the beginning first."""
+        return [*self.beginning, *self.undecided]
 
     def secret(self, option: str, name: str) -> str:
         """Give what stands in a secret's place, a reference to a variable, and note that."""
@@ -76,6 +116,12 @@ def in_place_of_secret(name: str) -> tuple[str, str]:
 
 def _address(settings: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(settings.get(key) for key in ("type", "uri", "warehouse", "root"))
+
+
+def partition_field(text: str) -> str:
+    """Write a partition field as a spec has it: Java's tools have plurals, and the column first."""
+    turned = OF_PARTITIONS.sub(r"\1(\3, \2)", text.strip())
+    return re.sub(r"(?i)^(year|month|day|hour)s\(", r"\1(", turned)
 
 
 def delta_table(found: Migrated, option: str, topic: str, location: str) -> None:

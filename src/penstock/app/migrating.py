@@ -4,7 +4,8 @@ Known are the Iceberg sink of Kafka Connect (properties, JSON, or Strimzi's Kafk
 command line of kafka-delta-ingest, and Flink SQL from Kafka into Iceberg or Delta.
 
 Invariants:
-- every option that was read is accounted for: mapped to a setting, or left with a reason;
+- every option that was read is accounted for: mapped to a setting, left with a reason, or
+  undecided, and then an entry of the spec, which is refused until somebody has decided;
 - what a translation hands over, spec and account, is searched for passwords in addresses last, with
   the patterns that hide them in errors: whatever setting it is, a reference stands in their place.
 """
@@ -12,13 +13,14 @@ Invariants:
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from penstock.app.connect_sink import connect_sink
 from penstock.app.delta_ingest import delta_ingest
 from penstock.app.flink import flink
-from penstock.app.migrated import Migrated, in_place_of_secret
-from penstock.spec.secrets import referring, without_password
+from penstock.app.migrated import Migrated, Question, in_place_of_secret
+from penstock.spec.secrets import escaped, referring, without_password
 
 _INGEST = re.compile(
     r"kafka-delta-ingest|\bingest\s+\S+\s+\S+.*--?(allowed_latency|app_id|kafka)\b"
@@ -46,11 +48,32 @@ def migrated(text: str) -> Migrated:
     return found
 
 
+def incomplete(found: Migrated) -> dict[str, Any]:
+    """Give the spec with an entry for each question that is left."""
+    entries = [
+        {"option": each.option, "value": each.value, "decide": each.decide}
+        for each in found.questions()
+    ]
+    undecided = [{k: escaped(v) for k, v in entry.items() if v} for entry in entries]
+    name, *rest = found.spec.items()
+    return dict([name, *([("undecided", undecided)] if undecided else []), *rest])
+
+
 def _take_passwords_out(found: Migrated) -> None:
     """Put references where passwords stand in addresses, and hide those in the account."""
     found.spec = _referring(found, found.spec, ())
     found.mapped = [(without_password(option), setting) for option, setting in found.mapped]
     found.left = [(without_password(option), why) for option, why in found.left]
+    found.undecided = [_hidden(each) for each in found.undecided]
+
+
+def _hidden(question: Question) -> Question:
+    return replace(
+        question,
+        option=without_password(question.option),
+        value=without_password(question.value),
+        decide=without_password(question.decide),
+    )
 
 
 def _referring(found: Migrated, value: Any, path: tuple[str, ...]) -> Any:

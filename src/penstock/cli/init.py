@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from penstock.cli.output import print_json, say, show_error, tell
+from penstock.cli.output import error_data, print_json, say, show_error, tell
 from penstock.cli.run import SPEC
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.observe.figures import number_of
@@ -31,7 +32,9 @@ def init(
     """Write a spec: from the topics of a cluster, or from another system's configuration.
 
     Understood are the Iceberg sink of Kafka Connect, a command line of kafka-delta-ingest, and
-    Flink SQL; what has no counterpart is listed, secrets are not copied, no file is overwritten.
+    Flink SQL. Each option is accounted for; what would move a beginning or change what lands is
+    yours to decide: the spec is incomplete (P175), and init ends with 2, until then. Secrets are
+    not copied, no file is overwritten.
 
     Example: penstock init --from kafka://localhost:9092 --to iceberg
 
@@ -69,15 +72,25 @@ def init(
         text, looked = drafting.draft(from_, to, name, _progress)
         data, lines = _looked_at(looked)
     drafting.keep(spec, text)
+    return _tell_outcome(spec, data, lines, as_json=json)
+
+
+def _tell_outcome(spec: Path, data: dict[str, Any], lines: list[str], *, as_json: bool) -> int:
+    """Tell what was written and what is left to do; give the exit code, 0 when nothing is."""
     problem = _problem(spec)
-    if json:
-        print_json({"spec": str(spec), **data, "valid": problem is None})
-        return 0
+    code = 0 if problem is None else problem.exit_code
+    if as_json:
+        left = {} if problem is None else {"error": error_data(problem)}
+        print_json({"spec": str(spec), **data, "valid": problem is None, **left})
+        return code
     say("\n".join(lines))
-    if problem is not None:
-        show_error(problem, as_json=False)
-    tell(f"{spec} is written; next:  penstock validate {spec}")
-    return 0
+    if problem is None:
+        tell(f"{spec} is written; next:  penstock validate {spec}")
+        return code
+    show_error(problem, as_json=False)
+    tell(f"{spec} is written, and not complete: decide what is named above, then")
+    tell(f"  penstock validate {spec}")
+    return code
 
 
 def _progress(done: int, of: int) -> None:
@@ -107,9 +120,11 @@ def _account(found: Migrated) -> tuple[dict[str, Any], list[str]]:
         "from": found.system,
         "mapped": [{"option": option, "setting": setting} for option, setting in found.mapped],
         "left": [{"option": option, "why": why} for option, why in found.left],
+        "undecided": [asdict(each) for each in found.questions()],
     }
     lines = [f"mapped  {option} → {setting}" for option, setting in found.mapped]
-    return data, lines + [f"left    {option}: {why}" for option, why in found.left]
+    lines += [f"left    {option}: {why}" for option, why in found.left]
+    return data, lines + [f"decide  {each.option}" for each in found.questions()]
 
 
 def _problem(spec: Path) -> PenstockError | None:

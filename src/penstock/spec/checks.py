@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.spec import notation
+from penstock.spec import notation, undecided
 from penstock.spec.conditions import check_expressions
 from penstock.spec.fields import NOT_YET, REVEALED
 from penstock.spec.formats import check_format
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Security,
         SparkSettings,
     )
+    from penstock.spec.undecided import Undecided
 
 PARTS_MIN = {"delta": 2}  # of Iceberg, 3: a namespace is always there
 OWN_PROPERTIES = "penstock."
@@ -54,11 +55,13 @@ class Draft:
     spark: SparkSettings | None = None
     pending: PendingSettings | None = None
     records: Records | None = None
+    undecided: Sequence[Undecided] = ()
 
 
 def check(draft: Draft) -> list[Problem]:
     """Find everything that does not agree, warnings included."""
     return [
+        *undecided.problems_of(draft.undecided),
         *(_check_security(draft.kafka.security) if draft.kafka else ()),
         *(_check_start(draft.kafka) if draft.kafka else ()),
         *_check_catalogs(draft),

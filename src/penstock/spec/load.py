@@ -21,7 +21,7 @@ from penstock.core.errors import InvalidError
 from penstock.spec import yaml12
 from penstock.spec.catalogs import Catalog
 from penstock.spec.checks import Draft, check
-from penstock.spec.fields import ENTRIES_MAX, Bytes
+from penstock.spec.fields import ENTRIES_MAX, Bytes, Several
 from penstock.spec.findings import problems_of
 from penstock.spec.masks import masked, masked_by_text
 from penstock.spec.model import UNCHECKED, Pipeline, Table
@@ -30,6 +30,7 @@ from penstock.spec.problems import PROBLEMS_MAX, KeyPath, Place, Problem, SpecEr
 from penstock.spec.records import Records
 from penstock.spec.secrets import ProcessSecrets, may_hold_secret, references
 from penstock.spec.sections import Kafka, PendingSettings, QuarantineSettings, SparkSettings
+from penstock.spec.undecided import Undecided
 from penstock.spec.yaml12 import Document, Span
 
 FILE_BYTES_MAX = 4 * yaml12.CHARS_MAX
@@ -291,6 +292,7 @@ def _draft(data: Any, broken: _Broken) -> Draft:
         pending=_valid(
             TypeAdapter(PendingSettings), broken.left_out(data.get("pending"), ("pending",))
         ),
+        undecided=_valid(TypeAdapter(Several[Undecided]), data.get("undecided")) or (),
     )
 
 

@@ -44,6 +44,7 @@ from penstock.spec.sections import (
     SparkSettings,
 )
 from penstock.spec.transforming import Transform
+from penstock.spec.undecided import Undecided
 
 ChangeColumn = Literal["operation", "timestamp", "source"]
 SourceColumn = Literal["topic", "partition", "offset", "timestamp", "key", "headers"]
@@ -239,6 +240,14 @@ class Pipeline(Setting):
         description="Name of the pipeline, part of every ledger it writes; not changed later.",
         examples=["shop"],
     )
+    undecided: Several[Undecided] = Field(
+        (),
+        description=(
+            "What a person has to decide before anything runs, written by `penstock init"
+            " --from-config`: with an entry the spec is refused (P175). Decide, then remove it."
+        ),
+        examples=["[{ option: auto.offset.reset, value: latest, decide: 'write kafka.start' }]"],
+    )
     kafka: Kafka = Field(
         description="The cluster and the topics to read.",
         examples=["{ brokers: localhost:9092, topics: [shop.orders] }"],
@@ -303,4 +312,5 @@ def draft_of(pipeline: Pipeline) -> Draft:
         target_file_bytes=pipeline.target_file_bytes,
         spark=pipeline.spark,
         pending=pipeline.pending,
+        undecided=pipeline.undecided,
     )

@@ -69,6 +69,10 @@ SCHEMA_BOUNDS = {
         "P108", "at most 100, read 101",
     ),
     "Table.route": (rule(f"route: {{ {GROUPS} }}"), "P108", "at most 8, read 9"),
+    ".undecided": (
+        ("tables:", f"undecided: [{', '.join(['{ option: a, decide: b }'] * 1001)}]\ntables:"),
+        "P108", "at most 1000, read 1001",
+    ),
     ".catalogs": (("tables:", f"{CATALOGS}\ntables:"), "P108", "at most 100, read 102"),
     ".tables": (("tables:", f"tables:\n{RULES}"), "P108", "at most 1000, read 1002"),
 }  # fmt: skip

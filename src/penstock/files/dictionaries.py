@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import exp
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,7 +29,7 @@ ROWS_MIN = 16_384
 TIMES_MIN = 5
 
 
-def repeating(rows: pa.Table) -> bool | list[str]:
+def repeating(rows: pa.Table) -> Literal[True] | list[str]:
     """Give the paths of the columns whose values repeat, as `pq.ParquetWriter` names them; True is
     all of them.
     """

@@ -31,17 +31,24 @@ def null_count(groups: Sequence[pq.Statistics]) -> int | None:
     return sum(int(each.null_count) for each in groups)
 
 
-def extremes(groups: Sequence[pq.Statistics]) -> tuple[Any, Any] | None:
+def extremes(
+    groups: Sequence[pq.Statistics], beside: tuple[Any, Any] | None = None
+) -> tuple[Any, Any] | None:
     """Return the least and the greatest value of a column, None where a row group does not tell.
 
-    They are Python values; None as well for those that Python cannot hold (times after the year
-    9999, text that is not UTF-8) and for types whose bounds Arrow cannot read.
+    `beside` are those of all row groups that do not tell, where the writer kept them. Values are
+    Python's; None as well for those that Python cannot hold (times after the year 9999, text that
+    is not UTF-8) and for types whose bounds Arrow cannot read.
     """
     telling = [each for each in groups if each.has_min_max]
     silent = [each for each in groups if not each.has_min_max]
-    if not telling or any(each.num_values for each in silent):
+    kept = [] if beside is None else [beside]
+    if not telling and not kept:
+        return None
+    if any(each.num_values for each in silent) and not kept:
         return None
     try:
-        return min(each.min for each in telling), max(each.max for each in telling)
+        found = [*((each.min, each.max) for each in telling), *kept]
+        return min(low for low, _ in found), max(high for _, high in found)
     except (ValueError, OverflowError, NotImplementedError):
         return None

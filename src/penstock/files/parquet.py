@@ -10,7 +10,9 @@ Invariants:
 - rows of one partition stay in the order in which they came;
 - at most `open_writers` files are open, at most `buffer_bytes` and one batch are buffered;
 - a file is told of only when it is complete and, on a local disk, synced with its directories;
-- the NaN of its columns of floats are counted, for the footer does not tell them;
+- the NaN of its columns of floats are counted, for the footer does not tell them; a column with NaN
+  has no statistics in its file, one with -0.0 no dictionary, and where rows with either come later
+  a new file begins (`floats.py`);
 - nothing is ever deleted: what an attempt leaves behind belongs to the sweep (protocol.md 5).
 """
 
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -28,8 +30,10 @@ from pyarrow import fs
 from penstock.core.errors import UnavailableError
 from penstock.core.points import Point
 from penstock.files.dictionaries import repeating
-from penstock.files.nans import floats_in, nans_of
+from penstock.files.floats import Odd, floats_in, odd_in
+from penstock.files.leaves import uuids_of, without
 from penstock.files.storage import Storage
+from penstock.files.texts import Beginnings, beginnings, joined, texts_in
 from penstock.ports.running import Observer
 
 Partition = tuple[Any, ...]
@@ -72,7 +76,8 @@ class Written:
     """Describe one complete file; `metadata` is what its writer put into the footer.
 
     `nans` tells how many NaN the columns of floats hold, by their paths in the footer; a column
-    within a list or a map is not in it.
+    within a list or a map is not in it. `texts` bounds columns of text by the beginnings of those
+    that a footer has no room for (`texts.py`).
     """
 
     path: str
@@ -81,6 +86,7 @@ class Written:
     size_bytes: int
     metadata: pq.FileMetaData
     nans: Mapping[str, int]
+    texts: Beginnings = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -89,7 +95,7 @@ class _Buffer:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _OpenFile:
     path: str
     partition: Partition
@@ -97,6 +103,14 @@ class _OpenFile:
     writer: pq.ParquetWriter
     footers: list[pq.FileMetaData]
     nans: Counter[str]
+    first: Odd
+    texts: Beginnings = field(default_factory=dict)
+
+    def takes(self, odd: Odd) -> bool:
+        """Tell whether rows can follow: what is odd in them was so in the first of the file."""
+        return odd.with_nans <= self.first.with_nans and (
+            odd.negative_zeros <= self.first.negative_zeros
+        )
 
 
 class PartitionedParquetWriter:
@@ -119,6 +133,7 @@ class PartitionedParquetWriter:
     ) -> None:
         self._schema = schema
         self._floats = floats_in(schema)
+        self._texts = texts_in(schema)
         self._storage = Storage(filesystem)
         self._path_of = path_of
         self._partition_of = partition_of
@@ -182,25 +197,30 @@ class PartitionedParquetWriter:
             self._write_group(partition, table.slice(start, rows))
 
     def _write_group(self, partition: Partition, rows: pa.Table) -> None:
-        file = self._opened(partition, rows)
+        odd = odd_in(self._floats, rows)
+        file = self._opened(partition, rows, odd)
         with self._storage.translated("written", file.path):
             file.writer.write_table(rows, row_group_size=rows.num_rows)
             size_bytes = file.stream.tell()
-        for floats in self._floats:
-            file.nans[floats.path] += nans_of(floats, rows)
+        file.nans.update(odd.nans)
+        file.texts = joined(file.texts, beginnings(self._texts, rows))
         if size_bytes >= self._options.target_file_bytes:
             self._finish(partition)
 
-    def _opened(self, partition: Partition, rows: pa.Table) -> _OpenFile:
+    def _opened(self, partition: Partition, rows: pa.Table, odd: Odd) -> _OpenFile:
+        if partition in self._open and not self._open[partition].takes(odd):
+            self._finish(partition)
         file = self._open.pop(partition, None)
         if file is None:
             while len(self._open) >= self._options.open_writers:
                 self._finish(next(iter(self._open)))
-            file = self._open_file(partition, rows)
+            file = self._open_file(partition, rows, odd)
         self._open[partition] = file  # the hottest is last
         return file
 
-    def _open_file(self, partition: Partition, first: pa.Table) -> _OpenFile:
+    def _open_file(self, partition: Partition, first: pa.Table, odd: Odd) -> _OpenFile:
+        uuids = uuids_of(self._schema)
+        coded = without(repeating(first), odd.negative_zeros | uuids, self._schema)
         path = self._path_of(partition)
         footers: list[pq.FileMetaData] = []
         stream = self._storage.open(path)
@@ -211,14 +231,15 @@ class PartitionedParquetWriter:
                     self._schema,
                     compression=self._options.compression,
                     compression_level=self._options.level,
-                    use_dictionary=repeating(first),
+                    use_dictionary=coded,
+                    write_statistics=without(True, odd.with_nans | uuids, self._schema),
                     metadata_collector=footers,
                 )
         except UnavailableError:
             self._storage.let_go(stream)
             raise
         self._observer.reached(Point.FILE_OPENED)
-        return _OpenFile(path, partition, stream, writer, footers, Counter())
+        return _OpenFile(path, partition, stream, writer, footers, Counter(), odd)
 
     def _finish(self, partition: Partition) -> None:
         file = self._open.get(partition)
@@ -234,7 +255,9 @@ class PartitionedParquetWriter:
         self._observer.reached(Point.FILE_CLOSED)
         (footer,) = file.footers
         self._written.append(
-            Written(file.path, partition, footer.num_rows, size_bytes, footer, file.nans)
+            Written(
+                file.path, partition, footer.num_rows, size_bytes, footer, file.nans, file.texts
+            )
         )
 
 

@@ -1,10 +1,15 @@
 """Column statistics of a data file, from its writer's own footer, in Delta's JSON form.
 
 Invariants:
-- a bound is never tighter than the values: what cannot be told exactly is left out, which is always
-  safe; strings are cut to 32 characters with an upper bound that is not below any value cut;
-- timestamps are milliseconds, the lower cut down and the upper cut up;
-- lists, maps, binary and boolean columns have no bounds; members of lists and maps have nothing.
+- a bound is never tighter than the values: what cannot be told is left out; strings are cut to 32
+  characters with an upper bound that is not below any value cut;
+- timestamps are milliseconds, the lower cut down and the upper cut up, but for the very last;
+- floats beyond all numbers are texts, `"Infinity"`, as Spark writes them; decimals are exact;
+- lists, maps and binary columns have no bounds; members of lists and maps have nothing, and each
+  list and map counts as one column;
+- either all columns at the top that readers ask bounds of have them, or the file has none at all:
+  deltalake's data sets take a bound that is missing beside others for null, and leave out all rows
+  (docs/design/0232).
 
 Source: Delta transaction log protocol, "Per-file Statistics"; Parquet format, `Statistics` (NaN is
 not in min and max, so the writer tells which columns hold NaN).
@@ -12,23 +17,25 @@ not in min and max, so the writer tells which columns hold NaN).
 
 from __future__ import annotations
 
-import json
+import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal as Exact
 from typing import Any
 
+import msgspec
 import pyarrow.parquet as pq
 
 from penstock.core.schema import Decimal, Kind, List, Map, Struct, Type
 from penstock.files.footers import extremes, null_count, statistics_of
+from penstock.files.texts import Beginnings
 
 STRING_CHARACTERS_MAX = 32
 INDEXED_COLUMNS = 32
 
-# Digits that survive a reader's double; more exact decimals get no bounds.
-_DECIMAL_DIGITS_MAX = 15
 _LAST_CHARACTER = "\U0010ffff"
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -51,115 +58,120 @@ class Indexed:
 class _Leaf:
     path: tuple[str, ...]
     type: Type | None  # None within lists and maps
+    column: int  # as Delta counts, which takes a list or a map for one
 
 
 def statistics_json(
-    footer: pq.FileMetaData, schema: Struct, indexed: Indexed, with_nan: frozenset[str]
+    footer: pq.FileMetaData,
+    schema: Struct,
+    indexed: Indexed,
+    with_nan: AbstractSet[str],
+    texts: Beginnings,
 ) -> str:
-    """Describe a file whose columns are `schema`; `with_nan` names float columns holding NaN."""
+    """Describe a file whose columns are `schema`.
+
+    `with_nan` names float columns holding NaN by dotted path, `texts` are bounds of columns for
+    which the footer has no room.
+    """
     lowest: dict[str, Any] = {}
     highest: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
-    for position, leaf in enumerate(_leaves(schema)):
-        if leaf.type is None or not indexed.takes(position, leaf.path):
+    whole = True
+    for position, leaf in enumerate(_leaves(schema, (), itertools.count())):
+        if leaf.type is None or not indexed.takes(leaf.column, leaf.path):
             continue
         groups = statistics_of(footer, position)
         missing = null_count(groups)
         if missing is not None:
             _put(nulls, leaf.path, missing)
-        bounds = _BOUNDS.get(leaf.type if isinstance(leaf.type, Kind) else type(leaf.type))
-        if bounds is None or (_is_float(leaf.type) and not _is_free_of_nan(leaf, with_nan)):
+        told = _BOUNDS.get(leaf.type if isinstance(leaf.type, Kind) else type(leaf.type))
+        if told is None or missing == footer.num_rows:
             continue
-        found = bounds(leaf.type, groups)
-        for target, value in zip((lowest, highest), found, strict=True):
+        name = ".".join(leaf.path)
+        found = None if name in with_nan else extremes(groups, texts.get(name))
+        low, high = (None, None) if found is None else told(*found)
+        for target, value in ((lowest, low), (highest, high)):
             if value is not None:
                 _put(target, leaf.path, value)
-    told = {"minValues": lowest, "maxValues": highest, "nullCount": nulls}
-    return json.dumps(
-        {"numRecords": footer.num_rows, **told}, separators=(",", ":"), ensure_ascii=False
-    )
+        whole &= len(leaf.path) > 1 or not (low is None or high is None)
+    bounds = {"minValues": lowest, "maxValues": highest} if whole else {}
+    return msgspec.json.encode(
+        {"numRecords": footer.num_rows, **bounds, "nullCount": nulls}
+    ).decode()
 
 
-def _leaves(type_: Type, path: tuple[str, ...] = (), *, told: bool = True) -> Iterator[_Leaf]:
+def _leaves(type_: Type, path: tuple[str, ...], numbers: Iterator[int]) -> Iterator[_Leaf]:
     """List the columns of a Parquet file in its order."""
     match type_:
         case Struct():
             for field in type_.fields:
-                yield from _leaves(field.type, (*path, field.name), told=told)
-        case List():
-            yield from _leaves(type_.element, path, told=False)
-        case Map():
-            yield from _leaves(type_.key, path, told=False)
-            yield from _leaves(type_.value, path, told=False)
+                yield from _leaves(field.type, (*path, field.name), numbers)
+        case List() | Map():
+            number = next(numbers)
+            yield from (_Leaf(path, None, number) for _ in range(_width(type_)))
         case _:
-            yield _Leaf(path, type_ if told else None)
+            yield _Leaf(path, type_, next(numbers))
 
 
-def _is_float(type_: Type) -> bool:
-    return type_ in (Kind.FLOAT, Kind.DOUBLE)
+def _width(type_: Type) -> int:
+    """Count the leaf columns of a type in a Parquet file."""
+    match type_:
+        case Struct():
+            return sum(_width(field.type) for field in type_.fields)
+        case List():
+            return _width(type_.element)
+        case Map():
+            return _width(type_.key) + _width(type_.value)
+        case _:
+            return 1
 
 
-def _is_free_of_nan(leaf: _Leaf, with_nan: frozenset[str]) -> bool:
-    # Only columns at the top are watched for NaN by the writer.
-    return len(leaf.path) == 1 and leaf.path[0] not in with_nan
+def _plain(low: Any, high: Any) -> tuple[Any, Any]:
+    return low, high
 
 
-def _plain(_: Type, groups: Sequence[pq.Statistics]) -> tuple[Any, Any]:
-    found = extremes(groups)
-    if found is None or not all(math.isfinite(value) for value in found):
-        return None, None
-    return found
+def _decimals(low: Exact, high: Exact) -> tuple[Any, Any]:
+    # Without an exponent, which deltalake reads wrongly.
+    return msgspec.Raw(f"{low:f}".encode()), msgspec.Raw(f"{high:f}".encode())
 
 
-def _decimals(type_: Type, groups: Sequence[pq.Statistics]) -> tuple[Any, Any]:
-    assert isinstance(type_, Decimal), "called for decimals"
-    found = extremes(groups) if type_.precision <= _DECIMAL_DIGITS_MAX else None
-    return (None, None) if found is None else (float(found[0]), float(found[1]))
+def _floats(low: float, high: float) -> tuple[Any, Any]:
+    return _INFINITE.get(low, low), _INFINITE.get(high, high)
 
 
-def _dates(_: Type, groups: Sequence[pq.Statistics]) -> tuple[Any, Any]:
-    found = extremes(groups)
-    if found is None:
-        return None, None
-    assert isinstance(found[0], date), "the footer's logical type is date"
-    return found[0].isoformat(), found[1].isoformat()
+def _dates(low: date, high: date) -> tuple[Any, Any]:
+    return low.isoformat(), high.isoformat()
 
 
-def _timestamps(type_: Type, groups: Sequence[pq.Statistics]) -> tuple[Any, Any]:
-    found = extremes(groups)
-    if found is None:
-        return None, None
-    low, high = found
+def _timestamps(low: datetime, high: datetime) -> tuple[Any, Any]:
     rest = timedelta(microseconds=high.microsecond % 1000)
-    try:
-        high = high - rest + _MILLISECOND if rest else high
-    except OverflowError:
-        return _moment(type_, low), None
-    return _moment(type_, low), _moment(type_, high)
+    if rest and high < datetime.max.replace(microsecond=999_000, tzinfo=high.tzinfo):
+        high += _MILLISECOND - rest
+        rest = timedelta()
+    return _moment(low, "milliseconds"), _moment(high, "microseconds" if rest else "milliseconds")
 
 
-def _moment(type_: Type, value: datetime) -> str:
-    if type_ is Kind.TIMESTAMPTZ:
-        value = value.astimezone(UTC).replace(tzinfo=None)
-        return value.isoformat(timespec="milliseconds") + "Z"
-    return value.isoformat(timespec="milliseconds")
+def _moment(value: datetime, unit: str) -> str:
+    if value.tzinfo is None:
+        return value.isoformat(timespec=unit)
+    return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=unit) + "Z"
 
 
-def _strings(_: Type, groups: Sequence[pq.Statistics]) -> tuple[Any, Any]:
-    found = extremes(groups)
-    if found is None:
-        return None, None
-    low, high = found
+def _strings(low: str, high: str) -> tuple[Any, Any]:
     return low[:STRING_CHARACTERS_MAX], _upper(high)
 
 
 def _upper(value: str) -> str | None:
-    """Cut a string so that the result is not below it, in the order of code points."""
+    """Cut a string so that the result is above all that begin like it, in the order of code points.
+
+    That takes a character which is not the last of all; None where there is none.
+    """
     if len(value) <= STRING_CHARACTERS_MAX:
         return value
-    if value[STRING_CHARACTERS_MAX] == _LAST_CHARACTER:
-        return None
-    return value[:STRING_CHARACTERS_MAX] + _LAST_CHARACTER
+    for at, character in enumerate(value[STRING_CHARACTERS_MAX:], STRING_CHARACTERS_MAX):
+        if character != _LAST_CHARACTER:
+            return value[:at] + _LAST_CHARACTER
+    return None
 
 
 def _put(target: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
@@ -168,11 +180,13 @@ def _put(target: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     target[path[-1]] = value
 
 
-_BOUNDS: Mapping[Any, Callable[[Type, Sequence[pq.Statistics]], tuple[Any, Any]]] = {
+_INFINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
+_BOUNDS: Mapping[Any, Callable[[Any, Any], tuple[Any, Any]]] = {
+    Kind.BOOLEAN: _plain,
     Kind.INT: _plain,
     Kind.LONG: _plain,
-    Kind.FLOAT: _plain,
-    Kind.DOUBLE: _plain,
+    Kind.FLOAT: _floats,
+    Kind.DOUBLE: _floats,
     Kind.STRING: _strings,
     Kind.DATE: _dates,
     Kind.TIMESTAMP: _timestamps,

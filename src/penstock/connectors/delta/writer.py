@@ -89,7 +89,7 @@ class DeltaWriter:
         name = written.path.rpartition("/")[2]
         with_nan = frozenset(path for path, count in written.nans.items() if count)
         statistics = statistics_json(
-            written.metadata, self._columns, self._target.indexed, with_nan
+            written.metadata, self._columns, self._target.indexed, with_nan, written.texts
         )
         label = json.dumps(partition, ensure_ascii=False) if partition else ""
         return DataFile(

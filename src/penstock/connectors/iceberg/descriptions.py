@@ -9,8 +9,9 @@ Invariants:
   `write.metadata.metrics.*` say; a bound above `BOUND_BYTES_MAX` is left out, which is always safe;
 - bounds hold for all row groups of a file or are left out (`files/footers.py`); PyIceberg's own
   statistics take those of the row groups that have some, and readers then skip rows;
-- bounds of floats leave NaN out, so they are told only beside the number of NaN: a reader takes
-  them for bounds of all rows otherwise, and deletes files by them whose rows do not match;
+- bounds of floats leave NaN out, so a column that holds NaN has none, and one of nothing but NaN
+  not their count either: Spark takes NaN for the greatest number, and Iceberg skips files by bounds
+  and by that count as if no comparison held for NaN (docs/design/0232);
 - columns within structs, lists and maps have counts and no bounds, as with PyIceberg;
 - columns beyond `METRICS_COLUMNS_MAX` have none unless the table names a default mode, so a
   description stays small however wide the table is.
@@ -141,8 +142,9 @@ def _rebuilt(
     file: DataFile, detail: Mapping[str, Any], spec: PartitionSpec, schema: IcebergSchema
 ) -> ManifestFile:
     columns: list[list[Any]] = detail["columns"]
-    nans: dict[int, int] = dict(detail.get("nans", ()))
-    bounded = [each for each in columns if each[0] in nans or not _is_float(schema, each[0])]
+    values = {column[0]: column[2] for column in columns if column[2] is not None}
+    nans = {number: count for number, count in detail.get("nans", ()) if count < values[number]}
+    bounded = [each for each in columns if not _is_float(schema, each[0]) or nans.get(each[0]) == 0]
     kinds = _kinds(spec, schema)
     partition = [
         None if text is None else _internal(from_bytes(kind, _bytes(text)))
@@ -156,7 +158,7 @@ def _rebuilt(
         record_count=file.record_count,
         file_size_in_bytes=file.size_bytes,
         column_sizes={column[0]: column[1] for column in columns},
-        value_counts={column[0]: column[2] for column in columns if column[2] is not None},
+        value_counts=values,
         null_value_counts={column[0]: column[3] for column in columns if column[3] is not None},
         nan_value_counts=nans,
         lower_bounds={column[0]: _bytes(column[4]) for column in bounded if column[4] is not None},

@@ -5,26 +5,35 @@ from decimal import Decimal as Exact
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.connectors.delta.schemas import arrow_schema
 from penstock.connectors.delta.statistics import Indexed, statistics_json
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct
+from penstock.files.texts import beginnings, texts_in
 
 
 def told(schema, rows, *, indexed=None, with_nan=(), group=1000):
-    sink = io.BytesIO()
     table = pa.Table.from_pylist(rows, schema=arrow_schema(schema))
+    footer = footer_of(table, group)
+    texts = beginnings(texts_in(table.schema), table)
+    return json.loads(statistics_json(footer, schema, indexed or Indexed(), {*with_nan}, texts))
+
+
+def footer_of(table, group=1000):
+    sink = io.BytesIO()
     pq.write_table(table, sink, row_group_size=group)
-    footer = pq.read_metadata(io.BytesIO(sink.getvalue()))
-    return json.loads(statistics_json(footer, schema, indexed or Indexed(), frozenset(with_nan)))
+    return pq.read_metadata(io.BytesIO(sink.getvalue()))
 
 
 def column(kind, values, **given_):
     schema = Struct((Field("c", kind),))
     found = told(schema, [{"c": value} for value in values], **given_)
-    return found["minValues"].get("c"), found["maxValues"].get("c"), found["nullCount"].get("c")
+    names = ("minValues", "maxValues", "nullCount")
+    low, high, nulls = (found.get(name, {}).get("c") for name in names)
+    return low, high, nulls
 
 
 def test_bounds_and_nulls_over_row_groups():
@@ -50,26 +59,69 @@ def test_times_are_cut_down_below_and_up_above():
     )
 
 
-def test_what_cannot_be_told_exactly_is_left_out():
-    assert (None, None, 0) == column(Kind.BINARY, [b"a"])
-    assert (None, None, 0) == column(Kind.BOOLEAN, [True])
-    assert (None, None, 0) == column(Decimal(30, 2), [Exact(1)])
-    assert (None, None, 0) == column(Kind.DOUBLE, [1.0, float("inf")])
-    assert (None, None, 0) == column(Kind.DOUBLE, [1.0, float("nan")], with_nan=["c"])
-    assert (None, None, 0) == column(Kind.STRING, ["x" * 10_000])
-    assert ("9999-12-31T23:59:59.999", None, 0) == column(
-        Kind.TIMESTAMP,
-        [datetime(9999, 12, 31, 23, 59, 59, 999_999)],  # noqa: DTZ001
-    )
+def test_all_that_readers_ask_bounds_of_has_them():
+    assert (False, True, 0) == column(Kind.BOOLEAN, [True, False])
+    assert (-1.5, "Infinity", 0) == column(Kind.DOUBLE, [-1.5, float("inf")])
+    assert ("-Infinity", 1.0, 0) == column(Kind.FLOAT, [1.0, float("-inf")])
+    last = datetime(9999, 12, 31, 23, 59, 59, 999_999)  # noqa: DTZ001
+    cut, whole = "9999-12-31T23:59:59.999", "9999-12-31T23:59:59.999999"
+    assert (cut, whole, 0) == column(Kind.TIMESTAMP, [last])
+    assert (f"{cut}Z", f"{whole}Z", 0) == column(Kind.TIMESTAMPTZ, [last.replace(tzinfo=UTC)])
+
+
+def test_decimals_are_told_with_all_their_digits():
+    most = Exact("9999999999999999999999999999.9999999999")
+    schema = Struct((Field("c", Decimal(38, 10)),))
+    least = Exact(f"-{most}")
+    footer = footer_of(pa.table({"c": pa.array([most, least], pa.decimal128(38, 10))}))
+    text = statistics_json(footer, schema, Indexed(), set(), {})
+
+    assert f'"minValues":{{"c":{least}}},"maxValues":{{"c":{most}}}' in text
+
+
+@pytest.mark.parametrize("group", [1, 1000])
+def test_texts_too_long_for_a_footer_have_bounds(group):
+    texts = ["m", "a" * 10_000, None, "z" * 33 + "y" * 10_000]
+
+    assert ("a" * 32, "z" * 32 + LAST, 1) == column(Kind.STRING, texts, group=group)
+
+
+def test_an_upper_bound_is_cut_where_a_character_can_be_followed():
+    text = "a" + LAST * 40 + "b" * 10_000
+
+    assert ("a" + LAST * 31, "a" + LAST * 41, 0) == column(Kind.STRING, [text])
+
+
+def test_a_file_that_cannot_tell_all_bounds_tells_none():
+    """deltalake's data sets take one that is missing for null, and leave all rows out."""
+    schema = Struct((Field("id", Kind.LONG), Field("c", Kind.DOUBLE), Field("s", Kind.STRING)))
+    nan = told(schema, [{"id": 1, "c": float("nan"), "s": "a"}], with_nan=["c"])
+    last = told(schema, [{"id": 1, "c": 1.0, "s": LAST * 40}])
+
+    assert {"numRecords": 1, "nullCount": {"id": 0, "c": 0, "s": 0}} == nan == last
+
+
+def test_what_no_reader_asks_bounds_of_may_lack_them():
+    inner = Struct((Field("x", Kind.DOUBLE),))
+    fields = (Field("id", Kind.LONG), Field("b", Kind.BINARY), Field("n", Kind.LONG))
+    schema = Struct((*fields, Field("in", inner)))
+    row = {"id": 1, "b": b"a", "n": None, "in": {"x": float("nan")}}
+
+    found = told(schema, [row], with_nan=["in.x"])
+    assert {"id": 1} == found["minValues"] == found["maxValues"]
+
+
+LAST = "\U0010ffff"
 
 
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=5))
 def test_strings_lie_within_their_bounds(values):
     low, high, _ = column(Kind.STRING, values)
 
-    assert all(low <= value for value in values)
+    assert (low is None) == (high is None)
+    assert low is None or all(low <= value for value in values)
     assert high is None or all(value <= high for value in values)
-    assert len(low) <= 32
+    assert low is None or len(low) <= 32
 
 
 def test_members_of_structs_have_statistics_and_of_lists_and_maps_none():
@@ -90,10 +142,18 @@ def test_members_of_structs_have_statistics_and_of_lists_and_maps_none():
 
     assert {
         "numRecords": 1,
-        "minValues": {"inner": {"a": 4}, "last": 6},
-        "maxValues": {"inner": {"a": 4}, "last": 6},
+        "minValues": {"inner": {"a": 4, "b": 5.0}, "last": 6},
+        "maxValues": {"inner": {"a": 4, "b": 5.0}, "last": 6},
         "nullCount": {"inner": {"a": 0, "b": 0}, "last": 0},
     } == told(schema, [row])
+
+
+def test_a_list_and_a_map_count_as_one_column_each():
+    fields = [Field("many", List(Kind.LONG)), Field("pairs", Map(Kind.STRING, Kind.LONG))]
+    schema = Struct((*fields, *(Field(f"c{n}", Kind.LONG) for n in range(31))))
+    row = {"many": [1], "pairs": [("k", 1)], **{f"c{n}": n for n in range(31)}}
+
+    assert [f"c{n}" for n in range(30)] == list(told(schema, [row])["minValues"])
 
 
 def test_only_indexed_columns_have_statistics():

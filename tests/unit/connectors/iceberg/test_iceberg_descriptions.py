@@ -56,7 +56,7 @@ from penstock.connectors.iceberg.descriptions import Describer, data_file
 from penstock.connectors.iceberg.schemas import file_schema
 from penstock.core.commits import DataFile
 from penstock.files import Written
-from penstock.files.nans import floats_in, nans_of
+from penstock.files.floats import floats_in, odd_in
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),
@@ -83,7 +83,7 @@ def described(
 ) -> DataFile:
     table = pa.Table.from_pylist(list(rows), schema=file_schema(SCHEMA))
     footer = footer_of(table, group_rows)
-    nans = {each.path: nans_of(each, table) for each in floats_in(table.schema)}
+    nans = odd_in(floats_in(table.schema), table).nans
     written = Written("x", (), table.num_rows, 100, footer, nans)
     describer = Describer(SCHEMA, PartitionSpec(), properties or {})
     return describer.described("file:///x.parquet", written)
@@ -122,6 +122,21 @@ def test_a_file_with_nan_is_not_said_to_match_as_a_whole() -> None:
     assert not all_match(file, GreaterThan("amount", 0.0))
     assert some_may_match(file, IsNaN("amount"))
     assert {2: 1, 5: 0, 15: 0} == file.nan_value_counts
+
+
+def test_bounds_leave_nan_out_so_a_column_with_nan_has_none() -> None:
+    """Spark takes NaN for the greatest number."""
+    file = listed(described(MIXED))
+
+    assert 2 not in {*file.lower_bounds, *file.upper_bounds}
+    assert some_may_match(file, GreaterThan("amount", 2.0))
+
+
+def test_a_file_of_nothing_but_nan_is_not_skipped_for_it() -> None:
+    file = listed(described([{"amount": nan}]))
+
+    assert some_may_match(file, GreaterThan("amount", 2.0))
+    assert some_may_match(file, IsNaN("amount"))
 
 
 def test_a_file_without_nan_matches_as_a_whole_and_is_left_out_by_bounds() -> None:

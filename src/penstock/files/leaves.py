@@ -1,0 +1,59 @@
+"""The leaf columns of a file as Parquet names them, and those that a file says more or less of.
+
+Invariants:
+- a column is left out only by its own path; all others are written as pyarrow does by itself;
+- columns of UUIDs have neither statistics nor a dictionary: Parquet and Iceberg order them as
+  unsigned bytes, but Iceberg's Java library compares them as two signed numbers, and skips files
+  and row groups by either.
+
+Source: Parquet format, "Lists", "Maps"; docs/design/0232.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
+from typing import Literal
+
+import pyarrow as pa
+
+
+@lru_cache(maxsize=64)
+def leaves_of(schema: pa.Schema) -> tuple[str, ...]:
+    """List the paths of all leaf columns in the order of the file."""
+    return tuple(path for field in schema for path, _ in _leaves(field.name, field.type))
+
+
+@lru_cache(maxsize=64)
+def uuids_of(schema: pa.Schema) -> frozenset[str]:
+    """Name the leaf columns that hold UUIDs."""
+    return frozenset(
+        path
+        for field in schema
+        for path, type_ in _leaves(field.name, field.type)
+        if type_ == pa.uuid()
+    )
+
+
+def without(
+    chosen: Literal[True] | list[str], left_out: AbstractSet[str], schema: pa.Schema
+) -> Literal[True] | list[str]:
+    """Take paths from a choice of leaf columns as pyarrow has it, in which True stands for all."""
+    if not left_out:
+        return chosen
+    paths = leaves_of(schema) if chosen is True else chosen
+    return [path for path in paths if path not in left_out]
+
+
+def _leaves(path: str, type_: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+    if pa.types.is_struct(type_):
+        for field in type_:
+            yield from _leaves(f"{path}.{field.name}", field.type)
+    elif pa.types.is_map(type_):
+        yield from _leaves(f"{path}.key_value.key", type_.key_type)
+        yield from _leaves(f"{path}.key_value.value", type_.item_type)
+    elif pa.types.is_list(type_):
+        yield from _leaves(f"{path}.list.element", type_.value_type)
+    else:
+        yield path, type_

@@ -1,0 +1,50 @@
+"""The beginnings of the least and the greatest text, where a footer cannot hold them.
+
+Arrow leaves both bounds of a row group out when one of them is longer than 4,096 bytes. Formats
+keep the beginning of a text only, so of such row groups that is found while they are written.
+
+Invariants:
+- looked at are columns of text at the top of a schema;
+- where a column tells of a row group here, it tells of all its values there: the least and the
+  greatest beginning, `CHARACTERS` long or the whole text.
+
+Source: Arrow's `ColumnProperties::max_statistics_size`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+FOOTER_BYTES_MAX = 4096
+CHARACTERS = 256
+
+Beginnings = Mapping[str, tuple[str, str]]
+
+
+def texts_in(schema: pa.Schema) -> tuple[str, ...]:
+    """Name the columns of text that are looked at."""
+    return tuple(field.name for field in schema if pa.types.is_string(field.type))
+
+
+def beginnings(columns: tuple[str, ...], rows: pa.Table) -> Beginnings:
+    """Return the least and the greatest beginning of each column with a text above the limit."""
+    found = {}
+    for name in columns:
+        column = rows.column(name)
+        longest = pc.max(pc.binary_length(column)).as_py()
+        if longest is not None and longest > FOOTER_BYTES_MAX:
+            ends = pc.min_max(pc.utf8_slice_codeunits(column, 0, CHARACTERS))
+            found[name] = (ends["min"].as_py(), ends["max"].as_py())
+    return found
+
+
+def joined(known: Beginnings, more: Beginnings) -> Beginnings:
+    """Join what two row groups tell."""
+    both = {
+        name: (min(known[name][0], more[name][0]), max(known[name][1], more[name][1]))
+        for name in known.keys() & more.keys()
+    }
+    return {**known, **more, **both}

@@ -17,6 +17,7 @@ from penstock.core.commits import Chain, Committable, DataFile, Landed
 from penstock.core.offsets import Positions
 from penstock.core.replaying import FileRanges
 from penstock.core.schema import Schema
+from penstock.core.statistics import FileStatistics
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -156,6 +157,17 @@ class FileSource:
     altered: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class StatedFile:
+    """Tell what metadata says of one live data file, and how to open it for reading.
+
+    `open` gives a seekable file, and raises OSError (FileNotFoundError where there is none).
+    """
+
+    statistics: FileStatistics
+    open: Callable[[], Any] = field(repr=False, compare=False)
+
+
 class Table(Protocol):
     """One table of one catalog, on the driver."""
 
@@ -239,6 +251,12 @@ class Table(Protocol):
         `columns` maps `topic`, `partition`, `offset` to the table's columns. Files that hold no
         such row may be told as well, or left out; each that is told is read. Raises
         UnavailableError, InvalidError (P435 columns, P436 what cannot be told of this table).
+        """
+        ...
+
+    def stated(self) -> Iterator[StatedFile]:
+        """Tell what metadata says of each live data file, read afresh; features that no writer of
+        ours honours are no hindrance. Raises UnavailableError, InvalidError, also while it is read.
         """
         ...
 

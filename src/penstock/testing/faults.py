@@ -41,6 +41,7 @@ from penstock.core.schema import Schema
 from penstock.ports.tables import (
     FileSource,
     History,
+    StatedFile,
     Table,
     TableDefinition,
     TableFacts,
@@ -262,6 +263,11 @@ class FaultyTable:
         """Read the files, if the table is there."""
         _check_there(self.name, self._plan)
         return self._table.sources(state, columns, ends)
+
+    def stated(self) -> Iterator[StatedFile]:
+        """Read the metadata, if the table is there."""
+        _check_there(self.name, self._plan)
+        return self._table.stated()
 
     def chains(self, state: TableState) -> Sequence[Landed]:
         """Read the ledgers, if the table is there."""

@@ -13,7 +13,9 @@ from penstock.core.commits import Chain
 from penstock.core.errors import BugError
 from penstock.core.offsets import gaps_and_overlaps, span
 from penstock.core.scratch import SCRATCH
+from penstock.core.statistics import mismatches
 from penstock.core.wire import progress_to_json
+from penstock.files.contents import contents_of
 from penstock.ports.tables import History, Table, TableDefinition, TableFormat, Verdict
 from penstock.testing.prepared import (
     ORDERS,
@@ -102,6 +104,27 @@ class TellingTests(TableBench):
 
     def test_missing_finds_nothing_in_nothing(self, table: Table) -> None:
         assert [] == list(table.missing([]))
+
+    def test_what_is_stated_of_files_is_what_they_hold(self, table: Table) -> None:
+        assert [] == [*table.stated()]
+        self.land(table, {0: (0, 2), 1: (0, 1)})
+        self.land(table, {0: (2, 5)})
+        stated = [*table.stated()]
+
+        assert 6 == sum(each.statistics.records or 0 for each in stated)
+        for each in stated:
+            with each.open() as source:
+                held = contents_of(source, each.statistics)
+            assert each.statistics.records == held.records
+            assert [] == mismatches(each.statistics, held)
+
+    def test_a_file_that_is_gone_is_stated_and_cannot_be_opened(self, table: Table) -> None:
+        self.land(table, {0: (0, 2)})
+        self.remove_file(table, table.history(self.chain).paths[0])
+        (stated,) = table.stated()
+
+        with pytest.raises(FileNotFoundError):
+            stated.open()
 
     def test_history_of_a_new_table_is_empty(self, table: Table) -> None:
         history = table.history(self.chain)

@@ -93,11 +93,20 @@ def refused(name: str, why: str) -> InvalidError | UnavailableError:
     )
 
 
+def unreadable(name: str, error: BaseException) -> InvalidError:
+    """Say that a table's log is damaged."""
+    return InvalidError(
+        f"the log of {name} cannot be read: {told(error)}",
+        code="P438",
+        hint="see whether the table's other readers can read it, and restore it if not",
+    )
+
+
 def _on_reading(name: str, error: Exception) -> PenstockError:
     if all(phrase in str(error).lower() for phrase in _GONE):
         return _file_gone(name, error)
     if any(phrase in str(error).lower() for phrase in _DAMAGED):
-        return _unreadable(name, error)
+        return unreadable(name, error)
     return _no_answer(name, told(error))
 
 
@@ -106,14 +115,6 @@ def _file_gone(name: str, error: BaseException) -> UnavailableError:
         f"a file of {name} is gone: {told(error)}",
         code="P403",
         hint="restore the file, or the table to a version without it",
-    )
-
-
-def _unreadable(name: str, error: BaseException) -> InvalidError:
-    return InvalidError(
-        f"the log of {name} cannot be read: {told(error)}",
-        code="P438",
-        hint="see whether the table's other readers can read it, and restore it if not",
     )
 
 

@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
@@ -147,10 +148,10 @@ class Log:
 
         Raises OSError when one of them is gone: half of them would tell of a younger table.
         """
-        base, parts = self._checkpoint(head)
+        base, parts = self.checkpoint(head)
         collected: dict[str, int] = {}
         for part in parts:
-            collected |= self._transactions_in(f"{self._directory}/{part}")
+            collected |= self._transactions_in(part)
         behind = range(base + 1, head + 1)
         for version, entry in zip(behind, self.entries(behind), strict=True):
             if entry is None:
@@ -158,17 +159,11 @@ class Log:
             collected |= entry.transactions
         return collected
 
-    def _read(self, name: str) -> bytes | None:
-        if self._fetch is not None:
-            return self._fetch(name)
-        try:
-            with self._filesystem.open_input_file(f"{self._directory}/{name}") as file:
-                return bytes(file.read())
-        except FileNotFoundError:
-            return None
+    def checkpoint(self, head: int) -> tuple[int, list[str]]:
+        """Name the newest checkpoint at or below a version that is there with all its parts.
 
-    def _checkpoint(self, head: int) -> tuple[int, list[str]]:
-        """Name the newest checkpoint at or below a version that is there with all its parts."""
+        The version is -1 where there is none.
+        """
         by_version: dict[int, list[re.Match[str]]] = {}
         for each in self._checkpoints():
             by_version.setdefault(int(each[1]), []).append(each)
@@ -178,12 +173,25 @@ class Log:
                 return version, whole
         return -1, []
 
+    def opened(self, name: str) -> pa.NativeFile:
+        """Open a file of the log by its name."""
+        return self._filesystem.open_input_file(f"{self._directory}/{name}")
+
+    def _read(self, name: str) -> bytes | None:
+        if self._fetch is not None:
+            return self._fetch(name)
+        try:
+            with self.opened(name) as file:
+                return bytes(file.read())
+        except FileNotFoundError:
+            return None
+
     def _checkpoints(self) -> list[re.Match[str]]:
         return [each for name in self.names() if (each := _CHECKPOINT.fullmatch(name))]
 
-    def _transactions_in(self, path: str) -> dict[str, int]:
-        with self._filesystem.open_input_file(path) as file:
-            if path.endswith(".json"):
+    def _transactions_in(self, name: str) -> dict[str, int]:
+        with self.opened(name) as file:
+            if name.endswith(".json"):
                 return dict(parsed(0, file.read()).transactions)
             rows = pq.read_table(file, columns=["txn"])["txn"].drop_null().to_pylist()
         return {row["appId"]: row["version"] for row in rows}

@@ -39,6 +39,7 @@ from penstock.connectors.delta.ledger import (
 from penstock.connectors.delta.log import Entry
 from penstock.connectors.delta.places import Root, storage_path
 from penstock.connectors.delta.sources import removals, sources_of
+from penstock.connectors.delta.stated import stated_files
 from penstock.connectors.delta.target import Sizes
 from penstock.core.commits import (
     Chain,
@@ -55,7 +56,15 @@ from penstock.core.schema import Schema
 from penstock.core.wire import progress_from_json
 from penstock.files.faults import told
 from penstock.files.storage import Storage
-from penstock.ports.tables import CommitRecord, FileSource, History, TableFacts, TableState, Verdict
+from penstock.ports.tables import (
+    CommitRecord,
+    FileSource,
+    History,
+    StatedFile,
+    TableFacts,
+    TableState,
+    Verdict,
+)
 
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
@@ -204,6 +213,14 @@ class DeltaTable:
         handle = self._following.handle(found.view)
         with reading(self.name):
             return sources_of(self.name, handle, self.root, columns, ends)
+
+    def stated(self) -> Iterator[StatedFile]:
+        """Tell what the log says of live data files.
+
+        Raises UnavailableError, InvalidError (P435 a type nobody here knows, P438 a damaged log).
+        """
+        with reading(self.name):
+            yield from stated_files(self.name, self._open(), self._following.log, self.root)
 
     def chains(self, state: TableState) -> Sequence[Landed]:
         """Read the ledgers of all chains from the transactions of a state."""

@@ -147,7 +147,7 @@ def _rebuilt(
     bounded = [each for each in columns if not _is_float(schema, each[0]) or nans.get(each[0]) == 0]
     kinds = _kinds(spec, schema)
     partition = [
-        None if text is None else _internal(from_bytes(kind, _bytes(text)))
+        None if text is None else internal(from_bytes(kind, _bytes(text)))
         for kind, text in zip(kinds, detail["partition"], strict=True)
     ]
     rebuilt = ManifestFile.from_args(
@@ -252,7 +252,8 @@ def _bytes(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
 
 
-def _internal(value: Any) -> Any:
+def internal(value: Any) -> Any:
+    """Return a partition value as manifests are written with it: a UUID as its bytes."""
     return value.bytes if hasattr(value, "bytes") and hasattr(value, "hex") else value
 
 

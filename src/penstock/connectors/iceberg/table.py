@@ -38,6 +38,7 @@ from penstock.connectors.iceberg.scans import (
 )
 from penstock.connectors.iceberg.schemas import to_core
 from penstock.connectors.iceberg.sources import sources_of
+from penstock.connectors.iceberg.stated import stated_files
 from penstock.connectors.iceberg.storage import Credential
 from penstock.connectors.iceberg.target import Sizes, lends, relent, target_of
 from penstock.connectors.iceberg.witnesses import Finding, judge
@@ -48,7 +49,15 @@ from penstock.core.schema import Schema
 from penstock.core.wire import ledger_from_json
 from penstock.ports.kept import Kept
 from penstock.ports.running import Observer
-from penstock.ports.tables import FileSource, History, Lease, TableFacts, TableState, Verdict
+from penstock.ports.tables import (
+    FileSource,
+    History,
+    Lease,
+    StatedFile,
+    TableFacts,
+    TableState,
+    Verdict,
+)
 
 _STAT_THREADS = 16
 _HOUSEKEEPING_SECONDS = 600.0
@@ -248,6 +257,12 @@ class IcebergTable:
         table: PyIcebergTable = state.handle
         with reading(self.name):
             return sources_of((table, scan_of(table, self._branch)), self.name, columns, ends)
+
+    def stated(self) -> Iterator[StatedFile]:
+        """Tell what manifests say of live data files. Raises UnavailableError."""
+        table = self._loaded()
+        with reading(self.name):
+            yield from stated_files(table, self._branch)
 
     def chains(self, state: TableState) -> Sequence[Landed]:
         """Read the ledgers of all chains of the branch. Raises InvalidError (P190, P191)."""

@@ -99,8 +99,7 @@ def _part(
 ) -> tuple[tuple[int, ...], Callable[[pa.Array], pa.Array]]:
     if isinstance(field.transform, VoidTransform):
         return (0,), _void  # its column may be dropped
-    source = schema.find_field(field.source_id).field_type
-    return _path(schema.fields, field.source_id), _vectorised(field.transform, source)
+    return _path(schema.fields, field.source_id), transform_of(field, schema)
 
 
 def _path(fields: Sequence[iceberg.NestedField], source: int) -> tuple[int, ...]:
@@ -120,9 +119,9 @@ def _column(batch: pa.RecordBatch, path: tuple[int, ...]) -> pa.Array:
     return pc.struct_field(column, list(path[1:])) if path[1:] else column
 
 
-def _vectorised(
-    transform: Transform[Any, Any], source: iceberg.IcebergType
-) -> Callable[[pa.Array], pa.Array]:
+def transform_of(field: PartitionField, schema: IcebergSchema) -> Callable[[pa.Array], pa.Array]:
+    """Return what gives a column's partition values, in Iceberg's internal form."""
+    transform, source = field.transform, schema.find_field(field.source_id).field_type
     match transform:
         case IdentityTransform():
             return _internal

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.memory.warehouse import Contents, Row, Snapshot, Summary, Warehouse
@@ -27,6 +27,7 @@ from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.points import Point
 from penstock.core.schema import Schema
 from penstock.core.scratch import require_scratch
+from penstock.core.statistics import FileStatistics
 from penstock.core.wire import ledger_from_json, ledger_to_json, progress_to_json
 from penstock.files.sources import source_of
 from penstock.ports.running import Observer
@@ -36,6 +37,7 @@ from penstock.ports.tables import (
     FileSource,
     FileWriter,
     History,
+    StatedFile,
     TableDefinition,
     TableFacts,
     TableState,
@@ -235,6 +237,12 @@ class MemoryTable:
             source_of(file.path, _coordinates(self._warehouse.rows_of([file]), columns))
             for file in contents.files
         ]
+
+    def stated(self) -> Iterator[StatedFile]:
+        """Tell how many records each file has; opened, it is Parquet."""
+        for file in self._warehouse.get(self.name).contents.files:
+            opened = partial(self._warehouse.opened, file)
+            yield StatedFile(FileStatistics(file.path, file.record_count), opened)
 
     def chains(self, state: TableState) -> Sequence[Landed]:
         """Give all ledgers."""

@@ -1,0 +1,196 @@
+"""Tells what the log says of live data files, for comparing it with what the files hold.
+
+Invariants:
+- columns are those of the table's schema, known in files by the names that these have them under;
+- a bound is what a reader makes of its text: a time whose text ends at milliseconds was cut there,
+  and readers add one to the upper (specification, "Per-file Statistics");
+- of a column that the table is partitioned by, files hold nothing; only that its text is a value is
+  looked at, and where a file of another writer has the column after all, its rows.
+
+Source: Delta transaction log protocol, "Per-file Statistics", "Partition Value Serialization".
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal as Exact
+from decimal import InvalidOperation
+from functools import partial
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from deltalake import DeltaTable as Handle
+
+from penstock.connectors.delta.adds import Add, live_adds
+from penstock.connectors.delta.faults import unreadable
+from penstock.connectors.delta.log import Log
+from penstock.connectors.delta.mapping import stored_as
+from penstock.connectors.delta.places import Root, storage_path
+from penstock.connectors.delta.schemas import schema_of
+from penstock.core.schema import Decimal, Kind, Struct, Type
+from penstock.core.statistics import ColumnStatistics, FileStatistics, Leaf, PartitionValue, Value
+from penstock.files.contents import comparable
+from penstock.ports.tables import StatedFile
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_CUT_MICROSECONDS = 999
+_TRUTHS = {"true": 1, "false": 0}
+_NUMBERS = {"NaN", "Infinity", "-Infinity"}
+
+
+def stated_files(name: str, handle: Handle, log: Log, root: Root) -> Iterator[StatedFile]:
+    """Yield what the log says of each file that is live at the version of a handle.
+
+    Raises OSError, InvalidError (P435 a type that we do not know, P438 a damaged log).
+    """
+    text, metadata = handle.schema().to_json(), handle.metadata()
+    schema = schema_of(text, name)
+    stored = stored_as(text, schema, metadata.configuration).schema
+    leaves = [*_leaves(schema, stored)]
+    columns = [each for each in leaves if each[0].name not in metadata.partition_columns]
+    parts = [each for each in leaves if each[0].name in metadata.partition_columns]
+    try:
+        adds = live_adds(log, int(handle.version()))
+    except (ValueError, KeyError) as error:
+        raise unreadable(name, error) from error
+    storage, location = root.filesystem(), storage_path(root.location(name))
+    for add in adds:
+        path = unquote(add["path"])
+        elsewhere = bool(urlsplit(path).scheme) or path.startswith("/")
+        place = path if elsewhere else f"{location}/{path}"
+        untold: tuple[str, ...] = ()
+        if elsewhere:
+            untold = (f"{path}: it lies outside of the table's directory",)
+        opened = partial(storage.open_input_file, place)
+        yield StatedFile(_statistics(add, place, columns, parts, untold), opened)
+
+
+def _statistics(
+    add: Add,
+    place: str,
+    columns: list[tuple[Leaf, Type]],
+    parts: list[tuple[Leaf, Type]],
+    untold: tuple[str, ...],
+) -> FileStatistics:
+    unreadable: list[str] = []
+    stats: Mapping[str, Any] = {}
+    if text := add.get("stats"):
+        try:
+            stats = json.loads(text, parse_float=Exact)
+        except ValueError:
+            unreadable.append(f"its statistics are no JSON: {text[:40]!r}")
+    found = [_column(stats, leaf, kind, unreadable) for leaf, kind in columns]
+    records = stats.get("numRecords")
+    return FileStatistics(
+        place,
+        records if isinstance(records, int) else None,
+        add.get("size"),
+        tuple(each for each in found if each is not None),
+        tuple(_partition(add, leaf, kind, unreadable) for leaf, kind in parts),
+        tuple(unreadable),
+        untold,
+    )
+
+
+def _column(
+    stats: Mapping[str, Any], leaf: Leaf, kind: Type, unreadable: list[str]
+) -> ColumnStatistics | None:
+    told = {key: _at(stats.get(key), leaf.path) for key in ("nullCount", "minValues", "maxValues")}
+    if all(each is None for each in told.values()):
+        return None
+    bounds: list[Value | None] = []
+    for key in ("minValues", "maxValues"):
+        try:
+            bounds.append(_value(told[key], kind, is_upper=key == "maxValues"))
+        except (ValueError, TypeError, OverflowError, InvalidOperation):
+            unreadable.append(f"{leaf.name}: {key} has {told[key]!r}, which is no {kind}")
+            bounds.append(None)
+    nulls = told["nullCount"] if isinstance(told["nullCount"], int) else None
+    return ColumnStatistics(leaf, None, nulls, None, *bounds)
+
+
+def _partition(add: Add, leaf: Leaf, kind: Type, unreadable: list[str]) -> PartitionValue:
+    told = add.get("partitionValues") or {}
+    values = dict(told)  # a checkpoint has them as pairs
+    text = values.get(leaf.path[0])
+    value: Value | None = None
+    try:
+        value = None if text in (None, "") else _parted(text, kind)
+    except (ValueError, KeyError, InvalidOperation):
+        unreadable.append(f"{leaf.name}: the partition value {text!r} is no {kind}")
+    return PartitionValue(leaf.name, leaf, value, comparable)
+
+
+def _parted(text: str, kind: Type) -> Value | None:
+    """Read a partition value. Raises ValueError, KeyError, InvalidOperation."""
+    match kind:
+        case Kind.BOOLEAN:
+            return _TRUTHS[text.lower()]
+        case Kind.INT | Kind.LONG:
+            return int(text)
+        case Kind.FLOAT | Kind.DOUBLE:
+            return float(text)
+        case Kind.BINARY:
+            return text.encode()
+        case Decimal():
+            return Exact(text)
+        case _:
+            return _value(text, kind, is_upper=False)
+
+
+def _value(told: Any, kind: Type, *, is_upper: bool) -> Value | None:
+    """Read a bound. Raises ValueError, TypeError, OverflowError, InvalidOperation."""
+    if told is None:
+        return None
+    match kind:
+        case Kind.INT | Kind.LONG:
+            return int(told)
+        case Kind.DOUBLE | Kind.FLOAT:
+            number = float(told)
+            if number != number:  # noqa: PLR0124 - NaN, the greatest of all: it bounds nothing
+                return None
+            return _slim(number) if kind is Kind.FLOAT else number
+        case Decimal():
+            return Exact(told)
+        case Kind.STRING:
+            return str(told).encode(errors="surrogatepass")
+        case Kind.BOOLEAN:
+            return int(bool(told))
+        case Kind.DATE:
+            return (date.fromisoformat(told) - _EPOCH.date()).days
+        case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
+            moment = datetime.fromisoformat(told)
+            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            micros = (moment - _EPOCH) // _MICROSECOND
+            return micros + _CUT_MICROSECONDS if is_upper and micros % 1000 == 0 else micros
+        case _:
+            return None
+
+
+def _slim(number: float) -> float:
+    """Return the nearest of 32 bits: a text of few digits stands for it."""
+    (found,) = struct.unpack("<f", struct.pack("<f", number))
+    return float(found)
+
+
+def _at(tree: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        tree = tree.get(name) if isinstance(tree, Mapping) else None
+    return tree
+
+
+def _leaves(
+    schema: Struct, stored: Struct, name: str = "", above: tuple[str, ...] = ()
+) -> Iterator[tuple[Leaf, Type]]:
+    """List the columns that are no structs, lists or maps, nor within the latter."""
+    for own, there in zip(schema.fields, stored.fields, strict=True):
+        path = (*above, there.name)
+        if isinstance(own.type, Struct) and isinstance(there.type, Struct):
+            yield from _leaves(own.type, there.type, f"{name}{own.name}.", path)
+        elif isinstance(own.type, Kind | Decimal):
+            kind = own.type if isinstance(own.type, Kind) else None
+            yield Leaf(f"{name}{own.name}", path, None, kind), own.type

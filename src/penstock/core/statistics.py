@@ -1,0 +1,263 @@
+"""What metadata says of a data file, what the file holds, and where the two disagree. Pure.
+
+Invariants:
+- what metadata leaves out is right: a reader then looks for itself;
+- bounds may be wider than the values, since formats cut long ones, but never narrower: a reader
+  skips a whole file by them, and a delete takes away a whole file by them;
+- bounds tell of numbers only, so a column with NaN has bounds only beside the number of NaN.
+
+Source: Apache Iceberg table specification, "Data File Fields"; Delta transaction log protocol,
+"Per-file Statistics".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+from penstock.core.schema import Kind
+
+Value = Any
+"""An int, float, Decimal or bytes, all of one column alike. Dates are days and times microseconds
+since 1970, booleans 0 and 1, texts their UTF-8."""
+_SHOWN_CHARACTERS_MAX = 60
+_SHOWN_VALUES_MAX = 3
+
+
+class Fault(StrEnum):
+    """Name what can be wrong with the metadata of a file."""
+
+    FILE = "file"
+    FILE_SIZE = "file size"
+    RECORDS = "record count"
+    VALUES = "value count"
+    NULLS = "null count"
+    NANS = "NaN count"
+    LOWER = "lower bound"
+    UPPER = "upper bound"
+    PARTITION = "partition value"
+    UNREADABLE = "statistics"
+
+
+_HARM: Mapping[Fault, str] = {
+    Fault.FILE: "reading the table fails",
+    Fault.FILE_SIZE: "readers that find the footer by it fail, or read another one",
+    Fault.RECORDS: "counts that are answered from metadata are wrong",
+    Fault.VALUES: "a reader's filter can skip rows that match",
+    Fault.NULLS: "a filter with IS NULL or IS NOT NULL can skip rows that match",
+    Fault.NANS: "a reader's filter can skip rows, and a delete take away rows that do not match",
+    Fault.LOWER: "a reader's filter can skip rows, and a delete take away rows that do not match",
+    Fault.UPPER: "a reader's filter can skip rows, and a delete take away rows that do not match",
+    Fault.PARTITION: "a reader's filter can skip rows, and some readers show the metadata's value",
+    Fault.UNREADABLE: "readers fail on it, or each takes it for something else",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One column of a table that is no struct, list or map, and how it is found in a file.
+
+    `name` is the table's, with dots; files are asked for `field_id`, or else for `path`. `kind` is
+    what its values are shown as.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    field_id: int | None = None
+    kind: Kind | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """What metadata says of one column of a file; None where it says nothing."""
+
+    column: Leaf
+    values: int | None = None
+    nulls: int | None = None
+    nans: int | None = None
+    lower: Value | None = None
+    upper: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionValue:
+    """What metadata says of one partition field of a file: `derived` of every row's column.
+
+    `derived` takes an Arrow array of the column, and gives one of values like `value`.
+    """
+
+    name: str
+    column: Leaf
+    value: Any
+    derived: Callable[[Any], Any] = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatistics:
+    """What metadata says of one live data file.
+
+    `unreadable` are sentences on what stands in the metadata and cannot be understood, `untold` on
+    what is not compared.
+    """
+
+    path: str
+    records: int | None = None
+    size_bytes: int | None = None
+    columns: tuple[ColumnStatistics, ...] = ()
+    partition: tuple[PartitionValue, ...] = ()
+    unreadable: tuple[str, ...] = ()
+    untold: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnContents:
+    """What a file holds of one column; `least` and `greatest` leave nulls and NaN out."""
+
+    values: int = 0
+    nulls: int = 0
+    nans: int = 0
+    least: Value | None = None
+    greatest: Value | None = None
+
+    def __add__(self, more: ColumnContents) -> ColumnContents:
+        lows = [each for each in (self.least, more.least) if each is not None]
+        highs = [each for each in (self.greatest, more.greatest) if each is not None]
+        return ColumnContents(
+            self.values + more.values,
+            self.nulls + more.nulls,
+            self.nans + more.nans,
+            min(lows, default=None),
+            max(highs, default=None),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FileContents:
+    """What a data file holds; columns and `partition` (distinct values) by name.
+
+    A column that could not be found in the file is in neither.
+    """
+
+    records: int
+    size_bytes: int
+    columns: Mapping[str, ColumnContents]
+    partition: Mapping[str, tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """One place where metadata says something else than the file holds, for people.
+
+    `column` is "" where it is about the whole file; a partition field stands for its column.
+    """
+
+    file: str
+    column: str
+    fault: Fault
+    stated: str
+    held: str
+
+    @property
+    def harm(self) -> str:
+        """Say what comes of it."""
+        return _HARM[self.fault]
+
+
+def mismatches(stated: FileStatistics, held: FileContents) -> list[Mismatch]:
+    """Compare what metadata says of a file with what it holds."""
+    path = stated.path
+    found = unreadable(stated)
+    if stated.size_bytes not in (None, held.size_bytes):
+        size = (f"{stated.size_bytes:,} bytes", f"{held.size_bytes:,} bytes")
+        found.append(Mismatch(path, "", Fault.FILE_SIZE, *size))
+    if stated.records not in (None, held.records):
+        rows = (f"{stated.records:,} records", f"{held.records:,} records")
+        found.append(Mismatch(path, "", Fault.RECORDS, *rows))
+    for column in stated.columns:
+        contents = held.columns.get(column.column.name)
+        if contents is not None:
+            found += _of_column(path, column, contents)
+    for part in stated.partition:
+        others = [
+            each
+            for each in held.partition.get(part.name, ())
+            if not is_same_value(each, part.value)
+        ]
+        if others:
+            told = ", ".join(shown(each, None) for each in others[:_SHOWN_VALUES_MAX])
+            told += ", …" if len(others) > _SHOWN_VALUES_MAX else ""
+            value = shown(part.value, None)
+            found.append(Mismatch(path, part.name, Fault.PARTITION, value, f"rows of {told}"))
+    return found
+
+
+def unreadable(stated: FileStatistics) -> list[Mismatch]:
+    """Tell what stands in the metadata of a file and cannot be understood."""
+    return [Mismatch(stated.path, "", Fault.UNREADABLE, each, "—") for each in stated.unreadable]
+
+
+def is_same_value(one: Any, other: Any) -> bool:
+    """Tell whether two partition values are the same: NaN is NaN, and -0.0 is 0.0."""
+    if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
+        return math.isnan(other)
+    return bool(one == other)
+
+
+def shown(value: Any, kind: Kind | None) -> str:
+    """Show a value in one short line."""
+    text = _text(value, kind)
+    cut = text[:_SHOWN_CHARACTERS_MAX]
+    return cut if cut == text else f"{cut}… ({len(text):,} characters)"
+
+
+def _of_column(path: str, stated: ColumnStatistics, held: ColumnContents) -> Iterator[Mismatch]:
+    name = stated.column.name
+    for fault, told, there in (
+        (Fault.VALUES, stated.values, held.values),
+        (Fault.NULLS, stated.nulls, held.nulls),
+        (Fault.NANS, stated.nans, held.nans),
+    ):
+        if told is not None and told != there:
+            yield Mismatch(path, name, fault, f"{told:,}", f"{there:,}")
+    bounded = stated.lower is not None or stated.upper is not None
+    if bounded and held.nans and stated.nans is None:
+        holds = f"{held.nans:,} NaN, which no bound covers"
+        yield Mismatch(path, name, Fault.NANS, "bounds, and no number of NaN", holds)
+    kind = stated.column.kind
+    if _is_less(held.least, stated.lower):
+        values = (shown(stated.lower, kind), shown(held.least, kind))
+        yield Mismatch(path, name, Fault.LOWER, *values)
+    if _is_less(stated.upper, held.greatest):
+        values = (shown(stated.upper, kind), shown(held.greatest, kind))
+        yield Mismatch(path, name, Fault.UPPER, *values)
+
+
+def _is_less(one: Value | None, other: Value | None) -> bool:
+    """Tell whether both are known and one is less; values of a file's own odd type are not."""
+    if one is None or other is None or isinstance(one, bytes) != isinstance(other, bytes):
+        return False
+    return bool(one < other)
+
+
+def _text(value: Any, kind: Kind | None) -> str:
+    if value is None:
+        return "null"
+    try:
+        match kind:
+            case Kind.STRING:
+                return repr(value.decode(errors="replace"))
+            case Kind.BOOLEAN:
+                return "true" if value else "false"
+            case Kind.DATE:
+                return (date(1970, 1, 1) + timedelta(days=value)).isoformat()
+            case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
+                moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)
+                return moment.isoformat().removesuffix("" if kind is Kind.TIMESTAMPTZ else "+00:00")
+    except OverflowError:
+        return f"{value} (since 1970)"
+    return str(value) if isinstance(value, Decimal) else repr(value)

@@ -1,0 +1,173 @@
+"""Reads what a data file holds, for comparing it with what metadata says of it.
+
+Invariants:
+- a file is read a few rows at a time, about `_BATCH_BYTES` of them, and only in columns that
+  something is said of;
+- a column that was added after a file was written is null in it; where a file does not tell which
+  columns it has (no field ids, and another name), the column is left out.
+
+Source: Parquet format, "Logical Types"; Apache Iceberg table specification, "Column Projection".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from penstock.core.statistics import (
+    ColumnContents,
+    FileContents,
+    FileStatistics,
+    Leaf,
+    PartitionValue,
+    is_same_value,
+)
+
+_BATCH_BYTES = 16 << 20
+_BATCH_ROWS_MAX = 65_536
+_DISTINCT_MAX = 8
+_MICROSECONDS = {"s": 1_000_000, "ms": 1000, "us": 1}
+_FIELD_ID = b"PARQUET:field_id"
+_DAY_MS = 86_400_000
+
+
+@dataclass(slots=True)
+class _Partition:
+    """Gathers a few distinct values of one partition field: that it says, and others."""
+
+    stated: PartitionValue
+    distinct: list[Any] = field(default_factory=list)
+
+    def take(self, column: pa.Array) -> None:
+        derived = self.stated.derived(column)
+        for value in pc.unique(derived).to_pylist():
+            known = any(is_same_value(value, each) for each in self.distinct)
+            if not known and len(self.distinct) < _DISTINCT_MAX:
+                self.distinct.append(value)
+
+
+def contents_of(source: pa.NativeFile | BinaryIO, stated: FileStatistics) -> FileContents:
+    """Read what a Parquet file holds of what is said of it.
+
+    Raises OSError, and ArrowException for what is no Parquet file, or a damaged one.
+    """
+    source.seek(0, 2)
+    size_bytes = source.tell()
+    source.seek(0)
+    file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+    found = _Found(file.schema_arrow)
+    leaves = {each.column.name: each.column for each in stated.columns}
+    leaves |= {each.column.name: each.column for each in stated.partition}
+    placed = {name: found.place(leaf) for name, leaf in leaves.items()}
+    there = {name: place for name, place in placed.items() if place}
+    columns = {each.column.name: ColumnContents() for each in stated.columns}
+    partition = [_Partition(each) for each in stated.partition if each.column.name in there]
+    for batch in _batches(file, sorted({".".join(place) for place in there.values()})):
+        arrays = {name: _reached(batch, place) for name, place in there.items()}
+        for name in columns.keys() & arrays.keys():
+            columns[name] += _summary(arrays[name])
+        for each in partition:
+            each.take(arrays[each.stated.column.name])
+    records = file.metadata.num_rows
+    for name in columns.keys() - there.keys():
+        columns[name] = ColumnContents(values=records, nulls=records)
+    told = {name: each for name, each in columns.items() if placed[name] is not None}
+    values = {each.stated.name: tuple(each.distinct) for each in partition}
+    return FileContents(records, size_bytes, told, values)
+
+
+class _Found:
+    """Finds columns in the schema of one file."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        walked = list(_walked(schema, ()))
+        self._by_path = {path: path for path, _ in walked}
+        self._by_id = {number: path for path, number in walked if number is not None}
+
+    def place(self, leaf: Leaf) -> tuple[str, ...] | None:
+        """Return the path of a column in the file, () where it has none, None where unknown."""
+        if leaf.field_id is None:
+            return self._by_path.get(leaf.path, ())
+        if self._by_id:
+            return self._by_id.get(leaf.field_id, ())
+        return self._by_path.get(leaf.path)
+
+
+def _walked(
+    fields: pa.Schema | pa.StructType, above: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], int | None]]:
+    for each in fields:
+        path = (*above, each.name)
+        number = (each.metadata or {}).get(_FIELD_ID)
+        yield path, None if number is None else int(number)
+        if pa.types.is_struct(each.type):
+            yield from _walked(each.type, path)
+
+
+def _batches(file: pq.ParquetFile, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """Read columns, as many rows at a time as their size allows, one row group after another."""
+    for group in range(file.num_row_groups if columns else 0):
+        told = file.metadata.row_group(group)
+        rows = max(1, told.num_rows * _BATCH_BYTES // max(1, told.total_byte_size))
+        yield from file.iter_batches(
+            min(rows, _BATCH_ROWS_MAX), row_groups=[group], columns=columns
+        )
+
+
+def _reached(batch: pa.RecordBatch, place: tuple[str, ...]) -> pa.Array:
+    top, *below = place
+    column = batch.column(batch.schema.get_field_index(top))
+    column = pc.struct_field(column, below) if below else column  # null where a struct above is
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column.storage if isinstance(column, pa.ExtensionArray) else column
+
+
+def _summary(column: pa.Array) -> ColumnContents:
+    nans = 0
+    values = comparable(column)
+    if pa.types.is_floating(values.type):
+        is_nan = pc.is_nan(values)
+        nans = is_nan.true_count
+        values = values.filter(pc.invert(is_nan)) if nans else values
+    ends = pc.min_max(values).as_py() if values.type != pa.null() else {"min": None, "max": None}
+    return ColumnContents(
+        len(column), column.null_count, nans, _plain(ends["min"]), _plain(ends["max"])
+    )
+
+
+def _plain(value: Any) -> Any:
+    return int(value) if isinstance(value, bool) else value
+
+
+def comparable(column: pa.Array) -> pa.Array:
+    """Return a column's values as `core.statistics.Value` has them."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return column.cast(pa.float64())
+    if pa.types.is_integer(kind) or pa.types.is_date32(kind):
+        return (column.cast(pa.int32()) if pa.types.is_date32(kind) else column).cast(pa.int64())
+    if pa.types.is_date64(kind):
+        return pc.divide(column.cast(pa.int64()), _DAY_MS)
+    if pa.types.is_timestamp(kind) or pa.types.is_time(kind):
+        width = pa.int32() if pa.types.is_time32(kind) else pa.int64()
+        numbers = column.cast(width).cast(pa.int64())
+        if kind.unit == "ns":
+            return pc.divide(pc.subtract(numbers, _remainder(numbers)), 1000)
+        return pc.multiply(numbers, _MICROSECONDS[kind.unit])
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return column.cast(pa.large_binary())
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return column.cast(pa.large_binary())
+    return column
+
+
+def _remainder(numbers: pa.Array) -> pa.Array:
+    """Return what is above a whole microsecond, before 1970 as well."""
+    rest = pc.subtract(numbers, pc.multiply(pc.divide(numbers, 1000), 1000))
+    return pc.if_else(pc.less(rest, 0), pc.add(rest, 1000), rest)

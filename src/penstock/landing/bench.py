@@ -106,7 +106,7 @@ class Bench:
 
     def _take(self, lane: Lane, batch: pa.RecordBatch) -> None:
         """Turn records into rows of every table of their lane; equal work is done once."""
-        sorter = Sorter(batch, lane.at)
+        sorter = Sorter(batch, lane.at, self._routes(lane))
         done: list[tuple[TableJob, Converted]] = []
         for name in lane.tables:
             if name in self.failed:
@@ -120,6 +120,12 @@ class Bench:
                     self._land(name, table, sorter, share, done)
             except (UnavailableError, InvalidError) as error:
                 self.fail(name, error)
+
+    def _routes(self, lane: Lane) -> frozenset[str]:
+        """List the routes, by their templates, that look at the records of a lane."""
+        names = (name for name in lane.tables if name not in self.failed)
+        gates = [self.job.tables[name].gate(lane.at.topic) for name in names]
+        return frozenset(each.route.template for each in gates if each.route and not each.share)
 
     def fail(self, name: str, error: PenstockError) -> None:
         """Give up on one table in this job: what it wrote is left over, the others go on."""

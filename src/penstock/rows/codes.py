@@ -40,6 +40,7 @@ class Code(StrEnum):
     UNKNOWN_SCHEMA = "P311"
     SCHEMA_UNUSABLE = "P312"
     NOT_UNPACKED = "P313"
+    SLOW = "P314"
     NO_ENVELOPE = "P320"
     UNKNOWN_OPERATION = "P321"
     IMAGE_MISSING = "P322"
@@ -145,6 +146,12 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
             _DECODE,
             "the value is not compressed as declared, or is damaged",
             "mend  records.compression, or the producer",
+        ),
+        Code.SLOW: Meaning(
+            _LIMIT,
+            "an expression of the spec takes too long for the record, also when it is given it"
+            " alone",
+            "make the expression simpler, or bound what it computes over; then retry the record",
         ),
         Code.NO_ENVELOPE: Meaning(
             _UNWRAP,

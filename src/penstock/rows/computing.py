@@ -74,8 +74,7 @@ def with_computed(
 ) -> Converted:
     """Fill the computed columns of rows that were made of all of a sorter's records.
 
-    Raises InvalidError (P493 a column of another type, P494 a function that keeps no promise),
-    UnavailableError (P495, an expression that takes too long).
+    Raises InvalidError (P493 a column of another type, P494 a function that keeps no promise).
     """
     schema, options, computed = wanted.schema, wanted.options, wanted.computed
     if not converted.rows.num_rows:

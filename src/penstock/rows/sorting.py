@@ -1,19 +1,19 @@
 """Sort a batch by gates: whose record is it, who left it out, and which cannot be told.
 
 Equal looks happen once a batch, however many tables ask. A record whose declared fields do not fit
-is refused at the first rule that looks at it, and rules below count it as taken.
+is refused at the first rule that looks at it, and rules below count it as taken. One that is too
+slow for an expression is refused by each rule that asks for its answer: whose it is, none can tell.
 
 Invariants:
 - for one gate, a record is the table's, or filtered under a place of the spec, or refused;
-- the verdict on a record does not depend on the records beside it: where SQL fails on one, the
-  others are judged as if it were not there.
+- the verdict on a record does not depend on the records beside it: where SQL fails on one, or takes
+  too long, the others are judged as if it were not there;
+- a table of a route passes a slow record by only where the route refuses it from the same look.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.core.errors import UnavailableError
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, Schema, Struct
+from penstock.rows.answers import RECORD_SECONDS_MAX, answers, true_of
 from penstock.rows.codes import MEANINGS, Code
 from penstock.rows.convert import Reject, convert
 from penstock.rows.gate import Gate, Look, Route
@@ -33,19 +33,18 @@ from penstock.rows.naming import Names, names_of
 from penstock.rows.opening import Readers
 from penstock.rows.options import RowOptions
 from penstock.rows.record import LENIENT
-from penstock.spec.sandbox import sandbox, sandbox_alone
+from penstock.spec.sandbox import sandbox
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 Mask = npt.NDArray[np.bool_]
 TAKEN = "taken by"
-EXPRESSION_SECONDS_MAX = 60.0
-"""How long one expression may take for one batch of records."""
 
 _OFFSET = "_kafka_offset"
 _WHY = {
     Code.UNDECIDED: "{} cannot be computed for this record",
+    Code.SLOW: f"{{}} takes longer than {RECORD_SECONDS_MAX:.0f} s for this record alone",
     Code.UNROUTABLE: "{} gives no usable part of a table's name",
     Code.UNKNOWN_TABLE: "{} names a table that does not exist, and none is created",
 }
@@ -76,6 +75,7 @@ class _Seen:
 class _Answer:
     values: pa.Array
     refused: Mapping[int, Reject]
+    slow: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +92,14 @@ class _Sight:
 
 @dataclass(eq=False)
 class Sorter:
-    """Looks at one batch of one partition (as in `ports.log.Fetched`) for many gates."""
+    """Looks at one batch of one partition (as in `ports.log.Fetched`) for many gates.
+
+    `routes` are the templates of the routes that stand before it as well as their tables.
+    """
 
     batch: pa.RecordBatch
     at: TopicPartition
+    routes: frozenset[str] = frozenset()
     _seen: dict[Any, _Seen] = field(default_factory=dict)
     _answers: dict[Any, _Answer] = field(default_factory=dict)
     _names: dict[Any, Names] = field(default_factory=dict)
@@ -119,7 +123,9 @@ class Sorter:
         refused: dict[int, Reject] = {}
         for look in gate.above:
             answer = self._decided(look, sight)
-            taken = _true(answer.values)
+            refused |= _within({at: answer.refused[at] for at in answer.slow}, rest)
+            rest[list(answer.slow)] = False
+            taken = true_of(answer.values)
             taken[list(answer.refused)] = True
             filtered[f"{TAKEN} {look.place.partition('.')[0]}"] = taken & rest
             rest &= ~taken
@@ -127,7 +133,7 @@ class Sorter:
             answer = self._decided(gate.where, sight)
             refused |= _within(answer.refused, rest)
             rest[list(answer.refused)] = False
-            true = _true(answer.values)
+            true = true_of(answer.values)
             filtered[gate.where.place] = rest & ~true
             rest &= true
         if gate.route is None:
@@ -141,6 +147,7 @@ class Sorter:
         rest = left.rest.copy()
         rest[list(misfits)] = False  # the route refuses them, whatever name is made of them
         if gate.share:
+            self._require_route(route, {**left.refused, **_within(misfits, left.rest)})
             return Share(rest & names.asks(gate.share), {}, {})
         refused = {**left.refused, **_within(misfits, left.rest)}
         place = next(iter(route.parts.values())).place
@@ -177,15 +184,15 @@ class Sorter:
         }
 
     def _named(self, route: Route, sight: _Sight) -> tuple[Names, Mapping[int, Reject]]:
-        answers = {
+        found = {
             name: self._answer(f"cast((\n{look.sql}\n) as varchar)", look, sight)
             for name, look in route.parts.items()
         }
         key = (route.template, tuple(look.sql for look in route.parts.values()))
         if key not in self._names:
-            parts = {name: answer.values for name, answer in answers.items()}
+            parts = {name: answer.values for name, answer in found.items()}
             self._names[key] = names_of(route.template, parts)
-        misfits = {at: r for answer in answers.values() for at, r in answer.refused.items()}
+        misfits = {at: r for answer in found.values() for at, r in answer.refused.items()}
         return self._names[key], misfits
 
     def _decided(self, look: Look, sight: _Sight) -> _Answer:
@@ -195,27 +202,28 @@ class Sorter:
         key = (sql, look.fields, sight.key)
         if key not in self._answers:
             seen = self._looked(look.fields, sight)
-            values, failed = self._computed(sql, seen)
+            found = answers(self._connection, sql, seen.table)
             refused = dict(seen.misfits)
-            for index in failed:
-                refused.setdefault(index, self._reject(index, Code.UNDECIDED, look.place))
-            self._answers[key] = _Answer(values, refused)
+            for code, places in ((Code.UNDECIDED, found.failed), (Code.SLOW, found.slow)):
+                for index in places:
+                    refused.setdefault(index, self._reject(index, code, look.place))
+            slow = [index for index in found.slow if refused[index].code == Code.SLOW]
+            self._answers[key] = _Answer(found.values, refused, tuple(slow))
         return self._answers[key]
 
-    def _computed(self, sql: str, seen: _Seen) -> tuple[pa.Array, list[int]]:
-        """Compute an expression for every record; and tell for which it cannot be."""
-        from duckdb import Error  # noqa: PLC0415  only specs with SQL need it
+    def _require_route(self, route: Route, refused: Mapping[int, Reject]) -> None:
+        """Require that what is too slow to be sorted is refused by the route, from this very look.
 
-        try:
-            return _column(self._connection, sql, seen.table), []
-        except Error:
-            pass
-        try:
-            failed = _column(self._connection, f"try({sql} is null) is null", seen.table)
-            values = _column(self._connection, f"try({sql})", seen.table)
-        except Error:
-            return _by_halves(sql, seen.table)
-        return values, np.flatnonzero(_true(failed)).tolist()
+        Time is no verdict for ever: another look of the route's might find a record quick enough,
+        and count it as a table's that has passed it by. Raises UnavailableError (P495).
+        """
+        slow = [reject for reject in refused.values() if reject.code == Code.SLOW]
+        if slow and route.template not in self.routes:
+            raise UnavailableError(
+                f"{slow[0].message} at offset {slow[0].offset}, and the route reads elsewhere",
+                code="P495",
+                hint="make it simpler; or wait until the route and its tables stand level",
+            )
 
     @cached_property
     def _connection(self) -> DuckDBPyConnection:
@@ -308,73 +316,6 @@ def _headers(headers: pa.Array) -> pa.Array:
         for record in headers.to_pylist()
     ]
     return pa.array([list(each.items()) for each in maps], pa.map_(pa.string(), pa.string()))
-
-
-def _column(connection: DuckDBPyConnection, sql: str, records: pa.Table) -> pa.Array:
-    """Compute one column. Raises duckdb.Error, and UnavailableError (P495) when it takes too long.
-
-    Time is no verdict on a record: another machine, or another hour, would give another one.
-    """
-    query = f"select {sql} as it from records as payload"  # noqa: S608  it was read by the spec
-    from duckdb import Error  # noqa: PLC0415  only specs with SQL need it
-
-    late = threading.Event()
-
-    def interrupt() -> None:
-        late.set()
-        connection.interrupt()
-
-    limit = threading.Timer(EXPRESSION_SECONDS_MAX, interrupt)
-    limit.daemon = True
-    connection.register("records", records)
-    limit.start()
-    try:
-        column = connection.sql(query).to_arrow_table().column("it")
-    except Error as error:
-        if late.is_set():
-            raise UnavailableError(
-                f"an expression takes longer than {EXPRESSION_SECONDS_MAX:.0f} s for "
-                f"{len(records)} records",
-                code="P495",
-                hint="make it simpler; penstock peek shows what it gives for single records",
-            ) from error
-        raise
-    finally:
-        limit.cancel()
-        connection.unregister("records")
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-
-
-def _by_halves(sql: str, records: pa.Table) -> tuple[pa.Array, list[int]]:
-    """Compute what fails in one piece, down to the records that fail alone.
-
-    Each is judged with the whole memory of a database of its own: the verdict depends neither on
-    the records beside it nor on what else runs in this process.
-    """
-    from duckdb import Error  # noqa: PLC0415  only specs with SQL need it
-
-    found: list[pa.Array | None] = []
-    failed: list[int] = []
-    waiting = [(0, len(records))]
-    with closing(sandbox_alone()) as connection:
-        while waiting:
-            start, count = waiting.pop()
-            try:
-                found.append(_column(connection, sql, records.slice(start, count)))
-            except Error:
-                if count == 1:
-                    found.append(None)
-                    failed.append(start)
-                    continue
-                half = count // 2
-                waiting += [(start + half, count - half), (start, half)]
-    kind = next((each.type for each in found if each is not None), pa.bool_())
-    whole = [pa.nulls(1, kind) if each is None else each for each in found]
-    return pa.concat_arrays(whole), failed
-
-
-def _true(values: pa.Array) -> Mask:
-    return np.array(pc.fill_null(values, False).to_numpy(zero_copy_only=False))
 
 
 def _within(refused: Mapping[int, Reject], mask: Mask) -> dict[int, Reject]:

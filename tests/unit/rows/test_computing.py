@@ -7,12 +7,12 @@ from datetime import date
 import pyarrow as pa
 import pytest
 
-from penstock.core.errors import InvalidError, UnavailableError
+from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct
 from penstock.landing.converting import converted_for
 from penstock.landing.jobs import Destination, Job, Poison, TableJob, job_from_json, job_to_json
-from penstock.rows import sorting
+from penstock.rows import answers
 from penstock.rows.computed import Computed
 from penstock.rows.computing import FunctionError, no_functions
 from penstock.rows.gate import Look
@@ -224,13 +224,19 @@ def test_a_batch_without_rows_has_the_table_s_columns() -> None:
     assert (0, ["n", "half"]) == (done.rows.num_rows, done.rows.schema.names)
 
 
-def test_an_expression_that_takes_too_long_is_no_verdict_on_a_record(monkeypatch) -> None:
-    monkeypatch.setattr(sorting, "EXPRESSION_SECONDS_MAX", 0.05)
-    long = look("list_sum(list_transform(range(100000 + n), lambda x: length(md5(x::varchar))))", N)
+def test_a_record_for_which_an_expression_takes_too_long_is_refused_alone(monkeypatch) -> None:
+    for limit in ("BATCH_SECONDS_MAX", "PART_SECONDS_MAX", "RECORD_SECONDS_MAX"):
+        monkeypatch.setattr(answers, limit, 1.0)
+    hashes = "list_sum(list_transform(range(n), lambda x: length(md5(x::varchar))))"
+    long = look(f"cast({hashes} as bigint)", N)
     job = table(Field("n", Kind.LONG), Field("it", Kind.LONG), computed=Computed({"it": long}))
-    with pytest.raises(UnavailableError, match="takes longer") as late:
-        landed(job, *({"n": n} for n in range(8)))
-    assert "P495" == late.value.code
+
+    done = landed(job, *({"n": n} for n in (1, 2, 10**8, 3)))
+
+    assert [1, 2, 3] == done.rows.column("n").to_pylist()
+    assert [(2, "P314")] == [(reject.offset, reject.code) for reject in done.rejects]
+    alone = landed(job, {"n": 10**8})
+    assert (0, ["P314"]) == (alone.rows.num_rows, [reject.code for reject in alone.rejects])
 
 
 def test_what_is_computed_travels_in_a_job() -> None:

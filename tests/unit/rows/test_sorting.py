@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.core.errors import UnavailableError
 from penstock.core.offsets import TopicPartition
 from penstock.core.type_text import parse_type
+from penstock.rows import answers
+from penstock.rows.answers import LateError
 from penstock.rows.gate import OPEN, Gate, Look, Route, gate_from_data, gate_to_data
 from penstock.rows.naming import filled_name
 from penstock.rows.options import RowOptions
@@ -104,6 +108,55 @@ def test_a_record_that_needs_too_much_memory_is_refused_alone(neighbour: bytes) 
     assert [True, False, False, False, True] == share.mine.tolist()
     assert [1, 2] == sorted(share.refused)
     assert {"P380"} == {reject.code for reject in share.refused.values()}
+
+
+@pytest.fixture
+def _slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have whatever is asked of a record with `n = 3` take too long."""
+    column = answers._column
+
+    def slowly(connection: object, sql: str, records: pa.Table, seconds: float) -> pa.Array:
+        if 3 in records.column("n").to_pylist():
+            raise LateError
+        return column(connection, sql, records, seconds)
+
+    monkeypatch.setattr(answers, "_column", slowly)
+
+
+@pytest.mark.usefixtures("_slow")
+def test_a_record_that_is_too_slow_for_a_condition_is_refused_by_its_table() -> None:
+    share = Sorter(numbered(1, 3, 4), AT).share(Gate(where=EVEN), OPTIONS)
+
+    assert [False, False, True] == share.mine.tolist()
+    assert [(1, 8, "P314")] == [(at, r.offset, r.code) for at, r in share.refused.items()]
+    assert "tables[1].where takes longer than 60 s" in share.refused[1].message
+
+
+@pytest.mark.usefixtures("_slow")
+def test_a_record_that_is_too_slow_for_a_rule_above_is_refused_below_too() -> None:
+    below = Sorter(numbered(1, 3, 4), AT).share(Gate((FEW,), EVEN), OPTIONS)
+
+    assert [False, False, True] == below.mine.tolist()
+    assert {1: "P314"} == {at: reject.code for at, reject in below.refused.items()}
+    assert {"taken by tables[0]": 1} == {
+        reason: int(mask.sum()) for reason, mask in below.filtered.items() if mask.any()
+    }
+
+
+@pytest.mark.usefixtures("_slow")
+def test_a_table_of_a_route_passes_a_slow_record_by_only_where_the_route_refuses_it() -> None:
+    kind = Look("if(n > 0, 'a', kind)", FIELDS, "tables[2].route.kind")
+    route = Gate(route=Route("lake.b.of_{kind}", {"kind": kind}))
+    share = replace(route, share="lake.b.of_a")
+    known = frozenset({"lake.b.of_a"})
+
+    refused = Sorter(numbered(1, 3, 4), AT).share(route, OPTIONS, known=known).refused
+    assert {1: "P314"} == {at: reject.code for at, reject in refused.items()}
+    beside = Sorter(numbered(1, 3, 4), AT, frozenset({"lake.b.of_{kind}"}))
+    assert [True, False, True] == beside.share(share, OPTIONS).mine.tolist()
+    with pytest.raises(UnavailableError, match="at offset 8, and the route reads") as late:
+        Sorter(numbered(1, 3, 4), AT).share(share, OPTIONS)
+    assert "P495" == late.value.code
 
 
 def test_records_are_led_by_header_key_pattern_and_operation() -> None:

@@ -231,9 +231,12 @@ def cli_page() -> str:
         "",
         MARKED,
         "",
-        "The spec is `./penstock.yaml` when none is named. `--json` prints data for machines; results",
-        "go to stdout, talk to stderr. `NO_COLOR` is honoured. How a command ends is the same for all:",
-        "[exit codes](exit-codes.md).",
+        "Every command takes the spec in the same way: the YAML file that it names, as a word",
+        "(`penstock run shop.yaml`, `penstock audit shop.yaml lake.bronze.orders`) or with `--spec`;",
+        "else the file in the environment variable `PENSTOCK_SPEC`; else `./penstock.yaml`.",
+        "",
+        "`--json` prints data for machines; results go to stdout, talk to stderr. `NO_COLOR` is",
+        "honoured. How a command ends is the same for all: [exit codes](exit-codes.md).",
     ]
     for name in COMMANDS:
         text = application(name).generate_docs()

@@ -30,14 +30,16 @@ from penstock.core.errors import (
     UnavailableError,
     gravest,
 )
-from penstock.core.offsets import Positions
+from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.wire import progress_from_json
 from penstock.landing import members, opening
 from penstock.landing.settings import Place, Settings, Target
 from penstock.observe.fanout import Observers
+from penstock.observe.figures import number_of
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.tables import FILE_GONE, Table, TableFormat, TableState, Verdict
 from penstock.spec.model import Pipeline
+from penstock.spec.naming import no_table
 
 Progressed = Callable[[str], None]
 
@@ -100,30 +102,30 @@ def audit(
         stack.callback(log.close)
         catalogs = assembly.open_catalogs(pipeline, Observers(), stack, read_only=True)
         settings = assembly.settings_of(pipeline)
-        targets, wanted, _ = opening.routed(settings, log.partitions())
-        targets, _ = members.spread(settings, catalogs, targets, wanted)
-        unknown = sorted(set(tables) - set(targets))
-        if unknown:
-            raise InvalidError(
-                f"no topic is routed to {', '.join(unknown)}",
-                code="P185",
-                hint=f"tables of this spec are {', '.join(sorted(targets))}",
-            )
+        listing = log.partitions()
+        targets, wanted, _ = opening.routed(settings, listing)
+        targets, wanted = members.spread(settings, catalogs, targets, wanted)
+        for unknown in sorted(set(tables) - set(targets)):
+            raise no_table(unknown, targets, {at.topic for at in listing})
         chosen = {name: targets[name] for name in sorted(targets) if not tables or name in tables}
         open_reader = partial(assembly.open_reader, pipeline)
-        auditor = Auditor(settings, log, catalogs, open_reader, progressed)
+        auditor = Auditor(settings, log, catalogs, open_reader, progressed, wanted)
         return Audit(tuple(auditor.audit(target, rows=rows) for target in chosen.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class Auditor:
-    """Audits tables of one pipeline; `open_reader` gives what reads Kafka, once for each count."""
+    """Audits tables of one pipeline; `open_reader` gives what reads Kafka, once for each count.
+
+    `wanted` are the partitions that tables are fed from.
+    """
 
     settings: Settings
     log: Log
     catalogs: Mapping[str, TableFormat]
     open_reader: Callable[[], RangeReader]
     progressed: Progressed
+    wanted: Mapping[str, Sequence[TopicPartition]] = field(default_factory=dict)
 
     def audit(self, target: Target, *, rows: bool) -> TableAudit:
         """Audit one table; with `rows` record by record. What it raises is told as its problem."""
@@ -136,15 +138,17 @@ class Auditor:
 
     def _audit(self, target: Target, *, rows: bool) -> TableAudit:
         name, pipeline = target.place.table, self.settings.pipeline
-        table = self._table(target.place)
+        rejects = Chain(f"{pipeline}/{name}", self.settings.quarantine.table)
+        table = self.catalogs[target.place.catalog].load(target.place.name)
+        if table is None:
+            raise self._nothing(name, rejects)
         state = table.state(Chain(pipeline, name))
         own, began = _chain(table, Chain(pipeline, name), state, target.place)
         chains = [own]
         quarantine = self._quarantine()
         if quarantine is not None:
-            chain = Chain(f"{pipeline}/{name}", self.settings.quarantine.table)
-            theirs = quarantine.state(chain)
-            chains.append(_chain(quarantine, chain, theirs, self.settings.quarantine)[0])
+            theirs = quarantine.state(rejects)
+            chains.append(_chain(quarantine, rejects, theirs, self.settings.quarantine)[0])
         census = None
         if rows and state.landed is not None:
             try:
@@ -156,15 +160,24 @@ class Auditor:
                 chains[0] = replace(own, breaks=(*own.breaks, gone))
         return TableAudit(name, tuple(chains), census)
 
-    def _table(self, place: Place) -> Table:
-        table = self.catalogs[place.catalog].load(place.name)
-        if table is None:
-            raise InvalidError(
-                f"table {place.table} does not exist",
+    def _nothing(self, name: str, rejects: Chain) -> InvalidError:
+        """Say that a table is not there, whether it ever was, and what waits for it in Kafka."""
+        quarantine = self._quarantine()
+        began = quarantine is not None and quarantine.state(rejects).landed is not None
+        bounds = self.log.bounds(self.wanted.get(name, ())).values()
+        waiting = sum(each.stop - each.start for each in bounds)
+        waits = f"; {number_of(waiting, 'record')} of its topics wait in Kafka"
+        if began:
+            return InvalidError(
+                f"table {name} is gone: this pipeline had begun to land in it{waits}",
                 code="P461",
-                hint="nothing has landed in it yet, or it was dropped; see  penstock status",
+                hint="restore it, or see what a run would do without it:  penstock plan",
             )
-        return table
+        return InvalidError(
+            f"nothing has landed in {name}, which does not exist yet{waits}",
+            code="P461",
+            hint="land it first:  penstock run --until-caught-up",
+        )
 
     def _quarantine(self) -> Table | None:
         place = self.settings.quarantine

@@ -23,6 +23,7 @@ from penstock.landing import opening
 from penstock.landing.tracks import Track
 from penstock.ports.log import RangeReader
 from penstock.spec.model import Pipeline
+from penstock.spec.naming import no_topic
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,7 +105,8 @@ def peek(
         view = open_view(pipeline, stack, reader=lambda: held)
         partitions = [each for each in view.listing if each.topic == topic]
         if not partitions:
-            raise _unknown_topic(topic, view.listing)
+            known = {at.topic for at in view.listing}
+            raise no_topic(topic, known, {*view.fleet.tracks, *view.fleet.aside})
         reader = assembly.open_reader(pipeline)
         stack.callback(reader.close)
         deadline = view.world.clock.monotonic() + READ_SECONDS
@@ -315,12 +317,3 @@ def decoded(value: bytes | None) -> Any:
         return msgspec.json.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-
-
-def _unknown_topic(topic: str, listing: opening.Listing) -> InvalidError:
-    known = sorted({at.topic for at in listing})
-    return InvalidError(
-        f"the pipeline reads no topic {topic[:80]!r}",
-        code="P161",
-        hint=f"it reads {', '.join(known[:20])}",
-    )

@@ -35,11 +35,12 @@ from penstock.landing.closing import (
     to_try,
     tried,
 )
-from penstock.landing.holding import no_table
 from penstock.observe.fanout import Observers
 from penstock.observe.figures import number_of
 from penstock.rows.fates import BYTES, READ, fates_of, records_of
+from penstock.spec.checks import is_read
 from penstock.spec.model import Pipeline
+from penstock.spec.naming import is_led_to, no_table, no_topic
 
 if TYPE_CHECKING:
     from penstock.landing.fleet import Fleet
@@ -93,9 +94,9 @@ def groups(pipeline: Pipeline, table: str = "") -> tuple[Group, ...]:
     Raises UnavailableError when a catalog does not answer.
     """
     with _looking(pipeline) as (quarantine, catalogs):
-        if quarantine is None:
+        fates = _fates(pipeline, quarantine, table)
+        if fates is None:
             return ()
-        fates = fates_of(quarantine.refused(_chain(pipeline, table or "*"), READ))
         told = fates.set_column(
             fates.schema.get_field_index("status"),
             "status",
@@ -122,10 +123,10 @@ def records(pipeline: Pipeline, table: str, choice: Choice, count: int) -> tuple
     A record named by its spot is given whatever its fate. Raises UnavailableError.
     """
     with _looking(pipeline) as (quarantine, _):
-        if quarantine is None:
+        fates = _fates(pipeline, quarantine, table, choice)
+        if quarantine is None or fates is None:
             return ()
         chain = _chain(pipeline, table)
-        fates = fates_of(quarantine.refused(chain, READ))
         found = _named(fates, choice) if choice.spot else chosen(fates, choice)
         rows = found.slice(0, max(count, 0)).to_pylist()
         wanted: dict[TopicPartition, list[int]] = {}
@@ -181,9 +182,10 @@ def retry_forecast(pipeline: Pipeline, table: str, choice: Choice) -> Change:
 def drop_forecast(pipeline: Pipeline, table: str, choice: Choice) -> Change:
     """Say what a drop would give up. Writes nothing. Raises UnavailableError."""
     with _looking(pipeline) as (quarantine, _):
-        if quarantine is None:
+        fates = _fates(pipeline, quarantine, table, choice)
+        if fates is None:
             return Change(pipeline.name, ())
-        found = chosen(fates_of(quarantine.refused(_chain(pipeline, table), READ)), choice)
+        found = chosen(fates, choice)
     codes = Counter(found["code"].to_pylist())
     return Change(
         pipeline.name,
@@ -231,6 +233,30 @@ def _looking(pipeline: Pipeline) -> Iterator[tuple[Table | None, Mapping[str, Ta
         catalogs = assembly.open_catalogs(pipeline, Observers(), stack, read_only=True)
         place = assembly.place_of(pipeline, pipeline.quarantine.into)
         yield catalogs[place.catalog].load(place.name), catalogs
+
+
+def _fates(
+    pipeline: Pipeline, quarantine: Table | None, table: str, choice: Choice | None = None
+) -> pa.Table | None:
+    """Return what became of the refused records of a table, or of all; None where none ever was.
+
+    Raises InvalidError for a table (P185), or a topic in the choice (P161), that neither the spec
+    nor the quarantine knows.
+    """
+    fates = None
+    if quarantine is not None:
+        fates = fates_of(quarantine.refused(_chain(pipeline, table or "*"), READ))
+    if table and not is_led_to(pipeline, table) and not (fates and fates.num_rows):
+        known = {rule.table for rule in pipeline.tables}
+        if quarantine is not None:
+            everyone = fates_of(quarantine.refused(_chain(pipeline, "*"), READ))
+            known |= {*everyone["table"].to_pylist()}
+        raise no_table(table, known, pipeline.kafka.names)
+    topic = choice.spot[0] if choice is not None and choice.spot else ""
+    held = {*fates["topic"].to_pylist()} if fates is not None else set()
+    if topic and topic not in held and not is_read(topic, pipeline.kafka):
+        raise no_topic(topic, {*pipeline.kafka.names, *held})
+    return fates
 
 
 def _chain(pipeline: Pipeline, table: str) -> Chain:
@@ -295,7 +321,7 @@ def _track(fleet: Fleet, table: str) -> Track:
     if table in fleet.aside:
         raise fleet.aside[table].error
     if table not in fleet.tracks:
-        raise no_table(table, [*fleet.tracks, *fleet.aside])
+        raise no_table(table, {*fleet.tracks, *fleet.aside}, fleet.topics)
     return fleet.tracks[table]
 
 

@@ -18,11 +18,11 @@ from penstock.app.view import View, open_view
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import Offset, OffsetRange, span
 from penstock.landing import replaying, seeking
-from penstock.landing.holding import no_table
 from penstock.observe.figures import number_of
 from penstock.ports.running import Observer
 from penstock.ports.tables import Verdict
 from penstock.spec.model import Pipeline
+from penstock.spec.naming import no_table
 
 _PLACE = re.compile(
     r"(?P<topic>[A-Za-z0-9._-]+)(:(?P<partition>\d{1,9})(:(?P<start>\d{1,18})(?P<to>-(?P<stop>\d{1,18})?)?)?)?"
@@ -163,7 +163,7 @@ def _look(view: View, table: str, places: Sequence[Place]) -> replaying.Replay:
     if table in fleet.aside:
         raise fleet.aside[table].error
     if table not in fleet.tracks:
-        raise no_table(table, [*fleet.tracks, *fleet.aside])
+        raise no_table(table, {*fleet.tracks, *fleet.aside}, fleet.topics)
     return replaying.look(fleet.tracks[table], ranges_of(places), view.bounds)
 
 

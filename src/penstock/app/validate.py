@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,9 +22,9 @@ from penstock.ports.log import Log
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat
 from penstock.spec.model import Pipeline
+from penstock.spec.naming import leads_to
 
 Got = TypeVar("Got")
-_PLACEHOLDER = re.compile(r"\\\{[A-Za-z_][A-Za-z0-9_]*\\\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +162,4 @@ def _left_behind(
 
 
 def _may_be_led_to(pipeline: Pipeline, name: str) -> bool:
-    return any(
-        re.fullmatch(_PLACEHOLDER.sub("[a-z0-9_]+", re.escape(rule.into)), name)
-        for rule in pipeline.tables
-        if rule.route
-    )
+    return any(leads_to(rule.into, name) for rule in pipeline.tables if rule.route)

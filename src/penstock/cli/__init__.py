@@ -43,6 +43,9 @@ COMMANDS = {
     "dev": ("penstock.cli.dev:app", "A real Kafka broker on this machine, to try things."),
 }
 
+NAMING = frozenset({"audit", "peek", "quarantine", "replay", "seek"})
+"""Commands whose words are names of tables and topics."""
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit with its code."""
@@ -53,6 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _collect_rarely()
     from penstock.cli.output import guarded
 
+    if set(words[:1]) & NAMING:
+        from penstock.cli.specs import with_spec_named
+
+        words = with_spec_named(words)
     app = application(words[0] if words else "")
     sys.exit(guarded(lambda: app(words, exit_on_error=False, print_error=True), words))
 
@@ -95,6 +102,8 @@ def application(chosen: str) -> App:
     app = App(
         name="penstock",
         help="Land Kafka topics in Iceberg and Delta Lake tables, exactly once.\n\n"
+        "The spec is the YAML file that a command names, as a word or with --spec; else that of "
+        "PENSTOCK_SPEC; else penstock.yaml.\n\n"
         "Example: penstock run penstock.yaml --until-caught-up",
         version=__version__,
         # Markdown takes as long to load as all else together, and the front page has none.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from penstock.cli.output import error_data, print_json, say, show_error, tell
-from penstock.cli.run import SPEC
+from penstock.cli.specs import SPEC, Spec, load_spec
 from penstock.observe.figures import number_of
 
 if TYPE_CHECKING:
@@ -17,9 +16,8 @@ if TYPE_CHECKING:
 
 
 def audit(
-    table: str | None = None,
-    *,
-    spec: Path = SPEC,
+    *tables: str,
+    spec: Spec = SPEC,
     count: Annotated[bool, Parameter(negative=())] = False,
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
@@ -27,12 +25,12 @@ def audit(
 
     Exits with 4 on a break, and says where. Nothing is written.
 
-    Example: penstock audit lake.bronze.orders --count
+    Example: penstock audit shop.yaml lake.bronze.orders --count
 
     Parameters
     ----------
-    table
-        One table, by its name in the spec; all of them when left out.
+    tables
+        Tables, by their names in the spec; all of them when left out.
     spec
         The spec of the pipeline.
     count
@@ -41,11 +39,10 @@ def audit(
         Print JSON.
     """
     from penstock.app.audit import audit as prove
-    from penstock.cli.specs import load_spec
 
     found = prove(
         load_spec(spec),
-        tables=(table,) if table else (),
+        tables=tables,
         rows=count,
         progressed=(lambda _: None) if json else say,
     )

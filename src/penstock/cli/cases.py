@@ -8,11 +8,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from penstock.cli.output import USAGE, print_json, tell
-from penstock.cli.run import SPEC
+from penstock.cli.specs import SPEC, Spec, load_spec
 
 
 def try_cases(
-    spec: Path = SPEC,
+    spec: Spec = SPEC,
     *,
     cases: Path | None = None,
     json: Annotated[bool, Parameter(negative=())] = False,
@@ -36,7 +36,6 @@ def try_cases(
     from penstock.app.cases.judging import differences
     from penstock.app.cases.playing import play
     from penstock.app.cases.reading import read_cases
-    from penstock.cli.specs import load_spec
 
     pipeline = load_spec(spec)
     path = cases or spec.with_suffix(f".test{spec.suffix}")

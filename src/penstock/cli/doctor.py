@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from penstock.cli.output import print_json, say
-from penstock.cli.run import SPEC
+from penstock.cli.specs import SPEC, Spec, load_spec
 
 if TYPE_CHECKING:
     from penstock.app.doctor.examination import Examination
@@ -19,7 +18,7 @@ MARKS = {"good": ("ok", "green"), "odd": ("look", "yellow"), "bad": ("BAD", "bol
 
 
 def doctor(
-    spec: Path | None = None,
+    spec: Spec | None = None,
     *,
     look_only: Annotated[bool, Parameter(negative=())] = False,
     json: Annotated[bool, Parameter(negative=())] = False,
@@ -44,7 +43,6 @@ def doctor(
         Print JSON.
     """
     from penstock.app.doctor.examination import examine
-    from penstock.cli.specs import load_spec
 
     path = spec or (SPEC if SPEC.exists() else None)
     pipeline = None if path is None else load_spec(path)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from penstock.cli.output import error_data, print_json, say, show_error, tell
-from penstock.cli.run import SPEC
+from penstock.cli.specs import SPEC, Spec
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.observe.figures import number_of
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def init(
-    spec: Path = SPEC,
+    spec: Spec = SPEC,
     *,
     from_: Annotated[str | None, Parameter(name="--from")] = None,
     to: Literal["iceberg", "delta"] = "iceberg",

@@ -7,13 +7,12 @@ import json as json_text
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from penstock.cli.output import print_json, say
-from penstock.cli.run import SPEC
+from penstock.cli.specs import SPEC, Spec, load_spec
 from penstock.core.errors import InvalidError
 from penstock.observe.figures import one_line
 
@@ -29,7 +28,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 def peek(
     topic: str | None = None,
     *,
-    spec: Path = SPEC,
+    spec: Spec = SPEC,
     count: Annotated[int | None, Parameter(name=["--count", "-n"])] = None,
     at: str | None = None,
     json: Annotated[bool, Parameter(negative=())] = False,
@@ -57,7 +56,6 @@ def peek(
 
     from penstock.app.peek import peek as look
     from penstock.app.peek import spot
-    from penstock.cli.specs import load_spec
 
     where = spot(at) if at else None
     name = topic or (where.topic if where else "")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from penstock.cli.output import error_data, print_json
-from penstock.cli.run import SPEC
+from penstock.cli.specs import SPEC, Spec, load_spec
 from penstock.observe.figures import age_text, count_text, number_of, one_line, size_text
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ OUTCOMES = {
 
 
 def plan(
-    spec: Path = SPEC,
+    spec: Spec = SPEC,
     *,
     exit_code: Annotated[bool, Parameter(negative=())] = False,
     json: Annotated[bool, Parameter(negative=())] = False,
@@ -60,7 +59,6 @@ def plan(
     from rich.console import Console
 
     from penstock.app.plan import plan as look
-    from penstock.cli.specs import load_spec
 
     found = look(load_spec(spec))
     code = found.problem_code or (found.change if exit_code else 0)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
 from penstock.cli.output import print_json, say, tell
-from penstock.cli.run import SPEC
+from penstock.cli.specs import SPEC, Spec, load_spec
 from penstock.observe.figures import number_of, one_line
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ app = App(
 def list_groups(
     table: str | None = None,
     *,
-    spec: Path = SPEC,
+    spec: Spec = SPEC,
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Count refused records by table, reason and what became of them, as the tables tell.
@@ -44,7 +43,6 @@ def list_groups(
         Print JSON.
     """
     from penstock.app.quarantine import groups
-    from penstock.cli.specs import load_spec
 
     found = groups(load_spec(spec), table or "")
     if json:
@@ -64,7 +62,7 @@ def list_groups(
 def show(
     table: str,
     *,
-    spec: Path = SPEC,
+    spec: Spec = SPEC,
     code: tuple[str, ...] = (),
     at: str | None = None,
     count: Annotated[int, Parameter(name=["--count", "-n"])] = 5,
@@ -90,7 +88,6 @@ def show(
         Print JSON.
     """
     from penstock.app.quarantine import records
-    from penstock.cli.specs import load_spec
 
     found = records(load_spec(spec), table, _choice(code, at), count)
     if json:
@@ -106,7 +103,7 @@ def show(
 def retry(
     table: str,
     *,
-    spec: Path = SPEC,
+    spec: Spec = SPEC,
     code: tuple[str, ...] = (),
     at: str | None = None,
     yes: str | None = None,
@@ -138,7 +135,6 @@ def retry(
     from penstock.app.quarantine import retry as land
     from penstock.app.quarantine import retry_forecast
     from penstock.cli.confirming import change_by_hand
-    from penstock.cli.specs import load_spec
 
     pipeline, choice = load_spec(spec), _choice(code, at)
 
@@ -155,7 +151,7 @@ def retry(
 def drop(
     table: str,
     *,
-    spec: Path = SPEC,
+    spec: Spec = SPEC,
     code: tuple[str, ...] = (),
     at: str | None = None,
     yes: str | None = None,
@@ -187,7 +183,6 @@ def drop(
     from penstock.app.quarantine import drop as give_up
     from penstock.app.quarantine import drop_forecast
     from penstock.cli.confirming import change_by_hand
-    from penstock.cli.specs import load_spec
 
     pipeline, choice = load_spec(spec), _choice(code, at)
 

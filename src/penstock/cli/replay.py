@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from penstock.cli.run import SPEC
+from penstock.cli.specs import SPEC, Spec, load_spec
 
 
 def replay(
     table: str,
     /,
     *places: str,
-    spec: Path = SPEC,
+    spec: Spec = SPEC,
     yes: str | None = None,
     new_rows: Annotated[bool, Parameter(negative=())] = False,
     json: Annotated[bool, Parameter(negative=())] = False,
@@ -50,7 +49,6 @@ def replay(
     from penstock.app.relanding import place_of, plan_replay
     from penstock.app.relanding import replay as replay_table
     from penstock.cli.confirming import change_by_hand
-    from penstock.cli.specs import load_spec
     from penstock.observe.figures import number_of
     from penstock.observe.log import console_log, json_log, written_to
 

@@ -9,13 +9,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from penstock.cli.output import INTERRUPTED, error_data, print_json, say, show_error
+from penstock.cli.specs import SPEC, Spec, load_spec
 
 if TYPE_CHECKING:
     from penstock.landing.coordinator import Ended
@@ -24,13 +24,12 @@ if TYPE_CHECKING:
     from penstock.ports.running import Clock, Observer
     from penstock.spec.model import Pipeline
 
-SPEC = Path("penstock.yaml")
 STDERR = 2
 _TIME_CELLS = len("10:40:00  ")
 
 
 def run(
-    spec: Path = SPEC,
+    spec: Spec = SPEC,
     *,
     once: Annotated[bool, Parameter(negative=())] = False,
     until_caught_up: Annotated[bool, Parameter(negative=())] = False,
@@ -67,7 +66,6 @@ def run(
     from penstock.app.faults import from_environment, observer_for
     from penstock.app.run import RunOptions, exit_code
     from penstock.app.run import run as run_pipeline
-    from penstock.cli.specs import load_spec
     from penstock.observe.fanout import Observers
 
     pipeline = load_spec(spec)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from penstock.cli.run import SPEC
+from penstock.cli.specs import SPEC, Spec, load_spec
 
 
 def seek(
     table: str,
     /,
     *places: str,
-    spec: Path = SPEC,
+    spec: Spec = SPEC,
     yes: str | None = None,
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
@@ -44,7 +43,6 @@ def seek(
     from penstock.app.relanding import place_of, plan_seek
     from penstock.app.relanding import seek as seek_table
     from penstock.cli.confirming import change_by_hand
-    from penstock.cli.specs import load_spec
 
     pipeline = load_spec(spec)
     meant = [place_of(each) for each in places]

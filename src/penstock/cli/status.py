@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from penstock.cli.output import error_data, print_json
-from penstock.cli.run import SPEC
+from penstock.cli.specs import SPEC, Spec, load_spec
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,7 +21,7 @@ WATCH_EVERY_SECONDS = 2.0
 
 
 def status(
-    spec: Path = SPEC,
+    spec: Spec = SPEC,
     *,
     watch: Annotated[bool, Parameter(negative=())] = False,
     json: Annotated[bool, Parameter(negative=())] = False,
@@ -46,7 +45,6 @@ def status(
     """
     from penstock.app.process import SystemClock
     from penstock.app.status import status as read
-    from penstock.cli.specs import load_spec
 
     pipeline, clock = load_spec(spec), SystemClock()
     if watch:

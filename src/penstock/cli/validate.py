@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from penstock.cli.output import error_data, print_json, show_error, tell
-from penstock.cli.run import SPEC
+from penstock.cli.specs import SPEC, Spec, load_spec
 
 
 def validate(
-    spec: Path = SPEC,
+    spec: Spec = SPEC,
     *,
     offline: Annotated[bool, Parameter(negative=())] = False,
     json: Annotated[bool, Parameter(negative=())] = False,
@@ -34,7 +33,6 @@ def validate(
         Print JSON.
     """
     from penstock.app.validate import check
-    from penstock.cli.specs import load_spec
     from penstock.core.errors import gravest
 
     pipeline = load_spec(spec)

@@ -13,12 +13,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from penstock.commit.two_phase import TwoPhase
-from penstock.core.errors import InvalidError, PenstockError
+from penstock.core.errors import PenstockError
 from penstock.landing import opening, rivals
 from penstock.landing.fleet import Fleet
 from penstock.landing.ownership import Tenure
 from penstock.landing.settings import Settings, World
 from penstock.landing.tracks import Track, by_table
+from penstock.spec.naming import no_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Hold:
         Raises what keeps the table from being opened, and what `commit.once.land` raises.
         """
         if name not in self.fleet.tracks and name not in self.fleet.aside:
-            raise no_table(name, [*self.fleet.tracks, *self.fleet.aside])
+            raise no_table(name, {*self.fleet.tracks, *self.fleet.aside}, self.fleet.topics)
         pipeline = self.settings.pipeline
         rows = by_table(pipeline, self.world.store.pending(pipeline)).get(name, [])
         batch = self.fleet.recovery(name, rows)
@@ -76,12 +77,3 @@ def hold(settings: Settings, world: World, *, takeover: bool = False) -> Iterato
         tenure.close()
         with suppress(PenstockError):  # the pipeline may be another's by now; a claim is advisory
             tenure.release()
-
-
-def no_table(name: str, known: list[str]) -> InvalidError:
-    """Say that no topic is routed to a table."""
-    return InvalidError(
-        f"no topic is routed to {name}",
-        code="P185",
-        hint=f"tables of this spec are {', '.join(sorted(known))}",
-    )

@@ -39,7 +39,7 @@ from penstock.core.planning import Bounds
 from penstock.core.replaying import ends_of_rows
 from penstock.landing import opening
 from penstock.landing.closing import Closer, Means
-from penstock.landing.holding import Hold, no_table
+from penstock.landing.holding import Hold
 from penstock.landing.reach import (
     Bounded,
     beginning_unknown,
@@ -51,6 +51,7 @@ from penstock.landing.replaying import source_columns
 from penstock.landing.settings import Settings, Target, World
 from penstock.ports.tables import FileSource, Table, TableState, Verdict
 from penstock.rows.fates import READ, fates_of
+from penstock.spec.naming import no_table
 
 Wanted = Mapping[tuple[str, int], Offset]
 
@@ -218,7 +219,7 @@ def _target(settings: Settings, world: World, name: str) -> Target:
             hint="this release puts back tables of a fixed name",
         )
     if name not in fixed:
-        raise no_table(name, list(fixed))
+        raise no_table(name, fixed)
     return fixed[name]
 
 

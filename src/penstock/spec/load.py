@@ -26,7 +26,15 @@ from penstock.spec.findings import problems_of
 from penstock.spec.masks import masked, masked_by_text
 from penstock.spec.model import UNCHECKED, Pipeline, Table
 from penstock.spec.paths import is_resolved_later, located
-from penstock.spec.problems import PROBLEMS_MAX, KeyPath, Place, Problem, SpecError, in_order
+from penstock.spec.problems import (
+    PROBLEMS_MAX,
+    KeyPath,
+    Place,
+    Problem,
+    SpecError,
+    in_order,
+    nearest,
+)
 from penstock.spec.records import Records
 from penstock.spec.secrets import ProcessSecrets, may_hold_secret, references
 from penstock.spec.sections import Kafka, PendingSettings, QuarantineSettings, SparkSettings
@@ -57,10 +65,18 @@ def load_with_warnings(path: Path | str) -> Loaded:
             content = file.read(FILE_BYTES_MAX + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it cannot be opened"
-        hint = "see docs/tutorial"
-        problem = Problem((), "P100", f"{path} cannot be read: {reason}", hint)
+        problem = Problem((), "P100", f"{path} cannot be read: {reason}", _other_file(path))
         raise SpecError([problem], name=str(path)) from error
     return read(content, base=path.absolute().parent, name=str(path))
+
+
+def _other_file(path: Path) -> str:
+    """Say which file may be meant for a spec that cannot be read."""
+    there = [each.name for ending in ("*.yaml", "*.yml") for each in path.parent.glob(ending)]
+    near = nearest(path.name, there)
+    if near and near != path.name:
+        return f"did you mean {path.with_name(near)}?"
+    return "name it, as in  penstock plan FILE  or PENSTOCK_SPEC=FILE, or write one: penstock init"
 
 
 def loads(text: str | bytes, *, base: Path, name: str = "penstock.yaml") -> Pipeline:

@@ -92,8 +92,9 @@ class Shop:
 
     def call(self, command: str, *words: str, **environment: str) -> Finished:
         """Run a command on the spec."""
-        spec = ("--spec", self.path) if command == "audit" else (self.path,)
-        return penstock(command, *spec, *words, environment=environment, directory=self.directory)
+        return penstock(
+            command, self.path, *words, environment=environment, directory=self.directory
+        )
 
     def command(self, *words: str | Path, **environment: str) -> Finished:
         """Run a command that is told of the spec in its words."""

@@ -1,23 +1,35 @@
 """`penstock audit --values`: what metadata says of every live file, compared with what it holds.
 
 Invariants:
-- it writes nothing, asks neither Kafka nor a ledger, and takes any table: ours or not;
+- it writes nothing, reads no ledger, and takes any table of a catalog: ours or not; Kafka is asked
+  only which tables the rules of the spec name;
 - one file is read at a time, a few rows of it at a time (files/contents.py);
 - a file that is gone or damaged is a finding like another; storage that does not answer is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from penstock.core.errors import InvalidError, PenstockError, UnavailableError
+from penstock.app import assembly
+from penstock.core.errors import (
+    DecisionNeededError,
+    InvalidError,
+    PenstockError,
+    UnavailableError,
+    gravest,
+)
 from penstock.core.statistics import Fault, FileStatistics, Mismatch, mismatches, unreadable
 from penstock.files.contents import contents_of
 from penstock.files.faults import told
+from penstock.landing import members, opening
+from penstock.observe.fanout import Observers
 from penstock.ports.tables import StatedFile, TableFormat
+from penstock.spec.model import Pipeline
 
 Progressed = Callable[[str], None]
 FOUND_MAX = 1000
@@ -39,6 +51,71 @@ class ValuesAudit:
     further: int = 0
     untold: tuple[str, ...] = ()
     problem: PenstockError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesAudits:
+    """The outcome: exit code 0 when all is right, 4 on a mismatch, else the gravest problem's."""
+
+    tables: tuple[ValuesAudit, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """Return the exit code (interface.md 2)."""
+        if any(each.mismatches for each in self.tables):
+            return DecisionNeededError.exit_code
+        return gravest(each.problem.exit_code for each in self.tables if each.problem is not None)
+
+
+def audit_values(
+    pipeline: Pipeline, *, tables: Sequence[str] = (), progressed: Progressed = lambda _: None
+) -> ValuesAudits:
+    """Audit the tables named, by a rule of the spec or by none; else all of the spec's.
+
+    Those are the tables that topics are routed to now, and the quarantine where it is there. Raises
+    InvalidError (P185) for a name in no catalog of the spec, UnavailableError when brokers that are
+    needed are gone.
+    """
+    with ExitStack() as stack:
+        catalogs = assembly.open_catalogs(pipeline, Observers(), stack, read_only=True)
+        for name in tables:
+            if name.partition(".")[0] not in catalogs:
+                raise InvalidError(
+                    f"{name} is in no catalog of this spec",
+                    code="P185",
+                    hint=f"begin with one of its catalogs: {', '.join(sorted(catalogs))}",
+                )
+        names = [*dict.fromkeys(tables)] or _named_by(pipeline, catalogs)
+        return ValuesAudits(tuple(_audited(catalogs, name, progressed) for name in names))
+
+
+def _named_by(pipeline: Pipeline, catalogs: Mapping[str, TableFormat]) -> list[str]:
+    """Name the tables that topics are routed to now, and the quarantine if it is there."""
+    log = assembly.open_log(pipeline)
+    try:
+        settings = assembly.settings_of(pipeline)
+        targets, wanted, _ = opening.routed(settings, log.partitions())
+        names = sorted(members.spread(settings, catalogs, targets, wanted)[0])
+    finally:
+        log.close()
+    catalog, _, name = pipeline.quarantine.into.partition(".")
+    try:
+        there = catalogs[catalog].load(name) is not None
+    except PenstockError:
+        there = True  # that it cannot be told is told of the table
+    return [*names, pipeline.quarantine.into] if there else names
+
+
+def _audited(
+    catalogs: Mapping[str, TableFormat], table: str, progressed: Progressed
+) -> ValuesAudit:
+    """Audit one table by its name in the spec. What it raises is told as its problem."""
+    progressed(f"comparing the files of {table}")
+    catalog, _, name = table.partition(".")
+    try:
+        return replace(values_of(catalogs[catalog], name, progressed), table=table)
+    except PenstockError as error:
+        return ValuesAudit(table, problem=error)
 
 
 def values_of(

@@ -9,48 +9,72 @@ from cyclopts import Parameter
 
 from penstock.cli.output import error_data, print_json, say, show_error, tell
 from penstock.cli.specs import SPEC, Spec, load_spec
+from penstock.core.errors import InvalidError
 from penstock.observe.figures import number_of
 
 if TYPE_CHECKING:
     from penstock.app.audit import Audit, ChainAudit, TableAudit
+    from penstock.app.values import ValuesAudit, ValuesAudits
 
 
 def audit(
     *tables: str,
     spec: Spec = SPEC,
     count: Annotated[bool, Parameter(negative=())] = False,
+    values: Annotated[bool, Parameter(negative=())] = False,
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Prove that nothing is lost or doubled: the chains from metadata, the rows with --count.
 
-    Exits with 4 on a break, and says where. Nothing is written.
+    With --values instead: that the metadata of every live file says what the file holds, so that a
+    reader's filter finds all rows that match. Exits with 4 on a break, and says where. Nothing is
+    written.
 
     Example: penstock audit shop.yaml lake.bronze.orders --count
 
     Parameters
     ----------
     tables
-        Tables, by their names in the spec; all of them when left out.
+        Tables by their names in the spec; all of them when left out. With --values any table of a
+        catalog of the spec.
     spec
         The spec of the pipeline.
     count
         Also compare every row with Kafka, record by record.
+    values
+        Compare bounds, counts, sizes and partition values in the metadata of every live file with
+        what the file holds, whoever wrote it.
     json
         Print JSON.
     """
     from penstock.app.audit import audit as prove
+    from penstock.app.values import audit_values
 
-    found = prove(
-        load_spec(spec),
-        tables=tables,
-        rows=count,
-        progressed=(lambda _: None) if json else say,
-    )
+    progressed = (lambda _: None) if json else say
+    if values:
+        _require_alone(count=count)
+        compared = audit_values(load_spec(spec), tables=tables, progressed=progressed)
+        if json:
+            print_json(_values_data(compared))
+        else:
+            for each in compared.tables:
+                _tell_values(each)
+        return compared.exit_code
+    found = prove(load_spec(spec), tables=tables, rows=count, progressed=progressed)
     if json:
         print_json(_data(found))
     else:
         tell_audit(found)
     return found.exit_code
+
+
+def _require_alone(*, count: bool) -> None:
+    if count:
+        raise InvalidError(
+            "--values and --count are two audits",
+            code="P444",
+            hint="run them one after the other",
+        )
 
 
 def tell_audit(found: Audit) -> None:
@@ -111,3 +135,40 @@ def _chain_text(chain: ChainAudit) -> str:
     name = "quarantine chain" if "/" in chain.chain else "chain"
     files = "" if "/" in chain.chain else f", {number_of(chain.files, 'file')}"
     return f"{name}: {number_of(chain.commits, 'commit')} told ({told}){files}"
+
+
+def _tell_values(each: ValuesAudit) -> None:
+    tell(each.table)
+    if each.problem is not None:
+        show_error(each.problem, as_json=False)
+        return
+    tell(f"  compared: {number_of(each.files, 'file')}, {number_of(each.rows, 'row')}")
+    for untold in each.untold:
+        tell(f"  not compared: {untold}")
+    for wrong in each.mismatches:
+        where = f"{wrong.column} in {wrong.file}" if wrong.column else wrong.file
+        tell(f"  WRONG {wrong.fault}: {where}")
+        tell(f"    the metadata says {wrong.stated}, the file holds {wrong.held}")
+        tell(f"    why it matters: {wrong.harm}")
+    if each.further:
+        tell(f"  and {each.further:,} more")
+    if not each.mismatches:
+        tell("  ok: the metadata says of every file what it holds")
+
+
+def _values_data(found: ValuesAudits) -> dict[str, Any]:
+    return {
+        "exit_code": found.exit_code,
+        "tables": [
+            {
+                "table": each.table,
+                "files": each.files,
+                "rows": each.rows,
+                "mismatches": [{**asdict(one), "harm": one.harm} for one in each.mismatches],
+                "further": each.further,
+                "untold": list(each.untold),
+                "error": error_data(each.problem) if each.problem else None,
+            }
+            for each in found.tables
+        ],
+    }

@@ -26,7 +26,15 @@ from penstock.core.errors import (
 )
 from penstock.files.faults import is_panic, told
 
-_DAMAGED = ("json error", "parquet error", "protocol", "invalid", "expected", "missing")
+_DAMAGED = (
+    "json error",
+    "parquet error",
+    "protocol",
+    "invalid",
+    "expected",
+    "missing",
+    "failed to parse",
+)
 _FULL = ("no space left", "disk quota exceeded")
 _SILENT = ("network_connection", "error sending request")
 _GONE = ("object at location", "not found")

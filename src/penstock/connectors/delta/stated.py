@@ -4,8 +4,8 @@ Invariants:
 - columns are those of the table's schema, known in files by the names that these have them under;
 - a bound is what a reader makes of its text: a time whose text ends at milliseconds was cut there,
   and readers add one to the upper (specification, "Per-file Statistics");
-- of a column that the table is partitioned by, files hold nothing; only that its text is a value is
-  looked at, and where a file of another writer has the column after all, its rows.
+- of a column that the table is partitioned by, files hold nothing; where a file of another writer
+  has it after all, its rows are compared.
 
 Source: Delta transaction log protocol, "Per-file Statistics", "Partition Value Serialization".
 """
@@ -84,13 +84,14 @@ def _statistics(
         except ValueError:
             unreadable.append(f"its statistics are no JSON: {text[:40]!r}")
     found = [_column(stats, leaf, kind, unreadable) for leaf, kind in columns]
+    told = [_partition(add, leaf, kind) for leaf, kind in parts]
     records = stats.get("numRecords")
     return FileStatistics(
         place,
         records if isinstance(records, int) else None,
         add.get("size"),
         tuple(each for each in found if each is not None),
-        tuple(_partition(add, leaf, kind, unreadable) for leaf, kind in parts),
+        tuple(each for each in told if each is not None),
         tuple(unreadable),
         untold,
     )
@@ -113,15 +114,17 @@ def _column(
     return ColumnStatistics(leaf, None, nulls, None, *bounds)
 
 
-def _partition(add: Add, leaf: Leaf, kind: Type, unreadable: list[str]) -> PartitionValue:
-    told = add.get("partitionValues") or {}
-    values = dict(told)  # a checkpoint has them as pairs
+def _partition(add: Add, leaf: Leaf, kind: Type) -> PartitionValue | None:
+    """Return what is said of a column to partition by; None for a text we cannot read.
+
+    The library reads them all when it opens a table, and refuses one that is no value.
+    """
+    values = dict(add.get("partitionValues") or {})  # a checkpoint has them as pairs
     text = values.get(leaf.path[0])
-    value: Value | None = None
     try:
         value = None if text in (None, "") else _parted(text, kind)
     except (ValueError, KeyError, InvalidOperation):
-        unreadable.append(f"{leaf.name}: the partition value {text!r} is no {kind}")
+        return None
     return PartitionValue(leaf.name, leaf, value, comparable)
 
 

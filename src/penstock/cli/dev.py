@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from penstock.cli.output import print_json, say, tell
 
-HOME = Path(".penstock/dev")
+if TYPE_CHECKING:
+    from penstock.dev.choosing import Chosen
+
 PORT = 9092
 
 app = App(
@@ -20,7 +22,7 @@ app = App(
 def up(
     *,
     port: int = PORT,
-    directory: Path = HOME,
+    directory: Path | None = None,
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Start the broker; the first time its jars are downloaded and checked against their hashes.
@@ -32,21 +34,29 @@ def up(
     port
         Port to listen on, on the loopback address; 0 picks a free one.
     directory
-        Where its data and log are.
+        Where its data and log are; .penstock/dev when left out.
     json
         Print JSON.
     """
     from penstock.dev.broker import up as start
+    from penstock.dev.choosing import HOME
 
-    running = start(directory, port, progress=_downloaded)
+    running = start(directory or HOME, port, progress=_downloaded)
     if json:
-        print_json({"bootstrap": running.bootstrap, "pid": running.pid})
+        told = {"directory": str(directory or HOME)}
+        print_json({"bootstrap": running.bootstrap, "pid": running.pid, **told})
     else:
-        tell(f"Kafka runs at {running.bootstrap} (pid {running.pid}); stop it: penstock dev down")
+        where = "" if directory is None else f" --directory {directory}"
+        at = f"{running.bootstrap} (pid {running.pid})"
+        tell(f"Kafka runs at {at}; stop it: penstock dev down{where}")
     return 0
 
 
-def down(*, directory: Path = HOME, json: Annotated[bool, Parameter(negative=())] = False) -> int:
+def down(
+    *,
+    directory: Path | None = None,
+    json: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
     """Stop the broker; its data stay.
 
     Example: penstock dev down
@@ -54,21 +64,27 @@ def down(*, directory: Path = HOME, json: Annotated[bool, Parameter(negative=())
     Parameters
     ----------
     directory
-        Where its data and log are.
+        Where its data and log are; when left out, the broker that was started from this folder.
     json
         Print JSON.
     """
     from penstock.dev.broker import down as stop
+    from penstock.dev.choosing import chosen
 
-    stopped = stop(directory)
+    found = chosen(directory)
+    stopped = stop(found.directory)
     if json:
-        print_json({"stopped": stopped})
+        print_json({"stopped": stopped, "directory": str(found.directory)})
     else:
-        tell("stopped" if stopped else "no broker runs here")
+        tell(f"stopped; its data are in {found.directory}" if stopped else _none(found))
     return 0
 
 
-def status(*, directory: Path = HOME, json: Annotated[bool, Parameter(negative=())] = False) -> int:
+def status(
+    *,
+    directory: Path | None = None,
+    json: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
     """Tell whether the broker runs.
 
     Example: penstock dev status --json
@@ -76,18 +92,32 @@ def status(*, directory: Path = HOME, json: Annotated[bool, Parameter(negative=(
     Parameters
     ----------
     directory
-        Where its data and log are.
+        Where its data and log are; when left out, the broker that was started from this folder.
     json
         Print JSON.
     """
-    from penstock.dev.broker import status as look
+    from penstock.dev.choosing import chosen
 
-    running = look(directory)
+    found = chosen(directory)
+    running = found.running
     if json:
-        print_json({"bootstrap": running.bootstrap, "pid": running.pid} if running else None)
+        told = {"directory": str(found.directory)}
+        print_json(
+            {"bootstrap": running.bootstrap, "pid": running.pid, **told} if running else None
+        )
+    elif running:
+        at = f"{running.bootstrap} (pid {running.pid})"
+        tell(f"Kafka runs at {at}; its data and log are in {found.directory}")
     else:
-        tell(f"Kafka runs at {running.bootstrap} (pid {running.pid})" if running else "no broker")
+        tell(_none(found))
     return 0
+
+
+def _none(found: Chosen) -> str:
+    """Say that no broker runs, and which do that were started elsewhere."""
+    elsewhere = "".join(f"\n  --directory {place}" for place in found.others)
+    there = f"; of those that run elsewhere, name one:{elsewhere}" if elsewhere else ""
+    return f"no broker runs in {found.directory}{there}"
 
 
 def _downloaded(jar: str, done: int, total: int) -> None:

@@ -15,7 +15,7 @@ import os
 import secrets
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,6 +32,8 @@ STOP_SECONDS_MAX = 30
 KILL_SECONDS_MAX = 10
 FREE_PORT_TRIES = 3
 LOG_TAIL_BYTES = 20_000
+MAIN = "kafka.Kafka"
+SETTINGS = "server.properties"
 PORT_TAKEN = "Address already in use"
 
 PROPERTIES: Mapping[str, str] = {
@@ -177,7 +179,7 @@ def _start_on(launch: _Launch, port: int) -> Running:
         log_file.replace(log_file.with_suffix(".log.1"))
     with log_file.open("wb") as log:
         process = subprocess.Popen(
-            launch.command("kafka.Kafka", str(settings)),
+            launch.command(MAIN, str(settings)),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -186,7 +188,12 @@ def _start_on(launch: _Launch, port: int) -> Running:
         )
     started = psutil.Process(process.pid)
     try:
-        state = {"pid": process.pid, "started": started.create_time(), "port": port}
+        state = {
+            "pid": process.pid,
+            "started": started.create_time(),
+            "port": port,
+            "folder": str(Path.cwd()),
+        }
         _state_file(launch.directory).write_text(json.dumps(state))
         _wait_until_it_answers(process, port, launch.directory)
     except BaseException:
@@ -209,7 +216,7 @@ def _write_settings(launch: _Launch, port: int) -> Path:
     }
     for name, value in launch.options.properties.items():
         settings[name] = value.replace("{port}", str(port)).replace("{controller}", str(controller))
-    path = launch.directory / "server.properties"
+    path = launch.directory / SETTINGS
     escaped = {name: value.replace("\\", "\\\\") for name, value in settings.items()}
     path.write_text("".join(f"{name}={value}\n" for name, value in escaped.items()))
     return path
@@ -267,6 +274,18 @@ def _answers(port: int) -> bool:
         return False
 
 
+def everywhere() -> Iterator[tuple[Path, Path, Running]]:
+    """Find the brokers of this user on this machine: directory, folder of `dev up`, and where."""
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        if MAIN in words and Path(words[-1]).name == SETTINGS:
+            directory = Path(words[-1]).parent
+            running = status(directory)
+            if running is not None and running.pid == process.pid:
+                folder = json.loads(_state_file(directory).read_text()).get("folder", "")
+                yield directory, Path(folder), running
+
+
 def _found(directory: Path) -> tuple[psutil.Process, int] | None:
     """Find the broker's process and port, if what the state file names is still it."""
     try:
@@ -274,7 +293,7 @@ def _found(directory: Path) -> tuple[psutil.Process, int] | None:
         process, port = psutil.Process(state["pid"]), int(state["port"])
         ours = (
             process.create_time() == state["started"]
-            and str(directory / "server.properties") in process.cmdline()
+            and str(directory / SETTINGS) in process.cmdline()
             and process.status() != psutil.STATUS_ZOMBIE
         )
     except (FileNotFoundError, ValueError, KeyError, psutil.Error):

@@ -110,9 +110,30 @@ def test_a_broker_for_trying_things_comes_up_tells_and_goes_down(tmp_path: Path)
     down = penstock("dev", "down", "--directory", tmp_path, "--json")
 
     assert up.json == again.json == status.json
-    assert {"stopped": True} == down.json
+    assert {"stopped": True, "directory": str(tmp_path)} == down.json
     assert penstock("dev", "status", "--directory", tmp_path, "--json").json is None
-    assert {"stopped": False} == penstock("dev", "down", "--directory", tmp_path, "--json").json
+    assert not penstock("dev", "down", "--directory", tmp_path, "--json").json["stopped"]
+
+
+def test_a_broker_of_another_directory_is_found_from_the_folder_it_was_started_from(
+    tmp_path: Path,
+) -> None:
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    here.mkdir()
+    elsewhere.mkdir()
+    data = tmp_path / "data"
+    up = penstock("dev", "up", "--port", "0", "--directory", data, directory=here)
+
+    strange = penstock("dev", "down", directory=elsewhere)
+    status = penstock("dev", "status", "--json", directory=here).json
+    down = penstock("dev", "down", directory=here)
+
+    assert f"stop it: penstock dev down --directory {data}" in up.out
+    assert "no broker runs in .penstock/dev" in strange.out
+    assert f"--directory {data}\n" in strange.out
+    assert str(data) == status["directory"]
+    assert f"stopped; its data are in {data}\n" == down.out
+    assert penstock("dev", "status", "--directory", data, "--json").json is None
 
 
 def test_a_port_in_use_is_told_with_what_to_do(tmp_path: Path) -> None:

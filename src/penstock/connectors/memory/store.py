@@ -76,7 +76,7 @@ class MemoryStore:
                     f"pipeline {pipeline} is run on host {held.owner.host}, pid {held.owner.pid}, "
                     f"which said to be alive until {held.alive_until_ms}",
                     code="P510",
-                    hint="stop it, or take over: `penstock run --takeover`",
+                    hint="stop it there, or take its place:  penstock run --takeover",
                 )
             stored = 0 if held is None else held.claim.generation
             claim = Claim(Generation(max(stored, above) + 1), owner.id)

@@ -326,6 +326,11 @@ def _quiet_py4j() -> None:
     logger = logging.getLogger("py4j")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False
+    logging.getLogger().addFilter(_not_of_py4j)  # java_gateway.py logs on the root, past its own
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def _end(process: subprocess.Popen[bytes], patience_seconds: float = STOP_SECONDS_MAX) -> None:

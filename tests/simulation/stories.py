@@ -490,7 +490,7 @@ class TableStories:
         world.send("orders", 10)
         world.send_raw("orders", *[b"bad"] * 150)
 
-        assert "P345" == world.run().code
+        assert {ORDERS: "P345"} == world.run().parked
         assert {0: 3} == world.offsets()
         assert [] == world.rejects()
         assert [] == world.pending()

@@ -9,6 +9,7 @@ from penstock.core.points import Point
 from penstock.core.schema import Field, Kind, Struct
 from penstock.rows.gate import Gate, Look, Route
 from penstock.testing.grounds import CATALOG, MemoryGround, catalog_name
+from penstock.testing.world import ORDERS as ORDERS_TABLE
 from penstock.testing.world import RULES, World
 
 TOMBSTONES = 120  # enough for a breaker
@@ -53,8 +54,8 @@ class TestWhatWasExaminedByFormerRules:
 
         assert TOMBSTONES == len(world.rejects())
 
-    def test_it_is_read_again_when_the_breaker_ended_the_first_run_by_the_present_ones(self, world):
-        assert "P345" == world.run(stop_above_share=0.1).code
+    def test_it_is_read_again_when_the_first_epoch_by_the_present_ones_parked_it(self, world):
+        assert {ORDERS_TABLE: "P345"} == world.run(stop_above_share=0.1).parked
         world.run()
 
         assert TOMBSTONES == len(world.rejects())

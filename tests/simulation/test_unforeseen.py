@@ -5,12 +5,14 @@ read with it; nobody else goes without it.
 import pytest
 from tests.simulation.test_fan_out import BY_KIND, by_kind, table_of
 
-from penstock.core.events import RecordsQuarantined
+from penstock.connectors.memory.tables import MemoryTable, MemoryWriter
+from penstock.core.errors import BugError
+from penstock.core.events import HousekeepingFailed, RecordsQuarantined
 from penstock.core.points import Point
 from penstock.landing import converting
 from penstock.landing.closing import Choice, Retried
 from penstock.rows import convert as conversion
-from penstock.testing.grounds import MemoryGround, catalog_name
+from penstock.testing.grounds import CATALOG, MemoryGround, catalog_name
 from penstock.testing.world import ORDERS, World, either
 
 pytestmark = pytest.mark.usefixtures("fence")
@@ -90,3 +92,128 @@ def test_a_route_refuses_what_raises_where_it_looks(stumble):
     assert [1] == [offset for _, _, offset in world.rejects(BY_KIND)]
     assert [] == world.rejects(A)
     assert [] == world.breaks(judged=either)
+
+
+class TestOfFiles:
+    """What a writer, the description of a file or a commit raises parks its table, alone."""
+
+    ITEMS = f"{CATALOG}.bronze.items"
+
+    @pytest.fixture
+    def world(self):
+        """Two tables of one topic."""
+        world = World(MemoryGround(), routes={"orders": (ORDERS, self.ITEMS)}, commit_threads=1)
+        world.send("orders", 3)
+        world.run()
+        world.send("orders", 300)
+        return world
+
+    @pytest.mark.parametrize(
+        ("act", "met"), [("write", "orders[0] offset 123"), ("close", "orders[0][3, 303)")]
+    )
+    def test_the_others_land_and_it_says_which_records_it_met(self, world, monkeypatch, act, met):
+        break_files(monkeypatch, ORDERS, act, 123)
+        life = world.run()
+
+        assert {ORDERS: "P486"} == life.parked
+        error = life.ended.parked[ORDERS]
+        assert isinstance(error, BugError)
+        assert "ValueError in" in error.message
+        assert met in error.message
+        assert "of a value" not in error.message
+        assert 303 == len(world.rows(self.ITEMS))
+        assert {0: 3} == world.offsets(ORDERS)
+        monkeypatch.undo()  # a version that mends it
+        assert {} == world.run().parked
+        assert [] == world.breaks()
+
+    def test_nothing_that_it_did_not_land_counts_as_examined(self, world, monkeypatch):
+        break_files(monkeypatch, ORDERS, "close", 123)
+        world.run()
+
+        known = world.store().examined("shop", ORDERS)
+        assert {3} == {offset for each in known.values() for offset in each.reached.values()}
+
+    def test_it_is_not_tried_again_in_the_same_run(self, world, monkeypatch):
+        tried = break_files(monkeypatch, ORDERS, "close", 123)
+        life = world.life()
+        life.at_listing(300, life.stop.set).run("stopped")
+
+        assert {ORDERS: "P486"} == life.parked
+        assert 1 == len(tried)
+
+    def test_a_table_that_is_finished_early_is_blamed_for_what_its_own_rows_raise(
+        self, world, monkeypatch
+    ):
+        """Its writer is closed while another table is written to, for there is no room for both."""
+        break_files(monkeypatch, ORDERS, "close", 123)
+        life = world.run(held_bytes_max=1)
+
+        assert {ORDERS: "P486"} == life.parked
+        assert 303 == len(world.rows(self.ITEMS))
+
+    def test_what_the_machine_refuses_is_nobodys_bug(self, world, monkeypatch):
+        break_files(monkeypatch, ORDERS, "write", 123, MemoryError)
+        with pytest.raises(MemoryError):
+            world.run()
+
+    def test_a_commit_that_raises_stays_pending_and_parks_its_table(self, world, monkeypatch):
+        commit = MemoryTable.commit
+
+        def broken(self, state, prepared, *, retain):
+            assert prepared.chain.table != ORDERS, "the manifest cannot hold it"
+            return commit(self, state, prepared, retain=retain)
+
+        monkeypatch.setattr(MemoryTable, "commit", broken)
+        life = world.run()
+        assert {ORDERS: "P487"} == life.parked
+        assert [ORDERS] == [each.chain.table for each in world.pending()]
+        assert 303 == len(world.rows(self.ITEMS))
+
+        monkeypatch.undo()
+        assert {} == world.run().parked
+        assert [] == world.breaks()
+
+    def test_housekeeping_that_raises_does_no_harm(self, world, monkeypatch):
+        def broken(self):
+            raise ValueError(self.name)
+
+        monkeypatch.setattr(MemoryTable, "housekeep", broken)
+        life = world.run()
+
+        assert {} == life.parked
+        assert [] == world.breaks()
+        told = [each.reason for each in life.of(HousekeepingFailed)]
+        assert told
+        assert all(reason.startswith("ValueError in commit.two_phase") for reason in told)
+
+    def test_changed_rules_may_read_what_the_former_ones_cannot_write(self, world, monkeypatch):
+        break_files(monkeypatch, ORDERS, "close", 123)
+        world.run()
+        world.change_rules("rules-2", tombstones="skip")
+        asked = world.run()
+        assert "P189" == asked.code
+        assert "--accept rules" in asked.error.hint
+        monkeypatch.undo()
+
+        assert {} == world.run(accept=["rules"]).parked
+        assert [] == world.breaks()
+
+
+def break_files(monkeypatch, table, act, offset, kind=ValueError):
+    """Let the writers of a table raise at an act once they hold some record; list the tries."""
+    whole, tried = getattr(MemoryWriter, act), []
+
+    def holds(writer, rows):
+        mine = f"/{catalog_name(table)}/" in writer._path
+        return mine and offset in {row.get("_kafka_offset") for row in rows}
+
+    def broken(writer, *given):
+        rows = [row for batch in given for row in batch.to_pylist()] or writer._rows
+        if holds(writer, rows):
+            tried.append(len(rows))
+            raise kind("of a value")
+        return whole(writer, *given)
+
+    monkeypatch.setattr(MemoryWriter, act, broken)
+    return tried

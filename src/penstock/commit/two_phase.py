@@ -20,6 +20,7 @@ from penstock.core.events import HousekeepingFailed
 from penstock.core.points import Point
 from penstock.ports.store import Examined, PendingStore
 from penstock.ports.tables import Table
+from penstock.rows import unforeseen
 
 Work = tuple[Committable, Table]
 
@@ -82,6 +83,8 @@ class TwoPhase:
             table.housekeep()
         except PenstockError as error:
             observer(HousekeepingFailed(name, error.message))
+        except unforeseen.UNFORESEEN as error:
+            observer(HousekeepingFailed(name, unforeseen.told(error)))
         observer.reached(Point.HOUSEKEEP_AFTER)
 
     def _judged(self, commit: Committable, table: Table) -> Landing:

@@ -10,7 +10,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -23,6 +23,7 @@ from penstock.core.schema import Schema, united
 from penstock.landing.jobs import LaneResult, Result
 
 REJECTS_MIN = 100
+REASONS_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class TableSum:
     """What one table got from an epoch; `reached` holds every partition that was examined.
 
     `leader_epochs` are those of the log before what was reached; None where it is not known.
+    `reasons` counts rejects by what was said of them.
     """
 
     reached: Mapping[TopicPartition, Offset]
@@ -38,6 +40,7 @@ class TableSum:
     tallies: Mapping[TopicPartition, Tally]
     newest_ms: Mapping[TopicPartition, int]
     leader_epochs: Mapping[TopicPartition, int | None] = field(default_factory=dict)
+    reasons: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def total(self) -> Tally:
@@ -56,6 +59,7 @@ class _Sum:
     tallies: dict[TopicPartition, Tally] = field(default_factory=dict)
     newest_ms: dict[TopicPartition, int] = field(default_factory=dict)
     leader_epochs: dict[TopicPartition, int | None] = field(default_factory=dict)
+    reasons: Counter[str] = field(default_factory=Counter)
 
 
 def counted(epoch: Epoch, results: Sequence[Result]) -> list[Result]:
@@ -150,34 +154,46 @@ def sums(results: Sequence[Result]) -> dict[str, TableSum]:
                 tally.check(f"{table} {at}")
                 books = found[table].tallies
                 books[at] = books.get(at, Tally()) + tally
+        for table, reasons in result.reasons.items():
+            found[table].reasons.update(reasons)
     failed = failures(results)
     return {table: _checked(table, each) for table, each in found.items() if table not in failed}
 
 
 def too_many_rejects(books: Tally, share_max: float) -> bool:
-    """Tell whether a table's books of one epoch trip the breaker (docs/design/0010)."""
+    """Tell whether a table's books of one epoch trip the breaker (docs/design/0010).
+
+    `share_max` is `quarantine.stop_above` in 0..1. Handfuls do not count: one bad record among
+    three says nothing about a source.
+    """
     rejected = books.quarantined_total
     return rejected >= REJECTS_MIN and rejected > share_max * books.examined
 
 
-def require_few_rejects(found: Mapping[str, TableSum], share_max: float) -> None:
-    """Break the circuit: raise DecisionNeededError when too much of a table's records is rejected.
+def floods(found: Mapping[str, TableSum], share_max: float) -> dict[str, DecisionNeededError]:
+    """Break the circuit of each table of which too much is rejected: give the reason (P345).
 
-    Nothing of the epoch was prepared then. Handfuls do not count: one bad record among three says
-    nothing about a source.
+    Nothing of the epoch may be prepared for such a table. Each is judged by its own books alone.
     """
-    for table, each in sorted(found.items()):
-        total = each.total
-        rejected = total.quarantined_total
-        if too_many_rejects(total, share_max):
-            codes = ", ".join(f"{code} {count}" for code, count in total.quarantined.items())
-            raise DecisionNeededError(
-                f"{table}: {rejected} of {total.examined} records do not fit ({codes}), more than "
-                f"quarantine.stop_above allows ({share_max:.1%})",
-                code="P345",
-                hint="mend the source or the table, or raise quarantine.stop_above; "
-                "nothing of this epoch was landed",
-            )
+    return {
+        table: _flooded(table, each, share_max)
+        for table, each in sorted(found.items())
+        if too_many_rejects(each.total, share_max)
+    }
+
+
+def _flooded(table: str, found: TableSum, share_max: float) -> DecisionNeededError:
+    books = found.total
+    codes = ", ".join(f"{code} {count}" for code, count in sorted(books.quarantined.items()))
+    most = Counter(found.reasons).most_common(REASONS_SHOWN)
+    reasons = "; ".join(f"{message}, {count} times" for message, count in most)
+    return DecisionNeededError(
+        f"{table}: {books.quarantined_total} of {books.examined} records do not fit ({codes}), "
+        f"more than quarantine.stop_above allows ({share_max:.1%}): {reasons}",
+        code="P345",
+        hint="raise quarantine.stop_above to quarantine them, or change table or spec; then "
+        "run again, and where P189 asks:  penstock run --accept rules",
+    )
 
 
 def _add_lane(found: dict[str, _Sum], result: LaneResult) -> None:
@@ -199,6 +215,7 @@ def _checked(table: str, each: _Sum) -> TableSum:
         each.tallies,
         each.newest_ms,
         each.leader_epochs,
+        each.reasons,
     )
     landed = sum(file.record_count for file in total.files)
     refused = sum(file.record_count for file in total.rejects)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.core.errors import DecisionNeededError, PenstockError, UnavailableError
+from penstock.core.errors import BugError, DecisionNeededError, PenstockError, UnavailableError
 from penstock.landing.settings import Place
 
 RETRY_SECONDS = 1.0
@@ -28,8 +28,8 @@ class Aside:
 
     @property
     def final(self) -> bool:
-        """Tell whether only a human can bring it back."""
-        return isinstance(self.error, DecisionNeededError)
+        """Tell whether only a human can bring it back, or a version that mends a bug."""
+        return isinstance(self.error, DecisionNeededError | BugError)
 
     def is_due(self, now: float, *, patient: bool) -> bool:
         """Tell whether it is to be tried again; in a run without patience that has an end."""

@@ -9,48 +9,54 @@ Invariants:
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core.accounting import Tally
 from penstock.core.commits import DataFile
-from penstock.core.errors import InvalidError, PenstockError, UnavailableError
+from penstock.core.errors import BugError, InvalidError, PenstockError, UnavailableError
 from penstock.core.offsets import OffsetRange, TopicPartition
 from penstock.core.planning import Lane
 from penstock.core.schema import Schema, Struct, known, united
+from penstock.landing.already import is_among, offsets_of
 from penstock.landing.converting import converted_for
-from penstock.landing.jobs import Coordinate, Job, LaneResult, Poison, TableJob
-from penstock.landing.refusing import counted, nowhere, refuse, with_rejects
+from penstock.landing.jobs import Job, LaneResult, Poison, TableJob
+from penstock.landing.refusing import (
+    counted,
+    frozen,
+    nowhere,
+    policy_for,
+    refuse,
+    with_rejects,
+)
 from penstock.landing.shelf import Shelf
+from penstock.landing.unforeseen import culprits, writing_for
 from penstock.ports.log import RangeReader
 from penstock.ports.running import Clock, Observer
 from penstock.ports.tables import FileWriter, WriterFactory
+from penstock.rows import unforeseen
 from penstock.rows.codes import Code
 from penstock.rows.computing import Functions, no_functions
 from penstock.rows.convert import Converted, Reject
 from penstock.rows.gate import Route
 from penstock.rows.infer import columns_in
 from penstock.rows.opening import Readers
-from penstock.rows.options import Policy, RowOptions
 from penstock.rows.portions import Growth, portions
 from penstock.rows.quarantine import quarantine_rows
 from penstock.rows.sorting import Mask, Share, Sorter
 from penstock.rows.survey import survey
 from penstock.rows.wishing import wished
 
-_OF_TYPES = {
-    Code.MISSING,
-    Code.WRONG_TYPE,
-    Code.OUT_OF_RANGE,
-    Code.INEXACT,
-    Code.UNREADABLE,
-}
 Files = dict[str, tuple[DataFile, ...]]
+REASONS_MAX = 20
+"""How many different messages of a table's rejects are counted in one job, the most frequent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,7 @@ class Bench:
     wanted: dict[str, dict[str, Schema]] = field(default_factory=dict)
     tallies: dict[str, dict[TopicPartition, Tally]] = field(default_factory=dict)
     failed: dict[str, PenstockError] = field(default_factory=dict)
+    reasons: dict[str, Counter[str]] = field(default_factory=dict)
     _growths: dict[str, Growth] = field(default_factory=dict)
     _rows: Shelf = field(init=False)
     _rejects: Shelf = field(init=False)
@@ -113,12 +120,9 @@ class Bench:
                 continue
             table = self.job.tables[name]
             try:
-                share = self._share(name, table, sorter)
-                if self.job.survey:
-                    self._survey(self.schemas, name, table, batch.filter(share.mine))
-                elif share.mine.any() or not table.gate(lane.at.topic).share:
-                    self._land(name, table, sorter, share, done)
-            except (UnavailableError, InvalidError) as error:
+                with writing_for(name, _where(lane.at, offsets_of(batch))):
+                    self._serve(name, table, sorter, done)
+            except (UnavailableError, InvalidError, BugError) as error:
                 self.fail(name, error)
 
     def _routes(self, lane: Lane) -> frozenset[str]:
@@ -127,10 +131,24 @@ class Bench:
         gates = [self.job.tables[name].gate(lane.at.topic) for name in names]
         return frozenset(each.route.template for each in gates if each.route and not each.share)
 
+    def _serve(
+        self,
+        name: str,
+        table: TableJob,
+        sorter: Sorter,
+        done: list[tuple[TableJob, Converted]],
+    ) -> None:
+        share = self._share(name, table, sorter)
+        if self.job.survey:
+            self._survey(self.schemas, name, table, sorter.batch.filter(share.mine))
+        elif share.mine.any() or not table.gate(sorter.at.topic).share:
+            self._land(name, table, sorter, share, done)
+
     def fail(self, name: str, error: PenstockError) -> None:
         """Give up on one table in this job: what it wrote is left over, the others go on."""
         self.failed.setdefault(name, error)
         self.tallies.pop(name, None)
+        self.reasons.pop(name, None)
         self._rows.abandon(name)
         self._rejects.abandon(name)
 
@@ -163,8 +181,8 @@ class Bench:
             table = self.job.tables[name]
             if name in self.failed or table.gate(lane.at.topic).share:
                 continue  # for a table of a route, the route refuses it
-            offsets = sorter.batch.column("offset").to_numpy()
-            rejects = refuse(Code.POISON, offsets[_fresh(table, sorter)])
+            offsets = offsets_of(sorter.batch)
+            rejects = refuse(Code.POISON, offsets[~is_among(table.already, lane.at, offsets)])
             self._refuse(name, sorter, rejects)
             books = self.tallies.setdefault(name, {})
             tally = Tally(examined=len(rejects), quarantined=counted(rejects))
@@ -175,13 +193,11 @@ class Bench:
         self, at: TopicPartition, batch: pa.RecordBatch, kinds: Iterable[Poison]
     ) -> Mask:
         poison = [where for where, kills in self.job.poison.items() if kills in kinds]
-        offsets = np.array(_offsets_at(poison, at), np.int64)
-        here: Mask = np.isin(batch.column("offset").to_numpy(), offsets)
-        return here
+        return is_among(poison, at, offsets_of(batch))
 
     def _share(self, name: str, table: TableJob, sorter: Sorter) -> Share:
         """Tell which records are for a table, without those whose fate was decided before."""
-        fresh = _fresh(table, sorter)
+        fresh = ~is_among(table.already, sorter.at, offsets_of(sorter.batch))
         gate = table.gate(sorter.at.topic)
         if gate.is_open:
             return Share(fresh, {}, {})
@@ -230,13 +246,13 @@ class Bench:
         share: Share,
         done: list[tuple[TableJob, Converted]],
     ) -> None:
-        converted = next((c for t, c in done if _alike(t, table)), None)
+        converted = next((c for t, c in done if t.is_like(table)), None)
         if converted is None:
             converted = self._converted(table, sorter, share)
             done.append((table, converted))
         self._mind_schema(name, table, sorter, converted)
         if converted.rows.num_rows:
-            self._rows.write(name, converted.rows)
+            self._write(name, sorter.at, converted)
         rejects = [*converted.rejects]
         if share.refused:
             rejects = sorted((*rejects, *share.refused.values()), key=lambda each: each.offset)
@@ -252,6 +268,25 @@ class Bench:
         books = self.tallies.setdefault(name, {})
         books[sorter.at] = books.get(sorter.at, Tally()) + tally
 
+    def _write(self, name: str, at: TopicPartition, converted: Converted) -> None:
+        """Write rows. Raises what writers raise; what nobody foresaw, with the rows that raise it.
+
+        To find those, they are written again, to files that no commit knows.
+        """
+        try:
+            self._rows.write(name, converted.rows)
+        except unforeseen.UNFORESEEN:
+            first, last = culprits(converted.rows, partial(self._try, name))
+            with writing_for(name, _where(at, converted.offsets[[first, last]])):
+                raise
+
+    def _try(self, name: str, rows: pa.RecordBatch) -> None:
+        writer = self._writer(name)
+        try:
+            writer.write(rows)
+        finally:
+            writer.abandon()
+
     def _converted(self, table: TableJob, sorter: Sorter, share: Share) -> Converted:
         """Convert a table's records; where there is none, those that give it no column are refused.
 
@@ -262,7 +297,7 @@ class Bench:
         mine = sorter.batch if takes.all() else sorter.batch.filter(takes)
         readers = self.tools.readers(table.registry)
         converted = converted_for(table, mine, sorter.at, readers, self.tools.functions)
-        deadly = refuse(Code.POISON, sorter.batch.column("offset").to_numpy()[kills])
+        deadly = refuse(Code.POISON, offsets_of(sorter.batch)[kills])
         converted = with_rejects(converted, deadly)
         if table.destination is not None:
             return converted
@@ -290,14 +325,14 @@ class Bench:
         minded = {
             reject.offset: reject
             for reject in converted.rejects
-            if _policy(options, reject) in ("evolve", "freeze")
+            if policy_for(reject, options) in ("evolve", "freeze")
         }
         if not minded or table.destination is None:
             return
         for reject in minded.values():
-            if _policy(options, reject) == "freeze":
-                raise _frozen(name, reject)
-        offsets = sorter.batch.column("offset").to_numpy()
+            if policy_for(reject, options) == "freeze":
+                raise frozen(name, reject)
+        offsets = offsets_of(sorter.batch)
         positions = np.searchsorted(offsets, np.array([*minded], np.int64))
         refused = sorter.batch.take(pa.array(positions))
         base = self.schemas.get(name, table.schema)
@@ -309,6 +344,8 @@ class Bench:
     def _refuse(self, name: str, sorter: Sorter, rejects: list[Reject]) -> None:
         if not rejects:
             return
+        reasons = self.reasons.get(name, Counter()) + Counter(each.message for each in rejects)
+        self.reasons[name] = Counter(dict(reasons.most_common(REASONS_MAX)))
         rows = quarantine_rows(
             sorter.batch,
             rejects,
@@ -339,59 +376,22 @@ class Bench:
     ) -> Files:
         files: Files = {}
         for name in shelf.names:
+            where = ", ".join(f"{at}{covered}" for at, covered in ranges[name].items())
             try:
-                closed = shelf.close(name)
-            except (UnavailableError, InvalidError) as error:
+                with writing_for(name, where):
+                    closed = shelf.close(name)
+            except (UnavailableError, InvalidError, BugError) as error:
                 self.fail(name, error)
                 continue
             files[name] = tuple(replace(file, ranges=dict(ranges[name])) for file in closed)
         return files
 
 
-def _policy(options: RowOptions, reject: Reject) -> Policy:
-    """Give what is to be done about a refused record."""
-    if reject.code == Code.UNKNOWN_FIELD:
-        return options.columns
-    return options.types if reject.code in _OF_TYPES else "quarantine"
-
-
-def _frozen(name: str, reject: Reject) -> InvalidError:
-    return InvalidError(
-        f"{name} is frozen, and a record does not fit: {reject.message}",
-        code="P467",
-        hint="change the table, or set  schema.columns  or  schema.types  to something else",
-    )
-
-
 def _added(wide: Schema, schema: Schema) -> int:
     return columns_in(wide) - columns_in(schema)
 
 
-def _fresh(table: TableJob, sorter: Sorter) -> Mask:
-    """Tell which records were not decided on before (data.md 5)."""
-    offsets = _offsets_at(table.already, sorter.at)
-    if not offsets:
-        return np.ones(len(sorter.batch), np.bool_)
-    fresh: Mask = ~np.isin(sorter.batch.column("offset").to_numpy(), np.array(offsets, np.int64))
-    return fresh
-
-
-def _alike(first: TableJob, second: TableJob) -> bool:
-    """Tell whether two tables get the same rows from a batch."""
-    return (
-        first.schema == second.schema
-        and first.options == second.options
-        and first.already == second.already
-        and first.registry == second.registry
-        and first.gates == second.gates
-        and first.computed == second.computed
-        and (first.destination is None) == (second.destination is None)
-    )
-
-
-def _offsets_at(coordinates: Iterable[Coordinate], at: TopicPartition) -> list[int]:
-    return [
-        o
-        for topic_id, partition, o in coordinates
-        if (topic_id, partition) == (at.topic_id, at.partition)
-    ]
+def _where(at: TopicPartition, offsets: npt.NDArray[np.int64]) -> str:
+    """Name the stretch from the first of some offsets to the last."""
+    first, last = int(offsets[0]), int(offsets[-1])
+    return f"{at} offset {first}" if first == last else f"{at} offsets {first} to {last}"

@@ -20,6 +20,7 @@ from penstock.commit.two_phase import TwoPhase, Work
 from penstock.core.commits import Claim
 from penstock.core.errors import PenstockError, UnavailableError
 from penstock.landing.beside import Hands
+from penstock.landing.unforeseen import committing_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,8 @@ def _done(batch: Batch, two_phase: TwoPhase) -> Outcome:
     claim = two_phase.conditions.claim
     act = two_phase.recover if batch.recovering else two_phase.settle
     try:
-        landings = act(batch.work)
+        with committing_for(batch.name):
+            landings = act(batch.work)
     except PenstockError as error:
         return Outcome(batch, claim, error=error)
     for table in {id(table): table for _, table in batch.work}.values():

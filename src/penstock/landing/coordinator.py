@@ -29,7 +29,7 @@ from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.planning import Bounds, Epoch, Slice, plan
 from penstock.core.points import Point
 from penstock.landing import epochs, members, opening, rivals, wishes
-from penstock.landing.adding_up import failures, require_few_rejects, silent, sums
+from penstock.landing.adding_up import failures, floods, silent, sums
 from penstock.landing.committing import CommitLine, Outcome
 from penstock.landing.fleet import Fleet
 from penstock.landing.horizon import Horizon
@@ -277,7 +277,9 @@ class Coordinator:
         found = sums(results)
         again = wishes.keep(self.fleet.active, results)
         found = {name: each for name, each in found.items() if name not in again}
-        require_few_rejects(found, self.settings.stop_above_share)
+        for name, flood in floods(found, self.settings.stop_above_share).items():
+            self.fleet.park(name, flood)
+            del found[name]
         usher = members.Usher(self.settings, world, self.fleet)
         routes = self._write(partial(usher.welcome, results=results))
         for route in routes:

@@ -36,7 +36,7 @@ from penstock.rows.computed import NOTHING, Computed, computed_from_data, comput
 from penstock.rows.gate import OPEN, Gate, gate_from_data, gate_to_data
 from penstock.rows.options import RowOptions
 
-JOB_VERSION = 4
+JOB_VERSION = 5
 Coordinate = tuple[str, int, int]
 
 
@@ -86,6 +86,18 @@ class TableJob:
     def gate(self, topic: str) -> Gate:
         """Give the gate that a topic's records stand before."""
         return self.gates.get(topic, OPEN)
+
+    def is_like(self, other: TableJob) -> bool:
+        """Tell whether another table gets the same rows from a batch."""
+        return (
+            self.schema == other.schema
+            and self.options == other.options
+            and self.already == other.already
+            and self.registry == other.registry
+            and self.gates == other.gates
+            and self.computed == other.computed
+            and (self.destination is None) == (other.destination is None)
+        )
 
     def wants_headers(self, topic: str) -> bool:
         """Tell whether it has a column for headers, a gate that reads them, or schemas that are
@@ -150,8 +162,9 @@ class Result:
     `schemas` holds what a survey found, or else what a table's schema should become for the
     records it refused. `wanted` holds, by route, the tables that records ask for and that do not
     exist, with what those records show. `failed` names the tables that could not be served here,
-    each with its error: the others' work counts. `error` stands for the whole task; it is told
-    instead of raised, so that no engine retries in vain.
+    each with its error: the others' work counts. `reasons` counts, for people, the most frequent
+    messages of a table's rejects. `error` stands for the whole task; it is told instead of raised,
+    so that no engine retries in vain.
     """
 
     number: int
@@ -162,6 +175,7 @@ class Result:
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     wanted: Mapping[str, Mapping[str, Schema]] = field(default_factory=dict)
     failed: Mapping[str, PenstockError] = field(default_factory=dict)
+    reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     seconds: float = 0.0
     error: PenstockError | None = None
 
@@ -230,6 +244,7 @@ def result_to_json(result: Result) -> str:
                 for route, tables in result.wanted.items()
             },
             "failed": {table: _error_to_data(error) for table, error in result.failed.items()},
+            "reasons": {table: dict(reasons) for table, reasons in result.reasons.items()},
             "seconds": result.seconds,
             "error": None if result.error is None else _error_to_data(result.error),
         }
@@ -251,6 +266,7 @@ def result_from_json(text: str) -> Result:
             for route, tables in data["wanted"].items()
         },
         failed={table: _error_from_data(error) for table, error in data["failed"].items()},
+        reasons=data["reasons"],
         seconds=data["seconds"],
         error=None if data["error"] is None else _error_from_data(data["error"]),
     )

@@ -9,8 +9,18 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from penstock.core.errors import InvalidError
 from penstock.rows.codes import MEANINGS, Code
 from penstock.rows.convert import Converted, Reject
+from penstock.rows.options import Policy, RowOptions
+
+_OF_TYPES = {
+    Code.MISSING,
+    Code.WRONG_TYPE,
+    Code.OUT_OF_RANGE,
+    Code.INEXACT,
+    Code.UNREADABLE,
+}
 
 
 def refuse(code: Code, offsets: npt.NDArray[np.int64]) -> list[Reject]:
@@ -37,3 +47,19 @@ def with_rejects(converted: Converted, rejects: Sequence[Reject]) -> Converted:
 def counted(rejects: Sequence[Reject]) -> dict[str, int]:
     """Count rejects by code."""
     return dict(Counter(reject.code for reject in rejects))
+
+
+def policy_for(reject: Reject, options: RowOptions) -> Policy:
+    """Give what is to be done about a refused record."""
+    if reject.code == Code.UNKNOWN_FIELD:
+        return options.columns
+    return options.types if reject.code in _OF_TYPES else "quarantine"
+
+
+def frozen(name: str, reject: Reject) -> InvalidError:
+    """Say that a table takes no record that does not fit."""
+    return InvalidError(
+        f"{name} is frozen, and a record does not fit: {reject.message}",
+        code="P467",
+        hint="change the table, or set  schema.columns  or  schema.types  to something else",
+    )

@@ -17,11 +17,15 @@ from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.landing.coordinator import Ended, coordinate
 from penstock.landing.leveling import Leveling
 from penstock.landing.settings import Settings, Until, World
+from penstock.landing.unforeseen import FILES_FAILED
 from penstock.ports.log import Log
 
 Former = Callable[[str], AbstractContextManager[tuple[Settings, Log]]]
 """Gives the settings of today with the rules of a text that the store kept, and the log of the
 topics that those rules read."""
+
+BY_RULES = frozenset({"P345", FILES_FAILED})
+"""What parks a table because of its records, as its rules read them: other rules may not."""
 
 
 def run(
@@ -63,8 +67,11 @@ def _level(
             raise _undecided(leveling, f"former topics cannot be read: {error.message}") from error
         ended = coordinate(rules, replace(world, log=log), stop, "caught-up", ends=leveling.ends)
     for table, reason in ended.parked.items():
-        if table in leveling.stretches:
-            raise reason
+        if table not in leveling.stretches:
+            continue
+        if reason.code in BY_RULES:
+            raise _undecided(leveling, f"by the former rules {reason.message}") from reason
+        raise reason
 
 
 def _undecided(leveling: Leveling, reason: str) -> DecisionNeededError:

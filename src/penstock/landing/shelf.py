@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.core.commits import DataFile
 from penstock.core.errors import PenstockError
+from penstock.landing.unforeseen import writing_for
 from penstock.ports.tables import FileWriter
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ class Shelf:
     def _finish_early(self, name: str) -> None:
         """Finish a table that is not being written to: its error is told when its turn comes."""
         try:
-            self._finish(name)
+            with writing_for(name):
+                self._finish(name)
         except PenstockError as error:
             self.abandon(name)
             self._broken[name] = error

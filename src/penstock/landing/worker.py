@@ -38,6 +38,7 @@ def work(job: Job, tools: Tools) -> Result:
         schemas=bench.schemas,
         wanted=bench.wanted,
         failed=bench.failed,
+        reasons=bench.reasons,
         seconds=tools.clock.monotonic() - began,
     )
 

@@ -6,7 +6,7 @@ records that raise by themselves: one such record takes nothing from the others 
 Invariants:
 - records are laid no blame for what the machine refuses: memory, disk, network;
 - whether a record raises does not depend on the records beside it. Where all do, a pipeline's
-  circuit breaker ends the run (P345): it needs no second one here.
+  circuit breaker parks the table (P345): it needs no second one here.
 """
 
 from __future__ import annotations

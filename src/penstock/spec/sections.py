@@ -269,8 +269,8 @@ class QuarantineSettings(Setting):
     stop_above_share: Fraction = Field(
         0.01,
         alias="stop_above",
-        description="Share of a table's records in an epoch above which the pipeline stops "
-        "(exit 4), from 100 rejects on.",
+        description="Share of a table's records in an epoch above which the table is parked "
+        "(P345), from 100 rejects on; exit 4 where every table waits.",
     )
 
 

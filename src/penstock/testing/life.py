@@ -192,7 +192,8 @@ class Life:
 
     @contextmanager
     def _former(self, text: str) -> Iterator[tuple[Settings, Log]]:
-        settings = self.world.settings(text, accept=self.settings.accept)
+        share = self.settings.stop_above_share
+        settings = self.world.settings(text, accept=self.settings.accept, stop_above_share=share)
         log = WatchedLog(self.world.ground.open_log(self.world.topics_of(text)), self)
         with closing(log):
             yield settings, log

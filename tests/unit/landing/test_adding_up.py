@@ -8,7 +8,7 @@ from penstock.core.errors import BugError, DecisionNeededError, UnavailableError
 from penstock.core.offsets import Offset, span
 from penstock.core.planning import Epoch, Lane, Slice
 from penstock.core.schema import Field, Kind, Struct
-from penstock.landing.adding_up import counted, failures, require_few_rejects, sums, surveyed
+from penstock.landing.adding_up import counted, failures, floods, sums, surveyed, too_many_rejects
 from penstock.landing.jobs import LaneResult, Result
 from penstock.testing.prepared import part
 
@@ -118,9 +118,7 @@ def test_files_that_hold_other_than_the_books_say_are_a_bug():
     ("examined", "rejected", "share", "breaks"),
     [(200, 150, 0.5, True), (200, 100, 0.5, False), (3, 3, 0.1, False), (150, 150, 1.0, False)],
 )
-def test_the_circuit_breaks_above_the_share_and_not_over_a_handful(
-    examined, rejected, share, breaks
-):
+def test_a_table_is_flooded_above_the_share_and_not_by_a_handful(examined, rejected, share, breaks):
     tally = Tally(examined, examined - rejected, {}, {"P302": rejected})
     files = {TABLE: (file(examined - rejected),)}
     rejects = {TABLE: (file(rejected, "q"),)}
@@ -132,13 +130,44 @@ def test_the_circuit_breaks_above_the_share_and_not_over_a_handful(
         files=files,
         rejects=rejects,
     )
-    found = sums([result])
 
-    if breaks:
-        with pytest.raises(DecisionNeededError, match="stop_above allows"):
-            require_few_rejects(found, share)
-    else:
-        require_few_rejects(found, share)
+    assert ([TABLE] if breaks else []) == [*floods(sums([result]), share)]
+    assert breaks == too_many_rejects(tally, share)
+
+
+def test_a_flood_tells_the_counts_and_the_three_reasons_that_were_given_most():
+    tally = Tally(300, 0, {}, {"P364": 100, "P363": 200})
+    said = {"a: text": 150, "b: too large": 90, "c: no zone": 10, "d: too long": 50}
+    results = [
+        came_to(
+            number,
+            lane(300 * number, 300 * number + 300),
+            300 * number + 300,
+            tallies={TABLE: {part(0): tally}},
+            rejects={TABLE: (file(300, "q"),)},
+            reasons={TABLE: said},
+        )
+        for number in range(2)
+    ]
+    (flood,) = floods(sums(results), 0.5).values()
+
+    assert (
+        f"{TABLE}: 600 of 600 records do not fit (P363 400, P364 200), more than "
+        "quarantine.stop_above allows (50.0%): a: text, 300 times; b: too large, 180 times; "
+        "d: too long, 100 times"
+    ) == flood.message
+    assert "P345" == flood.code
+    assert isinstance(flood, DecisionNeededError)
+
+
+def test_a_flood_is_told_of_its_table_alone():
+    bad, good = Tally(150, 0, {}, {"P302": 150}), Tally(150, 150)
+    files, rejects = {"lake.b.well": (file(150),)}, {TABLE: (file(150, "q"),)}
+    both = lane(0, 150, 0, TABLE, "lake.b.well")
+    tallies = {TABLE: {part(0): bad}, "lake.b.well": {part(0): good}}
+    result = came_to(0, both, 150, tallies=tallies, files=files, rejects=rejects)
+
+    assert [TABLE] == [*floods(sums([result]), 0.5)]
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])

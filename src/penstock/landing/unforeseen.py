@@ -1,0 +1,80 @@
+"""What nobody foresaw while one table was served: an error of that table, never of the run.
+
+A fault of ours or of a library, in a writer, in the description of a file or in a commit, is met
+again at each restart. So it parks its table, alone, and says which records it met
+(docs/design/0233).
+
+Invariants:
+- what the machine refuses (memory, disk, network) is raised as before;
+- the message names the error and the lines of ours that it passed, no word of a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from penstock.core.errors import BugError
+from penstock.rows import unforeseen
+
+FILES_FAILED = "P486"
+
+
+@contextmanager
+def writing_for(table: str, where: str = "") -> Iterator[None]:
+    """Raise BugError (P486) for what nobody foresaw; `where` names the records that it met."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except unforeseen.UNFORESEEN as error:
+        met = f"; it met {where}" if where else ""
+        raise BugError(
+            f"{table}: its files cannot be written: {unforeseen.told(error)}{met}",
+            code="P486",
+            hint="please report it; nothing of the epoch was landed in it, the other tables go on",
+        ) from error
+
+
+@contextmanager
+def committing_for(table: str) -> Iterator[None]:
+    """Raise BugError (P487) for what nobody foresaw."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except unforeseen.UNFORESEEN as error:
+        raise BugError(
+            f"{table}: its files cannot be committed: {unforeseen.told(error)}",
+            code="P487",
+            hint="please report it; what is prepared stays prepared, the other tables go on",
+        ) from error
+
+
+def culprits(rows: pa.RecordBatch, attempt: Callable[[pa.RecordBatch], None]) -> tuple[int, int]:
+    """Find the first and the last of the fewest rows in sequence for which an attempt still raises.
+
+    Halves are tried: where one row raises by itself, it is found.
+    """
+    first, count = 0, len(rows)
+    while count > 1:
+        middle = count // 2
+        for start, length in ((first, middle), (first + middle, count - middle)):
+            if _raises(attempt, rows.slice(start, length)):
+                first, count = start, length
+                break
+        else:
+            break
+    return first, first + count - 1
+
+
+def _raises(attempt: Callable[[pa.RecordBatch], None], rows: pa.RecordBatch) -> bool:
+    try:
+        attempt(rows)
+    except MemoryError:
+        raise
+    except unforeseen.UNFORESEEN:
+        return True
+    return False

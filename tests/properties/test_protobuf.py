@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.properties.test_avro import changed, known_type, same, told, with_rescue
 
 from penstock.core.schema import Struct
+from penstock.rows.codes import MisfitError
 from penstock.rows.fitting import Plan, fit_records, fit_typed
 from penstock.rows.options import RowOptions
 from penstock.rows.protobuf.reader import ProtobufReader
@@ -129,6 +130,100 @@ def test_a_record_holds_what_was_put_into_its_message(topic: Any) -> None:
                 read[name], str
             ):
                 assert same(given_value, read[name])
+
+
+@settings(max_examples=250)
+@given(topics(), st.data())
+def test_fields_that_are_repeated_on_the_wire_are_merged_as_the_runtime_merges_messages(
+    topic: Any, data: st.DataObject
+) -> None:
+    """Of a field the last value counts, messages are merged, lists joined, keys overwritten."""
+    descriptors, _, values = topic
+    made = message_class(descriptors, (0,))
+    other = message_class(_packed_otherwise(descriptors), (0,))
+    parts = data.draw(st.lists(st.sampled_from(values), min_size=2, max_size=4))
+    wire, merged = b"", made()
+    for part in parts:
+        type(merged).MergeFrom(merged, made.FromString(part))
+        writer = data.draw(st.sampled_from([made, other]))
+        wire += writer.FromString(part).SerializeToString()
+
+    reader = ProtobufReader.of(descriptors, (0,))
+    whole = made.SerializeToString(merged)
+    expected = _record(reader, whole)
+
+    assert repr(expected) == repr(_record(reader, wire))
+    if isinstance(expected, dict):
+        assert repr(_shown(merged)) == repr(_plain(expected, merged))
+    asked = known_type(reader.type)
+    assert isinstance(asked, Struct)
+    plan = Plan.of(asked, RowOptions({}))
+    array = pa.array([whole, wire], pa.binary())
+    by_column = fit_typed(array, reader, plan)
+    by_record = fit_records(array, np.arange(2), plan, reader.record)
+    assert told(by_record) == told(by_column)
+
+
+def _packed_otherwise(descriptors: bytes) -> bytes:
+    """Give the same messages, whose lists of numbers are written unpacked."""
+    files = descriptor_pb2.FileDescriptorSet.FromString(descriptors)
+    waiting = [*files.file[-1].message_type]
+    while waiting:
+        message = waiting.pop()
+        waiting += message.nested_type
+        for field in message.field:
+            texts = (Proto.TYPE_STRING, Proto.TYPE_BYTES, Proto.TYPE_MESSAGE)
+            if field.label == Proto.LABEL_REPEATED and field.type not in texts:
+                field.options.packed = False
+    return files.SerializeToString()
+
+
+def _record(reader: ProtobufReader, value: bytes) -> Any:
+    try:
+        return reader.record(value)
+    except MisfitError as misfit:
+        return str(misfit.code)
+
+
+def _shown(message: Any) -> dict[str, Any]:
+    """Show a message as the runtime reads it: members that were set, and that are no stamps."""
+    shown = {}
+    for field in type(message).DESCRIPTOR.fields:
+        value = getattr(message, field.name)
+        if field.message_type and field.message_type.GetOptions().map_entry:
+            shown[field.name] = {key: value[key] for key in sorted(value)}
+        elif field.message_type and field.message_type.full_name == STAMP[1:]:
+            continue
+        elif field.is_repeated:
+            shown[field.name] = [_of(field, each) for each in value]
+        elif field.has_presence and not type(message).HasField(message, field.name):
+            shown[field.name] = None
+        else:
+            shown[field.name] = _of(field, value)
+    return shown
+
+
+def _of(field: Any, value: Any) -> Any:
+    if field.message_type:
+        return _shown(value)
+    return field.enum_type.values_by_number[value].name if field.enum_type else value
+
+
+def _plain(record: dict[str, Any], message: Any) -> dict[str, Any]:
+    """Give a record without its stamps."""
+    plain = {}
+    for field in type(message).DESCRIPTOR.fields:
+        value, inner = record[field.name], field.message_type
+        if inner and inner.full_name == STAMP[1:]:
+            continue
+        if inner and not inner.GetOptions().map_entry and value is not None:
+            under = getattr(message, field.name)
+            if field.is_repeated:
+                value = [_plain(*each) for each in zip(value, under, strict=True)]
+            else:
+                value = _plain(value, under)
+        plain[field.name] = value
+    return plain
 
 
 def _numbers(value: Any) -> set[Any]:

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from penstock.core.names import folded
+
 PRECISION_MAX = 38
 SOURCE_PREFIX = "_kafka_"
 """How the columns begin that tell where a row came from: `_kafka_topic`, `_kafka_offset`, …"""
@@ -201,14 +203,12 @@ def _without_twins(type_: Type, beside: Type, *, is_first: bool) -> Type:
     match type_, beside:
         case Struct(), Struct():
             theirs = {field.name: field.type for field in beside.fields}
-            twins = {name.casefold(): is_known(inner) for name, inner in theirs.items()}
+            twins = {folded(name): is_known(inner) for name, inner in theirs.items()}
             kept = [
                 Field(f.name, _deeper(f.type, theirs.get(f.name), is_first=is_first), f.required)
                 for f in type_.fields
                 if f.name in theirs
-                or _goes_before(
-                    f.type, twin_is_known=twins.get(f.name.casefold()), is_first=is_first
-                )
+                or _goes_before(f.type, twin_is_known=twins.get(folded(f.name)), is_first=is_first)
             ]
             return Struct(tuple(kept))
         case List(), List():

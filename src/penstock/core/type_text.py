@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+from penstock.core.names import folded
 from penstock.core.schema import (
     LEVELS_MAX,
     SCALAR_WORDS,
@@ -62,7 +63,7 @@ def _type(text: str, levels: int) -> Type:
             return Map(_scalar(key), _type(value, levels - 1))
         case "struct", members:
             fields = tuple(_member(member, levels - 1) for member in members)
-            if len({field.name.casefold() for field in fields}) < len(fields):
+            if len({folded(field.name) for field in fields}) < len(fields):
                 raise ValueError(f"{text[:80]!r}: two members have the same name")
             return Struct(fields)
     raise _no_type(text)

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.core.names import folded
 from penstock.core.schema import (
     LEVELS_MAX,
     PRECISION_MAX,
@@ -114,12 +115,12 @@ def _struct(
         required = field.required and not (leave.types and member is None)
         fields.append(Field(field.name, _wider(field.type, member, leave, levels - 1), required))
     if leave.columns:
-        taken = {field.name.casefold() for field in fields}
+        taken = {folded(field.name) for field in fields}
         for name, member in value.items():
-            if name.casefold() not in taken:
+            if folded(name) not in taken:
                 shown = known(usable(Struct((Field(name, type_of(member)),)), levels))
                 fields += shown.fields
-                taken |= {name.casefold()}
+                taken |= {folded(name)}
     return Struct(tuple(fields))
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.core.names import folded
 from penstock.core.schema import (
     LEVELS_MAX,
     Field,
@@ -84,11 +85,11 @@ def table_schema(inferred: Schema, hints: Mapping[str, Type], options: RowOption
     added += [Field(name, hints.get(name, Kind.STRING)) for name in options.header_columns]
     added += _added(CHANGE_TYPES, options.change_columns)
     added += [Field(options.rescued_column, Kind.STRING)] if options.rescues else []
-    taken = {field.name.casefold() for field in added}
+    taken = {folded(field.name) for field in added}
     columns = [
         Field(field.name, _optional(field.type))
         for field in payload.fields
-        if field.name.casefold() not in taken
+        if folded(field.name) not in taken
     ]
     return Struct((*columns, *added))
 
@@ -217,9 +218,9 @@ def _with_usable_names(struct: Struct) -> Struct:
     for field in struct.fields:
         if is_usable_name(field.name):
             usable = Field(field.name, _usable_type(field.type), field.required)
-            first = fields.setdefault(field.name.casefold(), usable)
+            first = fields.setdefault(folded(field.name), usable)
             if not is_known(first.type) and is_known(usable.type):
-                fields[field.name.casefold()] = usable
+                fields[folded(field.name)] = usable
     return Struct(tuple(fields.values()))
 
 

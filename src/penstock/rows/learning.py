@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.core.names import folded
 from penstock.core.schema import Decimal, Field, Kind, List, Schema, Struct, Type, join
 from penstock.rows.codes import MisfitError
 from penstock.rows.document import parse_object, says_nothing
@@ -96,7 +97,7 @@ def _with_members(
     """Add a record's unknown members; `own` is what the table itself has at this place."""
     fields = {field.name: field for field in learned.fields}
     own_names = set(own.names)
-    folded = set() if options.case_sensitive else {name.casefold() for name in own_names}
+    columns = set() if options.case_sensitive else {folded(name) for name in own_names}
     for name, value in record.items():
         known = fields.get(name)
         if name in own_names and known is not None:
@@ -104,7 +105,7 @@ def _with_members(
             assert declared is not None, "a name of its own is found"
             type_ = _within(value, known.type, declared.type, options)
             fields[name] = Field(name, type_, known.required)
-        elif name.casefold() in folded:
+        elif folded(name) in columns:
             continue  # a column that is spelled in two ways: such records are read alone
         elif options.columns == "drop_value" or says_nothing(value):
             before = Kind.UNKNOWN if known is None else known.type

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.core.errors import InvalidError
+from penstock.core.names import folded
 from penstock.core.schema import Field, List, Map, Schema, Struct, Type
 from penstock.rows.codes import Code, MisfitError
 from penstock.rows.document import parse_object
@@ -31,7 +32,7 @@ def require_distinct(schema: Schema, table: str) -> None:
     for path, names in _structs(schema, ""):
         seen: dict[str, str] = {}
         for name in names:
-            other = seen.setdefault(name.casefold(), name)
+            other = seen.setdefault(folded(name), name)
             if other is not name:
                 raise InvalidError(
                     f"{table} has the columns {joined_path(path, other)} and {name}, which are the"
@@ -68,10 +69,10 @@ def spelled_as(shown: Schema, schema: Schema, options: RowOptions) -> Schema:
 
 
 def _named_as(shown: Struct, schema: Struct) -> Struct:
-    columns = {field.name.casefold(): field for field in schema.fields}
+    columns = {folded(field.name): field for field in schema.fields}
     fields = []
     for field in shown.fields:
-        column = columns.get(field.name.casefold(), field)
+        column = columns.get(folded(field.name), field)
         type_ = field.type
         if isinstance(type_, Struct) and isinstance(column.type, Struct):
             type_ = _named_as(type_, column.type)
@@ -93,11 +94,11 @@ def _structs(type_: Type, path: str) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def _object(value: dict[str, Any], type_: Struct, path: str) -> dict[str, Any]:
-    columns = {field.name.casefold(): field for field in type_.fields}
+    columns = {folded(field.name): field for field in type_.fields}
     found: dict[str, Any] = {}
     filled: set[str] = set()
     for name, member in value.items():
-        field = columns.get(name.casefold())
+        field = columns.get(folded(name))
         if field is None:
             found[name] = member
             continue
@@ -124,10 +125,10 @@ def _value(value: Any, type_: Type, path: str) -> Any:
 
 def _struct_as_in(value: dict[str, Any], found: Struct, own: Struct) -> Struct:
     """Take over a record's spelling of columns that are not spelled otherwise yet."""
-    names = {name.casefold(): name for name in value}
+    names = {folded(name): name for name in value}
     fields = []
     for now, column in zip(found.fields, own.fields, strict=True):
-        name = names.get(column.name.casefold(), now.name)
+        name = names.get(folded(column.name), now.name)
         kept = now.name if now.name != column.name else name
         fields.append(
             Field(kept, _type_as_in(value.get(name), now.type, column.type), now.required)

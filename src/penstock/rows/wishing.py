@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.names import folded
 from penstock.core.schema import (
     PRECISION_MAX,
     Decimal,
@@ -104,11 +105,11 @@ def _struct(
         wider = field.type if wanted is None else _wider(field.type, wanted.type, leave)
         fields.append(Field(field.name, wider, field.required))
     if leave.columns:
-        taken = {field.name.casefold() for field in fields}
+        taken = {folded(field.name) for field in fields}
         for field in asked.fields:
-            if field.name.casefold() not in taken:
+            if folded(field.name) not in taken:
                 fields.append(Field(field.name, field.type))
-                taken.add(field.name.casefold())
+                taken.add(folded(field.name))
     return Struct(tuple(fields))
 
 

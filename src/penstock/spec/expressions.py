@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
+from penstock.core.names import folded
 from penstock.core.schema import Decimal, Field, Kind, Map, Schema, Struct, Type
 from penstock.spec.notation import MalformedError
 from penstock.spec.problems import listed, nearest, shown
@@ -173,7 +174,14 @@ def looked_at(found: Expression, fields: Schema) -> Schema:
                 f"the type of the field {shown(name)} is not declared",
                 f"declare it:  schema: {{ hints: {{ {name}: string }} }}",
             )
-    return Struct(tuple(field for field in fields.fields if field.name in found.columns))
+    looked = Struct(tuple(field for field in fields.fields if field.name in found.columns))
+    seen = {folded(name): name for name in KAFKA_COLUMNS.names}
+    for name in looked.names:
+        other = seen.setdefault(folded(name), name)
+        if other != name:
+            fact = f"SQL takes {shown(name)} and {shown(other)} for one field"
+            raise MalformedError("P145", fact, "use one of them only: case does not count in SQL")
+    return looked
 
 
 def require_type(found: Expression, fields: Schema, wanted: Iterable[str]) -> None:

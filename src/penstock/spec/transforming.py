@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from penstock.core.names import folded
 from penstock.core.schema import Schema, Type
 from penstock.core.type_text import parse_type
 from penstock.spec import notation
@@ -110,10 +111,10 @@ def check_transform(at: KeyPath, table: Table) -> Iterator[Problem]:
     if transform is None:
         return
     fields = fields_of(table.schema_.hint_types())
-    named = {name.casefold() for name in fields.names}
+    named = {folded(name) for name in fields.names}
     for name, text in transform.columns.items():
         path = (*at, "transform", "columns", name)
-        if name.casefold() in named:
+        if folded(name) in named:
             fact = f"a field of the records is declared as '{name}' as well"
             hint = "give the computed column another name"
             yield Problem(path, "P148", fact, hint, on_key=True)
@@ -122,9 +123,9 @@ def check_transform(at: KeyPath, table: Table) -> Iterator[Problem]:
         except MalformedError as error:
             yield Problem(path, error.code, error.message, error.hint)
     if transform.function is not None:
-        twice = named | {name.casefold() for name in transform.columns}
+        twice = named | {folded(name) for name in transform.columns}
         for name in transform.function.columns:
-            if name.casefold() in twice:
+            if folded(name) in twice:
                 path = (*at, "transform", "function", "columns", name)
                 fact = f"'{name}' is a declared field, or computed by an expression"
                 yield Problem(path, "P148", fact, "keep one of them", on_key=True)

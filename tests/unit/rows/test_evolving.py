@@ -56,6 +56,7 @@ def after(*records: object, options: RowOptions = EVOLVE, room: int = 100) -> li
         ({"items": [None]}, []),
         ({"new": None, "empty": {}, "none": []}, []),
         ({"N": 1, "_KAFKA_offset": 2, "a b": 3, "": 4}, []),
+        ({"pr\u0131ce": 1, "PR\u0130CE": 2, "\u017fold": 3, "sold": 4}, ["\u017fold long added"]),
     ],
 )
 def test_what_a_refused_record_asks_of_a_schema(record: object, changes: list[str]) -> None:

@@ -86,6 +86,14 @@ def test_names_that_no_table_can_carry_become_no_columns() -> None:
     assert ["good: long", "é: long", "o: struct<x: long>"] == text(inferred)
 
 
+def test_of_names_that_a_reader_takes_for_one_the_first_becomes_a_column() -> None:
+    turkish = {"t\u0131p": 1, "tip": 2, "T\u0130P": 3, "o": {"tip": 1, "t\u0131p": 2}}
+
+    inferred = infer(batch_of(json.dumps(turkish).encode()))
+
+    assert ["t\u0131p: long", "o: struct<tip: long>"] == text(inferred)
+
+
 def test_hints_win_unknown_is_left_out_and_sources_stand_behind() -> None:
     inferred = infer(batch_of(b'{"at":"2026-11-01","n":null,"e":{},"l":[],"o":{"x":1,"y":null}}'))
 

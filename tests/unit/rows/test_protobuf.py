@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import struct
+from datetime import UTC, datetime
 from decimal import Decimal as Exact
 from functools import cache
 from pathlib import Path
@@ -172,6 +174,97 @@ def test_what_was_not_set_is_null_where_the_schema_can_tell_it(
     name: str, type_: Type, unset: Any, members: dict[str, Any], value: Any
 ) -> None:
     assert [unset, value] == of_order(name, type_, b"", order(**members))
+
+
+def number(field: int, value: int) -> bytes:
+    return varint(field << 3) + varint(value)
+
+
+def sized(field: int, data: bytes) -> bytes:
+    return varint(field << 3 | 2) + varint(len(data)) + data
+
+
+def varint(value: int) -> bytes:
+    out = b""
+    while value > 127:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+EXTRA, BY_NUMBER = Map(Kind.STRING, Kind.DOUBLE), Map(Kind.INT, Struct((Field("sku", READ),)))
+HALF, ONE = struct.pack("<Bd", 2 << 3 | 1, 0.5), struct.pack("<Bd", 2 << 3 | 1, 1.0)
+KEY = sized(1, b"k")
+REPEATED = {
+    "a number": ("id", Kind.LONG, number(1, 7) + number(1, 8), 8),
+    "a number, then its zero": ("id", Kind.LONG, number(1, 7) + number(1, 0), 0),
+    "a number of too many bits": (
+        "inner",
+        Struct((Field("yes", Kind.BOOLEAN),)),
+        sized(16, number(1, 2)),
+        {"yes": True},
+    ),
+    "a text": ("note", READ, sized(2, b"a") + sized(2, b"b"), "b"),
+    "a text over one that is none": ("note", READ, sized(2, b"\xff") + sized(2, b"b"), "P303"),
+    "an enum": ("state", READ, number(4, 1) + number(4, 0), "NEW"),
+    "an enum over an unknown number": ("state", READ, number(4, 7) + number(4, 1), "OLD"),
+    "an unknown number over an enum": ("state", READ, number(4, 1) + number(4, 7), "P302"),
+    "a message": (
+        "inner",
+        Struct((Field("yes", Kind.BOOLEAN),)),
+        sized(16, number(1, 1)) + sized(16, b""),
+        {"yes": True},
+    ),
+    "a time": (
+        "at",
+        Kind.TIMESTAMPTZ,
+        sized(3, number(1, 5)) + sized(3, number(2, 1000)),
+        datetime(1970, 1, 1, 0, 0, 5, 1, tzinfo=UTC),
+    ),
+    "a wrapped number": ("wrapped", Kind.LONG, sized(11, number(1, 5)) + sized(11, b""), 5),
+    "one of several over another": ("card", READ, sized(7, b"c") + number(8, 1), None),
+    "one of several": ("cash", Kind.LONG, sized(7, b"c") + number(8, 1), 1),
+    "a list in parts, packed and not": (
+        "states",
+        List(READ),
+        sized(18, b"\0\1") + number(18, 1) + sized(18, b"\0"),
+        ["NEW", "OLD", "OLD", "NEW"],
+    ),
+    "a key": ("extra", EXTRA, sized(6, KEY + HALF) + sized(6, KEY + ONE), [("k", 1.0)]),
+    "a key, first as it was": (
+        "extra",
+        EXTRA,
+        sized(6, KEY + ONE) + sized(6, KEY + HALF),
+        [("k", 0.5)],
+    ),
+    "a key behind its value": ("extra", EXTRA, sized(6, HALF + KEY), [("k", 0.5)]),
+    "a key and a value in one entry": (
+        "extra",
+        EXTRA,
+        sized(6, sized(1, b"a") + ONE + KEY + HALF),
+        [("k", 0.5)],
+    ),
+    "an entry of nothing": ("extra", EXTRA, sized(6, b"") + sized(6, b""), [("", 0.0)]),
+    "a key whose messages are not merged": (
+        "by_number",
+        BY_NUMBER,
+        sized(13, number(1, 7) + sized(2, sized(1, b"a"))) + sized(13, number(1, 7)),
+        [(7, {"sku": ""})],
+    ),
+    "a key whose message stands twice in one entry": (
+        "by_number",
+        BY_NUMBER,
+        sized(13, number(1, 7) + sized(2, sized(1, b"a")) + sized(2, b"")),
+        [(7, {"sku": "a"})],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REPEATED)
+def test_what_stands_on_the_wire_more_than_once_is_read_as_the_runtime_reads_it(case: str) -> None:
+    name, type_, wire, expected = REPEATED[case]
+
+    assert [expected] == of_order(name, type_, wire)
 
 
 def test_a_wrapped_number_may_be_null_and_may_be_zero() -> None:

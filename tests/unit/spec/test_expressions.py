@@ -110,6 +110,20 @@ def test_what_does_not_compute_to_a_condition_is_refused(text: str) -> None:
     assert "P145" == refused.value.code
 
 
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [(("n", "N"), "n = 1 and N = 'x'"), (("_KAFKA_OFFSET",), "_KAFKA_OFFSET > 0")],
+    ids=["two fields", "a coordinate"],
+)
+def test_fields_that_sql_takes_for_one_are_not_looked_at_together(
+    names: tuple[str, ...], text: str
+) -> None:
+    fields = fields_of(dict.fromkeys(names, Kind.LONG))
+    with pytest.raises(MalformedError, match="for one field") as refused:
+        looked_at(expression(text), fields)
+    assert "P145" == refused.value.code
+
+
 @pytest.mark.parametrize("sql", REACHING)
 def test_the_sandbox_reaches_no_file_network_extension_or_setting(sql: str) -> None:
     from duckdb import Error

@@ -2,96 +2,88 @@
 
 Invariants:
 - nothing is overwritten; what is written loads, or the findings are told with it;
-- what a topic holds is told from its newest records and never assumed;
-- looking is bounded in topics, in partitions of each, and in time; what was not looked at is told.
+- what a topic holds is told from a sample of its records and never assumed (drafted.py): each rule
+  that is written lands that sample, but for what a comment names;
+- names that come from records stand in quotes, and in no comment.
 """
 
 from __future__ import annotations
 
+import json
 import re
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
-import msgspec
 import yaml
 
-from penstock.app import assembly
+from penstock.app import worker
+from penstock.app.drafted import CATALOGS, Rule, Setting, drafted
 from penstock.app.migrated import Migrated
 from penstock.app.migrating import incomplete, migrated
-from penstock.app.process import SystemClock
+from penstock.app.sampling import Looked, Progress, look
 from penstock.app.taking_over import where_it_ended
 from penstock.core.errors import InvalidError
-from penstock.core.offsets import Offset, OffsetRange, TopicPartition
-from penstock.core.planning import Bounds
-from penstock.ports.log import RangeReader
+from penstock.observe.figures import number_of
+from penstock.rows.hinting import Format
 from penstock.spec.load import loads
 from penstock.spec.model import Pipeline
+from penstock.spec.records import Records
+from penstock.spec.secrets import escaped
+from penstock.spec.writing import SCHEMA_FILE, json_schema
 
-Format = Literal["iceberg", "delta"]
+SCHEMA_LINE = f"# yaml-language-server: $schema=./{SCHEMA_FILE}"
+CATALOG_NAMES: Mapping[Format, str] = {"iceberg": "lake", "delta": "delta"}
 
-RECORDS_MAX = 20
-PARTITIONS_MAX = 3
-TOPICS_MAX = 500
-TOPIC_SECONDS_MAX = 5.0
-LOOKERS = 8
-
-Progress = Callable[[int, int], None]
-"""Told how many topics were looked at, of how many; from several threads, one at a time."""
-SCHEMA_LINE = "# yaml-language-server: $schema=./penstock.schema.json"
 UNDECIDED_LINE = (
     "# Not complete: decide each entry of  undecided, write that into the spec, remove the entry."
 )
-CATALOGS = {
-    "iceberg": 'lake: { type: sql, uri: "sqlite:///./lake/catalog.db", warehouse: ./lake }',
-    "delta": "delta: { type: delta, root: ./delta }",
-}
 
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """One topic that was looked at. `unfit` says why it cannot land yet, empty when it can."""
-
-    name: str
-    partitions: int
-    records: int
-    unfit: str
-
-
-@dataclass(frozen=True, slots=True)
-class Looked:
-    """The topics that were looked at, by name, and how many more there are."""
-
-    topics: tuple[Topic, ...]
-    left: int = 0
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_YAML_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
+_PLAIN_TYPE = re.compile(r"[a-z]+(?:\([0-9]+,[0-9]+\))?")
 
 
 def draft(
-    address: str, to: Format, name: str, progress: Progress = lambda _done, _of: None
-) -> tuple[str, Looked]:
-    """Write a spec for the topics of `kafka://host:port[,host:port]`; give what was found, too.
+    address: str,
+    to: Format,
+    name: str,
+    *,
+    topics: str | None = None,
+    registry: str | None = None,
+    progress: Progress = lambda _done, _of: None,
+) -> tuple[str, Looked[Rule]]:
+    """Write a spec for topics of `kafka://host:port[,host:port]`; return what was found, too.
 
-    Raises InvalidError (P166) for another address, or when there is no topic; UnavailableError.
+    `topics` chooses them (sampling.py), all by default; `registry` is the address of a schema
+    registry. Raises InvalidError: P166 for another address, or when there is no topic, P168 where
+    the choice names none, P169 where none of them can land; UnavailableError.
     """
     scheme, _, brokers = address.partition("://")
-    if scheme != "kafka" or not brokers.strip("/"):
+    brokers = brokers.strip("/")
+    if scheme != "kafka" or not brokers:
         raise InvalidError(
             f"{address[:80]!r} is no address of a cluster",
             code="P166",
             hint="penstock init --from kafka://localhost:9092 --to iceberg",
         )
-    found = look(brokers.strip("/"), to, progress)
+    pipeline = _all_topics(brokers, to, registry)
+    setting = setting_for(to, registry)
+    found = look(pipeline, topics, lambda sample: drafted(sample, setting), progress)
     if not found.topics:
         raise InvalidError(
             f"the cluster at {brokers[:80]} has no topics",
             code="P166",
             hint="send records to a topic first",
         )
-    return _text(brokers.strip("/"), to, name, found), found
+    if all(rule.unfit and not rule.is_empty for rule in found.topics):
+        first = found.topics[0]
+        raise InvalidError(
+            f"none of {len(found.topics)} topics can land; {first.topic}: {first.unfit}",
+            code="P169",
+            hint="penstock explain P169",
+        )
+    return text_of(brokers, to, name, registry, found), found
 
 
 def translated(text: str, *, base: Path | None = None) -> tuple[str, Migrated]:
@@ -119,6 +111,22 @@ def translated(text: str, *, base: Path | None = None) -> tuple[str, Migrated]:
     return "\n".join([*lines, body]), found
 
 
+def keep_schema(directory: Path) -> bool:
+    """Write the JSON Schema that `SCHEMA_LINE` names, for editors; tell whether there was none."""
+    try:
+        with (directory / SCHEMA_FILE).open("x", encoding="utf-8") as stream:
+            stream.write(json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n")
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise InvalidError(
+            f"{directory / SCHEMA_FILE} cannot be written: {error.strerror}",
+            code="P164",
+            hint=f"ls -ld {directory}",
+        ) from error
+    return True
+
+
 def keep(path: Path, text: str) -> None:
     """Write a spec where none is. Raises InvalidError (P164)."""
     try:
@@ -134,137 +142,128 @@ def keep(path: Path, text: str) -> None:
         ) from error
 
 
-def look(brokers: str, to: Format, progress: Progress) -> Looked:
-    """Look at the topics of a cluster that are not Kafka's own, several at once."""
-    pipeline = _all_topics(brokers, to)
-    with ExitStack() as stack:
-        log = assembly.open_log(pipeline)
-        stack.callback(log.close)
-        listing = [at for at in log.partitions() if not at.topic.startswith("_")]
-        bounds = log.bounds(listing)
-    partitions: dict[str, dict[TopicPartition, Bounds]] = {at.topic: {} for at in listing}
-    for at, found in bounds.items():
-        partitions[at.topic][at] = found
-    names = sorted(partitions)
-    looked = names[:TOPICS_MAX]
-    shares = [share for n in range(LOOKERS) if (share := looked[n::LOOKERS])]
-    told = _Told(len(looked), progress)
-    with ThreadPoolExecutor(LOOKERS) as threads:
-        parts = threads.map(lambda share: _look_at(pipeline, share, partitions, told), shares)
-        topics = {topic.name: topic for part in parts for topic in part}
-    return Looked(tuple(topics[name] for name in looked), len(names) - len(looked))
-
-
-class _Told:
-    """Counts the topics that were looked at, for all lookers."""
-
-    def __init__(self, of: int, progress: Progress) -> None:
-        self._guard, self._done, self._of, self._progress = threading.Lock(), 0, of, progress
-
-    def one_more(self) -> None:
-        with self._guard:
-            self._done += 1
-            self._progress(self._done, self._of)
-
-
-def _look_at(
-    pipeline: Pipeline,
-    names: Sequence[str],
-    partitions: Mapping[str, Mapping[TopicPartition, Bounds]],
-    told: _Told,
-) -> list[Topic]:
-    reader, found = assembly.open_reader(pipeline), []
-    try:
-        for name in names:
-            mine = partitions[name]
-            records = sum(bounds.stop - bounds.start for bounds in mine.values())
-            try:
-                unfit = _unfit(_newest(reader, mine))
-            except InvalidError as error:
-                unfit = error.message
-            found.append(Topic(name, len(mine), records, unfit))
-            told.one_more()
-    finally:
-        reader.close()
-    return found
-
-
-def _newest(reader: RangeReader, partitions: Mapping[TopicPartition, Bounds]) -> list[bytes]:
-    """Read the newest records of the partitions that hold most."""
-    values: list[bytes] = []
-    deadline = SystemClock().monotonic() + TOPIC_SECONDS_MAX
-    fullest = sorted(partitions, key=lambda at: partitions[at].start - partitions[at].stop)
-    for at in fullest[:PARTITIONS_MAX]:
-        bounds = partitions[at]
-        start = Offset(max(bounds.start, bounds.stop - RECORDS_MAX))
-        if start < bounds.stop:
-            read = reader.read(at, OffsetRange(start, bounds.stop), deadline=deadline)
-            values += [v for f in read for v in f.batch.column("value").to_pylist() if v]
-        if len(values) >= RECORDS_MAX:
-            break
-    return values
-
-
-def _unfit(values: Sequence[bytes]) -> str:
-    if not values:
-        return "no record to look at"
-    objects = sum(_is_object(value) for value in values)
-    return "" if objects * 2 >= len(values) else "its records are no JSON objects"
-
-
-def _is_object(value: bytes) -> bool:
-    try:
-        return isinstance(msgspec.json.decode(value), dict)
-    except msgspec.DecodeError:
-        return False
-
-
-def _all_topics(brokers: str, to: Format) -> Pipeline:
-    catalog = "delta" if to == "delta" else "lake"
+def _all_topics(brokers: str, to: Format, registry: str | None) -> Pipeline:
+    catalog = CATALOG_NAMES[to]
     data = {
         "name": "init",
         "kafka": {"brokers": brokers, "topics": [{"pattern": ".+"}]},
-        "catalogs": yaml.safe_load(CATALOGS[to]),
+        "records": {"registry": registry} if registry else {},
+        "catalogs": {catalog: CATALOGS[to]},
         "tables": [{"from": ".+", "into": f"{catalog}.a.b"}],
         "quarantine": {"into": f"{catalog}.ops.quarantine"},
     }
     return Pipeline.model_validate(data)
 
 
-def _text(brokers: str, to: Format, name: str, looked: Looked) -> str:
-    catalog, topics = ("delta" if to == "delta" else "lake"), looked.topics
-    left = f"\n  # {looked.left} more topics were not looked at" if looked.left else ""
-    fit = [topic.name for topic in topics if not topic.unfit]
-    read = ", ".join(f'"{each}"' for each in fit or [topics[0].name])
-    return f"""{SCHEMA_LINE}
-# Written by penstock init. Next: penstock validate, penstock plan, penstock run
-name: {name}
-kafka:
-  brokers: "${{env:BROKERS:-{brokers}}}"
-  topics: [{read}]
-  start: earliest                 # or latest, or a time such as 2026-11-01T00:00:00Z
-catalogs:
-  {CATALOGS[to]}
-tables:
-{chr(10).join(_rules(catalog, topics, any_fit=bool(fit)))}{left}
-commit: {{ every: 30s }}            # how long a record waits at most before it is visible
-quarantine: {{ into: {catalog}.ops.quarantine }}   # where records go that do not fit
-"""
+def setting_for(to: Format, registry: str | None) -> Setting:
+    """Return what rules are drafted for. Raises InvalidError for an address of no registry."""
+    if registry is None:
+        return Setting(to, None, None)
+    settings = Records.model_validate({"registry": registry}).registry
+    assert settings is not None, "it was given"
+    opened = worker.readers(settings.settings()).registry
+    assert opened is not None, "readers of a registry have it"
+    return Setting(to, registry, opened.find)
 
 
-def _rules(catalog: str, topics: Sequence[Topic], *, any_fit: bool) -> Iterator[str]:
+def text_of(brokers: str, to: Format, name: str, registry: str | None, looked: Looked[Rule]) -> str:
+    """Write the spec of drafted rules, at least one of which lands or has nothing to look at."""
+    catalog, rules = CATALOG_NAMES[to], looked.topics
+    active = [rule for rule in rules if not rule.unfit] or [
+        next(rule for rule in rules if rule.is_empty)
+    ]
+    read = ", ".join(_quoted(rule.topic) for rule in active)
+    lines = [
+        SCHEMA_LINE,
+        "# Written by penstock init. Next: penstock validate, penstock plan, penstock run",
+        f"name: {name}",
+        "kafka:",
+        f'  brokers: "${{env:BROKERS:-{brokers}}}"',
+        f"  topics: [{read}]",
+        "  start: earliest                 # or latest, or a time such as 2026-11-01T00:00:00Z",
+        *([f"records: {{ registry: {_quoted(registry)} }}"] if registry else []),
+        "catalogs:",
+        f"  {catalog}: {_flow(CATALOGS[to])}",
+        "tables:",
+        *_rules(catalog, rules, active),
+        *([f"  # {looked.left} more topics were not looked at"] if looked.left else []),
+        "commit: { every: 30s }            # how long a record waits at most before it is visible",
+        f"quarantine: {{ into: {catalog}.ops.quarantine }}   # where records go that do not fit",
+        "# spark: { master: inline }       # one process and no Java: quick to try things",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _rules(catalog: str, rules: Sequence[Rule], active: Sequence[Rule]) -> Iterator[str]:
     taken: set[str] = set()
-    for number, topic in enumerate(topics):
-        table = _table(topic.name, taken)
-        told = f"{topic.records:,} records in {topic.partitions} partitions"
-        if topic.unfit:
-            told = f"{told}; {topic.unfit}"
-        off = "# " if topic.unfit and (any_fit or number) else ""
-        yield f"  # {told}"
-        yield (
-            f'  {off}- {{ from: "{topic.name}", into: {catalog}.landed.{table}, '
-            "schema: { create: true } }"
-        )
+    for rule in rules:
+        off = "" if rule in active else "# "
+        yield from (f"  # {line}" for line in _told(rule))
+        table = f"{catalog}.landed.{_table(rule.topic, taken)}"
+        yield from (f"  {off}{line}" for line in _rule(rule, table))
+
+
+def _told(rule: Rule) -> Iterator[str]:
+    """Say what was found of a topic, in lines of a comment."""
+    places = number_of(rule.partitions, "partition")
+    yield f"{number_of(rule.records, 'record')} in {places}, {rule.looked_at:,} looked at"
+    if rule.unfit:
+        yield f"left out: {rule.unfit}" if not rule.is_empty else rule.unfit
+    if rule.refused:
+        codes = ", ".join(f"{code} ({count})" for code, count in rule.refused.items())
+        yield f"of those, quarantine takes {sum(rule.refused.values())}: {codes}"
+
+
+def _rule(rule: Rule, table: str) -> Iterator[str]:
+    """Write one rule as lines of YAML."""
+    settings = rule.settings or {"schema": {"create": True, "columns": "evolve"}}
+    yield f"- from: {_quoted(rule.topic)}"
+    yield f"  into: {table}"
+    for name, value in settings.items():
+        if name != "schema":
+            said = value if isinstance(value, str) else _flow(value)
+            yield f"  {name}: {said}{_why(rule, name)}"
+    yield "  schema:"
+    for name, value in settings["schema"].items():
+        yield f"    {name}: {_flow(value)}{_why(rule, name)}"
+    if rule.hints:
+        yield "    hints:"
+        for path, hint in rule.hints.items():
+            text = str(hint.type)
+            said = text if _PLAIN_TYPE.fullmatch(text) else _quoted(text)
+            yield f"      {_key(path)}: {said}  # {hint.why}"
+    if rule.times:
+        yield "  # as times:"
+        yield "  # transform:"
+        yield "  #   columns:"
+        for column, sql in rule.times.items():
+            yield f"  #     {column}: {_quoted(sql)}"
+
+
+def _why(rule: Rule, name: str) -> str:
+    return f"  # {rule.why[name]}" if name in rule.why else ""
+
+
+def _flow(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case dict():
+            inner = ", ".join(f"{key}: {_flow(each)}" for key, each in value.items())
+            return f"{{ {inner} }}"
+        case str() if re.fullmatch(r"[a-z][a-z-]*", value):
+            return value
+        case _:
+            return _quoted(value)
+
+
+def _key(name: str) -> str:
+    plain = _PLAIN_KEY.fullmatch(name) is not None and name.lower() not in _YAML_WORDS
+    return name if plain else _quoted(name)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(escaped(text), ensure_ascii=False)
 
 
 def _table(topic: str, taken: set[str]) -> str:

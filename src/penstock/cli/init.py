@@ -15,8 +15,9 @@ from penstock.core.errors import InvalidError, PenstockError
 from penstock.observe.figures import number_of
 
 if TYPE_CHECKING:
-    from penstock.app.drafting import Looked
+    from penstock.app.drafted import Rule
     from penstock.app.migrated import Migrated
+    from penstock.app.sampling import Looked
 
 
 def init(
@@ -24,6 +25,8 @@ def init(
     *,
     from_: Annotated[str | None, Parameter(name="--from")] = None,
     to: Literal["iceberg", "delta"] = "iceberg",
+    topics: str | None = None,
+    registry: str | None = None,
     from_config: Path | None = None,
     offsets: Annotated[bool, Parameter(negative=())] = False,
     name: str = "landing",
@@ -31,12 +34,15 @@ def init(
 ) -> int:
     """Write a spec: from the topics of a cluster, or from another system's configuration.
 
+    A sample of each topic's records tells formats, envelopes and types, and each rule is tried on
+    it. Topics that begin with _ and those of Connect are left out.
+
     Understood are the Iceberg sink of Kafka Connect, a command line of kafka-delta-ingest, and
     Flink SQL. Each option is accounted for; what would move a beginning or change what lands is
     yours to decide: the spec is incomplete (P175), and init ends with 2, until then. Secrets are
     not copied, no file is overwritten.
 
-    Example: penstock init --from kafka://localhost:9092 --to iceberg
+    Example: penstock init --from kafka://localhost:9092 --topics orders,payments
 
     Parameters
     ----------
@@ -46,6 +52,10 @@ def init(
         A cluster to look at, as kafka://host:port.
     to
         The format of the tables.
+    topics
+        With --from: topics with commas between, or a pattern between slashes: '/^shop/'.
+    registry
+        With --from: the address of the schema registry that records name schemas of.
     from_config
         A configuration of another system, in a file.
     offsets
@@ -57,22 +67,45 @@ def init(
     """
     from penstock.app import drafting
 
-    if (from_ is None) == (from_config is None) or (offsets and from_config is None):
+    only_topics = topics is not None or registry is not None
+    _require_one(from_, from_config, only_topics=only_topics, only_config=offsets)
+    if from_config is not None:
+        text, data, lines = _translated(from_config, spec.absolute().parent if offsets else None)
+    else:
+        assert from_ is not None, "one of the two is given"
+        text, looked = drafting.draft(
+            from_, to, name, topics=topics, registry=registry, progress=_progress
+        )
+        data, lines = _looked_at(looked)
+    drafting.keep(spec, text)
+    drafting.keep_schema(spec.absolute().parent)
+    return _tell_outcome(spec, data, lines, as_json=json)
+
+
+def _require_one(
+    from_: str | None, from_config: Path | None, *, only_topics: bool, only_config: bool
+) -> None:
+    """Refuse two sources or none, and options that go with the other one (P166)."""
+    if (from_ is None) == (from_config is None) or (only_config and from_config is None):
         raise InvalidError(
             "init takes one of --from and --from-config, and --offsets with the latter alone",
             code="P166",
             hint="penstock init --from kafka://localhost:9092 --to iceberg",
         )
-    if from_config is not None:
-        base = spec.absolute().parent if offsets else None
-        text, found = drafting.translated(_read(from_config), base=base)
-        data, lines = _account(found)
-    else:
-        assert from_ is not None, "one of the two is given"
-        text, looked = drafting.draft(from_, to, name, _progress)
-        data, lines = _looked_at(looked)
-    drafting.keep(spec, text)
-    return _tell_outcome(spec, data, lines, as_json=json)
+    if only_topics and from_ is None:
+        raise InvalidError(
+            "--topics and --registry go with --from alone",
+            code="P166",
+            hint="penstock init --from kafka://localhost:9092 --topics orders,payments",
+        )
+
+
+def _translated(config: Path, base: Path | None) -> tuple[str, dict[str, Any], list[str]]:
+    """Write a spec from another system's configuration; give its account as data and as lines."""
+    from penstock.app import drafting
+
+    text, found = drafting.translated(_read(config), base=base)
+    return (text, *_account(found))
 
 
 def _tell_outcome(spec: Path, data: dict[str, Any], lines: list[str], *, as_json: bool) -> int:
@@ -101,17 +134,37 @@ def _progress(done: int, of: int) -> None:
         sys.stderr.flush()
 
 
-def _looked_at(looked: Looked) -> tuple[dict[str, Any], list[str]]:
+def _looked_at(looked: Looked[Rule]) -> tuple[dict[str, Any], list[str]]:
     """Tell what topics hold, as data and as lines."""
     topics = looked.topics
     data = {
-        "topics": [{"topic": each.name, "unfit": each.unfit} for each in topics],
+        "topics": [
+            {
+                "topic": each.topic,
+                "records": each.records,
+                "looked_at": each.looked_at,
+                "refused": dict(each.refused),
+                "unfit": each.unfit,
+            }
+            for each in topics
+        ],
         "not_looked_at": looked.left,
     }
-    lines = [f"{each.name}: {each.unfit or f'{each.records:,} records'}" for each in topics]
+    lines = [f"{each.topic}: {_fate(each)}" for each in topics]
     if looked.left:
         lines.append(f"{number_of(looked.left, 'more topic')} not looked at, and not in the spec")
     return data, lines
+
+
+def _fate(rule: Rule) -> str:
+    if rule.unfit:
+        return rule.unfit
+    told = number_of(rule.records, "record")
+    if not rule.refused:
+        return told
+    codes = ", ".join(rule.refused)
+    refused = f"{sum(rule.refused.values())} of {rule.looked_at} that were looked at do not fit"
+    return f"{told}; {refused} ({codes}):  penstock explain {next(iter(rule.refused))}"
 
 
 def _account(found: Migrated) -> tuple[dict[str, Any], list[str]]:

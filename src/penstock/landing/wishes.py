@@ -21,7 +21,7 @@ from penstock.commit.once import Conditions
 from penstock.commit.widening import widen
 from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
 from penstock.core.events import SchemaChanged
-from penstock.core.schema import Field, Schema, Struct, Type, united, with_hints
+from penstock.core.schema import Field, List, Map, Schema, Struct, Type, united, with_hints
 from penstock.landing.jobs import Result
 from penstock.landing.tracks import Track
 from penstock.rows.evolving import changes_between
@@ -66,7 +66,7 @@ def keep(tracks: Mapping[str, Track], results: Iterable[Result]) -> list[str]:
     for name, schemas in wishes.items():
         track = tracks.get(name)
         if track is not None and track.state is not None:
-            track.wish = _hinted(track.state.schema, united(schemas), track.target.hints)
+            track.wish = with_declared(track.state.schema, united(schemas), track.target.hints)
             kept.append(name)
     return kept
 
@@ -101,16 +101,28 @@ def _told(name: str, before: Schema, wide: Schema) -> SchemaChanged:
     return SchemaChanged(name, "evolved", ", ".join([*changes[:_TOLD_MAX], *more]))
 
 
-def _hinted(before: Schema, wide: Schema, hints: Mapping[str, Type]) -> Schema:
-    """Give new columns the types that the spec declares for them."""
-    return Struct(
-        tuple(
-            _declared(field, hints) if before.field(field.name) is None else field
-            for field in wide.fields
-        )
-    )
-
-
-def _declared(field: Field, hints: Mapping[str, Type]) -> Field:
-    (found,) = with_hints(Struct((field,)), hints).fields
+def with_declared(before: Schema, wide: Schema, hints: Mapping[str, Type]) -> Schema:
+    """Give what is new in a schema the types that the spec declares, at all depths."""
+    found = _where_new(before, wide, with_hints(wide, hints))
+    assert isinstance(found, Struct), "a schema stays one"
     return found
+
+
+def _where_new(before: Type, wide: Type, hinted: Type) -> Type:
+    match before, wide, hinted:
+        case Struct(), Struct(), Struct():
+            return Struct(tuple(_field(before, each, hinted) for each in wide.fields))
+        case List(old), List(new, required), List(declared):
+            return List(_where_new(old, new, declared), required)
+        case Map(_, old), Map(key, new, required), Map(_, declared):
+            return Map(key, _where_new(old, new, declared), required)
+        case _:
+            return wide
+
+
+def _field(before: Struct, wide: Field, hinted: Struct) -> Field:
+    old, declared = before.field(wide.name), hinted.field(wide.name)
+    if declared is None:
+        return wide
+    type_ = declared.type if old is None else _where_new(old.type, wide.type, declared.type)
+    return Field(wide.name, type_, wide.required)

@@ -86,6 +86,18 @@ def stands_for_integer(text: str) -> bool:
     return _NUMERIC.fullmatch(text) is not None and _parts(text)[2] >= 0
 
 
+def digits_of(text: str) -> tuple[int, int]:
+    """Count the digits of a number before and behind its point, without outer zeros."""
+    _, digits, exponent = _parts(text)
+    return max(len(digits) + exponent, 0) if digits != "0" else 0, max(-exponent, 0)
+
+
+def is_double(text: str) -> bool:
+    """Tell whether a double, as it is commonly written, reads back as this very number."""
+    number = float(text)
+    return math.isfinite(number) and _parts(repr(number)) == _parts(text)
+
+
 def _boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value

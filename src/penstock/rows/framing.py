@@ -144,6 +144,14 @@ _REGISTRY = (_Frame(b"\x00", 5, "id"), _Frame(b"\x01", 17, "guid"))
 _SINGLE = (_Frame(b"\xc3\x01", 10, "fingerprint"),)
 
 
+def named_by(value: bytes) -> SchemaKey | None:
+    """Return the schema that the first bytes of a value name, if they are a frame at all."""
+    frame = next((each for each in (*_REGISTRY, *_SINGLE) if value.startswith(each.magic)), None)
+    if frame is None or len(value) <= frame.length:
+        return None
+    return frame.key(value[: frame.length])
+
+
 def _sorted(
     frame: _Frame, values: pa.BinaryArray, heads: pa.BinaryArray, among: Positions, bare: int
 ) -> list[Framed]:

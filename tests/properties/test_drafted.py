@@ -1,0 +1,153 @@
+"""Whatever records a topic holds, the rule that is drafted for them lands each one.
+
+The law: a sample of JSON objects, of any values, in whatever order they come and whichever of them
+the table is created for, is landed whole by the drafted rule, by tables of both formats, and the
+hints read back from the spec's text.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.app.drafted import WITHOUT_COLUMNS, Setting, drafted
+from penstock.app.drafting import text_of
+from penstock.app.sampling import Looked, Sample
+from penstock.connectors.delta.schemas import delta_json
+from penstock.core.offsets import TopicPartition
+from penstock.core.schema import known, with_hints
+from penstock.core.type_text import parse_type
+from penstock.landing.wishes import with_declared
+from penstock.rows.convert import convert
+from penstock.rows.infer import infer, table_schema
+from penstock.rows.opening import Readers
+from penstock.rows.options import RowOptions
+from penstock.rows.survey import survey
+from penstock.rows.wishing import wished
+
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=5)
+TIMES = st.datetimes().map(lambda each: each.isoformat())
+TEXTS = st.one_of(
+    WORDS,
+    TIMES,
+    TIMES.map(lambda text: f"{text}Z"),
+    st.dates().map(str),
+    st.uuids().map(str),
+    st.decimals(allow_nan=False, allow_infinity=False, places=2).map(str),
+    st.integers().map(str),
+    st.sampled_from(["", "true", "false", "n/a", "1.10", "007", "24:00", "2026-02-30"]),
+).map(json.dumps)
+NUMBERS = st.one_of(
+    st.integers(-5, 5).map(str),
+    st.integers(-(10**45), 10**45).map(str),
+    st.integers(1_700_000_000, 1_800_000_000).map(str),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.tuples(st.integers(-(10**20), 10**20), st.integers(0, 10**20)).map(
+        lambda pair: f"{pair[0]}.{pair[1]}"
+    ),
+    st.sampled_from(["1e400", "-0", "2.0", "1e22", "1E5", "9007199254740993", "1e-400"]),
+)
+SCALARS = st.one_of(TEXTS, NUMBERS, st.sampled_from(["null", "null", "true", "false"]))
+NAMES = st.one_of(
+    st.sampled_from(
+        ["a", "A", "b", "price", "created_at", "a.b", "x y", "ü", "n[]", "t:u", "null"]
+    ),
+    st.uuids().map(str),
+    st.dates().map(str),
+)
+
+
+def one(name: str, values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return values.map(lambda value: written({name: value}))
+
+
+def written(members: dict[str, str]) -> str:
+    return f"{{{','.join(f'{json.dumps(name)}:{value}' for name, value in members.items())}}}"
+
+
+def objects(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.dictionaries(NAMES, values, max_size=5).map(written)
+
+
+def arrays(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.lists(values, max_size=3).map(lambda items: f"[{','.join(items)}]")
+
+
+VALUES = st.recursive(SCALARS, lambda inner: objects(inner) | arrays(inner), max_leaves=6)
+WHOLE = st.integers(-(10**6), 10**6).map(str)
+FAMILIES: tuple[st.SearchStrategy[str], ...] = (
+    WHOLE | st.floats(-1e6, 1e6).map(repr),
+    WHOLE | WHOLE.map(json.dumps),
+    WHOLE | st.integers(-(10**30), 10**30).map(str),
+    st.sampled_from(["true", "false", '"true"', '"false"']),
+    st.dates().map(lambda day: json.dumps(str(day))),
+    TIMES.map(lambda time: json.dumps(f"{time}Z")),
+    st.decimals(-(10**9), 10**9, places=2).map(lambda amount: json.dumps(str(amount))),
+    st.decimals(-(10**9), 10**9, places=12).map(lambda number: f"{number:f}"),
+    TEXTS,
+    VALUES,
+)
+"""Values that a field has in one topic: of a kind, mostly."""
+
+
+@st.composite
+def topics(draw: st.DrawFn) -> list[str]:
+    """Draw the records of one topic: fields that are there or not, each of one family."""
+    families = st.sampled_from(FAMILIES)
+    families = families | families.map(arrays) | families.map(lambda each: one("m", each))
+    names = draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))
+    fields = {name: draw(families) | st.just("null") for name in names}
+    records = st.fixed_dictionaries({}, optional=fields).map(written)
+    return draw(st.lists(records, min_size=1, max_size=8))
+
+
+def batch(texts: list[str]) -> pa.RecordBatch:
+    count = len(texts)
+    return pa.record_batch(
+        {
+            "offset": pa.array(range(count), pa.int64()),
+            "timestamp": pa.array([0] * count, pa.timestamp("ms", "UTC")),
+            "key": pa.nulls(count, pa.binary()),
+            "value": pa.array([text.encode() for text in texts], pa.binary()),
+        }
+    )
+
+
+@settings(deadline=None)
+@given(records=topics(), to=st.sampled_from(["iceberg", "delta"]), data=st.data())
+def test_the_drafted_rule_lands_every_record_whichever_came_first(
+    records: list[str], to: Any, data: st.DataObject
+) -> None:
+    rule = drafted(Sample("t", 1, len(records), batch(records)), Setting(to, None, None))
+    if rule.unfit == WITHOUT_COLUMNS:
+        assert not known(infer(batch(records))).fields
+        return
+    assert ("", {}) == (rule.unfit, rule.refused)
+    hints = {path: parse_type(str(hint.type)) for path, hint in rule.hints.items()}
+    assert {path: hint.type for path, hint in rule.hints.items()} == hints
+    assert text_of("localhost:9092", to, "landing", None, Looked((rule,)))
+
+    policy = rule.settings["schema"]
+    options = RowOptions(
+        source_columns={"offset": "_kafka_offset"},
+        columns=policy.get("columns", "quarantine"),
+        types=policy.get("types", "quarantine"),
+        format=rule.settings.get("records", {}).get("format", "json"),
+    )
+    shuffled = data.draw(st.permutations(records))
+    first = batch(shuffled[: data.draw(st.integers(1, len(records)), "the first epoch")])
+    order, readers = batch(shuffled), Readers()
+    shown = survey(first, options, readers, columns_max=2000)
+    schema = table_schema(shown, hints, options)
+    if options.columns == "evolve":
+        schema = with_declared(schema, wished(order, schema, options, readers, 2000), hints)
+    assert schema == with_hints(schema, hints), "also what comes later has its declared type"
+    if to == "delta":
+        assert delta_json(schema), "Delta has all of the types"
+    made = convert(order, at=TopicPartition("id", 0, "t"), schema=schema, options=options)
+    assert () == made.rejects
+    assert len(records) == made.rows.num_rows

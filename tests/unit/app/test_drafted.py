@@ -1,0 +1,201 @@
+"""The rule that is drafted for a topic lands what the topic holds, or says why it cannot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import yaml
+from tests.messy import TOPICS, Values, of
+
+from penstock.app.drafted import EMPTY, Rule, Setting, drafted
+from penstock.app.drafting import setting_for, text_of
+from penstock.app.sampling import Looked, Sample, chosen
+from penstock.core.errors import InvalidError
+from penstock.rows.hinting import Format
+from penstock.spec.load import loads
+from penstock.spec.model import Pipeline
+
+FORMATS: tuple[Format, ...] = ("iceberg", "delta")
+
+
+def batch(values: Values) -> pa.RecordBatch:
+    """Make the batch of a sample of values."""
+    count = len(values)
+    return pa.record_batch(
+        {
+            "offset": pa.array(range(count), pa.int64()),
+            "timestamp": pa.array([0] * count, pa.timestamp("ms", "UTC")),
+            "key": pa.nulls(count, pa.binary()),
+            "value": pa.array(values, pa.binary()),
+        }
+    )
+
+
+def rule(
+    values: Values, to: Format = "iceberg", *, topic: str = "t", records: int | None = None
+) -> Rule:
+    """Draft the rule of a topic with these values."""
+    setting = Setting(to, None, None)
+    return drafted(Sample(topic, 2, records or len(values), batch(values)), setting)
+
+
+def spec(rules: Sequence[Rule], to: Format = "iceberg") -> tuple[str, Pipeline]:
+    """Write the spec of some rules, and load it."""
+    text = text_of("localhost:9092", to, "landing", None, Looked(tuple(rules)))
+    return text, loads(text, base=Path("/nowhere"))
+
+
+@pytest.mark.parametrize("to", FORMATS)
+@pytest.mark.parametrize("topic", TOPICS.keys() - {"nulls"})
+def test_a_messy_topic_gets_a_rule_that_takes_its_records(topic: str, to: Format) -> None:
+    found = rule(TOPICS[topic], to, topic=topic)
+
+    assert ("", {"P302": 1} if topic == "mostly" else {}) == (found.unfit, found.refused)
+    text, pipeline = spec([found], to)
+    assert topic == pipeline.tables[0].from_
+    assert {n: str(h.type) for n, h in found.hints.items()} == pipeline.tables[0].schema_.hints
+    assert ("quarantine takes 1: P302 (1)" in text) == (topic == "mostly")
+
+
+def test_all_messy_topics_make_one_spec() -> None:
+    text, pipeline = spec([rule(values, topic=name) for name, values in TOPICS.items()])
+
+    names = [name for name in TOPICS if name != "nulls"]
+    assert names == [table.from_ for table in pipeline.tables]
+    assert names == yaml.safe_load(text)["kafka"]["topics"]
+
+
+def test_values_that_fit_no_column_are_rescued_only_where_there_are_some() -> None:
+    assert {"create": True, "columns": "evolve"} == rule(TOPICS["orders"]).settings["schema"]
+    mixed = rule(TOPICS["mixed"]).settings["schema"]
+    assert {"create": True, "columns": "rescue", "types": "rescue"} == mixed
+
+
+def test_a_time_that_is_a_count_is_suggested_in_sql_that_a_spec_takes() -> None:
+    text, _ = spec([rule(TOPICS["orders"])])
+    lines = text.splitlines()
+    start = lines.index("    # transform:")
+    for number, line in enumerate(lines[start:], start):
+        if not line.startswith("    # "):
+            break
+        lines[number] = "    " + line.removeprefix("    # ")
+
+    pipeline = loads("\n".join(lines), base=Path("/nowhere"))
+    (table,) = pipeline.tables
+    assert table.transform is not None
+    assert {
+        "created_ms_time": "make_timestamptz(created_ms * 1000)",
+        "seen_ts_time": "make_timestamptz(seen_ts * 1000000)",
+    } == table.transform.columns
+
+
+def test_a_rule_that_would_stop_the_run_is_left_out_with_its_reason() -> None:
+    """Three of a hundred do not fit: of ten thousand that is more than `stop_above` allows."""
+    values = [*of(*({"id": n} for n in range(97))), b"{", b"{", b"{"]
+    few, many = rule(values, records=100), rule(values, topic="u", records=10_000)
+
+    assert ("", {"P302": 3}) == (few.unfit, few.refused)
+    assert "stop_above" in many.unfit
+    text, pipeline = spec([few, many])
+    assert ["t"] == [table.from_ for table in pipeline.tables]
+    assert '# - from: "u"' in text
+    assert "quarantine takes 3: P302 (3)" in text
+
+
+def test_a_topic_without_records_is_named_and_gets_no_rule() -> None:
+    nothing = drafted(Sample("empty", 1, 0), Setting("iceberg", None, None))
+    tombstones = rule([None, None], topic="gone")
+    text, pipeline = spec([nothing, tombstones, rule(TOPICS["orders"])])
+
+    assert (EMPTY, EMPTY) == (nothing.unfit, tombstones.unfit)
+    assert ["t"] == [table.from_ for table in pipeline.tables]
+    assert text.count(EMPTY) == 2
+
+
+def test_records_that_give_a_table_no_column_get_no_rule() -> None:
+    text, pipeline = spec([rule(TOPICS["nulls"], topic="nulls"), rule(TOPICS["orders"])])
+
+    assert ["t"] == [table.from_ for table in pipeline.tables]
+    assert "P371" in text
+
+
+def test_names_in_records_stay_names() -> None:
+    names = ["$HOME", "no", "null", "a:b", "#x", "*y", "&z", "key'", "-", "große", "x\u2028y"]
+    found = rule(of(dict.fromkeys(names, "2026-11-01")))
+    _, pipeline = spec([found])
+
+    assert {"date"} == set(pipeline.tables[0].schema_.hints.values())
+    assert {*names} - {"key'", "x\u2028y"} == pipeline.tables[0].schema_.hints.keys()
+
+
+def test_what_a_schema_tells_and_delta_has_no_type_for_gets_one() -> None:
+    found = rule(TOPICS["debezium-schema"], "delta").hints
+
+    assert {"uid": "string", "opens": "long"} == {n: str(h.type) for n, h in found.items()}
+
+
+def test_avro_without_a_registry_says_what_to_give() -> None:
+    found = rule([b"\0\0\0\0\7\2a"])
+
+    assert "--registry" in found.unfit
+
+
+def test_avro_with_a_registry_lands(tmp_path: Path) -> None:
+    fields = [{"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}}]
+    (tmp_path / "7.avsc").write_text(json.dumps({"type": "record", "name": "r", "fields": fields}))
+    setting = setting_for("iceberg", f"mock://{tmp_path}")
+    found = drafted(Sample("t", 1, 1, batch([b"\0\0\0\0\7\2"])), setting)
+
+    assert ({"format": "avro"}, "", {}) == (found.settings["records"], found.unfit, found.refused)
+
+
+NAMES = {
+    "orders",
+    "payments",
+    "_schemas",
+    "__consumer_offsets",
+    "connect-offsets",
+    "my.connect-status",
+}
+
+
+@pytest.mark.parametrize(
+    ("topics", "found"),
+    [
+        (None, ["orders", "payments"]),
+        ("payments", ["payments"]),
+        ("payments, orders,", ["orders", "payments"]),
+        ("_schemas", ["_schemas"]),
+        ("/^ord/", ["orders"]),
+        ("/s$/", ["orders", "payments"]),
+        ("//", None),
+    ],
+)
+def test_topics_are_chosen_by_name_or_pattern(topics: str | None, found: list[str] | None) -> None:
+    if found is None:
+        with pytest.raises(InvalidError, match="at least one"):
+            chosen(NAMES, topics)
+    else:
+        assert found == chosen(NAMES, topics)
+
+
+@pytest.mark.parametrize(
+    ("topics", "hint"),
+    [
+        ("order", "--topics orders"),
+        ("/^x/", "orders"),
+        ("/(/", ""),
+        (",", "orders"),
+        ("a b", "--topics"),
+    ],
+)
+def test_a_choice_that_names_no_topic_is_refused(topics: str, hint: str) -> None:
+    with pytest.raises(InvalidError) as refused:
+        chosen(NAMES, topics)
+
+    assert "P168" == refused.value.code
+    assert hint in refused.value.hint

@@ -16,7 +16,7 @@ from penstock.app.connectors import log_connector, store_connector, table_connec
 from penstock.app.kept import KeptLog
 from penstock.app.process import SystemClock, jitter, this_owner, token
 from penstock.core.errors import InvalidError
-from penstock.core.events import ClassArchiveBegun
+from penstock.core.events import ClassArchiveBegun, WaitBegan
 from penstock.core.schema import SOURCE_PREFIX, Type
 from penstock.engines.starting import StartingEngine, Wanted
 from penstock.landing.settings import Consent, Place, Routes, Settings, Start, Target, World
@@ -208,6 +208,7 @@ def open_world(
     """
     log = open_log(pipeline)
     stack.callback(log.close)
+    observer(WaitBegan("Kafka to answer and list topics"))
     cluster_id = log.cluster_id()  # brokers that do not answer are told before a JVM is started,
     log.partitions()  # and so are topics that are not there
     started = engine() if engine is not None else open_engine(pipeline, observer=observer)
@@ -217,6 +218,7 @@ def open_world(
     )
     stack.callback(catalogs.close)
     catalogs.check()
+    observer(WaitBegan("the pending store to answer"))
     store = open_store(pipeline)
     stack.callback(store.close)
     return World(
@@ -237,6 +239,7 @@ def open_catalog(
     pipeline: Pipeline, name: str, observer: Observer, *, read_only: bool = False
 ) -> TableFormat:
     """Open one catalog of the spec by its name. Raises InvalidError, UnavailableError."""
+    observer(WaitBegan(f"catalog {name} to answer"))
     entry = pipeline.catalogs[name]
     _, connector = table_connector(entry.type)
     settings: Mapping[str, Any] = {

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 from penstock.app import assembly
 from penstock.core.errors import gravest
+from penstock.core.events import WaitBegan
 from penstock.landing.coordinator import TICK_SECONDS, Ended
 from penstock.landing.run import run as land
 from penstock.landing.settings import Consent, Settings, Until
+from penstock.landing.waits import ENGINE
 from penstock.ports.log import Log
 from penstock.ports.running import Engine, Observer
 from penstock.spec.model import Pipeline
@@ -45,6 +47,7 @@ def run(
         world = assembly.open_world(pipeline, stack, observer=observer, engine=engine)
         settings = assembly.settings_of(pipeline, accept=options.accept, faults=options.faults)
         if options.takeover:  # who takes a live owner's place must be able to do its work
+            observer(WaitBegan(ENGINE))
             while not world.engine.is_ready(TICK_SECONDS):
                 if stop.is_set():
                     return Ended({}, "asked to stop")

@@ -116,8 +116,9 @@ def status(pipeline: Pipeline, clock: Clock) -> Status:
     state = _state(told, now_ms, alive=alive)
     lag: dict[str, int] = {}
     for name, table in tables.items():
-        for at in wanted[name]:
-            lag[at.topic] = max(lag.get(at.topic, 0), table.lag_records or 0)
+        if table.lag_records is not None:
+            topics = {at.topic for at in wanted[name]}
+            lag |= {topic: max(lag.get(topic, 0), table.lag_records) for topic in topics}
     updated_ms = now_ms if told is None else known.updated_ms
     tables |= _refusing(known, routes)
     snapshot = replace(known, tables=tables, state=state, updated_ms=updated_ms, lag=lag)
@@ -185,7 +186,7 @@ def _table(
     if isinstance(landed, PenstockError):
         since_ms = known.parked.since_ms if known.parked else now_ms
         parked = Parked(landed.code, landed.message, since_ms, landed.hint)
-        return replace(known, parked=parked, pending=waiting)
+        return replace(known, parked=parked, pending=waiting, lag_records=None)
     offsets = {} if landed is None else landed.offsets
     lag = sum(
         max(each.stop - max(offsets.get(at, each.start), each.start), 0)

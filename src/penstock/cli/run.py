@@ -20,12 +20,14 @@ from penstock.cli.specs import SPEC, Spec, load_spec
 if TYPE_CHECKING:
     from penstock.landing.coordinator import Ended
     from penstock.observe.log import LogLines
+    from penstock.observe.progress import Progress
     from penstock.observe.status import StatusBoard
     from penstock.ports.running import Clock, Observer
     from penstock.spec.model import Pipeline
 
 STDERR = 2
 _TIME_CELLS = len("10:40:00  ")
+_SHOW_CURSOR = "\x1b[?25h"
 
 
 def run(
@@ -72,8 +74,8 @@ def run(
     faults = from_environment()
     until = "once" if once else "caught-up" if until_caught_up else "stopped"
     options = RunOptions(until, takeover, frozenset(accept), faults)  # type: ignore[arg-type]
-    stop = threading.Event()
-    with signals(stop), _listening(pipeline, metrics, as_json=json) as listeners:
+    stop, voice = threading.Event(), Voice()
+    with signals(stop, voice), _listening(pipeline, metrics, voice, as_json=json) as listeners:
         observer = Observers(*listeners, observer_for(faults))
         ended = run_pipeline(pipeline, options, observer=observer, stop=stop)
     code = exit_code(ended, options.until, asked_to_stop=stop.is_set())
@@ -83,7 +85,7 @@ def run(
 
 @contextmanager
 def _listening(
-    pipeline: Pipeline, metrics: str | None, *, as_json: bool
+    pipeline: Pipeline, metrics: str | None, voice: Voice, *, as_json: bool
 ) -> Iterator[list[Observer]]:
     """Give those who listen to a run: board, log and, when asked for, metrics."""
     from penstock.app.process import SystemClock
@@ -95,7 +97,7 @@ def _listening(
     board = StatusBoard(pipeline.name, clock)
     interval_ms = int(pipeline.commit.every_seconds * 1000)
     with ExitStack() as stack:
-        log = stack.enter_context(_talk(board, clock, interval_ms, as_json=as_json))
+        log = stack.enter_context(_talk(board, clock, interval_ms, voice, as_json=as_json))
         stack.enter_context(StatusFile(status_file(pipeline), board, clock, log.complain))
         stack.enter_context(StallWatch(board, clock, log, interval_ms=interval_ms))
         if metrics is None:
@@ -129,8 +131,30 @@ def _tell_outcome(ended: Ended, code: int, *, as_json: bool) -> None:
         show_error(error, as_json=False)
 
 
+class Voice:
+    """Says what a signal does: past Python's buffers, or within the display that is up.
+
+    For handlers of signals, which may have interrupted whoever writes to the terminal.
+    """
+
+    def __init__(self) -> None:
+        self.display: Progress | None = None
+
+    def say(self, text: str) -> None:
+        """Say it, and go on."""
+        if self.display is not None:
+            self.display.note(text)
+        else:
+            _write_now(f"{text}\n".encode())
+
+    def say_last(self, text: str) -> None:
+        """Say it before the process ends: below the display, with the cursor shown again."""
+        below = "" if self.display is None else f"\r\n{_SHOW_CURSOR}"
+        _write_now(f"{below}{text}\n".encode())
+
+
 @contextmanager
-def signals(stop: threading.Event) -> Iterator[None]:
+def signals(stop: threading.Event, voice: Voice) -> Iterator[None]:
     """Ask to stop at the first SIGINT or SIGTERM; leave at once at the second.
 
     SIGQUIT prints the stacks of all threads on stderr, as Java does: it is told in C, also while
@@ -139,10 +163,10 @@ def signals(stop: threading.Event) -> Iterator[None]:
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
-            _write_now(b"leaving at once; what is prepared is finished by the next run\n")
+            voice.say_last("leaving at once; what is prepared is finished by the next run")
             os._exit(INTERRUPTED)
         stop.set()
-        _write_now(b"stopping: the open epoch is finished first; once more to leave at once\n")
+        voice.say("stopping: the open epoch is finished first; once more to leave at once")
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     faulthandler.register(signal.SIGQUIT, file=STDERR, all_threads=True)
@@ -162,30 +186,46 @@ def _write_now(text: bytes) -> None:
 
 @contextmanager
 def _talk(
-    board: StatusBoard, clock: Clock, interval_ms: int, *, as_json: bool
+    board: StatusBoard, clock: Clock, interval_ms: int, voice: Voice, *, as_json: bool
 ) -> Iterator[LogLines]:
     """Log to stderr: JSON lines, lines for people, or those above a live display."""
+    from penstock.observe.log import console_log, json_log, wants_display, written_to
+
+    if not as_json and wants_display(sys.stderr, os.environ):
+        with _displayed(board, clock, interval_ms, voice) as log:
+            yield log
+        return
+    log = (json_log if as_json else console_log)(written_to(sys.stderr), clock)
+    from penstock.observe.regularly import Regularly
+    from penstock.observe.waits import LOOK_EVERY_SECONDS, WaitWatch
+
+    watch = WaitWatch(board, clock, log)
+    with Regularly(watch.look, every_seconds=LOOK_EVERY_SECONDS, name="wait-watch"):
+        yield log
+
+
+@contextmanager
+def _displayed(
+    board: StatusBoard, clock: Clock, interval_ms: int, voice: Voice
+) -> Iterator[LogLines]:
+    """Show a live display on stderr, and log lines above it."""
     from rich.table import Table
     from rich.text import Text
 
-    from penstock.observe.log import console_log, json_log, wants_colour, written_to
+    from penstock.observe.log import console_log, wants_colour
     from penstock.observe.progress import Progress, console_on
 
-    if as_json:
-        yield json_log(written_to(sys.stderr), clock)
-        return
-    if not sys.stderr.isatty():
-        yield console_log(written_to(sys.stderr), clock)
-        return
-    console = console_on(sys.stderr)
+    colour = wants_colour(sys.stderr, os.environ)
+    console = console_on(sys.stderr, colour=colour)
 
     def above(text: str) -> None:
         line, grid = Text.from_ansi(text), Table.grid()
         grid.add_row(line[:_TIME_CELLS], line[_TIME_CELLS:])  # what goes on stands behind the time
         console.print(grid)
 
-    with Progress(board, clock, console, interval_ms=interval_ms):
-        if wants_colour(sys.stderr, os.environ):
-            yield console_log(above, clock, colour="always")
-        else:
-            yield console_log(above, clock)
+    with Progress(board, clock, console, interval_ms=interval_ms) as display:
+        voice.display = display
+        try:
+            yield console_log(above, clock, colour="always" if colour else "never")
+        finally:
+            voice.display = None

@@ -27,6 +27,34 @@ class PipelineStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class WaitBegan(Event):
+    """What a run waits for from now on, before its first epoch or while one is read: `what` is to
+    happen.
+    """
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitLasted(Event):
+    """The run still waits for the same, after so long. Told from time to time."""
+
+    what: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogCounted(Event):
+    """What waits in Kafka is known for the first time in this run: records per topic (`lag`), per
+    table (`behind`) and per partition (`waiting`).
+    """
+
+    lag: Mapping[str, int]
+    behind: Mapping[str, int]
+    waiting: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class TableCreated(Event):
     """A table came into being with its ledger."""
 

@@ -19,16 +19,11 @@ from penstock.commit.once import Conditions
 from penstock.commit.two_phase import TwoPhase
 from penstock.core.commits import Chain, EpochNumber
 from penstock.core.errors import FencedError, InvalidError, PenstockError, UnavailableError
-from penstock.core.events import (
-    EpochPlanned,
-    EpochPrepared,
-    PipelineStarted,
-    PipelineStopped,
-)
+from penstock.core.events import EpochPrepared, PipelineStarted, PipelineStopped
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.planning import Bounds, Epoch, Slice, plan
 from penstock.core.points import Point
-from penstock.landing import epochs, members, opening, rivals, wishes
+from penstock.landing import epochs, members, opening, rivals, waits, wishes
 from penstock.landing.adding_up import failures, floods, silent, sums
 from penstock.landing.committing import CommitLine, Outcome
 from penstock.landing.fleet import Fleet
@@ -43,6 +38,7 @@ from penstock.landing.pace import Pace
 from penstock.landing.preparing import Desk
 from penstock.landing.settings import Settings, Until, World
 from penstock.landing.tracks import Track, by_table, positions_of
+from penstock.landing.waits import Waits
 from penstock.ports.tables import TableState
 
 TICK_SECONDS = 0.2
@@ -74,6 +70,7 @@ class Coordinator:
     _lookout: Lookout = field(init=False)
     _quarantine: TableState = field(init=False)
     _isolation: Isolation = field(init=False)
+    _waits: Waits = field(init=False)
 
     def run(self, until: Until, *, takeover: bool = False) -> Ended:
         """Claim the pipeline, recover, land, and leave all tables level.
@@ -114,6 +111,7 @@ class Coordinator:
 
     def _start(self, *, takeover: bool) -> None:
         self._isolation = Isolation(self.world)
+        self._waits = Waits(self.world.observer)
         self._quarantine = self.fleet.quarantine.state(self._any_quarantine_chain())
         self.fleet.list_topics(self.world.log.partitions())
         by_number = [replace(each, owner="") for each in rivals.claims_of_rolled_back(self.fleet)]
@@ -148,6 +146,7 @@ class Coordinator:
         for name in rows:
             if name in self.fleet.tracks:
                 self.fleet.unstep(name, "commits of an earlier run are settled first")
+        self._waits.begin(waits.SETTLED)
         self._retry_aside(patient=True)
         while self._line.open:
             self._absorb(TICK_SECONDS)
@@ -190,6 +189,7 @@ class Coordinator:
         return needed(list(self.fleet.tracks.values()), self.settings, self.world.store)
 
     def _loop(self, until: Until) -> str:
+        self._waits.begin(waits.LISTED)
         while not self.stop.is_set():
             self.tenure.check()
             self._absorb(0.0)
@@ -211,6 +211,7 @@ class Coordinator:
         if not active and self.fleet.aside and self._only_humans_help():
             return "every table waits for a decision"
         if not self.world.engine.is_ready(TICK_SECONDS):
+            self._waits.begin(waits.ENGINE)
             self._absorb(0.0)
             return ""
         epoch = self._plan(active, listed)
@@ -245,6 +246,7 @@ class Coordinator:
         self.pace.lag = opening.lag_of(positions, ends)
         self.pace.waiting = {str(at): n for at, n in opening.waiting(positions, ends).items()}
         self.pace.behind = opening.behind(positions, ends)
+        self._waits.counted(self.pace)
         epoch = plan(EpochNumber(self._desk.epoch + 1), positions, ends, budget)
         return epochs.put_last(epoch, self._lookout.mute)
 
@@ -253,10 +255,7 @@ class Coordinator:
         world, began = self.world, self.world.clock.monotonic()
         self.pace.opened()
         self._desk.epoch = epoch.number
-        slices = len(epoch.slices)
-        lag, behind = dict(self.pace.lag), dict(self.pace.behind)
-        waiting = dict(self.pace.waiting)
-        world.observer(EpochPlanned(epoch.number, slices, epoch.records, lag, behind, waiting))
+        self._waits.planned(epoch, self.pace)
         world.observer.reached(Point.EPOCH_PLANNED)
         tracks = self.fleet.active
         self._renew_leases()
@@ -267,6 +266,7 @@ class Coordinator:
             epoch = epochs.left_to(epoch, tracks)
             if not epoch.slices:
                 return False
+        self._waits.begin(f"records of epoch {epoch.number}")
         results = epochs.run(
             self.settings, world, epoch, tracks, self._rejects, isolation=self._isolation
         )
@@ -304,6 +304,9 @@ class Coordinator:
 
         One that cannot be created, or surveyed, stands aside.
         """
+        self._waits.begin(
+            f"a sample of epoch {epoch.number}, which tells the columns of new tables"
+        )
         shown, results = epochs.survey(
             self.settings, self.world, epoch, tracks, self._rejects, isolation=self._isolation
         )

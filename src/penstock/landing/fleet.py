@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from penstock.commit.once import ROLLED_BACK, Conditions
 from penstock.core.commits import Committable
 from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError, UnavailableError
-from penstock.core.events import TableLeft, TableParked, TableResumed, TopicUnrouted
+from penstock.core.events import TableLeft, TableParked, TableResumed, TopicUnrouted, WaitBegan
 from penstock.core.offsets import TopicPartition
 from penstock.landing import members, opening
 from penstock.landing.aside import (
@@ -104,6 +104,7 @@ class Fleet:
         if name not in self._targets:
             self.unstep(name, "its topics are gone")
             return
+        self.world.observer(WaitBegan(f"{name} to open"))
         try:
             track = self._opened(self._targets[name])
             go_on_examined(self.settings, self.world.store, track)

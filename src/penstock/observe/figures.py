@@ -5,7 +5,11 @@ Invariants: pure; cut off, never rounded up to more than there is.
 
 from __future__ import annotations
 
+from rich.cells import cell_len, set_cell_size
+
 NOTHING = "-"
+NOT_KNOWN = "?"
+CUT = "…"
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400  # seconds
 _WHOLE_FROM = 10  # rates from here on are told without a fraction
@@ -18,8 +22,10 @@ def count_text(count: int | None) -> str:
     return NOTHING if count is None else f"{count:,}"
 
 
-def number_of(count: int, noun: str) -> str:
-    """Write a count with its noun: `1 table`, `20,000 rows`."""
+def number_of(count: int | None, noun: str) -> str:
+    """Write a count with its noun: `1 table`, `20,000 rows`, `? rows` while it is not known."""
+    if count is None:
+        return f"{NOT_KNOWN} {noun}s"
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
@@ -64,3 +70,29 @@ def age_text(age_ms: int | None) -> str:
 def one_line(text: str) -> str:
     """Keep foreign text from breaking a line or steering a terminal."""
     return "".join(each if each.isprintable() else " " for each in text)
+
+
+def name_text(name: str, cells: int | None = None) -> str:
+    """Write a name of others, signs that cannot be printed as escapes; in so many cells of a
+    terminal, where a wide sign takes two, without its middle where it is longer.
+    """
+    shown = "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in name
+    )
+    if cells is None or cell_len(shown) <= cells:
+        return shown
+    room = max(cells - cell_len(CUT), 0)
+    tail = _end(shown, room // 2)
+    return set_cell_size(shown, room - cell_len(tail)).rstrip() + CUT + tail if room else CUT
+
+
+def padded(text: str, cells: int) -> str:
+    """Fill a text with blanks up to so many cells of a terminal."""
+    return text + " " * max(cells - cell_len(text), 0)
+
+
+def _end(text: str, cells: int) -> str:
+    start = len(text)
+    while start and cell_len(text[start - 1 :]) <= cells:
+        start -= 1
+    return text[start:]

@@ -4,7 +4,9 @@ Invariants:
 - pure: a snapshot, an event and a time give the next snapshot;
 - an epoch is pending at a table from the moment its files are written until a commit of that epoch
   or a later one; committing goes in epoch order (protocol.md 6), so this holds for joined commits;
-- an ended pipeline stays ended, whatever a late thread still tells.
+- an ended pipeline stays ended, whatever a late thread still tells;
+- what a run waits for is told of until the backlog is counted, and while an epoch is read: later a
+  table that opens holds up nobody.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from penstock.observe.snapshot import (
     Snapshot,
     State,
     TableStatus,
+    Waiting,
 )
 
 
@@ -40,12 +43,16 @@ def folded(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
     match event:
         case events.PipelineStarted():
             after = _started(snapshot, event, now_ms)
+        case events.WaitBegan():
+            after = _waits(snapshot, Waiting(event.what, now_ms))
+        case events.BacklogCounted():
+            after = _counted(snapshot, event)
         case events.EpochPlanned():
             after = _planned(snapshot, event)
         case events.SliceRead():
             after = _read(snapshot, event, now_ms)
         case events.EpochPrepared():
-            after = replace(snapshot, reading=None)
+            after = replace(snapshot, reading=None, waiting=None)
         case events.CoordinatorFenced():
             reason = f"generation {event.by_generation} of {event.by_owner} took over"
             after = replace(snapshot, state=State.STOPPING, reason=reason)
@@ -100,25 +107,41 @@ def _started(snapshot: Snapshot, event: events.PipelineStarted, now_ms: int) -> 
     )
 
 
+def _waits(snapshot: Snapshot, waiting: Waiting) -> Snapshot:
+    if snapshot.state is not State.STARTING and snapshot.reading is None:
+        return snapshot
+    before = snapshot.waiting
+    return (
+        snapshot if before and before.what == waiting.what else replace(snapshot, waiting=waiting)
+    )
+
+
+def _counted(snapshot: Snapshot, event: events.BacklogCounted) -> Snapshot:
+    return _behind(snapshot, event, beyond=sum(event.lag.values()) > 0)
+
+
 def _planned(snapshot: Snapshot, event: events.EpochPlanned) -> Snapshot:
+    after = _behind(snapshot, event, beyond=sum(event.lag.values()) > event.records)
+    reading = Reading(event.epoch) if event.records else None
+    return replace(after, epoch=event.epoch, recovering=0, reading=reading)
+
+
+def _behind(
+    snapshot: Snapshot, event: events.BacklogCounted | events.EpochPlanned, *, beyond: bool
+) -> Snapshot:
+    """Take in how far topics and tables are behind; `beyond` what is being read."""
     tables = {
-        **snapshot.tables,
-        **{
-            name: replace(snapshot.tables.get(name, TableStatus()), lag_records=behind)
-            for name, behind in event.behind.items()
-        },
+        name: replace(snapshot.tables.get(name, TableStatus()), lag_records=behind)
+        for name, behind in event.behind.items()
     }
-    beyond = sum(event.lag.values()) > event.records
     state = State.CATCHING_UP if beyond else State.RUNNING
     return replace(
         snapshot,
         state=snapshot.state if _ending(snapshot) else state,
-        epoch=event.epoch,
-        recovering=0,
         silence=None,
+        waiting=None,
         lag=dict(event.lag),
-        tables=tables,
-        reading=Reading(event.epoch) if event.records else None,
+        tables={**snapshot.tables, **tables},
     )
 
 
@@ -127,7 +150,8 @@ def _read(snapshot: Snapshot, event: events.SliceRead, now_ms: int) -> Snapshot:
     if before is None or before.epoch != event.epoch or not event.records:
         return snapshot
     since_ms = now_ms if before.since_ms is None else before.since_ms
-    return replace(snapshot, reading=Reading(event.epoch, before.records + event.records, since_ms))
+    reading = Reading(event.epoch, before.records + event.records, since_ms)
+    return replace(snapshot, reading=reading, waiting=None)
 
 
 def _silence(before: Silence | None, now_ms: int) -> Silence:
@@ -141,6 +165,7 @@ def _stopped(snapshot: Snapshot, event: events.PipelineStopped) -> Snapshot:
         snapshot,
         state=State.FAILED if event.code else State.STOPPED,
         reading=None,
+        waiting=None,
         reason=event.reason,
         code=event.code,
         clean=event.clean,

@@ -23,7 +23,15 @@ import structlog
 from penstock.core import events
 from penstock.core.events import Event
 from penstock.core.points import Point
-from penstock.observe.figures import number_of, one_line, seconds_text, size_text
+from penstock.observe.figures import (
+    age_text,
+    name_text,
+    number_of,
+    one_line,
+    padded,
+    seconds_text,
+    size_text,
+)
 from penstock.ports.running import Clock
 
 STALLED_AGAIN_AFTER_SECONDS = 300
@@ -97,8 +105,8 @@ def console_log(
         line: Line = entry["line"]
         at = datetime.fromtimestamp(clock.now_ms() / 1000, zone)
         mark = "" if line.level < logging.WARNING else f"{name}: "
-        subject, told = one_line(line.subject), one_line(line.text)
-        text = f"{at:%H:%M:%S}  {subject:<{_SUBJECT_WIDTH}}  {mark}{told}"
+        subject, told = padded(name_text(line.subject), _SUBJECT_WIDTH), one_line(line.text)
+        text = f"{at:%H:%M:%S}  {subject}  {mark}{told}"
         return f"\x1b[{_COLOURS[name]}m{text}\x1b[0m" if colour == "always" else text
 
     return LogLines(_logger(write, level, rendered), clock)
@@ -131,9 +139,12 @@ def written_to(stream: TextIO) -> Write:
 
 def wants_colour(stream: TextIO, environment: Mapping[str, str]) -> bool:
     """Tell whether to colour: on a terminal, unless NO_COLOR or a dumb terminal forbids it."""
-    if environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
-        return False
-    return stream.isatty()
+    return wants_display(stream, environment) and not environment.get("NO_COLOR")
+
+
+def wants_display(stream: TextIO, environment: Mapping[str, str]) -> bool:
+    """Tell whether lines may be written over: on a terminal that moves its cursor."""
+    return stream.isatty() and environment.get("TERM") not in ("dumb", "unknown")
 
 
 def line_of(event: Event) -> Line:
@@ -160,24 +171,40 @@ def line_of(event: Event) -> Line:
             return _of_epoch(event)
         case events.CommitsStalled() | events.CommitsResumed():
             return _stall(event)
-        case events.KafkaAnswered():
-            text = f"answers again after {seconds_text(event.seconds)}"
-            return Line(logging.INFO, "Kafka", text)
-        case events.ClassArchiveBegun() | events.MetricsServed():
-            return _of_process(event)
+        case events.WaitBegan() | events.WaitLasted() | events.BacklogCounted():
+            return _beginning(event)
+        case events.ClassArchiveBegun() | events.MetricsServed() | events.KafkaAnswered():
+            return _of_others(event)
         case events.FilesWritten():
             return Line(logging.DEBUG, event.table, f"epoch {event.epoch} written: {_made(event)}")
         case _:
             return _of_table(event)
 
 
-def _of_process(event: events.ClassArchiveBegun | events.MetricsServed) -> Line:
+def _of_others(
+    event: events.ClassArchiveBegun | events.MetricsServed | events.KafkaAnswered,
+) -> Line:
     match event:
+        case events.KafkaAnswered():
+            text = f"answers again after {seconds_text(event.seconds)}"
+            return Line(logging.INFO, "Kafka", text)
         case events.ClassArchiveBegun():
             text = "archives its classes in the background, once: later starts take half the time"
             return Line(logging.INFO, "Java", text)
         case events.MetricsServed():
             return Line(logging.INFO, "metrics", event.url)
+
+
+def _beginning(event: events.WaitBegan | events.WaitLasted | events.BacklogCounted) -> Line:
+    match event:
+        case events.WaitBegan():
+            return Line(logging.DEBUG, "waiting", f"for {event.what}")
+        case events.WaitLasted():
+            text = f"{age_text(int(event.seconds * 1000))} so far for {event.what}"
+            return Line(logging.INFO, "waiting", text)
+        case events.BacklogCounted():
+            text = f"{number_of(sum(event.lag.values()), 'record')} to read"
+            return Line(logging.DEBUG, "Kafka", text)
 
 
 def _of_epoch(event: events.EpochPlanned | events.SliceRead | events.EpochPrepared) -> Line:

@@ -63,7 +63,7 @@ class Metrics:
         """Count an event."""
         counts = self._counts
         match event:
-            case events.EpochPlanned():
+            case events.EpochPlanned() | events.BacklogCounted():
                 self._waiting = dict(event.waiting)
             case events.SliceRead():
                 for topic, records in event.topics.items():

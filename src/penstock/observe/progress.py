@@ -5,7 +5,8 @@ Invariants:
   nothing here;
 - on anything but a terminal it draws nothing;
 - it ends with the last snapshot standing, the cursor shown, and the lines above it kept;
-- what a terminal that is gone does not take is lost, and stops nothing.
+- what a terminal that is gone does not take is lost, and stops nothing;
+- the last line is empty, so that what a terminal echoes (`^C`) stands in no line of the table.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self, TextIO, cast
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.text import Text
 
 from penstock.observe.render import render_status
 from penstock.observe.snapshot import stalled
@@ -24,12 +26,18 @@ from penstock.observe.status import StatusBoard
 from penstock.ports.running import Clock
 
 UPDATES_PER_SECOND = 4
-LINES_BESIDE_TABLES = 10
+LINES_BESIDE_TABLES = 12
 
 
-def console_on(stream: TextIO) -> Console:
-    """Give a console for talk on a stream, which outlives the stream's terminal."""
-    return Console(file=cast("TextIO", _Lossy(stream)), stderr=True, highlight=False)
+def console_on(stream: TextIO, *, colour: bool) -> Console:
+    """Give a console for talk on a stream, which outlives the stream's terminal.
+
+    Without `colour` no text has a style: nothing is written but text and moves of the cursor.
+    """
+    file = cast("TextIO", _Lossy(stream))
+    if colour:
+        return Console(file=file, stderr=True, highlight=False)
+    return Console(file=file, stderr=True, highlight=False, color_system=None)
 
 
 class _Lossy(io.TextIOBase):
@@ -72,6 +80,11 @@ class Progress:
         self._console = console
         self._interval_ms = interval_ms
         self._live: Live | None = None
+        self._note = ""
+
+    def note(self, text: str) -> None:
+        """Show a sentence below the tables from now on. May be called by a signal's handler."""
+        self._note = text
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
@@ -91,15 +104,17 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._note = ""
         if self._live is not None:
             self._live.stop()
 
     def drawn(self) -> RenderableType:
         """Give what the display shows now."""
         snapshot, now_ms = self._board.snapshot(), self._clock.now_ms()
-        return render_status(
+        status = render_status(
             snapshot,
             now_ms,
             stall=stalled(snapshot, now_ms, self._interval_ms),
             tables_max=max(self._console.height - LINES_BESIDE_TABLES, 1),
         )
+        return Group(status, *([Text(), Text(self._note, "bold")] if self._note else []), Text())

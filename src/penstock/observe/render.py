@@ -2,7 +2,9 @@
 
 Invariants:
 - pure: the same snapshot, time and width give the same text;
-- useful from 80 columns on; with more room more columns appear; names are cut, numbers never;
+- useful from 60 columns on; with more room more columns appear; names lose their middle, by cells
+  of the terminal, numbers never;
+- what is not known is `?`, and never 0;
 - trouble first: parked tables and those that wait stand on top when not all can be shown.
 """
 
@@ -11,14 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from penstock.observe.figures import (
+    NOT_KNOWN,
     NOTHING,
     age_text,
     count_text,
+    name_text,
     number_of,
     one_line,
     rate_text,
@@ -27,6 +33,8 @@ from penstock.observe.figures import (
 from penstock.observe.snapshot import Snapshot, Stall, State, TableStatus, rows_per_second
 
 WIDE_FROM = 110
+USUAL_FROM = 72
+NAME_CELLS_MIN = 12
 CODES_SHOWN_MAX = 4
 
 _STATE_STYLES = {
@@ -60,9 +68,12 @@ class _Status:
         shown = names if self.tables_max is None else names[: self.tables_max]
         yield _headline(self.snapshot, self.now_ms)
         yield _second_line(self.snapshot, self.now_ms)
+        if self.snapshot.waiting is not None and not self.snapshot.state.ended:
+            age = age_text(self.now_ms - self.snapshot.waiting.since_ms)
+            yield Text(f"waiting {age} for {one_line(self.snapshot.waiting.what)}", "yellow")
         if shown:
             yield Text()
-            yield _table(self.snapshot, shown, self.now_ms, wide=options.max_width >= WIDE_FROM)
+            yield _table(self.snapshot, shown, self.now_ms, width=options.max_width)
         if len(shown) < len(names):
             yield _line(f"and {number_of(len(names) - len(shown), 'more table')}", "dim")
         remarks = [*_remarks(self.snapshot, self.now_ms, self.stall)]
@@ -75,12 +86,26 @@ class _Status:
 class _Column:
     title: str
     cell: Callable[[TableStatus, Snapshot, int], str]
-    wide_only: bool = False
+    from_width: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A name in the cells that are left for it."""
+
+    text: str
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        cells = cell_len(name_text(self.text))
+        return Measurement(min(cells, NAME_CELLS_MIN), cells)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(name_text(self.text, options.max_width), no_wrap=True, overflow="crop")
 
 
 def _headline(snapshot: Snapshot, now_ms: int) -> Text:
     line = Text(no_wrap=True, overflow="ellipsis")
-    line.append(one_line(snapshot.pipeline), "bold")
+    line.append(name_text(snapshot.pipeline), "bold")
     line.append("  ")
     line.append(snapshot.state.value, _STATE_STYLES.get(snapshot.state, ""))
     if snapshot.state.ended:
@@ -109,8 +134,8 @@ def _second_line(snapshot: Snapshot, now_ms: int) -> Text:
     return _line("  ".join(parts))
 
 
-def _table(snapshot: Snapshot, names: list[str], now_ms: int, *, wide: bool) -> Table:
-    columns = [column for column in _COLUMNS if wide or not column.wide_only]
+def _table(snapshot: Snapshot, names: list[str], now_ms: int, *, width: int) -> Table:
+    columns = [column for column in _COLUMNS if width >= column.from_width]
     grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     grid.add_column("table")
     for column in columns:
@@ -118,7 +143,7 @@ def _table(snapshot: Snapshot, names: list[str], now_ms: int, *, wide: bool) -> 
     for name in names:
         table = snapshot.tables[name]
         cells = [column.cell(table, snapshot, now_ms) for column in columns]
-        grid.add_row(_line(name), *cells, style="red" if table.parked else "")
+        grid.add_row(_Name(name), *cells, style="red" if table.parked else "")
     return grid
 
 
@@ -126,22 +151,22 @@ def _remarks(snapshot: Snapshot, now_ms: int, stall: Stall | None) -> Iterator[T
     if stall is not None:
         age = age_text(now_ms - stall.since_ms)
         if stall.tables or stall.reading is not None:
-            what = ", ".join(stall.tables) or f"epoch {stall.reading}"
+            what = ", ".join(map(name_text, stall.tables)) or f"epoch {stall.reading}"
             text = f"stalled: records read {age} ago are not committed in {what}"
-            yield _line(text, "bold red")
+            yield Text(text, "bold red")
         if stall.kafka:
             yield _line(f"stalled: no broker has answered for {age}", "bold red")
     for name, table in sorted(snapshot.tables.items()):
         if table.parked is not None:
             age = age_text(now_ms - table.parked.since_ms)
             reason = table.parked.reason.removeprefix(f"{name}: ")
-            text = f"{name} parked {age} ago  {table.parked.code}  {reason}"
+            text = f"{name_text(name)} parked {age} ago  {table.parked.code}  {reason}"
             yield Text(one_line(text), "red")
             if table.parked.hint:
                 yield Text(one_line(f"  → {table.parked.hint}"), "red")
     for name, table in sorted(snapshot.tables.items()):
         if table.quarantined:
-            yield _line(f"{name} quarantined {_codes(table)}", "yellow")
+            yield Text(f"{name_text(name)} quarantined {_codes(table)}", "yellow")
     if snapshot.state is State.FAILED:
         yield Text(one_line(f"failed  {snapshot.code}  {snapshot.reason}"), "bold red")
     elif snapshot.state is State.STOPPED and snapshot.reason:
@@ -180,7 +205,7 @@ def _rate(table: TableStatus, snapshot: Snapshot, now_ms: int) -> str:
 
 
 def _lag(table: TableStatus, _snapshot: Snapshot, _now_ms: int) -> str:
-    return count_text(table.lag_records)
+    return NOT_KNOWN if table.lag_records is None else count_text(table.lag_records)
 
 
 def _last(table: TableStatus, _snapshot: Snapshot, now_ms: int) -> str:
@@ -211,12 +236,12 @@ def _quarantined(table: TableStatus, _snapshot: Snapshot, _now_ms: int) -> str:
 
 _COLUMNS = (
     _Column("rows", _rows),
-    _Column("rows/s", _rate),
+    _Column("rows/s", _rate, USUAL_FROM),
     _Column("lag", _lag),
     _Column("pending", _pending),
-    _Column("last commit", _last),
-    _Column("valid through", _through, wide_only=True),
-    _Column("files", _files, wide_only=True),
-    _Column("size", _size, wide_only=True),
-    _Column("quarantined", _quarantined, wide_only=True),
+    _Column("last commit", _last, USUAL_FROM),
+    _Column("valid through", _through, WIDE_FROM),
+    _Column("files", _files, WIDE_FROM),
+    _Column("size", _size, WIDE_FROM),
+    _Column("quarantined", _quarantined, WIDE_FROM),
 )

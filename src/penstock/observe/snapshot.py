@@ -115,8 +115,18 @@ class Silence:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """Hold what is to happen before a run goes on, and since when it waits for that."""
+
+    what: str
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Hold a whole pipeline. `recovering` counts commits an earlier run left to be settled."""
+    """Hold a whole pipeline. `recovering` counts commits an earlier run left to be settled; `lag`
+    is empty until it is known.
+    """
 
     pipeline: str
     state: State
@@ -133,11 +143,15 @@ class Snapshot:
     code: str = ""
     clean: bool | None = None
     silence: Silence | None = None
+    waiting: Waiting | None = None
 
     @property
-    def lag_records(self) -> int:
-        """Count the records of all topics that were waiting when the newest epoch was planned."""
-        return sum(self.lag.values())
+    def lag_records(self) -> int | None:
+        """Count the records of all topics that were waiting when the newest epoch was planned.
+
+        None while that is not known.
+        """
+        return sum(self.lag.values()) if self.lag else None
 
     @property
     def pending(self) -> int:

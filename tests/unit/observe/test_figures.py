@@ -1,10 +1,13 @@
 import pytest
+from rich.cells import cell_len
 
 from penstock.observe.figures import (
     age_text,
     count_text,
+    name_text,
     number_of,
     one_line,
+    padded,
     rate_text,
     seconds_text,
     size_text,
@@ -52,3 +55,31 @@ def test_counts_and_rates() -> None:
 
 def test_foreign_text_stays_on_its_line() -> None:
     assert "a b  [31mred" == one_line("a\nb\r\x1b[31mred")
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "expected"),
+    [
+        ("lake.orders", 11, "lake.orders"),
+        ("lake.orders", 7, "lak…ers"),
+        ("lake.orders", 1, "…"),
+        ("東京の売上", 10, "東京の売上"),
+        ("東京の売上", 7, "東京…上"),
+        ("a\x1b[2J\u202eb", 80, "a\\x1b[2J\\u202eb"),
+    ],
+)
+def test_a_name_is_shown_in_so_many_cells_and_steers_nothing(
+    name: str, cells: int, expected: str
+) -> None:
+    shown = name_text(name, cells)
+
+    assert expected == shown
+    assert cells >= cell_len(shown)
+
+
+def test_a_count_that_is_not_known_is_no_zero() -> None:
+    assert ("? records", "0 records") == (number_of(None, "record"), number_of(0, "record"))
+
+
+def test_wide_signs_fill_two_cells() -> None:
+    assert ("東京  ", "abcdefg") == (padded("東京", 6), padded("abcdefg", 6))

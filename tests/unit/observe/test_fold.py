@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 from penstock.core.events import (
+    BacklogCounted,
     CommitAborted,
     CommitFoundLanded,
     CoordinatorFenced,
@@ -17,9 +18,18 @@ from penstock.core.events import (
     TableCreated,
     TableParked,
     TableResumed,
+    WaitBegan,
 )
 from penstock.observe.fold import beginning, folded, stopping
-from penstock.observe.snapshot import LastCommit, Parked, PendingEpoch, Reading, Snapshot, State
+from penstock.observe.snapshot import (
+    LastCommit,
+    Parked,
+    PendingEpoch,
+    Reading,
+    Snapshot,
+    State,
+    Waiting,
+)
 
 T = "lake.bronze.flights"
 
@@ -186,3 +196,30 @@ def test_other_events_change_only_the_time() -> None:
     after = folded(before, SchemaChanged(T, "add column", "tailnum: string"), 5_000)
 
     assert replace(before, updated_ms=5_000) == after
+
+
+def test_a_start_waits_for_one_thing_after_another() -> None:
+    snapshot = story(WaitBegan("Kafka"), WaitBegan("Kafka"), WaitBegan("Spark"))
+    assert Waiting("Spark", 1_003) == snapshot.waiting
+    assert Waiting("Kafka", 1_001) == story(WaitBegan("Kafka"), WaitBegan("Kafka")).waiting
+    assert snapshot.lag_records is None
+
+
+def test_a_backlog_that_was_counted_ends_the_start() -> None:
+    some = story(WaitBegan("Spark"), BacklogCounted({"a": 5}, {T: 5}, {"a[0]": 5}))
+    none = story(WaitBegan("Spark"), BacklogCounted({"a": 0}, {T: 0}, {"a[0]": 0}))
+
+    assert (State.CATCHING_UP, 5, None) == (some.state, some.lag_records, some.waiting)
+    assert 5 == some.tables[T].lag_records
+    assert (State.IDLE, 0, None) == (none.state, none.lag_records, none.waiting)
+
+
+def test_a_wait_is_told_of_while_an_epoch_is_read_and_never_in_between() -> None:
+    planned = EpochPlanned(1, 1, 9, {"a": 9}, {T: 9})
+    reading = story(planned, WaitBegan("records of epoch 1"))
+    assert "records of epoch 1" == (reading.waiting and reading.waiting.what)
+    for after in (SliceRead(1, 0, 9, 100, 0.1), EpochPrepared(1, 9, 1, 0.1)):
+        assert folded(reading, after, 2_000).waiting is None
+
+    later = story(planned, EpochPrepared(1, 9, 1, 0.1), WaitBegan(f"{T} to open"))
+    assert later.waiting is None

@@ -148,3 +148,11 @@ def test_a_host_that_no_name_may_look_like_is_refused(told) -> None:
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(InvalidError, match="no address for metrics"):
         address(text)
+
+
+def test_lag_is_absent_until_it_is_known(told) -> None:
+    started = events.PipelineStarted("shop", 1, "me", 1, 0)
+    assert value(told(started), "lag_records", topic="orders", partition="0") is None
+
+    counted = told(events.BacklogCounted({"orders": 3}, {"lake.a": 3}, {"orders[0]": 3}))
+    assert 3 == value(counted, "lag_records", topic="orders", partition="0")

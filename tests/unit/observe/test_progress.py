@@ -1,13 +1,20 @@
+import fcntl
 import io
 import os
-from contextlib import suppress
+import struct
+import termios
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TextIO
 
 import pytest
 from rich.console import Console
 
-from penstock.core.events import FilesWritten, PipelineStopped, TableCommitted
+from penstock.core.events import FilesWritten, PipelineStopped, TableCommitted, WaitBegan
 from penstock.observe.progress import Progress, console_on
 from penstock.observe.status import StatusBoard
+from penstock.testing.broker import wait_until
+from penstock.testing.screen import Screen
 
 COMMIT = TableCommitted(1, "lake.a", "shop", "append", "c", "s", 20_000, 4, 1_000, 0.1)
 
@@ -73,14 +80,14 @@ def test_more_tables_than_lines_are_counted(clock) -> None:
         Progress(StatusBoard("shop", clock, tables=tables), clock, screen, interval_ms=1).drawn()
     )
 
-    assert "and 86 more tables" in screen.file.getvalue()
+    assert "and 88 more tables" in screen.file.getvalue()
 
 
 def test_a_terminal_that_is_gone_stops_nothing_and_keeps_nothing(clock, monkeypatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     master, slave = os.openpty()
     terminal = os.fdopen(slave, "w")
-    console = console_on(terminal)
+    console = console_on(terminal, colour=True)
 
     with Progress(StatusBoard("shop", clock), clock, console, interval_ms=1_000):
         assert console.is_terminal
@@ -92,3 +99,79 @@ def test_a_terminal_that_is_gone_stops_nothing_and_keeps_nothing(clock, monkeypa
     with suppress(OSError):
         terminal.close()
     assert [] == kept
+
+
+@contextmanager
+def terminal(width: int = 80) -> Iterator[tuple[TextIO, Callable[[], Screen]]]:
+    """Give a real terminal to write to, and what its screen shows by now."""
+    master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    os.set_blocking(master, False)
+    screen = Screen(width=width, height=24)
+
+    def seen() -> Screen:
+        with suppress(BlockingIOError):
+            while received := os.read(master, 1 << 16):
+                screen.feed(received)
+        return screen
+
+    with os.fdopen(slave, "w", encoding="utf-8") as stream:
+        yield stream, seen
+    os.close(master)
+
+
+@pytest.mark.parametrize("colour", [True, False])
+def test_a_display_without_colour_has_no_styles_but_moves_of_the_cursor(
+    clock, monkeypatch, colour: bool
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
+    with terminal() as (stream, seen):
+        console = console_on(stream, colour=colour)
+        board = StatusBoard("shop", clock, tables=("lake.a",))
+        with Progress(board, clock, console, interval_ms=1_000):
+            board(COMMIT)
+            console.print("a line above")
+
+        assert colour == bool(seen().styles)
+        assert any("20,000" in line for line in seen().lines)
+
+
+def test_each_frame_says_what_is_waited_for_and_since_when(clock, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with terminal() as (stream, seen):
+        console = console_on(stream, colour=False)
+        board = StatusBoard("shop", clock)
+        progress = Progress(board, clock, console, interval_ms=1_000)
+        board(WaitBegan("Java and Spark to start"))
+        for second in range(12):
+            console.print(progress.drawn())
+            assert f"waiting {second}s for Java and Spark to start" in seen().lines
+            clock.ms += 1_000
+
+
+def test_what_is_said_on_ctrl_c_stands_below_the_table_and_goes_with_it(clock, monkeypatch) -> None:
+    """Also where the terminal writes ^C into the display: it stands on a line of its own."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
+    with terminal() as (stream, seen):
+        console = console_on(stream, colour=True)
+        board = StatusBoard("shop", clock, tables=("lake.a",))
+        with Progress(board, clock, console, interval_ms=1_000) as progress:
+            stream.write("^C")
+            stream.flush()
+            assert "^C" == seen().lines[-1]
+            progress.note("stopping: once more to leave at once")
+            console.print("a line above")
+            wait_until(lambda: any("once" in line for line in seen().lines), "it is drawn")
+            lines = seen().lines
+            assert "a line above" == lines[0]
+            assert "stopping: once more to leave at once" == lines[-1]
+            assert "lake.a" == lines[-3].split()[0]
+            assert not any("^C" in line for line in lines)
+            board(PipelineStopped("shop", "asked to stop", clean=True))
+
+        lines = seen().lines
+        assert ["a line above", "shop  stopped 0s ago"] == lines[:2]
+        assert not any("once more" in line for line in lines)
+        assert seen().cursor_shown

@@ -1,6 +1,9 @@
 import io
+import re
 from dataclasses import replace
 
+import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from penstock.observe.render import render_status
@@ -13,6 +16,7 @@ from penstock.observe.snapshot import (
     Stall,
     State,
     TableStatus,
+    Waiting,
 )
 
 NOW_MS = 1_000_000
@@ -84,13 +88,15 @@ def test_a_long_name_is_cut_and_numbers_are_not() -> None:
 
     last = shown(snapshot).splitlines()[-1]
     assert 80 >= len(last)
-    assert last.endswith("…  336,776   4,000  41,000        1       2s ago")
+    assert (
+        last == "lake.a_namespace…rather_long_name  336,776   4,000  41,000        1       2s ago"
+    )
 
 
 def test_hostile_names_do_not_steer_the_terminal() -> None:
     snapshot = replace(SHOP, tables={"[red]a\n\x1b[2Jb": TableStatus()})
 
-    assert "[red]a  [2Jb" in shown(snapshot)
+    assert "[red]a\\n\\x1b[2Jb" in shown(snapshot)
 
 
 def test_of_many_tables_those_in_trouble_come_first() -> None:
@@ -121,6 +127,7 @@ def test_a_stopped_pipeline_has_no_rate() -> None:
         tables={"lake.a": replace(FLIGHTS, pending=(), quarantined={}, lag_records=0)},
         reason="SIGTERM",
         clean=False,
+        lag={"flights": 0},
     )
 
     assert """\
@@ -141,7 +148,7 @@ def test_a_failure_is_told_with_its_code() -> None:
 
     assert """\
 shop  failed 0s ago  epoch 19  generation 3  laptop:4711
-lag 0 records  pending 0 commits
+lag ? records  pending 0 commits
 
 failed  P201  no broker""" == shown(snapshot)
 
@@ -151,4 +158,85 @@ def test_a_recovering_pipeline_says_what_is_left() -> None:
 
     assert """\
 shop  starting for 1s
-lag 0 records  pending 0 commits  2 of an earlier run to settle""" == shown(snapshot)
+lag ? records  pending 0 commits  2 of an earlier run to settle""" == shown(snapshot)
+
+
+STARTING = Snapshot(
+    "shop",
+    State.STARTING,
+    NOW_MS - 12_000,
+    NOW_MS,
+    waiting=Waiting("Java and Spark to start", NOW_MS - 11_000),
+    tables={"lake.a": TableStatus()},
+)
+
+
+def test_a_start_says_what_it_waits_for_by_the_second_and_no_lag_before_it_is_known() -> None:
+    assert """\
+shop  starting for 12s
+lag ? records  pending 0 commits
+waiting 11s for Java and Spark to start
+
+table   rows  rows/s  lag  pending  last commit
+lake.a     0       -    ?        0            -""" == shown(STARTING)
+
+
+def test_what_an_ended_run_waited_for_is_not_told_any_more() -> None:
+    assert "waiting" not in shown(replace(STARTING, state=State.STOPPED, reason="asked to stop"))
+
+
+NAMES = {
+    "short": "lake.a.b",
+    "long": "lake.a_namespace_of_some_length.and_a_table_with_a_rather_long_name_of_its_own",
+    "wide": "lake.東京の売上.二〇二六年の注文とその明細の一覧表と返品と交換",
+    "combined": "lake.cafe\u0301." + "e\u0301" * 60,
+    "hostile": "lake.\x1b[2J\x1b]0;owned\x07.\u202etxt\r\n[bold]x[/bold]",
+}
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
+def test_no_name_breaks_the_columns(name: str, width: int) -> None:
+    tables = {name: FLIGHTS, "lake.x": replace(FLIGHTS, pending=())}
+    snapshot = replace(SHOP, tables=tables, waiting=Waiting(f"{name} to open", NOW_MS))
+
+    text = shown(snapshot, width=width)
+    lines = text.splitlines()
+    assert width >= max(map(cell_len, lines))
+    assert text.replace("\n", "").isprintable()
+    head = next(at for at, line in enumerate(lines) if line.startswith("table "))
+    rows = lines[head : head + 3]
+    for column in ("rows", "lag", "pending"):
+        ends = {edges(row)[edges_of(rows[0], column)] for row in rows}
+        assert 1 == len(ends), rows
+    assert all("336,776" in row and "41,000" in row for row in rows[1:])
+
+
+def edges(row: str) -> list[int]:
+    """Give where the words behind a row's name end, in cells, from the right."""
+    parts = re.split(r"\s{2,}(?=\S)", row.rstrip())
+    ends, at = [], 0
+    for part in parts:
+        at = row.index(part, at) + len(part)
+        ends.append(cell_len(row[:at]))
+    return ends
+
+
+def edges_of(header: str, column: str) -> int:
+    return re.split(r"\s{2,}", header.strip()).index(column)
+
+
+def test_names_that_differ_in_their_end_alone_stay_apart() -> None:
+    name = "lake.a_namespace_of_some_length.and_a_table_with_a_rather_long_name"
+    tables = {f"{name}_{number}": TableStatus() for number in (1, 2)}
+
+    rows = shown(replace(SHOP, tables=tables)).splitlines()[-2:]
+    assert ["_1", "_2"] == [row.split()[0][-2:] for row in rows]
+
+
+def test_what_is_told_of_a_long_name_is_told_whole() -> None:
+    name = "lake.a_namespace_of_some_length.and_a_table_with_a_rather_long_name"
+    tables = {name: FLIGHTS}
+
+    text = " ".join(shown(replace(SHOP, tables=tables)).split())
+    assert f"{name} quarantined 3,000 by P301, 1 by P310" in text

@@ -243,9 +243,7 @@ class Coordinator:
         positions = positions_of(reading, self.horizon.given)
         unborn = any(track.standing is None for track in active.values())
         budget = self.pace.budget(self.world.engine.capacity(), surveying=unborn)
-        self.pace.lag = opening.lag_of(positions, ends)
-        self.pace.waiting = {str(at): n for at, n in opening.waiting(positions, ends).items()}
-        self.pace.behind = opening.behind(positions, ends)
+        self.pace.count(positions, ends)
         self._waits.counted(self.pace)
         epoch = plan(EpochNumber(self._desk.epoch + 1), positions, ends, budget)
         return epochs.put_last(epoch, self._lookout.mute)

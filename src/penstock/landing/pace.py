@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.core.offsets import TopicPartition
+from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.planning import Budget, Epoch
+from penstock.landing import opening
 from penstock.landing.jobs import Result
 from penstock.landing.settings import Settings
 from penstock.ports.running import Clock
@@ -45,6 +46,12 @@ class Pace:
             record_bytes=dict(self._record_bytes),
         )
         return self._budget
+
+    def count(self, positions: Mapping[str, Positions], ends: Positions) -> None:
+        """Count what tables that stand at these positions have yet to read."""
+        self.lag = opening.lag_of(positions, ends)
+        self.waiting = {str(at): n for at, n in opening.waiting(positions, ends).items()}
+        self.behind = opening.behind(positions, ends)
 
     def due(self, epoch: Epoch) -> bool:
         """Tell whether the time has come, or the planned epoch is full."""

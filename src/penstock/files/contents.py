@@ -30,6 +30,7 @@ from penstock.core.statistics import (
 
 _BATCH_BYTES = 16 << 20
 _BATCH_ROWS_MAX = 65_536
+_READ_BYTES = 1 << 20
 _DISTINCT_MAX = 8
 _MICROSECONDS = {"s": 1_000_000, "ms": 1000, "us": 1}
 _FIELD_ID = b"PARQUET:field_id"
@@ -59,7 +60,9 @@ def contents_of(source: pa.NativeFile | BinaryIO, stated: FileStatistics) -> Fil
     source.seek(0, 2)
     size_bytes = source.tell()
     source.seek(0)
-    file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+    file = pq.ParquetFile(
+        source, coerce_int96_timestamp_unit="us", buffer_size=_READ_BYTES, pre_buffer=False
+    )
     found = _Found(file.schema_arrow)
     leaves = {each.column.name: each.column for each in stated.columns}
     leaves |= {each.column.name: each.column for each in stated.partition}

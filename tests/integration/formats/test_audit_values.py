@@ -211,6 +211,7 @@ FAULTS = [
     ("delta", stats(maxValues={"at": "2023-11-14T22:13:20.122Z"}), (Fault.UPPER, "at")),
     ("delta", stats(minValues={"place": {"height": 0.2}}), (Fault.LOWER, "place.height")),
     ("delta", stats(maxValues={"id": "many"}), (Fault.UNREADABLE, "")),
+    ("delta", stats(minValues={"at": "yesterday"}), (Fault.UNREADABLE, "")),
     ("delta", stats(nullCount={"price": 0}), (Fault.NULLS, "price")),
     (
         "delta",
@@ -243,6 +244,7 @@ def test_a_planted_fault_is_found(
         stats(maxValues={"amount": "Infinity"}, minValues={"amount": "-Infinity"}),
         stats(minValues={"place": {"height": 0.1}}, maxValues={"place": {"height": 0.1}}),
         stats(maxValues={"name": "order 5\U0010ffff"}),
+        stats(maxValues={"at": "+12345-01-01T00:00:00.000Z"}),
         described(lambda detail: detail.update(stats='{"numRecords":3}')),
     ],
 )

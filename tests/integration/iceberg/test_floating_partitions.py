@@ -69,6 +69,13 @@ def by_fastavro(lake):
     return found, merged
 
 
+def listed(lake):
+    """Give what the newest manifest list tells of manifests."""
+    foreign = lake.foreign()
+    with foreign.io.new_input(foreign.current_snapshot().manifest_list).open() as stream:
+        return list(fastavro.reader(stream))
+
+
 def expected_of(values):
     return sorted((bits(each), bits(slim(each))) for each in values if each is not None)
 
@@ -173,10 +180,7 @@ def test_a_summary_holds_both_zeros_of_a_strangers_partitions(lake):
         batch = pa.Table.from_pylist([rows[number % 2]], schema=foreign.schema().as_arrow())
         foreign.append(batch)
     land(lake, table, 0, None)
-    head = lake.foreign().current_snapshot()
-    with lake.foreign().io.new_input(head.manifest_list).open() as stream:
-        manifests = list(fastavro.reader(stream))
-    (merged,) = [each for each in manifests if each["existing_files_count"]]
+    (merged,) = [each for each in listed(lake) if each["existing_files_count"]]
 
     assert [struct.pack("<d", -0.0), struct.pack("<f", -0.0)] == [
         each["lower_bound"] for each in merged["partitions"]
@@ -184,6 +188,23 @@ def test_a_summary_holds_both_zeros_of_a_strangers_partitions(lake):
     assert [struct.pack("<d", 0.0), struct.pack("<f", 0.0)] == [
         each["upper_bound"] for each in merged["partitions"]
     ]
+
+
+@pytest.mark.parametrize(("values", "lower"), [([nan], inf), ([7.5, nan], 7.5)])
+def test_a_summary_with_nan_has_no_end_above(lake, values, lower):
+    """Spark takes NaN for the greatest number, and skips no manifest that holds one."""
+    table = lake.create(ROWS, ["wide"])
+    state = table.state(lake.chain)
+    files = lake.write(state, batch_of(state.schema, [row(1, value) for value in values]))
+    commit = prepared(
+        lake.chain, {0: (0, 1)}, files=files, uuid=state.uuid, schema_id=state.schema_id
+    )
+    table.commit(state, commit, retain=100)
+    ((summary,),) = [each["partitions"] for each in listed(lake)]
+
+    assert summary["contains_nan"]
+    assert (bits(lower), bits(inf)) == (summary["lower_bound"], summary["upper_bound"])
+    assert len(values) == lake.foreign().scan().to_arrow().num_rows
 
 
 def test_manifests_are_read_in_one_place():

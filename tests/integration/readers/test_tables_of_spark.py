@@ -18,6 +18,7 @@ from tests.golden.conversions import cases
 from tests.golden.conversions import shown as shown_plainly
 from tests.integration.readers.lakes import Lakes, by_id, spark_settings
 
+from penstock.app.values import values_of
 from penstock.connectors.delta.schemas import delta_json, has_required
 from penstock.connectors.iceberg.manifests import MERGE_AT
 from penstock.core.errors import ConflictError, InvalidError
@@ -571,3 +572,41 @@ def test_spark_reads_partitions_of_doubles_from_merged_manifests(lakes: Lakes) -
         wanted = {7, 8} if value == 0 else {number}
         if repr(value) != "-0.0":  # Iceberg's readers order it before 0.0, Spark does not
             assert wanted == {row_["id"] for row_ in lakes.sql(text, t=table)}, value
+
+
+def test_spark_finds_nan_in_a_manifest_of_nothing_else(lakes: Lakes) -> None:
+    table = "lake.shop.nan_alone"
+    schema = Struct((Field("id", Kind.LONG), Field("score", Kind.DOUBLE)))
+    lakes.create(table, TableDefinition(schema, ("score",)))
+    lakes.landed(table, [{"id": 1, "score": math.nan}])
+    lakes.landed(table, [{"id": 2, "score": 7.5}])
+    found = lakes.sql("SELECT id FROM {t} WHERE score > 5", t=table)
+
+    assert {1, 2} == {row_["id"] for row_ in found}
+
+
+def test_the_metadata_of_sparks_own_files_is_right(lakes: Lakes) -> None:
+    """Deletes beside files, columns mapped and renamed, one of a length, whole and cut texts."""
+    for table, told in {
+        "lake.shop.stated": "USING iceberg PARTITIONED BY (bucket(2, id), truncate(3, name), years(at))"
+        " TBLPROPERTIES ('write.delete.mode'='merge-on-read')",
+        "delta.shop.stated": "USING delta PARTITIONED BY (ok) TBLPROPERTIES ("
+        "'delta.columnMapping.mode'='name', 'delta.enableDeletionVectors'='true')",
+    }.items():
+        lakes.sql(f"CREATE TABLE {{t}} ({COLUMNS}, long STRING, code VARCHAR(9)) {told}", t=table)
+        lakes.sql(
+            "INSERT INTO {t} SELECT id, concat('näme ', id), id / 100, if(id % 5 = 0, null, id / 4),"
+            " cast(cast(id AS STRING) AS BINARY), id % 2 = 0, date_add(DATE'1969-12-30', cast(id AS INT)),"
+            " timestamp_micros(id * 86399123457 - 1), null, named_struct('city', 'Zürich', 'zip',"
+            " cast(id AS INT)), repeat(chr(122 - cast(id AS INT)), 5000), 'c' FROM range(12)",
+            "DELETE FROM {t} WHERE id = 7",
+            "ALTER TABLE {t} RENAME COLUMN score TO points",
+            "ALTER TABLE {t} ADD COLUMN later BIGINT",
+            "INSERT INTO {t} SELECT id + 20, name, price, double('Infinity'), raw, ok, on_day, at, local,"
+            " place, long, code, id FROM {t} WHERE id < 3",
+            t=table,
+        )
+        catalog, _, name = table.partition(".")
+        audited = values_of(lakes.catalogs[catalog], name)
+
+        assert (15, ()) == (audited.rows, audited.mismatches), table

@@ -4,6 +4,7 @@ Invariants:
 - columns are those of the table's schema, known in files by the names that these have them under;
 - a bound is what a reader makes of its text: a time whose text ends at milliseconds was cut there,
   and readers add one to the upper (specification, "Per-file Statistics");
+- what a table asks of its writers does not matter: nothing is written;
 - of a column that the table is partitioned by, files hold nothing; where a file of another writer
   has it after all, its rows are compared.
 
@@ -13,6 +14,7 @@ Source: Delta transaction log protocol, "Per-file Statistics", "Partition Value 
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -39,7 +41,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _CUT_MICROSECONDS = 999
 _TRUTHS = {"true": 1, "false": 0}
-_NUMBERS = {"NaN", "Infinity", "-Infinity"}
+_FAR = re.compile(r"[+-]|\d{5}")
+_MAPPED = "delta.columnMapping."
 
 
 def stated_files(name: str, handle: Handle, log: Log, root: Root) -> Iterator[StatedFile]:
@@ -47,7 +50,7 @@ def stated_files(name: str, handle: Handle, log: Log, root: Root) -> Iterator[St
 
     Raises OSError, InvalidError (P435 a type that we do not know, P438 a damaged log).
     """
-    text, metadata = handle.schema().to_json(), handle.metadata()
+    text, metadata = _undemanding(handle.schema().to_json()), handle.metadata()
     schema = schema_of(text, name)
     stored = stored_as(text, schema, metadata.configuration).schema
     leaves = [*_leaves(schema, stored)]
@@ -69,6 +72,18 @@ def stated_files(name: str, handle: Handle, log: Log, root: Root) -> Iterator[St
         yield StatedFile(_statistics(add, place, columns, parts, untold), opened)
 
 
+def _undemanding(text: str) -> str:
+    """Take from a schema string what columns ask of writers, but for their names in files."""
+
+    def kept(data: dict[str, Any]) -> dict[str, Any]:
+        if "metadata" not in data:
+            return data
+        told = {key: data["metadata"][key] for key in data["metadata"] if key.startswith(_MAPPED)}
+        return {**data, "metadata": told}
+
+    return json.dumps(json.loads(text, object_hook=kept))
+
+
 def _statistics(
     add: Add,
     place: str,
@@ -77,12 +92,16 @@ def _statistics(
     untold: tuple[str, ...],
 ) -> FileStatistics:
     unreadable: list[str] = []
-    stats: Mapping[str, Any] = {}
-    if text := add.get("stats"):
+    text = add.get("stats") or ""
+    stats: Any = {}
+    if text:
         try:
             stats = json.loads(text, parse_float=Exact)
         except ValueError:
             unreadable.append(f"its statistics are no JSON: {text[:40]!r}")
+    if not isinstance(stats, Mapping):
+        unreadable.append(f"its statistics are no object: {text[:40]!r}")
+        stats = {}
     found = [_column(stats, leaf, kind, unreadable) for leaf, kind in columns]
     told = [_partition(add, leaf, kind) for leaf, kind in parts]
     records = stats.get("numRecords")
@@ -163,6 +182,8 @@ def _value(told: Any, kind: Type, *, is_upper: bool) -> Value | None:
             return str(told).encode(errors="surrogatepass")
         case Kind.BOOLEAN:
             return int(bool(told))
+        case Kind.DATE | Kind.TIMESTAMP | Kind.TIMESTAMPTZ if _FAR.match(told):
+            return None  # a year that Python has no dates for
         case Kind.DATE:
             return (date.fromisoformat(told) - _EPOCH.date()).days
         case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:

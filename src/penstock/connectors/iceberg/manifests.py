@@ -20,6 +20,7 @@ Source: Apache Iceberg table specification, "Manifests" and "Manifest Lists".
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import uuid
 from collections import defaultdict
@@ -187,8 +188,10 @@ class ManifestStack:
     def _told(self, writer: ManifestWriter) -> ManifestFile:
         """Return what the manifest list tells of a manifest that is written.
 
-        PyIceberg takes -0.0 and 0.0 for equal where readers order them (specification,
-        "Manifest Lists"), so a bound at zero is widened to both.
+        PyIceberg takes -0.0 and 0.0 for equal where readers order them, so a bound at zero is
+        widened to both. Spark takes NaN for the greatest number, and Iceberg's library skips
+        manifests by bounds that leave it out, so that with NaN the upper one is infinite
+        (docs/design/0231, 0232).
         """
         manifest = writer.to_manifest_file()
         spec = self._metadata.specs()[manifest.partition_spec_id]
@@ -197,13 +200,7 @@ class ManifestStack:
         assert manifest.partitions is not None, "the writer sums them up"
         for at, field in enumerate(spec.partition_type(schema).fields):
             if isinstance(field.field_type, FloatType | DoubleType):
-                told = manifest.partitions[at]
-                manifest.partitions[at] = PartitionFieldSummary(
-                    told.contains_null,
-                    told.contains_nan,
-                    _zero(field.field_type, told.lower_bound, -0.0),
-                    _zero(field.field_type, told.upper_bound, 0.0),
-                )
+                manifest.partitions[at] = _widened(field.field_type, manifest.partitions[at])
         return manifest
 
     def _output(self) -> OutputFile:
@@ -232,8 +229,17 @@ def live_entries(table: Table, branch: str) -> list[ManifestEntry]:
     ]
 
 
-def _zero(kind: FloatType | DoubleType, bound: bytes | None, zero: float) -> bytes | None:
-    return bound if bound is None or from_bytes(kind, bound) else to_bytes(kind, zero)
+def _widened(kind: FloatType | DoubleType, told: PartitionFieldSummary) -> PartitionFieldSummary:
+    lower: Any = None if told.lower_bound is None else from_bytes(kind, told.lower_bound)
+    upper: Any = None if told.upper_bound is None else from_bytes(kind, told.upper_bound)
+    if told.contains_nan:
+        lower, upper = math.inf if lower is None else lower, math.inf
+    return PartitionFieldSummary(
+        told.contains_null,
+        told.contains_nan,
+        None if lower is None else to_bytes(kind, lower or -0.0),
+        None if upper is None else to_bytes(kind, upper or 0.0),
+    )
 
 
 def _by_spec(files: Sequence[DataFile]) -> dict[int, list[DataFile]]:

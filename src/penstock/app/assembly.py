@@ -12,7 +12,12 @@ from functools import partial
 from typing import Any
 
 from penstock.app.awaited import AwaitedCatalogs, asked_once
-from penstock.app.connectors import log_connector, store_connector, table_connector
+from penstock.app.connectors import (
+    log_connector,
+    store_connector,
+    table_connector,
+    table_connector_named,
+)
 from penstock.app.kept import KeptLog
 from penstock.app.process import SystemClock, jitter, this_owner, token
 from penstock.core.errors import InvalidError
@@ -282,8 +287,9 @@ def _target(pipeline: Pipeline, topic: str, routed: Routed) -> Target:
     rule, schema = routed.rule, routed.rule.schema_
     records = rule.records or pipeline.records
     gate = _gate(pipeline, routed)
+    place = place_of(pipeline, routed.table)
     return Target(
-        place=place_of(pipeline, routed.table),
+        place=place,
         options=RowOptions(
             source_columns={name: f"{SOURCE_PREFIX}{name}" for name in rule.source_columns},
             columns=schema.columns,
@@ -303,6 +309,7 @@ def _target(pipeline: Pipeline, topic: str, routed: Routed) -> Target:
             unavailable_value=records.unavailable_value,
             key_format=records.key_format,
             header_columns=dict(rule.header_columns),
+            reserved=table_connector_named(place.connector).reserved(rule.properties),
         ),
         create=schema.create,
         hints=schema.hint_types(),

@@ -217,6 +217,7 @@ def table_job(track: Track, part: Slice) -> TableJob:
             options,
             not_empty=track.state.not_empty,
             identifiers=track.state.identifiers,
+            reserved=(*options.reserved, *track.state.reserved),
             types=types,
         ),
         destination=Destination(connector, track.state.target),

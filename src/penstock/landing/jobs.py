@@ -333,7 +333,8 @@ def _table_from_data(data: Mapping[str, Any]) -> TableJob:
 
 
 def _tuples(options: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    return {name: tuple(options.get(name, ())) for name in ("not_empty", "identifiers")}
+    names = ("not_empty", "identifiers", "reserved")
+    return {name: tuple(options.get(name, ())) for name in names}
 
 
 def _files_to_data(files: Mapping[str, tuple[DataFile, ...]]) -> dict[str, Any]:

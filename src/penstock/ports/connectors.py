@@ -45,6 +45,8 @@ class TableConnector:
     catalog_types: frozenset[str]
     open_catalog: Callable[[Settings, Secrets, Observer], TableFormat]
     open_writer: WriterOpener
+    reserved: Callable[[Mapping[str, str]], tuple[str, ...]] = lambda _: ()
+    """List the names that no column of a table with some properties may have, in whatever case."""
 
 
 @dataclass(frozen=True, slots=True)

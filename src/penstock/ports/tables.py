@@ -64,7 +64,7 @@ class TableState:
     `handle` is the connector's own and goes back to `commit` untouched. `not_empty` are string
     columns whose empty value the format cannot hold: records with one are quarantined. `widens`
     tells whether columns may be given wider types, and made optional; `identifiers`, columns by
-    dotted path, never are optional.
+    dotted path, never are optional. `reserved` are names that no column of it may be given.
     """
 
     uuid: str
@@ -80,6 +80,7 @@ class TableState:
     lease: Lease | None = None
     widens: bool = False
     identifiers: tuple[str, ...] = ()
+    reserved: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ def evolved(
             record = record if options.case_sensitive else respelled(record, wide)
         except MisfitError:
             continue
-        asked = _struct(wide, record, leave, LEVELS_MAX, sources)
+        asked = options.asked_for(_struct(wide, record, leave, LEVELS_MAX, sources), wide)
         if columns_in(asked) - columns_in(schema) <= room:
             wide = asked
     return with_identifiers(wide, options.identifiers)

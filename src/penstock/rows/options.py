@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from penstock.core.names import folded
 from penstock.core.schema import Field, Kind, List, Struct, Type
 
 Policy = Literal["evolve", "freeze", "drop_value", "rescue", "quarantine"]
@@ -32,6 +33,8 @@ CHANGE_TYPES: Mapping[str, Type] = {
     "source": Kind.STRING,
 }
 
+_NOTHING = Struct(())
+
 Format = Literal["json", "json-schema-envelope", "avro", "protobuf", "json-schema", "text", "bytes"]
 Envelope = Literal["none", "debezium", "flattened", "dms", "maxwell", "canal"]
 
@@ -50,7 +53,8 @@ class RowOptions:
     `timestamp` column take the local time of a text that has an offset. `case_sensitive` is false
     where fields may be spelled otherwise than their columns. `not_empty` are string
     columns whose empty value the table's format cannot hold (`TableState.not_empty`), `identifiers`
-    columns that are never made optional. `framing`
+    columns that are never made optional, `reserved` names that records cannot ask a column for, in
+    whatever case. `framing`
     and `schema_id` say where a record of a format with schemas tells which it was written by.
     `change_columns` maps operation, timestamp, source to the columns that hold what the envelope
     says of a change; one that the table has not is left out. `unavailable_value` is the text of
@@ -70,6 +74,7 @@ class RowOptions:
     case_sensitive: bool = True
     not_empty: tuple[str, ...] = ()
     identifiers: tuple[str, ...] = ()
+    reserved: tuple[str, ...] = ()
     format: Format = "json"
     framing: Literal["registry", "single-object"] = "registry"
     schema_id: Literal["value", "headers"] = "value"
@@ -86,6 +91,14 @@ class RowOptions:
     def rescues(self) -> bool:
         """Tell whether something may be rescued."""
         return "rescue" in (self.columns, self.types)
+
+    def asked_for(self, shown: Struct, there: Struct = _NOTHING) -> Struct:
+        """Leave out fields whose names are reserved, but for columns that are there."""
+        if not self.reserved:
+            return shown
+        taken = {folded(name) for name in self.reserved}
+        kept = (f for f in shown.fields if there.field(f.name) or folded(f.name) not in taken)
+        return Struct(tuple(kept))
 
     def __post_init__(self) -> None:
         unknown = self.source_columns.keys() - SOURCE_TYPES.keys()

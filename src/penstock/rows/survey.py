@@ -50,7 +50,7 @@ def _survey(
             )
             told = usable(group.told) if isinstance(group.told, Struct) else Struct(())
             asked = overlaid_struct(told, shown)
-        wider = united((joined, asked))
+        wider = united((joined, options.asked_for(asked)))
         if columns_in(wider) <= columns_max:
             joined = wider
     return _with_key(joined, batch, options, readers)

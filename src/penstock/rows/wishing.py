@@ -80,7 +80,7 @@ def _wished(batch: pa.RecordBatch, wish: _Wish) -> Schema:
         left = room - columns_in(wide) + columns_in(schema)
         told = group.told if group.reader is None else group.reader.type
         if isinstance(told, Struct):
-            asked = _struct(wide, known(usable(told)), leave, apart)
+            asked = _struct(wide, known(options.asked_for(usable(told), wide)), leave, apart)
             if columns_in(asked) - columns_in(wide) <= left:
                 left -= columns_in(asked) - columns_in(wide)
                 wide = asked

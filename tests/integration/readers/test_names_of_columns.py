@@ -1,4 +1,4 @@
-"""What Spark makes of names of columns: which of them it takes for one.
+"""What Spark makes of names of columns: which it takes for one, and which for metadata.
 
 Measured with Spark 4.1 (c: two columns of a table, m: two members of a struct, w: a Parquet file
 with both is not written), and what `folded` says:
@@ -25,14 +25,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
+from tests.integration.readers.lakes import Lakes, spark_settings
 
+from penstock.connectors.delta.reserved import reserved
+from penstock.connectors.iceberg.reserved import RESERVED
+from penstock.core.errors import InvalidError
 from penstock.core.names import folded
+from penstock.core.schema import Field, Kind, Struct
 from penstock.engines.spark.session import start_session
 from penstock.engines.spark.settings import SparkSettings
+from penstock.ports.tables import TableDefinition
 
 pytestmark = pytest.mark.spark
 
@@ -57,11 +65,66 @@ PAIRS = {
 }
 
 
+OF_FEEDS = reserved({"delta.enableChangeDataFeed": "true"})
+PLAIN = ("_metadata", "file", "_change_ordinal", "_commit_snapshot_id")
+
+
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    session = start_session(SparkSettings(master="local[1]"))
-    yield session.spark
+def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakes]:
+    place = tmp_path_factory.mktemp("lakes")
+    session = start_session(SparkSettings(master="local[1]", conf=spark_settings(place)))
+    opened = Lakes(place, session.spark)
+    session.spark.sql("CREATE NAMESPACE lake.shop")
+    yield opened
+    opened.close()
     session.stop()
+
+
+@pytest.fixture
+def spark(lakes: Lakes) -> SparkSession:
+    return lakes.spark
+
+
+@pytest.mark.parametrize("name", [*RESERVED, *OF_FEEDS, *PLAIN])
+def test_spark_reads_no_iceberg_table_with_a_column_of_a_reserved_name(
+    lakes: Lakes, name: str
+) -> None:
+    """Made by PyIceberg: we refuse to make it."""
+    catalog = SqlCatalog("lake", **lakes.iceberg)
+    made = catalog.create_table(
+        f"shop.t{name}", pa.schema([("id", pa.int64()), (name, pa.int64())])
+    )
+    made.append(pa.table({"id": [1], name: [2]}))
+    shown = lakes.spark.table(f"lake.shop.t{name}")
+
+    if name in RESERVED:
+        with pytest.raises(Exception, match="conflict with names reserved"):
+            shown.collect()
+        definition = TableDefinition(Struct((Field(name.upper(), Kind.LONG),)))
+        with pytest.raises(InvalidError, match="metadata") as refused:
+            lakes.create(f"lake.shop.ours{name}", definition)
+        assert "P435" == refused.value.code
+    else:
+        assert [(1, 2)] == [tuple(row) for row in shown.collect()]
+
+
+@pytest.mark.parametrize("name", [*OF_FEEDS, "_row_id", "_file"])
+def test_a_delta_table_has_no_change_feed_with_a_column_of_its_names(
+    lakes: Lakes, name: str
+) -> None:
+    table = f"delta.shop.t{name}"
+    lakes.create(table, TableDefinition(Struct((Field("id", Kind.LONG), Field(name, Kind.LONG)))))
+    lakes.landed(table, [{"id": 1, name: 2}])
+    assert [{"id": 1, name: 2}] == lakes.by_spark(table)
+
+    feed = "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+    if name in OF_FEEDS:
+        assert () == lakes.state(table).reserved
+        with pytest.raises(Exception, match="CDC"):
+            lakes.sql(feed, t=table)
+    else:
+        lakes.sql(feed, t=table)
+        assert OF_FEEDS == lakes.state(table).reserved
 
 
 def test_what_spark_takes_for_one_folds_alike(spark: SparkSession, tmp_path: Path) -> None:

@@ -28,7 +28,10 @@ LANE = Lane(part(3), span(5, 9), ("lake.a", "lake.b"))
 AHEAD = Lane(part(3), span(9, 12), ("lake.c",))
 SCHEMA = Struct((Field("n", Kind.LONG),))
 OPTIONS = RowOptions(
-    {"topic": "_kafka_topic"}, columns="drop_value", not_empty=("place", "country")
+    {"topic": "_kafka_topic"},
+    columns="drop_value",
+    not_empty=("place", "country"),
+    reserved=("_file",),
 )
 JOB = Job(
     pipeline="shop",

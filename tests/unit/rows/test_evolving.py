@@ -97,3 +97,15 @@ def test_identifiers_stay_required_whatever_records_lack_them() -> None:
     free = changes_between(table, evolved(table, records, EVOLVE, 9))
     assert {"inner optional", "inner.must optional", "id optional"} == set(free)
     assert ["id optional"] == changes_between(table, evolved(table, records, options, 9))
+
+
+def test_a_reserved_name_becomes_no_column_and_one_that_is_there_stays() -> None:
+    options = replace(EVOLVE, reserved=("_file", "N"))
+
+    assert ["new long added", "n int to long"] == sorted(
+        after({"new": 1, "_FILE": 2, "_file": 3, "n": 1 << 40}, options=options), reverse=True
+    )
+    assert ["inner._file long added"] == after(
+        {"inner": {"must": "m", "_file": 1}, "by_name": {}},
+        options=replace(options, types="freeze"),
+    )

@@ -19,6 +19,7 @@ from penstock.ports.registry import RegisteredSchema, SchemaKey
 from penstock.rows.evolving import changes_between
 from penstock.rows.opening import Readers
 from penstock.rows.options import RowOptions
+from penstock.rows.survey import survey
 from penstock.rows.wishing import wished
 
 INNER = Struct((Field("a", Kind.INT), Field("must", Kind.STRING, required=True)))
@@ -168,3 +169,22 @@ def test_an_identifier_stays_required_whatever_records_lack_it() -> None:
     assert ["n int to long"] == changes_between(
         table, wished(batch, table, options, Readers(), 100)
     )
+
+
+def test_a_schema_adds_no_column_of_a_reserved_name() -> None:
+    row = {"n": 1, "_pos": 2, "more": 3}
+    schema = record("R", n="int", _pos="long", more="long")
+
+    assert ["more long added"] == avro(schema, row, options=replace(AVRO, reserved=("_POS",)))
+
+
+def test_a_table_is_born_without_columns_of_reserved_names() -> None:
+    options = RowOptions({}, reserved=("_file",))
+    values = [b'{"id": 1, "_File": "a", "_file": "b", "o": {"_file": 1}}']
+
+    records = pa.record_batch({"value": pa.array(values, pa.binary())})
+
+    shown = survey(records, options, Readers(), columns_max=100)
+
+    assert ("id", "o") == shown.names
+    assert Struct((Field("_file", Kind.LONG),)) == shown.fields[1].type

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.app.assembly import settings_of
+from penstock.app.assembly import settings_of, targets_of
 from penstock.core.errors import InvalidError
 from penstock.spec import Pipeline, located, rules_hash, rules_text, with_rules
 
@@ -39,6 +39,26 @@ RULE = {"from": "shop.orders", "into": "lake.bronze.orders"}
 )
 def test_surroundings_are_no_rules(pipeline: Build, surroundings: dict[str, object]) -> None:
     assert rules_hash(pipeline()) == rules_hash(pipeline(**surroundings))
+
+
+FEED = {"properties": {"delta.enableChangeDataFeed": "true"}}
+
+
+@pytest.mark.parametrize(
+    ("into", "given", "some"),
+    [
+        ("lake.bronze.orders", {}, "_file"),
+        ("delta.bronze.orders", {}, None),
+        ("delta.bronze.orders", FEED, "_change_type"),
+    ],
+)
+def test_a_table_s_format_tells_the_names_that_records_ask_no_column_for(
+    pipeline: Build, into: str, given: dict[str, object], some: str | None
+) -> None:
+    found = targets_of(pipeline(tables=[{**RULE, "into": into, **given}]), ["shop.orders"])
+
+    reserved = found["shop.orders"][0].options.reserved
+    assert some in reserved if some else () == reserved
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.connectors.delta.reserved import reserved
 from penstock.ports.connectors import PORTS_VERSION, Settings, TableConnector
 
 if TYPE_CHECKING:
@@ -46,4 +47,5 @@ connector = TableConnector(
     catalog_types=frozenset({"delta"}),
     open_catalog=open_catalog,
     open_writer=open_writer,
+    reserved=reserved,
 )

@@ -18,6 +18,7 @@ from penstock.connectors.delta.ledger import (
     app_id,
     file_hash,
 )
+from penstock.connectors.delta.reserved import reserved
 from penstock.connectors.delta.witnesses import Facts, Judgement, judge
 from penstock.core.commits import Chain
 from penstock.ports.tables import TableState, Verdict
@@ -55,6 +56,7 @@ def examined(name: str, following: Following, chain: Chain) -> TableState:
         evidence=judgement.evidence,
         target=view.form.target,
         not_empty=view.form.not_empty,
+        reserved=reserved(view.form.configuration),
         handle=Examined(view),
     )
 

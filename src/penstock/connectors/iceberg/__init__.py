@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.connectors.iceberg.reserved import RESERVED
 from penstock.ports.connectors import PORTS_VERSION, Settings, TableConnector
 
 if TYPE_CHECKING:
@@ -48,4 +49,5 @@ connector = TableConnector(
     catalog_types=CATALOG_TYPES,
     open_catalog=open_catalog,
     open_writer=open_writer,
+    reserved=lambda _: RESERVED,
 )

@@ -17,7 +17,9 @@ import pyarrow as pa
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema as IcebergSchema
 
+from penstock.connectors.iceberg.reserved import RESERVED
 from penstock.core.errors import InvalidError
+from penstock.core.names import folded
 from penstock.core.schema import Decimal, Field, Fixed, Kind, List, Map, Schema, Struct, Type
 
 _KINDS: dict[Kind, iceberg.PrimitiveType] = {
@@ -56,6 +58,14 @@ def to_iceberg(schema: Schema) -> IcebergSchema:
     Raises InvalidError (P435) for types and names that Iceberg cannot hold.
     """
     _check_names(schema, "")
+    reserved = {folded(name) for name in RESERVED}
+    for name in schema.names:
+        if folded(name) in reserved:
+            raise InvalidError(
+                f"no column can be named {name}: Iceberg's readers keep the name for metadata",
+                code="P435",
+                hint="rename or leave out the column in the spec's schema",
+            )
     ids = itertools.count(1)
     return IcebergSchema(*_fields(schema, "", ids))
 

@@ -6,7 +6,8 @@ records become, and that is reckoned before anything is made of them.
 
 Invariants:
 - the portions of a batch hold each of its records once, in order;
-- the records of a portion grow to at most `PORTION_BYTES_MAX`, or the portion is one record;
+- the records of a portion grow to at most `PORTION_BYTES_MAX`, or the portion is one record; what
+  is not reckoned is a small factor, such as that of a list of numbers over their text;
 - no bytes are kept to reckon them: a value that has to be unpacked for it is let go at once.
 """
 

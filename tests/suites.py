@@ -69,7 +69,7 @@ SUITES = (
     Suite(
         "properties",
         "laws under generated input",
-        80,
+        100,
         tests=("tests/properties", *TWO_AT_ONCE),
     ),
     Suite(

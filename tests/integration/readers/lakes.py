@@ -1,4 +1,4 @@
-"""One Iceberg and one Delta catalog that Spark knows as well: what it makes, we land in.
+"""One Iceberg and one Delta catalog, which Spark may know as well: what it makes, we land in.
 
 Invariant: `landed` goes the way of a pipeline: examined, written by the worker's writer, committed
 on what was examined.
@@ -7,23 +7,25 @@ on what was examined.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 from pyiceberg.catalog.sql import SqlCatalog
-from pyspark.sql import SparkSession
 from tests.servers.jars import DELTA_READER, SPARK_READER, class_path
 
 from penstock.connectors import delta, iceberg
-from penstock.core.commits import Chain, Committable
+from penstock.core.commits import Chain, CommitKind, Committable, DataFile
 from penstock.ports.tables import Table, TableDefinition, TableFormat, TableState
 from penstock.spec.secrets import ProcessSecrets
-from penstock.testing.prepared import origin, prepared
+from penstock.testing.prepared import claim, origin, prepared
 from penstock.testing.table_bench import Quiet, batch_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Rows = Sequence[Mapping[str, Any]]
 SECRETS = ProcessSecrets({})
@@ -52,12 +54,16 @@ def spark_settings(place: Path) -> dict[str, str]:
 
 @dataclass(slots=True)
 class Lakes:
-    """Tables are named as in a spec: `lake.shop.orders`, `delta.shop.orders`."""
+    """Tables are named as in a spec: `lake.shop.orders`, `delta.shop.orders`.
+
+    `sizes` are settings of the Delta catalog; Iceberg tables have properties for theirs.
+    """
 
     place: Path
-    spark: SparkSession
+    spark: SparkSession | None = None
     catalogs: dict[str, TableFormat] = field(default_factory=dict)
     reached: dict[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.catalogs = {
@@ -71,8 +77,8 @@ class Lakes:
         return {"type": "sql", "uri": uri, "warehouse": f"file://{self.place}/lake"}
 
     @property
-    def delta(self) -> dict[str, str]:
-        return {"type": "delta", "root": f"{self.place}/delta"}
+    def delta(self) -> dict[str, Any]:
+        return {"type": "delta", "root": f"{self.place}/delta", **self.sizes}
 
     def close(self) -> None:
         for catalog in self.catalogs.values():
@@ -113,21 +119,44 @@ class Lakes:
     def prepared(self, table: str, rows: Rows | pa.RecordBatch) -> tuple[TableState, Committable]:
         """Write rows as the next offsets of the one partition, and prepare their commit."""
         state = self.state(table)
+        files = self._written(table, state, rows)
+        start = self.reached.get(table, 0)
+        self.reached[table] = start + len(rows)
+        given = {"files": files, "uuid": state.uuid, "schema_id": state.schema_id}
+        origins = {0: 0} if state.landed is None else {}
+        ranges = {0: (start, start + len(rows))}
+        return state, prepared(chain(table), ranges, origins=origins, **given)
+
+    def _written(
+        self, table: str, state: TableState, rows: Rows | pa.RecordBatch
+    ) -> Sequence[DataFile]:
         writer = CONNECTORS[table.partition(".")[0]].open_writer(
             state.target, prefix="shop-1-0", observer=Quiet(), secrets=SECRETS
         )
-        batch = rows if isinstance(rows, pa.RecordBatch) else batch_of(state.schema, rows)
-        writer.write(batch)
-        start = self.reached.get(table, 0)
-        self.reached[table] = start + len(batch)
-        given = {"files": writer.close(), "uuid": state.uuid, "schema_id": state.schema_id}
-        origins = {0: 0} if state.landed is None else {}
-        ranges = {0: (start, start + len(batch))}
-        return state, prepared(chain(table), ranges, origins=origins, **given)
+        writer.write(rows if isinstance(rows, pa.RecordBatch) else batch_of(state.schema, rows))
+        return writer.close()
 
-    def landed(self, table: str, rows: Rows | pa.RecordBatch) -> None:
+    def landed(self, table: str, rows: Rows | pa.RecordBatch) -> Committable:
         """Land rows as the next offsets of the one partition."""
         state, commit = self.prepared(table, rows)
+        self.table(table).commit(state, commit, retain=25)
+        return commit
+
+    def replaced(self, table: str, gone: Sequence[str], rows: Rows) -> None:
+        """Let files of rows stand for others, as landing again does; Delta knows them by name."""
+        state = self.state(table)
+        given = {"files": self._written(table, state, rows), "uuid": state.uuid}
+        commit = prepared(
+            chain(table),
+            {},
+            kind=CommitKind.REPLACE,
+            nonce=f"replace:{state.head}",
+            schema_id=state.schema_id,
+            held=claim(2),
+            **given,
+        )
+        by_name = table.startswith("delta.")
+        commit = replace(commit, removes=tuple(Path(p).name if by_name else p for p in gone))
         self.table(table).commit(state, commit, retain=25)
 
     # Readers: each gives all live rows, by `id`.

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 _NUMBER = re.compile(r'"\$([0-9.]+)"')
 Values = Sequence[bytes | None]
 
@@ -15,6 +17,19 @@ Values = Sequence[bytes | None]
 def of(*records: Any) -> list[bytes]:
     """Write records as JSON; a text that begins with $ is a number, with all its digits."""
     return [_NUMBER.sub(r"\1", json.dumps(record)).encode() for record in records]
+
+
+def batch(values: Values) -> pa.RecordBatch:
+    """Make of values what is read of one partition, as in `ports.log.Fetched`."""
+    count = len(values)
+    return pa.record_batch(
+        {
+            "offset": pa.array(range(count), pa.int64()),
+            "timestamp": pa.array([0] * count, pa.timestamp("ms", "UTC")),
+            "key": pa.nulls(count, pa.binary()),
+            "value": pa.array(values, pa.binary()),
+        }
+    )
 
 
 def _debezium(op: str, before: Any, after: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import messy
 
 from penstock.app.drafted import WITHOUT_COLUMNS, Setting, drafted
 from penstock.app.drafting import text_of
@@ -105,16 +106,8 @@ def topics(draw: st.DrawFn) -> list[str]:
     return draw(st.lists(records, min_size=1, max_size=8))
 
 
-def batch(texts: list[str]) -> pa.RecordBatch:
-    count = len(texts)
-    return pa.record_batch(
-        {
-            "offset": pa.array(range(count), pa.int64()),
-            "timestamp": pa.array([0] * count, pa.timestamp("ms", "UTC")),
-            "key": pa.nulls(count, pa.binary()),
-            "value": pa.array([text.encode() for text in texts], pa.binary()),
-        }
-    )
+def batch(records: list[str]) -> pa.RecordBatch:
+    return messy.batch([record.encode() for record in records])
 
 
 @settings(deadline=None)

@@ -4,7 +4,8 @@ Invariants:
 - nothing is overwritten; what is written loads, or the findings are told with it;
 - what a topic holds is told from a sample of its records and never assumed (drafted.py): each rule
   that is written lands that sample, but for what a comment names;
-- names that come from records stand in quotes, and in no comment.
+- names that come from records are written so that YAML reads them as text; no comment holds one
+  that is no plain word.
 """
 
 from __future__ import annotations

@@ -9,8 +9,11 @@ from datetime import date, datetime
 from decimal import Decimal
 from uuid import UUID
 
+import duckdb
 import pytest
 from confluent_kafka import KafkaException
+from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
 from tests.integration.cli.shop import Shop
 from tests.integration.cli.within import within
 from tests.messy import TOPICS
@@ -134,11 +137,30 @@ def test_what_is_drafted_for_messy_topics_is_what_plan_says_and_what_run_lands(
     }
     _see_orders(rows["orders"], to)
     _see_others(rows)
+    for topic, table in tables.items():
+        assert len(rows[topic]) == _counted_by_duckdb(shop, to, table), topic
 
 
 def _read(shop: Shop, to: Format, table: str) -> list[Row]:
     name = table.partition(".")[2]
     return shop.lake(name) if to == "iceberg" else shop.delta(name.replace(".", "/"))
+
+
+def _counted_by_duckdb(shop: Shop, to: Format, table: str) -> int:
+    """Count the coordinates in a table's live files by DuckDB's own reader of Parquet."""
+    name = table.partition(".")[2]
+    if to == "iceberg":
+        lake = load_catalog("lake", type="sql", uri=f"sqlite:///{shop.directory}/lake/catalog.db")
+        files = [task.file.file_path for task in lake.load_table(name).scan().plan_files()]
+    else:
+        files = DeltaTable(shop.directory / "delta" / name.replace(".", "/")).file_uris()
+    query = (
+        "select count(distinct (_kafka_partition, _kafka_offset)), count(*) from read_parquet(?)"
+    )
+    found = duckdb.execute(query, [[each.removeprefix("file://") for each in files]]).fetchone()
+    assert found is not None
+    assert found[0] == found[1], "no record twice"
+    return int(found[1])
 
 
 def _see_orders(rows: list[Row], to: Format) -> None:

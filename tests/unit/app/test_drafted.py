@@ -6,10 +6,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 import yaml
-from tests.messy import TOPICS, Values, of
+from tests.messy import TOPICS, Values, batch, of
 
 from penstock.app.drafted import EMPTY, Rule, Setting, drafted
 from penstock.app.drafting import setting_for, text_of
@@ -20,19 +19,6 @@ from penstock.spec.load import loads
 from penstock.spec.model import Pipeline
 
 FORMATS: tuple[Format, ...] = ("iceberg", "delta")
-
-
-def batch(values: Values) -> pa.RecordBatch:
-    """Make the batch of a sample of values."""
-    count = len(values)
-    return pa.record_batch(
-        {
-            "offset": pa.array(range(count), pa.int64()),
-            "timestamp": pa.array([0] * count, pa.timestamp("ms", "UTC")),
-            "key": pa.nulls(count, pa.binary()),
-            "value": pa.array(values, pa.binary()),
-        }
-    )
 
 
 def rule(

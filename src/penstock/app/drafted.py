@@ -2,7 +2,7 @@
 
 Invariants:
 - what a rule does with the sample is asked of the workers' own code: what it refuses is told;
-- a rule that would stop a run (`quarantine.stop_above`) is not offered: `unfit` says why;
+- a rule whose table would be parked (`quarantine.stop_above`) is not offered: `unfit` says why;
 - a rule keeps as strict as the sample lets it: values are rescued only where some do not fit.
 """
 

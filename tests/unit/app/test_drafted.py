@@ -79,7 +79,7 @@ def test_a_time_that_is_a_count_is_suggested_in_sql_that_a_spec_takes() -> None:
     } == table.transform.columns
 
 
-def test_a_rule_that_would_stop_the_run_is_left_out_with_its_reason() -> None:
+def test_a_rule_whose_table_would_be_parked_is_left_out_with_its_reason() -> None:
     """Three of a hundred do not fit: of ten thousand that is more than `stop_above` allows."""
     values = [*of(*({"id": n} for n in range(97))), b"{", b"{", b"{"]
     few, many = rule(values, records=100), rule(values, topic="u", records=10_000)

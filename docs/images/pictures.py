@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from penstock.app.plan import Beginning, Plan, Sampled, TablePlan
+from penstock.app.plan import Beginning, Misfits, Plan, Sampled, TablePlan
 from penstock.cli.plan import plan_lines
 from penstock.core.errors import DecisionNeededError
 from penstock.observe.render import render_status
@@ -85,6 +85,16 @@ def plan(console: Console) -> None:
         code="P252",
         hint="to go on behind the gap and record it:  penstock run --accept gap",
     )
+    stray = Misfits(
+        "P361",
+        "referrer",
+        12,
+        "referrer: the table has no such column",
+        "shop.clicks",
+        0,
+        90_310,
+        b'{"id": 90310, "page": "/cart", "referrer": "mail"}',
+    )
     columns = (("id", "long"), ("amount", "decimal(10, 2)"), ("created_at", "timestamptz"))
     found = Plan(
         "shop",
@@ -102,7 +112,7 @@ def plan(console: Console) -> None:
                 fate="quarantine",
                 beginnings=clicks,
                 size_bytes=1_900_000,
-                sampled=Sampled(1000, 988, {}, {"P361": 12}),
+                sampled=Sampled(1000, 988, {}, {"P361": 12}, (stray,)),
             ),
             TablePlan("lake.bronze.items", destructive=(gone,)),
         ),

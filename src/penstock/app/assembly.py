@@ -6,8 +6,8 @@ Everything else is given what it needs; here is decided what that is.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from penstock.core.errors import InvalidError
 from penstock.core.events import ClassArchiveBegun, WaitBegan
 from penstock.core.schema import SOURCE_PREFIX, Type
 from penstock.engines.starting import StartingEngine, Wanted
+from penstock.landing.run import Former
 from penstock.landing.settings import Consent, Place, Routes, Settings, Start, Target, World
 from penstock.ports.connectors import READ_ONLY
 from penstock.ports.kept import Kept
@@ -97,6 +98,21 @@ def _former_routes(pipeline: Pipeline, text: str) -> Routes:
     return lambda topics: targets_of(kept, [each for each in topics if is_read(each, kept.kafka)])
 
 
+def former_of(
+    pipeline: Pipeline, *, accept: frozenset[Consent] = frozenset(), faults: str = ""
+) -> Former:
+    """Give what opens the settings and the log of a pipeline by rules that its store kept."""
+
+    @contextmanager
+    def former(text: str) -> Iterator[tuple[Settings, Log]]:
+        kept = with_rules(pipeline, text)
+        settings = settings_of(kept, accept=accept, faults=faults)
+        with closing(open_log(kept)) as log:
+            yield settings, log
+
+    return former
+
+
 def place_of(pipeline: Pipeline, table: str) -> Place:
     """Find where a table is from its name in the spec."""
     catalog, _, name = table.partition(".")
@@ -164,12 +180,19 @@ def open_engine(
         if not lent.is_local:
             require_reachable(pipeline)
         return lent
+    require_engine(pipeline)
+    return StartingEngine(partial(_spark, pipeline, observer))
+
+
+def require_engine(pipeline: Pipeline) -> None:
+    """Raise InvalidError where an engine of our own certainly could not start (P128, P602)."""
+    if pipeline.spark.master in (INLINE, EXISTING):
+        return
     from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
 
     if is_remote(pipeline.spark.master):
         require_reachable(pipeline)
     find_java(SPARK_JAVA_MAJORS, environment=os.environ)
-    return StartingEngine(partial(_spark, pipeline, observer))
 
 
 def require_reachable(pipeline: Pipeline) -> None:

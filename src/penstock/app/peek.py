@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from penstock.app import assembly
-from penstock.app.trial import Held
-from penstock.app.view import QUARANTINE, View, imagined, open_view
+from penstock.app.backlog import Piece, read_range
+from penstock.app.drafts import Draft
+from penstock.app.sheet import sampled_for
+from penstock.app.trying import Tried, bear, widen
+from penstock.app.view import QUARANTINE, View, open_view
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
 from penstock.core.planning import Lane
 from penstock.landing import opening
+from penstock.landing.jobs import Result
 from penstock.landing.tracks import Track
 from penstock.ports.log import RangeReader
 from penstock.spec.model import Pipeline
@@ -101,20 +104,16 @@ def peek(
     """
     count = min(max(count, 1), RECORDS_MAX)
     with ExitStack() as stack:
-        held = Held({})
-        view = open_view(pipeline, stack, reader=lambda: held)
+        view = open_view(pipeline, stack)
         partitions = [each for each in view.listing if each.topic == topic]
         if not partitions:
             known = {at.topic for at in view.listing}
             raise no_topic(topic, known, {*view.fleet.tracks, *view.fleet.aside})
-        reader = assembly.open_reader(pipeline)
-        stack.callback(reader.close)
         deadline = view.world.clock.monotonic() + READ_SECONDS
         if at is None:
-            found = _heard(_newest(view, reader, partitions, count, deadline), unheard)
+            found = _heard(_newest(view, view.reader, partitions, count, deadline), unheard)
         else:
-            found = _from(view, reader, partitions, at, count=count, deadline=deadline)
-        held.batches = found
+            found = _from(view, view.reader, partitions, at, count=count, deadline=deadline)
         peeked = _told(view, found)
     newest = sorted(peeked, key=lambda each: (each.timestamp_ms or 0, each.partition, each.offset))
     return tuple(newest[-count:] if at is None else peeked[:count])
@@ -191,13 +190,8 @@ def _read(
     reader: RangeReader, at: TopicPartition, covered: OffsetRange, deadline: float
 ) -> pa.RecordBatch | None:
     """Read a range; None when nothing came until the deadline."""
-    import pyarrow as pa
-
-    read = [each.batch for each in reader.read(at, covered, deadline=deadline, headers=True)]
-    if not read:
-        return None
-    table = pa.Table.from_batches(read)
-    return table.combine_chunks().to_batches()[0] if table.num_rows else _empty(table)
+    found = read_range(reader, at, covered, deadline)
+    return None if found is None else found.batch
 
 
 def _silent(at: TopicPartition) -> UnavailableError:
@@ -208,33 +202,42 @@ def _silent(at: TopicPartition) -> UnavailableError:
     )
 
 
-def _empty(table: pa.Table) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    return pa.RecordBatch.from_pylist([], schema=table.schema)
-
-
 def _told(view: View, found: Mapping[TopicPartition, pa.RecordBatch]) -> list[Peeked]:
     fleet = view.fleet
-    tracks = {
-        name: track
-        for name, track in fleet.tracks.items()
-        if set(fleet.partitions_of(name)) & set(found)
-    }
-    aside = {
-        name: each.error
-        for name, each in fleet.aside.items()
-        if set(fleet.partitions_of(name)) & set(found)
-    }
-    whole = tuple(_lane(at, batch, tracks) for at, batch in found.items() if batch.num_rows)
-    shown = view.survey(whole, tracks) if whole and tracks else {}
+    mine = {n for n in (*fleet.tracks, *fleet.aside) if set(fleet.partitions_of(n)) & set(found)}
+    tracks = {name: track for name, track in fleet.active.items() if name in mine}
+    aside = {name: each.error for name, each in fleet.aside.items() if name in mine}
+    unborn = {name: track for name, track in tracks.items() if track.standing is None}
+    born = _born(view, unborn, found)
     board = _Board(
         view,
-        {n: imagined(each, shown[n]) if n in shown else each for n, each in tracks.items()},
-        frozenset(name for name, track in tracks.items() if track.standing is None),
-        aside,
+        {**tracks, **born.active},
+        frozenset(unborn),
+        {**aside, **born.failed},
     )
+    view.trial.reader.batches = found
     return [board.follow(at, record) for at, batch in found.items() for record in records_of(batch)]
+
+
+def _born(
+    view: View, unborn: Mapping[str, Track], found: Mapping[TopicPartition, pa.RecordBatch]
+) -> Tried:
+    """Think of tables as a run would create them: for its first epoch, as `plan` does."""
+    born = Tried(dict(unborn))
+    if not unborn:
+        return born
+    drafts = {n: Draft(track, view.fleet.partitions_of(n), view) for n, track in unborn.items()}
+    for draft in drafts.values():
+        draft.begin()
+    backlog, sample = sampled_for(view, {n: d for n, d in drafts.items() if not d.stops})
+    for at, batch in found.items():
+        if batch.num_rows:
+            covered, tables = _lane(at, batch, unborn).covered, tuple(unborn)
+            first = frozenset(n for n in tables if backlog.covers_first(n, at, covered))
+            sample.add(Piece(at, covered, covered, tables, first), batch)
+    view.trial.reader.batches = sample.batches
+    bear(view, born, sample.pieces)
+    return born
 
 
 def records_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
@@ -268,7 +271,7 @@ class _Board:
         lane = Lane(at, OffsetRange(offset, Offset(offset + 1)), tuple(self.tracks))
         rows = self.view.trial.rows
         rows.clear()
-        (result,) = self.view.attempt((lane,), self.tracks) if self.tracks else (None,)
+        result = self._attempted(lane)
         refused = {row["table"]: row for row in rows.pop(QUARANTINE, [])}
         fates = []
         for name in self.tracks:
@@ -294,6 +297,17 @@ class _Board:
             decoded(record["value"]),
             tuple(sorted(fates, key=lambda fate: fate.table)),
         )
+
+    def _attempted(self, lane: Lane) -> Result | None:
+        """Do the work of a record, again if a table gets new columns for it."""
+        if not self.tracks:
+            return None
+        (result,) = self.view.attempt((lane,), self.tracks)
+        wide = Tried({name: replace(track) for name, track in self.tracks.items()})
+        if widen(wide, [result]):
+            self.view.trial.rows.clear()
+            (result,) = self.view.attempt((lane,), wide.active)
+        return result
 
     def _fate(self, name: str, rows: Sequence[Row], refused: Row | None, left_out: str) -> Fate:
         unborn = name in self.unborn

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from penstock.app import assembly
@@ -12,12 +12,10 @@ from penstock.core.errors import gravest
 from penstock.core.events import WaitBegan
 from penstock.landing.coordinator import TICK_SECONDS, Ended
 from penstock.landing.run import run as land
-from penstock.landing.settings import Consent, Settings, Until
+from penstock.landing.settings import Consent, Until
 from penstock.landing.waits import ENGINE
-from penstock.ports.log import Log
 from penstock.ports.running import Engine, Observer
 from penstock.spec.model import Pipeline
-from penstock.spec.rules import with_rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +50,7 @@ def run(
                 if stop.is_set():
                     return Ended({}, "asked to stop")
             world.engine.capacity()
-
-        @contextmanager
-        def former(text: str) -> Iterator[tuple[Settings, Log]]:
-            kept = with_rules(pipeline, text)
-            settings = assembly.settings_of(kept, accept=options.accept, faults=options.faults)
-            with closing(assembly.open_log(kept)) as log:
-                yield settings, log
-
+        former = assembly.former_of(pipeline, accept=options.accept, faults=options.faults)
         return land(settings, world, stop, options.until, takeover=options.takeover, former=former)
 
 

@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 
 from penstock.app import assembly
-from penstock.app.plan import SAMPLED_LANES_MAX, SAMPLED_RECORDS_MAX
+from penstock.app.backlog import LANES_MAX, RECORDS_MAX
 from penstock.app.process import SystemClock
 from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
@@ -182,8 +182,8 @@ def _ranges(
     """Choose the oldest records of all partitions, and the newest of those that hold most."""
     fullest = sorted(partitions, key=lambda at: partitions[at].start - partitions[at].stop)
     full = [at for at in fullest if partitions[at].start < partitions[at].stop]
-    share = max(SAMPLED_RECORDS_MAX // max(len(full), 1), 1)
-    for at in full[:SAMPLED_LANES_MAX]:
+    share = max(RECORDS_MAX // max(len(full), 1), 1)
+    for at in full[:LANES_MAX]:
         bounds = partitions[at]
         yield at, OffsetRange(bounds.start, Offset(min(bounds.stop, bounds.start + share)))
     for at in full[:NEWEST_PARTITIONS_MAX]:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from penstock.app.worker import work_with
 from penstock.core.commits import DataFile
 from penstock.core.offsets import OffsetRange, TopicPartition
-from penstock.ports.log import Fetched, RangeReader
+from penstock.ports.log import Fetched
 from penstock.ports.running import Observer
 from penstock.ports.tables import FileWriter, WriterFactory
 
@@ -28,10 +28,38 @@ Rows = list[Mapping[str, Any]]
 
 
 @dataclass(slots=True)
+class Held:
+    """Implements `ports.log.RangeReader` over batches that were read before, with headers."""
+
+    batches: Mapping[TopicPartition, pa.RecordBatch] = field(default_factory=dict)
+
+    def read(
+        self,
+        at: TopicPartition,
+        covered: OffsetRange,
+        *,
+        deadline: float,
+        headers: bool = False,
+        leader_epoch: int | None = None,
+    ) -> Iterator[Fetched]:
+        """Give the held records of a range."""
+        del deadline, leader_epoch
+        batch = self.batches[at]
+        offsets = batch.column("offset")
+        inside = pc.and_(pc.greater_equal(offsets, covered.start), pc.less(offsets, covered.stop))
+        chosen = batch.filter(inside)
+        names = [name for name in chosen.schema.names if headers or name != "headers"]
+        yield Fetched(chosen.select(names), covered.stop)
+
+    def close(self) -> None:
+        """Let go of nothing."""
+
+
+@dataclass(slots=True)
 class Trial:
     """Implements `ports.running.Engine`. `rows` are what would have landed, by a job's target."""
 
-    reader: RangeReader
+    reader: Held = field(default_factory=Held)
     rows: dict[str, Rows] = field(default_factory=lambda: defaultdict(list))
 
     def run(self, jobs: Sequence[str]) -> Sequence[str]:
@@ -67,48 +95,20 @@ class Trial:
 class _Kept:
     """Implements `ports.tables.FileWriter` over a list."""
 
-    rows: Rows
-    _count: int = 0
+    into: Rows
+    _rows: Rows = field(default_factory=list)
     _size_bytes: int = 0
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Keep rows."""
-        self.rows += rows.to_pylist()
-        self._count += rows.num_rows
+        """Take rows; they are kept once this is closed."""
+        self._rows += rows.to_pylist()
         self._size_bytes += rows.nbytes
 
     def close(self) -> Sequence[DataFile]:
-        """Describe what was kept as if it were a file."""
-        return (DataFile("kept in memory", self._count, self._size_bytes, {}),)
+        """Keep the rows, and describe them as if they were a file."""
+        self.into += self._rows
+        return (DataFile("kept in memory", len(self._rows), self._size_bytes, {}),)
 
     def abandon(self) -> None:
-        """Forget what was kept."""
-        self.rows.clear()
-
-
-@dataclass(slots=True)
-class Held:
-    """Implements `ports.log.RangeReader` over batches that were read before, with headers."""
-
-    batches: Mapping[TopicPartition, pa.RecordBatch]
-
-    def read(
-        self,
-        at: TopicPartition,
-        covered: OffsetRange,
-        *,
-        deadline: float,
-        headers: bool = False,
-        leader_epoch: int | None = None,
-    ) -> Iterator[Fetched]:
-        """Give the held records of a range."""
-        del deadline, leader_epoch
-        batch = self.batches[at]
-        offsets = batch.column("offset")
-        inside = pc.and_(pc.greater_equal(offsets, covered.start), pc.less(offsets, covered.stop))
-        chosen = batch.filter(inside)
-        names = [name for name in chosen.schema.names if headers or name != "headers"]
-        yield Fetched(chosen.select(names), covered.stop)
-
-    def close(self) -> None:
-        """Let go of nothing."""
+        """Forget the rows; those of other writers stay."""
+        self._rows.clear()

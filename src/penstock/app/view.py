@@ -6,7 +6,7 @@ where the quarantine table does not exist yet, an empty one in memory stands for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -23,7 +23,7 @@ from penstock.core.schema import Schema, Struct
 from penstock.landing import epochs, opening
 from penstock.landing.fleet import Fleet
 from penstock.landing.jobs import Destination, Result
-from penstock.landing.settings import Place, Settings, World
+from penstock.landing.settings import Consent, Place, Settings, World
 from penstock.landing.tracks import Track
 from penstock.observe.fanout import Observers
 from penstock.ports.log import RangeReader
@@ -38,26 +38,28 @@ TRIAL_SECONDS = 20.0
 class View:
     """A pipeline's world, looked at once: `fleet` holds where every table stands.
 
-    `quarantine_missing` tells that a run would create the quarantine table.
+    `trial` is the world's engine, over records that `reader` has read. `quarantine_missing` tells
+    that a run would create the quarantine table.
     """
 
     settings: Settings
     world: World
     fleet: Fleet
     trial: Trial
+    reader: RangeReader
     listing: opening.Listing
     bounds: Mapping[TopicPartition, Bounds]
     quarantine_missing: bool
 
-    def survey(self, lanes: tuple[Lane, ...], tracks: Mapping[str, Track]) -> dict[str, Schema]:
+    def survey(self, lanes: Sequence[Lane], tracks: Mapping[str, Track]) -> dict[str, Schema]:
         """Tell what columns the records of lanes show, by table, for tables there are or not."""
         unborn = {name: replace(track, standing=None) for name, track in tracks.items()}
         given = (self.settings, self.world, _epoch(lanes), unborn, self._quarantine)
         shown, _ = epochs.survey(*given)  # a failure is told by `attempt`, which reads the same
         return shown
 
-    def attempt(self, lanes: tuple[Lane, ...], tracks: Mapping[str, Track]) -> list[Result]:
-        """Do the work of lanes as a run would; the rows are in `trial.rows`, by table."""
+    def attempt(self, lanes: Sequence[Lane], tracks: Mapping[str, Track]) -> list[Result]:
+        """Do the work of lanes as a run would, a result for each; rows are in `trial.rows`."""
         named = {name: _named(track) for name, track in tracks.items()}
         return epochs.run(self.settings, self.world, _epoch(lanes), named, self._quarantine)
 
@@ -67,14 +69,15 @@ class View:
 
 
 def open_view(
-    pipeline: Pipeline, stack: ExitStack, *, reader: Callable[[], RangeReader] | None = None
+    pipeline: Pipeline, stack: ExitStack, *, accept: frozenset[Consent] = frozenset()
 ) -> View:
-    """Look at everything; `stack` closes it again.
+    """Look at everything; `stack` closes it again. `accept` is what a human consents to.
 
     Tables that cannot be read stand aside in the fleet with their errors. Raises UnavailableError
-    when brokers or store are gone, InvalidError for topics that are missing or may not be read.
+    when brokers or store are gone, InvalidError for topics that are missing or may not be read,
+    DecisionNeededError for a topic that was made again.
     """
-    settings = replace(assembly.settings_of(pipeline), timeout_seconds=TRIAL_SECONDS)
+    settings = assembly.settings_of(pipeline, accept=accept)
     log = assembly.open_log(pipeline)
     stack.callback(log.close)
     cluster_id = log.cluster_id()
@@ -82,8 +85,8 @@ def open_view(
     catalogs.open()  # what is wrong with their settings ends a run
     store = assembly.open_store(pipeline)
     stack.callback(store.close)
-    trial = Trial((reader or (lambda: assembly.open_reader(pipeline)))())
-    stack.callback(trial.close)
+    trial, reader = Trial(), assembly.open_reader(pipeline)
+    stack.callback(reader.close)
     world = World(
         log=log,
         cluster_id=cluster_id,
@@ -96,11 +99,18 @@ def open_view(
         jitter=jitter,
         token=token,
     )
-    quarantine, missing = _quarantine_of(settings, catalogs)
+    return look(settings, world, trial, reader)
+
+
+def look(settings: Settings, world: World, trial: Trial, reader: RangeReader) -> View:
+    """Look at everything in a world whose engine is a trial. Raises what `open_view` raises."""
+    settings = replace(settings, timeout_seconds=TRIAL_SECONDS)
+    quarantine, missing = _quarantine_of(settings, world.catalogs)
     fleet = Fleet(settings, world, quarantine)
-    listing = log.partitions()
+    listing = world.log.partitions()
     fleet.list_topics(listing)
-    return View(settings, world, fleet, trial, listing, log.bounds(listing), missing)
+    bounds = world.log.bounds(listing)
+    return View(settings, world, fleet, trial, reader, listing, bounds, missing)
 
 
 def imagined(track: Track, shown: Schema) -> Track:
@@ -125,7 +135,7 @@ def new_columns(shown: Schema, schema: Schema, prefix: str = "") -> list[tuple[s
     return found
 
 
-def _epoch(lanes: tuple[Lane, ...]) -> Epoch:
+def _epoch(lanes: Sequence[Lane]) -> Epoch:
     return Epoch(EpochNumber(0), tuple(Slice(n, (lane,)) for n, lane in enumerate(lanes)))
 
 

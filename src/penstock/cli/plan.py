@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from penstock.cli.output import error_data, print_json
+from penstock.cli.peek import shown_bytes
 from penstock.cli.specs import SPEC, Spec, load_spec
 from penstock.observe.figures import age_text, count_text, number_of, one_line, size_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from penstock.app.plan import Plan, TablePlan
+    from penstock.app.forecast import Plan, Sampled, TablePlan
     from penstock.core.errors import PenstockError
 
 COLUMNS_SHOWN_MAX = 40
@@ -32,27 +33,37 @@ OUTCOMES = {
     10: "a run would do this:  penstock run",
     11: "a step is destructive: penstock run refuses it without --accept",
 }
+MISFITS_SHOWN_MAX = 8
+EXCERPT_CHARACTERS_MAX = 72
 
 
 def plan(
     spec: Spec = SPEC,
     *,
     exit_code: Annotated[bool, Parameter(negative=())] = False,
+    takeover: Annotated[bool, Parameter(negative=())] = False,
+    accept: tuple[Literal["gap", "topic", "rules"], ...] = (),
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Show what a run would do, and why: tables, columns, offsets, backlog. Never writes.
 
     The columns, and the records that would be refused, come from a sample of the backlog on which
-    the workers' own code is run. A problem ends with its own exit code.
+    the workers' own code is run: the oldest and the newest records of each partition. It ends with
+    the exit code that `penstock run --until-caught-up` would end with now.
 
-    Example: penstock plan shop.yaml --exit-code
+    Example: penstock plan shop.yaml --accept gap
 
     Parameters
     ----------
     spec
         The spec of the pipeline.
     exit_code
-        Exit with 0 when there is nothing to do, 10 for changes, 11 for destructive ones.
+        Exit with 0 when there is nothing to do, 10 for changes, 11 for destructive ones. What else
+        keeps a run from doing its work ends with the run's exit code.
+    takeover
+        Plan a run that takes the place of another owner, though it is alive.
+    accept
+        Plan a run with a decision of yours: gap, topic or rules.
     json
         Print JSON.
     """
@@ -60,8 +71,8 @@ def plan(
 
     from penstock.app.plan import plan as look
 
-    found = look(load_spec(spec))
-    code = found.problem_code or (found.change if exit_code else 0)
+    found = look(load_spec(spec), accept=frozenset(accept), takeover=takeover)
+    code = (found.problem_code or found.change) if exit_code else found.exit_code
     if json:
         print_json(_data(found))
         return code
@@ -78,12 +89,19 @@ def _data(found: Plan) -> dict[str, Any]:
         data["problem"] = error_data(each.problem) if each.problem else None
         data["destructive"] = [error_data(error) for error in each.destructive]
         data["records"] = each.records
+        data["lands"] = each.parked is None
         for told, beginning in zip(data["beginnings"], each.beginnings, strict=True):
             told["records"] = beginning.records
+        for told, misfits in zip(data["sampled"]["misfits"], each.sampled.misfits, strict=True):
+            told["value"] = _excerpt(misfits.value)
         tables.append(data)
     return {
         "pipeline": found.pipeline,
         "change": found.change,
+        "run": {
+            "exit_code": found.exit_code,
+            "reason": error_data(found.reason) if found.reason else None,
+        },
         "creates_quarantine": found.creates_quarantine or None,
         "running": found.owner or None,
         "former_rules": found.former_rules,
@@ -97,7 +115,10 @@ def plan_lines(found: Plan) -> Iterator[RenderableType]:
     """Give a plan line by line, for people."""
     from rich.text import Text
 
-    yield Text.assemble((found.pipeline, "bold"), f"  {OUTCOMES[found.change]}")
+    yield Text.assemble((found.pipeline, "bold"), f"  {_outcome(found)}")
+    for error in found.stops:
+        yield _below(f"{error.code}  {one_line(error.message)}", "red", cells=2)
+        yield _below(f"  → {one_line(error.hint)}", "red", cells=2)
     if found.owner:
         yield Text(f"  it runs now, on {one_line(found.owner)}", "yellow")
     if found.creates_quarantine:
@@ -112,6 +133,14 @@ def plan_lines(found: Plan) -> Iterator[RenderableType]:
         yield from _table_lines(table)
     if found.seconds is not None:
         yield Text(f"\nat the pace of the last run: about {age_text(int(found.seconds * 1000))}")
+
+
+def _outcome(found: Plan) -> str:
+    """Say in a line what a run would do, or with which exit code it would end."""
+    reason = found.reason
+    if reason is None or found.problem_code != found.exit_code:
+        return OUTCOMES[found.change]
+    return f"a run would end with {reason.exit_code}: {reason.code}"
 
 
 def _table_lines(table: TablePlan) -> Iterator[RenderableType]:
@@ -144,12 +173,12 @@ def _said(table: TablePlan, error: PenstockError) -> str:
     return one_line(error.message.removeprefix(f"{table.table}: "))
 
 
-def _below(text: str, style: str = "") -> RenderableType:
-    """Set a line below a table's name, also where it goes on in the next."""
+def _below(text: str, style: str = "", *, cells: int = 4) -> RenderableType:
+    """Set a line below a name, also where it goes on in the next."""
     from rich.padding import Padding
     from rich.text import Text
 
-    return Padding(Text(text, style), (0, 0, 0, 4), expand=False)
+    return Padding(Text(text, style), (0, 0, 0, cells), expand=False)
 
 
 def _act(table: TablePlan) -> tuple[str, str, str]:
@@ -179,11 +208,32 @@ def _backlog_lines(table: TablePlan) -> Iterator[RenderableType]:
     if table.records:
         size = "" if table.size_bytes is None else f", about {size_text(table.size_bytes)} to read"
         yield Text(f"    backlog: {number_of(table.records, 'record')}{size}")
-    sampled = table.sampled
-    if sampled.quarantined or sampled.filtered:
-        told = [f"{count_text(count)} by {code}" for code, count in sampled.quarantined.items()]
-        left = [f"{count_text(count)} {why}" for why, count in sampled.filtered.items()]
-        refused = f"; would be refused: {', '.join(told)}" if told else ""
-        out = f"; left out: {', '.join(left)}" if left else ""
-        said = f"of {number_of(sampled.records, 'sampled record')} {count_text(sampled.landed)} fit"
-        yield _below(f"{said}{refused}{out}", "yellow")
+    yield from _sampled_lines(table.sampled)
+
+
+def _sampled_lines(sampled: Sampled) -> Iterator[RenderableType]:
+    """Say how many sampled records fit, and of those that do not why, with an example."""
+    from rich.text import Text
+
+    if not sampled.quarantined and not sampled.filtered:
+        return
+    left = [f"{count_text(count)} {why}" for why, count in sampled.filtered.items()]
+    out = f"; left out: {', '.join(left)}" if left else ""
+    fate = "quarantined, if the run came to them" if sampled.trips else "quarantined"
+    refused = f"; the others would be {fate}" if sampled.quarantined else ""
+    said = f"of {number_of(sampled.records, 'sampled record')} {count_text(sampled.landed)} fit"
+    yield _below(f"{said}{refused}{out}", "yellow")
+    for each in sampled.misfits[:MISFITS_SHOWN_MAX]:
+        place = f"{one_line(each.topic)}:{each.partition}:{each.offset}"
+        yield _below(f"{each.code}  {one_line(each.message)}  ({count_text(each.count)})", "yellow")
+        yield _below(f"{place}  {_excerpt(each.value)}", "dim", cells=10)
+    if len(sampled.misfits) > MISFITS_SHOWN_MAX:
+        more = number_of(len(sampled.misfits) - MISFITS_SHOWN_MAX, "more reason")
+        yield Text(f"    and {more}", "yellow")
+
+
+def _excerpt(value: bytes | None) -> str:
+    """Show the beginning of a value as `penstock quarantine show` shows it."""
+    text = shown_bytes(value)
+    cut = text[: EXCERPT_CHARACTERS_MAX - 1]
+    return text if len(text) <= EXCERPT_CHARACTERS_MAX else f"{cut}…"

@@ -6,7 +6,7 @@ prepared (holes.md W8); workers never learn of catalogs or credentials.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.commit.beginnings import create
@@ -133,17 +133,20 @@ def give_birth(
 
 def found(world: World, target: Target, shown: Schema, ledger: Landed) -> Table:
     """Create a target's table for what its records show, with a ledger."""
-    schema = target.schema_for(shown)
-    definition = TableDefinition(
-        schema,
+    place = target.place
+    catalog, definition = world.catalogs[place.catalog], definition_of(target, shown)
+    return create(catalog, (place.table, place.name), definition, (ledger,), world.observer)
+
+
+def definition_of(target: Target, shown: Schema) -> TableDefinition:
+    """Describe the table to create for what a target's records show."""
+    return TableDefinition(
+        target.schema_for(shown),
         target.partition_by,
         target.properties,
         identifier_fields=target.identifier_fields,
         sort_by=target.sort_by,
     )
-    place = target.place
-    catalog = world.catalogs[place.catalog]
-    return create(catalog, (place.table, place.name), definition, (ledger,), world.observer)
 
 
 def _only(part: Slice, tables: Collection[str]) -> Slice:
@@ -180,18 +183,18 @@ class _Desk:
             timeout_seconds=self.settings.timeout_seconds,
             now_ms=self.world.clock.now_ms(),
             log=self.settings.log,
-            leader_epochs=_leader_epochs(part, self.tracks),
+            leader_epochs=leader_epochs(part.lanes, self.tracks),
             columns_max=self.settings.columns_max,
             held_bytes_max=self.settings.held_bytes_max,
             faults=self.settings.faults,
         )
 
 
-def _leader_epochs(part: Slice, tracks: Tracks) -> dict[Lane, int]:
+def leader_epochs(lanes: Iterable[Lane], tracks: Tracks) -> dict[Lane, int]:
     """Give the leader epochs of the records before each lane that begins where a table stands."""
     return {
         lane: track.leader_epochs[lane.at]
-        for lane in part.lanes
+        for lane in lanes
         for track in map(tracks.__getitem__, lane.tables)
         if lane.at in track.leader_epochs and track.examined[lane.at] == lane.covered.start
     }

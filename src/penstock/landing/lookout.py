@@ -6,7 +6,7 @@ meanwhile; records that retention took are passed by only with a human's leave, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -128,11 +128,7 @@ class Lookout:
         now = self.world.clock.monotonic()
         self._absent_since = now if self._absent_since is None else self._absent_since
         if now - self._absent_since > PARTITION_PATIENCE_SECONDS:
-            raise UnavailableError(
-                f"{', '.join(map(str, absent[:3]))} cannot be read: no leader",
-                code="P254",
-                hint="bring the partition's broker back, then run again; the rest has landed",
-            )
+            raise without_leader(absent)
         return True
 
     def _absent(self, listed: Listed) -> list[TopicPartition]:
@@ -157,12 +153,7 @@ class Lookout:
         self._mute_since = now if self._mute_since is None else self._mute_since
         asked = all(lane.lane.at in self.mute for lane in lanes)
         if asked and not self.waits and now - self._mute_since > PARTITION_PATIENCE_SECONDS:
-            names = ", ".join(map(str, sorted(self.mute)[:3]))
-            raise UnavailableError(
-                f"{names} cannot be read: there are records, and none came",
-                code="P254",
-                hint="see whether Spark's machines reach its broker; the rest has landed",
-            )
+            raise giving_nothing(self.mute)
         return False
 
     def still_there(self, results: Sequence[Result]) -> bool:
@@ -194,6 +185,25 @@ class Lookout:
             self.fleet.park(name, error)
             return
         self.desk.record_gap(track, bounds)
+
+
+def without_leader(partitions: Collection[TopicPartition]) -> UnavailableError:
+    """Say that partitions cannot be listed."""
+    return UnavailableError(
+        f"{', '.join(map(str, sorted(partitions)[:3]))} cannot be read: no leader",
+        code="P254",
+        hint="bring the partition's broker back, then run again; the rest has landed",
+    )
+
+
+def giving_nothing(partitions: Collection[TopicPartition]) -> UnavailableError:
+    """Say that partitions have records, and give none."""
+    return UnavailableError(
+        f"{', '.join(map(str, sorted(partitions)[:3]))} cannot be read: there are records, and "
+        "none came",
+        code="P254",
+        hint="see whether Spark's machines reach its broker; the rest has landed",
+    )
 
 
 def _gave(result: Result) -> bool:

@@ -9,8 +9,8 @@ Invariants:
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 from penstock.core.errors import DecisionNeededError, InvalidError
@@ -56,6 +56,24 @@ def run(
 def _level(
     settings: Settings, world: World, stop: threading.Event, leveling: Leveling, former: Former
 ) -> None:
+    with former_rules(settings, world, leveling, former) as (rules, log):
+        ended = coordinate(rules, replace(world, log=log), stop, "caught-up", ends=leveling.ends)
+    for table, reason in ended.parked.items():
+        if table not in leveling.stretches:
+            continue
+        if reason.code in BY_RULES:
+            raise _undecided(leveling, f"by the former rules {reason.message}") from reason
+        raise reason
+
+
+@contextmanager
+def former_rules(
+    settings: Settings, world: World, leveling: Leveling, former: Former
+) -> Iterator[tuple[Settings, Log]]:
+    """Open the rules that tables were fed with, and the log of their topics.
+
+    Raises DecisionNeededError (P189) where these cannot be had.
+    """
     texts = [world.store.rules(settings.pipeline, each) for each in leveling.rules_hashes]
     if len(texts) != 1 or texts[0] is None:
         lost = "the former rules are lost" if None in texts else "they were fed by several rules"
@@ -65,13 +83,7 @@ def _level(
             log.partitions()
         except InvalidError as error:
             raise _undecided(leveling, f"former topics cannot be read: {error.message}") from error
-        ended = coordinate(rules, replace(world, log=log), stop, "caught-up", ends=leveling.ends)
-    for table, reason in ended.parked.items():
-        if table not in leveling.stretches:
-            continue
-        if reason.code in BY_RULES:
-            raise _undecided(leveling, f"by the former rules {reason.message}") from reason
-        raise reason
+        yield rules, log
 
 
 def _undecided(leveling: Leveling, reason: str) -> DecisionNeededError:

@@ -72,6 +72,10 @@ class PendingStore(Protocol):
         """
         ...
 
+    def require_free(self, pipeline: str, owner: Owner, *, now_ms: int) -> None:
+        """Raise UnavailableError (P510) where `claim` would refuse this owner now."""
+        ...
+
     def heartbeat(self, pipeline: str, claim: Claim, *, alive_until_ms: int) -> None:
         """Say that the owner is alive."""
         ...

@@ -302,6 +302,13 @@ class TableFormat(Protocol):
         """
         ...
 
+    def require_definition(self, name: str, definition: TableDefinition) -> None:
+        """Refuse a name or definition that no new table can have; nothing is asked or written.
+
+        Raises InvalidError, as `create` does for them.
+        """
+        ...
+
     def names(self, namespace: str) -> Sequence[str]:
         """List the tables in a namespace by the names that `load` takes; none when it is not there.
 

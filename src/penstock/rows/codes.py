@@ -305,6 +305,12 @@ class MisfitError(Exception):
         return self
 
 
+def field_of(stage: str, message: str) -> str:
+    """Give the column's path that a refusal's message begins with; "" when none is named."""
+    path, colon, _ = message.partition(": ")
+    return path if colon and stage in (Stage.CONVERT, Stage.UNWRAP) else ""
+
+
 def safe_text(text: str, length_max: int = _TEXT_LENGTH_MAX) -> str:
     """Give a bounded text without control characters, whatever a record's keys were."""
     cut = text if len(text) <= length_max else f"{text[: length_max - 1]}…"

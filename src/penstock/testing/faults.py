@@ -166,6 +166,10 @@ class FaultyTables:
         """Pass on."""
         self._tables.require_properties(name, properties)
 
+    def require_definition(self, name: str, definition: TableDefinition) -> None:
+        """Pass on."""
+        self._tables.require_definition(name, definition)
+
     def names(self, namespace: str) -> Sequence[str]:
         """Pass on."""
         return self._tables.names(namespace)

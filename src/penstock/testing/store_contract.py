@@ -115,6 +115,20 @@ class StoreContract:
         assert "penstock run --takeover" in refused.value.hint
         store.heartbeat("shop", held, alive_until_ms=NOW_MS + 1)
 
+    def test_whether_a_claim_would_be_refused_is_told_without_one(
+        self, store: PendingStore
+    ) -> None:
+        store.require_free("shop", owner("b"), now_ms=NOW_MS)
+        held = take(store, "a")
+        store.require_free("shop", owner("a"), now_ms=NOW_MS)
+        with pytest.raises(UnavailableError) as refused:
+            store.require_free("shop", owner("b"), now_ms=NOW_MS)
+        store.heartbeat("shop", held, alive_until_ms=NOW_MS - 1)
+        store.require_free("shop", owner("b"), now_ms=NOW_MS)
+
+        holding = store.holding("shop")
+        assert ("P510", held) == (refused.value.code, holding.claim if holding else None)
+
     def test_a_claim_succeeds_when_the_heartbeat_has_run_out(self, store: PendingStore) -> None:
         take(store, "a")
 

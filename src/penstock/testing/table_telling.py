@@ -6,11 +6,13 @@ Each test names what protocol.md 3 and the audit of protocol.md 1 ask of a table
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 import pytest
 
 from penstock.core.commits import Chain
-from penstock.core.errors import BugError
+from penstock.core.errors import BugError, InvalidError
 from penstock.core.offsets import gaps_and_overlaps, span
 from penstock.core.scratch import SCRATCH
 from penstock.core.statistics import mismatches
@@ -31,7 +33,25 @@ from penstock.testing.table_bench import COLUMNS, RETAIN, TableBench
 
 
 class TellingTests(TableBench):
-    """What a table tells of its past."""
+    """What a table tells of its past, and a catalog of a table that is not there yet."""
+
+    @pytest.mark.parametrize(
+        "definition",
+        [
+            TableDefinition(ORDERS),
+            TableDefinition(ORDERS, partition_by=("nowhere",)),
+            TableDefinition(ORDERS, partition_by=("day(id)",)),
+            TableDefinition(ORDERS, sort_by=("nowhere",)),
+            TableDefinition(ORDERS, identifier_fields=("nowhere",)),
+        ],
+    )
+    def test_a_definition_is_judged_as_create_judges_it_and_no_table_is_made(
+        self, catalog: TableFormat, definition: TableDefinition
+    ) -> None:
+        judged = _refusal(lambda: catalog.require_definition(self.name, definition))
+
+        assert catalog.load(self.name) is None
+        assert judged == _refusal(lambda: catalog.create(self.name, definition, ()))
 
     def test_a_rollback_is_told(self, table: Table) -> None:
         first = self.land(table, {0: (0, 2)})
@@ -340,3 +360,12 @@ def ranges_told(history: History) -> dict[int, list[tuple[int, int]]]:
 def rows_told(read: pa.Table) -> list[tuple[str, int, int]]:
     """List coordinates in order."""
     return sorted(tuple(row.values()) for row in read.to_pylist())
+
+
+def _refusal(act: Callable[[], object]) -> str:
+    """Tell by which code something is refused; nothing where it is not."""
+    try:
+        act()
+    except InvalidError as error:
+        return error.code
+    return ""

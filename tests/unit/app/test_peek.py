@@ -73,7 +73,8 @@ class Slow:
             self.clock.advance(max(deadline - self.clock.monotonic(), 0))
         elif self.clock.monotonic() < deadline:
             values = [b"{}"] * covered.count
-            yield SimpleNamespace(batch=pa.RecordBatch.from_pydict({"value": values}))
+            batch = pa.RecordBatch.from_pydict({"value": values})
+            yield SimpleNamespace(batch=batch, reached=covered.stop)
 
 
 def newest(partitions, unheard=str):

@@ -24,9 +24,11 @@ from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.memory.warehouse import Row, Warehouse
 from penstock.core.errors import PenstockError
 from penstock.core.schema import Field, Schema, Struct
+from penstock.landing.coordinator import Ended
 from penstock.landing.run import run
 from penstock.landing.settings import Place, Settings, Target, World
 from penstock.observe.fanout import Observers
+from penstock.ports.running import Engine
 from penstock.ports.tables import TableDefinition
 from penstock.rows.options import SOURCE_TYPES
 from penstock.spec.model import Pipeline
@@ -46,39 +48,59 @@ def play(pipeline: Pipeline, case: Case, tables: Mapping[str, Schema]) -> Outcom
 
     Raises InvalidError for a spec that could not run, such as two topics that make one table.
     """
-    cluster = MemoryCluster()
-    topics = {*case.records, *pipeline.kafka.names}
+    here = InMemory(pipeline)
+    cluster, topics = here.cluster, {*case.records, *pipeline.kafka.names}
     for topic in sorted(topics):
         samples = case.records.get(topic, ())
         cluster.create(topic, 1 + max((each.partition for each in samples), default=0))
         for each in samples:
             message = Message(each.value, each.key, each.timestamp_ms, each.headers)
             cluster.send(topic, message, partition=each.partition)
-    warehouses = {name: Warehouse() for name in pipeline.catalogs}
-    catalogs = {name: MemoryTables(each) for name, each in warehouses.items()}
-    settings = _settings(pipeline)
-    _give(settings, catalogs, tables, topics)
-    world = World(
-        log=MemoryLog(cluster, settings.log),
-        cluster_id=cluster.cluster_id(),
-        catalogs=catalogs,
-        store=MemoryStore(),
-        engine=_Engine(cluster, catalogs),
-        observer=Observers(),
-        clock=SystemClock(),
-        owner=this_owner(),
-        jitter=jitter,
-        token=token,
-    )
-    ended = run(
-        settings,
-        world,
-        threading.Event(),
-        "caught-up",
-        takeover=False,
-        former=lambda _: nullcontext((settings, world.log)),
-    )
-    return _outcome(settings, warehouses, ended.parked)
+    settings = replace(here.settings, start="earliest", stop_above_share=1.0)
+    _give(settings, here.catalogs, tables, topics)
+    return _outcome(settings, here.warehouses, here.land(settings).parked)
+
+
+class InMemory:
+    """A pipeline's world in this process: a broker, a catalog for each of the spec's, a store."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.cluster = MemoryCluster()
+        self.warehouses = {name: Warehouse() for name in pipeline.catalogs}
+        self.catalogs = {name: MemoryTables(each) for name, each in self.warehouses.items()}
+        self.store = MemoryStore()
+        self.settings = _settings(pipeline)
+
+    def world(self, engine: Engine | None = None) -> World:
+        """Give what a run is given; jobs run in this process where no engine is."""
+        return World(
+            log=MemoryLog(self.cluster, self.settings.log),
+            cluster_id=self.cluster.cluster_id(),
+            catalogs=self.catalogs,
+            store=self.store,
+            engine=engine or _Engine(self.cluster, self.catalogs),
+            observer=Observers(),
+            clock=SystemClock(),
+            owner=this_owner(),
+            jitter=jitter,
+            token=token,
+        )
+
+    def reader(self) -> MemoryReader:
+        """Give a reader of the broker's records."""
+        return MemoryReader(self.cluster, SystemClock())
+
+    def land(self, settings: Settings) -> Ended:
+        """Run until caught up. Raises what a run raises."""
+        world = self.world()
+        return run(
+            settings,
+            world,
+            threading.Event(),
+            "caught-up",
+            takeover=False,
+            former=lambda _: nullcontext((settings, world.log)),
+        )
 
 
 def _settings(pipeline: Pipeline) -> Settings:
@@ -95,8 +117,6 @@ def _settings(pipeline: Pipeline) -> Settings:
         settings,
         routes=routes,
         quarantine=_placed(settings.quarantine),
-        start="earliest",
-        stop_above_share=1.0,
     )
 
 

@@ -72,12 +72,7 @@ class DeltaCatalog:
         if self._is_there(name):
             return DeltaTable(name, self.root, self.sizes)
         self._require_outside_tables(name)
-        require_plain_layout(definition, name)
-        require_creatable(name, definition.schema, definition.properties)
-        require_partitionable(definition.schema, definition.partition_by, name)
-        mapped = is_mapped(definition.properties)
-        written = mapped_json(definition.schema) if mapped else delta_json(definition.schema)
-        schema = DeltaSchema.from_json(written)
+        schema = _laid_out(name, definition)
         try:
             self._create(name, schema, definition, ledgers)
         except DeltaError as error:
@@ -94,6 +89,10 @@ class DeltaCatalog:
     def require_properties(self, name: str, properties: Mapping[str, str]) -> None:
         """Raise InvalidError (P436) for a property that no new table can have."""
         require_creatable(name, Struct(()), properties)
+
+    def require_definition(self, name: str, definition: TableDefinition) -> None:
+        """Raise InvalidError (P404, P434 to P436) for what `create` would refuse."""
+        _laid_out(name, definition)
 
     def names(self, namespace: str) -> Sequence[str]:
         """List the directories in a namespace's directory. Raises UnavailableError (P430)."""
@@ -234,6 +233,17 @@ def open_delta(settings: Settings, secrets: Secrets, observer: Observer) -> Tabl
     }
     root = secrets.resolve(str(settings.get("root", "")))
     return DeltaCatalog(name, root_of(name, root, resolved, written), Sizes(**sizes))
+
+
+def _laid_out(name: str, definition: TableDefinition) -> DeltaSchema:
+    """Lay a new table out. Raises InvalidError (P404, P434 to P436)."""
+    parts_of(name)
+    require_plain_layout(definition, name)
+    require_creatable(name, definition.schema, definition.properties)
+    require_partitionable(definition.schema, definition.partition_by, name)
+    mapped = is_mapped(definition.properties)
+    written = mapped_json(definition.schema) if mapped else delta_json(definition.schema)
+    return DeltaSchema.from_json(written)
 
 
 def _size(catalog: str, key: str, value: Any) -> int:

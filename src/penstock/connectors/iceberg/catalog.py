@@ -21,8 +21,10 @@ from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.catalog.sql import IcebergTables as TablesOfCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io import PY_IO_IMPL, load_file_io
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.sorting import SortOrder
 
 from penstock.connectors.iceberg.facts import drop_with_files
 from penstock.connectors.iceberg.faults import CATALOG_ERRORS, on_reading, reading
@@ -142,14 +144,7 @@ class IcebergTables:
         """
         place = _identified(name)
         identifier, branch = place.identifier, place.branch
-        if not all(_NAME.fullmatch(part) for part in identifier):
-            raise _no_name(name)
-        require_properties(definition.properties, name)
-        schema = to_iceberg(with_required(definition.schema, definition.identifier_fields))
-        identifiers = identifier_ids(schema, definition.identifier_fields)
-        schema = IcebergSchema(*schema.fields, identifier_field_ids=identifiers)
-        spec = partition_spec(definition.partition_by, schema)
-        order = sort_order(definition.sort_by, schema)
+        schema, spec, order = _laid_out(name, definition)
         properties = {
             **_DEFAULTS,
             **definition.properties,
@@ -175,6 +170,10 @@ class IcebergTables:
     def require_properties(self, name: str, properties: Mapping[str, str]) -> None:
         """Raise InvalidError (P436) for a property that no new table can have."""
         require_properties(properties, name)
+
+    def require_definition(self, name: str, definition: TableDefinition) -> None:
+        """Raise InvalidError (P404, P434 to P436) for what `create` would refuse."""
+        _laid_out(name, definition)
 
     def names(self, namespace: str) -> Sequence[str]:
         """List the tables in a namespace. Raises UnavailableError (P430)."""
@@ -277,6 +276,20 @@ def _probe(warehouse: str, catalog: Catalog) -> None:
             io.delete(place)
         raise
     io.delete(place)
+
+
+def _laid_out(
+    name: str, definition: TableDefinition
+) -> tuple[IcebergSchema, PartitionSpec, SortOrder]:
+    """Lay a new table out. Raises InvalidError (P404, P434 to P436)."""
+    if not all(_NAME.fullmatch(part) for part in _identified(name).identifier):
+        raise _no_name(name)
+    require_properties(definition.properties, name)
+    schema = to_iceberg(with_required(definition.schema, definition.identifier_fields))
+    identifiers = identifier_ids(schema, definition.identifier_fields)
+    schema = IcebergSchema(*schema.fields, identifier_field_ids=identifiers)
+    spec = partition_spec(definition.partition_by, schema)
+    return schema, spec, sort_order(definition.sort_by, schema)
 
 
 def _identified(name: str) -> Identified:

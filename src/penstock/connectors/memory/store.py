@@ -70,18 +70,24 @@ class MemoryStore:
         """Claim `max(stored, above) + 1`."""
         with self._shelf.guard:
             held = self._shelf.holdings.get(pipeline)
-            alive = held is not None and held.alive_until_ms > now_ms
-            if held is not None and alive and held.owner.id != owner.id and not takeover:
-                raise UnavailableError(
-                    f"pipeline {pipeline} is run on host {held.owner.host}, pid {held.owner.pid}, "
-                    f"which said to be alive until {held.alive_until_ms}",
-                    code="P510",
-                    hint="stop it there, or take its place:  penstock run --takeover",
-                )
+            if not takeover:
+                self.require_free(pipeline, owner, now_ms=now_ms)
             stored = 0 if held is None else held.claim.generation
             claim = Claim(Generation(max(stored, above) + 1), owner.id)
             self._shelf.holdings[pipeline] = Holding(claim, owner, alive_until_ms)
             return claim
+
+    def require_free(self, pipeline: str, owner: Owner, *, now_ms: int) -> None:
+        """Raise UnavailableError (P510) while another owner is alive."""
+        held = self.holding(pipeline)
+        if held is None or held.alive_until_ms <= now_ms or held.owner.id == owner.id:
+            return
+        raise UnavailableError(
+            f"pipeline {pipeline} is run on host {held.owner.host}, pid {held.owner.pid}, "
+            f"which said to be alive until {held.alive_until_ms}",
+            code="P510",
+            hint="stop it there, or take its place:  penstock run --takeover",
+        )
 
     def heartbeat(self, pipeline: str, claim: Claim, *, alive_until_ms: int) -> None:
         """Say that the owner is alive."""

@@ -6,7 +6,6 @@ Invariants: those of `ports/tables.py`, proven by the contract suite.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -47,7 +46,6 @@ from penstock.ports.tables import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}(\.[A-Za-z_][A-Za-z0-9_]{0,127}){1,7}")
 START_MS = 1_700_000_000_000
 
 
@@ -67,12 +65,7 @@ class MemoryTables:
         self, name: str, definition: TableDefinition, ledgers: Sequence[Landed]
     ) -> MemoryTable:
         """Create a table with its ledgers, or give the one that is there."""
-        if not NAME.fullmatch(name):
-            raise InvalidError(
-                f"{name[:80]!r} is no name for a table",
-                code="P404",
-                hint="use letters, digits and underscores, as in bronze.orders",
-            )
+        self.require_definition(name, definition)
         texts = {landed.chain: ledger_to_json(landed) for landed in ledgers}
         uuid = f"table-{self._warehouse.number()}"
         self._warehouse.put(name, Contents(uuid, definition, ledgers=texts))
@@ -80,6 +73,11 @@ class MemoryTables:
 
     def require_properties(self, name: str, properties: Mapping[str, str]) -> None:
         """Take any."""
+
+    def require_definition(self, name: str, definition: TableDefinition) -> None:
+        """Refuse a name of other characters (P404); take any definition."""
+        del definition
+        self._warehouse.require_name(name)
 
     def names(self, namespace: str) -> Sequence[str]:
         """List the tables in a namespace."""

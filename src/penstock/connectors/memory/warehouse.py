@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import io
 import itertools
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.core.commits import Committable, DataFile
-from penstock.core.errors import ConflictError, UnavailableError
+from penstock.core.errors import ConflictError, InvalidError, UnavailableError
 from penstock.core.schema import Schema
 from penstock.ports.tables import TableDefinition
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}(\.[A-Za-z_][A-Za-z0-9_]{0,127}){1,7}")
 
 Row = Mapping[str, Any]
 
@@ -119,6 +122,15 @@ class Warehouse:
     def number(self) -> int:
         """Give a number never given before: for ids, and for times that move by a millisecond."""
         return next(self._numbers)
+
+    def require_name(self, name: str) -> None:
+        """Raise InvalidError (P404) for what is no name of a table."""
+        if not NAME.fullmatch(name):
+            raise InvalidError(
+                f"{name[:80]!r} is no name for a table",
+                code="P404",
+                hint="use letters, digits and underscores, as in bronze.orders",
+            )
 
     def names(self) -> list[str]:
         """List the tables that can be found."""

@@ -96,6 +96,12 @@ class SqlStore:
             _put(connection, pipelines, {"pipeline": pipeline}, values)
         return claim
 
+    def require_free(self, pipeline: str, owner: Owner, *, now_ms: int) -> None:
+        """Raise UnavailableError (P510) while another owner is alive."""
+        held = self.holding(pipeline)
+        if held is not None:
+            _refuse_alive(pipeline, held, owner, now_ms)
+
     def heartbeat(self, pipeline: str, claim: Claim, *, alive_until_ms: int) -> None:
         """Say that the owner is alive."""
         with self._database.writing(pipeline) as connection:

@@ -65,14 +65,15 @@ def check(pipeline: Pipeline) -> Found:
         settings = attempt(lambda: assembly.settings_of(pipeline))
         if log is not None and settings is not None:
             stack.callback(log.close)
-            for target, wanted in attempt(partial(_targets, settings, log)) or []:
+            targets = attempt(partial(_targets, settings, log))
+            for target, wanted in targets or []:
                 place = target.place
                 if place.catalog not in fit:
                     tables[place.table] = f"was not looked at: see the problem of {place.catalog}"
                     continue
                 told = attempt(partial(_standing, settings, catalogs, target, wanted))
                 tables[place.table] = told or "has a problem, see above"
-            if store is not None:
+            if store is not None and targets is not None:
                 tables |= attempt(partial(_left_behind, pipeline, store, tables)) or {}
     return Found(tuple(problems), tables)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -230,6 +230,21 @@ def _goes_before(type_: Type, *, twin_is_known: bool | None, is_first: bool) -> 
 
 def _deeper(type_: Type, beside: Type | None, *, is_first: bool) -> Type:
     return type_ if beside is None else _without_twins(type_, beside, is_first=is_first)
+
+
+def leaves(type_: Type) -> Iterator[Type]:
+    """Yield the types that a type is made of, at all depths, but for structs, lists and maps."""
+    match type_:
+        case Struct(fields):
+            for field in fields:
+                yield from leaves(field.type)
+        case List(element):
+            yield from leaves(element)
+        case Map(key, value):
+            yield from leaves(key)
+            yield from leaves(value)
+        case _:
+            yield type_
 
 
 def known(schema: Struct) -> Struct:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.spec import notation, undecided
 from penstock.spec.conditions import check_expressions
 from penstock.spec.fields import NOT_YET, REVEALED
-from penstock.spec.formats import check_format
+from penstock.spec.formats import check_format, check_hints
 from penstock.spec.problems import KeyPath, Problem, listed, nearest, shown
 from penstock.spec.reach import is_remote, unreachable
 from penstock.spec.records import Records, problems_of
@@ -154,6 +154,7 @@ def _check_rules(draft: Draft) -> Iterator[Problem]:
             yield from check_expressions(at, table)
             yield from _check_lists(at, table)
             yield from check_format(at, table, draft.catalogs or {})
+            yield from check_hints(at, table, table.records or draft.records or Records())
             if draft.quarantine is not None and table.into == draft.quarantine.into:
                 fact = "the quarantine table cannot be a target as well"
                 yield Problem((*at, "into"), "P119", fact, "name another table")

@@ -8,15 +8,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from penstock.spec.notation import MAIN
-from penstock.spec.problems import KeyPath, Problem
+from penstock.core.schema import Fixed, Kind, leaves
+from penstock.spec.notation import MAIN, partition_field
+from penstock.spec.problems import KeyPath, Problem, listed, shown
 
 if TYPE_CHECKING:
     from penstock.spec.catalogs import Catalog
     from penstock.spec.model import Table
+    from penstock.spec.records import Records
 
 _WITHOUT = {"delta": "Delta"}
 """Formats without branches, identifier fields and sort orders, by the catalog's type."""
+
+_NOT_IN_DELTA: Mapping[object, str] = {
+    Kind.UUID: "string",
+    Kind.TIME: "string or long",
+    Fixed: "binary",
+}
+_INSTANTS = (Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
+_OF_TIMES: Mapping[str, tuple[Kind, ...]] = {
+    **dict.fromkeys(("year", "month", "day"), (Kind.DATE, *_INSTANTS)),
+    "hour": _INSTANTS,
+}
+_ONE_FIELD = frozenset({"text", "bytes"})
+_NAMED = "name the hint 'value', or remove it"
 
 
 def check_format(
@@ -30,6 +45,8 @@ def check_format(
     }
     catalog = catalogs.get(table.into.partition(".")[0])
     format_ = _WITHOUT.get(catalog.type) if catalog is not None else None
+    if table.schema_.create and catalog is not None:
+        yield from _of_delta(at, table) if format_ else _times(at, table)
     for name in (name for name, is_given in given.items() if is_given and format_):
         fact = f"a {format_} table has no {name.partition('_')[0]} to set"
         hint = "remove it, or land into an Iceberg catalog"
@@ -38,3 +55,60 @@ def check_format(
         fact = "a route leads to the main branches of its tables"
         hint = "remove it, or write a rule with a fixed table"
         yield Problem((*at, "branch"), "P155", fact, hint, on_key=True)
+
+
+def check_hints(at: KeyPath, table: Table, records: Records) -> Iterator[Problem]:
+    """Find hints that match no field, whatever records hold: another hint or the format says so.
+
+    A hint within another one never counts: what is declared as a whole wins (core/schema.py).
+    """
+    hints = table.schema_.hints
+    for name in hints:
+        path = (*at, "schema", "hints", name)
+        whole = next((each for each in hints if _is_within(name, each)), None)
+        if whole is not None:
+            fact = f"{shown(name)} matches no field: {shown(whole)} is declared as a whole"
+            hint = f"write it within {whole}, such as  struct<…>, or remove one of the two"
+            yield Problem(path, "P153", fact, hint, on_key=True)
+        elif records.format in _ONE_FIELD and not _is_known(name, table):
+            fact = f"{shown(name)} matches no field: records of format {records.format} have"
+            yield Problem(path, "P153", f"{fact} the field 'value' alone", _NAMED, on_key=True)
+
+
+def _is_within(path: str, whole: str) -> bool:
+    return path.startswith((f"{whole}.", f"{whole}[]", f"{whole}{{}}"))
+
+
+def _is_known(name: str, table: Table) -> bool:
+    """Tell whether a hint is of the value as text, the key, or a header."""
+    return name == "value" or name.startswith("_kafka_key") or name in table.header_columns
+
+
+def _of_delta(at: KeyPath, table: Table) -> Iterator[Problem]:
+    """Find what a Delta table cannot be created with: transforms (P434) and types (P435)."""
+    for number, text in enumerate(table.partition_by):
+        if "(" in text:
+            column = partition_field(text).column
+            fact = f"a Delta table is partitioned by columns alone, and not by {text}"
+            hint = f"partition by a column, as one of transform.columns made of {column}"
+            yield Problem((*at, "partition_by", number), "P434", fact, hint)
+    for name, type_ in table.schema_.hint_types().items():
+        for leaf in leaves(type_):
+            instead = _NOT_IN_DELTA.get(type(leaf) if isinstance(leaf, Fixed) else leaf)
+            if instead is not None:
+                fact = f"a Delta table cannot hold {leaf}, the type of {shown(name)}"
+                hint = f"write {instead}, or land into an Iceberg catalog"
+                yield Problem((*at, "schema", "hints", name), "P435", fact, hint)
+                break
+
+
+def _times(at: KeyPath, table: Table) -> Iterator[Problem]:
+    """Find transforms of time in `partition_by` whose column is declared as something else."""
+    hints = table.schema_.hint_types()
+    for number, text in enumerate(table.partition_by):
+        field = partition_field(text)
+        type_, wanted = hints.get(field.column), _OF_TIMES.get(field.transform)
+        if type_ is not None and wanted is not None and type_ not in wanted:
+            fact = f"{text} needs a time, and {shown(field.column)} is declared as {type_}"
+            hint = f"declare it as {listed(map(str, wanted))} under schema.hints"
+            yield Problem((*at, "partition_by", number), "P434", fact, hint)

@@ -224,10 +224,10 @@ def _lake(shop: Shop):
 
 
 def test_a_table_that_cannot_be_created_stands_aside_with_the_reason(shop: Shop) -> None:
-    shop.spec["tables"][1]["schema"] = {"create": True, "hints": {"id": "uuid"}}
+    shop.spec["tables"][1]["partition_by"] = ["no_such_field"]
     shop.send(0, 10)
     ended = shop.run()
 
-    assert (2, "P435") == (ended.code, problem(ended)[0])
+    assert (2, "P434") == (ended.code, problem(ended)[0])
     assert {"delta.shop.orders"} == set(ended.json["parked"])
     assert 10 == len(shop.lake())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -19,9 +20,10 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from tests.servers.listening import listening, shut
 
 from penstock.app.kept import KeptLog
-from penstock.connectors.kafka import connector
+from penstock.connectors.kafka import connector, errors, log, protocols
 from penstock.connectors.kafka.columnar import ColumnarReader
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition, span
@@ -205,3 +207,70 @@ def test_a_topic_one_may_not_even_see_is_named(guarded: Guarded) -> None:
     assert [] == list(
         connector.open_log({**settings, "topics": [{"pattern": ".*"}]}, Plain()).partitions()
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "spoken"),
+    [
+        ("sasl_plaintext", "plaintext"),
+        ("ssl", "plaintext"),
+        ("sasl_ssl", "plaintext"),
+        ("plaintext", "sasl_plaintext"),
+        ("sasl_ssl", "sasl_plaintext"),
+        ("plaintext", "sasl_ssl"),
+        ("ssl", "sasl_ssl"),
+        ("sasl_plaintext", "sasl_ssl"),
+    ],
+)
+def test_brokers_that_speak_another_protocol_are_told_with_theirs_and_ours(
+    guarded: Guarded, asked: str, spoken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(errors, "REFUSAL_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(errors, "DOWN_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(log, "ANSWER_SECONDS_MAX", 2)
+    doors = {
+        "plaintext": guarded.owner.bootstrap,
+        "sasl_plaintext": guarded.passwords,
+        "sasl_ssl": guarded.tls,
+    }
+    settings = guarded.settings("orders", protocol=asked)
+    if not asked.startswith("sasl"):
+        settings["security"] = {"protocol": asked}
+
+    with pytest.raises(InvalidError) as told:
+        connector.open_log({**settings, "brokers": doors[spoken]}, Plain()).cluster_id()
+
+    assert "P193" == told.value.code
+    assert f"{doors[spoken]} speaks {spoken} (" in told.value.message
+    assert f"kafka.security says {asked} (" in told.value.message
+    assert f"write  protocol: {spoken}" in told.value.hint
+
+
+def test_a_refused_password_and_an_unknown_authority_are_no_other_protocol(
+    guarded: Guarded,
+) -> None:
+    for settings, code in (
+        (guarded.settings("orders", password="wrong-secret"), "P202"),
+        (guarded.settings("orders", protocol="sasl_ssl"), "P203"),
+    ):
+        with pytest.raises(InvalidError) as told:
+            connector.open_log(settings, Plain()).cluster_id()
+        assert code == told.value.code
+
+
+def test_a_port_that_is_silent_or_speaks_something_else_is_not_told_for_a_protocol(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(protocols, "PATIENCE_SECONDS", 0.2)
+
+    def silent(client: socket.socket) -> None:
+        while client.recv(4096):
+            pass
+
+    def chatting(client: socket.socket) -> None:
+        client.sendall(b"220 mail.example.com ESMTP\r\n" * 40)
+        shut(client)
+
+    for serve in (silent, chatting):
+        with listening(0, serve) as port:
+            assert protocols.protocol_of(("127.0.0.1", port)) is None

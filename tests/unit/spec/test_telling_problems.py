@@ -277,6 +277,101 @@ def test_what_a_delta_table_cannot_have_is_refused(
     assert [(10, "P155")] == codes(spec(*delta))
 
 
+def told(text: str) -> list[tuple[int, str]]:
+    """List the problems of a text by line and code; none where it is right."""
+    try:
+        loads(text, base=Path("/srv"))
+    except SpecError as error:
+        return [(each.place.line, each.code) for each in error.problems if each.place]
+    return []
+
+
+DELTA = ("tables:", "  delta: { type: delta, root: ./delta }\ntables:")
+
+
+@pytest.mark.parametrize(
+    ("setting", "place", "code", "said"),
+    [
+        ("partition_by: [id, day(at)]", (10, 24), "P434", "and not by day(at)"),
+        ("partition_by: ['bucket(4, id)']", (10, 20), "P434", "and not by bucket(4, id)"),
+        ("schema: { create: true, hints: { id: uuid } }", (10, 42), "P435", "cannot hold uuid"),
+        (
+            "schema: { create: true, hints: { a: 'map<string, struct<t: time>>' } }",
+            (10, 41),
+            "P435",
+            "cannot hold time, the type of 'a'",
+        ),
+    ],
+)
+def test_what_a_delta_table_cannot_be_created_with_is_told_by_the_spec(
+    spec: Changed, setting: str, place: tuple[int, int], code: str, said: str
+) -> None:
+    create = "" if "create" in setting else "\n    schema: { create: true }"
+    into = ("    into: lake.bronze.orders", f"    {setting}{create}\n    into: delta.bronze.orders")
+    with pytest.raises(SpecError) as caught:
+        loads(spec(DELTA, into), base=Path("/srv"))
+
+    (problem,) = caught.value.problems
+    assert problem.place is not None
+    assert (code, place) == (problem.code, (problem.place.line, problem.place.column))
+    assert said in f"{problem.message} {problem.hint}"
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["partition_by: [day(at)]", "schema: { hints: { id: uuid } }", "partition_by: [id]"],
+)
+def test_a_delta_table_that_is_not_to_be_created_may_have_them_in_its_spec(
+    spec: Changed, setting: str
+) -> None:
+    into = ("    into: lake.bronze.orders", f"    {setting}\n    into: delta.bronze.orders")
+
+    assert [] == told(spec(DELTA, into))
+
+
+@pytest.mark.parametrize(
+    ("partition_by", "type_", "expected"),
+    [
+        ("day(at)", "string", [(9, "P434")]),
+        ("hour(at)", "date", [(9, "P434")]),
+        ("day(at)", "date", []),
+        ("hour(at)", "timestamptz", []),
+        ("bucket(4, at)", "string", []),
+        ("day(at)", "", []),
+    ],
+)
+def test_a_transform_of_time_of_what_is_declared_as_none_is_refused(
+    spec: Changed, partition_by: str, type_: str, expected: list[tuple[int, str]]
+) -> None:
+    hints = f", hints: {{ at: {type_} }}" if type_ else ""
+    schema = f"    schema: {{ create: true{hints} }}"
+    into = f"    partition_by: ['{partition_by}']\n{schema}\n    into: lake.bronze.orders"
+
+    assert expected == told(spec(("    into: lake.bronze.orders", into)))
+
+
+@pytest.mark.parametrize(
+    ("hints", "records", "expected"),
+    [
+        ("{ a: long, a.b: string }", "", [(9, "P153")]),
+        ("{ a.b: string, a: 'struct<b: long>' }", "", [(9, "P153")]),
+        ("{ 'items': 'list<long>', 'items[].id': long }", "", [(9, "P153")]),
+        ("{ 'prices{}': long, prices: 'map<string, long>' }", "", [(9, "P153")]),
+        ("{ a: long, ab: string, a_b: long }", "", []),
+        ("{ value: long, amount: long }", "{ format: text }", [(9, "P153")]),
+        ("{ value: binary, _kafka_key: string }", "{ format: bytes }", []),
+    ],
+)
+def test_a_hint_that_can_match_no_field_is_refused(
+    spec: Changed, hints: str, records: str, expected: list[tuple[int, str]]
+) -> None:
+    given = f"    schema: {{ create: true, hints: {hints} }}"
+    given += f"\n    records: {records}" if records else ""
+    into = ("    into: lake.bronze.orders", f"{given}\n    into: lake.bronze.orders")
+
+    assert expected == told(spec(into))
+
+
 def test_a_route_lands_on_main_only(spec: Changed, codes: Codes) -> None:
     routed = "    branch: new\n    route: { kind: '_kafka_key' }\n    into: 'lake.bronze.{kind}'"
 

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.core.errors import InvalidError
-from penstock.core.schema import Decimal, Field, Kind, List, Map, Schema, Struct, Type
+from penstock.core.schema import Decimal, Field, Kind, List, Map, Schema, Struct, Type, leaves
 
 _KINDS = {
     Kind.BOOLEAN: "boolean",
@@ -90,15 +90,7 @@ def arrow_schema(schema: Schema) -> pa.Schema:
 
 def holds(type_: Type, kind: Kind) -> bool:
     """Tell whether a type is, or has at some depth, a kind."""
-    match type_:
-        case Struct(fields):
-            return any(holds(field.type, kind) for field in fields)
-        case List(element):
-            return holds(element, kind)
-        case Map(key, value):
-            return holds(key, kind) or holds(value, kind)
-        case _:
-            return type_ is kind
+    return any(leaf is kind for leaf in leaves(type_))
 
 
 def has_required(type_: Type) -> bool:

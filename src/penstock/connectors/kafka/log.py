@@ -31,7 +31,7 @@ from penstock.connectors.kafka.errors import (
     translated,
 )
 from penstock.connectors.kafka.settings import BY_NAME, KafkaSettings
-from penstock.core.errors import InvalidError
+from penstock.core.errors import InvalidError, PenstockError
 from penstock.core.offsets import Offset, Positions, TopicPartition
 from penstock.core.planning import Bounds
 
@@ -54,9 +54,17 @@ class KafkaLog:
         self.leaderless: tuple[TopicPartition, ...] = ()
 
     def cluster_id(self) -> str:
-        """Give the cluster's id."""
+        """Return the cluster's id.
+
+        Raises InvalidError (P193) where the brokers speak another protocol than the spec says.
+        """
         asked = self._admin().describe_cluster(request_timeout=ANSWER_SECONDS_MAX)
-        return str(self._answer(asked, "the cluster").cluster_id)
+        try:
+            return str(self._answer(asked, "the cluster").cluster_id)
+        except PenstockError as error:
+            from penstock.connectors.kafka.protocols import mismatch
+
+            raise mismatch(self._settings) or error from error
 
     def partitions(self) -> Sequence[TopicPartition]:
         """List the partitions of all topics that are named or matched, sorted.

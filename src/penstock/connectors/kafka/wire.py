@@ -69,9 +69,15 @@ class Wire:
     """A connection, ready for requests once made. Raises UnfitError from every method."""
 
     def __init__(
-        self, address: tuple[str, int], *, tls: ssl.SSLContext | None, sasl: Mapping[str, str]
+        self,
+        address: tuple[str, int],
+        *,
+        tls: ssl.SSLContext | None,
+        sasl: Mapping[str, str],
+        patience_seconds: float = ANSWER_SECONDS_MAX,
     ) -> None:
         self.broken = False
+        self._patience_seconds = patience_seconds
         self.pending: Any = None
         self._number = 0
         self._buffer = bytearray()
@@ -102,7 +108,7 @@ class Wire:
     def ask(self, request: Any, version: int) -> Any:
         """Send a request and give its answer."""
         self.send(request, version)
-        return self.answer(time.monotonic() + ANSWER_SECONDS_MAX)
+        return self.answer(time.monotonic() + self._patience_seconds)
 
     def send(self, request: Any, version: int) -> None:
         """Send a request; its answer is to be taken before the next is sent."""

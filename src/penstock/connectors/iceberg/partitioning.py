@@ -25,7 +25,7 @@ from pyiceberg.transforms import (
     TruncateTransform,
     YearTransform,
 )
-from pyiceberg.types import NestedField
+from pyiceberg.types import FixedType, NestedField, UUIDType
 
 from penstock.core.errors import InvalidError
 
@@ -42,6 +42,9 @@ _SIZED: dict[str, tuple[Callable[[int], Transform[Any, Any]], str]] = {
     "bucket": (BucketTransform, "_bucket"),
     "truncate": (TruncateTransform, "_trunc"),
 }
+_MISREAD = (FixedType, UUIDType)
+"""Types whose values are no partition values for readers: Iceberg's Java library cannot read the
+manifests of the first and orders the second otherwise; PyIceberg finds no equal of the second."""
 _HINT = "write day(ts), bucket(16, id), truncate(4, name) or a column's name in partition_by"
 
 
@@ -68,8 +71,8 @@ def parse_term(text: str) -> Term:
 def partition_spec(texts: Sequence[str], schema: IcebergSchema) -> PartitionSpec:
     """Give the partition spec of a new table.
 
-    Raises InvalidError (P434) for unknown columns, transforms that do not fit a column's type, and
-    names that are taken.
+    Raises InvalidError (P434) for unknown columns, transforms that do not fit a column's type or
+    that readers misread, and names that are taken.
     """
     fields: list[PartitionField] = []
     taken = {field.name: field.field_id for field in schema.fields}
@@ -78,6 +81,9 @@ def partition_spec(texts: Sequence[str], schema: IcebergSchema) -> PartitionSpec
         source = source_of(text, term, schema)
         name = term.column.replace(".", "_") + term.suffix
         identity = isinstance(term.transform, IdentityTransform)
+        if identity and isinstance(source.field_type, _MISREAD):
+            why = f"readers find no rows by plain values of the type {source.field_type}"
+            raise _unusable(text, f"{why}; bucket(16, {term.column[:80]}) they read rightly")
         if taken.get(name, source.field_id if identity else None) != (
             source.field_id if identity else None
         ) or name in {field.name for field in fields}:

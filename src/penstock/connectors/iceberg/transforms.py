@@ -3,6 +3,8 @@
 Invariants:
 - values are those of the Iceberg specification, in its internal form: days and microseconds as
   integers, bytes for binary, fixed and uuid, None for null;
+- a value that is rounded down to none of its type raises ValueError: Iceberg's Java library wraps
+  such numbers around, into a partition in which no filter looks for them;
 - rows keep their order within a partition; a batch of one partition is not copied;
 - the partition of -0.0 is that of 0.0, for a filter at zero means both, and readers order the two;
   NaN have one partition, and are one object, so that a dictionary knows it again.
@@ -131,6 +133,9 @@ def transform_of(field: PartitionField, schema: IcebergSchema) -> Callable[[pa.A
             return lambda values: _floored(values, transform.width)
         case TruncateTransform() if isinstance(source, iceberg.StringType):
             return lambda values: pc.utf8_slice_codeunits(values, 0, transform.width)
+        case TruncateTransform() if isinstance(source, iceberg.DecimalType):
+            one = transform.transform(source)
+            return lambda values: _one_by_one(values, one, values.type)
         case BucketTransform() if isinstance(source, (*_WHOLE, *_TIMES, iceberg.DateType)):
             return lambda values: _bucket_of_longs(values, transform.num_buckets)
         case _:
@@ -190,8 +195,12 @@ def _of_time(transform: Transform[Any, Any], values: pa.Array) -> pa.Array:
 def _floored(values: pa.Array, width: int) -> pa.Array:
     numbers, nulls = _longs(values)
     floored = numbers - numbers % width  # below zero as well: numpy's remainder is never negative
-    # The lowest numbers wrap around, as they do in Iceberg's own implementation.
-    return pa.array(floored.astype(values.type.to_pandas_dtype()), mask=nulls)
+    kind = values.type.to_pandas_dtype()
+    lowest = np.iinfo(kind).min
+    # Of 64 bits the lowest have wrapped around by now.
+    if ((floored > numbers) | (floored < lowest)).any():
+        raise ValueError(f"truncate({width}, …) of a value is below all that {values.type} holds")
+    return pa.array(floored.astype(kind), mask=nulls)
 
 
 def _bucket_of_longs(values: pa.Array, count: int) -> pa.Array:
@@ -217,10 +226,12 @@ def _rotated(words: _Numbers, bits: int) -> _Numbers:
     return (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))
 
 
-def _one_by_one(values: pa.Array, transform: Callable[[Any], Any]) -> pa.Array:
+def _one_by_one(
+    values: pa.Array, transform: Callable[[Any], Any], kind: pa.DataType | None = None
+) -> pa.Array:
     """Apply a transform to each distinct value once."""
     encoded = _encoded(_internal(values)).dictionary_encode("encode")
-    distinct = pa.array([transform(each) for each in encoded.dictionary.to_pylist()])
+    distinct = pa.array([transform(each) for each in encoded.dictionary.to_pylist()], kind)
     return distinct.take(encoded.indices)
 
 

@@ -95,3 +95,26 @@ def test_a_field_without_meaning_needs_no_column():
     ((key, piece),) = splitter(spec, schema)(batch)
 
     assert ((None,), True) == (key, piece is batch)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.int32(), -(2**31)),
+        (pa.int64(), -(2**63)),
+        (pa.decimal128(9, 2), Decimal("-9999999.99")),
+        (pa.decimal128(38, 0), Decimal("-" + "9" * 38)),
+    ],
+)
+def test_a_number_rounded_down_to_none_of_its_type_is_refused(kind, value):
+    """Iceberg's Java library wraps it around, and no filter finds it."""
+    types = {pa.int32(): iceberg.IntegerType(), pa.int64(): iceberg.LongType()}
+    source = types.get(kind) or iceberg.DecimalType(kind.precision, kind.scale)
+    schema = Schema(iceberg.NestedField(1, "n", source))
+    spec = PartitionSpec(PartitionField(1, 1000, parse_transform("truncate[10]"), "n_trunc"))
+    split = splitter(spec, schema)
+
+    with pytest.raises(ValueError, match=r"below all that|does not fit"):
+        list(split(pa.record_batch({"n": pa.array([value], kind)})))
+    least = value + 10 if pa.types.is_integer(kind) else Decimal(0)
+    assert 1 == len(list(split(pa.record_batch({"n": pa.array([least], kind)}))))

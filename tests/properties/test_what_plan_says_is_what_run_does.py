@@ -7,30 +7,17 @@ the whole backlog must be right to the record.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from tests.foretold import Place, differences
 
 from penstock.app import sheet, trying
-from penstock.app.cases.playing import InMemory
-from penstock.app.forecast import Plan, TablePlan
-from penstock.app.plan import planned
-from penstock.app.run import exit_code
 from penstock.app.sheet import Sheet
-from penstock.app.trial import Trial
-from penstock.app.view import look
-from penstock.connectors.memory.cluster import Message
-from penstock.core.commits import Chain
-from penstock.core.errors import PenstockError
-from penstock.spec.load import loads
 
 TOPICS = ("orders", "clicks")
 ORDERS, CLICKS = "lake.shop.orders", "lake.shop.clicks"
@@ -133,109 +120,6 @@ def _declared(rule: dict[str, Any]) -> dict[str, Any]:
     return {**rule, "schema": {**schema, "hints": {**schema["hints"], **read}}}
 
 
-@dataclass
-class Ending:
-    """How a run ended, and what it left."""
-
-    code: int
-    parked: dict[str, str]
-    columns: dict[str, tuple[tuple[str, str], ...]]
-    rows: Counter[str] = field(default_factory=Counter)
-    rejects: dict[str, Counter[str]] = field(default_factory=dict)
-
-
-class Place(InMemory):
-    """A world in which a spec is planned and run."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(loads(text, base=Path("/nowhere")))
-        for topic in TOPICS:
-            self.cluster.create(topic, 2)
-
-    def send(self, topic: str, floods: Sequence[tuple[bytes | None, int]]) -> None:
-        """Send values, each a number of times, to the partitions by turns."""
-        values = [value for value, count in floods for _ in range(count)]
-        for number, value in enumerate(values):
-            self.cluster.send(topic, Message(value), partition=number % 2)
-
-    def plan(self) -> Plan | PenstockError:
-        """Plan a run."""
-        trial = Trial()
-        world = self.world(trial)
-        try:
-            view = look(self.settings, world, trial, self.reader())
-            return planned(view, lambda _: nullcontext((self.settings, world.log)))
-        except PenstockError as error:
-            return error
-
-    def run(self) -> Ending:
-        """Run until caught up; only what this run did is told."""
-        before = self._counts()
-        try:
-            ended = self.land(self.settings)
-            parked = {name: error.code for name, error in ended.parked.items()}
-            code = exit_code(ended, "caught-up", asked_to_stop=False)
-        except PenstockError as error:
-            parked, code = {"": error.code}, error.exit_code
-        rows, rejects = self._counts()
-        fresh = {name: rejects[name] - before[1].get(name, Counter()) for name in rejects}
-        return Ending(code, parked, self.columns(), rows - before[0], fresh)
-
-    def columns(self) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Give the columns of the tables that are there."""
-        found = {}
-        for name in self.warehouses["lake"].names():
-            table = self.catalogs["lake"].load(name)
-            assert table is not None
-            schema = table.state(Chain("shop", f"lake.{name}")).schema
-            found[f"lake.{name}"] = tuple((each.name, str(each.type)) for each in schema.fields)
-        return found
-
-    def _counts(self) -> tuple[Counter[str], dict[str, Counter[str]]]:
-        warehouse = self.warehouses["lake"]
-        rows = Counter({f"lake.{each}": len(warehouse.rows(each)) for each in warehouse.names()})
-        rejects: dict[str, Counter[str]] = {}
-        if rows.pop(QUARANTINE, None):
-            for row in warehouse.rows("ops.quarantine"):
-                rejects.setdefault(str(row["table"]), Counter())[str(row["code"])] += 1
-        return rows, rejects
-
-
-def differences(said: Plan | PenstockError, before: set[str], done: Ending) -> list[str]:
-    """Tell in what a run was another than its plan; `before` are the tables that were there."""
-    if isinstance(said, PenstockError):
-        return [] if said.exit_code == done.code else [f"plan raised {said.code}, run {done.code}"]
-    if not all(each.sampled.whole for each in said.tables if each.sampled.records):
-        return []  # a sample that is not all says what it says
-    found = []
-    if said.exit_code != done.code:
-        found.append(f"plan says exit {said.exit_code}, run ended with {done.code} ({done.parked})")
-    if said.stops:
-        return found
-    told = {each.table: each.parked.code for each in said.tables if each.parked is not None}
-    if told != done.parked:
-        found.append(f"plan parks {told}, run parked {done.parked}")
-    for each in said.tables:
-        if each.table not in told:
-            found += _of_table(each, before, done)
-    made = {name for name in done.columns if name != QUARANTINE} - before
-    created = {each.table for each in said.tables if each.create and each.table not in told}
-    if made - set(told) != created:
-        found.append(f"plan creates {created}, run created {made}")
-    return found
-
-
-def _of_table(said: TablePlan, before: set[str], done: Ending) -> list[str]:
-    name, found = said.table, []
-    if said.create and name not in before and said.columns != done.columns.get(name):
-        found.append(f"{name}: plan says {said.columns}, run made {done.columns.get(name)}")
-    counts = (said.sampled.landed, dict(said.sampled.quarantined))
-    real = (done.rows[name], dict(done.rejects.get(name, {})))
-    if counts != real:
-        found.append(f"{name}: plan says {counts}, run did {real}")
-    return found
-
-
 @settings(
     max_examples=150,
     deadline=None,
@@ -250,7 +134,7 @@ def _of_table(said: TablePlan, before: set[str], done: Ending) -> list[str]:
 def test_a_run_does_what_its_plan_says(
     drawn: dict[str, Any], first: tuple[list, list], second: tuple[list, list]
 ) -> None:
-    place = Place(spec_of(drawn))
+    place = Place(spec_of(drawn), TOPICS)
     for sent in (first, second):
         for topic, values in zip(TOPICS, sent, strict=True):
             place.send(topic, values)
@@ -282,7 +166,7 @@ def test_a_plan_that_says_something_else_is_found(
     for clicks in ({"schema": schema}, {"schema": schema, **route}):
         rules = {"orders": {"schema": schema}, "clicks": clicks}
         drawn = {**rules, "stop_above": "50%", "envelope": "none", "tables": 1000}
-        place = Place(spec_of(drawn))
+        place = Place(spec_of(drawn), TOPICS)
         for sent in (flood[:1], flood[1:3], flood):
             for topic in TOPICS:
                 place.send(topic, sent)

@@ -94,7 +94,7 @@ class Piece:
     first: frozenset[str] = frozenset()
 
     def lane(self, tables: Collection[str]) -> Lane:
-        """Give the lane of those of its tables that are among `tables`."""
+        """Return the lane of those of its tables that are among `tables`."""
         return Lane(self.at, self.covered, tuple(name for name in self.tables if name in tables))
 
 
@@ -123,12 +123,13 @@ def sampled(
     lanes = list(_by_turns(lanes_of(backlog.positions, backlog.ends)))[:LANES_MAX]
     share = max(RECORDS_MAX // max(len(lanes), 1), RECORDS_OF_A_LANE_MIN)
     epochs = leader_epochs(lanes, tracks)
+    window_bytes = BYTES_MAX // WINDOWS_MAX // max(len(lanes), 1)
     deadline = clock.monotonic() + SECONDS_MAX
     found = Sample()
     for left, lane in zip(range(len(lanes), 0, -1), lanes, strict=True):
         now = clock.monotonic()
         until = now + max(deadline - now, 0) / left  # a silent one takes no more, and others theirs
-        source = _Source(reader, lane.at, until, epochs.get(lane), BYTES_MAX // len(lanes))
+        source = _Source(reader, lane.at, until, epochs.get(lane), window_bytes)
         try:
             _take(found, backlog, lane, list(_spread(source, lane.covered, share)))
         except BugError:
@@ -144,6 +145,9 @@ def _take(found: Sample, backlog: Backlog, lane: Lane, reads: Sequence[Read]) ->
     offsets = {name: stands.get(lane.at) for name, stands in backlog.positions.items()}
     later = [name for name, at in offsets.items() if at is not None and at < lane.covered.start]
     tables = tuple(sorted({*lane.tables, *later}))
+    if not reads:
+        found.silent[lane.at] = lane.tables
+        return
     edges = [
         lane.covered.start,
         *(Offset((a.covered.stop + b.covered.start) // 2) for a, b in pairwise(reads)),
@@ -153,8 +157,6 @@ def _take(found: Sample, backlog: Backlog, lane: Lane, reads: Sequence[Read]) ->
         first = (name for name in tables if backlog.covers_first(name, lane.at, each.covered))
         piece = Piece(lane.at, each.covered, OffsetRange(*edge), tables, frozenset(first))
         found.add(piece, each.batch)
-    if not reads:
-        found.silent[lane.at] = lane.tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +186,9 @@ def read_range(
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Reads windows of one partition; `leader_epoch` is that of the record before its lane."""
+    """Reads windows of one partition, of `bytes_max` at most; `leader_epoch` is that of the record
+    before its lane.
+    """
 
     reader: RangeReader
     at: TopicPartition
@@ -205,20 +209,24 @@ def _spread(source: _Source, covered: OffsetRange, share: int) -> Iterator[Read]
         yield from () if whole is None else (whole,)
         return
     windows = min(max(share // _WINDOW_RECORDS, 2), WINDOWS_MAX)
-    wanted, reached = share // windows, covered.start
-    for number in range(windows - 1):
-        step = covered.count * number // (windows - 1)
-        start = Offset(max(covered.start + step, reached))
-        found = _oldest(source, OffsetRange(start, covered.stop), wanted, first=number == 0)
-        if found is None:
-            return
-        yield found
-        reached = found.covered.stop
-        if reached == covered.stop:
-            return
-    newest = _newest(source, OffsetRange(reached, covered.stop), wanted)
-    if newest is not None:
-        yield newest
+    wanted = share // windows
+    oldest = _oldest(source, covered, wanted)
+    if oldest is None:
+        return
+    yield oldest
+    newest = _newest(source, OffsetRange(oldest.covered.stop, covered.stop), wanted)
+    if newest is None:
+        return
+    between = OffsetRange(oldest.covered.stop, newest.covered.start)
+    reached = between.start
+    for number in range(1, windows - 1):
+        start = max(between.start + between.count * number // (windows - 1), reached)
+        window = OffsetRange(Offset(start), between.stop)
+        found = _oldest(source, window, wanted, first=False) if window.count else None
+        if found is not None:
+            yield found
+            reached = found.covered.stop
+    yield newest
 
 
 def _oldest(
@@ -274,7 +282,7 @@ def _asks(reads: Sequence[Read], wanted: int, source: _Source) -> bool:
 
 
 def _by_turns(lanes: Iterable[Lane]) -> Iterator[Lane]:
-    """Give the first lane of every topic, then the second of each, and so on."""
+    """Return the first lane of every topic, then the second of each, and so on."""
     topics: dict[str, list[Lane]] = defaultdict(list)
     for lane in lanes:
         topics[lane.at.topic].append(lane)

@@ -49,7 +49,7 @@ class Draft:
         return self.problem is not None or bool(self.destructive)
 
     def reads_from(self, level: Positions) -> dict[TopicPartition, Offset]:
-        """Give where records are judged by the present rules: behind what is pending, and behind
+        """Return where records are judged by the present rules: behind what is pending, and behind
         `level`, up to where the table is brought by former ones.
         """
         own = [each.progress for each in self.pending if each.chain == self.track.chain]

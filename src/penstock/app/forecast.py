@@ -88,7 +88,7 @@ class TablePlan:
 
     @property
     def parked(self) -> PenstockError | None:
-        """Give the error with which a run would park the table; None when it would not."""
+        """Return the error with which a run would park the table; None when it would not."""
         return self.problem or next(iter(self.destructive), None)
 
 
@@ -111,7 +111,7 @@ class Plan:
     stops: tuple[PenstockError, ...] = ()
 
     def to_arrow(self) -> pa.Table:
-        """Give a row for each table, as Arrow."""
+        """Return a row for each table, as Arrow."""
         return arrow(plan_rows(self))
 
     def _repr_html_(self) -> str:
@@ -119,7 +119,7 @@ class Plan:
 
     @property
     def change(self) -> int:
-        """Give 0 for nothing to do, 10 for changes, 11 for destructive ones."""
+        """Return 0 for nothing to do, 10 for changes, 11 for destructive ones."""
         if any(table.destructive for table in self.tables):
             return DESTRUCTIVE
         busy = any(each.create or each.records or each.pending for each in self.tables)
@@ -127,7 +127,7 @@ class Plan:
 
     @property
     def reason(self) -> PenstockError | None:
-        """Give the error that a run would end with; None when it would land all."""
+        """Return the error that a run would end with; None when it would land all."""
         if self.stops:
             return self.stops[0]
         parked = [each.parked for each in self.tables if each.parked is not None]
@@ -136,12 +136,12 @@ class Plan:
 
     @property
     def exit_code(self) -> int:
-        """Give the exit code that `penstock run --until-caught-up` would end with now."""
+        """Return the exit code that `penstock run --until-caught-up` would end with now."""
         return self.reason.exit_code if self.reason is not None else 0
 
     @property
     def problem_code(self) -> int:
-        """Give the same, as if a human had consented to what is destructive."""
+        """Return the same, as if a human had consented to what is destructive."""
         problems = [each.problem for each in self.tables if each.problem is not None]
         return gravest(each.exit_code for each in self.stops[:1] or problems)
 

@@ -57,7 +57,7 @@ class Sheet:
         return cls(view, backlog, sample, tried(view, sample, tracks))
 
     def planned(self, draft: Draft) -> TablePlan:
-        """Give the plan of a table that was looked at."""
+        """Return the plan of a table that was looked at."""
         track, name = draft.track, draft.track.name
         own = self._told(name, name)
         beginnings = draft.beginnings
@@ -78,7 +78,7 @@ class Sheet:
         )
 
     def asked_for(self, name: str) -> TablePlan:
-        """Give the plan of a table that sampled records ask for, and that is created for them."""
+        """Return the plan of a table that sampled records ask for, and that is created for them."""
         own = self._told(name, self._route_of(name))
         return TablePlan(
             name,
@@ -168,6 +168,6 @@ def _tripped(name: str, own: Sampled, share_max: float) -> DecisionNeededError:
         f"{name}: of {own.records} sampled records {own.landed} fit ({codes}); "
         f"quarantine.stop_above ({share_max:.1%}) would trip",
         code="P345",
-        hint="correct the fields named below in the spec or at the source, or raise "
-        "quarantine.stop_above",
+        hint="correct hints or source for what does not fit, or raise quarantine.stop_above to "
+        "quarantine it",
     )

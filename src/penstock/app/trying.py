@@ -18,6 +18,7 @@ from penstock.core.accounting import Tally
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.core.offsets import TopicPartition
+from penstock.core.planning import Lane
 from penstock.core.schema import Schema
 from penstock.landing import members, wishes
 from penstock.landing.adding_up import failures
@@ -117,7 +118,7 @@ def _surveyed(
     return view.survey(lanes, tracks) if lanes else {}
 
 
-def _lanes(pieces: Iterable[Piece], tables: Collection[str]) -> list[tuple[Piece, Any]]:
+def _lanes(pieces: Iterable[Piece], tables: Collection[str]) -> list[tuple[Piece, Lane]]:
     lanes = ((piece, piece.lane(tables)) for piece in pieces)
     return [each for each in lanes if each[1].tables]
 
@@ -179,7 +180,7 @@ def _led(piece: Piece, route: str, granted: Sequence[str]) -> Piece:
 
 
 def _keep(
-    view: View, found: Tried, lanes: Sequence[tuple[Piece, Any]], results: Sequence[Result]
+    view: View, found: Tried, lanes: Sequence[tuple[Piece, Lane]], results: Sequence[Result]
 ) -> None:
     """Keep the books of pieces, and the records that would be refused."""
     for result in results:

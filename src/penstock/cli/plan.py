@@ -48,8 +48,8 @@ def plan(
     """Show what a run would do, and why: tables, columns, offsets, backlog. Never writes.
 
     The columns, and the records that would be refused, come from a sample of the backlog on which
-    the workers' own code is run: the oldest and the newest records of each partition. It ends with
-    the exit code that `penstock run --until-caught-up` would end with now.
+    the workers' own code is run: the oldest and the newest records of each partition, and some
+    between. It ends with the exit code that `penstock run --until-caught-up` would end with now.
 
     Example: penstock plan shop.yaml --accept gap
 

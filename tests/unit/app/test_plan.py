@@ -1,0 +1,133 @@
+"""`penstock plan` ends with the exit code of the run, whatever keeps that from its work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import yaml
+from tests.foretold import Place
+
+from penstock.app.plan import Misfits, Plan
+from penstock.app.sheet import misfits_of
+from penstock.core.commits import Generation
+from penstock.core.errors import PenstockError
+from penstock.landing.settings import Consent
+from penstock.ports.store import Owner
+
+ORDERS = "lake.shop.orders"
+SPEC = yaml.safe_dump(
+    {
+        "name": "shop",
+        "kafka": {"brokers": "nowhere:9092", "topics": ["orders"]},
+        "catalogs": {"lake": {"type": "sql", "uri": "sqlite:///./c.db", "warehouse": "./l"}},
+        "tables": [{"from": "orders", "into": ORDERS, "schema": {"create": True}}],
+        "quarantine": {"into": "lake.ops.quarantine"},
+        "spark": {"master": "inline"},
+    }
+)
+
+
+@pytest.fixture
+def place() -> Place:
+    """A pipeline that has landed five records, with five more to land."""
+    found = Place(SPEC, ["orders"])
+    found.send("orders", [(b'{"id": 1}', 10)])
+    assert 0 == found.run().code
+    found.send("orders", [(b'{"id": 2}', 10)])
+    return found
+
+
+def told(said: Plan | PenstockError) -> tuple[int, str]:
+    """Give exit code and code of what a plan foretells."""
+    if isinstance(said, PenstockError):
+        return said.exit_code, said.code
+    return said.exit_code, said.reason.code if said.reason else ""
+
+
+def retention(place: Place) -> None:
+    place.cluster.delete_before("orders", 0, 8)
+
+
+def made_again(place: Place) -> None:
+    place.cluster.delete("orders")
+    place.cluster.create("orders", 2)
+
+
+def cut(place: Place) -> None:
+    place.cluster.lose_leader("orders", 0)
+    place.cluster.elect_leader("orders", 0, truncate_to=2)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "code", "accept"), [(retention, "P252", "gap"), (made_again, "P251", "topic")]
+)
+def test_what_waits_for_consent_ends_plan_and_run_with_4_and_with_it_neither(
+    place: Place, trouble: Callable[[Place], None], code: str, accept: Consent
+) -> None:
+    trouble(place)
+
+    assert (4, code) == told(place.plan())
+    assert 4 == place.run().code
+    assert (0, "") == told(place.plan(accept))
+    assert 0 == place.run(accept).code
+
+
+def test_a_log_that_was_cut_ends_plan_and_run_with_4(place: Place) -> None:
+    cut(place)
+
+    assert (4, "P253") == told(place.plan())
+    assert 4 == place.run().code
+
+
+def test_a_partition_without_a_leader_ends_them_with_75(place: Place) -> None:
+    place.cluster.lose_leader("orders", 1)
+
+    assert (75, "P254") == told(place.plan())
+
+
+def test_a_first_start_without_a_leader_ends_them_with_75() -> None:
+    place = Place(SPEC, ["orders"])
+    place.cluster.lose_leader("orders", 1)
+
+    assert (75, "P250") == told(place.plan())
+    assert (75, {ORDERS: "P250"}) == (place.run().code, place.run().parked)
+
+
+def test_another_owner_that_is_alive_ends_them_with_75_unless_its_place_is_taken(
+    place: Place,
+) -> None:
+    other = Owner("other", "elsewhere", 1, 0)
+    until_ms = 2**60
+    place.store.claim(
+        "shop", other, above=Generation(0), now_ms=0, alive_until_ms=until_ms, takeover=True
+    )
+
+    assert (75, "P510") == told(place.plan())
+    assert (75, {"": "P510"}) == ((ending := place.run()).code, ending.parked)
+    assert (0, "") == told(place.plan(takeover=True))
+
+
+def test_a_topic_that_is_gone_ends_them_with_2(place: Place) -> None:
+    place.cluster.delete("orders")
+
+    assert told(place.plan())[0] == place.run().code == 2
+
+
+def test_misfits_are_sorted_by_code_and_field_the_most_frequent_first() -> None:
+    def row(code: str, stage: str, message: str, offset: int) -> dict[str, object]:
+        place = {"topic": "orders", "partition": 0, "offset": offset, "value": b"{}"}
+        return {"code": code, "stage": stage, "message": message, **place}
+
+    rows = [
+        row("P302", "decode", "not JSON: at byte 3", 1),
+        row("P366", "convert", "amount: no decimal", 2),
+        row("P366", "convert", "at: no time", 3),
+        row("P366", "convert", "amount: no decimal", 4),
+    ]
+
+    assert (
+        Misfits("P366", "amount", 2, "amount: no decimal", "orders", 0, 2, b"{}"),
+        Misfits("P302", "", 1, "not JSON: at byte 3", "orders", 0, 1, b"{}"),
+        Misfits("P366", "at", 1, "at: no time", "orders", 0, 3, b"{}"),
+    ) == misfits_of(rows)

@@ -60,6 +60,26 @@ def lengths_of(values: pa.BinaryArray) -> npt.NDArray[np.int32]:
     return lengths
 
 
+def counts_of(values: pa.BinaryArray, what: bytes) -> npt.NDArray[np.int64]:
+    """Count how often some bytes stand in each value; of a null, no meaning has what is given."""
+    if not len(values) or values.buffers()[2] is None:
+        return np.zeros(len(values), np.int64)
+    _, offsets, data = values.buffers()
+    ends = np.frombuffer(offsets, np.int32, count=len(values) + 1, offset=4 * values.offset)
+    held = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]
+    stop = max(len(held) - len(what) + 1, 0)
+    found = np.ones(stop, np.bool_)
+    for place, byte in enumerate(what):
+        found &= held[place : place + stop] == byte
+    places = np.flatnonzero(found) + ends[0]
+    first, last = (
+        np.searchsorted(places, ends[:-1]),
+        np.searchsorted(places, ends[1:] - len(what) + 1),
+    )
+    counts: npt.NDArray[np.int64] = np.maximum(last - first, 0)
+    return counts
+
+
 def validity_of(array: pa.Array) -> npt.NDArray[np.bool_]:
     """Tell which values are not null."""
     if not array.null_count:

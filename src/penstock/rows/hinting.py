@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from penstock.core.names import folded
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type, is_known
 from penstock.core.type_text import is_writable
 from penstock.rows.codes import MisfitError
@@ -213,7 +214,7 @@ def _without_twins(fields: Sequence[Field]) -> tuple[Field, ...]:
     kept: dict[str, Field] = {}
     for each in fields:
         if is_known(each.type):
-            kept.setdefault(each.name.casefold(), each)
+            kept.setdefault(folded(each.name), each)
     return tuple(kept.values())
 
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core.schema import Decimal, List, Map, Schema, Struct, Type
-from penstock.rows.arrow import lengths_of, validity_of
+from penstock.rows.arrow import counts_of, lengths_of, validity_of
 from penstock.rows.block import BLOCK_BYTES_MAX
 from penstock.rows.options import Format, RowOptions
 from penstock.rows.unpacking import count_unpacked, unpacked_sizes
@@ -75,7 +75,7 @@ class Growth:
     def _objects(self, values: pa.BinaryArray) -> Weights:
         if self.is_packed:
             return count_unpacked(values, _OBJECT, self.record_bytes_max)
-        return np.array([(value or b"").count(_OBJECT) for value in values.to_pylist()], np.int64)
+        return counts_of(values, _OBJECT)
 
 
 def portions(batch: pa.RecordBatch, growths: Iterable[Growth]) -> Iterator[pa.RecordBatch]:

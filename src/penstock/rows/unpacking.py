@@ -5,7 +5,6 @@ Source: RFC 1952 (gzip); members may follow each other.
 
 from __future__ import annotations
 
-import struct
 import zlib
 from collections.abc import Iterator
 
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.rows.arrow import counts_of, lengths_of, validity_of
 from penstock.rows.block import BLOCK_BYTES_MAX
 from penstock.rows.codes import Code, MisfitError
 
@@ -20,7 +20,7 @@ Sizes = npt.NDArray[np.int64]
 
 _GZIP = 31
 _MEMBER = b"\x1f\x8b\x08"
-_SIZE = struct.Struct("<I")
+_SIZE_BYTES = 4
 _MEMBERS_MAX = 1000
 
 
@@ -55,22 +55,23 @@ def unpacked_sizes(values: pa.BinaryArray, bytes_max: int) -> Sizes:
     A value of one member tells it in its last bytes, or is damaged; others are unpacked for it. A
     larger value than allowed may give any number, for it becomes nothing.
     """
-    return np.array([_unpacked_size(each, bytes_max) for each in values.to_pylist()], np.int64)
+    lengths = np.where(validity_of(values), lengths_of(values), 0)
+    sizes = np.zeros(len(values), np.int64)
+    told = np.flatnonzero(lengths >= _SIZE_BYTES)
+    if len(told):
+        _, offsets, data = values.buffers()
+        ends = np.frombuffer(offsets, np.int32, len(values), 4 * (values.offset + 1))[told]
+        last = np.frombuffer(data, np.uint8)[ends[:, None] + np.arange(-_SIZE_BYTES, 0)]
+        sizes[told] = last.view("<u4")[:, 0]
+    for index in np.flatnonzero(counts_of(values, _MEMBER) > 1).tolist():
+        sizes[index] = len(_gunzip_or_nothing(values[index].as_py() or b"", bytes_max))
+    return sizes
 
 
 def count_unpacked(values: pa.BinaryArray, what: bytes, bytes_max: int) -> Sizes:
     """Count how often some bytes stand in each value once it is unpacked."""
     plain = (_gunzip_or_nothing(each or b"", bytes_max) for each in values.to_pylist())
     return np.array([each.count(what) for each in plain], np.int64)
-
-
-def _unpacked_size(value: bytes | None, bytes_max: int) -> int:
-    if value is None or len(value) < _SIZE.size:
-        return 0
-    if value.find(_MEMBER, 1) >= 0:
-        return len(_gunzip_or_nothing(value, bytes_max))
-    (size,) = _SIZE.unpack_from(value, len(value) - _SIZE.size)
-    return min(int(size), bytes_max)
 
 
 def _gunzip_or_nothing(value: bytes, bytes_max: int) -> bytes:

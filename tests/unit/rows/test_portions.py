@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, List, Map, Schema, Struct
 from penstock.rows import portions as room
+from penstock.rows.arrow import counts_of
 from penstock.rows.convert import convert
 from penstock.rows.opening import Readers, open_values
 from penstock.rows.options import RowOptions
@@ -142,3 +143,16 @@ def test_each_record_is_in_one_portion_and_none_unpacks_to_more(values: list[byt
     assert [*range(len(values))] == offsets
     for part in parts:
         assert len(part) == 1 or unpacked_bytes(part, PACKED) <= MOST
+
+
+@given(
+    st.lists(st.none() | st.binary(max_size=6).map(lambda b: b.replace(b"a", b"{{}"))), st.data()
+)
+def test_bytes_are_counted_in_each_value(values: list[bytes | None], data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(values)))
+    array = pa.array(values, pa.binary())[start:]
+
+    for what in (b"{", b"{}"):
+        expected = [None if value is None else value.count(what) for value in values[start:]]
+        found = zip(expected, counts_of(array, what).tolist(), strict=True)
+        assert all(count is None or count == told for count, told in found)

@@ -55,7 +55,21 @@ NUMBERS = st.one_of(
 SCALARS = st.one_of(TEXTS, NUMBERS, st.sampled_from(["null", "null", "true", "false"]))
 NAMES = st.one_of(
     st.sampled_from(
-        ["a", "A", "b", "price", "created_at", "a.b", "x y", "ü", "n[]", "t:u", "null"]
+        [
+            "a",
+            "A",
+            "b",
+            "price",
+            "created_at",
+            "a.b",
+            "x y",
+            "ü",
+            "n[]",
+            "t:u",
+            "null",
+            "_file",
+            "\u0131",
+        ]
     ),
     st.uuids().map(str),
     st.dates().map(str),

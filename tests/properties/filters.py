@@ -215,7 +215,7 @@ def to_sql(asked: Filter, dialect: Dialect) -> str:
         case Op.IS_NAN:
             return f"isnan({column})"
         case Op.NOT_NAN:
-            return f"NOT isnan({column})"
+            return f"({column} IS NOT NULL AND NOT isnan({column}))"
         case Op.STARTS:
             return dialect.starts.format(column, *values)
         case Op.IN:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -16,7 +15,7 @@ import pyarrow as pa
 import pytest
 from tests.golden.conversions import cases
 from tests.golden.conversions import shown as shown_plainly
-from tests.integration.readers.lakes import Lakes, by_id, spark_settings
+from tests.integration.readers.lakes import Lakes, by_id
 
 from penstock.app.values import values_of
 from penstock.connectors.delta.schemas import delta_json, has_required
@@ -25,25 +24,12 @@ from penstock.core.errors import ConflictError, InvalidError
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Decimal as Decimal_
 from penstock.core.schema import Field, Kind, List, Map, Struct, Type
-from penstock.engines.spark.session import start_session
-from penstock.engines.spark.settings import SparkSettings
 from penstock.ports.tables import TableDefinition
 from penstock.rows.convert import convert
 from penstock.rows.options import RowOptions
 
 pytestmark = pytest.mark.spark
 UTC = dt.UTC
-
-
-@pytest.fixture(scope="module")
-def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakes]:
-    place = tmp_path_factory.mktemp("lakes")
-    session = start_session(SparkSettings(master="local[1]", conf=spark_settings(place)))
-    opened = Lakes(place, session.spark)
-    session.spark.sql("CREATE NAMESPACE lake.shop")
-    yield opened
-    opened.close()
-    session.stop()
 
 
 COLUMNS = (

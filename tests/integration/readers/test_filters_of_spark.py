@@ -1,0 +1,148 @@
+"""The law of readers for Spark: a kept sample of filters finds what it finds over a full scan.
+
+PyIceberg, DuckDB and deltalake are asked of random tables (tests/properties); to ask Spark takes too
+long for that. The rows have the values that metadata get wrong, in both formats.
+"""
+
+from __future__ import annotations
+
+import math
+import random  # noqa: TID251  from the name of a table
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from tests.integration.readers.lakes import Lakes
+from tests.properties.filters import FLOATS, SPARK, Filter, Floats, Op, to_sql
+from tests.properties.nasty_values import (
+    INNER,
+    NOT_OF_DELTA,
+    columns_without,
+    schema_of,
+    value_in,
+    values_of,
+)
+
+from penstock.core.schema import Field, Kind, Struct, Type
+from penstock.ports.tables import TableDefinition
+
+pytestmark = pytest.mark.spark
+
+COMMITS, ROWS = 4, 6
+FILTERS_OF_A_COLUMN = 3
+AT_ONCE = 25
+LAYOUTS = {
+    "lake.shop.plain_nasty": (),
+    "lake.shop.nasty": ("bucket(4, l)", "truncate(10, in.t)", "year(ts)", "bucket(2, u)"),
+    "delta.shop.nasty": ("on_day", "ok"),
+}
+
+
+def columns_in(table: str) -> dict[str, Type]:
+    """Spark has no time of day."""
+    return columns_without(*NOT_OF_DELTA) if table[0] == "d" else columns_without(Kind.TIME)
+
+
+def commits(columns: Mapping[str, Type], draw: random.Random) -> list[list[dict[str, Any]]]:
+    """Draw rows; those of a commit have few values in each column, so that files have bounds."""
+    found = []
+    for number in range(COMMITS):
+        few = {name: draw.choices([None, *values_of(t)], k=3) for name, t in columns.items()}
+        rows = []
+        for at in range(ROWS):
+            flat = {name: draw.choice(values) for name, values in few.items()}
+            row = {name: value for name, value in flat.items() if "." not in name}
+            inner = {name: flat[f"in.{name}"] for name in INNER}
+            plain = {"many": ["a"], "more": [("k", 1.0)]}
+            rows.append({"id": ROWS * number + at, "in": inner, **plain, **row})
+        found.append(rows)
+    return found
+
+
+def filters(
+    columns: Mapping[str, Type], rows: Sequence[Mapping[str, Any]], draw: random.Random
+) -> list[Filter]:
+    found = []
+    for name, type_ in columns.items():
+        there = [value for row in rows if (value := value_in(row, name)) is not None]
+        pool = [each for each in (*there, *values_of(type_)) if not is_negative_zero(each)]
+        for op in draw.sample([each for each in Op if asks(each, type_)], FILTERS_OF_A_COLUMN):
+            count = {Op.IN: 3}.get(op, int(op in VALUED))
+            found.append(Filter(name, type_, op, tuple(draw.choices(pool, k=count))))
+    return found
+
+
+VALUED = {Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE, Op.STARTS}
+
+
+def asks(op: Op, type_: Type) -> bool:
+    if op in (Op.IS_NAN, Op.NOT_NAN):
+        return type_ in FLOATS
+    return op is not Op.STARTS or type_ is Kind.STRING
+
+
+def is_negative_zero(value: Any) -> bool:
+    return isinstance(value, float) and value == 0 and math.copysign(1, value) < 0
+
+
+def condition(asked: Filter) -> str:
+    """Write a filter; Spark reads UUIDs as text."""
+    if asked.type is Kind.UUID:
+        texts = tuple(str(uuid.UUID(bytes=each)) for each in asked.values)
+        asked = Filter(asked.column, Kind.STRING, asked.op, texts)
+    return to_sql(asked, SPARK)
+
+
+def found_by_spark(lakes: Lakes, table: str, asked: Sequence[Filter]) -> list[list[int]]:
+    """Ask many filters at once; each is pushed down by itself."""
+    found: list[list[int]] = [[] for _ in asked]
+    for start in range(0, len(asked), AT_ONCE):
+        texts = [
+            f"SELECT {start + at} AS f, id FROM {lakes.in_spark(table)} WHERE {condition(each)}"
+            for at, each in enumerate(asked[start : start + AT_ONCE])
+        ]
+        for row in lakes.spark.sql(" UNION ALL ".join(texts)).collect():
+            found[row["f"]].append(row["id"])
+    return found
+
+
+@pytest.mark.parametrize("table", LAYOUTS)
+def test_filters_of_spark_find_what_a_full_scan_finds(lakes: Lakes, table: str) -> None:
+    draw = random.Random(table)
+    columns = columns_in(table)
+    lakes.create(table, TableDefinition(schema_of(columns), LAYOUTS[table]))
+    rows = {}
+    for commit in commits(columns, draw):
+        lakes.landed(table, commit)
+        rows |= {row["id"]: row for row in commit}
+    asked = filters(columns, [*rows.values()], draw)
+    lakes.spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+    assert sorted(rows) == sorted(row["id"] for row in lakes.sql("SELECT id FROM {t}", t=table))
+    wrong = []
+    for each, ids in zip(asked, found_by_spark(lakes, table, asked), strict=True):
+        due = [
+            id_
+            for id_, row in rows.items()
+            if each.keeps(value_in(row, each.column), Floats.NAN_LAST)
+        ]
+        if sorted(ids) != due:
+            wrong.append(f"{each}: {due} and not {sorted(ids)}")
+    assert [] == wrong
+
+
+def test_spark_finds_no_zero_by_one_of_the_other_sign_in_a_dictionary(lakes: Lakes) -> None:
+    """It does so of its own files; ours have no dictionary where -0.0 is, so that 0.0 finds it."""
+    for table in ("lake.shop.zeros", "delta.shop.zeros"):
+        lakes.create(
+            table, TableDefinition(Struct((Field("id", Kind.LONG), Field("d", Kind.DOUBLE))))
+        )
+        lakes.landed(table, [{"id": 1, "d": 0.0}])
+        lakes.landed(table, [{"id": 2, "d": -0.0}])
+
+        assert [1, 2] == sorted(
+            row["id"] for row in lakes.sql("SELECT id FROM {t} WHERE d = 0.0D", t=table)
+        )
+        minus = "SELECT id FROM {t} WHERE d = CAST('-0.0' AS double)"
+        assert [2] == [row["id"] for row in lakes.sql(minus, t=table)]

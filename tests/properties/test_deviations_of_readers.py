@@ -1,0 +1,142 @@
+"""What a reader gets wrong by itself: files and metadata are right, and cannot be written otherwise.
+
+Each test says what the reader does today, so that it fails when the reader does right. Then its
+filter comes back into the law (readers.py), and its line out of docs/design/0232. What Spark gets
+wrong by itself is in tests/integration/readers/test_filters_of_spark.py.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal as Exact
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyiceberg.expressions import (
+    EqualTo,
+    In,
+    LessThan,
+    LessThanOrEqual,
+    NotEqualTo,
+)
+from pyiceberg.expressions.visitors import _StrictMetricsEvaluator
+from tests.integration.readers.lakes import Lakes
+
+from penstock.core.schema import Decimal, Field, Kind, Struct, Type
+from penstock.ports.tables import TableDefinition
+
+
+def landed(
+    place: Path, table: str, type_: Type, values: Sequence[Any], partition_by: Sequence[str] = ()
+) -> Lakes:
+    """Land a value a row, under the ids 0, 1, …, in one commit."""
+    lakes = Lakes(place)
+    schema = Struct((Field("id", Kind.LONG), Field("c", type_)))
+    lakes.create(table, TableDefinition(schema, tuple(partition_by)))
+    lakes.landed(table, [{"id": at, "c": value} for at, value in enumerate(values)])
+    return lakes
+
+
+def by_pyiceberg(lakes: Lakes, asked: Any) -> list[int]:
+    found = lakes.known("lake.shop.t").scan(row_filter=asked).to_arrow()
+    return sorted(found["id"].to_pylist())
+
+
+# PyIceberg 0.12.
+
+
+def test_pyiceberg_takes_infinity_for_none_of_the_32_bit_floats(tmp_path: Path) -> None:
+    lakes = landed(tmp_path, "lake.shop.t", Kind.FLOAT, [math.inf, 1.0, None])
+
+    assert [] == by_pyiceberg(lakes, EqualTo("c", math.inf))
+    assert [0, 1, 2] == by_pyiceberg(lakes, NotEqualTo("c", math.inf))
+
+
+def test_pyiceberg_compares_no_nan(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="NaN"):
+        EqualTo("c", math.nan)
+
+
+def test_pyiceberg_compares_no_uuids(tmp_path: Path) -> None:
+    lakes = landed(tmp_path, "lake.shop.t", Kind.UUID, [b"u" * 16])
+
+    with pytest.raises(pa.ArrowNotImplementedError):
+        by_pyiceberg(lakes, EqualTo("c", uuid.UUID(bytes=b"u" * 16)))
+
+
+def test_pyiceberg_reads_partition_values_that_are_doubles_as_32_bits(tmp_path: Path) -> None:
+    lakes = landed(tmp_path, "lake.shop.t", Kind.DOUBLE, [0.1, 0.5], ["c"])
+
+    assert [] == by_pyiceberg(lakes, EqualTo("c", 0.1))
+    assert [1] == by_pyiceberg(lakes, EqualTo("c", 0.5))
+
+
+@pytest.mark.parametrize("transform", ["year", "month"])
+def test_pyiceberg_knows_no_day_beside_the_first_and_last(tmp_path: Path, transform: str) -> None:
+    """It looks at the one before, or behind; nothing is missed in silence."""
+    lakes = landed(tmp_path, "lake.shop.t", Kind.DATE, [date(1, 1, 1)], [f"{transform}(c)"])
+
+    with pytest.raises(OverflowError):
+        by_pyiceberg(lakes, LessThan("c", date(1, 1, 1)))
+    with pytest.raises(OverflowError):
+        by_pyiceberg(lakes, LessThanOrEqual("c", date.max))
+
+
+def test_pyiceberg_takes_a_file_of_nulls_for_one_in_which_all_differ(tmp_path: Path) -> None:
+    """So a delete takes it away, but leaves nulls beside other values."""
+    lakes = landed(tmp_path, "lake.shop.t", Kind.LONG, [None])
+    known = lakes.known("lake.shop.t")
+    (task,) = known.scan().plan_files()
+
+    assert _StrictMetricsEvaluator(known.schema(), NotEqualTo("c", 1)).eval(task.file)
+    assert [] == by_pyiceberg(lakes, NotEqualTo("c", 1))
+
+
+# Arrow 26 and DataFusion, in deltalake 1.6.
+
+
+def test_members_of_a_list_of_values_find_no_zero_of_the_other_sign(tmp_path: Path) -> None:
+    lakes = landed(tmp_path / "i", "lake.shop.t", Kind.DOUBLE, [0.0, -0.0, 1.0])
+    assert [0, 2] == by_pyiceberg(lakes, In("c", [0.0, 1.0]))
+
+    lakes = landed(tmp_path / "d", "delta.shop.t", Kind.DOUBLE, [0.0, -0.0, 1.0])
+    found = lakes.handle("delta.shop.t").scan(columns=["id"], predicate="c IN (0, 1, 2, 3, 4)")
+    assert [0, 2] == sorted(pa.table(found)["id"].to_pylist())
+
+
+def test_data_sets_of_deltalake_take_a_missing_bound_for_null(tmp_path: Path) -> None:
+    """So files that landed before a column was added are left out by filters on it."""
+    lakes = landed(tmp_path, "delta.shop.t", Kind.LONG, [1])
+    before = lakes.state("delta.shop.t")
+    wider = Struct((*before.schema.fields, Field("later", Kind.LONG)))
+    lakes.table("delta.shop.t").evolve(before, wider)
+    rows = lakes.handle("delta.shop.t").to_pyarrow_dataset()
+
+    assert [0] == rows.to_table(filter=pc.field("c") == 1)["id"].to_pylist()
+    assert "null" in str(next(rows.get_fragments()).partition_expression)
+
+
+def test_data_sets_of_deltalake_cannot_be_made_of_small_negative_decimals(tmp_path: Path) -> None:
+    values = [Exact("-0.0000000010")]
+    lakes = landed(tmp_path, "delta.shop.t", Decimal(38, 10), values, ["c"])
+
+    with pytest.raises(pa.ArrowInvalid):
+        lakes.handle("delta.shop.t").to_pyarrow_dataset()
+
+
+def test_data_sets_of_deltalake_read_null_where_names_are_mapped(tmp_path: Path) -> None:
+    lakes = Lakes(tmp_path)
+    schema = Struct((Field("id", Kind.LONG),))
+    mapped = {"delta.columnMapping.mode": "name"}
+    lakes.create("delta.shop.t", TableDefinition(schema, properties=mapped))
+    lakes.landed("delta.shop.t", [{"id": 1}])
+    handle = lakes.handle("delta.shop.t")
+
+    assert [{"id": None}] == handle.to_pyarrow_dataset().to_table().to_pylist()
+    assert [{"id": 1}] == pa.table(handle.scan()).to_pylist()

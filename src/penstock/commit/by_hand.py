@@ -22,6 +22,7 @@ from penstock.commit.once import (
     fenced,
     other_cluster,
     rolled_back,
+    turns,
 )
 from penstock.core.commits import CommitKind, Committable, Landed
 from penstock.core.decide import AlreadyLanded, Fenced, decide
@@ -44,7 +45,7 @@ def land_by_hand(
     commit = replace(prepared, generation=claim.generation, owner=claim.owner)
     began = conditions.clock.monotonic()
     attempted = ""
-    for turn in range(conditions.turns_max):
+    for turn in turns(conditions):
         state = table.state(commit.chain)
         landed = _sound(commit, state)
         decision = decide(commit, landed, claim, conditions.over)

@@ -8,9 +8,9 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from penstock.core.commits import (
     Chain,
@@ -65,8 +65,9 @@ class Landing:
 class Conditions:
     """What landing needs besides the table and the commit.
 
-    `jitter` gives a number in 0..1 for the back-off; `retain` is the number of own snapshots kept;
-    `over` are the lines that our claim was made over.
+    `jitter` gives a number in 0..1 for the back-off, whose seconds are the least and the most that
+    it doubles to; `retain` is the number of own snapshots kept; `over` are the lines that our claim
+    was made over.
     """
 
     claim: Claim
@@ -82,6 +83,8 @@ class Conditions:
 
 ROLLED_BACK = "P455"
 IN_DOUBT = "in doubt"
+PLAIN_TURNS = 5
+"""How many turns in a row are lost before waits grow."""
 _POINTS = {
     CommitKind.APPEND: (Point.COMMIT_BEFORE, Point.COMMIT_AFTER),
     CommitKind.ANCHOR: (Point.ANCHOR_BEFORE, Point.ANCHOR_AFTER),
@@ -89,6 +92,19 @@ _POINTS = {
     CommitKind.REPLACE: (Point.COMMIT_BEFORE, Point.COMMIT_AFTER),
     CommitKind.SEEK: (Point.COMMIT_BEFORE, Point.COMMIT_AFTER),
 }
+
+
+class Turn(NamedTuple):
+    """One look at a table and the attempt on it: the how manieth from 0, and when it began."""
+
+    number: int
+    began: float
+
+
+def turns(conditions: Conditions) -> Iterator[Turn]:
+    """Give as many turns as may be tried, each as it begins."""
+    for number in range(conditions.turns_max):
+        yield Turn(number, conditions.clock.monotonic())
 
 
 def land(
@@ -106,7 +122,7 @@ def land(
     commit = replace(prepared, generation=claim.generation, owner=claim.owner)
     attempted, dead = "", False
     began = conditions.clock.monotonic()
-    for turn in range(conditions.turns_max):
+    for turn in turns(conditions):
         state = table.state(commit.chain)
         require_sound(commit, state, table, conditions)
         landed = examined_ledger(commit, state)
@@ -210,7 +226,7 @@ def fence(like: Committable, state: TableState, table: Table, conditions: Condit
         generation=conditions.claim.generation,
         owner=conditions.claim.owner,
     )
-    for turn in range(conditions.turns_max):
+    for turn in turns(conditions):
         if attempt_once(commit, state, table, conditions, turn) not in {"", IN_DOUBT}:
             return
         now = table.state(like.chain)
@@ -263,7 +279,7 @@ def _lines(state: TableState) -> list[str]:
 
 
 def attempt_once(
-    commit: Committable, state: TableState, table: Table, conditions: Conditions, turn: int
+    commit: Committable, state: TableState, table: Table, conditions: Conditions, turn: Turn
 ) -> str:
     """Try once on the examined state; give the snapshot, or "" when it has to be found out."""
     before, after = _POINTS[commit.kind]
@@ -273,11 +289,11 @@ def attempt_once(
     try:
         snapshot = table.commit(state, commit, retain=conditions.retain)
     except ConflictError as error:
-        conditions.observer(CommitConflicted(*_names(commit), turn, error.message))
+        conditions.observer(CommitConflicted(*_names(commit), turn.number, error.message))
         back_off(conditions, turn)
         return ""
     except OutcomeUnknownError as error:
-        conditions.observer(CommitLeftInDoubt(*_names(commit), turn, error.message))
+        conditions.observer(CommitLeftInDoubt(*_names(commit), turn.number, error.message))
         back_off(conditions, turn)
         return IN_DOUBT
     conditions.observer.reached(after)
@@ -286,7 +302,7 @@ def attempt_once(
 
 
 def _fitting(
-    commit: Committable, state: TableState, table: Table, conditions: Conditions, turn: int
+    commit: Committable, state: TableState, table: Table, conditions: Conditions, turn: Turn
 ) -> tuple[str, str]:
     """Try once as `attempt_once` does; give the snapshot, and why the files do not fit any more."""
     try:
@@ -301,10 +317,16 @@ def _names(commit: Committable) -> tuple[str, str, str]:
     return commit.chain.table, commit.chain.name, commit.commit_id
 
 
-def back_off(conditions: Conditions, turn: int) -> None:
-    """Wait before the next look, longer each turn."""
-    longest = min(conditions.back_off_seconds * 2**turn, conditions.back_off_seconds_max)
-    conditions.clock.wait(longest * (0.5 + conditions.jitter() / 2))
+def back_off(conditions: Conditions, turn: Turn) -> None:
+    """Wait before the next look for about as long as a turn takes.
+
+    A loser who waited longer than that, turn by turn, would always meet others who start anew at
+    once. From the sixth turn on the wait doubles: then it is no race of a few.
+    """
+    took = max(conditions.clock.monotonic() - turn.began, conditions.back_off_seconds)
+    doublings = max(turn.number + 1 - PLAIN_TURNS, 0)
+    seconds = min(took * 2**doublings, conditions.back_off_seconds_max)
+    conditions.clock.wait(seconds * (0.5 + conditions.jitter()))
 
 
 def _found(commit: Committable, observer: Observer, *, ours: bool) -> Landing:

@@ -8,7 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
-from penstock.commit.once import Conditions, back_off, require_rank
+from penstock.commit.once import Conditions, back_off, require_rank, turns
 from penstock.core.commits import Chain
 from penstock.core.errors import ConflictError, OutcomeUnknownError, UnavailableError
 from penstock.core.points import Point
@@ -23,7 +23,7 @@ def widen(
 
     Raises FencedError (a newer owner landed), InvalidError (the format cannot), UnavailableError.
     """
-    for turn in range(conditions.turns_max):
+    for turn in turns(conditions):
         state = table.state(chain)
         if state.schema == wide:
             return True

@@ -139,16 +139,54 @@ def test_a_table_that_always_moves_is_given_up_for_now_after_a_limit(bench):
         land(bench.prepare(0, 3), bench.table, bench.conditions)
     assert "P450" == caught.value.code
     assert 40 == len(bench.clock.waits)
-    assert max(bench.clock.waits) <= bench.conditions.back_off_seconds_max
+    assert max(bench.clock.waits) <= 1.5 * bench.conditions.back_off_seconds_max
 
 
-def test_back_off_grows_and_stays_within_its_limit(bench):
+def test_back_off_is_as_long_as_a_turn_and_doubles_from_the_sixth_on(bench, monkeypatch):
+    """A turn is a look and an attempt: here 0.1 s and 0.2 s. The jitter is in the middle."""
+    slow(monkeypatch, bench, state=0.1, commit=0.2)
     bench.plan.queue(NAME, *[Fault.CONFLICT] * 12)
     land(bench.prepare(0, 3), bench.table, bench.conditions)
 
-    assert bench.clock.waits == sorted(bench.clock.waits)
-    assert 2.0 == bench.clock.waits[1] / bench.clock.waits[0]
-    assert 2.0 * 0.75 == bench.clock.waits[-1]
+    wanted = [0.3] * 5 + [0.6, 1.2] + [2.0] * 5
+    assert wanted == pytest.approx(bench.clock.waits)
+
+
+def test_back_off_of_attempts_that_take_no_time_is_short_and_not_nothing(bench):
+    bench.plan.queue(NAME, *[Fault.CONFLICT] * 7)
+    land(bench.prepare(0, 3), bench.table, bench.conditions)
+
+    assert [0.02] * 5 + [0.04, 0.08] == pytest.approx(bench.clock.waits)
+
+
+@pytest.mark.parametrize(("drawn", "factor"), [(0.0, 0.5), (0.25, 0.75), (1.0, 1.5)])
+def test_back_off_is_spread_from_half_a_turn_to_one_and_a_half(bench, monkeypatch, drawn, factor):
+    slow(monkeypatch, bench, commit=0.2)
+    bench.conditions = replace(bench.conditions, jitter=lambda: drawn)
+    bench.plan.queue(NAME, *[Fault.CONFLICT] * 2)
+    land(bench.prepare(0, 3), bench.table, bench.conditions)
+
+    assert [0.2 * factor] * 2 == pytest.approx(bench.clock.waits)
+
+
+def test_a_loser_waits_no_longer_for_the_turns_of_others_than_for_its_own(bench, monkeypatch):
+    """Who has lost five times in a row stands as well as one who begins: that is what starved."""
+    slow(monkeypatch, bench, commit=0.2)
+    bench.plan.queue(NAME, *[Fault.CONFLICT] * 5)
+    land(bench.prepare(0, 3), bench.table, bench.conditions)
+    assert 0.2 == pytest.approx(max(bench.clock.waits))
+
+
+def slow(monkeypatch, bench, **seconds):
+    """Let acts of the table take time by the bench's clock."""
+    for act, taken in seconds.items():
+        whole = getattr(bench.table, act)
+
+        def slowly(*given, whole=whole, taken=taken, **named):
+            bench.clock.advance(taken)
+            return whole(*given, **named)
+
+        monkeypatch.setattr(bench.table, act, slowly, raising=True)
 
 
 def test_a_gap_is_aborted_and_an_overlap_too(bench):
@@ -471,7 +509,7 @@ def test_a_commit_in_doubt_is_looked_for_after_a_while(bench):
     bench.plan.queue(NAME, Fault.LOSE_ANSWER)
     land(bench.prepare(0, 3), bench.table, bench.conditions)
 
-    assert [0.02 * 0.75] == bench.clock.waits
+    assert [0.02] == bench.clock.waits
 
 
 def test_a_commit_that_arrives_behind_a_later_attempt_is_told_as_made(bench):

@@ -229,6 +229,7 @@ def table_job(track: Track, part: Slice) -> TableJob:
         registry=track.target.registry,
         room=track.room,
         computed=track.target.computed,
+        least=track.state.least,
     )
 
 

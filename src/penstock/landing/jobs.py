@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
@@ -32,6 +33,7 @@ from penstock.core.wire import (
     progress_from_json,
     progress_to_json,
 )
+from penstock.ports.tables import ColumnPath
 from penstock.rows.computed import NOTHING, Computed, computed_from_data, computed_to_data
 from penstock.rows.gate import OPEN, Gate, gate_from_data, gate_to_data
 from penstock.rows.options import RowOptions
@@ -70,7 +72,8 @@ class TableJob:
     topic, which records are the table's. Before a route itself `known` are the tables it may lead
     to. `room` is how many more may be asked for: tables before a route, else columns. `registry`
     are the settings of the schema registry of its records; references to secrets stay references.
-    `computed` are the columns that are computed for it.
+    `computed` are the columns that are computed for it, `least` the values below which columns have
+    no partition (`TableState.least`).
     """
 
     schema: Schema
@@ -82,6 +85,7 @@ class TableJob:
     room: int = 0
     registry: Mapping[str, Any] | None = None
     computed: Computed = NOTHING
+    least: Mapping[ColumnPath, Decimal] = field(default_factory=dict)
 
     def gate(self, topic: str) -> Gate:
         """Give the gate that a topic's records stand before."""
@@ -96,6 +100,7 @@ class TableJob:
             and self.registry == other.registry
             and self.gates == other.gates
             and self.computed == other.computed
+            and self.least == other.least
             and (self.destination is None) == (other.destination is None)
         )
 
@@ -315,6 +320,7 @@ def _table_to_data(table: TableJob) -> dict[str, Any]:
         "known": sorted(table.known),
         "room": table.room,
         "computed": computed_to_data(table.computed),
+        "least": [[list(path), str(value)] for path, value in table.least.items()],
     }
 
 
@@ -329,6 +335,7 @@ def _table_from_data(data: Mapping[str, Any]) -> TableJob:
         known=frozenset(data["known"]),
         room=data["room"],
         computed=computed_from_data(data["computed"]),
+        least={tuple(path): Decimal(value) for path, value in data["least"]},
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core.errors import InvalidError
-from penstock.rows.codes import MEANINGS, Code
+from penstock.rows.codes import MEANINGS, Code, MisfitError
 from penstock.rows.convert import Converted, Reject
 from penstock.rows.options import Policy, RowOptions
 
@@ -23,11 +23,12 @@ _OF_TYPES = {
 }
 
 
-def refuse(code: Code, offsets: npt.NDArray[np.int64]) -> list[Reject]:
-    """Refuse the records of some offsets, in the words of a code."""
+def refuse(code: Code, offsets: npt.NDArray[np.int64], path: str = "") -> list[Reject]:
+    """Refuse the records of some offsets, for a column or as a whole, in the words of a code."""
     meaning = MEANINGS[code]
-    stage, name = str(meaning.stage), str(code)
-    return [Reject(offset, stage, name, meaning.fact) for offset in offsets.tolist()]
+    misfit = MisfitError(code, meaning.fact, path)
+    stage, name, message = str(meaning.stage), str(code), misfit.message
+    return [Reject(offset, stage, name, message) for offset in offsets.tolist()]
 
 
 def nowhere(converted: Converted) -> Converted:

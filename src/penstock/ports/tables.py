@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -29,6 +30,9 @@ FILES_UNFIT = "P439"
 FILE_GONE = "P403"
 """Code of the InvalidError by which `Table.commit` says that prepared files no longer fit the table
 (partitioning changed, a column is gone): it was not applied, and the range is to be read again."""
+
+
+ColumnPath = tuple[str, ...]
 
 
 class Verdict(StrEnum):
@@ -65,6 +69,8 @@ class TableState:
     columns whose empty value the format cannot hold: records with one are quarantined. `widens`
     tells whether columns may be given wider types, and made optional; `identifiers`, columns by
     dotted path, never are optional. `reserved` are names that no column of it may be given.
+    dotted path, never are optional. `least` are the least values of columns, by their path through
+    structs, that the table has a partition for: records with a lower one are quarantined.
     """
 
     uuid: str
@@ -81,6 +87,7 @@ class TableState:
     widens: bool = False
     identifiers: tuple[str, ...] = ()
     reserved: tuple[str, ...] = ()
+    least: Mapping[ColumnPath, Decimal] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

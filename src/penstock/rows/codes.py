@@ -50,6 +50,7 @@ class Code(StrEnum):
     TOO_DEEP = "P342"
     POISON = "P343"
     UNFORESEEN = "P344"
+    NO_PARTITION = "P346"
     UNKNOWN_FIELD = "P361"
     MISSING = "P362"
     WRONG_TYPE = "P363"
@@ -193,6 +194,11 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
             _LIMIT,
             "reading the record raises what nobody foresaw, and does so when it is read alone",
             "please report it, with the record if you can; retry it with a version that mends it",
+        ),
+        Code.NO_PARTITION: Meaning(
+            _LIMIT,
+            "truncated as the table's partitioning asks, the value is below what its type holds",
+            "give the column a wider type, or partition the table otherwise",
         ),
         Code.UNKNOWN_FIELD: Meaning(
             _CONVERT,

@@ -145,18 +145,70 @@ def test_tombstones_are_left_out_where_the_spec_says_so_and_counted(shop: Shop) 
     assert (0, {"lake.shop.orders": 3, "delta.shop.orders": 0}) == (audit.code, skipped)
 
 
-def test_too_many_bad_records_break_the_circuit_before_anything_lands(shop: Shop) -> None:
+def test_too_many_bad_records_park_their_tables_before_anything_lands(shop: Shop) -> None:
     shop.spec["quarantine"]["stop_above"] = "10%"
     shop.send(0, 500)
     assert 0 == shop.run().code
     shop.send(500, 500)
     shop.cluster.send(shop.topic, 0, [Sent(b"?")] * 200)
-    stopped = shop.run()
+    ended = shop.run()
 
-    assert (4, "P345") == (stopped.code, stopped.json["error"]["code"])
-    assert "stop_above" in stopped.json["error"]["hint"]
+    assert (4, "every table waits for a decision") == (ended.code, ended.json["reason"])
+    assert {"P345"} == {each["code"] for each in ended.json["parked"].values()}
+    assert "stop_above" in ended.json["parked"]["lake.shop.orders"]["hint"]
     assert (list(range(500)), list(range(500))) == shop.ids()
     shop.spec["quarantine"]["stop_above"] = "50%"
     assert 0 == shop.run().code
     assert (list(range(1000)), list(range(1000))) == shop.ids()
     assert 400 == len(shop.rejects())
+
+
+def test_one_tables_flood_parks_it_and_the_other_lands_until_a_human_decides(shop: Shop) -> None:
+    """The Delta table is asked to quarantine tombstones, the Iceberg table skips them."""
+    shop.spec["tables"][0]["tombstones"] = "skip"
+    shop.send(0, 100)
+    assert 0 == shop.run().code
+    shop.send(100, 100)
+    shop.cluster.send(shop.topic, 0, [Sent(None, key=b"k")] * 200)
+    ended = shop.run()
+
+    assert 4 == ended.code
+    assert ["delta.shop.orders"] == [*ended.json["parked"]]
+    message = ended.json["parked"]["delta.shop.orders"]["message"]
+    assert "200 of 300 records do not fit (P309 200)" in message
+    assert "the record has no value, 200 times" in message
+    assert (list(range(200)), list(range(100))) == shop.ids()
+    assert [] == shop.rejects()
+    status = shop.call("status", "--json").json["tables"]
+    parked = {name: each["parked"] for name, each in status.items() if each["parked"]}
+    assert ["delta.shop.orders"] == [*parked]
+    assert "P345" in str(parked)
+
+    shop.spec["tables"][1]["tombstones"] = "skip"
+    asked = shop.run()
+    assert (4, "P189") == (asked.code, asked.json["error"]["code"])
+    assert "delta.shop.orders: 200 of 300" in asked.json["error"]["message"]
+    assert 0 == shop.run("--accept", "rules").code
+    assert (list(range(200)), list(range(200))) == shop.ids()
+    assert [] == shop.rejects()
+    shop.prove()
+
+
+def test_a_number_below_the_last_partition_of_its_type_is_quarantined_alone(shop: Shop) -> None:
+    """Iceberg has no partition for it: truncated, it has one digit more than its column."""
+    first, second = shop.spec["tables"]
+    for table in (first, second):
+        table["schema"]["hints"] = {"price": "decimal(9,2)"}
+    first["partition_by"] = ["truncate(10, price)"]
+    lowest = b'{"id": 1, "price": -9999999.99}'
+    others = [b'{"id": 2, "price": -9999999.90}', b'{"id": 3, "price": 9999999.99}', b'{"id": 4}']
+    shop.cluster.send(shop.topic, 0, [Sent(each) for each in (lowest, *others)])
+    ran = shop.run()
+
+    assert 0 == ran.code
+    assert ([2, 3, 4], [1, 2, 3, 4]) == shop.ids()
+    assert [("lake.shop.orders", "P346", lowest)] == [
+        (row["table"], row["code"], row["value"]) for row in shop.rejects()
+    ]
+    assert "price" in shop.rejects()[0]["message"]
+    shop.prove()

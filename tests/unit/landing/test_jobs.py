@@ -1,6 +1,7 @@
 """Jobs and results cross processes as JSON, and come back as they were."""
 
 import json
+from decimal import Decimal
 
 import pytest
 
@@ -42,7 +43,7 @@ JOB = Job(
     lanes=(LANE, AHEAD),
     tables={
         "lake.a": TableJob(SCHEMA, OPTIONS, Destination("iceberg", "{}"), frozenset({("t", 3, 6)})),
-        "lake.b": TableJob(SCHEMA, OPTIONS, None),
+        "lake.b": TableJob(SCHEMA, OPTIONS, None, least={("place", "price"): Decimal("-9.90")}),
     },
     quarantine=Destination("iceberg", '{"v": 1}'),
     timeout_seconds=120.0,

@@ -90,7 +90,10 @@ class Describer:
     def _label(self, partition: Sequence[Any]) -> str:
         if not partition:
             return ""
-        path = self._spec.partition_to_path(Record(*partition), self._schema)
+        try:
+            path = self._spec.partition_to_path(Record(*partition), self._schema)
+        except (ArithmeticError, ValueError):  # no words for it; a label is for people alone
+            return ""
         return path[:PARTITION_LABEL_MAX]
 
     def _detail(self, written: Written) -> str:

@@ -41,6 +41,7 @@ from penstock.connectors.iceberg.sources import sources_of
 from penstock.connectors.iceberg.stated import stated_files
 from penstock.connectors.iceberg.storage import Credential
 from penstock.connectors.iceberg.target import Sizes, lends, relent, target_of
+from penstock.connectors.iceberg.transforms import least_values
 from penstock.connectors.iceberg.witnesses import Finding, judge
 from penstock.core.commits import Chain, CommitKind, Committable, DataFile, Landed
 from penstock.core.errors import ConflictError
@@ -141,6 +142,7 @@ class IcebergTable:
             lease=self._lease(table, target),
             widens=True,
             identifiers=tuple(sorted(metadata.schema().identifier_field_names())),
+            least=least_values(metadata.spec(), metadata.schema()),
         )
 
     def commit(self, state: TableState, commit: Committable, *, retain: int) -> str:

@@ -4,7 +4,8 @@ Invariants:
 - values are those of the Iceberg specification, in its internal form: days and microseconds as
   integers, bytes for binary, fixed and uuid, None for null;
 - a value that is rounded down to none of its type raises ValueError: Iceberg's Java library wraps
-  such numbers around, into a partition in which no filter looks for them;
+  such numbers around, into a partition in which no filter looks for them. Records that hold one are
+  refused before (`least_values`);
 - rows keep their order within a partition; a batch of one partition is not copied;
 - the partition of -0.0 is that of 0.0, for a filter at zero means both, and readers order the two;
   NaN have one partition, and are one object, so that a dictionary knows it again.
@@ -18,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import MAX_PREC, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,8 @@ from pyiceberg.transforms import (
     VoidTransform,
     YearTransform,
 )
+
+from penstock.ports.tables import ColumnPath
 
 KNOWN_TRANSFORMS = (
     BucketTransform,
@@ -61,6 +65,7 @@ _WHOLE = (iceberg.IntegerType, iceberg.LongType)
 _TIMES = (iceberg.TimeType, iceberg.TimestampType, iceberg.TimestamptzType)
 
 
+_EXACT = Context(prec=MAX_PREC)
 _Numbers = npt.NDArray[Any]
 
 
@@ -94,6 +99,51 @@ class Splitter:
 def splitter(spec: PartitionSpec, schema: IcebergSchema) -> Splitter:
     """Give the splitter of a partition spec."""
     return Splitter(tuple(_part(field, schema) for field in spec.fields))
+
+
+def least_values(spec: PartitionSpec, schema: IcebergSchema) -> dict[ColumnPath, Decimal]:
+    """Give, by path through structs, the least values of columns that truncation keeps in its type.
+
+    What is lower wraps around in Iceberg's own implementation, so that no filter finds it, or is
+    more than a manifest's decimal holds. Source: `TruncateUtil`, `DecimalUtil` of Apache Iceberg.
+    """
+    found: dict[ColumnPath, Decimal] = {}
+    for field in spec.fields:
+        if not isinstance(field.transform, TruncateTransform):
+            continue
+        kind = schema.find_field(field.source_id).field_type
+        lowest = _lowest(kind)
+        if lowest is None:
+            continue
+        width = field.transform.width
+        scale = kind.scale if isinstance(kind, iceberg.DecimalType) else 0
+        least = Decimal(-(-lowest // width * width)).scaleb(-scale, _EXACT)
+        path = _names(schema.fields, field.source_id)
+        found[path] = max(least, found.get(path, least))
+    return found
+
+
+def _lowest(kind: iceberg.IcebergType) -> int | None:
+    """Give the lowest number of a type, unscaled, None for types without one."""
+    match kind:
+        case iceberg.IntegerType():
+            return -(1 << 31)
+        case iceberg.LongType():
+            return -(1 << 63)
+        case iceberg.DecimalType():
+            return 1 - int(10**kind.precision)
+        case _:
+            return None
+
+
+def _names(fields: Sequence[iceberg.NestedField], source: int) -> ColumnPath:
+    """Give the names of a column and of the structs that it is in, outermost first."""
+    names, below = [], fields
+    for number in _path(fields, source):
+        kind = below[number].field_type
+        names.append(below[number].name)
+        below = kind.fields if isinstance(kind, iceberg.StructType) else ()
+    return tuple(names)
 
 
 def _part(

@@ -1,5 +1,5 @@
 import datetime as dt
-from decimal import Decimal
+from decimal import Context, Decimal
 
 import pyarrow as pa
 import pytest
@@ -10,7 +10,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import parse_transform
 
-from penstock.connectors.iceberg.transforms import splitter
+from penstock.connectors.iceberg.transforms import least_values, splitter
 
 MOMENTS = st.datetimes(dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31))  # noqa: DTZ001
 KINDS = {
@@ -118,3 +118,59 @@ def test_a_number_rounded_down_to_none_of_its_type_is_refused(kind, value):
         list(split(pa.record_batch({"n": pa.array([value], kind)})))
     least = value + 10 if pa.types.is_integer(kind) else Decimal(0)
     assert 1 == len(list(split(pa.record_batch({"n": pa.array([least], kind)}))))
+
+
+def test_the_least_values_are_those_that_truncation_keeps_in_their_types():
+    place = iceberg.StructType(iceberg.NestedField(4, "zip", iceberg.IntegerType()))
+    schema = Schema(
+        iceberg.NestedField(1, "id", iceberg.LongType()),
+        iceberg.NestedField(2, "price", iceberg.DecimalType(9, 2)),
+        iceberg.NestedField(3, "place", place),
+        iceberg.NestedField(5, "big", iceberg.DecimalType(38, 0)),
+        iceberg.NestedField(6, "name", iceberg.StringType()),
+    )
+    texts = {1: "truncate[10]", 2: "truncate[10]", 4: "truncate[7]", 5: "truncate[3]"}
+    fields = [
+        PartitionField(source, 1000 + source, parse_transform(text), f"p{source}")
+        for source, text in {**texts, 6: "truncate[2]"}.items()
+    ]
+    coarser = PartitionField(1, 1010, parse_transform("truncate[1000]"), "p1_coarse")
+    others = PartitionField(2, 1011, parse_transform("bucket[7]"), "p2_bucket")
+    least = least_values(PartitionSpec(*fields, coarser, others), schema)
+
+    assert {
+        ("id",): Decimal(-9223372036854775000),
+        ("price",): Decimal("-9999999.90"),
+        ("place", "zip"): Decimal(-2147483646),
+        ("big",): Decimal("-" + "9" * 38),
+    } == least
+    assert {} == least_values(PartitionSpec(), schema)
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 10, 999_999_999])
+@pytest.mark.parametrize(
+    ("source", "kind", "lowest"),
+    [
+        (iceberg.IntegerType(), pa.int32(), -(2**31)),
+        (iceberg.LongType(), pa.int64(), -(2**63)),
+        (iceberg.DecimalType(9, 2), pa.decimal128(9, 2), 1 - 10**9),
+        (iceberg.DecimalType(38, 4), pa.decimal128(38, 4), 1 - 10**38),
+    ],
+)
+def test_the_least_value_is_split_and_the_next_lower_one_is_not(source, kind, lowest, width):
+    schema = Schema(iceberg.NestedField(1, "n", source))
+    spec = PartitionSpec(PartitionField(1, 1000, parse_transform(f"truncate[{width}]"), "p"))
+    ((path, least),) = least_values(spec, schema).items()
+    split = splitter(spec, schema)
+    scale = kind.scale if pa.types.is_decimal(kind) else 0
+
+    def batch(value):
+        exact = Decimal((value < 0, Decimal(value).as_tuple().digits, -scale))
+        return pa.record_batch({"n": pa.array([exact if scale else value], kind)})
+
+    unscaled = int(least.scaleb(scale, Context(prec=60)))
+    assert ("n",) == path
+    assert 1 == len(list(split(batch(unscaled))))
+    if unscaled > lowest:
+        with pytest.raises(ValueError, match=r"below all that|does not fit"):
+            list(split(batch(unscaled - 1)))

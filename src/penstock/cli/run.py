@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from penstock.spec.model import Pipeline
 
 STDERR = 2
-_TIME_CELLS = len("10:40:00  ")
 _SHOW_CURSOR = "\x1b[?25h"
 
 
@@ -209,23 +208,15 @@ def _displayed(
     board: StatusBoard, clock: Clock, interval_ms: int, voice: Voice
 ) -> Iterator[LogLines]:
     """Show a live display on stderr, and log lines above it."""
-    from rich.table import Table
-    from rich.text import Text
-
     from penstock.observe.log import console_log, wants_colour
-    from penstock.observe.progress import Progress, console_on
+    from penstock.observe.progress import Progress, above, console_on
 
     colour = wants_colour(sys.stderr, os.environ)
     console = console_on(sys.stderr, colour=colour)
 
-    def above(text: str) -> None:
-        line, grid = Text.from_ansi(text), Table.grid()
-        grid.add_row(line[:_TIME_CELLS], line[_TIME_CELLS:])  # what goes on stands behind the time
-        console.print(grid)
-
     with Progress(board, clock, console, interval_ms=interval_ms) as display:
         voice.display = display
         try:
-            yield console_log(above, clock, colour="always" if colour else "never")
+            yield console_log(above(console), clock, colour="always" if colour else "never")
         finally:
             voice.display = None

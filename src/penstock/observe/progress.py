@@ -12,12 +12,14 @@ Invariants:
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Self, TextIO, cast
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.table import Table
 from rich.text import Text
 
 from penstock.observe.render import render_status
@@ -27,6 +29,7 @@ from penstock.ports.running import Clock
 
 UPDATES_PER_SECOND = 4
 LINES_BESIDE_TABLES = 12
+TIME_CELLS = len("10:40:00  ")
 
 
 def console_on(stream: TextIO, *, colour: bool) -> Console:
@@ -38,6 +41,17 @@ def console_on(stream: TextIO, *, colour: bool) -> Console:
     if colour:
         return Console(file=file, stderr=True, highlight=False)
     return Console(file=file, stderr=True, highlight=False, color_system=None)
+
+
+def above(console: Console) -> Callable[[str], None]:
+    """Return what writes a log line above the display; what goes on stands behind the time."""
+
+    def write(text: str) -> None:
+        line, grid = Text.from_ansi(text, overflow="fold"), Table.grid()
+        grid.add_row(line[:TIME_CELLS], line[TIME_CELLS:])
+        console.print(grid)
+
+    return write
 
 
 class _Lossy(io.TextIOBase):
@@ -104,8 +118,8 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._note = ""
         if self._live is not None:
+            self._note = ""
             self._live.stop()
 
     def drawn(self) -> RenderableType:
@@ -117,4 +131,5 @@ class Progress:
             stall=stalled(snapshot, now_ms, self._interval_ms),
             tables_max=max(self._console.height - LINES_BESIDE_TABLES, 1),
         )
-        return Group(status, *([Text(), Text(self._note, "bold")] if self._note else []), Text())
+        note = "" if snapshot.state.ended else self._note
+        return Group(status, *([Text(), Text(note, "bold")] if note else []), Text())

@@ -204,8 +204,10 @@ def _rate(table: TableStatus, snapshot: Snapshot, now_ms: int) -> str:
     return rate_text(rows_per_second(table, now_ms, started_ms=snapshot.started_ms))
 
 
-def _lag(table: TableStatus, _snapshot: Snapshot, _now_ms: int) -> str:
-    return NOT_KNOWN if table.lag_records is None else count_text(table.lag_records)
+def _lag(table: TableStatus, snapshot: Snapshot, _now_ms: int) -> str:
+    """Show what is not known yet as such; a quarantine table has no lag at all."""
+    not_yet = table.parked is not None or snapshot.lag_records is None
+    return NOT_KNOWN if table.lag_records is None and not_yet else count_text(table.lag_records)
 
 
 def _last(table: TableStatus, _snapshot: Snapshot, now_ms: int) -> str:

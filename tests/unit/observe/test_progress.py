@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from penstock.core.events import FilesWritten, PipelineStopped, TableCommitted, WaitBegan
-from penstock.observe.progress import Progress, console_on
+from penstock.observe.progress import Progress, above, console_on
 from penstock.observe.status import StatusBoard
 from penstock.testing.broker import wait_until
 from penstock.testing.screen import Screen
@@ -170,8 +170,23 @@ def test_what_is_said_on_ctrl_c_stands_below_the_table_and_goes_with_it(clock, m
             assert "lake.a" == lines[-3].split()[0]
             assert not any("^C" in line for line in lines)
             board(PipelineStopped("shop", "asked to stop", clean=True))
+            screen = Console(file=io.StringIO(), width=80)
+            screen.print(progress.drawn())
+            assert "once more" not in screen.file.getvalue()
 
         lines = seen().lines
         assert ["a line above", "shop  stopped 0s ago"] == lines[:2]
         assert not any("once more" in line for line in lines)
         assert seen().cursor_shown
+
+
+def test_a_log_line_above_the_display_is_whole_and_goes_on_behind_the_time() -> None:
+    screen = Console(file=io.StringIO(), width=40)
+    name = "lake.a_namespace_of_some_length.a_table_with_a_rather_long_name"
+
+    above(screen)(f"10:40:00  {name}  epoch 1: 5 rows")
+
+    lines = [line.rstrip() for line in screen.file.getvalue().splitlines()]
+    assert name in "".join(line.removeprefix(" " * 10) for line in lines)
+    assert {" " * 10} == {line[:10] for line in lines[1:]}
+    assert 40 >= max(map(len, lines))

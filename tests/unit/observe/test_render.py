@@ -240,3 +240,14 @@ def test_what_is_told_of_a_long_name_is_told_whole() -> None:
 
     text = " ".join(shown(replace(SHOP, tables=tables)).split())
     assert f"{name} quarantined 3,000 by P301, 1 by P310" in text
+
+
+def test_a_table_that_has_no_lag_shows_none_once_others_are_known() -> None:
+    quarantine, parked = TableStatus(), replace(WEATHER, lag_records=None)
+    tables = {"lake.q": quarantine, "lake.w": parked}
+
+    lags = {
+        row.split()[0]: row.split()[3]
+        for row in shown(replace(SHOP, tables=tables)).splitlines()[4:6]
+    }
+    assert {"lake.q": "-", "lake.w": "?"} == lags

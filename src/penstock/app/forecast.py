@@ -60,14 +60,17 @@ class TablePlan:
     """What a run would do with one table.
 
     `columns` are those of a table to create; `missing` the fields of sampled records for which an
-    existing table has no column, and `fate` what becomes of them. `destructive` are steps that give
-    something up, `problem` is what stands in the way. `pending` counts commits to settle first.
+    existing table has no column, and `fate` what becomes of them. `unmatched` are hints for which
+    no sampled record has a field, each with the field that looks most like it, or "". `destructive`
+    are steps that give something up, `problem` is what stands in the way. `pending` counts commits
+    to settle first.
     """
 
     table: str
     create: bool = False
     columns: tuple[tuple[str, str], ...] = ()
     missing: tuple[tuple[str, str], ...] = ()
+    unmatched: tuple[tuple[str, str], ...] = ()
     fate: str = ""
     beginnings: tuple[Beginning, ...] = ()
     size_bytes: int | None = None

@@ -17,11 +17,13 @@ from penstock.app.trying import Row, Tried, tried
 from penstock.app.view import View, new_columns
 from penstock.core.accounting import total
 from penstock.core.errors import DecisionNeededError, PenstockError
-from penstock.core.schema import Struct
+from penstock.core.schema import Struct, paths_in
 from penstock.landing.epochs import not_surveyed
 from penstock.landing.leveling import Leveling
+from penstock.landing.tracks import Track
 from penstock.rows.codes import field_of
 from penstock.rows.spelling import spelled_as
+from penstock.spec.problems import nearest
 
 
 def sampled_for(
@@ -68,6 +70,7 @@ class Sheet:
             create=track.standing is None and bool(records) and (shown or not own.whole),
             columns=self._columns(name) if track.standing is None and shown else (),
             missing=self._missing(draft),
+            unmatched=self._unmatched(track),
             fate=str(track.target.options.columns),
             beginnings=beginnings,
             size_bytes=self._bytes_of(draft),
@@ -76,6 +79,18 @@ class Sheet:
             destructive=tuple(draft.destructive),
             problem=draft.problem or self._problem(name, own),
         )
+
+    def _unmatched(self, track: Track) -> tuple[tuple[str, str], ...]:
+        """Find the hints of a table to create for which no sampled record has a field."""
+        shown = self.tried.shown.get(track.name)
+        if shown is None or track.standing is not None or track.target.is_route:
+            return ()
+        options = track.target.options
+        beside = {*options.header_columns, *options.source_columns.values()}
+        fold = str if options.case_sensitive else str.casefold
+        seen = {fold(path): path for path in paths_in(shown)}
+        own = [each for each in track.target.hints if each.partition(".")[0] not in beside]
+        return tuple((each, nearest(each, seen.values())) for each in own if fold(each) not in seen)
 
     def asked_for(self, name: str) -> TablePlan:
         """Return the plan of a table that sampled records ask for, and that is created for them."""

@@ -64,6 +64,7 @@ def status_rows(status: Status) -> Rows:
     return [
         {
             "table": name,
+            "rows": each.holds,
             "lag_records": each.lag_records,
             "valid_through_ms": each.valid_through_ms,
             "pending": len(each.pending),

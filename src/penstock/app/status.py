@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from penstock.app import assembly
 from penstock.app.shown import arrow, html, status_rows
+from penstock.core.closings import records_only
 from penstock.core.commits import Chain, Committable, Landed
 from penstock.core.errors import PenstockError, gravest
 from penstock.core.offsets import TopicPartition
@@ -102,16 +103,16 @@ def status(pipeline: Pipeline, clock: Clock) -> Status:
         pending = by_table(pipeline.name, store.pending(pipeline.name))
         alive = _alive(store, pipeline.name, now_ms)
         known = told[0] if told is not None else beginning(pipeline.name, now_ms)
-        found = {name: _landed(pipeline, catalogs, each) for name, each in sorted(targets.items())}
+        found = {name: _read(pipeline, catalogs, each) for name, each in sorted(targets.items())}
         tables = {
             name: _table(
                 known.tables.get(name, TableStatus()),
-                landed,
+                read,
                 {at: each for at, each in bounds.items() if at in set(wanted[name])},
                 pending.get(name, []),
                 now_ms,
             )
-            for name, landed in found.items()
+            for name, read in found.items()
         }
     state = _state(told, now_ms, alive=alive)
     lag: dict[str, int] = {}
@@ -154,13 +155,23 @@ def _alive(store: PendingStore, pipeline: str, now_ms: int) -> bool:
     return held is not None and held.alive_until_ms > now_ms
 
 
-def _landed(
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What a table said: what has landed in it, if anything, and the rows that it holds."""
+
+    landed: Landed | None = None
+    rows: int | None = None
+
+
+def _read(
     pipeline: Pipeline, catalogs: Mapping[str, TableFormat], target: Target
-) -> Landed | PenstockError | None:
+) -> _Read | PenstockError:
     place = target.place
     try:
         table = catalogs[place.catalog].load(place.name)
-        return None if table is None else table.state(Chain(pipeline.name, place.table)).landed
+        if table is None:
+            return _Read()
+        return _Read(table.state(Chain(pipeline.name, place.table)).landed, table.facts().rows)
     except PenstockError as error:
         return error
 
@@ -176,21 +187,29 @@ def _refusing(known: Snapshot, routes: AbstractSet[str]) -> dict[str, TableStatu
 
 def _table(
     known: TableStatus,
-    landed: Landed | PenstockError | None,
+    read: _Read | PenstockError,
     bounds: Mapping[TopicPartition, Bounds],
     pending: list[Committable],
     now_ms: int,
 ) -> TableStatus:
     """Lay what the table says over what the last run told."""
     waiting = tuple(PendingEpoch(commit.epoch, commit.rows, now_ms) for commit in pending)
-    if isinstance(landed, PenstockError):
+    if isinstance(read, PenstockError):
         since_ms = known.parked.since_ms if known.parked else now_ms
-        parked = Parked(landed.code, landed.message, since_ms, landed.hint)
+        parked = Parked(read.code, read.message, since_ms, read.hint)
         return replace(known, parked=parked, pending=waiting, lag_records=None)
-    offsets = {} if landed is None else landed.offsets
+    landed = read.landed
+    offsets = {} if landed is None else records_only(landed.offsets)
     lag = sum(
         max(each.stop - max(offsets.get(at, each.start), each.start), 0)
         for at, each in bounds.items()
     )
     through = known.valid_through_ms if landed is None else landed.valid_through_ms
-    return replace(known, lag_records=lag, valid_through_ms=through, pending=waiting)
+    return replace(
+        known,
+        lag_records=lag,
+        valid_through_ms=through,
+        pending=waiting,
+        holds=read.rows,
+        offsets={f"{at.topic}:{at.partition}": int(next_) for at, next_ in sorted(offsets.items())},
+    )

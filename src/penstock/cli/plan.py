@@ -165,6 +165,10 @@ def _table_lines(table: TablePlan) -> Iterator[RenderableType]:
     if table.missing:
         names = ", ".join(one_line(f"{n} {kind}") for n, kind in table.missing[:COLUMNS_SHOWN_MAX])
         yield _below(f"{FATES.get(table.fate, table.fate)}: {names}", "yellow")
+    for name, near in table.unmatched:
+        meant = f"; did you mean {one_line(near)}?" if near else ""
+        text = f"the hint {one_line(name)} matches no field of the sampled records{meant}"
+        yield _below(text, "yellow")
     yield from _backlog_lines(table)
 
 

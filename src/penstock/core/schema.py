@@ -352,6 +352,24 @@ def with_hints(schema: Schema, hints: Mapping[str, Type]) -> Schema:
     return Struct(tuple(_hinted(field, field.name, hints) for field in schema.fields))
 
 
+def paths_in(type_: Type, path: str = "") -> Iterator[str]:
+    """Yield the paths by which hints name what is within a type, as in `with_hints`."""
+    match type_:
+        case Struct(fields):
+            for field in fields:
+                within = f"{path}.{field.name}" if path else field.name
+                yield within
+                yield from paths_in(field.type, within)
+        case List(element):
+            yield f"{path}[]"
+            yield from paths_in(element, f"{path}[]")
+        case Map(_, value):
+            yield f"{path}{{}}"
+            yield from paths_in(value, f"{path}{{}}")
+        case _:
+            return
+
+
 def _hinted(field: Field, path: str, hints: Mapping[str, Type]) -> Field:
     return Field(field.name, _hinted_type(field.type, path, hints), field.required)
 

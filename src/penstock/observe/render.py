@@ -33,6 +33,7 @@ from penstock.observe.figures import (
 from penstock.observe.snapshot import Snapshot, Stall, State, TableStatus, rows_per_second
 
 WIDE_FROM = 110
+OFFSETS_SHOWN_MAX = 8
 USUAL_FROM = 72
 NAME_CELLS_MIN = 12
 CODES_SHOWN_MAX = 4
@@ -76,6 +77,10 @@ class _Status:
             yield _table(self.snapshot, shown, self.now_ms, width=options.max_width)
         if len(shown) < len(names):
             yield _line(f"and {number_of(len(names) - len(shown), 'more table')}", "dim")
+        landed = [*_landed(self.snapshot, shown)]
+        if landed:
+            yield Text()
+            yield Group(*landed)
         remarks = [*_remarks(self.snapshot, self.now_ms, self.stall)]
         if remarks:
             yield Text()
@@ -135,7 +140,9 @@ def _second_line(snapshot: Snapshot, now_ms: int) -> Text:
 
 
 def _table(snapshot: Snapshot, names: list[str], now_ms: int, *, width: int) -> Table:
-    columns = [column for column in _COLUMNS if width >= column.from_width]
+    asked = any(each.holds is not None for each in snapshot.tables.values())
+    unasked = "in table" if not asked else "rows/s" if snapshot.state.ended else ""
+    columns = [each for each in _COLUMNS if width >= each.from_width and each.title != unasked]
     grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     grid.add_column("table")
     for column in columns:
@@ -145,6 +152,18 @@ def _table(snapshot: Snapshot, names: list[str], now_ms: int, *, width: int) -> 
         cells = [column.cell(table, snapshot, now_ms) for column in columns]
         grid.add_row(_Name(name), *cells, style="red" if table.parked else "")
     return grid
+
+
+def _landed(snapshot: Snapshot, names: list[str]) -> Iterator[Text]:
+    """Say how far tables have landed; beside a run that changes while it is read."""
+    for name in names if snapshot.state.ended else ():
+        offsets = snapshot.tables[name].offsets
+        told = [f"{at} to {next_:,}" for at, next_ in sorted(offsets.items())]
+        left = len(told) - OFFSETS_SHOWN_MAX
+        more = f" and {number_of(left, 'more partition')}" if left > 0 else ""
+        if told:
+            listed = ", ".join(told[:OFFSETS_SHOWN_MAX])
+            yield _line(f"{name_text(name)} has landed {listed}{more}", "dim")
 
 
 def _remarks(snapshot: Snapshot, now_ms: int, stall: Stall | None) -> Iterator[Text]:
@@ -198,6 +217,10 @@ def _rows(table: TableStatus, _snapshot: Snapshot, _now_ms: int) -> str:
     return count_text(table.rows)
 
 
+def _holds(table: TableStatus, _snapshot: Snapshot, _now_ms: int) -> str:
+    return NOTHING if table.holds is None else count_text(table.holds)
+
+
 def _rate(table: TableStatus, snapshot: Snapshot, now_ms: int) -> str:
     if snapshot.state.ended:
         return NOTHING
@@ -238,6 +261,7 @@ def _quarantined(table: TableStatus, _snapshot: Snapshot, _now_ms: int) -> str:
 
 _COLUMNS = (
     _Column("rows", _rows),
+    _Column("in table", _holds),
     _Column("rows/s", _rate, USUAL_FROM),
     _Column("lag", _lag),
     _Column("pending", _pending),

@@ -77,7 +77,11 @@ class Parked:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """Hold one table: totals are those of this run. `recent` are (time, rows) of new commits."""
+    """Hold one table: totals are those of this run. `recent` are (time, rows) of new commits.
+
+    `holds` are the rows in the table, whoever wrote them, and `offsets` the next ones to land by
+    `topic:partition`, where the table was asked.
+    """
 
     rows: int = 0
     commits: int = 0
@@ -90,6 +94,8 @@ class TableStatus:
     parked: Parked | None = None
     quarantined: Mapping[str, int] = field(default_factory=dict)
     recent: tuple[tuple[int, int], ...] = ()
+    holds: int | None = None
+    offsets: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def quarantined_total(self) -> int:

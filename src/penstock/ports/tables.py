@@ -96,13 +96,15 @@ class TableFacts:
 
     `kept` counts what a commit or a reader goes through each time: snapshots (Iceberg), versions
     since the last checkpoint (Delta), and `kept_what` names it. `stored_ms` is when the storage
-    says the newest metadata was written, by its own clock, where it tells.
+    says the newest metadata was written, by its own clock, where it tells. `rows` is how many rows
+    the table holds, whoever wrote them; None where its metadata alone do not tell.
     """
 
     format: str
     kept: int
     kept_what: str
     stored_ms: int | None = None
+    rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

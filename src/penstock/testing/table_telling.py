@@ -314,6 +314,7 @@ class TellingTests(TableBench):
         after = table.facts()
 
         assert (before.format, 1) == (after.format, after.kept - before.kept)
+        assert (1, 2) == (before.rows, after.rows)
 
     def test_a_scratch_table_is_dropped_with_its_files_and_no_other_table_is(
         self, catalog: TableFormat, table: Table

@@ -164,3 +164,31 @@ def test_peek_and_plan_infer_alike(shop: Shop) -> None:
 
     assert 0 == ran(shop)[0]
     assert {float} == {type(row["amount"]) for row in (*shop.lake(), *shop.delta())}
+
+
+def test_a_table_that_cannot_be_landed_in_is_not_headed_by_nothing_to_do(shop: Shop) -> None:
+    shop.spec["tables"] = [{"from": shop.topic, "into": LAKE}]
+    shop.send(0, 3)
+    told = within("plan", shop.path)
+
+    assert 2 == told.code
+    assert "a run would end with 2: P456" in told.out
+    assert "nothing to do" not in told.out
+    assert 2 == ran(shop)[0]
+
+
+def test_hints_that_match_no_field_of_the_records_are_told_with_the_one_that_is_meant(
+    shop: Shop,
+) -> None:
+    hints = {"amout": "double", "item.pice": "long", "id": "long", "zzz": "date"}
+    shop.spec["tables"][0]["schema"] = {"create": True, "hints": hints}
+    records = [{"id": n, "amount": n / 2, "item": {"price": n}} for n in range(5)]
+    shop.cluster.send(shop.topic, 0, [Sent(json.dumps(each).encode()) for each in records])
+
+    tables = by_name(planned(shop)[1])
+    said = within("plan", shop.path).out
+
+    unmatched = [["amout", "amount"], ["item.pice", "item.price"], ["zzz", ""]]
+    assert unmatched == tables[LAKE]["unmatched"]
+    assert [] == tables[DELTA]["unmatched"]
+    assert "the hint amout matches no field of the sampled records; did you mean amount?" in said

@@ -235,12 +235,14 @@ class DeltaTable:
             protocol = handle.protocol()
             features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
             (info,) = self.root.filesystem().get_file_info([self._following.log.path(view.version)])
+            rows = None if "deletionVectors" in features else _rows_in(handle)
         words = [f"Delta, writer version {protocol.min_writer_version}", *sorted(features)]
         if view.form.partition_by:
             words.append("partitioned by " + ", ".join(view.form.partition_by))
         stored_ms = info.mtime_ns // 1_000_000 if info.mtime_ns else None
         kept = view.version - view.checkpointed
-        return TableFacts(", ".join(words), kept, "versions since the last checkpoint", stored_ms)
+        what = "versions since the last checkpoint"
+        return TableFacts(", ".join(words), kept, what, stored_ms, rows)
 
     def housekeep(self) -> None:
         """Write a checkpoint when enough versions came since the last, and clean up the log.
@@ -311,6 +313,12 @@ class DeltaTable:
             raise in_doubt(self.name, told(error)) from error
         if before == view.head_entry:
             self._following.landed(view, body, checkpointed)
+
+
+def _rows_in(handle: Handle) -> int | None:
+    """Count the rows of a table by what its files' entries tell; None where one does not."""
+    counts = pa.table(handle.get_add_actions(flatten=True))["num_records"]
+    return None if counts.null_count else sum(counts.to_pylist())
 
 
 def _words(

@@ -11,22 +11,28 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Summary
 
 from penstock.ports.tables import TableFacts
 
 
-def facts_of(table: Table) -> TableFacts:
-    """Tell of a table's format and features in words, and count its snapshots. Raises OSError."""
+def facts_of(table: Table, branch: str) -> TableFacts:
+    """Tell of a table's format and features in words, count its snapshots and a branch's rows.
+
+    Raises OSError.
+    """
     metadata = table.metadata
     words = [f"Iceberg, format version {metadata.format_version}"]
     if metadata.spec().fields:
         words.append("partitioned by " + ", ".join(f.name for f in metadata.spec().fields))
-    head = metadata.current_snapshot()
+    head = metadata.snapshot_by_name(branch)
     summary = None if head is None else head.summary
     deletes = summary.get("total-delete-files") if summary is not None else None
     if deletes not in (None, "0"):
         words.append(f"{deletes} delete files")
-    return TableFacts(", ".join(words), len(metadata.snapshots), "snapshots", _stored_ms(table))
+    rows = _rows_of(summary) if head is not None else 0
+    kept = len(metadata.snapshots)
+    return TableFacts(", ".join(words), kept, "snapshots", _stored_ms(table), rows)
 
 
 def drop_with_files(catalog: Catalog, identifier: tuple[str, ...]) -> None:
@@ -40,6 +46,13 @@ def drop_with_files(catalog: Catalog, identifier: tuple[str, ...]) -> None:
         scheme, netloc, directory = PyArrowFileIO.parse_location(table.location(), {})
         with suppress(FileNotFoundError):
             table.io.fs_by_scheme(scheme, netloc).delete_dir(directory)
+
+
+def _rows_of(summary: Summary | None) -> int | None:
+    """Return the rows of a snapshot; None where deletes lie over them, or nobody counted."""
+    total = summary.get("total-records") if summary is not None else None
+    deletes = summary.get("total-delete-files") if summary is not None else None
+    return int(total) if total and total.isdecimal() and deletes in (None, "0") else None
 
 
 def _stored_ms(table: Table) -> int | None:

@@ -276,7 +276,7 @@ class IcebergTable:
         """Tell format, partitioning, delete files, snapshots. Raises UnavailableError."""
         table = self._loaded()
         with reading(self.name):
-            return facts_of(table)
+            return facts_of(table, self._branch)
 
     def housekeep(self) -> None:
         """Remove old metadata files, at most every ten minutes. Raises UnavailableError."""

@@ -250,7 +250,8 @@ class MemoryTable:
     def facts(self) -> TableFacts:
         """Count the snapshots."""
         contents = self._warehouse.get(self.name).contents
-        return TableFacts("in memory", len(contents.snapshots), "snapshots")
+        rows = sum(each.record_count for each in contents.files)
+        return TableFacts("in memory", len(contents.snapshots), "snapshots", rows=rows)
 
     def housekeep(self) -> None:
         """Do nothing: there is nothing to tidy."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from penstock.cli.audit import tell_audit
-from penstock.cli.output import print_json, say, tell
+from penstock.cli.output import print_json, result_console, say, tell
 
 if TYPE_CHECKING:
     from penstock.app.demo.story import Told
@@ -56,13 +56,12 @@ def demo(*, directory: Path = HOME, json: Annotated[bool, Parameter(negative=())
 
 
 def _show(told: Told, seconds: float) -> None:
-    from rich.console import Console
 
     from penstock.app.process import SystemClock
     from penstock.observe.render import render_status
 
     tell("\n$ penstock status")
-    Console().print(render_status(told.status.snapshot, SystemClock().now_ms()))
+    result_console().print(render_status(told.status.snapshot, SystemClock().now_ms()))
     tell("\n$ penstock audit --count")
     tell_audit(told.audit)
     good = told.audit.exit_code == 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from penstock.cli.output import print_json, say
+from penstock.cli.output import print_json, result_console, say
 from penstock.cli.specs import SPEC, Spec, load_spec
 
 if TYPE_CHECKING:
@@ -61,7 +61,6 @@ def doctor(
 
 
 def _show(found: Examination) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -78,4 +77,4 @@ def _show(found: Examination) -> None:
         if each.hint and each.standing != "good":
             message.append(f"\n→ {one_line(each.hint)}", "")
         table.add_row(Text(mark, style), each.check, Text(one_line(each.subject), "bold"), message)
-    Console().print(table)
+    result_console().print(table)

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 from penstock.core.errors import BugError, PenstockError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from penstock.spec.problems import Problem
 
 INTERRUPTED = 130
@@ -32,6 +34,14 @@ _MARKS = re.compile(r"^P\d{3}(?=  )|(?<=  )P\d{3}$|(?<= )\^+(?= |$)", re.MULTILI
 
 class NobodyReadsError(BrokenPipeError):
     """Who reads a result from stdout has seen enough of it, as `head` has."""
+
+
+def result_console(*, soft_wrap: bool = False) -> Console:
+    """Return a console on stdout. With `NO_COLOR` it writes no style at all, nor bold or dim."""
+    from rich.console import Console
+
+    plain = bool(os.environ.get("NO_COLOR"))
+    return Console(soft_wrap=soft_wrap, color_system=None if plain else "auto")
 
 
 def guarded(act: Callable[[], Any], words: Sequence[str]) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from penstock.cli.output import print_json, say
+from penstock.cli.output import print_json, result_console, say
 from penstock.cli.specs import SPEC, Spec, load_spec
 from penstock.core.errors import InvalidError
 from penstock.observe.figures import one_line
@@ -52,8 +52,6 @@ def peek(
     json
         Print JSON.
     """
-    from rich.console import Console
-
     from penstock.app.peek import peek as look
     from penstock.app.peek import spot
 
@@ -72,7 +70,7 @@ def peek(
     if json:
         print_json([_data(each) for each in found])
         return 0
-    console = Console(soft_wrap=True)
+    console = result_console(soft_wrap=True)
     for each in found:
         for line in _lines(each):
             console.print(line)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from penstock.cli.output import error_data, print_json
+from penstock.cli.output import error_data, print_json, result_console
 from penstock.cli.peek import shown_bytes
 from penstock.cli.specs import SPEC, Spec, load_spec
 from penstock.observe.figures import age_text, count_text, number_of, one_line, size_text
@@ -67,8 +67,6 @@ def plan(
     json
         Print JSON.
     """
-    from rich.console import Console
-
     from penstock.app.plan import plan as look
 
     found = look(load_spec(spec), accept=frozenset(accept), takeover=takeover)
@@ -76,7 +74,7 @@ def plan(
     if json:
         print_json(_data(found))
         return code
-    console = Console()
+    console = result_console()
     for line in plan_lines(found):
         console.print(line)
     return code

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from penstock.cli.output import error_data, print_json
+from penstock.cli.output import error_data, print_json, result_console
 from penstock.cli.specs import SPEC, Spec, load_spec
 
 if TYPE_CHECKING:
@@ -55,9 +55,8 @@ def status(
     if json:
         print_json(_data(pipeline, found, clock))
         return found.exit_code
-    from rich.console import Console
 
-    Console().print(_drawn(pipeline, found, clock))
+    result_console().print(_drawn(pipeline, found, clock))
     return found.exit_code
 
 

@@ -10,7 +10,16 @@ from typing import TextIO
 import pytest
 
 from penstock.app.process import SystemClock
-from penstock.cli.output import PLAIN, RED, guarded, print_json, say, show_error, tell
+from penstock.cli.output import (
+    PLAIN,
+    RED,
+    guarded,
+    print_json,
+    result_console,
+    say,
+    show_error,
+    tell,
+)
 from penstock.cli.run import _tell_outcome
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.events import PipelineStopped
@@ -175,3 +184,19 @@ def test_a_process_without_streams_has_the_exit_code_of_its_error(closed, tmp_pa
     done = subprocess.run(["sh", "-c", f"{words} {closed}"], check=False, capture_output=True)
 
     assert 2 == done.returncode
+
+
+@pytest.mark.parametrize(("no_color", "styled"), [("1", False), ("", True)])
+def test_with_no_color_a_result_has_no_style_at_all(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    no_color: str,
+    styled: bool,
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    monkeypatch.setenv("TERM", "xterm")
+
+    result_console().print("[bold]orders[/] [dim]0[/] [red]parked[/]")
+
+    assert styled == ("\x1b" in capsys.readouterr().out)

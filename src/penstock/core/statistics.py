@@ -138,14 +138,14 @@ class ColumnContents:
 
 @dataclass(frozen=True, slots=True)
 class FileContents:
-    """What a data file holds; columns and `partition` (distinct values) by name.
+    """What a data file holds: columns by `Leaf`, distinct values by the names of partition fields.
 
     A column that could not be found in the file is in neither.
     """
 
     records: int
     size_bytes: int
-    columns: Mapping[str, ColumnContents]
+    columns: Mapping[Leaf, ColumnContents]
     partition: Mapping[str, tuple[Any, ...]]
 
 
@@ -179,7 +179,7 @@ def mismatches(stated: FileStatistics, held: FileContents) -> list[Mismatch]:
         rows = (f"{stated.records:,} records", f"{held.records:,} records")
         found.append(Mismatch(path, "", Fault.RECORDS, *rows))
     for column in stated.columns:
-        contents = held.columns.get(column.column.name)
+        contents = held.columns.get(column.column)
         if contents is not None:
             found += _of_column(path, column, contents)
     for part in stated.partition:

@@ -64,22 +64,21 @@ def contents_of(source: pa.NativeFile | BinaryIO, stated: FileStatistics) -> Fil
         source, coerce_int96_timestamp_unit="us", buffer_size=_READ_BYTES, pre_buffer=False
     )
     found = _Found(file.schema_arrow)
-    leaves = {each.column.name: each.column for each in stated.columns}
-    leaves |= {each.column.name: each.column for each in stated.partition}
-    placed = {name: found.place(leaf) for name, leaf in leaves.items()}
-    there = {name: place for name, place in placed.items() if place}
-    columns = {each.column.name: ColumnContents() for each in stated.columns}
-    partition = [_Partition(each) for each in stated.partition if each.column.name in there]
+    leaves = {each.column for each in stated.columns} | {each.column for each in stated.partition}
+    placed = {leaf: found.place(leaf) for leaf in leaves}
+    there = {leaf: place for leaf, place in placed.items() if place}
+    columns = {each.column: ColumnContents() for each in stated.columns}
+    partition = [_Partition(each) for each in stated.partition if each.column in there]
     for batch in _batches(file, sorted({".".join(place) for place in there.values()})):
-        arrays = {name: _reached(batch, place) for name, place in there.items()}
-        for name in columns.keys() & arrays.keys():
-            columns[name] += _summary(arrays[name])
+        arrays = {leaf: _reached(batch, place) for leaf, place in there.items()}
+        for leaf in columns.keys() & arrays.keys():
+            columns[leaf] += _summary(arrays[leaf])
         for each in partition:
-            each.take(arrays[each.stated.column.name])
+            each.take(arrays[each.stated.column])
     records = file.metadata.num_rows
-    for name in columns.keys() - there.keys():
-        columns[name] = ColumnContents(values=records, nulls=records)
-    told = {name: each for name, each in columns.items() if placed[name] is not None}
+    for leaf in columns.keys() - there.keys():
+        columns[leaf] = ColumnContents(values=records, nulls=records)
+    told = {leaf: each for leaf, each in columns.items() if placed[leaf] is not None}
     values = {each.stated.name: tuple(each.distinct) for each in partition}
     return FileContents(records, size_bytes, told, values)
 

@@ -7,7 +7,9 @@ statistics, and one with -0.0 has no dictionary (docs/design/0232).
 Invariants:
 - looked at are columns of floats at the top and within structs, never within lists and maps, by
   which no reader skips;
-- a null is no NaN, and neither is what lies below a struct that is null.
+- a null is no NaN, and neither is what lies below a struct that is null;
+- Parquet gives a column `a.b` and the member `b` of a struct `a` one path: what holds for one of
+  them is taken to hold for both.
 
 Source: Parquet format, `Statistics` and `ColumnOrder`.
 """
@@ -54,10 +56,11 @@ def floats_in(schema: pa.Schema) -> tuple[Floats, ...]:
 
 def odd_in(columns: tuple[Floats, ...], rows: pa.Table) -> Odd:
     """Look through the columns of some rows."""
-    nans, zeros = {}, set()
+    nans = {each.path: 0 for each in columns}
+    zeros = set()
     for floats in columns:
         column = _column(floats, rows)
-        nans[floats.path] = sum(chunk.true_count for chunk in pc.is_nan(column).chunks)
+        nans[floats.path] += sum(chunk.true_count for chunk in pc.is_nan(column).chunks)
         if any(_has_negative_zero(chunk) for chunk in column.chunks):
             zeros.add(floats.path)
     return Odd(nans, frozenset(zeros))

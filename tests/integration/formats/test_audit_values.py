@@ -236,6 +236,52 @@ def test_a_planted_fault_is_found(
     assert {expected[0]} == {fault for fault, _ in shop.found(format_)}
 
 
+NAMESAKES = Struct(
+    (
+        Field("id", Kind.LONG),
+        Field("a.b", Kind.STRING),
+        Field("a.x", Kind.DOUBLE),
+        Field("a", Struct((Field("b", Kind.STRING), Field("x", Kind.DOUBLE)))),
+    )
+)
+"""In Delta a column may have the name of a member of a struct, written with a dot."""
+
+
+def named_alike(shop: Shop, changed: Callable[[DataFile], DataFile] = lambda file: file) -> None:
+    ledger = origin(Chain("shop", f"delta.{NAME}"), {0: 0})
+    shop.catalogs["delta"].create(NAME, TableDefinition(NAMESAKES), [ledger])
+    rows = [
+        {"id": 1, "a.b": "m" * 5000, "a.x": math.nan, "a": {"b": "z" * 5000, "x": 1.0}},
+        {"id": 2, "a.b": "n", "a.x": 3.0, "a": {"b": "a", "x": 9.0}},
+    ]
+    shop.land("delta", rows, changed)
+
+
+def test_a_column_with_the_name_of_a_member_has_statistics_of_its_own(shop: Shop) -> None:
+    said: list[dict[str, Any]] = []
+
+    def seen(file: DataFile) -> DataFile:
+        said.append(json.loads(json.loads(file.detail)["stats"]))
+        return file
+
+    named_alike(shop, seen)
+
+    assert [] == shop.found("delta")
+    assert [{"numRecords": 2, "nullCount": {"id": 0, "a.b": 0, "a": {"b": 0}}}] == said
+
+
+@pytest.mark.parametrize(
+    ("named", "held"), [("a.b", {"a.b": "n"}), ("a.b", {"a": {"b": "b"}}), ("id", {"id": 2})]
+)
+def test_a_fault_in_a_column_with_the_name_of_a_member_is_found(
+    shop: Shop, named: str, held: dict[str, Any]
+) -> None:
+    told = json.dumps({"numRecords": 2, "minValues": held})
+    named_alike(shop, described(lambda detail: detail.update(stats=told)))
+
+    assert [(Fault.LOWER, named)] == shop.found("delta")
+
+
 @pytest.mark.parametrize(
     "planted",
     [

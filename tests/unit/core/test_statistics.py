@@ -33,7 +33,7 @@ def held(column=HELD, **given):
     plain = {
         "records": 10,
         "size_bytes": 100,
-        "columns": {"amount": column},
+        "columns": {LEAF: column},
         "partition": {"amount": (4,)},
     }
     return FileContents(**{**plain, **given})

@@ -33,6 +33,15 @@ def test_what_a_null_struct_covers_is_not_counted() -> None:
     assert {"s.x": 1} == counted(pa.table({"s": column}))
 
 
+def test_a_column_and_a_member_of_one_path_are_counted_as_one() -> None:
+    for at_the_top, inside in ((nan, 1.0), (1.0, nan)):
+        member = pa.StructArray.from_arrays([pa.array([inside])], names=["b"])
+        beside = pa.array([at_the_top])
+
+        assert {"a.b": 1} == counted(pa.table({"a.b": beside, "a": member}))
+        assert {"a.b": 1} == counted(pa.table({"a": member, "a.b": beside}))
+
+
 def test_columns_in_lists_and_maps_are_not_counted() -> None:
     listed = pa.array([[nan]], pa.list_(pa.float64()))
     mapped = pa.array([[("a", nan)]], pa.map_(pa.string(), pa.float64()))

@@ -87,13 +87,14 @@ def statistics_json(
         told = _BOUNDS.get(leaf.type if isinstance(leaf.type, Kind) else type(leaf.type))
         if told is None or missing == footer.num_rows:
             continue
-        name = ".".join(leaf.path)
-        found = None if name in with_nan else extremes(groups, texts.get(name))
+        is_top = len(leaf.path) == 1  # `a.b` may also be the member of a struct
+        beside = texts.get(leaf.path[0]) if is_top else None
+        found = None if ".".join(leaf.path) in with_nan else extremes(groups, beside)
         low, high = (None, None) if found is None else told(*found)
         for target, value in ((lowest, low), (highest, high)):
             if value is not None:
                 _put(target, leaf.path, value)
-        whole &= len(leaf.path) > 1 or not (low is None or high is None)
+        whole &= not is_top or not (low is None or high is None)
     bounds = {"minValues": lowest, "maxValues": highest} if whole else {}
     return msgspec.json.encode(
         {"numRecords": footer.num_rows, **bounds, "nullCount": nulls}

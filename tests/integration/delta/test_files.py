@@ -11,13 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import Field as DeltaField
+from deltalake import write_deltalake
 from tests.integration.delta.lake import CHAIN, COLUMNS, Lake
 
 from penstock.connectors.delta.schemas import arrow_schema
 from penstock.core.errors import InvalidError
+from penstock.core.offsets import span
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct
 from penstock.spec.secrets import ProcessSecrets
-from penstock.testing.prepared import orders, prepared
+from penstock.testing.prepared import TOPIC, orders, prepared
 
 EVERYTHING = Struct(
     (
@@ -257,3 +259,15 @@ def test_rows_can_be_counted_by_coordinates_on_partitioned_tables(lake):
     lake.land({0: (0, 3)})
 
     assert [0, 1, 2] == sorted(lake.table.coordinates(COLUMNS)["offset"].to_pylist())
+
+
+def test_sources_are_told_beside_a_strangers_dates_that_python_cannot_hold(tmp_path):
+    lake = Lake(tmp_path)
+    lake.create()
+    lake.land({0: (0, 2)})
+    far = pa.table({"id": [7], "far": pa.array([3_000_000], pa.date32())})
+    write_deltalake(lake.location, far, mode="append", schema_mode="merge")
+    told = [each.found for each in lake.table.sources(lake.state(), COLUMNS, {(TOPIC, 0): 0})]
+
+    assert [{}, {(TOPIC, 0): span(0, 2)}] == sorted((each.ranges for each in told), key=len)
+    assert [1, 0] == sorted((each.strangers for each in told), reverse=True)

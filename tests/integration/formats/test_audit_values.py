@@ -383,6 +383,18 @@ def test_a_strangers_delta_table_through_a_checkpoint(shop: Shop) -> None:
     assert len(DeltaTable(place).file_uris()) == audited.files
 
 
+def test_a_strangers_times_that_python_cannot_hold_are_right_in_a_checkpoint(shop: Shop) -> None:
+    """Bounds stand in the checkpoint as values of their columns as well."""
+    place = f"{shop.place}/delta/shop/orders"
+    far = {"day": pa.array([3_000_000], pa.date32()), "at": pa.array([2**60], pa.timestamp("us"))}
+    as_struct = {"delta.checkpoint.writeStatsAsStruct": "true"}
+    write_deltalake(place, pa.table(far), configuration=as_struct)
+    DeltaTable(place).create_checkpoint()
+    audited = values_of(shop.catalogs["delta"], NAME)
+
+    assert (1, ()) == (audited.rows, audited.mismatches)
+
+
 def test_bounds_of_a_stranger_that_exclude_a_decimal_are_found(shop: Shop) -> None:
     """deltalake rounds decimals to doubles in its statistics."""
     place = f"{shop.place}/delta/shop/orders"

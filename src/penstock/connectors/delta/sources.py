@@ -10,7 +10,7 @@ Source: Delta transaction log protocol, "Add File and Remove File", "Append-only
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -56,7 +56,7 @@ def sources_of(
     storage = root.filesystem()
     return [
         source_of(add["path"], _rows(name, storage, root.location(name), add, columns))
-        for add in _adds(handle)
+        for add in _adds(handle, columns.values())
         if _may_reach(add, columns["offset"], lowest)
     ]
 
@@ -77,12 +77,16 @@ def removals(name: str, handle: Handle, form: Form, paths: Sequence[str]) -> lis
     return [Removal(path, sizes[path], whole=not form.partition_by) for path in paths]
 
 
-def _adds(handle: Handle) -> list[dict[str, Any]]:
-    return list(pa.table(handle.get_add_actions(flatten=False)).to_pylist())
+def _adds(handle: Handle, columns: Collection[str] = ()) -> list[dict[str, Any]]:
+    """List live files with what is told of some columns, of which Python can hold all values."""
+    told = pa.table(handle.get_add_actions(flatten=True))
+    wanted = {"path", "size_bytes", "num_records"}
+    wanted |= {f"{part}.{column}" for part in ("max", "partition") for column in columns}
+    return list(told.select([name for name in told.column_names if name in wanted]).to_pylist())
 
 
 def _may_reach(add: Mapping[str, Any], column: str, lowest: int) -> bool:
-    newest = (add.get("max") or {}).get(column)
+    newest = add.get(f"max.{column}")
     return newest is None or int(newest) >= lowest
 
 
@@ -100,13 +104,14 @@ def _rows(
         parquet = pq.ParquetFile(file)
         there = [columns[each] for each in PLACE if columns[each] in parquet.schema_arrow.names]
         read = parquet.read(columns=there)
-    partition = add.get("partition") or {}
     count = int(add["num_records"]) if not there else read.num_rows
     return pa.table(
         {
             each: read.column(columns[each])
             if columns[each] in there
-            else pa.array([partition.get(columns[each])] * count, COORDINATES.field(each).type)
+            else pa.array(
+                [add.get(f"partition.{columns[each]}")] * count, COORDINATES.field(each).type
+            )
             for each in PLACE
         }
     ).cast(COORDINATES)

@@ -166,15 +166,17 @@ class Auditor:
         began = quarantine is not None and quarantine.state(rejects).landed is not None
         bounds = self.log.bounds(self.wanted.get(name, ())).values()
         waiting = sum(each.stop - each.start for each in bounds)
-        waits = f"; {number_of(waiting, 'record')} of its topics wait in Kafka"
+        held = number_of(waiting, "record")
         if began:
             return InvalidError(
-                f"table {name} is gone: this pipeline had begun to land in it{waits}",
+                f"table {name} is gone: this pipeline had begun to land in it; of its topics Kafka"
+                f" holds {held}",
                 code="P461",
                 hint="restore it, or see what a run would do without it:  penstock plan",
             )
         return InvalidError(
-            f"nothing has landed in {name}, which does not exist yet{waits}",
+            f"nothing has landed in {name}, which does not exist yet; {held} of its topics wait in"
+            " Kafka",
             code="P461",
             hint="land it first:  penstock run --until-caught-up",
         )

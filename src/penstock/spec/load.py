@@ -11,6 +11,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,9 @@ def load_with_warnings(path: Path | str) -> Loaded:
 
 def _other_file(path: Path) -> str:
     """Say which file may be meant for a spec that cannot be read."""
-    there = [each.name for ending in ("*.yaml", "*.yml") for each in path.parent.glob(ending)]
+    there: list[str] = []
+    with suppress(OSError, ValueError):
+        there = [each.name for each in path.parent.iterdir() if each.suffix in (".yaml", ".yml")]
     near = nearest(path.name, there)
     if near and near != path.name:
         return f"did you mean {path.with_name(near)}?"

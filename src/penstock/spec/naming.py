@@ -25,22 +25,23 @@ def is_led_to(pipeline: Pipeline, table: str) -> bool:
 
 def no_table(name: str, tables: Collection[str], topics: Collection[str] = ()) -> InvalidError:
     """Say that no table has this name, and which one may be meant."""
-    what = "is a topic, and no table" if name in topics else "is no table"
-    return InvalidError(
-        f"{shown(name)} {what} of this pipeline", code="P185", hint=_meant(name, tables, "tables")
-    )
+    near = nearest(name, tables)
+    if near:
+        hint = f"did you mean {near}?"
+    else:
+        hint = f"tables of this pipeline are {listed(sorted(tables))}"
+    if name in topics:
+        return InvalidError(f"{shown(name)} is a topic, and no table", code="P185", hint=hint)
+    return InvalidError(f"{shown(name)} is no table of this pipeline", code="P185", hint=hint)
 
 
 def no_topic(name: str, topics: Collection[str], tables: Collection[str] = ()) -> InvalidError:
     """Say that no topic of this name is read, and which one may be meant."""
-    what = "is a table, and no topic" if name in tables else "is no topic"
-    return InvalidError(
-        f"{shown(name)} {what} of this pipeline", code="P161", hint=_meant(name, topics, "topics")
-    )
-
-
-def _meant(name: str, known: Collection[str], kind: str) -> str:
-    near = nearest(name, known)
+    near = nearest(name, topics)
     if near:
-        return f"did you mean {near}?"
-    return f"its {kind} are {listed(sorted(known))}" if known else f"it has no {kind} yet"
+        hint = f"did you mean {near}?"
+    else:
+        hint = f"topics of this pipeline are {listed(sorted(topics))}"
+    if name in tables:
+        return InvalidError(f"{shown(name)} is a table, and no topic", code="P161", hint=hint)
+    return InvalidError(f"{shown(name)} is no topic of this pipeline", code="P161", hint=hint)

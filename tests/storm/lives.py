@@ -46,6 +46,8 @@ ABORTED = re.compile(r"rdkafka_\w+\.c:\d+: .*Assertion")
 
 Seen with seed 1; a death like any other for a pipeline, and counted as one.
 """
+UNFORESEEN = {"P486", "P487"}
+"""What no weather makes: codes of tables that an error of ours has parked."""
 EXPECTED: Mapping[str, frozenset[int]] = {
     BY_ITSELF: frozenset(),
     Fault.POINT: frozenset(),
@@ -318,6 +320,8 @@ class Keeper:
         run.heard += len(new)
         for each in new:
             self.log.events[each.event] += 1
+            if each.event == "TableParked" and each.data["code"] in UNFORESEEN:
+                self.log.strange.append(f"{self.pipe.name}: {each.data['reason']}")
             if each.event == "TableCommitted":
                 self.log.commits.setdefault(str(each.data["table"]), []).append(each.at)
                 if self.shock is not None and each.at > self.shock[1]:

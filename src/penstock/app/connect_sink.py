@@ -224,8 +224,8 @@ _ASKED = {
     "iceberg.tables.cdc-field": "rows are appended here: what it says of a row does not happen",
     "iceberg.tables.replace-null-with-default": "a null stays a null here: transform.columns",
     "iceberg.hadoop-conf-dir": "a file of Java: keys of the storage, under catalogs",
-    "errors.tolerance": "here a record that does not fit is kept in the quarantine, and a run stops"
-    " above quarantine.stop_above",
+    "errors.tolerance": "here a record that does not fit is kept in the quarantine, and a table is"
+    " parked above quarantine.stop_above",
     "errors.deadletterqueue.topic.name": "refused records go to the table quarantine.into, and to"
     " no topic",
 }

@@ -39,8 +39,8 @@ class Blow(StrEnum):
     RAISE = "raise"
 
 
-class StruckError(RuntimeError):
-    """Stand for an error of our own making: no handler expects it."""
+class StruckError(Exception):
+    """Stand for an error of our own making: no handler expects it, and no fence holds it off."""
 
 
 @dataclass(slots=True)

@@ -41,6 +41,7 @@ class Fault(StrEnum):
     LOWER = "lower bound"
     UPPER = "upper bound"
     PARTITION = "partition value"
+    SUMMARY = "manifest's partition summary"
     UNREADABLE = "statistics"
 
 
@@ -54,6 +55,7 @@ _HARM: Mapping[Fault, str] = {
     Fault.LOWER: "a reader's filter can skip rows, and a delete take away rows that do not match",
     Fault.UPPER: "a reader's filter can skip rows, and a delete take away rows that do not match",
     Fault.PARTITION: "a reader's filter can skip rows, and some readers show the metadata's value",
+    Fault.SUMMARY: "a reader's filter can skip all files of the manifest",
     Fault.UNREADABLE: "readers fail on it, or each takes it for something else",
 }
 
@@ -85,16 +87,48 @@ class ColumnStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionSummary:
+    """What a manifest list says of one partition field, over all files of a manifest.
+
+    `has_nans` is None where it is not said. Without bounds a reader takes all values for null or
+    NaN; where they are there and one of them is None, that one says nothing.
+    """
+
+    has_nulls: bool
+    has_nans: bool | None
+    is_bounded: bool
+    lower: Value | None = None
+    upper: Value | None = None
+
+    def covers(self, value: Any) -> bool:
+        """Tell whether a reader that looks for a file's partition value reads the manifest."""
+        if value is None:
+            return self.has_nulls
+        if isinstance(value, float) and math.isnan(value):
+            return self.has_nans is not False
+        found = value.encode() if isinstance(value, str) else value
+        return self.is_bounded and not (_is_less(found, self.lower) or _is_less(self.upper, found))
+
+    def __str__(self) -> str:
+        if not self.is_bounded:
+            return "no bounds" if self.has_nulls else "no bounds and no null"
+        nulls = "with" if self.has_nulls else "without"
+        return f"{shown(self.lower, None)} to {shown(self.upper, None)}, {nulls} null"
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionValue:
     """What metadata says of one partition field of a file: `derived` of every row's column.
 
-    `derived` takes an Arrow array of the column, and gives one of values like `value`.
+    `derived` takes an Arrow array of the column, and gives one of values like `value`. `summary` is
+    that of the file's manifest, None where nothing is said of a manifest.
     """
 
     name: str
     column: Leaf
     value: Any
     derived: Callable[[Any], Any] = field(repr=False, compare=False)
+    summary: PartitionSummary | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,16 +217,19 @@ def mismatches(stated: FileStatistics, held: FileContents) -> list[Mismatch]:
         if contents is not None:
             found += _of_column(path, column, contents)
     for part in stated.partition:
+        if part.summary is not None and not part.summary.covers(part.value):
+            told = (str(part.summary), shown(part.value, None))
+            found.append(Mismatch(path, part.name, Fault.SUMMARY, *told))
         others = [
             each
             for each in held.partition.get(part.name, ())
             if not is_same_value(each, part.value)
         ]
         if others:
-            told = ", ".join(shown(each, None) for each in others[:_SHOWN_VALUES_MAX])
-            told += ", …" if len(others) > _SHOWN_VALUES_MAX else ""
+            values = ", ".join(shown(each, None) for each in others[:_SHOWN_VALUES_MAX])
+            values += ", …" if len(others) > _SHOWN_VALUES_MAX else ""
             value = shown(part.value, None)
-            found.append(Mismatch(path, part.name, Fault.PARTITION, value, f"rows of {told}"))
+            found.append(Mismatch(path, part.name, Fault.PARTITION, value, f"rows of {values}"))
     return found
 
 

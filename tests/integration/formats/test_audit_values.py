@@ -19,11 +19,13 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.manifest import ManifestFile, ManifestWriter, PartitionFieldSummary
 from pyiceberg.types import LongType
 
 from penstock.app.values import audit_values, values_of
 from penstock.cli.audit import audit as command
 from penstock.connectors import delta, iceberg
+from penstock.connectors.iceberg.manifests import ManifestStack
 from penstock.core.commits import Chain, DataFile
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Decimal, Field, Kind, Struct
@@ -234,6 +236,38 @@ def test_a_planted_fault_is_found(
 
     assert expected in shop.found(format_)
     assert {expected[0]} == {fault for fault, _ in shop.found(format_)}
+
+
+@pytest.mark.parametrize(
+    ("rows", "summary"),
+    [
+        (IDS, PartitionFieldSummary(False, False, *[struct.pack("<q", at) for at in (0, 2)])),
+        (IDS, PartitionFieldSummary(False, False, *[struct.pack("<q", at) for at in (4, 9)])),
+        (IDS, PartitionFieldSummary(True, None, None, None)),
+        (IDS, PartitionFieldSummary(True, False, struct.pack("<q", 3), None)),
+        ([row(0) | {"id": None}], PartitionFieldSummary(False, None, None, None)),
+    ],
+)
+def test_a_manifest_whose_summary_leaves_a_partition_out_is_found(
+    shop: Shop,
+    monkeypatch: pytest.MonkeyPatch,
+    rows: list[dict[str, Any]],
+    summary: PartitionFieldSummary,
+) -> None:
+    """A reader's filter then skips all its files, whatever is said of each."""
+    summed_up = ManifestStack._told
+
+    def planted(stack: ManifestStack, writer: ManifestWriter) -> ManifestFile:
+        manifest = summed_up(stack, writer)
+        manifest.partitions[0] = summary
+        return manifest
+
+    shop.land("lake", rows)
+    assert [] == shop.found("lake")
+    monkeypatch.setattr(ManifestStack, "_told", planted)
+    shop.land("lake", rows)
+
+    assert [(Fault.SUMMARY, "id_trunc")] == shop.found("lake")
 
 
 NAMESAKES = Struct(

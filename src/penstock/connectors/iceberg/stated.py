@@ -3,6 +3,7 @@
 Invariants:
 - columns are those of the table's schema, known in files by id; within lists and maps nothing is
   told, for no reader filters by what is said of them;
+- what the manifest list sums up of a manifest's partition values is told with each of its files;
 - bounds are decoded by the type of now, or by the narrower one that a column was widened from.
 
 Source: Apache Iceberg table specification, "Data File Fields", "Appendix D: Single-value
@@ -13,14 +14,14 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 from pyiceberg.conversions import from_bytes
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import DataFile, FileFormat
+from pyiceberg.manifest import DataFile, FileFormat, PartitionFieldSummary
 from pyiceberg.partitioning import PartitionField
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -46,11 +47,18 @@ from pyiceberg.types import (
 )
 
 from penstock.connectors.iceberg.descriptions import internal
-from penstock.connectors.iceberg.manifests import live_entries
+from penstock.connectors.iceberg.manifests import live_manifests
 from penstock.connectors.iceberg.schemas import file_schema
 from penstock.connectors.iceberg.transforms import KNOWN_TRANSFORMS, transform_of
 from penstock.core.schema import Kind
-from penstock.core.statistics import ColumnStatistics, FileStatistics, Leaf, PartitionValue, Value
+from penstock.core.statistics import (
+    ColumnStatistics,
+    FileStatistics,
+    Leaf,
+    PartitionSummary,
+    PartitionValue,
+    Value,
+)
 from penstock.ports.tables import StatedFile
 
 _KINDS: Mapping[type[PrimitiveType], Kind] = {
@@ -84,9 +92,10 @@ _HALF_BYTES = 4
 def stated_files(table: Table, branch: str) -> Iterator[StatedFile]:
     """Yield what is said of each live data file at the head of a branch. Raises OSError."""
     reader = _Reader(table)
-    for entry in live_entries(table, branch):
-        path = entry.data_file.file_path
-        yield StatedFile(reader.statistics(entry.data_file), partial(_opened, table.io, path))
+    for manifest, entries in live_manifests(table, branch):
+        for entry in entries:
+            stated = reader.statistics(entry.data_file, manifest.partitions or ())
+            yield StatedFile(stated, partial(_opened, table.io, entry.data_file.file_path))
 
 
 def _opened(io: FileIO, path: str) -> Any:
@@ -105,8 +114,10 @@ class _Reader:
             for spec_id, spec in self._metadata.specs().items()
         }
 
-    def statistics(self, file: DataFile) -> FileStatistics:
-        """Translate what a manifest says of a file."""
+    def statistics(
+        self, file: DataFile, summaries: Sequence[PartitionFieldSummary]
+    ) -> FileStatistics:
+        """Translate what a manifest says of a file, and the manifest list of the manifest."""
         columns, unreadable = [], []
         for number, (leaf, kind) in self._leaves.items():
             bounds: list[Value | None] = []
@@ -128,7 +139,7 @@ class _Reader:
                 columns.append(column)
         parquet = file.file_format is FileFormat.PARQUET
         untold = () if parquet else (f"{file.file_path}: its format is {file.file_format}",)
-        parts = (each.value(file) for each in self._specs[file.spec_id])
+        parts = (each.value(file, summaries) for each in self._specs[file.spec_id])
         return FileStatistics(
             file.file_path,
             file.record_count,
@@ -155,15 +166,30 @@ class _Field:
         known = isinstance(field.transform, KNOWN_TRANSFORMS)
         if known and not isinstance(field.transform, VoidTransform) and field.source_id in leaves:
             self._leaf, kind = leaves[field.source_id]
+            self._type: Any = field.transform.result_type(kind)
             as_written = file_schema(Schema(NestedField(1, "it", kind))).field("it").type
             self._derived = _deriving(transform_of(field, schema), as_written)
 
-    def value(self, file: DataFile) -> PartitionValue | None:
-        """Return what a file says of the field; None where it cannot be derived again."""
+    def value(
+        self, file: DataFile, summaries: Sequence[PartitionFieldSummary]
+    ) -> PartitionValue | None:
+        """Return what is said of the field; None where it cannot be derived again."""
         if self._leaf is None:
             return None
         value = internal(file.partition[self._at])
-        return PartitionValue(self._name, self._leaf, value, self._derived)
+        summary = _summary(self._type, summaries[self._at]) if summaries else None
+        return PartitionValue(self._name, self._leaf, value, self._derived, summary)
+
+
+def _summary(kind: PrimitiveType, told: PartitionFieldSummary) -> PartitionSummary:
+    bounds: list[Value | None] = []
+    for raw in (told.lower_bound, told.upper_bound):
+        try:
+            bounds.append(_decoded(kind, raw))
+        except (ValueError, struct.error):
+            bounds.append(None)
+    is_bounded = None not in (told.lower_bound, told.upper_bound)
+    return PartitionSummary(told.contains_null, told.contains_nan, is_bounded, *bounds)
 
 
 def _deriving(

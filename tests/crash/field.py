@@ -22,6 +22,7 @@ import yaml
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchTableError
+from tests.crash.values import Compared, compared
 
 from penstock.testing.broker import Cluster
 from penstock.testing.oracle import Finding, Record, Row, committed_records, compare
@@ -134,6 +135,11 @@ class Field:
             for name, full in self.tables.items()
             for finding in compare(full, records, judge, self.rows(name), rejects)
         ]
+
+    def compared(self) -> Compared:
+        """Compare what metadata says of all live files with what they hold."""
+        settings = {"type": self.catalog["type"], **self.stranger}
+        return compared(self.connector, settings, [*self.tables, self.refused])
 
     def rows(self, name: str) -> list[Row]:
         """Read a table by its own library; none when it does not exist."""

@@ -25,6 +25,7 @@ import psutil
 from tests.crash.field import Field
 from tests.crash.kept import Kept
 from tests.crash.replies import ACTS, LANDED_OR_LATER, NOT_OF_REST, Line
+from tests.crash.values import NOTHING, Compared
 from tests.servers.warm import WarmProcess
 
 from penstock.app import faults
@@ -174,6 +175,11 @@ class Fields:
     histogram: Histogram
     kept: Kept | None = None
     _open: dict[tuple[str, int, str], tuple[Field, Line | None]] = field(default_factory=dict)
+    _all: list[Field] = field(default_factory=list)
+
+    def compared(self) -> Compared:
+        """Compare what the metadata of all tables says of their files with what these hold."""
+        return sum((each.compared() for each in self._all), NOTHING)
 
     def play(self, cell: Cell) -> None:
         """Strike once, recover, compare every row with Kafka."""
@@ -202,9 +208,13 @@ class Fields:
         return self._open[key]
 
     def _made(self, cell: Cell) -> tuple[Field, Line | None]:
-        if cell.blow is Blow.LOSE:
-            return self.line(cell.connector, cell.tables, cell.point)
-        return self.make(cell.connector, cell.tables), None
+        made, line = (
+            self.line(cell.connector, cell.tables, cell.point)
+            if cell.blow is Blow.LOSE
+            else (self.make(cell.connector, cell.tables), None)
+        )
+        self._all.append(made)
+        return made, line
 
 
 def _blown(ground: Field, line: Line | None, cell: Cell) -> bool:

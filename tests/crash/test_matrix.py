@@ -70,6 +70,15 @@ def test_every_blow_at_every_point_loses_and_doubles_nothing(fields: Fields, cel
     fields.play(cell)
 
 
+@pytest.mark.timeout(600)
+def test_metadata_says_what_the_files_of_all_tables_hold(fields: Fields) -> None:
+    """Comes behind the rounds above: it looks at all that they have landed."""
+    found = fields.compared()
+
+    assert () == found.wrong
+    assert bool(fields.histogram.hits) == bool(found.rows)
+
+
 @pytest.mark.slow
 def test_every_point_was_hit_in_every_way(histogram: Histogram) -> None:
     """Comes last: it looks at what the rounds above have hit."""

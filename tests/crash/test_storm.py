@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from deltalake import write_deltalake
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.typedef import Record
 from tests.storm.judgement import judged
 from tests.storm.plan import Fault, digest, plan
 from tests.storm.report import Report, lines
@@ -19,8 +24,18 @@ from tests.storm.storm import LONG, SHORT, storm
 from tests.storm.strangers import Strangers
 from tests.storm.watch import NOWHERE, SHIFT, Standing, Watch, wrong
 
+from penstock.core.statistics import Fault as Wrong
 from penstock.testing.process import KILLED
 
+OF_COLUMNS = {
+    "column_sizes": Wrong.VALUES,
+    "value_counts": Wrong.VALUES,
+    "null_value_counts": Wrong.NULLS,
+    "nan_value_counts": Wrong.NANS,
+    "lower_bounds": Wrong.LOWER,
+    "upper_bounds": Wrong.UPPER,
+}
+"""What a manifest says of the columns of a file, and how the judgement calls it where it is wrong."""
 SECONDS = float(os.environ.get("STORM_SECONDS", "30"))
 SEED = int(os.environ.get("STORM_SEED", "1"))
 
@@ -82,6 +97,84 @@ def test_a_file_that_nobody_knows_turns_the_report_red(blown: Blown) -> None:
     stray.write_bytes(b"PAR1")
 
     assert [str(stray)] == list(_again(stage, report).judgement.leftovers.unknown)
+
+
+@pytest.mark.parametrize("told", ["upper_bounds", "null_value_counts"])
+def test_wrong_metadata_of_an_iceberg_file_turns_the_report_red(blown: Blown, told: str) -> None:
+    stage, report = blown
+    table = stage.iceberg("lake.storm.mixed")
+    assert table is not None
+    file = next(iter(table.scan().plan_files())).file
+    number = table.schema().find_field("id").field_id
+    wrong = {"upper_bounds": (-(10**9)).to_bytes(8, "little", signed=True), "null_value_counts": 1}
+    said = {each: dict(getattr(file, each)) for each in OF_COLUMNS}
+    said[told][number] = wrong[told]
+    changed = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=file.file_path,
+        file_format=FileFormat.PARQUET,
+        partition=Record(),
+        record_count=file.record_count,
+        file_size_in_bytes=file.file_size_in_bytes,
+        **said,
+    )
+    changed.spec_id = file.spec_id
+    with table.transaction() as transaction:
+        with transaction.update_snapshot().overwrite() as change:
+            change.delete_data_file(file)
+        with transaction.update_snapshot().fast_append() as change:
+            change.append_data_file(changed)
+
+    assert OF_COLUMNS[told] in _faults(_again(stage, report), Path(file.file_path).name)
+
+
+@pytest.mark.parametrize(
+    ("told", "fault"),
+    [
+        ({"minValues": {"id": 10**9}, "maxValues": {"id": 10**9}}, Wrong.LOWER),
+        ({"nullCount": {"_kafka_offset": 10**9}}, Wrong.NULLS),
+    ],
+    ids=str,
+)
+def test_wrong_metadata_of_a_delta_file_turns_the_report_red(
+    blown: Blown, told: dict[str, Any], fault: Wrong
+) -> None:
+    stage, report = blown
+    file = _added_again(stage, "delta.storm.whole", told, {})
+
+    assert fault in _faults(_again(stage, report), file)
+
+
+def test_another_partition_value_turns_the_report_red(blown: Blown) -> None:
+    """The files of Delta tables do not hold it: the rows differ from Kafka's."""
+    stage, report = blown
+    _added_again(stage, "delta.storm.split", {}, {"shop": "another"})
+
+    assert 0 < _again(stage, report).counted["otherwise wrong"]
+
+
+def _added_again(stage: Stage, table: str, told: dict[str, Any], partition: dict[str, str]) -> str:
+    """Put a file's `add` into the log once more, with other statistics; return the file's name."""
+    handle = stage.delta(table)
+    assert handle is not None
+    file = pa.table(handle.get_add_actions()).to_pylist()[0]
+    add = {
+        "path": file["path"],
+        "partitionValues": partition,
+        "size": file["size_bytes"],
+        "modificationTime": 0,
+        "dataChange": True,
+        "stats": json.dumps({"numRecords": file["num_records"], **told}),
+    }
+    log = stage.place(table) / "_delta_log" / f"{handle.version() + 1:020d}.json"
+    log.write_text(json.dumps({"add": add}) + "\n")
+    return str(file["path"])
+
+
+def _faults(report: Report, file: str) -> list[Wrong]:
+    """Name what the report finds wrong with the metadata of a file."""
+    told = [each for each in report.wrong if each.endswith(file)]
+    return [fault for fault in Wrong if any(f": {fault} of " in each for each in told)]
 
 
 def _seen(stage: Stage) -> set[str]:

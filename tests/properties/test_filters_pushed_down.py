@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from tests.properties.random_tables import Plan, delta_plans, iceberg_plans, live
-from tests.properties.readers import all_wrong
+from tests.properties.readers import all_wrong, wrong_after_delete
 
 from penstock.app.values import values_of
 
@@ -56,4 +56,5 @@ def test_filters_on_delta_tables_find_what_a_full_scan_finds(
     assert sorted(lived.rows) == sorted(full["id"].to_pylist())
     assert [] == list(all_wrong(lived))
     assert () == values_of(lived.lakes.catalogs["delta"], "shop.t").mismatches
+    assert [] == list(wrong_after_delete(lived))
     lived.lakes.close()

@@ -2,6 +2,7 @@
 
 Invariants:
 - what is right is decided by Kafka's own records and `json.loads`, value by value;
+- what metadata says of every live file, strangers' too, is compared with what the file holds;
 - lost is what lies below something that landed after it; what lies above all is not landed: its
   table stood aside, say, and may still take it;
 - a leftover is a data file that no table ever needed; what strangers replaced is none;
@@ -23,6 +24,7 @@ from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 from tests.crash.field import judge
+from tests.crash.values import Compared, compared
 from tests.storm.lives import Life
 from tests.storm.stage import TOPIC, Stage, path_of
 from tests.storm.strangers import Strangers, in_spark
@@ -58,6 +60,7 @@ class Judgement:
     findings: Sequence[Finding]
     strangers_wrong: Sequence[str]
     spark_differs: Sequence[str]
+    values: Compared
     read_by_spark: int
     leftovers: Leftovers
 
@@ -100,9 +103,21 @@ def judged(
         findings=findings,
         strangers_wrong=wrong,
         spark_differs=differs,
+        values=_values(stage),
         read_by_spark=sum(rows.values()) + refused if spark else 0,
         leftovers=leftovers(stage, lives, strangers.replaced),
     )
+
+
+def _values(stage: Stage) -> Compared:
+    """Compare the metadata of all tables with what their files hold, past the liar."""
+    names: dict[str, list[str]] = {"lake": [], "delta": []}
+    for table in stage.everything:
+        catalog, _, name = table.partition(".")
+        names[catalog].append(name)
+    lake = compared("iceberg", {"type": "rest", "uri": stage.catalog}, names["lake"])
+    delta = {"type": "delta", "root": str(stage.directory / "delta")}
+    return lake + compared("delta", delta, names["delta"])
 
 
 def told_apart(

@@ -47,6 +47,7 @@ class Report:
         found += [f"seen meanwhile: {each}" for each in self.sights]
         found += [f"a look failed: {each}" for each in self.blind]
         found += [*self.judgement.strangers_wrong, *self.judgement.spark_differs]
+        found += self.judgement.values.wrong
         found += [f"nobody knows the origin of {each}" for each in self.judgement.leftovers.unknown]
         for log in self.logs.values():
             found += log.strange
@@ -115,6 +116,8 @@ class Report:
             },
             "read_by_spark": judgement.read_by_spark,
             "spark_differs": len(judgement.spark_differs),
+            "files_compared": judgement.values.files,
+            "values_wrong": len(judgement.values.wrong),
             "wrong": self.wrong[:SHOWN_MAX],
         }
 
@@ -145,6 +148,7 @@ def lines(data: Mapping[str, Any]) -> list[str]:
             f"otherwise wrong {data['otherwise_wrong']}; looks meanwhile {data['looks']}"
         ),
         f"rows read by Spark {data['read_by_spark']:,}, tables that differ {data['spark_differs']}",
+        f"files compared with metadata {data['files_compared']:,}, differences {data['values_wrong']}",
         (
             f"commits {sum(data['commits'].values()):,}; "
             f"longest without one {stalls.get(slowest, 0.0):.1f} s, {slowest}"

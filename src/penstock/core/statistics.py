@@ -120,7 +120,8 @@ class PartitionSummary:
 class PartitionValue:
     """What metadata says of one partition field of a file: `derived` of every row's column.
 
-    `derived` takes an Arrow array of the column, and gives one of values like `value`. `summary` is
+    `derived` takes an Arrow array of the column, and gives one of values like `value`. It raises
+    ValueError where a row's value is beyond all that the partition field can hold. `summary` is
     that of the file's manifest, None where nothing is said of a manifest.
     """
 

@@ -45,11 +45,21 @@ class _Partition:
     distinct: list[Any] = field(default_factory=list)
 
     def take(self, column: pa.Array) -> None:
-        derived = self.stated.derived(column)
-        for value in pc.unique(derived).to_pylist():
+        for value in self._derived(column):
             known = any(is_same_value(value, each) for each in self.distinct)
             if not known and len(self.distinct) < _DISTINCT_MAX:
                 self.distinct.append(value)
+
+    def _derived(self, column: pa.Array) -> list[Any]:
+        """Return the distinct values of rows, or why one has none: no metadata can be right then.
+
+        Iceberg's Java library wraps such a value around, into a partition where no filter looks.
+        """
+        try:
+            values: list[Any] = pc.unique(self.stated.derived(column)).to_pylist()
+        except ValueError as error:
+            return [str(error)]
+        return values
 
 
 def contents_of(source: pa.NativeFile | BinaryIO, stated: FileStatistics) -> FileContents:

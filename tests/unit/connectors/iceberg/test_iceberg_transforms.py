@@ -1,7 +1,9 @@
 import datetime as dt
+import io
 from decimal import Context, Decimal
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +12,9 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import parse_transform
 
-from penstock.connectors.iceberg.transforms import least_values, splitter
+from penstock.connectors.iceberg.transforms import least_values, splitter, transform_of
+from penstock.core.statistics import Fault, FileStatistics, Leaf, PartitionValue, mismatches
+from penstock.files.contents import contents_of
 
 MOMENTS = st.datetimes(dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31))  # noqa: DTZ001
 KINDS = {
@@ -174,3 +178,25 @@ def test_the_least_value_is_split_and_the_next_lower_one_is_not(source, kind, lo
     if unscaled > lowest:
         with pytest.raises(ValueError, match=r"below all that|does not fit"):
             list(split(batch(unscaled - 1)))
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "lowest", "wrapped"),
+    [
+        (iceberg.IntegerType(), pa.int32(), -(2**31), 2**31 - 2),
+        (iceberg.DecimalType(9, 2), pa.decimal128(9, 2), Decimal("-9999999.99"), Decimal("1.00")),
+    ],
+)
+def test_where_another_writer_wrapped_a_number_around_an_audit_finds_it(
+    source, kind, lowest, wrapped
+):
+    schema = Schema(iceberg.NestedField(1, "n", source))
+    derived = transform_of(PartitionField(1, 1000, parse_transform("truncate[10]"), "t"), schema)
+    stated = FileStatistics(
+        "f", partition=(PartitionValue("t", Leaf("n", ("n",)), wrapped, derived),)
+    )
+    file = io.BytesIO()
+    pq.write_table(pa.table({"n": pa.array([lowest], kind)}), file)
+    (found,) = mismatches(stated, contents_of(file, stated))
+
+    assert (Fault.PARTITION, "t", str(wrapped)) == (found.fault, found.column, found.stated)

@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core.accounting import Tally
@@ -37,7 +36,7 @@ from penstock.landing.refusing import (
     with_rejects,
 )
 from penstock.landing.shelf import Shelf
-from penstock.landing.unforeseen import culprits, writing_for
+from penstock.landing.unforeseen import culprits, stretch, stretches, writing_for
 from penstock.ports.log import RangeReader
 from penstock.ports.running import Clock, Observer
 from penstock.ports.tables import FileWriter, WriterFactory
@@ -120,7 +119,7 @@ class Bench:
                 continue
             table = self.job.tables[name]
             try:
-                with writing_for(name, _where(lane.at, offsets_of(batch))):
+                with writing_for(name, stretch(lane.at, offsets_of(batch))):
                     self._serve(name, table, sorter, done)
             except (UnavailableError, InvalidError, BugError) as error:
                 self.fail(name, error)
@@ -277,7 +276,7 @@ class Bench:
             self._rows.write(name, converted.rows)
         except unforeseen.UNFORESEEN:
             first, last = culprits(converted.rows, partial(self._try, name))
-            with writing_for(name, _where(at, converted.offsets[[first, last]])):
+            with writing_for(name, stretch(at, converted.offsets[[first, last]])):
                 raise
 
     def _try(self, name: str, rows: pa.RecordBatch) -> None:
@@ -376,9 +375,8 @@ class Bench:
     ) -> Files:
         files: Files = {}
         for name in shelf.names:
-            where = ", ".join(f"{at}{covered}" for at, covered in ranges[name].items())
             try:
-                with writing_for(name, where):
+                with writing_for(name, stretches(ranges[name])):
                     closed = shelf.close(name)
             except (UnavailableError, InvalidError, BugError) as error:
                 self.fail(name, error)
@@ -389,9 +387,3 @@ class Bench:
 
 def _added(wide: Schema, schema: Schema) -> int:
     return columns_in(wide) - columns_in(schema)
-
-
-def _where(at: TopicPartition, offsets: npt.NDArray[np.int64]) -> str:
-    """Name the stretch from the first of some offsets to the last."""
-    first, last = int(offsets[0]), int(offsets[-1])
-    return f"{at} offset {first}" if first == last else f"{at} offsets {first} to {last}"

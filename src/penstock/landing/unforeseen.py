@@ -11,15 +11,20 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core.errors import BugError
+from penstock.core.offsets import OffsetRange, TopicPartition
 from penstock.rows import unforeseen
 
 FILES_FAILED = "P486"
+STRETCHES_NAMED_MAX = 5
 
 
 @contextmanager
@@ -51,6 +56,19 @@ def committing_for(table: str) -> Iterator[None]:
             code="P487",
             hint="please report it; what is prepared stays prepared, the other tables go on",
         ) from error
+
+
+def stretch(at: TopicPartition, offsets: npt.NDArray[np.int64]) -> str:
+    """Name the stretch from the first of some offsets to the last."""
+    first, last = int(offsets[0]), int(offsets[-1])
+    return f"{at} offset {first}" if first == last else f"{at} offsets {first} to {last}"
+
+
+def stretches(ranges: Mapping[TopicPartition, OffsetRange]) -> str:
+    """Name the stretches that a file was made of: the first few, and how many more there are."""
+    named = [f"{at}{covered}" for at, covered in islice(ranges.items(), STRETCHES_NAMED_MAX)]
+    more = len(ranges) - len(named)
+    return ", ".join(named) + (f" and {more} more" if more else "")
 
 
 def culprits(rows: pa.RecordBatch, attempt: Callable[[pa.RecordBatch], None]) -> tuple[int, int]:

@@ -280,10 +280,13 @@ def everywhere() -> Iterator[tuple[Path, Path, Running]]:
         words = process.info["cmdline"] or []
         if MAIN in words and Path(words[-1]).name == SETTINGS:
             directory = Path(words[-1]).parent
-            running = status(directory)
+            try:
+                running = status(directory)
+                state = json.loads(_state_file(directory).read_text())
+            except (OSError, ValueError):  # another user's, or it has ended meanwhile
+                continue
             if running is not None and running.pid == process.pid:
-                folder = json.loads(_state_file(directory).read_text()).get("folder", "")
-                yield directory, Path(folder), running
+                yield directory, Path(state.get("folder", "")), running
 
 
 def _found(directory: Path) -> tuple[psutil.Process, int] | None:

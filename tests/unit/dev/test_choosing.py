@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from penstock.core.errors import InvalidError
 from penstock.dev import choosing
-from penstock.dev.broker import Running
+from penstock.dev.broker import Running, everywhere
 from penstock.dev.choosing import HOME, Chosen, chosen
 
 ONE, OTHER = Running("127.0.0.1:1", 1), Running("127.0.0.1:2", 2)
@@ -46,3 +48,16 @@ def test_of_several_of_this_folder_one_is_to_be_named(
         chosen(None)
     assert ("P192", True) == (told.value.code, "/a, /b" in told.value.message)
     assert Chosen(Path("/a"), None) == chosen(Path("/a"))
+
+
+def test_a_broker_whose_state_cannot_be_read_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Another user's, whose folder is closed to us."""
+    (tmp_path / "broker.json").mkdir()
+    theirs = SimpleNamespace(
+        pid=1, info={"cmdline": ["java", "kafka.Kafka", str(tmp_path / "server.properties")]}
+    )
+    monkeypatch.setattr(psutil, "process_iter", lambda _: iter([theirs]))
+
+    assert [] == [*everywhere()]

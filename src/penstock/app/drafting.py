@@ -25,7 +25,7 @@ from penstock.app.migrating import incomplete, migrated
 from penstock.app.sampling import Looked, Progress, look
 from penstock.app.taking_over import where_it_ended
 from penstock.core.errors import InvalidError
-from penstock.observe.figures import number_of
+from penstock.observe.figures import number_of, one_line
 from penstock.rows.hinting import Format
 from penstock.spec.load import loads
 from penstock.spec.model import Pipeline
@@ -209,7 +209,7 @@ def _told(rule: Rule) -> Iterator[str]:
     places = number_of(rule.partitions, "partition")
     yield f"{number_of(rule.records, 'record')} in {places}, {rule.looked_at:,} looked at"
     if rule.unfit:
-        yield f"left out: {rule.unfit}" if not rule.is_empty else rule.unfit
+        yield one_line(f"left out: {rule.unfit}" if not rule.is_empty else rule.unfit)
     if rule.refused:
         codes = ", ".join(f"{code} ({count})" for code, count in rule.refused.items())
         yield f"of those, quarantine takes {sum(rule.refused.values())}: {codes}"

@@ -68,7 +68,7 @@ def test_the_background_begins_once(
     folder = tmp_path / "archives"
 
     assert folder / archive_name(java, spark) == archive.make_in_background({}, spark, folder)
-    assert [[sys.executable, "-m", "penstock.engines.spark.archive", str(folder)]] == started
+    assert [[sys.executable, "-P", "-m", "penstock.engines.spark.archive", str(folder)]] == started
 
 
 def test_an_archive_that_is_there_is_not_made_again(

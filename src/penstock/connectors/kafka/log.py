@@ -64,7 +64,10 @@ class KafkaLog:
         except PenstockError as error:
             from penstock.connectors.kafka.protocols import mismatch
 
-            raise mismatch(self._settings) or error from error
+            other = mismatch(self._settings)
+            if other is None:
+                raise
+            raise other from error
 
     def partitions(self) -> Sequence[TopicPartition]:
         """List the partitions of all topics that are named or matched, sorted.

@@ -80,7 +80,7 @@ def make_in_background(
             return None
         path.parent.mkdir(parents=True, exist_ok=True)
         subprocess.Popen(  # noqa: S603 - this interpreter, and a module of ours
-            [sys.executable, "-m", __name__, str(path.parent)],
+            [sys.executable, "-P", "-m", __name__, str(path.parent)],  # never what lies in cwd
             env=dict(environment),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

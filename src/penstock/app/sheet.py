@@ -17,6 +17,7 @@ from penstock.app.trying import Row, Tried, tried
 from penstock.app.view import View, new_columns
 from penstock.core.accounting import total
 from penstock.core.errors import DecisionNeededError, PenstockError
+from penstock.core.names import folded
 from penstock.core.schema import Struct, paths_in
 from penstock.landing.epochs import not_surveyed
 from penstock.landing.leveling import Leveling
@@ -87,7 +88,7 @@ class Sheet:
             return ()
         options = track.target.options
         beside = {*options.header_columns, *options.source_columns.values()}
-        fold = str if options.case_sensitive else str.casefold
+        fold = str if options.case_sensitive else folded
         seen = {fold(path): path for path in paths_in(shown)}
         own = [each for each in track.target.hints if each.partition(".")[0] not in beside]
         return tuple((each, nearest(each, seen.values())) for each in own if fold(each) not in seen)

@@ -69,7 +69,7 @@ class TableState:
     columns whose empty value the format cannot hold: records with one are quarantined. `widens`
     tells whether columns may be given wider types, and made optional; `identifiers`, columns by
     dotted path, never are optional. `reserved` are names that no column of it may be given.
-    dotted path, never are optional. `least` are the least values of columns, by their path through
+    `least` are the least values of columns, by their path through
     structs, that the table has a partition for: records with a lower one are quarantined.
     """
 

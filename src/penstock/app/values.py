@@ -41,7 +41,7 @@ _TOLD_EVERY_FILES = 100
 class ValuesAudit:
     """What was found of one table; `mismatches` are the first ones, `further` counts the rest.
 
-    `untold` says in sentences what was not compared, and why.
+    `files` and `rows` were compared; `untold` says in sentences what was not compared, and why.
     """
 
     table: str
@@ -137,12 +137,12 @@ def values_of(
     found: list[Mismatch] = []
     untold: list[str] = []
     for stated in table.stated():
+        if stated.statistics.untold:
+            untold += stated.statistics.untold
+            continue
         files += 1
         if files % _TOLD_EVERY_FILES == 0:
             progressed(f"{name}: {files:,} files and {rows:,} rows compared")
-        untold += stated.statistics.untold
-        if stated.statistics.untold:
-            continue
         records, wrong = _compared(name, stated)
         rows += records
         kept = wrong[: FOUND_MAX - len(found)]

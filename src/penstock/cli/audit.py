@@ -153,7 +153,8 @@ def _tell_values(each: ValuesAudit) -> None:
     if each.further:
         tell(f"  and {each.further:,} more")
     if not each.mismatches:
-        tell("  ok: the metadata says of every file what it holds")
+        which = "every file that was compared" if each.untold else "every file"
+        tell(f"  ok: the metadata says of {which} what it holds")
 
 
 def _values_data(found: ValuesAudits) -> dict[str, Any]:

@@ -481,6 +481,24 @@ def test_the_command_tells_table_file_column_and_why(
     )
 
 
+def test_a_file_that_is_not_compared_is_not_counted_and_nothing_is_said_of_it(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in a shallow clone: it lies outside of the table's directory."""
+    place = shop.place / "delta" / "shop" / "orders"
+    write_deltalake(str(place), pa.table({"id": [1]}))
+    entry = place / "_delta_log" / f"{0:020}.json"
+    told = entry.read_text().replace('"path":"', '"path":"file:///elsewhere/')
+    entry.write_text(told)
+    exit_code = command(f"delta.{NAME}", spec=spec_of(shop), values=True)
+    said = capsys.readouterr().out
+
+    assert 0 == exit_code
+    assert "compared: 0 files, 0 rows" in said
+    assert "not compared: file:///elsewhere/" in said
+    assert "ok: the metadata says of every file that was compared what it holds" in said
+
+
 def test_names_in_no_catalog_and_tables_that_are_not_there_are_told(shop: Shop) -> None:
     pipeline = load(spec_of(shop))
     with pytest.raises(InvalidError) as unknown:

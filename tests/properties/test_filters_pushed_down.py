@@ -8,14 +8,16 @@ then answers random filters, and plain Python answers them over the rows that we
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from tests.properties.random_tables import Plan, delta_plans, iceberg_plans, live
+from tests.properties.random_tables import Lived, Plan, delta_plans, iceberg_plans, live
 from tests.properties.readers import all_wrong, wrong_after_delete
 
 from penstock.app.values import values_of
+from penstock.core.statistics import Mismatch
 
 LONG = os.environ.get("PENSTOCK_FILTERS")
 FILTERS = 20
@@ -40,7 +42,7 @@ def test_filters_on_iceberg_tables_find_what_a_full_scan_finds(
 
     assert sorted(lived.rows) == sorted(full["id"].to_pylist())
     assert [] == list(all_wrong(lived))
-    assert () == values_of(lived.lakes.catalogs["lake"], "shop.t").mismatches
+    assert [] == metadata_wrong_of_ours(lived)
     lived.lakes.close()
 
 
@@ -55,6 +57,12 @@ def test_filters_on_delta_tables_find_what_a_full_scan_finds(
 
     assert sorted(lived.rows) == sorted(full["id"].to_pylist())
     assert [] == list(all_wrong(lived))
-    assert () == values_of(lived.lakes.catalogs["delta"], "shop.t").mismatches
+    assert [] == metadata_wrong_of_ours(lived)
     assert [] == list(wrong_after_delete(lived))
     lived.lakes.close()
+
+
+def metadata_wrong_of_ours(lived: Lived) -> list[Mismatch]:
+    """Audit the values of all files but those of deltalake, whose bounds leave NaN out."""
+    found = values_of(lived.lakes.catalogs[lived.plan.begun.connector], "shop.t").mismatches
+    return [each for each in found if Path(each.file).name.startswith("shop-")]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random  # noqa: TID251  from the name of a table
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -135,6 +135,8 @@ def test_filters_of_spark_find_what_a_full_scan_finds(lakes: Lakes, table: str) 
         if sorted(ids) != due:
             wrong.append(f"{each}: {due} and not {sorted(ids)}")
     assert [] == wrong
+    for name in sorted({"i", "l", "f", "d", "on_day", "s", "n9", "in.k"} & columns.keys()):
+        assert summed_up(rows.values(), name) == told_by_spark(lakes, table, name), name
     for each in [each for each in asked if each.op in DELETING][:DELETES]:
         lakes.sql(f"DELETE FROM {{t}} WHERE {condition(each)}", t=table)
         rows = {
@@ -144,6 +146,27 @@ def test_filters_of_spark_find_what_a_full_scan_finds(lakes: Lakes, table: str) 
         }
         left = sorted(row["id"] for row in lakes.sql("SELECT id FROM {t}", t=table))
         assert sorted(rows) == left, each
+
+
+def summed_up(rows: Iterable[Mapping[str, Any]], column: str) -> list[Any]:
+    """Return how many values there are, the least and the greatest, of which NaN is the last."""
+    there = [value for row in rows if (value := value_in(row, column)) is not None]
+    nan = [each for each in there if isinstance(each, float) and math.isnan(each)]
+    ordered = [*sorted(each for each in there if each not in nan), *nan]
+    return [len(there), *map(_shown, (ordered[0], ordered[-1]) if there else (None, None))]
+
+
+def told_by_spark(lakes: Lakes, table: str, column: str) -> list[Any]:
+    """Ask for the same; Spark answers from metadata where it can."""
+    text = "SELECT count({c}) AS n, min({c}) AS low, max({c}) AS high FROM {t}"
+    name, at = SPARK.column(column), lakes.in_spark(table)
+    row = lakes.spark.sql(text.format(c=name, t=at)).collect()[0]
+    return [row["n"], _shown(row["low"]), _shown(row["high"])]
+
+
+def _shown(value: Any) -> str:
+    """Show a value; both zeros are 0.0, and NaN is itself."""
+    return repr(value + 0.0 if isinstance(value, float) else value)
 
 
 def test_spark_finds_no_zero_by_one_of_the_other_sign_in_a_dictionary(lakes: Lakes) -> None:

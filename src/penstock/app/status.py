@@ -120,7 +120,7 @@ def status(pipeline: Pipeline, clock: Clock) -> Status:
         if table.lag_records is not None:
             topics = {at.topic for at in wanted[name]}
             lag |= {topic: max(lag.get(topic, 0), table.lag_records) for topic in topics}
-    updated_ms = now_ms if told is None else known.updated_ms
+    updated_ms = known.updated_ms if told is not None else now_ms if alive else 0
     tables |= _refusing(known, routes)
     snapshot = replace(known, tables=tables, state=state, updated_ms=updated_ms, lag=lag)
     unread = {name: each for name, each in found.items() if isinstance(each, PenstockError)}

@@ -113,7 +113,9 @@ def _headline(snapshot: Snapshot, now_ms: int) -> Text:
     line.append(name_text(snapshot.pipeline), "bold")
     line.append("  ")
     line.append(snapshot.state.value, _STATE_STYLES.get(snapshot.state, ""))
-    if snapshot.state.ended:
+    if snapshot.state.ended and not snapshot.updated_ms:
+        line.append("  no run has left its status here")
+    elif snapshot.state.ended:
         line.append(f" {age_text(now_ms - snapshot.updated_ms)} ago")
     else:
         line.append(f" for {age_text(now_ms - snapshot.started_ms)}")

@@ -131,7 +131,7 @@ class Waiting:
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """Hold a whole pipeline. `recovering` counts commits an earlier run left to be settled; `lag`
-    is empty until it is known.
+    is empty until it is known. `updated_ms` is 0 where no run has told of itself.
     """
 
     pipeline: str

@@ -77,6 +77,18 @@ def test_records_that_retention_deleted_are_no_lag_of_a_table_that_has_not_begun
     assert [20, 20] == [each.lag_records for each in tables]
 
 
+def test_before_its_first_run_a_pipeline_is_not_said_to_have_stopped_a_moment_ago(
+    shop: Shop,
+) -> None:
+    found = status(load(shop.path), SystemClock())
+
+    assert (False, State.STOPPED, 0) == (
+        found.running,
+        found.snapshot.state,
+        found.snapshot.updated_ms,
+    )
+
+
 def test_a_process_that_holds_the_pipeline_runs_whatever_its_status_file_tells(shop: Shop) -> None:
     """It may be on another host, or not be able to write the file."""
     shop.send(0, 5)

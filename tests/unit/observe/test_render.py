@@ -116,6 +116,12 @@ def test_a_stall_is_told() -> None:
     assert "stalled: records read 1m 30s ago are not committed in lake.bronze.flights" in text
 
 
+def test_where_no_run_has_left_its_status_no_time_is_made_up_for_its_end() -> None:
+    never = Snapshot("shop", State.STOPPED, NOW_MS, 0, tables={"lake.a": TableStatus()})
+
+    assert "shop  stopped  no run has left its status here" == shown(never).splitlines()[0]
+
+
 def test_a_stopped_pipeline_has_no_rate() -> None:
     snapshot = Snapshot(
         "shop",

@@ -163,8 +163,8 @@ def _start(found: Migrated, topic: str, options: Options) -> None:
     mode = options.get("scan.startup.mode", "")
     told = {key: value for key, value in options.items() if key.startswith("scan.startup.")}
     value = " ".join(told.values()) or "group-offsets, the default"
-    for key in told:
-        found.leave(key, "kafka.start")
+    for key in told.keys() - {"scan.startup.mode"}:
+        found.leave(key, "with scan.startup.mode")
     before = found.spec["kafka"].get("start")
     start: Any = "latest" if mode == "latest-offset" else "earliest"
     if milliseconds := options.get("scan.startup.timestamp-millis"):

@@ -162,6 +162,7 @@ def test_flink_sql_becomes_a_spec(spec_of) -> None:
     )
     assert ("id",) == tuple(spec.tables[0].partition_by)
     assert {"scan.startup.mode", "write.upsert.enabled"} == asked(found)
+    assert not asked(found) & {*dict(found.left)}
     assert "not needed" in dict(found.left)["properties.group.id"]
 
 

@@ -30,6 +30,7 @@ class Ending:
     code: int
     parked: dict[str, str]
     columns: dict[str, tuple[tuple[str, str], ...]]
+    hints: dict[str, str] = field(default_factory=dict)
     rows: Counter[str] = field(default_factory=Counter)
     rejects: dict[str, Counter[str]] = field(default_factory=dict)
 
@@ -65,12 +66,14 @@ class Place(InMemory):
         try:
             ended = self.land(replace(self.settings, accept=frozenset(accept)))
             parked = {name: error.code for name, error in ended.parked.items()}
+            hints = {name: error.hint for name, error in ended.parked.items()}
             code = exit_code(ended, "caught-up", asked_to_stop=False)
         except PenstockError as error:
             parked, code = {"": error.code}, error.exit_code
+            hints = {"": error.hint}
         rows, rejects = self._counts()
         fresh = {name: rejects[name] - before[1].get(name, Counter()) for name in rejects}
-        return Ending(code, parked, self.columns(), rows - before[0], fresh)
+        return Ending(code, parked, self.columns(), hints, rows - before[0], fresh)
 
     def columns(self) -> dict[str, tuple[tuple[str, str], ...]]:
         """Give the columns of the tables that are there."""

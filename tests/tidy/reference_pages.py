@@ -20,7 +20,7 @@ import ast
 import json
 import re
 import runpy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -340,21 +340,29 @@ def _code(node: ast.expr | None, named: dict[str, str]) -> str:
 
 
 def _local_texts(tree: ast.Module) -> dict[int, dict[str, str]]:
-    """Give, by the id of each call, the texts last put into variables of its function before it."""
+    """Return, by the id of each call, the texts last put into variables of its function before it,
+    and into those of its module.
+    """
     found: dict[int, dict[str, str]] = {}
+    shared = _assigned(tree.body)
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef):
             continue
-        texts = [
-            (node.lineno, node.targets[0].id, _text(node.value))
-            for node in ast.walk(function)
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-        ]
+        texts = [*shared, *_assigned(ast.walk(function))]
         for call in ast.walk(function):
             if isinstance(call, ast.Call):
                 before = sorted(each for each in texts if each[0] <= call.lineno and each[2])
                 found[id(call)] = {name: text for _, name, text in before}
     return found
+
+
+def _assigned(nodes: Iterable[ast.AST]) -> list[tuple[int, str, str]]:
+    """List the texts that are put into variables: line, name and text."""
+    return [
+        (node.lineno, node.targets[0].id, _text(node.value))
+        for node in nodes
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    ]
 
 
 def _given(

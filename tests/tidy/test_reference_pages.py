@@ -18,6 +18,7 @@ NAMES = [
 
 SOURCE = """
 GAP = "P210"
+AGAIN = "run it again"
 
 class Code(StrEnum):
     EMPTY = "P301"
@@ -32,7 +33,7 @@ def second(at):
     yield Problem(at, "P104", fact, "keep one", "warning")
 
 def third():
-    raise DecisionNeededError("a gap", code=GAP)
+    raise DecisionNeededError("a gap", code=GAP, hint=AGAIN)
 """
 
 
@@ -60,7 +61,7 @@ def test_every_generated_page_is_compared(made) -> None:
     [
         ("P201", "InvalidError", "… is gone", "bring it back", "a.py"),
         ("P104", "Problem", "two of them", "keep one", "a.py"),
-        ("P210", "DecisionNeededError", "a gap", "", "a.py"),
+        ("P210", "DecisionNeededError", "a gap", "run it again", "a.py"),
         ("P301", "", "the value has no bytes", "send none", "a.py"),
     ],
 )

@@ -19,6 +19,7 @@ from penstock.core.accounting import total
 from penstock.core.errors import DecisionNeededError, PenstockError
 from penstock.core.names import folded
 from penstock.core.schema import Struct, paths_in
+from penstock.landing.adding_up import FLOODED
 from penstock.landing.epochs import not_surveyed
 from penstock.landing.leveling import Leveling
 from penstock.landing.tracks import Track
@@ -133,7 +134,10 @@ class Sheet:
         silent = [at for at, tables in self.sample.silent.items() if name in tables]
         if silent and self.tried.tracks[name].standing is None:
             return not_surveyed(name, silent[0])
-        return _tripped(name, own, self.view.settings.stop_above_share) if own.trips else None
+        if not own.trips:
+            return None
+        there = self.tried.tracks[name].standing is not None
+        return _tripped(name, own, self.view.settings.stop_above_share, there=there)
 
     def _columns(self, name: str) -> tuple[tuple[str, str], ...]:
         state = self.tried.tracks[name].state
@@ -178,12 +182,18 @@ def misfits_of(rejects: Iterable[Row]) -> tuple[Misfits, ...]:
     return tuple(sorted(found, key=lambda each: (-each.count, each.code, each.field)))
 
 
-def _tripped(name: str, own: Sampled, share_max: float) -> DecisionNeededError:
+def _tripped(name: str, own: Sampled, share_max: float, *, there: bool) -> DecisionNeededError:
+    """Tell of a breaker that would trip; what hints say counts until the table is `there`."""
     codes = ", ".join(f"{code} {count}" for code, count in own.quarantined.items())
+    hint = (
+        "correct hints or source for what does not fit, or raise quarantine.stop_above to "
+        "quarantine it"
+    )
+    if there:
+        hint = FLOODED
     return DecisionNeededError(
         f"{name}: of {own.records} sampled records {own.landed} fit ({codes}); "
         f"quarantine.stop_above ({share_max:.1%}) would trip",
         code="P345",
-        hint="correct hints or source for what does not fit, or raise quarantine.stop_above to "
-        "quarantine it",
+        hint=hint,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from shlex import join
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -14,6 +15,8 @@ from penstock.cli.specs import SPEC, Spec, load_spec
 from penstock.observe.figures import age_text, count_text, number_of, one_line, size_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import RenderableType
 
     from penstock.app.forecast import Plan, Sampled, TablePlan
@@ -30,7 +33,7 @@ FATES = {
 }
 OUTCOMES = {
     0: "nothing to do: every table holds all there is",
-    10: "a run would do this:  penstock run",
+    10: "a run would do this:  {run}",
     11: "a step is destructive: penstock run refuses it without --accept",
 }
 MISFITS_SHOWN_MAX = 8
@@ -75,7 +78,7 @@ def plan(
         print_json(_data(found))
         return code
     console = result_console()
-    for line in plan_lines(found):
+    for line in plan_lines(found, _run(spec, accept, takeover=takeover)):
         console.print(line)
     return code
 
@@ -109,11 +112,18 @@ def _data(found: Plan) -> dict[str, Any]:
     }
 
 
-def plan_lines(found: Plan) -> Iterator[RenderableType]:
-    """Give a plan line by line, for people."""
+def _run(spec: Path, accept: tuple[str, ...], *, takeover: bool) -> str:
+    """Return the command that starts the run that was planned."""
+    named = [] if spec == SPEC else [str(spec)]
+    consents = [word for each in accept for word in ("--accept", each)]
+    return join(["penstock", "run", *named, *(["--takeover"] if takeover else []), *consents])
+
+
+def plan_lines(found: Plan, run: str = "penstock run") -> Iterator[RenderableType]:
+    """Give a plan line by line, for people; `run` is the command that was planned."""
     from rich.text import Text
 
-    yield Text.assemble((found.pipeline, "bold"), f"  {_outcome(found)}")
+    yield Text.assemble((found.pipeline, "bold"), f"  {_outcome(found, run)}")
     for error in found.stops:
         yield _below(f"{error.code}  {one_line(error.message)}", "red", cells=2)
         yield _below(f"  → {one_line(error.hint)}", "red", cells=2)
@@ -133,11 +143,11 @@ def plan_lines(found: Plan) -> Iterator[RenderableType]:
         yield Text(f"\nat the pace of the last run: about {age_text(int(found.seconds * 1000))}")
 
 
-def _outcome(found: Plan) -> str:
+def _outcome(found: Plan, run: str) -> str:
     """Say in a line what a run would do, or with which exit code it would end."""
     reason = found.reason
     if reason is None or found.problem_code != found.exit_code:
-        return OUTCOMES[found.change]
+        return OUTCOMES[found.change].format(run=one_line(run))
     return f"a run would end with {reason.exit_code}: {reason.code}"
 
 

@@ -24,6 +24,11 @@ from penstock.landing.jobs import LaneResult, Result
 
 REJECTS_MIN = 100
 REASONS_SHOWN = 3
+FLOODED = (
+    "raise quarantine.stop_above to quarantine them, or change table or spec, and drop it where it "
+    "is still empty: the run creates it anew; then run again, and where P189 asks:  "
+    "penstock run --accept rules"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +196,7 @@ def _flooded(table: str, found: TableSum, share_max: float) -> DecisionNeededErr
         f"{table}: {books.quarantined_total} of {books.examined} records do not fit ({codes}), "
         f"more than quarantine.stop_above allows ({share_max:.1%}): {reasons}",
         code="P345",
-        hint="raise quarantine.stop_above to quarantine them, or change table or spec; then "
-        "run again, and where P189 asks:  penstock run --accept rules",
+        hint=FLOODED,
     )
 
 

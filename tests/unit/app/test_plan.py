@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -10,6 +12,7 @@ from tests.foretold import Place
 
 from penstock.app.plan import Misfits, Plan
 from penstock.app.sheet import misfits_of
+from penstock.cli.plan import plan
 from penstock.core.commits import Generation
 from penstock.core.errors import PenstockError
 from penstock.landing.settings import Consent
@@ -73,6 +76,37 @@ def test_what_waits_for_consent_ends_plan_and_run_with_4_and_with_it_neither(
     assert 0 == place.run(accept).code
 
 
+def test_of_a_table_that_is_there_plan_says_the_same_way_out_of_a_flood_as_the_run(
+    place: Place,
+) -> None:
+    """Hints say nothing any more of a table that is there."""
+    place.send("orders", [(b"no json", 500)])
+
+    found = place.plan()
+    assert isinstance(found, Plan)
+    assert (4, {ORDERS: "P345"}) == ((ending := place.run()).code, ending.parked)
+    assert found.reason is not None
+    assert ending.hints[ORDERS] == found.reason.hint
+
+
+def test_a_table_that_a_flood_left_empty_is_created_anew_by_other_rules_once_it_is_dropped() -> (
+    None
+):
+    place = Place(SPEC, ["orders"])
+    place.send("orders", [(b'{"id": "A7"}', 200), (b'{"id": 7}', 200)])
+    first = place.run()
+    assert {ORDERS: "P345"} == first.parked
+    assert "drop it" in first.hints[ORDERS]
+
+    rescued = SPEC.replace("create: true", "create: true\n    types: rescue")
+    place.settings = Place(rescued, []).settings
+    assert {ORDERS: "P345"} == place.run().parked  # what is there has no column _rescued
+
+    place.warehouses["lake"].drop("shop.orders")
+    assert (0, "") == told(place.plan())
+    assert (0, 400) == ((second := place.run()).code, second.rows[ORDERS])
+
+
 def test_a_log_that_was_cut_ends_plan_and_run_with_4(place: Place) -> None:
     cut(place)
 
@@ -131,3 +165,22 @@ def test_misfits_are_sorted_by_code_and_field_the_most_frequent_first() -> None:
         Misfits("P302", "", 1, "not JSON: at byte 3", "orders", 0, 1, b"{}"),
         Misfits("P366", "at", 1, "at: no time", "orders", 0, 3, b"{}"),
     ) == misfits_of(rows)
+
+
+@pytest.mark.parametrize(
+    ("given", "run"),
+    [
+        ({}, "penstock run"),
+        ({"spec": Path("my shop.yaml")}, "penstock run 'my shop.yaml'"),
+        ({"takeover": True, "accept": ("gap",)}, "penstock run --takeover --accept gap"),
+    ],
+)
+def test_the_run_that_a_plan_names_is_the_one_that_was_planned(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys, given: dict[str, Any], run: str
+) -> None:
+    found = place.plan()
+    monkeypatch.setattr("penstock.cli.plan.load_spec", lambda _: None)
+    monkeypatch.setattr("penstock.app.plan.plan", lambda *_, **__: found)
+
+    assert 0 == plan(**given)
+    assert f"shop  a run would do this:  {run}" == capsys.readouterr().out.splitlines()[0]

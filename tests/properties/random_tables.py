@@ -212,7 +212,7 @@ def delta_plans(draw: st.DrawFn, filters_count: int) -> Plan:
                 draw(_delta_properties(mode)),
                 draw(_sizes()),
             ),
-            ["replace", "checkpoint", *(["optimize"] if mode == "none" else [])],
+            ["replace", "checkpoint"],
             filters_count,
         )
     )
@@ -306,8 +306,6 @@ def _done(lived: Lived, act: str, last: Sequence[str]) -> Sequence[str]:
         case "checkpoint":
             lakes.handle(table).create_checkpoint()
             return last
-        case "optimize":
-            lakes.handle(table).optimize.compact()
         case _:
             return last
     return ()

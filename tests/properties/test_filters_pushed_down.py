@@ -63,6 +63,6 @@ def test_filters_on_delta_tables_find_what_a_full_scan_finds(
 
 
 def metadata_wrong_of_ours(lived: Lived) -> list[Mismatch]:
-    """Audit the values of all files but those of deltalake, whose bounds leave NaN out."""
+    """Audit the values of all files but those of PyIceberg, which tells of no NaN."""
     found = values_of(lived.lakes.catalogs[lived.plan.begun.connector], "shop.t").mismatches
     return [each for each in found if Path(each.file).name.startswith("shop-")]

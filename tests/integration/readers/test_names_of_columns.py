@@ -22,7 +22,6 @@ with both is not written), and what `folded` says:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,15 +30,13 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
-from tests.integration.readers.lakes import Lakes, spark_settings
+from tests.integration.readers.lakes import Lakes
 
 from penstock.connectors.delta.reserved import reserved
 from penstock.connectors.iceberg.reserved import RESERVED
 from penstock.core.errors import InvalidError
 from penstock.core.names import folded
 from penstock.core.schema import Field, Kind, Struct
-from penstock.engines.spark.session import start_session
-from penstock.engines.spark.settings import SparkSettings
 from penstock.ports.tables import TableDefinition
 
 pytestmark = pytest.mark.spark
@@ -67,17 +64,6 @@ PAIRS = {
 
 OF_FEEDS = reserved({"delta.enableChangeDataFeed": "true"})
 PLAIN = ("_metadata", "file", "_change_ordinal", "_commit_snapshot_id")
-
-
-@pytest.fixture(scope="module")
-def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakes]:
-    place = tmp_path_factory.mktemp("lakes")
-    session = start_session(SparkSettings(master="local[1]", conf=spark_settings(place)))
-    opened = Lakes(place, session.spark)
-    session.spark.sql("CREATE NAMESPACE lake.shop")
-    yield opened
-    opened.close()
-    session.stop()
 
 
 @pytest.fixture

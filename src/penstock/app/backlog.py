@@ -1,43 +1,28 @@
-"""A sample of what a run would read: of every partition the oldest and newest records, and some
-between.
+"""The backlog of a run, and whether what was read of it would trip a table's breaker.
 
-Invariants:
-- records are read once, and looked at as often as one likes;
-- what the first epoch of a run covers is told apart from what comes later: a table is created for
-  its first epoch alone;
-- a sample is bounded in partitions, records, bytes and time.
+The breaker judges whole epochs (docs/design/0010), and a sample says only so much of one: each
+piece of it stands for the positions that are nearest to it. Where the sample is the backlog, the
+estimate is exact.
+
+Invariant: what the first epoch of a run covers is told apart from what comes later: a table is
+created for its first epoch alone.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import TYPE_CHECKING
 
+from penstock.core.accounting import Tally
 from penstock.core.commits import EpochNumber
-from penstock.core.errors import BugError, PenstockError
-from penstock.core.offsets import Offset, OffsetRange, Positions, TopicPartition
-from penstock.core.planning import Lane, lanes_of
+from penstock.core.offsets import OffsetRange, Positions, TopicPartition
+from penstock.core.planning import Lane
 from penstock.core.planning import plan as plan_epoch
-from penstock.landing.epochs import leader_epochs
+from penstock.landing.adding_up import too_many_rejects
 from penstock.landing.pace import Pace
 from penstock.landing.settings import Settings
-from penstock.landing.tracks import Track
-from penstock.ports.log import RangeReader
 from penstock.ports.running import Clock
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-LANES_MAX = 256
-RECORDS_MAX = 1000
-RECORDS_OF_A_LANE_MIN = 10
-BYTES_MAX = 64 << 20
-SECONDS_MAX = 20.0
-WINDOWS_MAX = 8
-_WINDOW_RECORDS, _WIDER = 64, 8
 
 Ranges = Mapping[TopicPartition, OffsetRange]
 
@@ -51,8 +36,8 @@ class Backlog:
 
     positions: Mapping[str, Positions]
     ends: Positions
-    first: Mapping[str, Ranges]
-    epoch_records: int
+    first: Mapping[str, Ranges] = field(default_factory=dict)
+    epoch_records: int = 0
 
     @classmethod
     def of(
@@ -98,216 +83,33 @@ class Piece:
         return Lane(self.at, self.covered, tuple(name for name in self.tables if name in tables))
 
 
-@dataclass(slots=True)
-class Sample:
-    """What was read. `silent` are partitions that gave nothing in time; `failed`, by table, what
-    kept it from being read.
+def would_trip(
+    source: str, books: Mapping[Piece, Tally], backlog: Backlog, share_max: float
+) -> bool:
+    """Tell whether the first epoch of a table, or a later one, would trip its breaker.
+
+    `source` is who reads the backlog for it: the table itself, or the route that is to create it.
     """
-
-    pieces: list[Piece] = field(default_factory=list)
-    batches: dict[TopicPartition, pa.RecordBatch] = field(default_factory=dict)
-    silent: dict[TopicPartition, tuple[str, ...]] = field(default_factory=dict)
-    failed: dict[str, PenstockError] = field(default_factory=dict)
-
-    def add(self, piece: Piece, batch: pa.RecordBatch) -> None:
-        """Take the records of a piece among those of its partition that are held."""
-        self.pieces.append(piece)
-        held = self.batches.get(piece.at)
-        self.batches[piece.at] = batch if held is None else _merged(held, batch)
-
-
-def sampled(
-    backlog: Backlog, tracks: Mapping[str, Track], reader: RangeReader, clock: Clock
-) -> Sample:
-    """Read records of a backlog, from every partition where there is time."""
-    lanes = list(_by_turns(lanes_of(backlog.positions, backlog.ends)))[:LANES_MAX]
-    share = max(RECORDS_MAX // max(len(lanes), 1), RECORDS_OF_A_LANE_MIN)
-    epochs = leader_epochs(lanes, tracks)
-    window_bytes = BYTES_MAX // WINDOWS_MAX // max(len(lanes), 1)
-    deadline = clock.monotonic() + SECONDS_MAX
-    found = Sample()
-    for left, lane in zip(range(len(lanes), 0, -1), lanes, strict=True):
-        now = clock.monotonic()
-        until = now + max(deadline - now, 0) / left  # a silent one takes no more, and others theirs
-        source = _Source(reader, lane.at, until, epochs.get(lane), window_bytes)
-        try:
-            _take(found, backlog, lane, list(_spread(source, lane.covered, share)))
-        except BugError:
-            raise
-        except PenstockError as error:  # the log refused this lane: its tables go without it
-            for table in lane.tables:
-                found.failed.setdefault(table, error)
-    return found
-
-
-def _take(found: Sample, backlog: Backlog, lane: Lane, reads: Sequence[Read]) -> None:
-    """Keep what was read of a lane, also for tables that come to it later."""
-    offsets = {name: stands.get(lane.at) for name, stands in backlog.positions.items()}
-    later = [name for name, at in offsets.items() if at is not None and at < lane.covered.start]
-    tables = tuple(sorted({*lane.tables, *later}))
-    if not reads:
-        found.silent[lane.at] = lane.tables
-        return
-    edges = [
-        lane.covered.start,
-        *(Offset((a.covered.stop + b.covered.start) // 2) for a, b in pairwise(reads)),
-        lane.covered.stop,
-    ]
-    for each, edge in zip(reads, pairwise(edges), strict=True):
-        first = (name for name in tables if backlog.covers_first(name, lane.at, each.covered))
-        piece = Piece(lane.at, each.covered, OffsetRange(*edge), tables, frozenset(first))
-        found.add(piece, each.batch)
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """The records of a range that was read up to its end."""
-
-    covered: OffsetRange
-    batch: pa.RecordBatch
-
-
-def read_range(
-    reader: RangeReader,
-    at: TopicPartition,
-    covered: OffsetRange,
-    deadline: float,
-    leader_epoch: int | None = None,
-) -> Read | None:
-    """Read a range with headers, as far as it is given until the deadline; None when nothing is."""
-    fetched = [
-        *reader.read(at, covered, deadline=deadline, headers=True, leader_epoch=leader_epoch)
-    ]
-    if not fetched:
-        return None
-    reached = OffsetRange(covered.start, fetched[-1].reached)
-    return Read(reached, _joined([each.batch for each in fetched]))
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """Reads windows of one partition, of `bytes_max` at most; `leader_epoch` is that of the record
-    before its lane.
-    """
-
-    reader: RangeReader
-    at: TopicPartition
-    deadline: float
-    leader_epoch: int | None
-    bytes_max: int
-
-    def read(self, covered: OffsetRange, leader_epoch: int | None = None) -> Read | None:
-        return read_range(self.reader, self.at, covered, self.deadline, leader_epoch)
-
-
-def _spread(source: _Source, covered: OffsetRange, share: int) -> Iterator[Read]:
-    """Read a range whole where it has few positions, else in windows from its beginning to its
-    end.
-    """
-    if covered.count <= share:
-        whole = _oldest(source, covered, share)
-        yield from () if whole is None else (whole,)
-        return
-    windows = min(max(share // _WINDOW_RECORDS, 2), WINDOWS_MAX)
-    wanted = share // windows
-    oldest = _oldest(source, covered, wanted)
-    if oldest is None:
-        return
-    yield oldest
-    newest = _newest(source, OffsetRange(oldest.covered.stop, covered.stop), wanted)
-    if newest is None:
-        return
-    between = OffsetRange(oldest.covered.stop, newest.covered.start)
-    reached = between.start
-    for number in range(1, windows - 1):
-        start = max(between.start + between.count * number // (windows - 1), reached)
-        window = OffsetRange(Offset(start), between.stop)
-        found = _oldest(source, window, wanted, first=False) if window.count else None
-        if found is not None:
-            yield found
-            reached = found.covered.stop
-    yield newest
-
-
-def _oldest(
-    source: _Source, covered: OffsetRange, wanted: int, *, first: bool = True
-) -> Read | None:
-    """Read the first records of a range, however many positions they lie apart.
-
-    `first` tells that the range begins where the lane does.
-    """
-    reads: list[Read] = []
-    at, width = covered.start, min(wanted, _WINDOW_RECORDS)
-    epoch = source.leader_epoch if first else None
-    while at < covered.stop and _asks(reads, wanted, source):
-        window = OffsetRange(at, Offset(min(at + width, covered.stop)))
-        found = source.read(window, epoch)
-        if found is None or not found.covered.count:
-            break
-        reads.append(found)
-        at, width, epoch = found.covered.stop, width * _WIDER, None
-    if not reads:
-        return None
-    batch = _joined([each.batch for each in reads])
-    if len(batch) > wanted:
-        batch = batch.slice(0, wanted)
-        at = Offset(batch.column("offset")[-1].as_py() + 1)
-    return Read(OffsetRange(covered.start, at), batch)
-
-
-def _newest(source: _Source, covered: OffsetRange, wanted: int) -> Read | None:
-    """Read the last records of a range, however many positions they lie apart."""
-    reads: list[Read] = []
-    at, width = covered.stop, min(wanted, _WINDOW_RECORDS)
-    while at > covered.start and _asks(reads, wanted, source):
-        window = OffsetRange(Offset(max(at - width, covered.start)), at)
-        found = source.read(window)
-        if found is None or found.covered.stop < at:
-            break  # there was no time for it
-        reads.insert(0, found)
-        at, width = window.start, width * _WIDER
-    if not reads:
-        return None
-    batch = _joined([each.batch for each in reads])
-    if len(batch) > wanted:
-        batch = batch.slice(len(batch) - wanted)
-        at = Offset(batch.column("offset")[0].as_py())
-    return Read(OffsetRange(at, covered.stop), batch)
-
-
-def _asks(reads: Sequence[Read], wanted: int, source: _Source) -> bool:
-    records = sum(len(each.batch) for each in reads)
-    size = sum(each.batch.nbytes for each in reads)
-    return records < wanted and size < source.bytes_max
-
-
-def _by_turns(lanes: Iterable[Lane]) -> Iterator[Lane]:
-    """Return the first lane of every topic, then the second of each, and so on."""
-    topics: dict[str, list[Lane]] = defaultdict(list)
-    for lane in lanes:
-        topics[lane.at.topic].append(lane)
-    most = max(map(len, topics.values()), default=0)
-    for turn in range(most):
-        yield from (own[turn] for own in topics.values() if turn < len(own))
+    first, later = Tally(), Tally()
+    for piece, tally in books.items():
+        count = _common(piece.stands_for, backlog.first.get(source, {}).get(piece.at))
+        first += _scaled(tally, count, piece.covered.count)
+        later += _scaled(tally, piece.stands_for.count - count, piece.covered.count)
+    an_epoch = _scaled(later, backlog.epoch_records, max(later.examined, backlog.epoch_records))
+    return any(too_many_rejects(each, share_max) for each in (first, an_epoch))
 
 
 def _spanning(first: OffsetRange, second: OffsetRange) -> OffsetRange:
     return replace(first, start=min(first.start, second.start), stop=max(first.stop, second.stop))
 
 
-def _merged(held: pa.RecordBatch, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Join the records of two batches, each once, by their offsets."""
-    import pyarrow.compute as pc
-
-    fresh = pc.invert(pc.is_in(batch.column("offset"), held.column("offset")))
-    joined = _joined([held, batch.filter(fresh)])
-    return joined.take(pc.sort_indices(joined.column("offset")))
+def _common(one: OffsetRange, other: OffsetRange | None) -> int:
+    """Count the positions that two ranges share."""
+    return 0 if other is None else max(min(one.stop, other.stop) - max(one.start, other.start), 0)
 
 
-def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    table = pa.Table.from_batches(batches).combine_chunks()
-    if table.num_rows:
-        return table.to_batches()[0]
-    return pa.RecordBatch.from_pylist([], schema=table.schema)
+def _scaled(books: Tally, positions: int, sampled: int) -> Tally:
+    """Take the shares of sampled positions for those of another number."""
+    factor = positions / sampled if sampled else 0.0
+    quarantined = {code: round(count * factor) for code, count in books.quarantined.items()}
+    return Tally(round(books.examined * factor), quarantined=quarantined)

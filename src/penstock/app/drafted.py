@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.app import assembly, worker
-from penstock.app.sampling import Sample
+from penstock.app.topics import Topic
 from penstock.core.accounting import Tally
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Kind, List, Map, Struct, Type, is_known, known
@@ -87,12 +87,12 @@ class Setting:
     find: Find | None
 
 
-def drafted(sample: Sample, setting: Setting) -> Rule:
+def drafted(topic: Topic, setting: Setting) -> Rule:
     """Draft the rule of one topic. Raises what `Registry.find` raises."""
-    rule = Rule(sample.topic, sample.partitions, sample.records)
-    batch = sample.batch
-    if sample.failure:
-        return replace(rule, unfit=sample.failure)
+    rule = Rule(topic.name, topic.partitions, topic.records)
+    batch = topic.batch
+    if topic.failure:
+        return replace(rule, unfit=topic.failure)
     if batch is None or batch.column("value").null_count == len(batch):
         return replace(rule, unfit=EMPTY)
     values = [value for value in batch.column("value").to_pylist() if value is not None]

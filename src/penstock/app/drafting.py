@@ -22,8 +22,8 @@ from penstock.app import worker
 from penstock.app.drafted import CATALOGS, Rule, Setting, drafted
 from penstock.app.migrated import Migrated
 from penstock.app.migrating import incomplete, migrated
-from penstock.app.sampling import Looked, Progress, look
 from penstock.app.taking_over import where_it_ended
+from penstock.app.topics import Looked, Progress, look
 from penstock.core.errors import InvalidError
 from penstock.observe.figures import number_of, one_line
 from penstock.rows.hinting import Format
@@ -56,7 +56,7 @@ def draft(
 ) -> tuple[str, Looked[Rule]]:
     """Write a spec for topics of `kafka://host:port[,host:port]`; return what was found, too.
 
-    `topics` chooses them (sampling.py), all by default; `registry` is the address of a schema
+    `topics` chooses them (topics.py), all by default; `registry` is the address of a schema
     registry. Raises InvalidError: P166 for another address, or when there is no topic, P168 where
     the choice names none, P169 where none of them can land; UnavailableError.
     """
@@ -70,7 +70,7 @@ def draft(
         )
     pipeline = _all_topics(brokers, to, registry)
     setting = setting_for(to, registry)
-    found = look(pipeline, topics, lambda sample: drafted(sample, setting), progress)
+    found = look(pipeline, topics, lambda topic: drafted(topic, setting), progress)
     if not found.topics:
         raise InvalidError(
             f"the cluster at {brokers[:80]} has no topics",

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from penstock.app.backlog import Piece, read_range
+from penstock.app.backlog import Piece
 from penstock.app.drafts import Draft
+from penstock.app.sampling import read_range
 from penstock.app.sheet import sampled_for
 from penstock.app.trying import Tried, bear, widen
 from penstock.app.view import QUARANTINE, View, open_view

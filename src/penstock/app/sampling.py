@@ -1,193 +1,255 @@
-"""Look at the topics of a cluster: how many records each has, and a sample of them.
+"""A sample of a backlog: of every partition the oldest and newest records, and some between.
 
 Invariants:
-- looking is bounded in topics, in partitions, records, bytes and time of each; what was not looked
-  at is counted;
-- the sample holds what `plan` looks at, the first records of the partitions, and the newest ones.
+- records are read once, and looked at as often as one likes;
+- a sample is bounded in partitions, records, bytes and time.
 """
 
 from __future__ import annotations
 
-import re
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from penstock.app import assembly
-from penstock.app.backlog import LANES_MAX, RECORDS_MAX
-from penstock.app.process import SystemClock
-from penstock.core.errors import DecisionNeededError, InvalidError
+from penstock.app.backlog import Backlog, Piece
+from penstock.core.errors import BugError, PenstockError
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
-from penstock.core.planning import Bounds
+from penstock.core.planning import Lane, lanes_of
+from penstock.landing.epochs import leader_epochs
+from penstock.landing.tracks import Track
 from penstock.ports.log import RangeReader
-from penstock.rows.arrow import lengths_of
-from penstock.spec.model import Pipeline
-from penstock.spec.notation import MalformedError, compiled, is_topic_name, pattern
-from penstock.spec.problems import nearest
+from penstock.ports.running import Clock
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-NEWEST_MAX = 200
-NEWEST_PARTITIONS_MAX = 3
-SAMPLE_BYTES_MAX = 8 << 20
-TOPICS_MAX = 500
-TOPIC_SECONDS_MAX = 5.0
-LOOKERS = 8
-
-_OWN = re.compile(r"_.*|(?:.*[-_.])?connect[-_.](?:offsets?|configs?|status(?:es)?)")
-"""Names of topics that Kafka, its registry and Connect keep for themselves."""
-
-Progress = Callable[[int, int], None]
-"""Told how many topics were looked at, of how many; from several threads, one at a time."""
+LANES_MAX = 256
+RECORDS_MAX = 1000
+RECORDS_OF_A_LANE_MIN = 10
+BYTES_MAX = 64 << 20
+SECONDS_MAX = 20.0
+WINDOWS_MAX = 8
+_WINDOW_RECORDS, _PROBE_RECORDS, _WIDER = 64, 16, 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sample:
-    """Hold what was read of one topic, as in `ports.log.Fetched`; `failure` says why nothing was.
-
-    `records` counts positions, an upper bound of the records there are.
+    """What was read. `silent` are partitions that gave nothing in time; `failed`, by table, what
+    kept it from being read.
     """
 
-    topic: str
-    partitions: int
-    records: int
-    batch: pa.RecordBatch | None = None
-    failure: str = ""
+    pieces: list[Piece] = field(default_factory=list)
+    batches: dict[TopicPartition, pa.RecordBatch] = field(default_factory=dict)
+    silent: dict[TopicPartition, tuple[str, ...]] = field(default_factory=dict)
+    failed: dict[str, PenstockError] = field(default_factory=dict)
+
+    def add(self, piece: Piece, batch: pa.RecordBatch) -> None:
+        """Take the records of a piece among those of its partition that are held."""
+        self.pieces.append(piece)
+        held = self.batches.get(piece.at)
+        self.batches[piece.at] = batch if held is None else _merged(held, batch)
+
+
+def sampled(
+    backlog: Backlog,
+    tracks: Mapping[str, Track],
+    reader: RangeReader,
+    clock: Clock,
+    *,
+    at_once: int = 1,
+) -> Sample:
+    """Read records of a backlog, from every partition where there is time.
+
+    `tracks` are those of its tables, as far as there are any; `at_once` is how many samples share
+    the bytes.
+    """
+    lanes = list(_by_turns(lanes_of(backlog.positions, backlog.ends)))[:LANES_MAX]
+    share = max(RECORDS_MAX // max(len(lanes), 1), RECORDS_OF_A_LANE_MIN)
+    epochs = leader_epochs(lanes, tracks) if tracks else {}
+    window_bytes = BYTES_MAX // at_once // WINDOWS_MAX // max(len(lanes), 1)
+    deadline = clock.monotonic() + SECONDS_MAX
+    found = Sample()
+    for left, lane in zip(range(len(lanes), 0, -1), lanes, strict=True):
+        now = clock.monotonic()
+        until = now + max(deadline - now, 0) / left  # a silent one takes no more, and others theirs
+        source = _Source(reader, lane.at, until, epochs.get(lane), window_bytes)
+        try:
+            _take(found, backlog, lane, list(_spread(source, lane.covered, share)))
+        except BugError:
+            raise
+        except PenstockError as error:  # the log refused this lane: its tables go without it
+            for table in lane.tables:
+                found.failed.setdefault(table, error)
+    return found
+
+
+def _take(found: Sample, backlog: Backlog, lane: Lane, reads: Sequence[Read]) -> None:
+    """Keep what was read of a lane, also for tables that come to it later."""
+    offsets = {name: stands.get(lane.at) for name, stands in backlog.positions.items()}
+    later = [name for name, at in offsets.items() if at is not None and at < lane.covered.start]
+    tables = tuple(sorted({*lane.tables, *later}))
+    if not reads:
+        found.silent[lane.at] = lane.tables
+        return
+    edges = [
+        lane.covered.start,
+        *(Offset((a.covered.stop + b.covered.start) // 2) for a, b in pairwise(reads)),
+        lane.covered.stop,
+    ]
+    for each, edge in zip(reads, pairwise(edges), strict=True):
+        first = (name for name in tables if backlog.covers_first(name, lane.at, each.covered))
+        piece = Piece(lane.at, each.covered, OffsetRange(*edge), tables, frozenset(first))
+        found.add(piece, each.batch)
 
 
 @dataclass(frozen=True, slots=True)
-class Looked(Generic[T]):
-    """What was made of the topics that were looked at, by name, and how many more there are."""
+class Read:
+    """The records of a range that was read up to its end."""
 
-    topics: tuple[T, ...]
-    left: int = 0
+    covered: OffsetRange
+    batch: pa.RecordBatch
 
 
-def look(
-    pipeline: Pipeline, topics: str | None, make: Callable[[Sample], T], progress: Progress
-) -> Looked[T]:
-    """Look at the chosen topics of a cluster, several at once; `make` is called from threads.
+def read_range(
+    reader: RangeReader,
+    at: TopicPartition,
+    covered: OffsetRange,
+    deadline: float,
+    leader_epoch: int | None = None,
+) -> Read | None:
+    """Read a range with headers, as far as it is given until the deadline; None when nothing is."""
+    fetched = [
+        *reader.read(at, covered, deadline=deadline, headers=True, leader_epoch=leader_epoch)
+    ]
+    if not fetched:
+        return None
+    reached = OffsetRange(covered.start, fetched[-1].reached)
+    return Read(reached, joined([each.batch for each in fetched]))
 
-    Raises InvalidError (P168) where the choice names none, UnavailableError.
+
+def joined(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return the records of one or more batches as one batch."""
+    import pyarrow as pa
+
+    table = pa.Table.from_batches(batches).combine_chunks()
+    if table.num_rows:
+        return table.to_batches()[0]
+    return pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Reads windows of one partition, of `bytes_max` at most; `leader_epoch` is that of the record
+    before its lane.
     """
-    with ExitStack() as stack:
-        log = assembly.open_log(pipeline)
-        stack.callback(log.close)
-        listing = log.partitions()
-        names = chosen({at.topic for at in listing}, topics)
-        listing = [at for at in listing if at.topic in names]
-        bounds = log.bounds(listing)
-    partitions: dict[str, dict[TopicPartition, Bounds]] = {at.topic: {} for at in listing}
-    for at, found in bounds.items():
-        partitions[at.topic][at] = found
-    looked = names[:TOPICS_MAX]
-    told = _Told(len(looked), progress)
 
-    def look_at(share: Sequence[str]) -> list[tuple[str, T]]:
-        reader = assembly.open_reader(pipeline)
-        try:
-            return [
-                (name, told.once(make(_sample(reader, name, partitions[name])))) for name in share
-            ]
-        finally:
-            reader.close()
+    reader: RangeReader
+    at: TopicPartition
+    deadline: float
+    leader_epoch: int | None
+    bytes_max: int
 
-    shares = [share for n in range(LOOKERS) if (share := looked[n::LOOKERS])]
-    with ThreadPoolExecutor(LOOKERS) as threads:
-        made = dict(each for part in threads.map(look_at, shares) for each in part)
-    return Looked(tuple(made[name] for name in looked), len(names) - len(looked))
+    def read(self, covered: OffsetRange, leader_epoch: int | None = None) -> Read | None:
+        return read_range(self.reader, self.at, covered, self.deadline, leader_epoch)
 
 
-def chosen(names: set[str], topics: str | None) -> list[str]:
-    """Return the topics that are asked for: names with commas between, or a pattern in slashes.
-
-    Topics that Kafka and its tools keep for themselves are taken by their names only. Raises
-    InvalidError (P168).
+def _spread(source: _Source, covered: OffsetRange, share: int) -> Iterator[Read]:
+    """Read a range whole where it has few positions, else in windows from its beginning to its
+    end.
     """
-    others = sorted(name for name in names if _OWN.fullmatch(name) is None)
-    if topics is None:
-        return others
-    if len(topics) > 1 and topics[0] == topics[-1] == "/":
-        try:
-            sought = compiled(pattern(topics[1:-1]))
-        except MalformedError as error:
-            raise InvalidError(error.message, code="P168", hint=error.hint) from error
-        found = [name for name in others if sought.search(name)]
-        if not found:
-            raise InvalidError(
-                f"the pattern {topics[:80]} finds none of {len(others)} topics",
-                code="P168",
-                hint=f"there are {', '.join(others[:20])}" if others else "send records first",
-            )
-        return found
-    asked = sorted({name.strip() for name in topics.split(",") if name.strip()})
-    for name in asked:
-        if name not in names:
-            near = nearest(name, sorted(names)) if is_topic_name(name) else ""
-            hint = f"--topics {near}" if near else "--topics orders,payments or --topics '/^shop/'"
-            raise InvalidError(f"the cluster has no topic {name[:80]!r}", code="P168", hint=hint)
-    if not asked:
-        raise InvalidError("--topics names no topic", code="P168", hint="--topics orders,payments")
-    return asked
+    if covered.count <= share:
+        whole = _oldest(source, covered, share)
+        yield from () if whole is None else (whole,)
+        return
+    windows = min(max(share // _WINDOW_RECORDS, 2), WINDOWS_MAX)
+    wanted = share // windows
+    oldest = _oldest(source, covered, wanted)
+    if oldest is None:
+        return
+    yield oldest
+    newest = _newest(source, OffsetRange(oldest.covered.stop, covered.stop), wanted)
+    if newest is None:
+        return
+    between = OffsetRange(oldest.covered.stop, newest.covered.start)
+    reached = between.start
+    for number in range(1, windows - 1):
+        start = max(between.start + between.count * number // (windows - 1), reached)
+        window = OffsetRange(Offset(start), between.stop)
+        found = _oldest(source, window, wanted, first=False) if window.count else None
+        if found is not None:
+            yield found
+            reached = found.covered.stop
+    yield newest
 
 
-class _Told:
-    """Counts the topics that were looked at, for all lookers."""
+def _oldest(
+    source: _Source, covered: OffsetRange, wanted: int, *, first: bool = True
+) -> Read | None:
+    """Read the first records of a range, however many positions they lie apart.
 
-    def __init__(self, of: int, progress: Progress) -> None:
-        self._guard, self._done, self._of, self._progress = threading.Lock(), 0, of, progress
-
-    def once(self, made: T) -> T:
-        with self._guard:
-            self._done += 1
-            self._progress(self._done, self._of)
-        return made
-
-
-def _sample(reader: RangeReader, name: str, partitions: Mapping[TopicPartition, Bounds]) -> Sample:
-    records = sum(bounds.stop - bounds.start for bounds in partitions.values())
-    try:
-        batches = list(_read(reader, partitions))
-    except (InvalidError, DecisionNeededError) as error:
-        return Sample(name, len(partitions), records, failure=error.message)
-    if not batches:
-        return Sample(name, len(partitions), records)
-    (batch,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return Sample(name, len(partitions), records, batch)
-
-
-def _read(
-    reader: RangeReader, partitions: Mapping[TopicPartition, Bounds]
-) -> Iterator[pa.RecordBatch]:
-    """Read the records of some ranges until bytes or time are used up."""
-    deadline = SystemClock().monotonic() + TOPIC_SECONDS_MAX
-    taken = 0
-    for at, covered in _ranges(partitions):
-        for fetched in reader.read(at, covered, deadline=deadline):
-            if fetched.batch.num_rows:
-                yield fetched.batch
-                taken += int(lengths_of(fetched.batch.column("value")).sum())
-            if taken >= SAMPLE_BYTES_MAX:
-                return
+    `first` tells that the range begins where the lane does.
+    """
+    reads: list[Read] = []
+    at, width = covered.start, min(wanted, _PROBE_RECORDS)
+    epoch = source.leader_epoch if first else None
+    while at < covered.stop and _asks(reads, wanted, source):
+        window = OffsetRange(at, Offset(min(at + width, covered.stop)))
+        found = source.read(window, epoch)
+        if found is None or not found.covered.count:
+            break
+        reads.append(found)
+        at, width, epoch = found.covered.stop, width * _WIDER, None
+    if not reads:
+        return None
+    batch = joined([each.batch for each in reads])
+    if len(batch) > wanted:
+        batch = batch.slice(0, wanted)
+        at = Offset(batch.column("offset")[-1].as_py() + 1)
+    return Read(OffsetRange(covered.start, at), batch)
 
 
-def _ranges(
-    partitions: Mapping[TopicPartition, Bounds],
-) -> Iterator[tuple[TopicPartition, OffsetRange]]:
-    """Choose the oldest records of all partitions, and the newest of those that hold most."""
-    fullest = sorted(partitions, key=lambda at: partitions[at].start - partitions[at].stop)
-    full = [at for at in fullest if partitions[at].start < partitions[at].stop]
-    share = max(RECORDS_MAX // max(len(full), 1), 1)
-    for at in full[:LANES_MAX]:
-        bounds = partitions[at]
-        yield at, OffsetRange(bounds.start, Offset(min(bounds.stop, bounds.start + share)))
-    for at in full[:NEWEST_PARTITIONS_MAX]:
-        bounds = partitions[at]
-        start = max(bounds.start + share, bounds.stop - NEWEST_MAX)
-        if start < bounds.stop:
-            yield at, OffsetRange(Offset(start), bounds.stop)
+def _newest(source: _Source, covered: OffsetRange, wanted: int) -> Read | None:
+    """Read the last records of a range, however many positions they lie apart."""
+    reads: list[Read] = []
+    at, width = covered.stop, min(wanted, _PROBE_RECORDS)
+    while at > covered.start and _asks(reads, wanted, source):
+        window = OffsetRange(Offset(max(at - width, covered.start)), at)
+        found = source.read(window)
+        if found is None or found.covered.stop < at:
+            break  # there was no time for it
+        reads.insert(0, found)
+        at, width = window.start, width * _WIDER
+    if not reads:
+        return None
+    batch = joined([each.batch for each in reads])
+    if len(batch) > wanted:
+        batch = batch.slice(len(batch) - wanted)
+        at = Offset(batch.column("offset")[0].as_py())
+    return Read(OffsetRange(at, covered.stop), batch)
+
+
+def _asks(reads: Sequence[Read], wanted: int, source: _Source) -> bool:
+    records = sum(len(each.batch) for each in reads)
+    size = sum(each.batch.nbytes for each in reads)
+    return records < wanted and size < source.bytes_max
+
+
+def _by_turns(lanes: Iterable[Lane]) -> Iterator[Lane]:
+    """Return the first lane of every topic, then the second of each, and so on."""
+    topics: dict[str, list[Lane]] = defaultdict(list)
+    for lane in lanes:
+        topics[lane.at.topic].append(lane)
+    most = max(map(len, topics.values()), default=0)
+    for turn in range(most):
+        yield from (own[turn] for own in topics.values() if turn < len(own))
+
+
+def _merged(held: pa.RecordBatch, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Join the records of two batches, each once, by their offsets."""
+    import pyarrow.compute as pc
+
+    fresh = pc.invert(pc.is_in(batch.column("offset"), held.column("offset")))
+    both = joined([held, batch.filter(fresh)])
+    return both.take(pc.sort_indices(both.column("offset")))

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
-from penstock.app.backlog import Backlog, Sample, sampled
+from penstock.app.backlog import Backlog, would_trip
 from penstock.app.drafts import Draft
 from penstock.app.forecast import Misfits, Sampled, TablePlan
-from penstock.app.tripping import would_trip
+from penstock.app.sampling import Sample, sampled
 from penstock.app.trying import Row, Tried, tried
 from penstock.app.view import View, new_columns
 from penstock.core.accounting import total

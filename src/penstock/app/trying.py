@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.app.backlog import Piece, Sample
+from penstock.app.backlog import Piece
+from penstock.app.sampling import Sample
 from penstock.app.view import QUARANTINE, View, imagined
 from penstock.core.accounting import Tally
 from penstock.core.commits import Chain

@@ -17,7 +17,7 @@ from penstock.observe.figures import number_of
 if TYPE_CHECKING:
     from penstock.app.drafted import Rule
     from penstock.app.migrated import Migrated
-    from penstock.app.sampling import Looked
+    from penstock.app.topics import Looked
 
 
 def init(

@@ -24,24 +24,18 @@ def is_led_to(pipeline: Pipeline, table: str) -> bool:
 
 
 def no_table(name: str, tables: Collection[str], topics: Collection[str] = ()) -> InvalidError:
-    """Say that no table has this name, and which one may be meant."""
-    near = nearest(name, tables)
-    if near:
-        hint = f"did you mean {near}?"
-    else:
-        hint = f"tables of this pipeline are {listed(sorted(tables))}"
-    if name in topics:
-        return InvalidError(f"{shown(name)} is a topic, and no table", code="P185", hint=hint)
-    return InvalidError(f"{shown(name)} is no table of this pipeline", code="P185", hint=hint)
+    """Return the error of a name that no table has: P185, with the table that may be meant."""
+    return _no("table", name, tables, "P185", "topic" if name in topics else "")
 
 
 def no_topic(name: str, topics: Collection[str], tables: Collection[str] = ()) -> InvalidError:
-    """Say that no topic of this name is read, and which one may be meant."""
-    near = nearest(name, topics)
-    if near:
-        hint = f"did you mean {near}?"
-    else:
-        hint = f"topics of this pipeline are {listed(sorted(topics))}"
-    if name in tables:
-        return InvalidError(f"{shown(name)} is a table, and no topic", code="P161", hint=hint)
-    return InvalidError(f"{shown(name)} is no topic of this pipeline", code="P161", hint=hint)
+    """Return the error of a name that no topic has: P161, with the topic that may be meant."""
+    return _no("topic", name, topics, "P161", "table" if name in tables else "")
+
+
+def _no(kind: str, name: str, known: Collection[str], code: str, other: str) -> InvalidError:
+    near = nearest(name, known)
+    ours = f"{kind}s of this pipeline are {listed(sorted(known))}"
+    hint = f"did you mean {near}?" if near else ours
+    said = f"is a {other}, and no {kind}" if other else f"is no {kind} of this pipeline"
+    return InvalidError(f"{shown(name)} {said}", code=code, hint=hint)

@@ -19,7 +19,7 @@ from tests.integration.cli.within import within
 from tests.messy import TOPICS
 
 import penstock
-from penstock.app import drafting, sampling
+from penstock.app import drafting, topics
 from penstock.app.audit import audit
 from penstock.app.peek import Spot, peek
 from penstock.rows.hinting import Format
@@ -62,7 +62,7 @@ def test_topics_beyond_the_limit_are_counted_and_progress_is_told(
 ) -> None:
     for number in range(12):
         shop.cluster.create(f"a-{shop.name}-{number}")
-    monkeypatch.setattr(sampling, "TOPICS_MAX", 10)
+    monkeypatch.setattr(topics, "TOPICS_MAX", 10)
     seen: list[tuple[int, int]] = []
     text, looked = drafting.draft(
         f"kafka://{shop.cluster.bootstrap}",

@@ -12,7 +12,10 @@ from tests.messy import TOPICS, Values, batch, of
 
 from penstock.app.drafted import EMPTY, Rule, Setting, drafted
 from penstock.app.drafting import setting_for, text_of
-from penstock.app.sampling import Looked, Sample, chosen
+from penstock.app.process import SystemClock
+from penstock.app.topics import Looked, Topic, chosen, topic_of
+from penstock.connectors.memory.cluster import MemoryCluster, Message
+from penstock.connectors.memory.log import MemoryLog, MemoryReader
 from penstock.core.errors import InvalidError
 from penstock.rows.hinting import Format
 from penstock.spec.load import loads
@@ -26,7 +29,7 @@ def rule(
 ) -> Rule:
     """Draft the rule of a topic with these values."""
     setting = Setting(to, None, None)
-    return drafted(Sample(topic, 2, records or len(values), batch(values)), setting)
+    return drafted(Topic(topic, 2, records or len(values), batch(values)), setting)
 
 
 def spec(rules: Sequence[Rule], to: Format = "iceberg") -> tuple[str, Pipeline]:
@@ -93,7 +96,7 @@ def test_a_rule_whose_table_would_be_parked_is_left_out_with_its_reason() -> Non
 
 
 def test_a_topic_without_records_is_named_and_gets_no_rule() -> None:
-    nothing = drafted(Sample("empty", 1, 0), Setting("iceberg", None, None))
+    nothing = drafted(Topic("empty", 1, 0), Setting("iceberg", None, None))
     tombstones = rule([None, None], topic="gone")
     text, pipeline = spec([nothing, tombstones, rule(TOPICS["orders"])])
 
@@ -134,9 +137,22 @@ def test_avro_with_a_registry_lands(tmp_path: Path) -> None:
     fields = [{"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}}]
     (tmp_path / "7.avsc").write_text(json.dumps({"type": "record", "name": "r", "fields": fields}))
     setting = setting_for("iceberg", f"mock://{tmp_path}")
-    found = drafted(Sample("t", 1, 1, batch([b"\0\0\0\0\7\2"])), setting)
+    found = drafted(Topic("t", 1, 1, batch([b"\0\0\0\0\7\2"])), setting)
 
     assert ({"format": "avro"}, "", {}) == (found.settings["records"], found.unfit, found.refused)
+
+
+def test_a_topic_is_looked_at_between_its_ends_as_plan_does() -> None:
+    cluster = MemoryCluster()
+    cluster.create("t", 1)
+    cluster.send("t", *[Message(b'{"n": 1}')] * 5000, *[Message(b'{"n": "x"}')] * 5000)
+    cluster.send("t", *[Message(b'{"n": 1}')] * 5000)
+    log = MemoryLog(cluster, {"topics": ["t"]})
+    found = topic_of(MemoryReader(cluster, SystemClock()), "t", log.bounds(log.partitions()))
+
+    assert (1, 15_000) == (found.partitions, found.records)
+    rule = drafted(found, Setting("iceberg", None, None))
+    assert "rescue" == rule.settings["schema"]["types"]
 
 
 NAMES = {

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from penstock.app import backlog as sampling
-from penstock.app.backlog import Backlog, Piece, Sample, sampled
-from penstock.app.tripping import would_trip
+from penstock.app import sampling
+from penstock.app.backlog import Backlog, Piece, would_trip
+from penstock.app.sampling import Sample, sampled
 from penstock.connectors.memory.cluster import MemoryCluster, Message
 from penstock.connectors.memory.log import MemoryLog, MemoryReader
 from penstock.core.accounting import Tally
@@ -28,9 +28,7 @@ def sample_of(cluster: MemoryCluster, *topics: str) -> Sample:
     positions: dict[str, dict[TopicPartition, Offset]] = {}
     for at in listing:
         positions.setdefault(at.topic, {})[at] = Offset(0)
-    first = {name: {at: span(0, ends[at]) for at in found} for name, found in positions.items()}
-    whole = Backlog(positions, ends, first, 10**6)
-    return sampled(whole, {}, MemoryReader(cluster, clock), clock)
+    return sampled(Backlog(positions, ends), {}, MemoryReader(cluster, clock), clock)
 
 
 def filled(records: int, partitions: int = 1, size: int = 1) -> MemoryCluster:
@@ -46,11 +44,6 @@ def offsets(sample: Sample) -> list[int]:
     (batch,) = sample.batches.values()
     found: list[int] = batch.column("offset").to_pylist()
     return found
-
-
-@pytest.fixture(autouse=True)
-def _no_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "leader_epochs", lambda *_: {})
 
 
 def test_a_short_backlog_is_read_whole() -> None:
@@ -116,7 +109,7 @@ def test_a_partition_that_gives_nothing_is_told() -> None:
     cluster = filled(3)
     log = MemoryLog(cluster, {"topics": ["orders"]})
     (at,) = log.partitions()
-    whole = Backlog({TABLE: {at: Offset(0)}}, {at: Offset(3)}, {}, 10)
+    whole = Backlog({TABLE: {at: Offset(0)}}, {at: Offset(3)})
     clock = ManualClock()
     sample = sampled(whole, {}, Mute(cluster, clock), clock)
 

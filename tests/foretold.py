@@ -52,7 +52,7 @@ class Place(InMemory):
     def plan(self, *accept: Consent, takeover: bool = False) -> Plan | PenstockError:
         """Plan a run."""
         trial = Trial()
-        world, given = self.world(trial), replace(self.settings, accept=frozenset(accept))
+        world, given = self.world(trial.engine), replace(self.settings, accept=frozenset(accept))
         try:
             view = look(given, world, trial, self.reader())
             former = nullcontext((given, world.log))

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 from penstock.app import assembly
 from penstock.app.audit import Audit
 from penstock.app.audit import audit as prove
+from penstock.app.forecast import Plan
 from penstock.app.peek import Peeked, spot
 from penstock.app.peek import peek as follow
-from penstock.app.plan import Plan
 from penstock.app.plan import plan as work_out
 from penstock.app.process import SystemClock
 from penstock.app.run import RunOptions

@@ -23,7 +23,6 @@ from penstock.engines.inline import InlineEngine
 from penstock.landing.holding import Hold, hold
 from penstock.observe.fanout import Observers
 from penstock.ports.running import Observer
-from penstock.ports.store import PendingStore
 from penstock.spec.model import Pipeline
 
 
@@ -59,12 +58,6 @@ def consented(change: Change, given: str) -> None:
             code="P171",
             hint=f"to make the change:  --yes {change.pipeline}",
         )
-
-
-def owner_alive(store: PendingStore, pipeline: str, now_ms: int) -> bool:
-    """Tell whether a run says that it is alive; then a change will be refused."""
-    held = store.holding(pipeline)
-    return held is not None and held.alive_until_ms > now_ms
 
 
 @contextmanager

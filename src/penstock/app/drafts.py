@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from penstock.app.forecast import Beginning
 from penstock.app.view import View
 from penstock.core.commits import Committable
 from penstock.core.errors import DecisionNeededError, PenstockError
@@ -12,22 +13,6 @@ from penstock.core.offsets import Offset, Positions, TopicPartition, stops
 from penstock.landing import opening
 from penstock.landing.aside import missing
 from penstock.landing.tracks import Track
-
-
-@dataclass(frozen=True, slots=True)
-class Beginning:
-    """Where one table begins in one partition, why there, and how much lies before it."""
-
-    topic: str
-    partition: int
-    start: int
-    stop: int
-    why: str
-
-    @property
-    def records(self) -> int:
-        """Count the positions to read, an upper bound of the records."""
-        return max(self.stop - self.start, 0)
 
 
 @dataclass(slots=True)

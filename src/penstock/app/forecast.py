@@ -15,9 +15,23 @@ from penstock.core.errors import PenstockError, gravest
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from penstock.app.drafts import Beginning
-
 NOTHING, CHANGES, DESTRUCTIVE = 0, 10, 11
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where one table begins in one partition, why there, and how much lies before it."""
+
+    topic: str
+    partition: int
+    start: int
+    stop: int
+    why: str
+
+    @property
+    def records(self) -> int:
+        """Count the positions to read, an upper bound of the records."""
+        return max(self.stop - self.start, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 
 from penstock.app import assembly
-from penstock.app.drafts import Beginning, Draft
-from penstock.app.forecast import Misfits, Plan, Sampled, TablePlan
+from penstock.app.drafts import Draft
+from penstock.app.forecast import Plan, TablePlan
 from penstock.app.sheet import Sheet
 from penstock.app.status import status_file
 from penstock.app.view import View, open_view
@@ -27,8 +27,6 @@ from penstock.landing.settings import Consent
 from penstock.landing.tracks import by_table
 from penstock.observe.status import read_status
 from penstock.spec.model import Pipeline
-
-__all__ = ["Beginning", "Misfits", "Plan", "Sampled", "TablePlan", "plan", "planned"]
 
 
 def plan(

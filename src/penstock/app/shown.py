@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from penstock.app.forecast import Plan
     from penstock.app.peek import Peeked
-    from penstock.app.plan import Plan
     from penstock.app.status import Status
 
 Rows = list[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""An engine that runs the workers' own code and lands nothing: rows and rejects stay in memory.
+"""Runs the workers' own code and lands nothing: rows and rejects stay in memory.
 
 What `plan` and `peek` show is therefore what a run would do, down to the last record.
 
@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 from penstock.app.worker import work_with
 from penstock.core.commits import DataFile
 from penstock.core.offsets import OffsetRange, TopicPartition
+from penstock.engines.inline import InlineEngine
 from penstock.ports.log import Fetched
-from penstock.ports.running import Observer
-from penstock.ports.tables import FileWriter, WriterFactory
+from penstock.ports.running import Engine, Observer
+from penstock.ports.tables import FileWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,36 +58,19 @@ class Held:
 
 @dataclass(slots=True)
 class Trial:
-    """Implements `ports.running.Engine`. `rows` are what would have landed, by a job's target."""
+    """What jobs read, and the `rows` that would have landed, by a job's target."""
 
     reader: Held = field(default_factory=Held)
     rows: dict[str, Rows] = field(default_factory=lambda: defaultdict(list))
 
-    def run(self, jobs: Sequence[str]) -> Sequence[str]:
-        """Run all jobs in this process, one after the other."""
-        return [work_with(job, lambda _: self.reader, lambda _: self._writers) for job in jobs]
-
-    def is_ready(self, patience_seconds: float) -> bool:
-        """Tell that it can run jobs: there is nothing to start."""
-        del patience_seconds
-        return True
-
-    def capacity(self) -> int:
-        """Give the number of jobs that run at once."""
-        return 1
-
-    def cancel(self) -> None:
-        """Do nothing: trials are short."""
-
-    def close(self) -> None:
-        """Let go of the reader."""
-        self.reader.close()
-
     @property
-    def _writers(self) -> WriterFactory:
-        return self._open
+    def engine(self) -> Engine:
+        """Return what runs jobs on these records, in this process, one after the other."""
+        return InlineEngine(
+            lambda job: work_with(job, lambda _: self.reader, lambda _: self._writer)
+        )
 
-    def _open(self, target: str, *, prefix: str, observer: Observer) -> FileWriter:
+    def _writer(self, target: str, *, prefix: str, observer: Observer) -> FileWriter:
         del prefix, observer
         return _Kept(self.rows[target])
 

@@ -92,7 +92,7 @@ def open_view(
         cluster_id=cluster_id,
         catalogs=catalogs,
         store=store,
-        engine=trial,
+        engine=trial.engine,
         observer=Observers(),
         clock=SystemClock(),
         owner=this_owner(),

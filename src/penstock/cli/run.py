@@ -89,8 +89,9 @@ def _listening(
     """Give those who listen to a run: board, log and, when asked for, metrics."""
     from penstock.app.process import SystemClock
     from penstock.app.status import status_file
-    from penstock.observe.stalls import StallWatch
+    from penstock.observe.regularly import Regularly
     from penstock.observe.status import StatusBoard, StatusFile
+    from penstock.observe.watches import LOOK_EVERY_SECONDS, StallWatch
 
     clock = SystemClock()
     board = StatusBoard(pipeline.name, clock)
@@ -98,7 +99,10 @@ def _listening(
     with ExitStack() as stack:
         log = stack.enter_context(_talk(board, clock, interval_ms, voice, as_json=as_json))
         stack.enter_context(StatusFile(status_file(pipeline), board, clock, log.complain))
-        stack.enter_context(StallWatch(board, clock, log, interval_ms=interval_ms))
+        watch = StallWatch(board, clock, log, interval_ms=interval_ms)
+        stack.enter_context(
+            Regularly(watch.look, every_seconds=LOOK_EVERY_SECONDS, name="stall-watch")
+        )
         if metrics is None:
             yield [board, log]
             return
@@ -196,7 +200,7 @@ def _talk(
         return
     log = (json_log if as_json else console_log)(written_to(sys.stderr), clock)
     from penstock.observe.regularly import Regularly
-    from penstock.observe.waits import LOOK_EVERY_SECONDS, WaitWatch
+    from penstock.observe.watches import LOOK_EVERY_SECONDS, WaitWatch
 
     watch = WaitWatch(board, clock, log)
     with Regularly(watch.look, every_seconds=LOOK_EVERY_SECONDS, name="wait-watch"):

@@ -13,15 +13,18 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from penstock.core.errors import UnavailableError
-from penstock.engines.work import LANDING_WORK, find_work
+from penstock.engines.work import LANDING_WORK, Work, find_work
 
 
 class InlineEngine:
-    """An Engine without Spark: calls the work itself, at most `capacity` jobs at once."""
+    """An Engine without Spark: calls the work itself, at most `capacity` jobs at once.
 
-    def __init__(self, work: str = LANDING_WORK, capacity: int = 1) -> None:
+    `work` is a function, or the name of one.
+    """
+
+    def __init__(self, work: str | Work = LANDING_WORK, capacity: int = 1) -> None:
         assert capacity >= 1
-        self._work = find_work(work)
+        self._work = find_work(work) if isinstance(work, str) else work
         self._capacity = capacity
         self._cancelled: threading.Event | None = None
 

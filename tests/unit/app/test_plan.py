@@ -10,7 +10,7 @@ import pytest
 import yaml
 from tests.foretold import Place
 
-from penstock.app.plan import Misfits, Plan
+from penstock.app.forecast import Misfits, Plan
 from penstock.app.sheet import misfits_of
 from penstock.cli.plan import plan
 from penstock.core.commits import Generation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.app.plan import Beginning, Plan, TablePlan
+from penstock.app.forecast import Beginning, Plan, TablePlan
 from penstock.app.shown import html
 
 PLAN = Plan(

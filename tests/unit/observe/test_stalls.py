@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.core import events
-from penstock.observe.stalls import StallWatch
 from penstock.observe.status import StatusBoard
+from penstock.observe.watches import StallWatch
 
 INTERVAL_MS = 1000
 PLANNED = events.EpochPlanned(1, 1, 9, {"orders": 9}, {"lake.a": 9})

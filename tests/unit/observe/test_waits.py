@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.core.events import BacklogCounted, Event, WaitBegan, WaitLasted
 from penstock.observe.log import line_of
 from penstock.observe.status import StatusBoard
-from penstock.observe.waits import WaitWatch
+from penstock.observe.watches import WaitWatch
 
 
 def told_in(clock, seconds: int, *again: Event) -> list[Event]:

@@ -24,6 +24,7 @@ from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.memory.warehouse import Row, Warehouse
 from penstock.core.errors import PenstockError
 from penstock.core.schema import Field, Schema, Struct
+from penstock.engines.inline import InlineEngine
 from penstock.landing.coordinator import Ended
 from penstock.landing.run import run
 from penstock.landing.settings import Place, Settings, Target, World
@@ -78,7 +79,7 @@ class InMemory:
             cluster_id=self.cluster.cluster_id(),
             catalogs=self.catalogs,
             store=self.store,
-            engine=engine or _Engine(self.cluster, self.catalogs),
+            engine=engine or InlineEngine(self._work),
             observer=Observers(),
             clock=SystemClock(),
             owner=this_owner(),
@@ -89,6 +90,10 @@ class InMemory:
     def reader(self) -> MemoryReader:
         """Give a reader of the broker's records."""
         return MemoryReader(self.cluster, SystemClock())
+
+    def _work(self, job: str) -> str:
+        writers = {name: each.open_writer for name, each in self.catalogs.items()}
+        return work_with(job, lambda _: self.reader(), writers.__getitem__)
 
     def land(self, settings: Settings) -> Ended:
         """Run until caught up. Raises what a run raises."""
@@ -171,37 +176,3 @@ def _in_order(rows: Sequence[Row]) -> list[Row]:
         return int(partition or 0), int(offset or 0)
 
     return sorted(rows, key=place)
-
-
-@dataclass(slots=True)
-class _Engine:
-    """Implements `ports.running.Engine` in this process, over memory."""
-
-    cluster: MemoryCluster
-    catalogs: Mapping[str, MemoryTables]
-
-    def run(self, jobs: Sequence[str]) -> Sequence[str]:
-        """Run all jobs in order."""
-        return [
-            work_with(
-                job,
-                lambda _: MemoryReader(self.cluster, SystemClock()),
-                lambda name: self.catalogs[name].open_writer,
-            )
-            for job in jobs
-        ]
-
-    def is_ready(self, patience_seconds: float) -> bool:
-        """Tell that it can run jobs: there is nothing to start."""
-        del patience_seconds
-        return True
-
-    def capacity(self) -> int:
-        """Give the number of jobs that run at once."""
-        return 1
-
-    def cancel(self) -> None:
-        """Do nothing: jobs are short."""
-
-    def close(self) -> None:
-        """Let go of nothing."""

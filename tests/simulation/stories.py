@@ -12,6 +12,7 @@ from penstock.core.events import (
     CommitConflicted,
     CommitFoundLanded,
     CommitLeftInDoubt,
+    EpochPlanned,
     TableCommitted,
     TableParked,
     TableResumed,
@@ -482,6 +483,19 @@ class TableStories:
         assert [world.tables[1]] == [each.table for each in life.of(TableResumed)]
         world.run()
         assert [] == world.breaks()
+
+    def test_a_run_goes_on_telling_what_waits_for_a_table_that_it_parked(self, ground):
+        flooded, level = f"{CATALOG}.bronze.flooded", f"{CATALOG}.bronze.level"
+        routes = {"orders": (flooded,), "others": (level,)}
+        world = World(ground, routes=routes, stop_above_share=0.5, records_max=220)
+        world.send("others", 300)
+        world.send_raw("orders", *[b"bad"] * 150)
+        life = world.run()
+
+        assert {flooded: "P345"} == life.parked
+        behind = [each.behind for each in life.of(EpochPlanned)]
+        assert [300, 190] == [each[level] for each in behind]
+        assert [150, 150] == [each[flooded] for each in behind]
 
     def test_nothing_is_landed_when_too_many_records_are_refused(self, ground):
         world = World(ground, stop_above_share=0.5)

@@ -31,6 +31,7 @@ from penstock.core.errors import (
     gravest,
 )
 from penstock.core.offsets import Positions, TopicPartition
+from penstock.core.planning import waiting_beyond
 from penstock.core.wire import progress_from_json
 from penstock.landing import members, opening
 from penstock.landing.settings import Place, Settings, Target
@@ -58,11 +59,16 @@ class ChainAudit:
 
 @dataclass(frozen=True, slots=True)
 class TableAudit:
-    """What was found of one target table: its chains, and its rows when they were counted."""
+    """What was found of one target table: its chains, and its rows when they were counted.
+
+    `waiting` are the records of its topics that Kafka holds beyond what the table has read; None
+    where that is not known.
+    """
 
     table: str
     chains: tuple[ChainAudit, ...]
     census: Census | None = None
+    waiting: int | None = None
     problem: PenstockError | None = None
 
     @property
@@ -141,7 +147,10 @@ class Auditor:
         rejects = Chain(f"{pipeline}/{name}", self.settings.quarantine.table)
         table = self.catalogs[target.place.catalog].load(target.place.name)
         if table is None:
-            raise self._nothing(name, rejects)
+            waiting = self._waiting(name, {})
+            return TableAudit(
+                name, (), waiting=waiting, problem=self._nothing(name, rejects, waiting)
+            )
         state = table.state(Chain(pipeline, name))
         own, began = _chain(table, Chain(pipeline, name), state, target.place)
         chains = [own]
@@ -158,14 +167,19 @@ class Auditor:
                     raise
                 gone = Break("file", name, error.message)
                 chains[0] = replace(own, breaks=(*own.breaks, gone))
-        return TableAudit(name, tuple(chains), census)
+        landed = {} if state.landed is None else state.landed.offsets
+        return TableAudit(name, tuple(chains), census, self._waiting(name, landed))
 
-    def _nothing(self, name: str, rejects: Chain) -> InvalidError:
-        """Say that a table is not there, whether it ever was, and what waits for it in Kafka."""
+    def _waiting(self, name: str, landed: Positions) -> int | None:
+        """Count what waits for a table in Kafka; None where a partition has no leader."""
+        wanted = self.wanted.get(name, ())
+        bounds = self.log.bounds(wanted)
+        return waiting_beyond(landed, bounds) if len(bounds) == len(wanted) else None
+
+    def _nothing(self, name: str, rejects: Chain, waiting: int | None) -> InvalidError:
+        """Return the error of a table that is not there: whether it ever was, and what waits."""
         quarantine = self._quarantine()
         began = quarantine is not None and quarantine.state(rejects).landed is not None
-        bounds = self.log.bounds(self.wanted.get(name, ())).values()
-        waiting = sum(each.stop - each.start for each in bounds)
         held = number_of(waiting, "record")
         if began:
             return InvalidError(

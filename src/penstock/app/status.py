@@ -20,7 +20,7 @@ from penstock.core.closings import records_only
 from penstock.core.commits import Chain, Committable, Landed
 from penstock.core.errors import PenstockError, gravest
 from penstock.core.offsets import TopicPartition
-from penstock.core.planning import Bounds
+from penstock.core.planning import Bounds, waiting_beyond
 from penstock.landing import members, opening
 from penstock.landing.settings import Target
 from penstock.landing.tracks import by_table
@@ -200,14 +200,10 @@ def _table(
         return replace(known, parked=parked, pending=waiting, lag_records=None)
     landed = read.landed
     offsets = {} if landed is None else records_only(landed.offsets)
-    lag = sum(
-        max(each.stop - max(offsets.get(at, each.start), each.start), 0)
-        for at, each in bounds.items()
-    )
     through = known.valid_through_ms if landed is None else landed.valid_through_ms
     return replace(
         known,
-        lag_records=lag,
+        lag_records=waiting_beyond(offsets, bounds),
         valid_through_ms=through,
         pending=waiting,
         holds=read.rows,

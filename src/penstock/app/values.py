@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import pyarrow as pa
 
@@ -23,13 +24,23 @@ from penstock.core.errors import (
     UnavailableError,
     gravest,
 )
-from penstock.core.statistics import Fault, FileStatistics, Mismatch, mismatches, unreadable
+from penstock.core.statistics import (
+    Fault,
+    FileStatistics,
+    Leaf,
+    Mismatch,
+    columns_told,
+    mismatches,
+    unreadable,
+)
 from penstock.files.contents import contents_of
 from penstock.files.faults import told
 from penstock.landing import members, opening
 from penstock.observe.fanout import Observers
 from penstock.ports.tables import StatedFile, TableFormat
 from penstock.spec.model import Pipeline
+from penstock.spec.naming import is_led_to, no_table
+from penstock.spec.notation import PLACEHOLDER
 
 Progressed = Callable[[str], None]
 FOUND_MAX = 1000
@@ -37,25 +48,48 @@ FOUND_MAX = 1000
 _TOLD_EVERY_FILES = 100
 
 
+class Outcome(StrEnum):
+    """Name what the audit of one table came to."""
+
+    RIGHT = "ok"
+    WRONG = "wrong"
+    NOTHING = "nothing to compare"
+    ERROR = "error"
+
+
 @dataclass(frozen=True, slots=True)
 class ValuesAudit:
     """What was found of one table; `mismatches` are the first ones, `further` counts the rest.
 
-    `files` and `rows` were compared; `untold` says in sentences what was not compared, and why.
+    `files`, their `rows`, and `columns` of which metadata says anything were compared; `untold`
+    says in sentences what was not compared, and why.
     """
 
     table: str
     files: int = 0
+    columns: int = 0
     rows: int = 0
     mismatches: tuple[Mismatch, ...] = ()
     further: int = 0
     untold: tuple[str, ...] = ()
     problem: PenstockError | None = None
 
+    @property
+    def outcome(self) -> Outcome:
+        """Tell what the audit of this table came to."""
+        if self.problem is not None:
+            return Outcome.ERROR
+        if self.mismatches:
+            return Outcome.WRONG
+        return Outcome.RIGHT if self.files and self.columns else Outcome.NOTHING
+
 
 @dataclass(frozen=True, slots=True)
 class ValuesAudits:
-    """The outcome: exit code 0 when all is right, 4 on a mismatch, else the gravest problem's."""
+    """What was found: exit code 4 on a mismatch, else the gravest problem's.
+
+    It is 0 when all that was compared is right, and 2 when nothing was compared in any table.
+    """
 
     tables: tuple[ValuesAudit, ...]
 
@@ -64,6 +98,8 @@ class ValuesAudits:
         """Return the exit code (interface.md 2)."""
         if any(each.mismatches for each in self.tables):
             return DecisionNeededError.exit_code
+        if all(each.outcome is Outcome.NOTHING for each in self.tables):
+            return InvalidError.exit_code
         return gravest(each.problem.exit_code for each in self.tables if each.problem is not None)
 
 
@@ -86,7 +122,8 @@ def audit_values(
                     hint=f"begin with one of its catalogs: {', '.join(sorted(catalogs))}",
                 )
         names = [*dict.fromkeys(tables)] or _named_by(pipeline, catalogs)
-        return ValuesAudits(tuple(_audited(catalogs, name, progressed) for name in names))
+        found = [_audited(catalogs, name, progressed) for name in names]
+        return ValuesAudits(tuple(_named_better(pipeline, catalogs, each) for each in found))
 
 
 def _named_by(pipeline: Pipeline, catalogs: Mapping[str, TableFormat]) -> list[str]:
@@ -104,6 +141,22 @@ def _named_by(pipeline: Pipeline, catalogs: Mapping[str, TableFormat]) -> list[s
     except PenstockError:
         there = True  # that it cannot be told is told of the table
     return [*names, pipeline.quarantine.into] if there else names
+
+
+def _named_better(
+    pipeline: Pipeline, catalogs: Mapping[str, TableFormat], found: ValuesAudit
+) -> ValuesAudit:
+    """Suggest a name for a table that is not there and that no rule of the spec leads to."""
+    absent = found.problem is not None and found.problem.code == "P461"
+    if not absent or is_led_to(pipeline, found.table) or found.table == pipeline.quarantine.into:
+        return found
+    names = [*(rule.table for rule in pipeline.tables), pipeline.quarantine.into]
+    if any(PLACEHOLDER.search(name) for name in names):
+        try:
+            names = _named_by(pipeline, catalogs)
+        except PenstockError:
+            names = [name for name in names if not PLACEHOLDER.search(name)]
+    return replace(found, problem=no_table(found.table, names))
 
 
 def _audited(
@@ -134,6 +187,7 @@ def values_of(
             hint="nothing has landed in it yet, or it was dropped; see  penstock status",
         )
     files = rows = further = 0
+    columns: set[Leaf] = set()
     found: list[Mismatch] = []
     untold: list[str] = []
     for stated in table.stated():
@@ -141,6 +195,7 @@ def values_of(
             untold += stated.statistics.untold
             continue
         files += 1
+        columns |= columns_told(stated.statistics)
         if files % _TOLD_EVERY_FILES == 0:
             progressed(f"{name}: {files:,} files and {rows:,} rows compared")
         records, wrong = _compared(name, stated)
@@ -148,7 +203,7 @@ def values_of(
         kept = wrong[: FOUND_MAX - len(found)]
         found += kept
         further += len(wrong) - len(kept)
-    return ValuesAudit(name, files, rows, tuple(found), further, tuple(untold))
+    return ValuesAudit(name, files, len(columns), rows, tuple(found), further, tuple(untold))
 
 
 def _compared(name: str, file: StatedFile) -> tuple[int, list[Mismatch]]:

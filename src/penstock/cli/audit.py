@@ -26,9 +26,11 @@ def audit(
 ) -> int:
     """Prove that nothing is lost or doubled: the chains from metadata, the rows with --count.
 
+    Says as well how many records of a table's topics wait in Kafka, which it has not read yet.
+
     With --values instead: that the metadata of every live file says what the file holds, so that a
-    reader's filter finds all rows that match. Exits with 4 on a break, and says where. Nothing is
-    written.
+    reader's filter finds all rows that match. Exits with 4 on a break, and says where; with
+    --values also with 2 where nothing could be compared in any table. Nothing is written.
 
     Example: penstock audit shop.yaml lake.bronze.orders --count
 
@@ -45,7 +47,8 @@ def audit(
         Compare bounds, counts, sizes and partition values in the metadata of every live file with
         what the file holds, whoever wrote it.
     json
-        Print JSON.
+        Print JSON: of each table "waiting", the records that wait, null where that is not known;
+        with --values its "outcome": "ok", "wrong", "nothing to compare" or "error".
     """
     from penstock.app.audit import audit as prove
     from penstock.app.values import audit_values
@@ -57,8 +60,7 @@ def audit(
         if json:
             print_json(_values_data(compared))
         else:
-            for each in compared.tables:
-                _tell_values(each)
+            tell_values(compared)
         return compared.exit_code
     found = prove(load_spec(spec), tables=tables, rows=count, progressed=progressed)
     if json:
@@ -91,6 +93,7 @@ def _data(found: Audit) -> dict[str, Any]:
                 "table": each.table,
                 "chains": [asdict(chain) for chain in each.chains],
                 "census": asdict(each.census) if each.census else None,
+                "waiting": each.waiting,
                 "error": error_data(each.problem) if each.problem else None,
             }
             for each in found.tables
@@ -121,13 +124,23 @@ def _tell(each: TableAudit) -> None:
         tell(f"  BROKEN {broken.kind}: {broken.message}")
     if each.problem is None and not each.breaks:
         tell(f"  ok: {_proven(each)}")
+    if each.problem is None and each.waiting != 0:
+        tell(f"  waiting: {_waiting(each)}")
 
 
 def _proven(each: TableAudit) -> str:
     if each.census is None:
         return "chain gapless"
     fate = "landed or quarantined once" if each.census.quarantined else "landed once"
-    return f"chain gapless, every record {fate}"
+    which = "every record" if each.waiting == 0 else "every record that it has read"
+    return f"chain gapless, {which} {fate}"
+
+
+def _waiting(each: TableAudit) -> str:
+    if each.waiting is None:
+        return "? records of its topics in Kafka: a partition has no leader"
+    held = number_of(each.waiting, "record")
+    return f"{held} of its topics in Kafka, which it has not read yet; why:  penstock status"
 
 
 def _chain_text(chain: ChainAudit) -> str:
@@ -137,12 +150,21 @@ def _chain_text(chain: ChainAudit) -> str:
     return f"{name}: {number_of(chain.commits, 'commit')} told ({told}){files}"
 
 
+def tell_values(found: ValuesAudits) -> None:
+    """Print an audit of values for people."""
+    for each in found.tables:
+        _tell_values(each)
+    if not found.tables:
+        tell("nothing to compare: no topic is routed to a table, and there is no quarantine")
+
+
 def _tell_values(each: ValuesAudit) -> None:
     tell(each.table)
     if each.problem is not None:
         show_error(each.problem, as_json=False)
         return
-    tell(f"  compared: {number_of(each.files, 'file')}, {number_of(each.rows, 'row')}")
+    compared = ((each.files, "file"), (each.columns, "column"), (each.rows, "row"))
+    tell(f"  compared: {', '.join(number_of(*one) for one in compared)}")
     for untold in each.untold:
         tell(f"  not compared: {untold}")
     for wrong in each.mismatches:
@@ -152,9 +174,17 @@ def _tell_values(each: ValuesAudit) -> None:
         tell(f"    why it matters: {wrong.harm}")
     if each.further:
         tell(f"  and {each.further:,} more")
-    if not each.mismatches:
+    if each.outcome == "nothing to compare":
+        tell(f"  nothing to compare: {_why_nothing(each)}")
+    if each.outcome == "ok":
         which = "every file that was compared" if each.untold else "every file"
         tell(f"  ok: the metadata says of {which} what it holds")
+
+
+def _why_nothing(each: ValuesAudit) -> str:
+    if each.files:
+        return f"the metadata of {number_of(each.files, 'file')} says nothing of columns"
+    return "no file could be compared" if each.untold else "no live file"
 
 
 def _values_data(found: ValuesAudits) -> dict[str, Any]:
@@ -163,7 +193,9 @@ def _values_data(found: ValuesAudits) -> dict[str, Any]:
         "tables": [
             {
                 "table": each.table,
+                "outcome": each.outcome,
                 "files": each.files,
+                "columns": each.columns,
                 "rows": each.rows,
                 "mismatches": [{**asdict(one), "harm": one.harm} for one in each.mismatches],
                 "further": each.further,

@@ -36,6 +36,12 @@ class Bounds:
     high: Offset
 
 
+def waiting_beyond(offsets: Positions, bounds: Mapping[TopicPartition, Bounds]) -> int:
+    """Return how many positions partitions hold beyond `offsets`; all, where none is given."""
+    stands = {at: max(offsets.get(at, each.start), each.start) for at, each in bounds.items()}
+    return sum(max(each.stop - stands[at], 0) for at, each in bounds.items())
+
+
 @dataclass(frozen=True, slots=True)
 class Lane:
     """One range of one partition, read once for all of its tables."""

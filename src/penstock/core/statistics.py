@@ -149,6 +149,19 @@ class FileStatistics:
     untold: tuple[str, ...] = ()
 
 
+def columns_told(stated: FileStatistics) -> frozenset[Leaf]:
+    """Return the columns of which a file's metadata says anything, its partition's among them."""
+    told = [
+        each.column
+        for each in stated.columns
+        if any(
+            said is not None
+            for said in (each.values, each.nulls, each.nans, each.lower, each.upper)
+        )
+    ]
+    return frozenset([*told, *(each.column for each in stated.partition)])
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnContents:
     """What a file holds of one column; `least` and `greatest` leave nulls and NaN out."""

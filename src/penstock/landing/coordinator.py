@@ -239,11 +239,11 @@ class Coordinator:
 
     def _plan(self, active: Mapping[str, Track], listed: Mapping[TopicPartition, Bounds]) -> Epoch:
         ends = self.horizon.ends(listed)
-        reading = [track for track in active.values() if not track.waits]
+        reading = (track for track in active.values() if not track.waits)
         positions = positions_of(reading, self.horizon.given)
         unborn = any(track.standing is None for track in active.values())
         budget = self.pace.budget(self.world.engine.capacity(), surveying=unborn)
-        self.pace.count(positions, ends)
+        self.pace.count(positions, ends, parked=positions_of(self.fleet.parked, self.horizon.given))
         self._waits.counted(self.pace)
         epoch = plan(EpochNumber(self._desk.epoch + 1), positions, ends, budget)
         return epochs.put_last(epoch, self._lookout.mute)

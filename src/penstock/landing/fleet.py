@@ -19,12 +19,7 @@ from penstock.core.errors import DecisionNeededError, InvalidError, PenstockErro
 from penstock.core.events import TableLeft, TableParked, TableResumed, TopicUnrouted, WaitBegan
 from penstock.core.offsets import TopicPartition
 from penstock.landing import members, opening
-from penstock.landing.aside import (
-    Aside,
-    missing,
-    out_of_step,
-    pause_seconds,
-)
+from penstock.landing.aside import Aside, missing, out_of_step, pause_seconds
 from penstock.landing.committing import Batch
 from penstock.landing.leveling import adopt_rules
 from penstock.landing.settings import Settings, Target, World
@@ -68,6 +63,11 @@ class Fleet:
     def active(self) -> dict[str, Track]:
         """The tables that take part in epochs."""
         return {name: track for name, track in self.tracks.items() if name not in self.aside}
+
+    @property
+    def parked(self) -> list[Track]:
+        """The tables that were opened once and get no rows now."""
+        return [self.tracks[name] for name in self.aside if name in self.tracks]
 
     @property
     def stepping(self) -> bool:

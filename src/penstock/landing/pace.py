@@ -47,11 +47,20 @@ class Pace:
         )
         return self._budget
 
-    def count(self, positions: Mapping[str, Positions], ends: Positions) -> None:
-        """Count what tables that stand at these positions have yet to read."""
+    def count(
+        self,
+        positions: Mapping[str, Positions],
+        ends: Positions,
+        *,
+        parked: Mapping[str, Positions],
+    ) -> None:
+        """Count what tables that stand at these positions have yet to read.
+
+        What waits for `parked` ones is counted by table alone: nothing is read for them.
+        """
         self.lag = opening.lag_of(positions, ends)
         self.waiting = {str(at): n for at, n in opening.waiting(positions, ends).items()}
-        self.behind = opening.behind(positions, ends)
+        self.behind = opening.behind({**parked, **positions}, ends)
 
     def due(self, epoch: Epoch) -> bool:
         """Tell whether the time has come, or the planned epoch is full."""

@@ -131,7 +131,7 @@ def _behind(
 ) -> Snapshot:
     """Take in how far topics and tables are behind; `beyond` what is being read."""
     tables = {
-        name: replace(snapshot.tables.get(name, TableStatus()), lag_records=behind)
+        name: _lagging(snapshot.tables.get(name, TableStatus()), behind)
         for name, behind in event.behind.items()
     }
     state = State.CATCHING_UP if beyond else State.RUNNING
@@ -143,6 +143,12 @@ def _behind(
         lag=dict(event.lag),
         tables={**snapshot.tables, **tables},
     )
+
+
+def _lagging(table: TableStatus, behind: int) -> TableStatus:
+    """Set how far a table is behind; a parked one lands nothing and is never less behind."""
+    least = table.lag_records or 0 if table.parked else 0
+    return replace(table, lag_records=max(behind, least))
 
 
 def _read(snapshot: Snapshot, event: events.SliceRead, now_ms: int) -> Snapshot:

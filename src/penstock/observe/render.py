@@ -127,7 +127,7 @@ def _headline(snapshot: Snapshot, now_ms: int) -> Text:
 
 
 def _second_line(snapshot: Snapshot, now_ms: int) -> Text:
-    parts = [f"lag {number_of(snapshot.lag_records, 'record')}"]
+    parts = [_lag_of_all(snapshot)]
     parts.append(f"pending {number_of(snapshot.pending, 'commit')}")
     if snapshot.recovering:
         parts.append(f"{count_text(snapshot.recovering)} of an earlier run to settle")
@@ -139,6 +139,14 @@ def _second_line(snapshot: Snapshot, now_ms: int) -> Text:
     if known and len(known) == len(through):
         parts.append(f"all valid through {age_text(now_ms - min(known))} ago")
     return _line("  ".join(parts))
+
+
+def _lag_of_all(snapshot: Snapshot) -> str:
+    """Say what waits; where all other tables are level, what waits for those that are parked."""
+    parked = snapshot.parked_lag_records
+    if snapshot.lag_records == 0 and parked != 0:
+        return f"lag {number_of(parked, 'record')} of parked tables"
+    return f"lag {number_of(snapshot.lag_records, 'record')}"
 
 
 def _table(snapshot: Snapshot, names: list[str], now_ms: int, *, width: int) -> Table:

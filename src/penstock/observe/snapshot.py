@@ -160,6 +160,16 @@ class Snapshot:
         return sum(self.lag.values()) if self.lag else None
 
     @property
+    def parked_lag_records(self) -> int | None:
+        """Count the records that wait for parked tables, for each table its own.
+
+        None where that is not known of one of them.
+        """
+        lags = [table.lag_records for table in self.tables.values() if table.parked]
+        known = [lag for lag in lags if lag is not None]
+        return sum(known) if len(known) == len(lags) else None
+
+    @property
     def pending(self) -> int:
         """Count the commits of all tables that are prepared and not yet visible."""
         return sum(len(table.pending) for table in self.tables.values())

@@ -469,9 +469,12 @@ def test_the_command_tells_table_file_column_and_why(
     told = capsys.readouterr().out
 
     assert 4 == exit_code
-    assert "lake.shop.orders\n  compared: 1 file, 3 rows\n  WRONG upper bound: id in " in told
+    assert (
+        "lake.shop.orders\n  compared: 1 file, 8 columns, 3 rows\n  WRONG upper bound: id in "
+        in told
+    )
     assert "the metadata says 4, the file holds 5\n    why it matters: a reader's filter" in told
-    assert "delta.shop.orders\n  compared: 3 files, 3 rows\n  ok: " in told
+    assert "delta.shop.orders\n  compared: 3 files, 8 columns, 3 rows\n  ok: " in told
     assert 0 == command(names[1], spec=spec_of(shop), values=True)
     assert 4 == command(names[0], spec=spec_of(shop), values=True, json=True)
     data = json.loads(capsys.readouterr().out.split("holds\n")[-1])
@@ -493,17 +496,51 @@ def test_a_file_that_is_not_compared_is_not_counted_and_nothing_is_said_of_it(
     exit_code = command(f"delta.{NAME}", spec=spec_of(shop), values=True)
     said = capsys.readouterr().out
 
-    assert 0 == exit_code
-    assert "compared: 0 files, 0 rows" in said
+    assert 2 == exit_code
+    assert "compared: 0 files, 0 columns, 0 rows" in said
     assert "not compared: file:///elsewhere/" in said
-    assert "ok: the metadata says of every file that was compared what it holds" in said
+    assert "nothing to compare" in said
+    assert "ok:" not in said
+
+
+def test_a_table_of_which_nothing_is_said_is_not_called_right(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither an empty one, nor one whose files say nothing of columns; a script can tell."""
+    shop.create("lake")
+    place = f"{shop.place}/delta/shop/orders"
+    silent = {"delta.dataSkippingNumIndexedCols": "0"}
+    write_deltalake(place, pa.table({"id": [1, 2]}), configuration=silent)
+    names = [f"lake.{NAME}", f"delta.{NAME}"]
+    exit_code = command(*names, spec=spec_of(shop), values=True)
+    said = capsys.readouterr().out
+
+    assert 2 == exit_code
+    assert "compared: 0 files, 0 columns, 0 rows\n  nothing to compare: no live file" in said
+    assert "compared: 1 file, 0 columns, 2 rows\n  nothing to compare: the metadata of" in said
+    assert "ok:" not in said
+    assert 2 == command(names[0], spec=spec_of(shop), values=True, json=True)
+    (empty,) = json.loads(capsys.readouterr().out)["tables"]
+    assert ("nothing to compare", 0, 0) == (empty["outcome"], empty["files"], empty["columns"])
+
+
+def test_an_audit_that_compared_one_table_is_not_failed_by_an_empty_one(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.create("lake")
+    shop.land("delta", IDS)
+    exit_code = command(f"lake.{NAME}", f"delta.{NAME}", spec=spec_of(shop), values=True, json=True)
+    tables = json.loads(capsys.readouterr().out)["tables"]
+
+    assert 0 == exit_code
+    assert ["nothing to compare", "ok"] == [each["outcome"] for each in tables]
 
 
 def test_names_in_no_catalog_and_tables_that_are_not_there_are_told(shop: Shop) -> None:
     pipeline = load(spec_of(shop))
     with pytest.raises(InvalidError) as unknown:
         audit_values(pipeline, tables=["sea.shop.orders"])
-    (absent,) = audit_values(pipeline, tables=[f"lake.{NAME}"]).tables
+    (absent,) = audit_values(pipeline, tables=["lake.shop.other"]).tables
     with pytest.raises(InvalidError) as both:
         command(spec=spec_of(shop), values=True, count=True)
 
@@ -511,3 +548,10 @@ def test_names_in_no_catalog_and_tables_that_are_not_there_are_told(shop: Shop) 
     assert absent.problem is not None
     assert "P461" == absent.problem.code
     assert "P444" == both.value.code
+
+
+def test_the_name_of_no_table_is_told_with_the_nearest_one_of_the_spec(shop: Shop) -> None:
+    (wrong,) = audit_values(load(spec_of(shop)), tables=["lake.shop.othr"]).tables
+
+    assert wrong.problem is not None
+    assert ("P185", "did you mean lake.shop.other?") == (wrong.problem.code, wrong.problem.hint)

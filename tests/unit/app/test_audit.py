@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.app.audit import Auditor, TableAudit
+from penstock.app.audit import Audit, Auditor, TableAudit
 from penstock.app.process import SystemClock
+from penstock.cli.audit import tell_audit
 from penstock.core.errors import UnavailableError
 from penstock.core.schema import Field, Kind, Struct
 from penstock.landing import members, opening
@@ -21,18 +22,18 @@ OF_A = f"{CATALOG}.bronze.of_a"
 KIND = Struct((Field("kind", Kind.STRING),))
 
 
-def audited(world: World, name: str = ORDERS, **parts: object) -> TableAudit:
+def audited(world: World, name: str = ORDERS, *, rows: bool = True, **parts: object) -> TableAudit:
     """Audit a table as the command does, and count its rows."""
     settings = world.settings(world.rules)
     log: Log = world.ground.open_log(world.topics)
     catalogs = {CATALOG: parts.get("catalog") or world.catalog()}
     reader: RangeReader = world.ground.open_reader(world.topics, SystemClock())
     targets, wanted, _ = opening.routed(settings, log.partitions())
-    targets, _ = members.spread(settings, catalogs, targets, wanted)
+    targets, wanted = members.spread(settings, catalogs, targets, wanted)
     auditor = Auditor(
-        settings, log, catalogs, lambda: parts.get("reader") or reader, lambda _: None
+        settings, log, catalogs, lambda: parts.get("reader") or reader, lambda _: None, wanted
     )
-    return auditor.audit(targets[name], rows=True)
+    return auditor.audit(targets[name], rows=rows)
 
 
 def sums(found: TableAudit) -> tuple[int, int, int, int, int]:
@@ -147,6 +148,84 @@ def test_a_record_that_is_lost_first_after_the_start_is_told() -> None:
     warehouse._files[contents.files[0].path] = (rows[1:], size)
 
     assert ["lost"] == [each.kind for each in audited(world).breaks]
+
+
+# What waits.
+
+
+def shown(found: TableAudit, capsys: pytest.CaptureFixture[str]) -> str:
+    tell_audit(Audit((found,)))
+    return capsys.readouterr().out
+
+
+def test_what_a_table_has_not_read_yet_is_counted_as_waiting(capsys) -> None:
+    world = World(MemoryGround())
+    world.send("orders", 5)
+    world.run()
+    world.send("orders", 3)
+
+    found = audited(world)
+
+    assert () == found.breaks
+    assert (5, 5, 0, 0, 0) == sums(found)
+    assert 3 == found.waiting
+    text = shown(found, capsys)
+    assert "  waiting: 3 records of its topics in Kafka, which it has not read yet" in text
+    assert "every record that it has read landed once" in text
+
+
+def test_a_parked_and_empty_table_tells_how_many_records_wait(capsys) -> None:
+    world = World(MemoryGround(), stop_above_share=0.5)
+    make(world, ORDERS)
+    world.run()
+    world.send("orders", 10)
+    world.send_raw("orders", *[b"bad"] * 150)
+    assert {ORDERS: "P345"} == world.run().parked
+
+    found = audited(world)
+
+    assert () == found.breaks
+    assert (0, 0, 0, 0, 0) == sums(found)
+    assert 160 == found.waiting
+    text = shown(found, capsys)
+    assert "waiting: 160 records" in text
+    assert "every record landed once" not in text
+
+
+def test_nothing_is_told_of_waiting_where_all_was_read(capsys) -> None:
+    world = World(MemoryGround())
+    world.send("orders", 5)
+    world.run()
+
+    found = audited(world)
+
+    assert 0 == found.waiting
+    assert "waiting" not in shown(found, capsys)
+    assert "ok: chain gapless, every record landed once" in shown(found, capsys)
+
+
+def test_what_waits_in_a_partition_without_a_leader_is_not_known(capsys) -> None:
+    world = World(MemoryGround(), partitions=2)
+    world.send("orders", 5)
+    world.run()
+    world.ground.cluster.lose_leader("orders", 1)
+
+    found = audited(world, rows=False)
+
+    assert found.problem is None
+    assert found.waiting is None
+    assert "waiting: ? records" in shown(found, capsys)
+
+
+def test_what_waits_for_a_table_that_is_not_there_is_a_number_of_its_own() -> None:
+    world = World(MemoryGround())
+    world.send("orders", 5)
+
+    found = audited(world)
+
+    assert found.problem is not None
+    assert "P461" == found.problem.code
+    assert 5 == found.waiting
 
 
 # Routes.

@@ -100,6 +100,35 @@ def test_a_parked_table_keeps_its_lag_when_the_others_idle() -> None:
     assert 90 == snapshot.tables["lake.b"].lag_records
 
 
+def test_what_waits_for_a_table_that_a_flood_parks_is_told_in_the_end() -> None:
+    snapshot = story(
+        EpochPlanned(1, 1, 165, {"bad": 160, "flights": 5}, {T: 5, "lake.b": 160}),
+        SliceRead(1, 0, 165, 9, 0.1),
+        TableParked("lake.b", "P345", "160 of 160 refused"),
+        written(1, 5),
+        EpochPrepared(1, 165, 1, 0.2),
+        committed(1, 5),
+        PipelineStopped("shop", "caught up", clean=True),
+    )
+
+    assert State.STOPPED == snapshot.state
+    assert (0, 160) == (snapshot.tables[T].lag_records, snapshot.tables["lake.b"].lag_records)
+    assert 160 == snapshot.parked_lag_records
+
+
+def test_a_parked_table_is_never_less_behind_than_before() -> None:
+    parked = TableParked("lake.b", "P404", "gone")
+    planned = EpochPlanned(1, 1, 5, {"flights": 5}, {T: 5, "lake.b": 90})
+    snapshot = story(planned, parked, replace(planned, behind={T: 5, "lake.b": 0}))
+    grown = story(replace(planned, behind={T: 5, "lake.b": 95}), begin=snapshot)
+    back = story(TableResumed("lake.b", 1.0), replace(planned, behind={T: 5}), begin=grown)
+
+    lags = [each.tables["lake.b"].lag_records for each in (snapshot, grown, back)]
+    assert [90, 95, 95] == lags
+    again = story(replace(planned, behind={T: 5, "lake.b": 2}), begin=back)
+    assert 2 == again.tables["lake.b"].lag_records
+
+
 def test_an_epoch_without_records_is_idle() -> None:
     assert State.IDLE == story(EpochPlanned(2, 0, 0, {"flights": 0})).state
 

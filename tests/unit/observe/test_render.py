@@ -257,3 +257,23 @@ def test_a_table_that_has_no_lag_shows_none_once_others_are_known() -> None:
         for row in shown(replace(SHOP, tables=tables)).splitlines()[4:6]
     }
     assert {"lake.q": "-", "lake.w": "?"} == lags
+
+
+@pytest.mark.parametrize(
+    ("lag", "told"), [(26_115, "lag 26,115 records of parked tables"), (None, "lag ? records of")]
+)
+def test_no_lag_of_0_stands_above_a_parked_table_whose_records_wait(lag, told) -> None:
+    level = replace(FLIGHTS, pending=(), lag_records=0)
+    waits = replace(WEATHER, lag_records=lag)
+    ended = replace(
+        SHOP,
+        state=State.STOPPED,
+        reading=None,
+        lag={"flights": 0, "weather": 0},
+        tables={"lake.bronze.flights": level, "lake.bronze.weather": waits},
+    )
+
+    assert told in shown(ended)
+    assert "lag 0 records" not in shown(ended)
+    cured = replace(ended, tables={"lake.bronze.flights": level})
+    assert "lag 0 records" in shown(cured)

@@ -43,6 +43,7 @@ def log_connector(name: str) -> LogConnector:
     return _of(LogConnector, name)
 
 
+@cache  # it is asked of every table of every topic, and all installed packages are looked through
 def table_connector(catalog_type: str) -> tuple[str, TableConnector]:
     """Find the connector for a type of catalog, with its name. Raises InvalidError."""
     for entry in entry_points(group=GROUP):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,21 @@ def test_a_connector_that_is_not_there_is_told(code: str, ask: Callable[[], obje
         ask()
 
     assert code == told.value.code
+
+
+def test_installed_packages_are_looked_through_once_for_all_tables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connectors.table_connector.cache_clear()
+    looked = []
+    monkeypatch.setattr(
+        connectors, "entry_points", lambda **group: looked.append(group) or entry_points(**group)
+    )
+    assert "iceberg" == connectors.table_connector("sql")[0]
+    once = len(looked)
+    assert "iceberg" == connectors.table_connector("sql")[0]
+
+    assert 1 <= once == len(looked)
 
 
 @pytest.mark.parametrize("code", FOREIGN)

@@ -176,7 +176,7 @@ def text_of(brokers: str, to: Format, name: str, registry: str | None, looked: L
     read = ", ".join(_quoted(rule.topic) for rule in active)
     lines = [
         SCHEMA_LINE,
-        "# Written by penstock init. Next: penstock validate, penstock plan, penstock run",
+        "# Written by penstock init. Next, with this file: penstock validate, plan, run",
         f"name: {name}",
         "kafka:",
         f'  brokers: "${{env:BROKERS:-{brokers}}}"',

@@ -12,8 +12,9 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from penstock.app import assembly
@@ -38,6 +39,9 @@ LOOKERS = 8
 
 _OWN = re.compile(r"_.*|(?:.*[-_.])?connect[-_.](?:offsets?|configs?|status(?:es)?)")
 """Names of topics that Kafka, its registry and Connect keep for themselves."""
+
+_PATTERN = re.compile(r"[][^$*+?(){}|\\]")
+"""What stands in patterns, and in no topic's name."""
 
 Progress = Callable[[int, int], None]
 """Told how many topics were looked at, of how many; from several threads, one at a time."""
@@ -126,11 +130,21 @@ def chosen(names: set[str], topics: str | None) -> list[str]:
     for name in asked:
         if name not in names:
             near = nearest(name, sorted(names)) if is_topic_name(name) else ""
-            hint = f"--topics {near}" if near else "--topics orders,payments or --topics '/^shop/'"
+            hint = f"--topics {near}" if near else _how_to_choose(topics)
             raise InvalidError(f"the cluster has no topic {name[:80]!r}", code="P168", hint=hint)
     if not asked:
         raise InvalidError("--topics names no topic", code="P168", hint="--topics orders,payments")
     return asked
+
+
+def _how_to_choose(topics: str) -> str:
+    """Say how topics are chosen; to what looks like a pattern, how that one is written."""
+    meant = topics.strip("/")
+    if _PATTERN.search(meant):
+        with suppress(MalformedError):
+            compiled(pattern(meant))
+            return f"a pattern stands between slashes:  --topics {quote(f'/{meant[:80]}/')}"
+    return "--topics orders,payments or --topics '/^shop/'"
 
 
 class _Told:

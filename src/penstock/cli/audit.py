@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from penstock.cli.hints import pasteable
 from penstock.cli.output import error_data, print_json, say, show_error, tell
 from penstock.cli.specs import SPEC, Spec, load_spec
 from penstock.core.errors import InvalidError
@@ -140,7 +141,8 @@ def _waiting(each: TableAudit) -> str:
     if each.waiting is None:
         return "? records of its topics in Kafka: a partition has no leader"
     held = number_of(each.waiting, "record")
-    return f"{held} of its topics in Kafka, which it has not read yet; why:  penstock status"
+    why = pasteable("penstock status")
+    return f"{held} of its topics in Kafka, which it has not read yet; why:  {why}"
 
 
 def _chain_text(chain: ChainAudit) -> str:

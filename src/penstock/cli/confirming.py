@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from penstock.cli.hints import pasteable
 from penstock.cli.output import PLAIN, RED, print_json, say, tell
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def change_by_hand(change: Change, act: Callable[[], Done], yes: str | None, *, 
         print_json({"plan": asdict(change), "done": None if done is None else dict(done.data)})
     elif done is not None:
         for line in done.lines:
-            tell(line)
+            tell(pasteable(line))
     return 0
 
 

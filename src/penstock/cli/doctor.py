@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from penstock.cli.hints import pasteable
 from penstock.cli.output import print_json, result_console, say
 from penstock.cli.specs import SPEC, Spec, load_spec
 
@@ -53,7 +54,7 @@ def doctor(
         progressed=(lambda _: None) if json else say,
     )
     if json:
-        findings = [asdict(each) for each in found.findings]
+        findings = [{**asdict(each), "hint": pasteable(each.hint)} for each in found.findings]
         print_json({"exit_code": found.exit_code, "findings": findings})
     else:
         _show(found)
@@ -75,6 +76,6 @@ def _show(found: Examination) -> None:
         if each.code:
             message = Text(f"{each.code}  ", style) + message
         if each.hint and each.standing != "good":
-            message.append(f"\n→ {one_line(each.hint)}", "")
+            message.append(f"\n→ {one_line(pasteable(each.hint))}", "")
         table.add_row(Text(mark, style), each.check, Text(one_line(each.subject), "bold"), message)
     result_console().print(table)

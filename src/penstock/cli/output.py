@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.cli.hints import naming_spec_of, pasteable
 from penstock.core.errors import BugError, PenstockError
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def guarded(act: Callable[[], Any], words: Sequence[str]) -> int:
     """Run a command; translate how it ended into an exit code and print its error, if any."""
     _stand_in_for_closed_streams()
     try:
-        return _ended(act, words)
+        with naming_spec_of(words):
+            return _ended(act, words)
     finally:
         _forget_unwritten()
 
@@ -114,7 +116,7 @@ def show_error(error: PenstockError, *, as_json: bool) -> None:
         return
     say(painted(_filled(f"{error.code}  {error.message}", "      ")))
     if error.hint:
-        say(_with_command(f"      → {error.hint}"))
+        say(_with_command(f"      → {pasteable(error.hint)}"))
 
 
 def painted(text: str) -> str:
@@ -158,7 +160,7 @@ def error_data(error: PenstockError) -> dict[str, Any]:
         "kind": type(error).__name__,
         "code": error.code,
         "message": error.message,
-        "hint": error.hint,
+        "hint": pasteable(error.hint),
         "exit_code": error.exit_code,
     }
     problems = getattr(error, "problems", None)

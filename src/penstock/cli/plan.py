@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from penstock.cli.hints import pasteable
 from penstock.cli.output import error_data, print_json, result_console
 from penstock.cli.peek import shown_bytes
 from penstock.cli.specs import SPEC, Spec, load_spec
@@ -126,7 +127,7 @@ def plan_lines(found: Plan, run: str = "penstock run") -> Iterator[RenderableTyp
     yield Text.assemble((found.pipeline, "bold"), f"  {_outcome(found, run)}")
     for error in found.stops:
         yield _below(f"{error.code}  {one_line(error.message)}", "red", cells=2)
-        yield _below(f"  → {one_line(error.hint)}", "red", cells=2)
+        yield _below(f"  → {one_line(pasteable(error.hint))}", "red", cells=2)
     if found.owner:
         yield Text(f"  it runs now, on {one_line(found.owner)}", "yellow")
     if found.creates_quarantine:
@@ -158,10 +159,10 @@ def _table_lines(table: TablePlan) -> Iterator[RenderableType]:
     yield Text.assemble((f"{mark} {table.table}", style), f"  {act}")
     for error in table.destructive:
         yield _below(f"destructive  {error.code}  {_said(table, error)}", "bold red")
-        yield _below(f"  → {one_line(error.hint)}", "red")
+        yield _below(f"  → {one_line(pasteable(error.hint))}", "red")
     if table.problem is not None:
         yield _below(f"{table.problem.code}  {_said(table, table.problem)}", "red")
-        yield _below(f"  → {one_line(table.problem.hint)}", "red")
+        yield _below(f"  → {one_line(pasteable(table.problem.hint))}", "red")
     if table.pending:
         yield Text(f"    settle {number_of(table.pending, 'commit')} of an earlier run")
     shown = [(one_line(name), kind) for name, kind in table.columns[:COLUMNS_SHOWN_MAX]]

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from penstock.cli.output import say, talk_width
-
 if TYPE_CHECKING:
     from penstock.spec.model import Pipeline
 
@@ -41,6 +39,7 @@ def with_spec_named(words: Sequence[str]) -> list[str]:
 
 def load_spec(path: Path) -> Pipeline:
     """Load a spec and say what is worth a word about it. Raises SpecError."""
+    from penstock.cli.output import say, talk_width
     from penstock.spec.load import load_with_warnings
     from penstock.spec.problems import render
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from penstock.cli.hints import pasteable
 from penstock.cli.output import error_data, print_json, result_console
 from penstock.cli.specs import SPEC, Spec, load_spec
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from penstock.app.status import Status
+    from penstock.observe.snapshot import Snapshot
     from penstock.ports.running import Clock
     from penstock.spec.model import Pipeline
 
@@ -98,7 +101,7 @@ def _data(pipeline: Pipeline, found: Status, clock: Clock) -> dict[str, Any]:
         "exit_code": found.exit_code,
         "running": found.running,
         "stalled": to_builtins(stall),
-        **to_builtins(found.snapshot),
+        **to_builtins(_hinting(found.snapshot)),
     }
 
 
@@ -107,4 +110,14 @@ def _drawn(pipeline: Pipeline, found: Status, clock: Clock) -> RenderableType:
     from penstock.observe.render import render_status
 
     stall = stall_of(pipeline, found, clock)
-    return render_status(found.snapshot, clock.now_ms(), stall=stall)
+    return render_status(_hinting(found.snapshot), clock.now_ms(), stall=stall)
+
+
+def _hinting(snapshot: Snapshot) -> Snapshot:
+    """Let the hints of parked tables name the spec that was named."""
+    tables = {
+        name: replace(table, parked=replace(table.parked, hint=pasteable(table.parked.hint)))
+        for name, table in snapshot.tables.items()
+        if table.parked is not None
+    }
+    return replace(snapshot, tables={**snapshot.tables, **tables})

@@ -10,17 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core.errors import InvalidError
-from penstock.rows.codes import MEANINGS, Code, MisfitError
+from penstock.rows.codes import MEANINGS, OF_TYPES, Code, MisfitError
 from penstock.rows.convert import Converted, Reject
 from penstock.rows.options import Policy, RowOptions
 
-_OF_TYPES = {
-    Code.MISSING,
-    Code.WRONG_TYPE,
-    Code.OUT_OF_RANGE,
-    Code.INEXACT,
-    Code.UNREADABLE,
-}
+_OF_TYPES = OF_TYPES | {Code.MISSING}
 
 
 def refuse(code: Code, offsets: npt.NDArray[np.int64], path: str = "") -> list[Reject]:

@@ -212,7 +212,8 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
         Code.WRONG_TYPE: Meaning(
             _CONVERT,
             "the value's type does not fit the column's type",
-            "correct the column's type with  schema.hints, or set  schema.types: drop_value",
+            "correct the column's type with  schema.hints, or set  schema.types: drop_value; what"
+            "  schema.types: rescue  keeps needs a string column _rescued in the table",
         ),
         Code.OUT_OF_RANGE: Meaning(
             _CONVERT,
@@ -285,6 +286,10 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
 
 NO_TEXT = "an empty text, which the table's format reads back as null"
 _TEXT_LENGTH_MAX = 200
+
+
+OF_TYPES = frozenset({Code.WRONG_TYPE, Code.OUT_OF_RANGE, Code.INEXACT, Code.UNREADABLE})
+"""Codes of values that `types` has a say in; `types: rescue` keeps them."""
 
 
 class MisfitError(Exception):

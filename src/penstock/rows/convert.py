@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ from penstock.core.schema import Schema
 from penstock.rows import source
 from penstock.rows.arrow import arrow_schema, lengths_of, validity_of
 from penstock.rows.beside import columns_beside
-from penstock.rows.codes import MEANINGS, Code, MisfitError
+from penstock.rows.codes import MEANINGS, OF_TYPES, Code, MisfitError
 from penstock.rows.fitted import Fitted, summed
 from penstock.rows.fitting import Plan, fit_group
 from penstock.rows.opening import EMPTY, Readers, open_values
@@ -144,7 +145,17 @@ def _convert(
     rows = _rows(batch, fitted, beside, at=at, plan=plan)
     assert len(rows) + len(misfits) + sum(filtered.values()) == len(batch), "none is lost"
     offsets = batch.column("offset").to_numpy()[fitted.positions]
-    return Converted(rows, offsets, _rejects(batch, misfits), filtered, dict(fitted.dropped))
+    rejects = _rejects(batch, misfits, _nowhere_to_keep(options, plan.options))
+    return Converted(rows, offsets, rejects, filtered, dict(fitted.dropped))
+
+
+def _nowhere_to_keep(asked: RowOptions, had: RowOptions) -> Mapping[Code, str]:
+    """Say, by code, that a table without the column for it rescues nothing."""
+    told = f"; nothing is rescued without a string column {asked.rescued_column} in the table"
+    codes = OF_TYPES if asked.types == "rescue" != had.types else frozenset()
+    if asked.columns == "rescue" != had.columns:
+        codes |= {Code.UNKNOWN_FIELD}
+    return dict.fromkeys(codes, told)
 
 
 def _refused_unread(
@@ -213,7 +224,12 @@ def _rows(
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(plan.schema))
 
 
-def _rejects(batch: pa.RecordBatch, misfits: Mapping[int, MisfitError]) -> tuple[Reject, ...]:
+def _rejects(
+    batch: pa.RecordBatch,
+    misfits: Mapping[int, MisfitError],
+    more: Mapping[Code, str] = MappingProxyType({}),
+) -> tuple[Reject, ...]:
+    """List refused records by their offsets; `more` is what a code's message ends with."""
     if not misfits:
         return ()
     places = np.array(sorted(misfits), np.int64)
@@ -224,6 +240,7 @@ def _rejects(batch: pa.RecordBatch, misfits: Mapping[int, MisfitError]) -> tuple
         misfit = misfits[place]
         if (what := told.get(id(misfit))) is None:
             code = misfit.code
-            what = told[id(misfit)] = (str(MEANINGS[code].stage), str(code), misfit.message)
+            message = misfit.message + more.get(code, "")
+            what = told[id(misfit)] = (str(MEANINGS[code].stage), str(code), message)
         rejects.append(Reject(offset, *what))
     return tuple(rejects)

@@ -193,6 +193,10 @@ def test_topics_are_chosen_by_name_or_pattern(topics: str | None, found: list[st
         ("/(/", ""),
         (",", "orders"),
         ("a b", "--topics"),
+        ("^ord", "a pattern stands between slashes:  --topics '/^ord/'"),
+        ("ord.*,pay.*", "a pattern stands between slashes:  --topics '/ord.*,pay.*/'"),
+        ("/ord.*", "a pattern stands between slashes:  --topics '/ord.*/'"),
+        ("(", "--topics orders,payments or --topics '/^shop/'"),
     ],
 )
 def test_a_choice_that_names_no_topic_is_refused(topics: str, hint: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -68,6 +69,26 @@ def test_records_that_fit_stay_beside_those_that_do_not() -> None:
     assert list(range(500)) == rows.column("n").to_pylist()
     kept = rows.column("_rescued").to_pylist()
     assert [None if n % 10 else f'{{"x":{n}}}' for n in range(500)] == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "reason"),
+    [
+        ('{"n":{"b":1}}', "P363", "n: an object, the column takes a number"),
+        ('{"new":1}', "P361", "new: the table has no such column"),
+    ],
+)
+def test_a_table_without_the_column_for_it_is_told_of_where_it_refuses(text, code, reason) -> None:
+    table = Struct((Field("n", Kind.LONG),))
+
+    (reject,) = landed(text, table=table).rejects
+
+    assert code == reject.code
+    end = "; nothing is rescued without a string column _rescued in the table"
+    assert reason + end == reject.message
+    strict = replace(RESCUE, columns="quarantine", types="quarantine")
+    (plain,) = landed(text, table=table, options=strict).rejects
+    assert reason == plain.message
 
 
 def test_a_required_column_is_not_rescued() -> None:

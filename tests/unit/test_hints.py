@@ -1,0 +1,114 @@
+"""A command in a hint works when it is pasted: it names the spec that was named before."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.cli import COMMANDS, NAMING, application
+from penstock.cli.hints import naming_spec_of, pasteable, spec_among
+from penstock.cli.output import guarded
+from penstock.cli.specs import with_spec_named
+from penstock.core.errors import DecisionNeededError
+
+OF_NO_SPEC = {"init", "prepare", "schema", "explain", "completion", "demo", "dev"}
+PROSE = {"penstock peek  shows why; mend the rules or the table's columns, then ask again"}
+
+
+def texts(node: ast.expr) -> Iterator[str]:
+    """The constants of an expression, `x` for what is put in."""
+    match node:
+        case ast.Constant(value=str() as text):
+            yield text
+        case ast.JoinedStr(values=values):
+            yield "".join(each.value if isinstance(each, ast.Constant) else "x" for each in values)
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from texts(body)
+            yield from texts(orelse)
+
+
+def commands() -> list[str]:
+    """Every command of one of our verbs that a hint of the sources ends with."""
+    found = set()
+    for path in Path(penstock.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            for keyword in getattr(node, "keywords", ()):
+                if keyword.arg == "hint":
+                    found |= {each for each in texts(keyword.value) if "penstock " in each}
+    ends = {f"penstock {each.rpartition('penstock ')[2]}" for each in found - PROSE}
+    verbs = COMMANDS.keys() - OF_NO_SPEC
+    return sorted(each for each in ends if each.split()[1] in verbs and "`" not in each)
+
+
+def test_the_hints_of_the_sources_are_found() -> None:
+    assert {"penstock run --accept gap", "penstock status"} <= {*commands()}
+
+
+@pytest.mark.parametrize("hint", commands())
+def test_every_command_of_a_hint_works_with_the_spec_that_was_named(hint: str) -> None:
+    with naming_spec_of(["run", "my.yaml"]):
+        words = pasteable(hint).split()[1:]
+    name = words[0]
+    words = with_spec_named(words) if name in NAMING else words
+
+    _, bound, *_ = application(name).parse_args(words, exit_on_error=False, print_error=False)
+
+    assert Path("my.yaml") == bound.arguments["spec"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["run"], "penstock run --accept gap"),
+        (["run", "penstock.yaml"], "penstock run --accept gap"),
+        (["run", "./penstock.yaml", "--json"], "penstock run --accept gap"),
+        (["run", "a b.yaml"], "penstock run 'a b.yaml' --accept gap"),
+        (["audit", "lake.a.b", "--spec", "my.yml"], "penstock run my.yml --accept gap"),
+        (["audit", "--spec=my.spec"], "penstock run --spec my.spec --accept gap"),
+    ],
+)
+def test_the_spec_is_named_as_it_was_and_not_where_it_is_found_again(words, expected) -> None:
+    with naming_spec_of(words):
+        assert expected == pasteable("penstock run --accept gap")
+    assert "" == spec_among([])
+    assert "penstock run" == pasteable("penstock run")
+
+
+def test_the_default_is_named_where_the_environment_names_another(monkeypatch) -> None:
+    monkeypatch.setenv("PENSTOCK_SPEC", "shop.yaml")
+
+    assert "" == spec_among(["run", "shop.yaml"])
+    assert "penstock.yaml" == spec_among(["run", "penstock.yaml"])
+
+
+@pytest.mark.parametrize(
+    ("hint", "expected"),
+    [
+        ("see  penstock quarantine list", "see  penstock quarantine list my.yaml"),
+        ("penstock explain P455; meant:  penstock seek lake.a.b", None),
+        ("name it, as in  penstock plan FILE  or", "name it, as in  penstock plan FILE  or"),
+        ("run the newer penstock that wrote them", "run the newer penstock that wrote them"),
+        ("start `penstock run` again", "start `penstock run my.yaml` again"),
+    ],
+)
+def test_only_commands_that_take_a_spec_are_changed(hint, expected) -> None:
+    with naming_spec_of(["plan", "my.yaml"]):
+        changed = "penstock explain P455; meant:  penstock seek my.yaml lake.a.b"
+        assert (expected or changed) == pasteable(hint)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_error_of_a_command_names_its_spec(capsys: pytest.CaptureFixture[str], as_json) -> None:
+    def fail() -> int:
+        raise DecisionNeededError("a gap", code="P252", hint="penstock run --accept gap")
+
+    guarded(fail, ["plan", "my.yaml", *(["--json"] if as_json else [])])
+    out, err = capsys.readouterr()
+
+    hint = json.loads(out)["error"]["hint"] if as_json else err.strip().splitlines()[-1]
+    assert hint.endswith("penstock run my.yaml --accept gap")

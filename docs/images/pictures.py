@@ -125,7 +125,7 @@ def plan(console: Console) -> None:
 
 
 def status(console: Console) -> None:
-    """Show a pipeline at work, with a table that stands aside."""
+    """Show a pipeline at work, with a table that is parked."""
     console.print("[bold]$[/] penstock status --watch")
     console.print(render_status(_snapshot(), NOW_MS))
 

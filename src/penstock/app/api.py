@@ -74,7 +74,7 @@ class OpenPipeline:
     ) -> Ended:
         """Land records until `until`; from another thread, `stop` ends it cleanly.
 
-        Tables that stand aside are in the result with their errors. Raises any PenstockError that
+        Tables that are parked are in the result with their errors. Raises any PenstockError that
         concerns the pipeline as a whole.
         """
         self._stop.clear()

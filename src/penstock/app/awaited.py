@@ -1,6 +1,6 @@
 """The catalogs of a spec, opened when they are first asked for: one's trouble is its own alone.
 
-One rule for a catalog that is down, at the start as in mid-run: its tables stand aside with the
+One rule for a catalog that is down, at the start as in mid-run: its tables are parked with the
 error, the others land, and each try to bring a table back asks it again. A catalog that holds the
 quarantine is needed by all: without it a run cannot begin (exit 75). A command that only looks asks
 once: it does not wait for a silent catalog again for each of its tables.

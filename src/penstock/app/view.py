@@ -73,7 +73,7 @@ def open_view(
 ) -> View:
     """Look at everything; `stack` closes it again. `accept` is what a human consents to.
 
-    Tables that cannot be read stand aside in the fleet with their errors. Raises UnavailableError
+    Tables that cannot be read are parked in the fleet with their errors. Raises UnavailableError
     when brokers or store are gone, InvalidError for topics that are missing or may not be read,
     DecisionNeededError for a topic that was made again.
     """

@@ -130,7 +130,7 @@ def _tell_outcome(ended: Ended, code: int, *, as_json: bool) -> None:
             print_json({"reason": ended.reason, "exit_code": code, "parked": parked})
         return
     for name, error in ended.parked.items():
-        say(f"{name} stands aside:")
+        say(f"{name} is parked:")
         show_error(error, as_json=False)
 
 

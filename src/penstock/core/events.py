@@ -170,7 +170,7 @@ class CommitAborted(Event):
 
 @dataclass(frozen=True, slots=True)
 class TableParked(Event):
-    """One table stands aside with its reason; the others go on."""
+    """One table is parked with its reason; the others go on."""
 
     table: str
     code: str

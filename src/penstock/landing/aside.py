@@ -1,4 +1,4 @@
-"""Tables that stand aside: why, since when, and when they are tried again."""
+"""Tables that are parked: why, since when, and when they are tried again."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from penstock.landing.settings import Place
 RETRY_SECONDS = 1.0
 RETRY_SECONDS_MAX = 30.0
 TRIES_MAX = 10
-"""How often a table is set aside, and nothing of it landed, in a run that ends by itself."""
+"""How often a table is parked, and nothing of it landed, in a run that ends by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """Why a table stands aside. `quiet` when it only fell out of step with what was planned.
+    """Why a table is parked. `quiet` when it only fell out of step with what was planned.
 
-    `tries` counts how often it was set aside since something of it landed.
+    `tries` counts how often it was parked since something of it landed.
     """
 
     error: PenstockError

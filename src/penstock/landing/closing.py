@@ -145,7 +145,7 @@ class Closer:
     def reopen(self, rejects: Standing, fates: pa.Table, why: str) -> None:
         """Close records anew as open, whatever was decided of them; `rejects` is their chain.
 
-        Nothing else of their table is touched, which may stand aside. Raises like `retry`.
+        Nothing else of their table is touched, which may be parked. Raises like `retry`.
         """
         for records in rounds(fates):
             self._close(rejects, [each.closed(Closing.REOPENED, why) for each in records])

@@ -47,7 +47,7 @@ Given = TypeVar("Given")
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a run ended: the tables that stand aside with their reasons, and why it stopped."""
+    """How a run ended: the tables that are parked with their reasons, and why it stopped."""
 
     parked: Mapping[str, PenstockError]
     reason: str
@@ -171,7 +171,7 @@ class Coordinator:
                 self._claim_again(error)
 
     def _retry_aside(self, *, patient: bool) -> None:
-        """Settle what is pending for tables that stand aside; they open again when it is done."""
+        """Settle what is pending for tables that are parked; they open again when it is done."""
         due = self.fleet.due(self._line.busy, patient=patient)
         if not due:
             return
@@ -300,7 +300,7 @@ class Coordinator:
     def _give_birth(self, epoch: Epoch, tracks: Mapping[str, Track]) -> bool:
         """Create the tables that this epoch calls for; false when a survey is to be made again.
 
-        One that cannot be created, or surveyed, stands aside.
+        One that cannot be created, or surveyed, is parked.
         """
         self._waits.begin(
             f"a sample of epoch {epoch.number}, which tells the columns of new tables"

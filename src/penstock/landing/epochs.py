@@ -107,7 +107,7 @@ def not_surveyed(table: str, at: TopicPartition) -> UnavailableError:
 
 
 def left_to(epoch: Epoch, tables: Collection[str]) -> Epoch:
-    """Give what of an epoch is read for tables: the others were set aside since it was planned."""
+    """Give what of an epoch is read for tables: the others were parked since it was planned."""
     parts = [_only(part, tables) for part in epoch.slices]
     return replace(epoch, slices=tuple(part for part in parts if part.lanes))
 

@@ -1,7 +1,7 @@
-"""All tables of a run: opened, set aside when they fail, recovered and opened again.
+"""All tables of a run: opened, parked when they fail, recovered and opened again.
 
 Invariants:
-- a table that is set aside gets no rows and holds up nobody;
+- a table that is parked gets no rows and holds up nobody;
 - it comes back only through recovery: its pending commits are settled against what it says now,
   and it goes on from there (protocol.md 6);
 - start-up is the same path for every table.
@@ -92,7 +92,7 @@ class Fleet:
         self._leave()
 
     def _leave(self) -> None:
-        """Wait no more for tables aside whose topics are gone; they come back only as others do."""
+        """Wait no more for parked tables whose topics are gone; they return only as others do."""
         before, self._left = self._left, self.aside.keys() - self._targets.keys()
         for name in sorted(self._left - before):
             self.world.observer(TableLeft(name))
@@ -100,7 +100,7 @@ class Fleet:
             self._tell_parked(name)
 
     def open(self, name: str) -> None:
-        """Read where a table stands, or set it aside, as while its topics are gone."""
+        """Read where a table stands, or park it, as while its topics are gone."""
         if name not in self._targets:
             self.unstep(name, "its topics are gone")
             return
@@ -296,7 +296,7 @@ class Fleet:
             track.wanted = tuple(self._wanted.get(name, [])) if self._goes_on(track) else ()
 
     def park(self, name: str, error: PenstockError) -> None:
-        """Set a table aside, loudly; it is tried again after a while unless a human must act.
+        """Park a table, loudly; it is tried again after a while unless a human must act.
 
         The while grows until something of the table lands: that it opened again proves nothing.
         """
@@ -316,7 +316,7 @@ class Fleet:
             self.world.observer(TableParked(name, aside.error.code, aside.error.message))
 
     def unstep(self, name: str, reason: str) -> None:
-        """Set a table aside until its queue is empty, to open it again where it really stands."""
+        """Leave a table out until its queue is empty, to open it again where it really stands."""
         self._recovering.discard(name)
         if name not in self.aside:
             now = self.world.clock.monotonic()

@@ -1,7 +1,7 @@
 """Credentials that catalogs lend are renewed before work is handed out that would outlive them.
 
 Invariants: nothing of a table but its credentials changes; a catalog that does not answer leaves
-them as they are, since half of their time is left: when they end, the table stands aside.
+them as they are, since half of their time is left: when they end, the table is parked.
 """
 
 from __future__ import annotations

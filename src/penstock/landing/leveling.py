@@ -133,7 +133,7 @@ def _all_positions(tracks: Iterable[Track]) -> list[dict[TopicPartition, Offset]
 def adopt_rules(fleet: Fleet, names: Collection[str], conditions: Conditions) -> None:
     """Write the present rules into the ledgers of tables that others have fed, and are level.
 
-    One that trails stands aside. Raises FencedError when a newer owner has landed.
+    One that trails is parked. Raises FencedError when a newer owner has landed.
     """
     tracks, settings = fleet.tracks, fleet.settings
     strange = [name for name in names if former_rules([tracks[name]], settings.rules_hash)]

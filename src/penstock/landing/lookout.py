@@ -157,7 +157,7 @@ class Lookout:
         return False
 
     def still_there(self, results: Sequence[Result]) -> bool:
-        """Set tables aside that failed in an epoch; False when it is to be read again later.
+        """Park tables that failed in an epoch; False when it is to be read again later.
 
         Raises DecisionNeededError when a topic was re-created meanwhile.
         """

@@ -215,7 +215,7 @@ def _of_tables(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge(
         "table_parked",
-        "1 while the table stands aside.",
+        "1 while the table is parked.",
         "table",
         {name: int(table.parked is not None) for name, table in tables.items()},
     )

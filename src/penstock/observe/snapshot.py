@@ -67,7 +67,7 @@ class LastCommit:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """Hold why a table stands aside, and since when."""
+    """Hold why a table is parked, and since when."""
 
     code: str
     reason: str

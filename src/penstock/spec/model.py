@@ -63,15 +63,15 @@ class SchemaPolicy(Setting):
     columns: Literal["evolve", "freeze", "drop_value", "rescue", "quarantine"] = Field(
         "quarantine",
         description=(
-            "What to do with a field the table has no column for: add the column, set the table"
-            " aside, leave the value out, keep it in the column _rescued, or quarantine the record."
+            "What to do with a field the table has no column for: add the column, park the table,"
+            " leave the value out, keep it in the column _rescued, or quarantine the record."
         ),
     )
     types: Literal["evolve", "freeze", "drop_value", "rescue", "quarantine"] = Field(
         "quarantine",
         description=(
             "What to do with a value its column does not accept: widen the column where nothing is"
-            " lost (else quarantine), set the table aside, land null, keep the value in the column"
+            " lost (else quarantine), park the table, land null, keep the value in the column"
             " _rescued and land null, or quarantine the record."
         ),
     )

@@ -214,7 +214,7 @@ class Life:
 
     @property
     def parked(self) -> dict[str, str]:
-        """Tell the codes of the tables that stood aside in the end."""
+        """Tell the codes of the tables that were parked in the end."""
         assert self.ended is not None, f"it ended with {self.error!r}"
         return {name: error.code for name, error in self.ended.parked.items()}
 

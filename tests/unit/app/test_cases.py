@@ -87,7 +87,7 @@ def test_a_table_that_cannot_be_landed_in_is_told(tmp_path: Path) -> None:
     text = "cases: [{ topic: orders, records: [{ id: 1 }] }]"
     (found,) = told(tmp_path, text)
 
-    assert ["lake.shop.ready stands aside: P456"] == [each[:34] for each in found]
+    assert ["lake.shop.ready is parked: P456"] == [each[:31] for each in found]
 
 
 @pytest.mark.parametrize(

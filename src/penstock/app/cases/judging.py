@@ -19,8 +19,7 @@ from penstock.app.cases.reading import Case
 def differences(case: Case, found: Outcome) -> list[str]:
     """List what differs, in sentences; none when all is as expected."""
     told = [
-        f"{table} stands aside: {error.code}  {error.message}"
-        for table, error in found.errors.items()
+        f"{table} is parked: {error.code}  {error.message}" for table, error in found.errors.items()
     ]
     for table, expected in case.rows.items():
         told += _rows(table, expected, found.rows.get(table, ()))

@@ -202,7 +202,7 @@ class Demo:
             case "CommitAborted":
                 self.say(f"  {line['table']}: a prepared commit is given up: {line['reason']}")
             case "TableParked":
-                self.say(f"  {line['table']} stands aside: {line['reason']}")
+                self.say(f"  {line['table']} is parked: {line['reason']}")
             case _:
                 pass
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 def fence(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fence that refuses a record for what nobody foresaw, which is down in tests."""
     monkeypatch.setattr(unforeseen, "UNFORESEEN", unforeseen.KINDS)
+    monkeypatch.setattr(unforeseen, "FOREIGN", (Exception,))
 
 
 @pytest.fixture(scope="session")

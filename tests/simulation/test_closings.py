@@ -10,6 +10,7 @@ from penstock.testing.faults import Fault
 from penstock.testing.grounds import MemoryGround, catalog_name
 from penstock.testing.world import ORDERS, PIPELINE, QUARANTINE, World, either
 
+pytestmark = pytest.mark.usefixtures("portion_bytes")
 ALL = Choice()
 BAD, LATER = 3, 4
 

@@ -10,6 +10,7 @@ from penstock.ports.tables import TableDefinition
 from penstock.testing.grounds import CATALOG, MemoryGround, catalog_name
 from penstock.testing.world import ORDERS, RULES, SOURCE, World
 
+pytestmark = pytest.mark.usefixtures("portion_bytes")
 OTHER = f"{CATALOG}.bronze.other"
 COLUMNS = Struct(
     (

@@ -20,11 +20,13 @@ from penstock.landing.closing import Choice
 from penstock.landing.jobs import job_from_json
 from penstock.ports.tables import TableDefinition
 from penstock.rows.gate import Gate, Look, Route
+from penstock.rows.portions import PORTION_BYTES_MAX
 from penstock.testing.grounds import CATALOG, MemoryGround, catalog_name
 from penstock.testing.hands import SeededHands
 from penstock.testing.table_bench import Quiet
 from penstock.testing.world import PIPELINE, SOURCE, World
 
+pytestmark = pytest.mark.usefixtures("portion_bytes")
 BIG, REST = f"{CATALOG}.bronze.big", f"{CATALOG}.bronze.rest"
 BY_KIND = f"{CATALOG}.bronze.of_{{kind}}"
 N = Struct((Field("n", Kind.LONG),))
@@ -234,6 +236,7 @@ def test_a_failing_route_names_the_table_and_holds_up_nobody(ground):
     assert {BY_KIND: "P465"} == world.run().parked
 
 
+@pytest.mark.parametrize("portion_bytes", [PORTION_BYTES_MAX, 20_000], indirect=True)
 def test_a_thousand_tables_from_one_topic_are_read_once_more_and_land_in_one_epoch(ground):
     world = by_kind(ground)
     for number in range(1000):

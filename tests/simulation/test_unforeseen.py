@@ -3,17 +3,18 @@ read with it; nobody else goes without it.
 """
 
 import pytest
-from tests.simulation.test_fan_out import BY_KIND, by_kind, table_of
+from tests.simulation.test_fan_out import BY_KIND, by_kind, table_of, two_tables
 
-from penstock.connectors.memory.tables import MemoryTable, MemoryWriter
+from penstock.connectors.memory.tables import MemoryTable, MemoryTables, MemoryWriter
 from penstock.core.errors import BugError
 from penstock.core.events import HousekeepingFailed, RecordsQuarantined
 from penstock.core.points import Point
-from penstock.landing import converting
+from penstock.landing import bench, converting, wishes
 from penstock.landing.closing import Choice, Retried
 from penstock.rows import convert as conversion
+from penstock.rows.sorting import Sorter
 from penstock.testing.grounds import CATALOG, MemoryGround, catalog_name
-from penstock.testing.world import ORDERS, World, either
+from penstock.testing.world import ORDERS, RULES, World, either, tables_named
 
 pytestmark = pytest.mark.usefixtures("fence")
 A = table_of("a")
@@ -127,6 +128,37 @@ class TestOfFiles:
         assert {} == world.run().parked
         assert [] == world.breaks()
 
+    @pytest.mark.parametrize(
+        ("room", "act", "failing"),
+        [
+            (Sorter, "share", "its records cannot be sorted or converted"),
+            (bench, "converted_for", "its records cannot be sorted or converted"),
+            (bench, "quarantine_rows", "its records cannot be sorted or converted"),
+            (MemoryWriter, "write", "its files cannot be written"),
+            (MemoryWriter, "close", "its files cannot be written"),
+        ],
+    )
+    def test_it_says_what_could_not_be_done(self, monkeypatch, room, act, failing):
+        world = two_tables(MemoryGround(), commit_threads=1)
+        world.send("orders", 10)
+        world.run()
+        world.send_raw("orders", b"no json")
+        world.send("orders", 10)
+        whole = getattr(room, act)
+
+        def broken(*given, **named):
+            raise ValueError("of a value")
+
+        monkeypatch.setattr(room, act, broken)
+        life = world.run()
+        monkeypatch.setattr(room, act, whole)
+
+        assert {"P486"} == {*life.parked.values()}
+        messages = [error.message for error in life.ended.parked.values()]
+        assert all(f": {failing}: ValueError in" in message for message in messages)
+        assert {} == world.run().parked
+        assert [] == world.breaks()
+
     def test_nothing_that_it_did_not_land_counts_as_examined(self, world, monkeypatch):
         break_files(monkeypatch, ORDERS, "close", 123)
         world.run()
@@ -198,6 +230,100 @@ class TestOfFiles:
 
         assert {} == world.run(accept=["rules"]).parked
         assert [] == world.breaks()
+
+
+class Foreign(Exception):  # noqa: N818  as some clients of catalogs name theirs
+    """Derives from no error that Python has."""
+
+
+class TestOfTables:
+    """What creating or opening one table raises parks that table, alone."""
+
+    ITEMS = f"{CATALOG}.bronze.items"
+
+    @pytest.fixture
+    def world(self):
+        """Two tables of two topics, neither created yet."""
+        world = World(MemoryGround(), routes=tables_named("orders", "items"))
+        world.send("orders", 3)
+        world.send("items", 4)
+        return world
+
+    @pytest.mark.parametrize("kind", [ValueError, Foreign])
+    @pytest.mark.parametrize(
+        ("act", "failing"), [("create", "it cannot be created"), ("load", "it cannot be opened")]
+    )
+    def test_the_others_land_and_it_comes_back_with_a_version_that_mends_it(
+        self, world, monkeypatch, act, failing, kind
+    ):
+        break_catalog(monkeypatch, ORDERS, act, kind)
+        life = world.run()
+
+        assert {ORDERS: "P487"} == life.parked
+        error = life.ended.parked[ORDERS]
+        assert f"{ORDERS}: {failing}: {kind.__name__} in" in error.message
+        assert "of a value" not in error.message
+        assert 4 == len(world.rows(self.ITEMS))
+        monkeypatch.undo()
+        assert {} == world.run().parked
+        assert [] == world.breaks()
+
+    def test_a_table_that_was_created_and_cannot_be_read_is_parked(self, world, monkeypatch):
+        state = MemoryTable.state
+
+        def broken(self, chain):
+            if chain.table == ORDERS:
+                raise Foreign(chain.table)
+            return state(self, chain)
+
+        monkeypatch.setattr(MemoryTable, "state", broken)
+        assert {ORDERS: "P487"} == world.run().parked
+        assert 4 == len(world.rows(self.ITEMS))
+        monkeypatch.undo()
+        assert {} == world.run().parked
+        assert [] == world.breaks()
+
+    def test_a_schema_that_cannot_be_changed_parks_its_table(self, world, monkeypatch):
+        def broken(*_given):
+            raise Foreign(ORDERS)
+
+        world.rulebook[RULES] = {"columns": "evolve"}
+        world.run()
+        world.send("orders", 2, more=1)
+        world.send("items", 2)
+        monkeypatch.setattr(wishes, "widen", broken)
+        assert {ORDERS: "P487"} == world.run().parked
+        assert 6 == len(world.rows(self.ITEMS))
+        monkeypatch.undo()
+        assert {} == world.run().parked
+        assert [] == world.breaks()
+
+    def test_a_table_that_records_ask_for_parks_its_route(self, monkeypatch):
+        world = by_kind(MemoryGround())
+        world.send("orders", 2, kind="a")
+        break_catalog(monkeypatch, A, "create", Foreign)
+        assert {BY_KIND: "P487"} == world.run().parked
+        monkeypatch.undo()
+        assert {} == world.run().parked
+        assert [] == world.breaks()
+
+    @pytest.mark.parametrize("kind", [MemoryError, OSError])
+    def test_what_the_machine_refuses_is_nobodys_bug(self, world, monkeypatch, kind):
+        break_catalog(monkeypatch, ORDERS, "create", kind)
+        with pytest.raises(kind):
+            world.run()
+
+
+def break_catalog(monkeypatch, table, act, kind):
+    """Let an act of the catalog on one table raise."""
+    whole = getattr(MemoryTables, act)
+
+    def broken(self, name, *given):
+        if name == catalog_name(table):
+            raise kind("of a value")
+        return whole(self, name, *given)
+
+    monkeypatch.setattr(MemoryTables, act, broken)
 
 
 def break_files(monkeypatch, table, act, offset, kind=ValueError):

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.core.errors import BugError, DecisionNeededError, PenstockError, UnavailableError
+from penstock.core.errors import (
+    BugError,
+    DecisionNeededError,
+    InvalidError,
+    PenstockError,
+    UnavailableError,
+)
 from penstock.landing.settings import Place
 
 RETRY_SECONDS = 1.0
 RETRY_SECONDS_MAX = 30.0
+OF_ONE_TABLE = (UnavailableError, InvalidError, DecisionNeededError, BugError)
+"""What an act on a table raises about this table alone."""
 TRIES_MAX = 10
 """How often a table is parked, and nothing of it landed, in a run that ends by itself."""
 

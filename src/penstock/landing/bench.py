@@ -36,7 +36,15 @@ from penstock.landing.refusing import (
     with_rejects,
 )
 from penstock.landing.shelf import Shelf
-from penstock.landing.unforeseen import culprits, stretch, stretches, writing_for
+from penstock.landing.unforeseen import (
+    CONVERT,
+    SURVEY,
+    WRITE,
+    culprits,
+    making,
+    stretch,
+    stretches,
+)
 from penstock.ports.log import RangeReader
 from penstock.ports.running import Clock, Observer
 from penstock.ports.tables import FileWriter, WriterFactory
@@ -46,7 +54,7 @@ from penstock.rows.computing import Functions, no_functions
 from penstock.rows.convert import Converted, Reject
 from penstock.rows.gate import Route
 from penstock.rows.infer import columns_in
-from penstock.rows.opening import Readers
+from penstock.rows.opening import Readers, plain_readers
 from penstock.rows.portions import Growth, portions
 from penstock.rows.quarantine import quarantine_rows
 from penstock.rows.sorting import Mask, Share, Sorter
@@ -68,7 +76,7 @@ class Tools:
     writers: Mapping[str, WriterFactory]
     observer: Observer
     clock: Clock
-    readers: Callable[[Mapping[str, Any] | None], Readers] = lambda _: Readers()
+    readers: Callable[[Mapping[str, Any] | None], Readers] = field(default_factory=plain_readers)
     functions: Functions = no_functions
 
 
@@ -114,12 +122,13 @@ class Bench:
         """Turn records into rows of every table of their lane; equal work is done once."""
         sorter = Sorter(batch, lane.at, self._routes(lane))
         done: list[tuple[TableJob, Converted]] = []
+        failing, here = SURVEY if self.job.survey else CONVERT, stretch(lane.at, offsets_of(batch))
         for name in lane.tables:
             if name in self.failed:
                 continue
             table = self.job.tables[name]
             try:
-                with writing_for(name, stretch(lane.at, offsets_of(batch))):
+                with making(name, failing, here):
                     self._serve(name, table, sorter, done)
             except (UnavailableError, InvalidError, BugError) as error:
                 self.fail(name, error)
@@ -276,7 +285,7 @@ class Bench:
             self._rows.write(name, converted.rows)
         except unforeseen.UNFORESEEN:
             first, last = culprits(converted.rows, partial(self._try, name))
-            with writing_for(name, stretch(at, converted.offsets[[first, last]])):
+            with making(name, WRITE, stretch(at, converted.offsets[[first, last]])):
                 raise
 
     def _try(self, name: str, rows: pa.RecordBatch) -> None:
@@ -354,7 +363,8 @@ class Bench:
             epoch=self.job.epoch,
             at_ms=self.job.now_ms,
         )
-        self._rejects.write(name, rows)
+        with making(name, WRITE, stretch(sorter.at, offsets_of(sorter.batch))):
+            self._rejects.write(name, rows)
 
     def _writer(self, name: str) -> FileWriter:
         destination = self.job.tables[name].destination
@@ -376,7 +386,7 @@ class Bench:
         files: Files = {}
         for name in shelf.names:
             try:
-                with writing_for(name, stretches(ranges[name])):
+                with making(name, WRITE, stretches(ranges[name])):
                     closed = shelf.close(name)
             except (UnavailableError, InvalidError, BugError) as error:
                 self.fail(name, error)

@@ -20,7 +20,7 @@ from penstock.commit.two_phase import TwoPhase, Work
 from penstock.core.commits import Claim
 from penstock.core.errors import PenstockError, UnavailableError
 from penstock.landing.beside import Hands
-from penstock.landing.unforeseen import committing_for
+from penstock.landing.unforeseen import COMMIT, serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def _done(batch: Batch, two_phase: TwoPhase) -> Outcome:
     claim = two_phase.conditions.claim
     act = two_phase.recover if batch.recovering else two_phase.settle
     try:
-        with committing_for(batch.name):
+        with serving(batch.name, COMMIT):
             landings = act(batch.work)
     except PenstockError as error:
         return Outcome(batch, claim, error=error)

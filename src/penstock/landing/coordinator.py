@@ -18,7 +18,7 @@ from typing import TypeVar
 from penstock.commit.once import Conditions
 from penstock.commit.two_phase import TwoPhase
 from penstock.core.commits import Chain, EpochNumber
-from penstock.core.errors import FencedError, InvalidError, PenstockError, UnavailableError
+from penstock.core.errors import FencedError, PenstockError
 from penstock.core.events import EpochPrepared, PipelineStarted, PipelineStopped
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.planning import Bounds, Epoch, Slice, plan
@@ -38,6 +38,7 @@ from penstock.landing.pace import Pace
 from penstock.landing.preparing import Desk
 from penstock.landing.settings import Settings, Until, World
 from penstock.landing.tracks import Track, by_table, positions_of
+from penstock.landing.unforeseen import CREATE
 from penstock.landing.waits import Waits
 from penstock.ports.tables import TableState
 
@@ -309,14 +310,13 @@ class Coordinator:
             self.settings, self.world, epoch, tracks, self._rejects, isolation=self._isolation
         )
         for name, schema in shown.items():
-            try:
+            table = None
+            with self.fleet.parking(name, CREATE):
                 table = epochs.give_birth(
                     self.settings, self.world, self.tenure.claim, tracks[name], schema
                 )
-            except (UnavailableError, InvalidError) as error:
-                self.fleet.park(name, error)
-                continue
-            self._write(partial(self.fleet.born, name, table))
+            if table is not None:
+                self._write(partial(self.fleet.born, name, table))
         failed, waiting = failures(results), silent(results)
         if failed:
             self._lookout.still_there(results)

@@ -10,20 +10,22 @@ Invariants:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from penstock.commit.once import ROLLED_BACK, Conditions
 from penstock.core.commits import Committable
-from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError, UnavailableError
+from penstock.core.errors import PenstockError
 from penstock.core.events import TableLeft, TableParked, TableResumed, TopicUnrouted, WaitBegan
 from penstock.core.offsets import TopicPartition
 from penstock.landing import members, opening
-from penstock.landing.aside import Aside, missing, out_of_step, pause_seconds
+from penstock.landing.aside import OF_ONE_TABLE, Aside, missing, out_of_step, pause_seconds
 from penstock.landing.committing import Batch
 from penstock.landing.leveling import adopt_rules
 from penstock.landing.settings import Settings, Target, World
 from penstock.landing.tracks import Track, by_table, examined_of, go_on_examined
+from penstock.landing.unforeseen import COMMIT, OPEN, serving
 from penstock.landing.wishes import ColumnBudget
 from penstock.ports.store import Examined
 from penstock.ports.tables import Table
@@ -105,18 +107,15 @@ class Fleet:
             self.unstep(name, "its topics are gone")
             return
         self.world.observer(WaitBegan(f"{name} to open"))
-        try:
+        with self.parking(name, OPEN):
             track = self._opened(self._targets[name])
             go_on_examined(self.settings, self.world.store, track)
             for route in (r for r, led in self._members.items() if name in led):
                 track.already |= opening.refused_by(self.tracks[route].rejects, track)
-        except (UnavailableError, InvalidError, DecisionNeededError) as error:
-            self.park(name, error)
-            return
-        track.committed_at = self.world.clock.monotonic()
-        track.room = self._room(track)
-        self.tracks[name] = track
-        self.aside.pop(name, None)
+            track.committed_at = self.world.clock.monotonic()
+            track.room = self._room(track)
+            self.tracks[name] = track
+            self.aside.pop(name, None)
 
     def _opened(self, target: Target) -> Track:
         given = (self.settings, self.world, target, self.quarantine)
@@ -175,10 +174,8 @@ class Fleet:
     def _leave_refused(self, route: Track) -> None:
         """Keep from tables what their route refused before it knew of them: its fate is final."""
         for name in sorted(self._members.get(route.name, set()) & set(self.active)):
-            try:
+            with self.parking(name, OPEN):
                 self.tracks[name].already |= opening.refused_by(route.rejects, self.tracks[name])
-            except UnavailableError as error:
-                self.park(name, error)
 
     def has_begun(self, name: str) -> bool:
         """Tell whether a table is known to have a ledger that says where it stands."""
@@ -231,15 +228,12 @@ class Fleet:
         """
         track = self.tracks[name]
         begun = track.begun
-        try:
+        with self.parking(name, OPEN):
             opening.adopt(track, table, self.world)
             track.rejects.look_again(conditions)
-        except (UnavailableError, InvalidError, DecisionNeededError) as error:
-            self.park(name, error)
-            return
-        assert track.standing is not None, "it was adopted"
-        if track.standing.expected != begun or track.standing.seen != conditions.claim:
-            self.unstep(name, "another created it first")
+            assert track.standing is not None, "it was adopted"
+            if track.standing.expected != begun or track.standing.seen != conditions.claim:
+                self.unstep(name, "another created it first")
 
     def take_over(self, conditions: Conditions) -> None:
         """Read no table before its ledgers have seen our claim: others may have prepared commits
@@ -250,13 +244,11 @@ class Fleet:
             self._take_over(name, conditions)
 
     def _take_over(self, name: str, conditions: Conditions) -> None:
-        try:
+        with self.parking(name, COMMIT):
             while opening.take_over(self.settings, self.world, self.tracks[name], conditions):
                 self.open(name)  # it may have been born meanwhile
                 if name not in self.active:
                     return
-        except (UnavailableError, InvalidError, DecisionNeededError) as error:
-            self.park(name, error)
 
     @property
     def rolled_back(self) -> list[Target]:
@@ -280,12 +272,10 @@ class Fleet:
             route = self.route_of(name)
             if self._is_led(name) and (route is None or not (track.origins or route.is_level)):
                 continue
-            try:
+            with self.parking(name, COMMIT):
                 opening.begin_missing(
                     self.settings, self.world, track, wanted, conditions, route=route
                 )
-            except (UnavailableError, InvalidError, DecisionNeededError) as error:
-                self.park(name, error)
 
     def follow(self) -> None:
         """Let the active tables take part with all partitions that are routed to them.
@@ -294,6 +284,17 @@ class Fleet:
         """
         for name, track in self.active.items():
             track.wanted = tuple(self._wanted.get(name, [])) if self._goes_on(track) else ()
+
+    @contextmanager
+    def parking(self, name: str, failing: str) -> Iterator[None]:
+        """Set a table aside for what an act on it raises; `failing` says what cannot be done then,
+        where nobody foresaw it.
+        """
+        try:
+            with serving(name, failing):
+                yield
+        except OF_ONE_TABLE as error:
+            self.park(name, error)
 
     def park(self, name: str, error: PenstockError) -> None:
         """Park a table, loudly; it is tried again after a while unless a human must act.
@@ -350,16 +351,12 @@ class Fleet:
 
     def recovery(self, name: str, rows: Sequence[Committable]) -> Batch | None:
         """Make the batch that settles what is pending for a table; None when it cannot be had."""
-        work = []
-        for commit in rows:
-            try:
-                table = self._table(name, commit)
-            except (UnavailableError, InvalidError) as error:
-                self.park(name, error)
-                return None
-            work.append((commit, table))
-        self._recovering.add(name)
-        return Batch(name, tuple(work), recovering=True)
+        batch = None
+        with self.parking(name, OPEN):
+            work = tuple((commit, self._table(name, commit)) for commit in rows)
+            batch = Batch(name, work, recovering=True)
+            self._recovering.add(name)
+        return batch
 
     def adopt_rules(self, conditions: Conditions) -> None:
         """Write the present rules into all ledgers, before anything is judged by them.

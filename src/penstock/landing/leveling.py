@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.commit.once import Conditions
-from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
+from penstock.core.errors import InvalidError
 from penstock.core.offsets import Offset, OffsetRange, Positions, TopicPartition
 from penstock.landing import opening
 from penstock.landing.aside import away_when_rules_changed
 from penstock.landing.members import may_lead
 from penstock.landing.settings import Routes, Settings
 from penstock.landing.tracks import Track
+from penstock.landing.unforeseen import COMMIT
 from penstock.ports.store import PendingStore
 
 if TYPE_CHECKING:
@@ -142,7 +143,5 @@ def adopt_rules(fleet: Fleet, names: Collection[str], conditions: Conditions) ->
         if leveling and name in leveling.stretches:
             fleet.park(name, away_when_rules_changed(name))
             continue
-        try:
+        with fleet.parking(name, COMMIT):
             opening.adopt_rules(settings, fleet.world, tracks[name], conditions)
-        except (UnavailableError, InvalidError, DecisionNeededError) as error:
-            fleet.park(name, error)

@@ -185,10 +185,9 @@ class Usher:
                 again.append(route)
                 continue
             granted = {table: asked[table] for table in sorted(asked)[: route.room]}
-            try:
+            with self.fleet.parking(name, "a table that its records ask for cannot be created"):
                 self._create(conditions, route, granted)
-            except (UnavailableError, InvalidError) as error:
-                self.fleet.park(name, error)
+            if name in self.fleet.aside:
                 continue
             if len(asked) > len(granted) or not all(map(self.fleet.has_begun, granted)):
                 again.append(route)

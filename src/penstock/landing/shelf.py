@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.core.commits import DataFile
 from penstock.core.errors import PenstockError
-from penstock.landing.unforeseen import writing_for
+from penstock.landing.unforeseen import WRITE, making
 from penstock.ports.tables import FileWriter
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Shelf:
     def _finish_early(self, name: str) -> None:
         """Finish a table that is not being written to: its error is told when its turn comes."""
         try:
-            with writing_for(name):
+            with making(name, WRITE):
                 self._finish(name)
         except PenstockError as error:
             self.abandon(name)

@@ -1,8 +1,8 @@
 """What nobody foresaw while one table was served: an error of that table, never of the run.
 
-A fault of ours or of a library, in a writer, in the description of a file or in a commit, is met
-again at each restart. So it parks its table, alone, and says which records it met
-(docs/design/0233).
+A fault of ours or of a library, in what is made of a table's records (P486) or in what is done with
+the table itself (P487), is met again at each restart. So it parks its table, alone, and says what
+could not be done, and which records it met (docs/design/0233).
 
 Invariants:
 - what the machine refuses (memory, disk, network) is raised as before;
@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.core.errors import BugError
+from penstock.core.errors import BugError, PenstockError
 from penstock.core.offsets import OffsetRange, TopicPartition
 from penstock.rows import unforeseen
 
@@ -27,9 +27,17 @@ FILES_FAILED = "P486"
 STRETCHES_NAMED_MAX = 5
 
 
+OPEN, CREATE, COMMIT = "it cannot be opened", "it cannot be created", "nothing can be committed"
+CONVERT = "its records cannot be sorted or converted"
+SURVEY = "its records cannot be surveyed for columns"
+WRITE = "its files cannot be written"
+
+
 @contextmanager
-def writing_for(table: str, where: str = "") -> Iterator[None]:
-    """Raise BugError (P486) for what nobody foresaw; `where` names the records that it met."""
+def making(table: str, failing: str, where: str = "") -> Iterator[None]:
+    """Raise BugError (P486) for what nobody foresaw; `failing` says what cannot be done then, and
+    `where` names the records that it met.
+    """
     try:
         yield
     except MemoryError:
@@ -37,22 +45,24 @@ def writing_for(table: str, where: str = "") -> Iterator[None]:
     except unforeseen.UNFORESEEN as error:
         met = f"; it met {where}" if where else ""
         raise BugError(
-            f"{table}: its files cannot be written: {unforeseen.told(error)}{met}",
-            code="P486",
+            f"{table}: {failing}: {unforeseen.told(error)}{met}",
+            code=FILES_FAILED,
             hint="please report it; nothing of the epoch was landed in it, the other tables go on",
         ) from error
 
 
 @contextmanager
-def committing_for(table: str) -> Iterator[None]:
-    """Raise BugError (P487) for what nobody foresaw."""
+def serving(table: str, failing: str) -> Iterator[None]:
+    """Raise BugError (P487) for any error that is none of ours, in an act on a table itself;
+    `failing` says what cannot be done then.
+    """
     try:
         yield
-    except MemoryError:
+    except (PenstockError, MemoryError, OSError):
         raise
-    except unforeseen.UNFORESEEN as error:
+    except unforeseen.FOREIGN as error:
         raise BugError(
-            f"{table}: its files cannot be committed: {unforeseen.told(error)}",
+            f"{table}: {failing}: {unforeseen.told(error)}",
             code="P487",
             hint="please report it; what is prepared stays prepared, the other tables go on",
         ) from error

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from penstock.commit.once import Conditions
 from penstock.commit.widening import widen
-from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
 from penstock.core.events import SchemaChanged
 from penstock.core.schema import Field, List, Map, Schema, Struct, Type, united, with_hints
 from penstock.landing.jobs import Result
@@ -82,17 +81,14 @@ def fulfil(fleet: Fleet, conditions: Conditions) -> None:
         assert track.standing is not None, "a table that wishes exists"
         assert track.state is not None, "a table that wishes exists"
         before, wide, track.wish = track.state.schema, track.wish, None
-        try:
+        with fleet.parking(name, "its schema cannot be changed"):
             made = widen(track.standing.table, track.chain, track.state, wide, conditions)
-        except (UnavailableError, InvalidError, DecisionNeededError) as error:
-            fleet.park(name, error)
-            continue
-        if made:
-            added = columns_in(wide) - columns_in(before)
-            fleet.column_budget.add(name, added, fleet.world.clock.monotonic())
-            fleet.world.observer(_told(name, before, wide))
-        fleet.open(name)
-        fleet.follow()
+            if made:
+                added = columns_in(wide) - columns_in(before)
+                fleet.column_budget.add(name, added, fleet.world.clock.monotonic())
+                fleet.world.observer(_told(name, before, wide))
+            fleet.open(name)
+            fleet.follow()
 
 
 def _told(name: str, before: Schema, wide: Schema) -> SchemaChanged:

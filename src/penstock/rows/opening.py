@@ -65,7 +65,7 @@ class Opened:
     filtered: Counter[str] = field(default_factory=Counter)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Readers:
     """Give the readers of schemas, and keep them: schemas never change under a key.
 
@@ -123,6 +123,12 @@ class Readers:
         if isinstance(found, MisfitError):
             raise found.alone()
         return found
+
+
+def plain_readers() -> Callable[[Any], Readers]:
+    """Return a function that gives the same readers, of no registry, to all who ask."""
+    readers = Readers()
+    return lambda _: readers
 
 
 def open_values(

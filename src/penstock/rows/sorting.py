@@ -86,8 +86,8 @@ class _Sight:
     readers: Readers
 
     @property
-    def key(self) -> tuple[str, int]:
-        return repr(self.options), id(self.readers)
+    def key(self) -> tuple[str, Readers]:
+        return repr(self.options), self.readers
 
 
 @dataclass(eq=False)

@@ -30,6 +30,9 @@ KINDS: tuple[type[Exception], ...] = (
     pa.ArrowException,
 )
 UNFORESEEN = KINDS
+FOREIGN: tuple[type[Exception], ...] = (Exception,)
+"""What clients of catalogs and storages may raise: their errors derive from any. Never swallowed:
+it is raised again as one of ours."""
 _OURS = "penstock."
 
 

@@ -1,4 +1,4 @@
-"""Take down the fence that refuses a record for what nobody foresaw.
+"""Take down the fence that refuses a record, or parks a table, for what nobody foresaw.
 
 A search for such faults has to see them, not a record in quarantine.
 """
@@ -10,4 +10,4 @@ from penstock.rows import unforeseen
 
 def without_fence() -> None:
     """Let it be raised in this process, from here on."""
-    unforeseen.UNFORESEEN = ()
+    unforeseen.UNFORESEEN = unforeseen.FOREIGN = ()

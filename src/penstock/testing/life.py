@@ -33,7 +33,7 @@ from penstock.ports.log import Log
 from penstock.ports.running import Observer
 from penstock.ports.store import Owner
 from penstock.ports.tables import FileWriter, WriterFactory
-from penstock.rows.opening import Readers
+from penstock.rows.opening import plain_readers
 from penstock.testing.faults import FaultyTables
 from penstock.testing.grounds import CATALOG
 from penstock.testing.observer import Crash, RecordingObserver
@@ -157,7 +157,7 @@ class Life:
     def close(self, act: Callable[[Closer], object], name: str, *, awake: bool = False) -> Life:
         """Retry or drop refused records of a table by hand; what that gave is in `changed`."""
         connector = self.world.ground.connector
-        means = Means({connector: self.world.ground.open_writer()}, lambda _: Readers())
+        means = Means({connector: self.world.ground.open_writer()}, plain_readers())
         return self.change(lambda held: act(Closer(held, means, name)), awake=awake)
 
     def _live(self, live: Callable[[Outside], None], *, awake: bool) -> Life:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,6 +19,7 @@ from penstock.rows import answers
 from penstock.rows.answers import LateError
 from penstock.rows.gate import OPEN, Gate, Look, Route, gate_from_data, gate_to_data
 from penstock.rows.naming import filled_name
+from penstock.rows.opening import Readers, plain_readers
 from penstock.rows.options import RowOptions
 from penstock.rows.sorting import Sorter
 from penstock.spec.expressions import fields_of
@@ -221,3 +223,27 @@ def _is_integer(text: object) -> bool:
 @pytest.mark.parametrize("gate", [OPEN, Gate((FEW,), EVEN, KIND, "lake.b.of_a")])
 def test_a_gate_survives_its_way_to_a_worker(gate: Gate) -> None:
     assert gate == gate_from_data(json.loads(json.dumps(gate_to_data(gate))))
+
+
+def test_records_are_looked_at_once_for_all_who_read_with_the_same_readers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks, compute = [0], answers.answers
+
+    def counted(*given: Any) -> answers.Answers:
+        looks[0] += 1
+        return compute(*given)
+
+    monkeypatch.setattr("penstock.rows.sorting.answers", counted)
+    sorter, same = Sorter(numbered(1, 2, 3), AT), plain_readers()
+    for _ in range(20):
+        sorter.share(Gate(where=FEW), OPTIONS, readers=same(None))
+    assert [1] == looks
+
+
+def test_what_other_readers_saw_is_nobody_else_s_even_where_they_are_gone() -> None:
+    """Another's may be found at the same address in memory once these are let go."""
+    sorter = Sorter(numbered(1, 2, 3), AT)
+    for _ in range(20):
+        sorter.share(Gate(where=FEW), OPTIONS, readers=Readers())
+    assert 20 == len(sorter._answers)

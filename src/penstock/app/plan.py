@@ -26,6 +26,7 @@ from penstock.landing.run import Former, former_rules
 from penstock.landing.settings import Consent
 from penstock.landing.tracks import by_table
 from penstock.observe.status import read_status
+from penstock.ports.tables import TableDefinition
 from penstock.spec.model import Pipeline
 
 
@@ -97,9 +98,18 @@ def planned(
 def _refusals(
     view: View, leveling: Leveling | None, former: Former, *, takeover: bool
 ) -> list[PenstockError]:
-    """Tell what ends a run before it reads: another owner, former rules that are not to be had."""
+    """Tell what ends a run before it reads: a quarantine that cannot be created, another owner,
+    former rules that are not to be had.
+    """
     settings, world = view.settings, view.world
     found = []
+    try:
+        if view.quarantine_missing:
+            place, columns = settings.quarantine, settings.quarantine_schema
+            catalog = world.catalogs[place.catalog]
+            catalog.require_definition(place.name, TableDefinition(columns))
+    except PenstockError as error:
+        found.append(error)
     try:
         if not takeover:
             world.store.require_free(settings.pipeline, world.owner, now_ms=world.clock.now_ms())

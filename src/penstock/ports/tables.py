@@ -312,7 +312,8 @@ class TableFormat(Protocol):
         ...
 
     def require_definition(self, name: str, definition: TableDefinition) -> None:
-        """Refuse a name or definition that no new table can have; nothing is asked or written.
+        """Refuse a name or definition that no new table can have, and a place on this machine that
+        cannot be made. Nothing is written, and no server is asked.
 
         Raises InvalidError, as `create` does for them.
         """

@@ -13,10 +13,12 @@ from tests.foretold import Place
 from penstock.app.forecast import Misfits, Plan
 from penstock.app.sheet import misfits_of
 from penstock.cli.plan import plan
+from penstock.connectors.memory.tables import MemoryTables
 from penstock.core.commits import Generation
-from penstock.core.errors import PenstockError
+from penstock.core.errors import InvalidError, PenstockError
 from penstock.landing.settings import Consent
 from penstock.ports.store import Owner
+from penstock.ports.tables import TableDefinition
 
 ORDERS = "lake.shop.orders"
 SPEC = yaml.safe_dump(
@@ -105,6 +107,27 @@ def test_a_table_that_a_flood_left_empty_is_created_anew_by_other_rules_once_it_
     place.warehouses["lake"].drop("shop.orders")
     assert (0, "") == told(place.plan())
     assert (0, 400) == ((second := place.run()).code, second.rows[ORDERS])
+
+
+@pytest.mark.parametrize("refused", ["ops.quarantine", "shop.orders"])
+def test_a_table_that_cannot_be_created_ends_them_alike(
+    monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    """The quarantine is created first, and a run does nothing without it."""
+    place = Place(SPEC, ["orders"])
+    place.send("orders", [(b"no json", 150), (b'{"id": 1}', 10)])
+    mine, require = place.warehouses["lake"], MemoryTables.require_definition
+
+    def required(self: MemoryTables, name: str, definition: TableDefinition) -> None:
+        if name == refused and self._warehouse is mine:
+            raise InvalidError(f"{name} cannot be written", code="P431")
+        require(self, name, definition)
+
+    monkeypatch.setattr(MemoryTables, "require_definition", required)
+
+    assert (2, "P431") == told(place.plan())
+    assert 2 == (ending := place.run()).code
+    assert {"P431"} == {*ending.parked.values()}
 
 
 def test_a_log_that_was_cut_ends_plan_and_run_with_4(place: Place) -> None:

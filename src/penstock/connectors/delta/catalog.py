@@ -13,6 +13,7 @@ import secrets as tokens
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable as Handle
@@ -37,6 +38,7 @@ from penstock.core.commits import Landed
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.core.schema import Struct
 from penstock.core.scratch import require_scratch
+from penstock.files.directories import why_not_made
 from penstock.files.faults import is_panic, told
 from penstock.files.storage import Storage
 from penstock.ports.connectors import READ_ONLY, Settings
@@ -91,8 +93,13 @@ class DeltaCatalog:
         require_creatable(name, Struct(()), properties)
 
     def require_definition(self, name: str, definition: TableDefinition) -> None:
-        """Raise InvalidError (P404, P434 to P436) for what `create` would refuse."""
+        """Raise InvalidError (P404, P431, P434 to P436) for what `create` would refuse.
+
+        Of a root on this machine alone it is looked whether its directories can be made.
+        """
         _laid_out(name, definition)
+        if self.root.is_local and (why := why_not_made(Path(storage_path(self.root.uri)))):
+            raise refused(name, why)
 
     def names(self, namespace: str) -> Sequence[str]:
         """List the directories in a namespace's directory. Raises UnavailableError (P430)."""

@@ -27,7 +27,7 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.sorting import SortOrder
 
 from penstock.connectors.iceberg.facts import drop_with_files
-from penstock.connectors.iceberg.faults import CATALOG_ERRORS, on_reading, reading
+from penstock.connectors.iceberg.faults import CATALOG_ERRORS, no_room_for, on_reading, reading
 from penstock.connectors.iceberg.features import require_properties
 from penstock.connectors.iceberg.ledgers import ledger_key
 from penstock.connectors.iceberg.looking import looked_at
@@ -43,6 +43,7 @@ from penstock.core.commits import Landed
 from penstock.core.errors import ConflictError, InvalidError, OutcomeUnknownError
 from penstock.core.scratch import is_scratch, require_scratch
 from penstock.core.wire import ledger_to_json
+from penstock.files.faults import told
 from penstock.ports.connectors import READ_ONLY, Settings
 from penstock.ports.kept import Kept
 from penstock.ports.running import Observer, Secrets
@@ -260,8 +261,11 @@ def _make_room(uri: str) -> None:
     """Create the directory of a SQLite catalog, so that a first run needs no preparation."""
     path = uri.removeprefix("sqlite:///")
     if path != uri and path and not path.startswith(":"):
-        with reading("the catalog"):
-            Path(path.partition("?")[0]).parent.mkdir(parents=True, exist_ok=True)
+        file = Path(path.partition("?")[0])
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise no_room_for(file, told(error)) from error
 
 
 def _probe(warehouse: str, catalog: Catalog) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pydantic
 from pyiceberg import exceptions as library
@@ -233,6 +234,15 @@ def _storage(name: str, error: OSError) -> PenstockError:
         f"the storage of {name} does not answer: {_told(error)}",
         code="P481",
         hint="check that the storage is there and may be written, then run again",
+    )
+
+
+def no_room_for(database: Path, why: str) -> InvalidError:
+    """Say that the directory of a SQLite catalog cannot be made."""
+    return InvalidError(
+        f"the directory of the catalog's database {database} cannot be made: {why}",
+        code="P431",
+        hint="name a file in a directory that may be written at the catalog's uri in the spec",
     )
 
 

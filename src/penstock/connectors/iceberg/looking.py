@@ -13,21 +13,27 @@ from pathlib import Path
 import sqlalchemy
 from pyiceberg.catalog.sql import IcebergTables as TablesOfCatalog
 
-from penstock.connectors.iceberg.faults import reading
+from penstock.connectors.iceberg.faults import no_room_for, reading
 from penstock.connectors.iceberg.timeouts import with_timeouts
+from penstock.files.directories import why_not_made
 
 _SQLITE = "sqlite:///"
 _EMPTY = {"uri": "sqlite://", "init_catalog_tables": "true"}
 
 
 def looked_at(name: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Give the settings to open a catalog without changing it. Raises UnavailableError (P430)."""
+    """Give the settings to open a catalog without changing it.
+
+    Raises InvalidError (P431) where a run could not create its database, UnavailableError (P430).
+    """
     if given.get("type", "") != "sql":
         return {**given}
     uri = given.get("uri", "")
     path = uri.removeprefix(_SQLITE)
     if path != uri:
         if not Path(path).exists():
+            if why := why_not_made(Path(path).parent):
+                raise no_room_for(Path(path), why)
             return {**given, **_EMPTY}
         uri = f"{_SQLITE}file:{path}?mode=ro&uri=true"
     if not _has_tables(name, uri):

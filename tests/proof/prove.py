@@ -97,8 +97,8 @@ VISITOR = faults(
 SMALL = (
     Model(
         "small",
-        "every fault, two of them in a history; rows, refused records and a quarantine",
-        changes=faults(*ALL, times=2, Shape="mixed"),
+        "every fault, two of them in a history, tables parked at any time; rows, rejects, a quarantine",
+        changes=faults(*ALL, "park", times=2, Shape="mixed"),
     ),
     Model(
         "three-faults",
@@ -107,8 +107,8 @@ SMALL = (
     ),
     Model(
         "two-hosts",
-        "two stores, and a record whose verdict changes from row to refused",
-        changes=faults("alter", Shape="narrow", Elsewhere={2}),
+        "two stores, tables parked, and a record whose verdict changes from row to refused",
+        changes=faults("alter", "park", times=1, Shape="narrow", Elsewhere={2}),
     ),
     Model(
         "visitor",
@@ -117,8 +117,18 @@ SMALL = (
     ),
     Model(
         "two-tables",
-        "two tables of one topic, sparse chains, one of them away",
-        changes=faults("away", Many=2, Shape="mixed", MaxEpochs=1),
+        "two tables of one topic, sparse chains, one of them away, any of them parked",
+        changes=faults("away", "park", times=1, Many=2, Shape="mixed", MaxEpochs=1),
+    ),
+    Model(
+        "slow-records",
+        "a record that any look may be too late for; two faults, but for a table made again",
+        changes=faults(*(ALL - {"recreate"}), "park", times=2, Shape="slow"),
+    ),
+    Model(
+        "slow-routes",
+        "a route and a table of it, of which each look may be too late for a record",
+        changes=faults("orphans", "lose", "park", times=1, Many=2, Shape="slow", MaxEpochs=1),
     ),
     Model(
         "two-partitions",
@@ -179,6 +189,12 @@ MUTANTS = (
     _mutant("check inside the loop", "I1", "a lost race is repeated without deciding again"),
     _mutant("own id", "I10", "what has landed already is not recognised"),
     _mutant("offsets", "I1 I2 I3", "a commit lands wherever its table stands", **faults("orphans")),
+    _mutant(
+        "own refusal",
+        "I2",
+        "a table passes by what its route is too slow for",
+        **faults("park", Many=2, Shape="slow"),
+    ),
     _mutant("order of rules", "I4", "a commit that fits is landed before its rank is looked at"),
     _mutant("generation", "I4", "nobody is fenced"),
     _mutant(

@@ -39,12 +39,15 @@ Range(f) == {f[i] : i \in DOMAIN f}     Offset(x) == x % 10     Source(x) == x \
 Kind == [t \in Tables |->   \* "widen": bad until the schema changes; "narrow": a row till so
   CASE Shape = "rows"   -> <<"row", "row", "row">>     [] Shape = "later" -> <<"widen", "widen">>
     [] Shape = "narrow" -> <<"narrow", "bad", "row">>  [] Shape = "widen" -> <<"widen", "row">>
+    [] Shape = "slow"  -> IF t = 1 THEN <<"row", "row">> ELSE <<"none", "none">>
     [] Shape = "mixed" -> IF t = 1 THEN <<"bad", "row", "row">> ELSE <<"row", "none", "bad">>]
-Verdict(t, x, sch) == LET kind == Kind[t][Offset(x) + 1]
-                      IN  IF kind \notin {"widen", "narrow"} THEN kind
-                          ELSE IF (sch = 1) = (kind = "widen") THEN "bad" ELSE "row"
-(* Tables: snapshots with parents, a ledger for each chain, one compare-and-set.                  *)
-(* A commit's id is its segment and ranges and nothing else; an attempt is a life and its epoch.  *)
+Verdict(t, x, sch, late) ==   \* of a look that may be too late for a record; table Many is a route
+  LET kind == Kind[t][Offset(x) + 1]
+  IN  IF late /\ Offset(x) = 0 THEN IF On("own refusal") \/ t = Many THEN "bad" ELSE "none"
+      ELSE IF kind \notin {"widen", "narrow"} THEN kind
+      ELSE IF (sch = 1) = (kind = "widen") THEN "bad" ELSE "row"
+(* Tables: snapshots with parents, a ledger for each chain, one compare-and-set.  A commit's id   *)
+(* is its segment and ranges and nothing else; an attempt is a life and its epoch.                *)
 IdOf(seg, from, to) == LET d(k) == IF k \in Keys THEN 10 * from[k] + to[k] ELSE 0
                        IN  1000000 * seg + d(1) + 100 * d(2) + 10000 * d(3)
 Nonce(c, n) == 10000000 + 1000 * c + n
@@ -135,7 +138,8 @@ Fence(c, ks) ==   \* move heads, so that no request in flight can land; it moves
 Ledgers == {led[k] : k \in {k \in Chains : At[k] \notin away}}
 Over(own) == {Of(own)} \union {Of(L.own) : L \in Ledgers}
 Start(c) ==
-  /\ life[c].ph = "new" /\ \A d \in 1 .. c - 1 : life[d].ph # "new"
+  /\ UNCHANGED <<World, Tabs, ghost>> /\ life[c].ph = "new"
+  /\ \A d \in 1 .. c - 1 : life[d].ph # "new"
   /\ LET S == store[Host(c)]
          gen == Max({L.gen : L \in Ledgers} \union {S.gen}) + 1
          strange == \E L \in Ledgers: Outranks(L, S, {}) /\ (L.wit # "rolled back" \/ L.gen > S.gen)
@@ -143,7 +147,6 @@ Start(c) ==
      IN  /\ store' = [store EXCEPT ![Host(c)].gen = gen, ![Host(c)].own = own]
          /\ life' = [life EXCEPT ![c] = [NoLife EXCEPT !.ph = "run", !.gen = gen, !.own = own,
                        !.over = IF strange THEN Over(S.own) ELSE {}]]
-  /\ UNCHANGED <<World, Tabs, ghost>>
 Fenced(c, by) ==   \* another owner landed: claim again, once, if our own store still names us
   /\ LET gen == Max2(by.gen, life[c].gen) + 1 IN
      IF ~Holds(c) \/ life[c].re THEN Exit(c) /\ UNCHANGED store
@@ -181,7 +184,7 @@ Open(c, t) ==
               /\ IF life[c].over # {} /\ On("distrust") THEN Fence(c, both) ELSE UNCHANGED Tabs
   /\ UNCHANGED World
 Begin(c, t) ==   \* write start positions into the ledger before anything behind them is read
-  /\ Runs(c) /\ Trk(c, t).st = "in" /\ Trk(c, t).line = <<>> /\ t \notin away
+  /\ Runs(c) /\ Trk(c, t).st = "in" /\ Trk(c, t).line = <<>> /\ t \notin away /\ UNCHANGED World
   /\ tab[t].uuid = Trk(c, t).uuid /\ \E s \in log.live : Trk(c, t).exp[Key[s]] = -1
   /\ LET T == Trk(c, t)
          new == {s \in log.live : T.exp[Key[s]] = -1}
@@ -200,14 +203,12 @@ Begin(c, t) ==   \* write start positions into the ledger before anything behind
               /\ ghost' = [ghost EXCEPT !.base[t] =
                    [k \in Keys |-> IF @[k] = -1 /\ orig[k] # -1 THEN now[k] ELSE @[k]]]
               /\ UNCHANGED store
-  /\ UNCHANGED World
 (* An epoch: read to common ends, and put the commits of all tables into the store in one act.    *)
 Active(c) == {t \in Tables : Trk(c, t).st = "in"}
 Readable(T, s) == T.exam[Key[s]] # -1 /\ (T.exam[Key[s]] >= log.low[s] \/ ~On("retention check"))
 Behind(T, s) == Readable(T, s) /\ T.exam[Key[s]] < log.end[s]
 CanEpoch(c) ==
-  /\ life[c].ep < MaxEpochs
-  /\ \E t \in Active(c) : \E s \in log.live : Behind(Trk(c, t), s)
+  /\ life[c].ep < MaxEpochs /\ \E t \in Active(c) : \E s \in log.live : Behind(Trk(c, t), s)
   /\ \A t \in Active(c) : Len(Trk(c, t).line) < MaxWaiting
 RowOf(c, k, from, to, rows, orig) ==
   LET T == Trk(c, For[k])
@@ -217,14 +218,14 @@ RowOf(c, k, from, to, rows, orig) ==
   IN  [k |-> k, from |-> moved, to |-> stop, rows |-> rows, orig |-> orig, num |-> 0,
        sch |-> T.sch, uuid |-> T.uuid, id |-> IdOf(seg, moved, stop),
        att |-> 100 * c + life[c].ep + 1, own |-> life[c].own]
-Prepared(c, t, ends) ==   \* what a table gets of an epoch to `ends`: its quarantine commit first
+Prepared(c, t, ends, late) ==   \* what a table gets of an epoch: its quarantine commit first
   LET T == Trk(c, t)
       mine == {s \in log.live : Readable(T, s)}
       to == [k \in Keys |-> Max({T.exam[k]} \union {ends[s] : s \in {s \in mine : Key[s] = k}})]
       read == UNION {{10 * s + o : o \in Max2(T.exam[Key[s]], log.low[s]) .. to[Key[s]] - 1}
                        : s \in mine} \ T.skip
-      rows == {x \in read : Verdict(t, x, T.sch) = "row"}
-      bad  == {x \in read : Verdict(t, x, T.sch) = "bad"}
+      rows == {x \in read : Verdict(t, x, T.sch, late) = "row"}
+      bad  == {x \in read : Verdict(t, x, T.sch, late) = "bad"}
       from == [k \in Keys |-> IF T.rexp[k] = -1 THEN T.exp[k] ELSE T.rexp[k]]
       orig == [k \in Keys |-> IF T.rexp[k] = -1 THEN T.exp[k] ELSE -1]
       start == IF On("start position") THEN None ELSE T.exp
@@ -238,29 +239,28 @@ Prepared(c, t, ends) ==   \* what a table gets of an epoch to `ends`: its quaran
 Concat(f, t) == IF t = 0 THEN <<>>   \* the rows of all tables, in a fixed order
                 ELSE Concat(f, t - 1) \o (IF t \in DOMAIN f THEN f[t].rows ELSE <<>>)
 Epoch(c) ==
-  /\ Runs(c) /\ CanEpoch(c)
+  /\ Runs(c) /\ CanEpoch(c) /\ UNCHANGED <<World, Tabs, ghost>>
   /\ IF ~Holds(c) THEN Exit(c) /\ UNCHANGED store ELSE \E ends \in [log.live -> 0 .. N] :
        /\ \A s \in log.live : ends[s] <= log.end[s] /\ (ends[s] = 0 \/ \E t \in Active(c) :
             Behind(Trk(c, t), s) /\ Trk(c, t).exam[Key[s]] < ends[s])
        /\ \E s \in log.live : ends[s] > 0
-       /\ \E made \in {[t \in Active(c) |-> Prepared(c, t, ends)]} :
+       /\ \E late \in IF Shape = "slow" THEN BOOLEAN ELSE {FALSE} :
+          \E made \in {[t \in Active(c) |-> Prepared(c, t, ends, late)]} :
           LET trk == [t \in Tables |-> IF t \in DOMAIN made THEN made[t].track ELSE Trk(c, t)]
               exam == [t \in Tables |-> IF t \notin DOMAIN made THEN store[Host(c)].exam[t]
                    ELSE [basis |-> trk[t].exp, rejects |-> trk[t].rexp, reached |-> trk[t].exam]]
               rows == Concat(made, Many)
           IN  /\ life' = [life EXCEPT ![c].ep = @ + 1, ![c].trk = trk]
               /\ store' = [store EXCEPT ![Host(c)].rows = @ \o rows, ![Host(c)].exam = exam]
-  /\ UNCHANGED <<World, Tabs, ghost>>
 Prepare(c, t, r, to) ==   \* a commit of one table that is prepared by itself
   IF ~Holds(c) THEN Exit(c) /\ UNCHANGED store
   ELSE /\ life' = [life EXCEPT ![c].ep = @ + 1, ![c].trk[t].exp = to, ![c].trk[t].line = <<r>>]
        /\ store' = [store EXCEPT ![Host(c)].rows = Append(@, r)]
 Idle(c, t) == Runs(c) /\ life[c].ep < MaxEpochs /\ Trk(c, t).st = "in" /\ Trk(c, t).line = <<>>
 Anchor(c, t) ==   \* a quiet table's ledger is brought level: progress, no files
-  /\ Idle(c, t) /\ Trk(c, t).exam # Trk(c, t).exp
+  /\ Idle(c, t) /\ Trk(c, t).exam # Trk(c, t).exp /\ UNCHANGED <<World, Tabs, ghost>>
   /\ LET r == RowOf(c, t, Trk(c, t).exp, Trk(c, t).exam, {}, None)
      IN  Prepare(c, t, [r EXCEPT !.id = Nonce(c, life[c].ep + 1)], Trk(c, t).exam)
-  /\ UNCHANGED <<World, Tabs, ghost>>
 Consent(c, t, s) ==   \* retention took records that were not read: a human lets go of them
   /\ Runs(c) /\ Trk(c, t).st = "in" /\ s \in log.live /\ On("retention check")
   /\ Trk(c, t).exam[Key[s]] \in 0 .. log.low[s] - 1
@@ -301,6 +301,7 @@ Missing(t, held) == \* what the ledger of a table claims, and the table does not
      LET k == Key[Source(x)]
      IN  /\ ghost.base[t][k] \in 0 .. Offset(x) /\ Offset(x) < led[t].offs[k]
          /\ (On("topic id") \/ Source(x) \in log.live) /\ Kind[t][Offset(x) + 1] # "none"
+         /\ (On("own refusal") \/ (led[Many].offs[k] > Offset(x) /\ x \notin Rows(Rej(Many))))
          /\ x \notin held /\ <<t, x>> \notin ghost.given}
 Lost(t) == UNION {Missing(t, held) : held \in {Rows(t) \union Rows(Rej(t))}}
 Line(c, t) == IF Trk(c, t).st = "in" THEN Trk(c, t).line   \* of a life that runs
@@ -327,6 +328,8 @@ Turn(c, t) ==
          ELSE /\ \E m \in {sent} : m \notin net /\ net' = net \union {m}
               /\ broken' = broken \union harm /\ UNCHANGED <<tab, led, store, life, ghost>>
   /\ UNCHANGED <<log, away>>
+Park(c, t) ==   \* whatever is wrong with it: till the next life; what was prepared is settled then
+  Runs(c) /\ Trk(c, t).st = "in" /\ Aside(c, t, "stop") /\ UNCHANGED <<World, Tabs, store, ghost>>
 (* By hand.  A replay and a seek land by one attempt on what was examined, or are given up.       *)
 Struck(g) == ghost' = [g EXCEPT !.struck = @ + 1]
 Here(c, t) == \A k \in {t, Rej(t)} : At[k] \notin away /\ ~Newer(c, led[k])
@@ -353,7 +356,7 @@ Replay(c, t) ==   \* files that hold a stretch are replaced by what it is now; p
            held == UNION {f.rows : f \in files}
            out == IF On("replay look-up") THEN Rows(Rej(t)) \ Followed(t) ELSE {}
            there == {x \in stretch : Offset(x) >= log.low[s]}
-           rows == {x \in there \ out : Verdict(t, x, tab[t].sch) = "row"}
+           rows == {x \in there \ out : Verdict(t, x, tab[t].sch, FALSE) = "row"}
        IN  /\ files # {} /\ (On("whole files") => held \subseteq stretch)
            /\ (On("all seen again") => (held \intersect stretch) \subseteq rows)
            /\ ByHand(c, t, rows, {f.n : f \in files}, led[t])
@@ -374,27 +377,26 @@ RetryRow(c, t, k, n, to, rows, num) ==
   [RowOf(c, k, [Zero EXCEPT ![Closings] = n], [Zero EXCEPT ![Closings] = to], rows, None)
      EXCEPT !.num = num, !.sch = tab[t].sch]
 Close(c, t) ==
-  /\ Strike("retry") /\ Idle(c, t) /\ Here(c, t)
+  /\ Strike("retry") /\ Idle(c, t) /\ Here(c, t) /\ Struck(ghost) /\ UNCHANGED <<World, Tabs>>
   /\ LET n == led[Rej(t)].offs[Closings]
      IN  /\ (On("unfinished first") => led[t].offs[Closings] = n)
          /\ \E x \in Rows(Rej(t)) :
               LET r == IF On("closing first") THEN RetryRow(c, t, Rej(t), n, n + 1, {x}, n + 1)
                        ELSE RetryRow(c, t, t, n, n + 1, {x}, 0)
-              IN  /\ LastOf(t, x) <= 0 /\ Verdict(t, x, tab[t].sch) = "row"
+              IN  /\ LastOf(t, x) <= 0 /\ Verdict(t, x, tab[t].sch, FALSE) = "row"
                   /\ Prepare(c, t, r, Trk(c, t).exp)
-  /\ Struck(ghost) /\ UNCHANGED <<World, Tabs>>
 Follow(c, t) ==
-  /\ "retry" \in Faults /\ Idle(c, t) /\ Here(c, t)
+  /\ "retry" \in Faults /\ Idle(c, t) /\ Here(c, t) /\ UNCHANGED <<World, Tabs, ghost>>
   /\ LET n == led[t].offs[Closings]
          q == led[Rej(t)].offs[Closings]
          to == IF On("unfinished first") THEN n + 1 ELSE q
          f == CHOOSE f \in Closed(t) : Number(f) = to
          x == CHOOSE x \in f.rows : TRUE
          row == IF LastOf(t, x) # to THEN RetryRow(c, t, t, n, to, {}, 0)
-                ELSE IF Verdict(t, x, tab[t].sch) = "row" THEN RetryRow(c, t, t, n, to, {x}, 0)
+                ELSE IF Verdict(t, x, tab[t].sch, FALSE) = "row"
+                THEN RetryRow(c, t, t, n, to, {x}, 0)
                 ELSE RetryRow(c, t, Rej(t), q, q + 1, {x}, -(q + 1))
      IN  n < q /\ Prepare(c, t, row, Trk(c, t).exp)
-  /\ UNCHANGED <<World, Tabs, ghost>>
 (* What tables hold is judged when a commit has landed, for nothing else adds to it; not where    *)
 (* strangers rolled a table back, which must be noticed.  A request lands on what was examined.   *)
 Doubled(k) == \E S \in {Live(k)} : \E f, g \in S : f.n < g.n /\ f.rows \intersect g.rows # {}
@@ -424,7 +426,8 @@ Lands(m, p, T, r, L) ==
   IN  /\ Table(p, Moved(T, k, files)) /\ led' = [led EXCEPT ![k] = new]
       /\ ghost' = IF sought THEN Steady(p) ELSE [ghost EXCEPT !.window = @ \ {p}]
       /\ UNCHANGED <<log, away, store, life>>
-      /\ broken' = broken \union harm \union Harm(t)'
+      /\ broken' = broken \union harm
+           \union UNION {Harm(u)' : u \in IF Shape = "slow" THEN Tables ELSE {t}}
            \union (IF r.rows # {} /\ ~IsRej(k) /\ T.sch # r.sch THEN {"I2"} ELSE {})
 Arrives == \E m \in net : \E p \in {At[m.row.k]} : \E T \in {tab[p]}, L \in {led[m.row.k]} :
   IF \/ Matches(m, T) /\ (T.sch = m.row.sch \/ IsRej(m.row.k) \/ ~On("schema"))
@@ -447,21 +450,18 @@ Expire == Strike("expire") /\ \E p \in 1 .. Q :   \* all history but the head an
   /\ Struck(ghost) /\ UNCHANGED <<World, store, life>>
 Rollback == Strike("rollback") /\ \E p \in 1 .. Q : \E i \in 1 .. tab[p].head - 1 :
   /\ tab[p].snaps[i].told /\ Table(p, [tab[p] EXCEPT !.head = i, !.files = tab[p].snaps[i].files])
-  /\ led' = Looked(p, tab'[p], TRUE)
+  /\ led' = Looked(p, tab'[p], TRUE) /\ UNCHANGED <<World, store, life>>
   /\ Struck([ghost EXCEPT !.rolled = @ \union {p}, !.window = @ \union {p}, !.told = @ \ {p}])
-  /\ UNCHANGED <<World, store, life>>
 Recreate == Strike("recreate") /\ \E t \in Tables :
-  /\ tab[t].head # 0
-  /\ Table(t, [NewTable EXCEPT !.uuid = tab[t].uuid + 1]) /\ led' = [led EXCEPT ![t] = NoLedger]
-  /\ Struck([Steady(t) EXCEPT !.base[t] = None])
+  /\ tab[t].head # 0 /\ Table(t, [NewTable EXCEPT !.uuid = tab[t].uuid + 1])
+  /\ led' = [led EXCEPT ![t] = NoLedger] /\ Struck([Steady(t) EXCEPT !.base[t] = None])
   /\ UNCHANGED <<World, store, life>>
 Alter ==   \* the second time back to the former schema: Iceberg gives it its former id
   /\ Strike("alter") /\ \E t \in Tables : Table(t, [tab[t] EXCEPT !.sch = 3 - @])
   /\ Struck(ghost) /\ UNCHANGED <<World, led, store, life>>
-Leave ==   \* and come back
-  /\ \E p \in 1 .. Q : IF p \in away THEN away' = away \ {p} /\ UNCHANGED ghost
+Leave == /\ \E p \in 1 .. Q : IF p \in away THEN away' = away \ {p} /\ UNCHANGED ghost
                         ELSE Strike("away") /\ away' = away \union {p} /\ Struck(ghost)
-  /\ UNCHANGED <<log, Tabs, store, life, broken>>
+         /\ UNCHANGED <<log, Tabs, store, life, broken>>   \* and come back
 Lose == Strike("lose") /\ \E h \in Hosts :
   /\ store[h] # NoStore /\ store' = [store EXCEPT ![h] = NoStore]
   /\ Struck(ghost) /\ UNCHANGED <<World, Tabs, life>>
@@ -480,16 +480,16 @@ If(name, S) == IF name \in Faults THEN S ELSE {}   \* what is empty costs TLC no
 Next == \/ \E c \in Lives : Start(c) \/ Epoch(c)
         \/ \E c \in Lives, t \in Tables : Open(c, t) \/ Begin(c, t) \/ Anchor(c, t) \/ Turn(c, t)
         \/ \E c \in Lives, t \in Tables, s \in If("retention", Sources) : Consent(c, t, s)
+        \/ \E c \in Lives, t \in If("park", Tables) : Park(c, t)
         \/ \E c \in Lives, t \in If("replay", Tables) : Replay(c, t)
         \/ \E c \in Lives, t \in If("seek", Tables) : Seek(c, t) \/ Sought(c, t)
         \/ \E c \in Lives, t \in If("retry", Tables) : Close(c, t) \/ Follow(c, t)
         \/ Arrives \/ Produce \/ Foreign \/ Expire \/ Rollback \/ Recreate \/ Alter \/ Leave \/ Lose
         \/ Orphans \/ Retention \/ Retopic
 Spec == Init /\ [][Next]_vars
-I1_NoDup == "I1" \notin broken  I2_NoLoss == "I2" \notin broken  I3_Monotone == "I3" \notin broken
-I4_Fenced == "I4" \notin broken  I5_OneIdentity == "I5" \notin broken
-I6_FilesLive == "I6" \notin broken  I10_TwoPhases == "I10" \notin broken
-I11_Quarantine == "I11" \notin broken
+Held(i) == i \notin broken     I1_NoDup == Held("I1")     I2_NoLoss == Held("I2")
+I3_Monotone == Held("I3")     I4_Fenced == Held("I4")     I5_OneIdentity == Held("I5")
+I6_FilesLive == Held("I6")     I10_TwoPhases == Held("I10")     I11_Quarantine == Held("I11")
 (* A table that does not answer holds up no other: a step is there that brings those on.          *)
 I9_FanOut == "away" \in Faults => \A c \in Lives, t \in Tables :
   LET stuck == {u \in Tables : u \in away /\ Trk(c, u).st = "in" /\ Trk(c, u).line # <<>>}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,6 +29,7 @@ from penstock.core.schema import Struct
 from penstock.landing.settings import Target
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.tables import Table
+from penstock.rows.codes import TRANSIENT
 from penstock.rows.convert import convert
 from penstock.rows.fates import READ, fates_of, out_of_the_table
 from penstock.rows.gate import OPEN
@@ -74,11 +75,15 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class _Accounts:
-    """The offsets of a table by partition: its rows, what was refused for it, and by its route."""
+    """The offsets of a table by partition: its rows, what was refused for it, and by its route.
+
+    `transient` is what the route refused for a reason that its table need not have found.
+    """
 
     rows: Mapping[tuple[str, int], Offsets]
     refused: Mapping[tuple[str, int], Offsets]
     routed: Mapping[tuple[str, int], Offsets]
+    transient: Mapping[tuple[str, int], Offsets]
 
 
 def count(log: Log, reader: RangeReader, subject: Subject) -> Census:
@@ -122,7 +127,8 @@ def _counted(
     covered = OffsetRange(min(start, end), end)
     held, skipped = _read(reader, at, covered, subject.target)
     routed = accounts.routed.get((at.topic_id, at.partition), _NOTHING)
-    routed = np.setdiff1d(np.intersect1d(routed, held), np.concatenate([skipped, refused]))
+    landed = np.intersect1d(accounts.transient.get((at.topic_id, at.partition), _NOTHING), mine)
+    routed = np.setdiff1d(np.intersect1d(routed, held), np.concatenate([skipped, refused, landed]))
     refused = np.concatenate([refused, routed])
     parts = [
         _compare(at, start, _Coordinates(mine, refused, held, skipped)),
@@ -264,29 +270,30 @@ def _silent(at: TopicPartition) -> UnavailableError:
     )
 
 
-def _refusals(
-    subject: Subject,
-) -> tuple[dict[tuple[str, int], Offsets], dict[tuple[str, int], Offsets]]:
-    """Give what is refused for the table and by its route, but for what was retried into it."""
+def _refusals(subject: Subject) -> Iterator[dict[tuple[str, int], Offsets]]:
+    """Give what is refused for the table, and by its route: all, and what is transient of that.
+
+    What was retried into the table is left out.
+    """
     route, own = subject.target.route, subject.target.place.table
-    return (
-        _refused_under(subject, own),
-        {} if route is None else _refused_under(subject, route.template),
-    )
+    yield _sorted_out(_refused_under(subject, own), "topic_id")
+    routed = _refused_under(subject, "" if route is None else route.template)
+    yield _sorted_out(routed, "topic_id")
+    transient = pc.is_in(routed["code"], value_set=pa.array(sorted(TRANSIENT), pa.string()))
+    yield _sorted_out(routed.filter(transient), "topic_id")
 
 
-def _refused_under(subject: Subject, name: str) -> dict[tuple[str, int], Offsets]:
-    """Give the offsets refused for a table or a route, by topic id and partition, ascending."""
-    if subject.quarantine is None:
-        return {}
+def _refused_under(subject: Subject, name: str) -> pa.Table:
+    """Read what is refused for a table or a route; nothing where there is no quarantine or name."""
+    if subject.quarantine is None or not name:
+        return fates_of(())
     chain = Chain(f"{subject.pipeline}/{name}", subject.quarantine.name)
     followed = subject.landed.offsets.get(closings_of(name), Offset(0))
     fates = fates_of(subject.quarantine.refused(chain, READ))
     others = pc.fill_null(pc.not_equal(fates["into"], subject.target.place.table), fill_value=False)
-    kept = pa.concat_tables(
+    return pa.concat_tables(
         [out_of_the_table(fates.filter(pc.invert(others)), followed), fates.filter(others)]
     )
-    return _sorted_out(kept, "topic_id")
 
 
 def _sorted_out(rows: pa.Table, topic: str) -> dict[tuple[str, int], Offsets]:

@@ -120,7 +120,7 @@ class Bench:
 
     def _take(self, lane: Lane, batch: pa.RecordBatch) -> None:
         """Turn records into rows of every table of their lane; equal work is done once."""
-        sorter = Sorter(batch, lane.at, self._routes(lane))
+        sorter = Sorter(batch, lane.at)
         done: list[tuple[TableJob, Converted]] = []
         failing, here = SURVEY if self.job.survey else CONVERT, stretch(lane.at, offsets_of(batch))
         for name in lane.tables:
@@ -133,12 +133,6 @@ class Bench:
             except (UnavailableError, InvalidError, BugError) as error:
                 self.fail(name, error)
 
-    def _routes(self, lane: Lane) -> frozenset[str]:
-        """List the routes, by their templates, that look at the records of a lane."""
-        names = (name for name in lane.tables if name not in self.failed)
-        gates = [self.job.tables[name].gate(lane.at.topic) for name in names]
-        return frozenset(each.route.template for each in gates if each.route and not each.share)
-
     def _serve(
         self,
         name: str,
@@ -149,7 +143,7 @@ class Bench:
         share = self._share(name, table, sorter)
         if self.job.survey:
             self._survey(self.schemas, name, table, sorter.batch.filter(share.mine))
-        elif share.mine.any() or not table.gate(sorter.at.topic).share:
+        elif share.mine.any() or share.refused or not table.gate(sorter.at.topic).share:
             self._land(name, table, sorter, share, done)
 
     def fail(self, name: str, error: PenstockError) -> None:
@@ -176,7 +170,7 @@ class Bench:
         )
 
     def _without_poison(self, lane: Lane, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Refuse records that kill whoever looks at them, for each table or route of their lane.
+        """Refuse records that kill whoever looks at them, for each table and route of their lane.
 
         A survey knows nothing of tables, so it passes over all that kills.
         """
@@ -187,8 +181,8 @@ class Bench:
         sorter = Sorter(batch.filter(pa.array(here)), lane.at)
         for name in lane.tables:
             table = self.job.tables[name]
-            if name in self.failed or table.gate(lane.at.topic).share:
-                continue  # for a table of a route, the route refuses it
+            if name in self.failed:
+                continue
             offsets = offsets_of(sorter.batch)
             rejects = refuse(Code.POISON, offsets[~is_among(table.already, lane.at, offsets)])
             self._refuse(name, sorter, rejects)

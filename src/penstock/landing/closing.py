@@ -9,7 +9,9 @@ Invariants:
   land is found by its number and finished before anything else;
 - nothing of a table is decided before what was pending for it is settled, and an attempt in flight
   is dead before its closings are decided on again;
-- a record that does not fit is left as it is: refused, and open.
+- a record that does not fit is left as it is: refused, and open;
+- of what a route refused for a reason that another look need not find again, nothing is landed in a
+  table that has judged it by itself (docs/design/0240).
 """
 
 from __future__ import annotations
@@ -32,9 +34,11 @@ from penstock.landing import opening
 from penstock.landing.epochs import table_job
 from penstock.landing.fitting_again import Judged, ReadersFor, Record, judge
 from penstock.landing.holding import Hold
+from penstock.landing.jobs import Coordinate
+from penstock.landing.replaying import NEEDED
 from penstock.landing.tracks import Issue, Standing, Track, commit_at
 from penstock.ports.tables import FileWriter, Table, TableState, WriterFactory
-from penstock.rows.codes import Code
+from penstock.rows.codes import TRANSIENT, Code
 from penstock.rows.computing import Functions, no_functions
 from penstock.rows.fates import BYTES, READ, Closed, closing_rows, fates_of, records_of
 from penstock.rows.quarantine import OPEN
@@ -300,7 +304,45 @@ def tried(
         for each in followers
         if each.standing is not None
     }
-    return judge(records, batches, jobs, means.readers, means.functions)
+    judged_before = {
+        each.name: _judged_before(quarantine, track, each, records, ranges)
+        for each in followers
+        if each.name in jobs
+    }
+    return judge(
+        records, batches, jobs, means.readers, means.functions, judged_before=judged_before
+    )
+
+
+def _judged_before(
+    quarantine: Table,
+    track: Track,
+    follower: Track,
+    records: Sequence[Record],
+    ranges: Sequence[Sequence[object]],
+) -> frozenset[Coordinate]:
+    """Return the coordinates of a route's records that a table of it must not be given once more.
+
+    Of what the route refused for time, or for killing its process, those are the ones that the
+    table refused by itself, or has a row of; all, where it has no source columns to tell. Raises
+    UnavailableError.
+    """
+    transient = {each.coordinate: each.at for each in records if each.code in TRANSIENT}
+    if not track.target.is_route or not transient:
+        return frozenset()
+    assert follower.standing is not None, "it is a table that is there"
+    columns = {name: follower.target.options.source_columns.get(name, "") for name in NEEDED}
+    if not all(columns.values()):
+        return frozenset(transient)
+    offsets = pa.array(sorted({offset for _, _, offset in transient}), pa.int64())
+    found = follower.standing.table.coordinates(columns, None, offsets).to_pylist()
+    rows = {tuple(row[name] for name in NEEDED) for row in found}
+    refused = set(quarantine.quarantined(follower.rejects.chain, ranges))
+    return frozenset(
+        coordinate
+        for coordinate, at in transient.items()
+        if coordinate in refused or (at.topic, *coordinate[1:]) in rows
+    )
 
 
 def rounds(fates: pa.Table) -> Iterator[list[Record]]:

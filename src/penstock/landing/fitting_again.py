@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from penstock.core.closings import Closing
 from penstock.core.offsets import TopicPartition
+from penstock.landing.already import is_among, offsets_of
 from penstock.landing.converting import converted_for
-from penstock.landing.jobs import TableJob
+from penstock.landing.jobs import Coordinate, TableJob
 from penstock.rows.codes import Code
 from penstock.rows.computing import Functions, no_functions
 from penstock.rows.convert import Reject
@@ -28,6 +29,9 @@ ReadersFor = Callable[[Mapping[str, Any] | None], Readers]
 _UNWANTED = "no rule takes it for a table that is there"
 _NO_HEADERS = "its headers were not kept, and the table or its rule reads them"
 _NO_STAMP = "its time stamp was not kept"
+_JUDGED = (
+    "its table has judged it by itself: see what is refused for that table, then drop this one"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,11 @@ class Record:
     code: str
     stamped: bool = True
     closing: int = NEVER
+
+    @property
+    def coordinate(self) -> Coordinate:
+        """Where it lies."""
+        return (self.at.topic_id, self.at.partition, self.offset)
 
     @property
     def is_of_stamp(self) -> bool:
@@ -75,12 +84,16 @@ def judge(
     jobs: Mapping[str, TableJob],
     readers: ReadersFor,
     functions: Functions = no_functions,
+    *,
+    judged_before: Mapping[str, frozenset[Coordinate]],
 ) -> Judged:
     """Convert refused records, given as a reader would, for the tables of `jobs`.
 
+    `judged_before` are those that a table has judged by itself: they are not landed there again.
     Raises what `rows.convert.convert` raises.
     """
-    bench = _Bench({(each.at, each.offset): each for each in records}, readers, functions)
+    known = {(each.at, each.offset): each for each in records}
+    bench = _Bench(known, judged_before, readers, functions)
     for at, batch in batches.items():
         sorter = Sorter(batch, at)
         for name, job in jobs.items():
@@ -96,6 +109,7 @@ def judge(
 @dataclass(frozen=True, slots=True)
 class _Bench:
     known: Mapping[tuple[TopicPartition, int], Record]
+    judged_before: Mapping[str, frozenset[Coordinate]]
     readers: ReadersFor
     functions: Functions
     judged: Judged = field(default_factory=Judged)
@@ -109,12 +123,17 @@ class _Bench:
         if not gate.is_open:
             share = sorter.share(gate, job.options, readers=self.readers(job.registry))
         whole = self._whole(job, sorter)
-        offsets = batch.column("offset").to_numpy()
-        for offset in offsets[share.mine & ~whole].tolist():
+        offsets = offsets_of(batch)
+        before = is_among(self.judged_before.get(name, ()), at, offsets) & share.mine
+        for offset in offsets[before].tolist():
+            each = self.known[at, offset]
+            self.judged.rejects[each] = Reject(offset, "route", each.code, _JUDGED)
+        mine = share.mine & ~before
+        for offset in offsets[mine & ~whole].tolist():
             each = self.known[at, offset]
             reason = _NO_STAMP if each.is_of_stamp else _NO_HEADERS
             self.judged.rejects[each] = Reject(offset, "convert", each.code, reason)
-        mine = share.mine & whole
+        mine &= whole
         refused = list(share.refused.values())
         if mine.any():
             taken = batch.filter(pa.array(mine))

@@ -69,6 +69,10 @@ class Code(StrEnum):
     UNCOMPUTED = "P383"
 
 
+TRANSIENT = frozenset({Code.SLOW, Code.POISON})
+"""What another look at a record need not find: time and memory are not the record's alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """Say where a code arises, what it states, and what a user can do about it."""

@@ -8,7 +8,8 @@ Invariants:
 - for one gate, a record is the table's, or filtered under a place of the spec, or refused;
 - the verdict on a record does not depend on the records beside it: where SQL fails on one, or takes
   too long, the others are judged as if it were not there;
-- a table of a route passes a slow record by only where the route refuses it from the same look.
+- a table of a route refuses a slow record itself, and passes by what the route refuses for ever: it
+  relies on no verdict of the route's that another look may change (docs/design/0240).
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.core.errors import UnavailableError
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, Schema, Struct
 from penstock.rows.answers import RECORD_SECONDS_MAX, answers, true_of
@@ -92,14 +92,10 @@ class _Sight:
 
 @dataclass(eq=False)
 class Sorter:
-    """Looks at one batch of one partition (as in `ports.log.Fetched`) for many gates.
-
-    `routes` are the templates of the routes that stand before it as well as their tables.
-    """
+    """Looks at one batch of one partition (as in `ports.log.Fetched`) for many gates."""
 
     batch: pa.RecordBatch
     at: TopicPartition
-    routes: frozenset[str] = frozenset()
     _seen: dict[Any, _Seen] = field(default_factory=dict)
     _answers: dict[Any, _Answer] = field(default_factory=dict)
     _names: dict[Any, Names] = field(default_factory=dict)
@@ -146,10 +142,10 @@ class Sorter:
         names, misfits = self._named(route, sight)
         rest = left.rest.copy()
         rest[list(misfits)] = False  # the route refuses them, whatever name is made of them
-        if gate.share:
-            self._require_route(route, {**left.refused, **_within(misfits, left.rest)})
-            return Share(rest & names.asks(gate.share), {}, {})
         refused = {**left.refused, **_within(misfits, left.rest)}
+        if gate.share:
+            slow = {index: each for index, each in refused.items() if each.code == Code.SLOW}
+            return Share(rest & names.asks(gate.share), {}, slow)
         place = next(iter(route.parts.values())).place
         for index in np.flatnonzero(rest & names.unusable).tolist():
             refused[index] = self._reject(index, Code.UNROUTABLE, place)
@@ -210,20 +206,6 @@ class Sorter:
             slow = [index for index in found.slow if refused[index].code == Code.SLOW]
             self._answers[key] = _Answer(found.values, refused, tuple(slow))
         return self._answers[key]
-
-    def _require_route(self, route: Route, refused: Mapping[int, Reject]) -> None:
-        """Require that what is too slow to be sorted is refused by the route, from this very look.
-
-        Time is no verdict for ever: another look of the route's might find a record quick enough,
-        and count it as a table's that has passed it by. Raises UnavailableError (P495).
-        """
-        slow = [reject for reject in refused.values() if reject.code == Code.SLOW]
-        if slow and route.template not in self.routes:
-            raise UnavailableError(
-                f"{slow[0].message} at offset {slow[0].offset}, and the route reads elsewhere",
-                code="P495",
-                hint="make it simpler; or wait until the route and its tables stand level",
-            )
 
     @cached_property
     def _connection(self) -> DuckDBPyConnection:

@@ -13,6 +13,7 @@ from penstock.landing import members, opening
 from penstock.landing.closing import Choice
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.tables import Table, TableDefinition, TableFormat
+from penstock.rows import answers
 from penstock.rows.gate import Gate, Look, Route
 from penstock.testing.grounds import CATALOG, MemoryGround, catalog_name
 from penstock.testing.world import ORDERS, SOURCE, World
@@ -266,6 +267,31 @@ def test_what_a_route_refused_before_its_table_was_there_is_not_lost() -> None:
     found = audited(world, OF_A)
     assert () == found.breaks
     assert (8, 5, 0, 3, 0) == sums(found)
+
+
+def test_what_a_route_was_too_slow_for_is_counted_where_its_table_refused_or_landed_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, column = routed(), answers._column
+    make(world, OF_A)
+
+    def late(connection, sql, records, seconds):
+        if 1 in records.column("_kafka_offset").to_pylist():
+            raise answers.LateError
+        return column(connection, sql, records, seconds)
+
+    world.send("orders", 3, kind="a")
+    with monkeypatch.context() as patch:
+        patch.setattr(answers, "_column", late)
+        world.run()
+    found = audited(world, OF_A)
+    assert () == found.breaks
+    assert (3, 2, 1, 0, 0) == sums(found)
+
+    world.life().close(lambda closer: closer.retry(Choice()), OF_A)
+    found = audited(world, OF_A)
+    assert () == found.breaks
+    assert (3, 3, 0, 0, 0) == sums(found)
 
 
 # Topics that were made again, or are no more.

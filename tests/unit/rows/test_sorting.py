@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.errors import UnavailableError
 from penstock.core.offsets import TopicPartition
 from penstock.core.type_text import parse_type
 from penstock.rows import answers
@@ -146,19 +145,25 @@ def test_a_record_that_is_too_slow_for_a_rule_above_is_refused_below_too() -> No
 
 
 @pytest.mark.usefixtures("_slow")
-def test_a_table_of_a_route_passes_a_slow_record_by_only_where_the_route_refuses_it() -> None:
+def test_a_route_and_each_of_its_tables_refuse_a_slow_record() -> None:
     kind = Look("if(n > 0, 'a', kind)", FIELDS, "tables[2].route.kind")
     route = Gate(route=Route("lake.b.of_{kind}", {"kind": kind}))
-    share = replace(route, share="lake.b.of_a")
-    known = frozenset({"lake.b.of_a"})
+    sorter = Sorter(numbered(1, 3, 4), AT)
 
-    refused = Sorter(numbered(1, 3, 4), AT).share(route, OPTIONS, known=known).refused
-    assert {1: "P314"} == {at: reject.code for at, reject in refused.items()}
-    beside = Sorter(numbered(1, 3, 4), AT, frozenset({"lake.b.of_{kind}"}))
-    assert [True, False, True] == beside.share(share, OPTIONS).mine.tolist()
-    with pytest.raises(UnavailableError, match="at offset 8, and the route reads") as late:
-        Sorter(numbered(1, 3, 4), AT).share(share, OPTIONS)
-    assert "P495" == late.value.code
+    for gate in (route, *(replace(route, share=f"lake.b.of_{name}") for name in "ab")):
+        share = sorter.share(gate, OPTIONS, known=frozenset({"lake.b.of_a", "lake.b.of_b"}))
+        assert {1: "P314"} == {at: reject.code for at, reject in share.refused.items()}
+        assert [gate.share.endswith("_a") and at != 1 for at in range(3)] == share.mine.tolist()
+
+
+@pytest.mark.usefixtures("_slow")
+def test_a_table_of_a_route_refuses_what_a_condition_is_too_slow_for_and_nothing_else() -> None:
+    kind = Look("kind", FIELDS, "tables[2].route.kind")
+    gate = Gate(where=EVEN, route=Route("lake.b.of_{kind}", {"kind": kind}), share="lake.b.of_a")
+    share = Sorter(batch([b"{", b'{"n": 3}', b'{"n": 4, "kind": "a"}']), AT).share(gate, OPTIONS)
+
+    assert {1: "P314"} == {at: reject.code for at, reject in share.refused.items()}
+    assert [False, False, True] == share.mine.tolist()
 
 
 def test_records_are_led_by_header_key_pattern_and_operation() -> None:

@@ -25,7 +25,6 @@ from penstock.core.planning import Lane
 from penstock.landing import opening
 from penstock.landing.jobs import Result
 from penstock.landing.tracks import Track
-from penstock.ports.log import RangeReader
 from penstock.spec.model import Pipeline
 from penstock.spec.naming import no_topic
 
@@ -112,16 +111,16 @@ def peek(
             raise no_topic(topic, known, {*view.fleet.tracks, *view.fleet.aside})
         deadline = view.world.clock.monotonic() + READ_SECONDS
         if at is None:
-            found = _heard(_newest(view, view.reader, partitions, count, deadline), unheard)
+            found = _heard(_newest(view, partitions, count, deadline), unheard)
         else:
-            found = _from(view, view.reader, partitions, at, count=count, deadline=deadline)
+            found = _from(view, partitions, at, count=count, deadline=deadline)
         peeked = _told(view, found)
     newest = sorted(peeked, key=lambda each: (each.timestamp_ms or 0, each.partition, each.offset))
     return tuple(newest[-count:] if at is None else peeked[:count])
 
 
 def _newest(
-    view: View, reader: RangeReader, partitions: opening.Listing, count: int, deadline: float
+    view: View, partitions: opening.Listing, count: int, deadline: float
 ) -> dict[TopicPartition, pa.RecordBatch | None]:
     ranges = {
         at: OffsetRange(Offset(max(bounds.start, bounds.stop - count)), bounds.stop)
@@ -133,7 +132,8 @@ def _newest(
     for left, (at, each) in zip(range(len(asked), 0, -1), asked.items(), strict=True):
         now = view.world.clock.monotonic()
         share = (deadline - now) / left  # a silent one takes no more, and others theirs
-        found[at] = _read(reader, at, each, now + share)
+        read = read_range(view.reader, at, each, now + share)
+        found[at] = None if read is None else read.batch
     return found
 
 
@@ -153,7 +153,6 @@ def _heard(
 
 def _from(
     view: View,
-    reader: RangeReader,
     partitions: opening.Listing,
     wanted: Spot,
     *,
@@ -175,24 +174,16 @@ def _from(
             hint=f"the partition holds offsets {bounds.start} to {bounds.stop - 1}",
         )
     stop = Offset(min(wanted.offset + count, bounds.stop))
-    batch = _read(reader, at, OffsetRange(Offset(wanted.offset), stop), deadline)
-    if batch is None:
+    read = read_range(view.reader, at, OffsetRange(Offset(wanted.offset), stop), deadline)
+    if read is None:
         raise _silent(at)
-    if not batch.num_rows:
+    if not read.batch.num_rows:
         raise InvalidError(
             f"no record stands at {wanted.topic}:{wanted.partition}:{wanted.offset}",
             code="P163",
             hint="a marker of a transaction or a compacted record was there; ask for more with -n",
         )
-    return {at: batch}
-
-
-def _read(
-    reader: RangeReader, at: TopicPartition, covered: OffsetRange, deadline: float
-) -> pa.RecordBatch | None:
-    """Read a range; None when nothing came until the deadline."""
-    found = read_range(reader, at, covered, deadline)
-    return None if found is None else found.batch
+    return {at: read.batch}
 
 
 def _silent(at: TopicPartition) -> UnavailableError:
@@ -233,7 +224,7 @@ def _born(
     backlog, sample = sampled_for(view, {n: d for n, d in drafts.items() if not d.stops})
     for at, batch in found.items():
         if batch.num_rows:
-            covered, tables = _lane(at, batch, unborn).covered, tuple(unborn)
+            covered, tables = _covered(batch), tuple(unborn)
             first = frozenset(n for n in tables if backlog.covers_first(n, at, covered))
             sample.add(Piece(at, covered, covered, tables, first), batch)
     view.trial.reader.batches = sample.batches
@@ -251,10 +242,9 @@ def records_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     return found
 
 
-def _lane(at: TopicPartition, batch: pa.RecordBatch, tracks: Mapping[str, Track]) -> Lane:
+def _covered(batch: pa.RecordBatch) -> OffsetRange:
     offsets = batch.column("offset")
-    covered = OffsetRange(Offset(offsets[0].as_py()), Offset(offsets[-1].as_py() + 1))
-    return Lane(at, covered, tuple(tracks))
+    return OffsetRange(Offset(offsets[0].as_py()), Offset(offsets[-1].as_py() + 1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from tests.integration.cli.shop import Shop
-from tests.integration.cli.within import fingerprint, land, within
+from tests.integration.cli.within import land, planned, within
 
 from penstock.testing.sent import Sent
 
 LAKE, DELTA = "lake.shop.orders", "delta.shop.orders"
-
-
-def planned(shop: Shop) -> tuple[int, dict]:
-    """Plan, and prove that nothing in the shop's directory was written."""
-    shop.path.stat()
-    before = fingerprint(shop.directory)
-    done = within("plan", shop.path, "--exit-code", "--json")
-    assert before == fingerprint(shop.directory)
-    return done.code, done.json
 
 
 def test_a_plan_tells_tables_columns_offsets_and_backlog_and_the_run_does_just_that(
@@ -25,7 +16,7 @@ def test_a_plan_tells_tables_columns_offsets_and_backlog_and_the_run_does_just_t
     shop.send(0, 300)
     shop.send(300, 100, partition=1)
 
-    code, plan = planned(shop)
+    code, plan = planned(shop, "--exit-code")
     assert (10, 10, "lake.ops.quarantine") == (code, plan["change"], plan["creates_quarantine"])
     assert [DELTA, LAKE] == [each["table"] for each in plan["tables"]]
     for table in plan["tables"]:
@@ -40,7 +31,7 @@ def test_a_plan_tells_tables_columns_offsets_and_backlog_and_the_run_does_just_t
     assert created == [name for name, _ in plan["tables"][1]["columns"]]
     assert 400 == len(shop.lake()) == len(shop.delta())
 
-    code, plan = planned(shop)
+    code, plan = planned(shop, "--exit-code")
     assert (0, 0) == (code, plan["change"])
     assert {0} == {table["records"] for table in plan["tables"]}
     whys = {each["why"] for table in plan["tables"] for each in table["beginnings"]}
@@ -53,7 +44,7 @@ def test_a_plan_tells_which_records_would_not_fit(shop: Shop) -> None:
     bad = [Sent(b'{"id": 1, "coupon": {"code": "X"}}'), Sent(b"no json"), Sent(b'{"id": 11}')]
     shop.cluster.send(shop.topic, 0, bad)
 
-    code, plan = planned(shop)
+    code, plan = planned(shop, "--exit-code")
     assert 10 == code
     for table in plan["tables"]:
         assert ["coupon", "struct<code: string>"] == table["missing"][0]
@@ -74,7 +65,7 @@ def test_records_that_retention_took_are_a_destructive_step(shop: Shop) -> None:
     shop.send(100, 100)
     shop.cluster.delete_before(shop.topic, 0, 150)
 
-    code, plan = planned(shop)
+    code, plan = planned(shop, "--exit-code")
     assert 11 == code
     steps = [error for table in plan["tables"] for error in table["destructive"]]
     assert ["P252", "P252"] == [error["code"] for error in steps]
@@ -91,6 +82,6 @@ def test_a_table_that_cannot_be_landed_in_is_told_with_its_exit_code(shop: Shop)
     shop.spec["tables"][0].pop("schema")
     shop.send(0, 1)
 
-    code, plan = planned(shop)
+    code, plan = planned(shop, "--exit-code")
     problems = {each["table"]: (each["problem"] or {}).get("code") for each in plan["tables"]}
     assert (2, {LAKE: "P456", DELTA: None}) == (code, problems)

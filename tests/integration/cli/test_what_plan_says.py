@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.integration.cli.shop import Shop
-from tests.integration.cli.within import fingerprint, within
+from tests.integration.cli.within import planned, within
 
 from penstock.testing.sent import Sent
 
@@ -31,15 +31,6 @@ def messy(records: list[dict[str, Any]]) -> list[Sent]:
     """Write records as they come, with tombstones, empty values and other oddities among them."""
     written = [json.dumps(each).encode() for each in records]
     return [Sent(value) for value in (*written[:5], *ODD, *written[5:])]
-
-
-def planned(shop: Shop, *words: str) -> tuple[int, dict[str, Any]]:
-    """Plan, and prove that nothing in the shop's directory was written."""
-    shop.path.stat()
-    before = fingerprint(shop.directory)
-    done = within("plan", shop.path, "--json", *words)
-    assert before == fingerprint(shop.directory)
-    return done.code, done.json
 
 
 def ran(shop: Shop) -> tuple[int, dict[str, str]]:

@@ -6,6 +6,7 @@ import hashlib
 import io
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 from tests.integration.cli.shop import Shop
 
@@ -30,6 +31,15 @@ def land(shop: Shop) -> None:
     """Run a shop's pipeline until caught up, in this process."""
     ended = penstock.open(shop.path).run()
     assert {} == dict(ended.parked)
+
+
+def planned(shop: Shop, *words: str) -> tuple[int, dict[str, Any]]:
+    """Plan, and prove that nothing in the shop's directory was written."""
+    shop.path.stat()
+    before = fingerprint(shop.directory)
+    done = within("plan", shop.path, "--json", *words)
+    assert before == fingerprint(shop.directory)
+    return done.code, done.json
 
 
 def fingerprint(directory: Path) -> dict[str, str]:

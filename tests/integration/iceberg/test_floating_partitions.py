@@ -42,8 +42,13 @@ def row(number, value):
 
 
 def land(lake, table, number, value):
+    land_row(lake, table, row(number, value))
+
+
+def land_row(lake, table, row):
+    number = row["id"]
     state = table.state(lake.chain)
-    files = lake.write(state, batch_of(state.schema, [row(number, value)]))
+    files = lake.write(state, batch_of(state.schema, [row]))
     commit = prepared(
         lake.chain,
         {0: (number, number + 1)},
@@ -131,16 +136,7 @@ def test_a_float_that_became_a_double_keeps_its_partition_value(lake):
     with lake.foreign().update_schema() as change:
         change.update_column("slim", DoubleType())
     for number, value in enumerate(VALUES[:6], start=6):
-        state = table.state(lake.chain)
-        files = lake.write(state, batch_of(state.schema, [{"id": number, "slim": value}]))
-        commit = prepared(
-            lake.chain,
-            {0: (number, number + 1)},
-            files=files,
-            uuid=state.uuid,
-            schema_id=state.schema_id,
-        )
-        table.commit(state, commit, retain=100)
+        land_row(lake, table, {"id": number, "slim": value})
     found, merged = by_fastavro(lake)
 
     assert 1 == merged

@@ -80,8 +80,8 @@ class Slow:
 def newest(partitions, unheard=str):
     slow = Slow()
     bounds = {part(n): Bounds(0, 3, 3) for n in partitions}
-    view = SimpleNamespace(bounds=bounds, world=SimpleNamespace(clock=slow.clock))
-    return peek._heard(peek._newest(view, slow, [*bounds], 2, 10.0), unheard)
+    view = SimpleNamespace(bounds=bounds, reader=slow, world=SimpleNamespace(clock=slow.clock))
+    return peek._heard(peek._newest(view, [*bounds], 2, 10.0), unheard)
 
 
 def test_a_partition_that_gives_nothing_in_time_is_left_out_and_told():

@@ -260,12 +260,24 @@ def _target(rule: Rule, setting: Setting) -> Target:
 
 def _pipeline(rule: Rule, setting: Setting) -> Pipeline:
     schema = {**rule.settings["schema"], "hints": {n: str(h.type) for n, h in rule.hints.items()}}
-    data = {
+    return pipeline_for(
+        setting, rule.topic, {"from": rule.topic, **rule.settings, "schema": schema}
+    )
+
+
+def pipeline_for(
+    setting: Setting, topics: Any, rule: Mapping[str, Any], brokers: str = "localhost"
+) -> Pipeline:
+    """Return a pipeline of one rule over `topics`, an entry of `kafka.topics`.
+
+    Raises SpecError for brokers or a registry of no such address.
+    """
+    data: dict[str, Any] = {
         "name": "init",
-        "kafka": {"brokers": "localhost", "topics": [rule.topic]},
+        "kafka": {"brokers": brokers, "topics": [topics]},
         "records": {"registry": setting.registry} if setting.registry else {},
         "catalogs": {"c": CATALOGS[setting.to]},
-        "tables": [{"from": rule.topic, "into": "c.landed.t", **rule.settings, "schema": schema}],
+        "tables": [{"into": "c.landed.t", **rule}],
         "quarantine": {"into": "c.ops.quarantine"},
     }
-    return Pipeline.model_validate(data)
+    return Pipeline(**data)  # which tells of settings at fault as of a spec's

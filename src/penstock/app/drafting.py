@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from penstock.app import worker
-from penstock.app.drafted import CATALOGS, Rule, Setting, drafted
+from penstock.app.drafted import CATALOGS, Rule, Setting, drafted, pipeline_for
 from penstock.app.migrated import Migrated
 from penstock.app.migrating import incomplete, migrated
 from penstock.app.taking_over import where_it_ended
@@ -28,7 +28,6 @@ from penstock.core.errors import InvalidError
 from penstock.observe.figures import number_of, one_line
 from penstock.rows.hinting import Format
 from penstock.spec.load import loads
-from penstock.spec.model import Pipeline
 from penstock.spec.records import Records
 from penstock.spec.secrets import escaped
 from penstock.spec.writing import SCHEMA_FILE, json_schema
@@ -68,8 +67,8 @@ def draft(
             code="P166",
             hint="penstock init --from kafka://localhost:9092 --to iceberg",
         )
-    pipeline = _all_topics(brokers, to, registry)
     setting = setting_for(to, registry)
+    pipeline = pipeline_for(setting, {"pattern": ".+"}, {"from": ".+"}, brokers)
     found = look(pipeline, topics, lambda topic: drafted(topic, setting), progress)
     if not found.topics:
         raise InvalidError(
@@ -143,24 +142,12 @@ def keep(path: Path, text: str) -> None:
         ) from error
 
 
-def _all_topics(brokers: str, to: Format, registry: str | None) -> Pipeline:
-    catalog = CATALOG_NAMES[to]
-    data = {
-        "name": "init",
-        "kafka": {"brokers": brokers, "topics": [{"pattern": ".+"}]},
-        "records": {"registry": registry} if registry else {},
-        "catalogs": {catalog: CATALOGS[to]},
-        "tables": [{"from": ".+", "into": f"{catalog}.a.b"}],
-        "quarantine": {"into": f"{catalog}.ops.quarantine"},
-    }
-    return Pipeline.model_validate(data)
-
-
 def setting_for(to: Format, registry: str | None) -> Setting:
-    """Return what rules are drafted for. Raises InvalidError for an address of no registry."""
+    """Return what rules are drafted for. Raises SpecError for an address of no registry."""
     if registry is None:
         return Setting(to, None, None)
-    settings = Records.model_validate({"registry": registry}).registry
+    given: dict[str, Any] = {"registry": registry}
+    settings = Records(**given).registry
     assert settings is not None, "it was given"
     opened = worker.readers(settings.settings()).registry
     assert opened is not None, "readers of a registry have it"

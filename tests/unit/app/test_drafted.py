@@ -11,7 +11,7 @@ import yaml
 from tests.messy import TOPICS, Values, batch, of
 
 from penstock.app.drafted import EMPTY, Rule, Setting, drafted
-from penstock.app.drafting import setting_for, text_of
+from penstock.app.drafting import draft, setting_for, text_of
 from penstock.app.process import SystemClock
 from penstock.app.topics import Looked, Topic, chosen, topic_of
 from penstock.connectors.memory.cluster import MemoryCluster, Message
@@ -20,6 +20,7 @@ from penstock.core.errors import InvalidError
 from penstock.rows.hinting import Format
 from penstock.spec.load import loads
 from penstock.spec.model import Pipeline
+from penstock.spec.problems import SpecError
 
 FORMATS: tuple[Format, ...] = ("iceberg", "delta")
 
@@ -140,6 +141,19 @@ def test_avro_with_a_registry_lands(tmp_path: Path) -> None:
     found = drafted(Topic("t", 1, 1, batch([b"\0\0\0\0\7\2"])), setting)
 
     assert ({"format": "avro"}, "", {}) == (found.settings["records"], found.unfit, found.refused)
+
+
+@pytest.mark.parametrize(
+    ("brokers", "registry", "code"),
+    [("localhost:9092", "nonsense", "P150"), ("local host", None, "P125")],
+)
+def test_an_address_that_is_none_is_told_as_in_a_spec(
+    brokers: str, registry: str | None, code: str
+) -> None:
+    with pytest.raises(SpecError) as refused:
+        draft(f"kafka://{brokers}", "iceberg", "landing", registry=registry)
+
+    assert code == refused.value.code
 
 
 def test_a_topic_is_looked_at_between_its_ends_as_plan_does() -> None:

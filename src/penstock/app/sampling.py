@@ -31,7 +31,9 @@ RECORDS_OF_A_LANE_MIN = 10
 BYTES_MAX = 64 << 20
 SECONDS_MAX = 20.0
 WINDOWS_MAX = 8
-_WINDOW_RECORDS, _PROBE_RECORDS, _WIDER = 64, 16, 8
+_WINDOW_RECORDS = 64
+_PROBE_RECORDS, _WIDER = 16, 8
+"""A window is read from a few positions on, more each time: records may be large, or far apart."""
 
 
 @dataclass(slots=True)

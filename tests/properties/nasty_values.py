@@ -118,7 +118,8 @@ def columns_without(*types: Type) -> dict[str, Type]:
 def schema_of(columns: Mapping[str, Type]) -> Schema:
     """Return the schema: `id`, then lists and maps between the columns, for readers that count."""
     flat = [Field(name, type_) for name, type_ in columns.items() if "." not in name]
-    inner = Struct(tuple(Field(name, type_) for name, type_ in INNER.items()))
+    within = {name: columns.get(f"in.{name}") for name in INNER}
+    inner = Struct(tuple(Field(name, type_) for name, type_ in within.items() if type_))
     return Struct(
         (
             Field("id", Kind.LONG),

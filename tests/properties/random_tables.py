@@ -1,7 +1,8 @@
 """Random tables of both formats, written as landing does, and the rows that they hold.
 
 A table's life is drawn: its layout, what lands commit by commit, and what happens between: manifests
-are merged, checkpoints written, files replaced, partitioning changed, files rewritten by strangers.
+are merged, checkpoints written, files replaced, columns added, widened, renamed and dropped,
+partitioning changed, files rewritten by strangers.
 
 Invariants:
 - a row is what was given to our writer; `id` tells rows apart;
@@ -10,13 +11,17 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.table.update.spec import UpdateSpec
+from pyiceberg.transforms import BucketTransform, IdentityTransform, VoidTransform
 from tests.integration.readers.lakes import Lakes
+from tests.properties.changes import NARROWER, NEVER, Change, change_columns, changes
 from tests.properties.filters import FLOATS, Filter, Op
 from tests.properties.nasty_values import (
     INNER,
@@ -55,12 +60,17 @@ class Begun:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan:
-    """The life of one table: rows by commit; what is done after them, in this order."""
+    """The life of one table: rows by commit; what is done after them, in this order.
+
+    `between` says what is done before a commit, by number.
+    """
 
     begun: Begun
     commits: Sequence[Sequence[Row]]
     then: Sequence[str]
     filters: Sequence[Filter]
+    change: Change = NEVER
+    between: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def table(self) -> str:
@@ -69,7 +79,8 @@ class Plan:
     def __repr__(self) -> str:
         begun, counts = self.begun, [len(commit) for commit in self.commits]
         return (
-            f"Plan({begun.partition_by}, {begun.properties}, {begun.sizes}, {counts}, {self.then})"
+            f"Plan({begun.partition_by}, {begun.properties}, {begun.sizes}, {counts}, {self.then}, "
+            f"{self.change}, {self.between})"
         )
 
     def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
@@ -83,6 +94,21 @@ class Lived:
     plan: Plan
     lakes: Lakes
     rows: dict[int, Row] = field(default_factory=dict)
+    last: Sequence[str] = ()
+    """Files of the commit that landed last, as long as they are there."""
+    newest: Sequence[int] = ()
+    """The ids of its rows."""
+    is_changed: bool = True
+    older: set[str] = field(default_factory=set)
+    """The names of Delta's files that are older than the change of columns."""
+    unindexed: set[str] = field(default_factory=set)
+    """The names of those that are older than the indexing of all columns."""
+
+    def files_of_delta(self) -> set[str]:
+        """Name the files that a Delta table has now."""
+        if self.plan.begun.connector != "delta":
+            return set()
+        return {Path(each).name for each in self.lakes.handle(self.table).file_uris()}
 
     @property
     def table(self) -> str:
@@ -103,6 +129,15 @@ def is_transformed(transform: str, type_: Type) -> bool:
             return type_ in _CALENDAR
         case _:
             return type_ in (*_CALENDAR, Kind.DATE)
+
+
+def deltalake_writes(begun: Begun) -> bool:
+    """Tell whether deltalake writes into a table, and makes a data set of it.
+
+    It does neither where names are mapped, nor with partitions of small negative decimals.
+    """
+    mapped = "delta.columnMapping.mode" in begun.properties
+    return not mapped and not {"n9", "n38"} & {*begun.partition_by}
 
 
 DELTA_PARTS = ("ok", "i", "l", "s", "on_day", "local", "ts", "n9", "n38")
@@ -146,7 +181,7 @@ def rows(draw: st.DrawFn, columns: Mapping[str, Type], layout: Layout) -> list[R
 
 def _row(flat: Mapping[str, Any], null: bool) -> Row:
     row: Row = {name: value for name, value in flat.items() if "." not in name}
-    row["in"] = None if null else {name: flat[f"in.{name}"] for name in INNER}
+    row["in"] = None if null else {name: flat.get(f"in.{name}") for name in INNER}
     return {**row, "many": ["a", None], "more": [("k", 1.0)]}
 
 
@@ -176,22 +211,11 @@ def _asks(op: Op, type_: Type) -> bool:
 def iceberg_plans(draw: st.DrawFn, filters_count: int) -> Plan:
     """Draw the life of an Iceberg table."""
     layout = draw(st.lists(st.sampled_from(LAYOUTS), max_size=3, unique=True))
-    acts = ["replace", "respec"]
+    acts = ["replace", "respec", "repart"]
     if all(name == "identity" for name, _ in layout):
         acts.append("rewrite")  # PyIceberg alone writes into no other partitions
-    return draw(
-        _plans(
-            Begun(
-                "lake",
-                columns_without(),
-                layout,
-                tuple(TRANSFORMS[name].format(column) for name, column in layout),
-                draw(_iceberg_properties()),
-            ),
-            acts,
-            filters_count,
-        )
-    )
+    begun = Begun("lake", columns_without(), layout, (), draw(_iceberg_properties()))
+    return draw(_plans(begun, ("added", "widened", "renamed", "dropped"), acts, filters_count))
 
 
 @st.composite
@@ -202,36 +226,61 @@ def delta_plans(draw: st.DrawFn, filters_count: int) -> Plan:
     columns = columns_without(*unheld)
     parts = [each for each in columns if each in DELTA_PARTS]
     chosen = draw(st.lists(st.sampled_from(parts), max_size=2, unique=True))
-    return draw(
-        _plans(
-            Begun(
-                "delta",
-                columns,
-                [("plain", each) for each in chosen],
-                tuple(chosen),
-                draw(_delta_properties(mode)),
-                draw(_sizes()),
-            ),
-            ["replace", "checkpoint"],
-            filters_count,
-        )
+    layout = [("plain", each) for each in chosen]
+    begun = Begun(
+        "delta", columns, layout, tuple(chosen), draw(_delta_properties(mode)), draw(_sizes())
     )
+    acts, kinds = ["replace", "checkpoint"], ["added"]
+    if mode == "none":
+        acts.append("index")
+        acts += ["compact", "delete"] if deltalake_writes(begun) else []
+    else:
+        kinds += ["renamed", "dropped"]  # without names of their own in files they cannot be
+    return draw(_plans(begun, kinds, acts, filters_count))
 
 
 @st.composite
-def _plans(draw: st.DrawFn, begun: Begun, acts: Sequence[str], filters_count: int) -> Plan:
-    batch = rows(begun.columns, begun.layout)
-    few = draw(st.lists(batch, min_size=1, max_size=4))
-    many = [draw(batch)] * MERGED_AT if draw(st.booleans()) else []
+def _plans(
+    draw: st.DrawFn, begun: Begun, kinds: Sequence[str], acts: Sequence[str], filters_count: int
+) -> Plan:
+    change, parts = NEVER, [column for _, column in begun.layout]
+    few_count, are_many = draw(st.integers(1, 4)), draw(st.booleans())
+    count = few_count + (MERGED_AT if are_many else 0)
+    if draw(st.booleans()):
+        changed = [each for each in begun.columns if begun.connector == "lake" or each != "local"]
+        change = draw(changes(changed, parts, count, kinds))  # a first local time: P468 in Delta
+    wider = {name: NARROWER[name][1] for name in change.widened}
+    begun = replace(begun, columns={**begun.columns, **wider})
+    begun = replace(begun, partition_by=tuple(_texts(begun, change)))
+    early = rows(change.at_first(begun.columns), begun.layout)
+    late = rows(begun.columns, begun.layout)
+    few = [draw(early if at < change.before else late) for at in range(few_count)]
+    many = [draw(late)] * MERGED_AT if are_many else []
+    if few_count < change.before:
+        many[: change.before - few_count] = [draw(early)] * (change.before - few_count)
     commits = _numbered([*few, *many])
-    held = [row for commit in commits for row in commit]
+    held = [
+        change.as_read(row) if at < change.before else row
+        for at, commit in enumerate(commits)
+        for row in commit
+    ]
     asked = filters(begun.columns, held)
+    places = st.integers(1, max(1, len(commits) - 1))
     return Plan(
         begun,
         commits,
         draw(st.lists(st.sampled_from(acts), max_size=2)),
         draw(st.lists(asked, min_size=filters_count, max_size=filters_count)),
+        change,
+        draw(st.dictionaries(places, st.sampled_from(acts), max_size=2)),
     )
+
+
+def _texts(begun: Begun, change: Change) -> Iterator[str]:
+    """Write what a table is partitioned by, as its columns are named at first."""
+    for transform, column in begun.layout:
+        name = change.named_at_first(column)
+        yield TRANSFORMS[transform].format(name) if begun.connector == "lake" else name
 
 
 def _numbered(commits: Sequence[Sequence[Row]]) -> list[list[Row]]:
@@ -270,48 +319,92 @@ def _sizes(draw: st.DrawFn) -> dict[str, int]:
 
 def live(plan: Plan, place: Path) -> Lived:
     """Let a table live as it was planned."""
-    begun = plan.begun
-    lived = Lived(plan, Lakes(place, sizes=begun.sizes))
-    definition = TableDefinition(schema_of(begun.columns), begun.partition_by, begun.properties)
-    lived.lakes.create(plan.table, definition)
-    last: Sequence[str] = ()
-    for commit in plan.commits:
-        landed = lived.lakes.landed(plan.table, commit)
+    begun, change = plan.begun, plan.change
+    lived = Lived(plan, Lakes(place, sizes=begun.sizes), is_changed=change.before == 0)
+    first = begun.columns if lived.is_changed else change.at_first(begun.columns)
+    schema = schema_of({change.named_at_first(name): type_ for name, type_ in first.items()})
+    lived.lakes.create(plan.table, TableDefinition(schema, begun.partition_by, begun.properties))
+    for number, given in enumerate(plan.commits):
+        if number == change.before:
+            _changed(lived)
+        if number in plan.between:
+            _done(lived, plan.between[number])
+        _landed(lived, given)
         lived.lakes.table(plan.table).housekeep()
-        lived.rows |= {row["id"]: row for row in commit}
-        last = [file.path for file in landed.files]
+    _changed(lived)
     for act in plan.then:
-        last = _done(lived, act, last)
+        _done(lived, act)
     return lived
 
 
-def _done(lived: Lived, act: str, last: Sequence[str]) -> Sequence[str]:
-    """Do what happens to a table later; give the files of the last commit that are there still."""
+def _changed(lived: Lived) -> None:
+    if not lived.is_changed:
+        lived.older = lived.files_of_delta()
+        change_columns(lived.lakes, lived.table, lived.plan.change, lived.plan.begun.columns)
+        lived.is_changed = True
+
+
+def _landed(lived: Lived, given: Sequence[Row]) -> None:
+    landed = lived.lakes.landed(lived.table, _named(lived, given))
+    lived.last = [file.path for file in landed.files]
+    change = lived.plan.change
+    lived.rows |= {row["id"]: row if lived.is_changed else change.as_read(row) for row in given}
+    lived.newest = [row["id"] for row in given]
+
+
+def _named(lived: Lived, given: Sequence[Row]) -> list[Row]:
+    """Name columns as the table does now."""
+    return [row if lived.is_changed else lived.plan.change.as_landed(row) for row in given]
+
+
+def _done(lived: Lived, act: str) -> None:
+    """Do what happens to a table later."""
     lakes, table = lived.lakes, lived.table
     match act:
-        case "replace" if last:
-            lakes.replaced(table, last, lived.plan.commits[-1])
-            return ()
-        case "respec":
-            known = lakes.known(table)
-            for part in known.spec().fields[:1]:  # a void field in tables of the first format
-                known.update_spec().remove_field(part.name).commit()
-            lakes.landed(table, again := _again(lived))
-            lived.rows |= {row["id"]: row for row in again}
-        case "rewrite":  # PyIceberg writes the manifests of what it deletes from once more
-            known = lakes.known(table)
-            gone = max(lived.rows)
-            known.delete(f"id = {gone}")
-            del lived.rows[gone]
+        case "replace" if lived.last:
+            again = _named(lived, [lived.rows[each] for each in lived.newest])
+            lakes.replaced(table, lived.last, again)
         case "checkpoint":
             lakes.handle(table).create_checkpoint()
-            return last
-        case _:
-            return last
-    return ()
+            return
+        case "index":
+            wide = {"delta.dataSkippingNumIndexedCols": "-1"}
+            lived.unindexed |= lived.files_of_delta()
+            lakes.handle(table).alter.set_table_properties(wide)
+            return
+        case "compact":
+            lakes.handle(table).optimize.compact()
+        case "delete":
+            lakes.handle(table).delete(f"id = {max(lived.rows)}")
+            del lived.rows[max(lived.rows)]
+        case "respec" | "repart":
+            with lakes.known(table).update_spec() as update:
+                _respecified(lakes.known(table).spec(), act, update)
+            _landed(lived, _again(lived))
+            return
+        case "rewrite" if _is_plain(lakes.known(table).spec()):
+            lakes.known(table).delete(f"id = {max(lived.rows)}")  # and writes manifests once more
+            del lived.rows[max(lived.rows)]
+    lived.last = ()
+
+
+def _respecified(spec: PartitionSpec, act: str, update: UpdateSpec) -> None:
+    """Take a field away, which is a void one in tables of the first format, or add one."""
+    if act == "respec":
+        for part in spec.fields[:1]:
+            if not isinstance(part.transform, VoidTransform):
+                update.remove_field(part.name)
+    elif all(each.name != "shard" for each in spec.fields):
+        update.add_field("id", BucketTransform(3), "shard")
+
+
+def _is_plain(spec: PartitionSpec) -> bool:
+    plain = (IdentityTransform, VoidTransform)
+    return all(isinstance(each.transform, plain) for each in spec.fields)
 
 
 def _again(lived: Lived) -> list[Row]:
-    """Give the rows of the first commit once more, under ids of their own."""
-    first = max(lived.rows, default=0) + 1
-    return [{**row, "id": first + at} for at, row in enumerate(lived.plan.commits[0])]
+    """Return a few rows once more, under ids of their own."""
+    first = max(lived.rows, default=0) + 1000
+    few = list(lived.rows.values())[:6]
+    return [{**row, "id": first + at} for at, row in enumerate(few)]

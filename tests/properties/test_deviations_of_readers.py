@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from decimal import Decimal as Exact
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from deltalake.exceptions import DeltaError
 from pyiceberg.expressions import (
     EqualTo,
     In,
@@ -32,13 +33,18 @@ from penstock.core.schema import Decimal, Field, Kind, Struct, Type
 from penstock.ports.tables import TableDefinition
 
 
-def landed(
-    place: Path, table: str, type_: Type, values: Sequence[Any], partition_by: Sequence[str] = ()
+def landed(  # noqa: PLR0917
+    place: Path,
+    table: str,
+    type_: Type,
+    values: Sequence[Any],
+    partition_by: Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
 ) -> Lakes:
     """Land a value a row, under the ids 0, 1, …, in one commit."""
     lakes = Lakes(place)
     schema = Struct((Field("id", Kind.LONG), Field("c", type_)))
-    lakes.create(table, TableDefinition(schema, tuple(partition_by)))
+    lakes.create(table, TableDefinition(schema, tuple(partition_by), properties or {}))
     lakes.landed(table, [{"id": at, "c": value} for at, value in enumerate(values)])
     return lakes
 
@@ -77,6 +83,29 @@ def test_pyiceberg_reads_partition_values_that_are_doubles_as_32_bits(tmp_path: 
     assert [1] == by_pyiceberg(lakes, EqualTo("c", 0.5))
 
 
+def test_pyiceberg_finds_null_to_differ_where_files_are_older_than_a_column(tmp_path: Path) -> None:
+    lakes = landed(tmp_path, "lake.shop.t", Kind.LONG, [None])
+    before = lakes.state("lake.shop.t")
+    wide = Struct((*before.schema.fields, Field("later", Kind.LONG)))
+    lakes.table("lake.shop.t").evolve(before, wide)
+
+    assert [] == by_pyiceberg(lakes, NotEqualTo("c", 1))
+    assert [0] == by_pyiceberg(lakes, NotEqualTo("later", 1))
+
+
+def test_pyiceberg_compares_no_decimal_that_files_of_before_a_widening_cannot_hold(
+    tmp_path: Path,
+) -> None:
+    """It raises; nothing is missed in silence."""
+    lakes = landed(tmp_path, "lake.shop.t", Decimal(9, 2), [Exact("1.00")])
+    wide = Struct((Field("id", Kind.LONG), Field("c", Decimal(38, 2))))
+    lakes.table("lake.shop.t").evolve(lakes.state("lake.shop.t"), wide)
+
+    assert [0] == by_pyiceberg(lakes, LessThan("c", Exact("9.00")))
+    with pytest.raises(pa.ArrowInvalid, match="does not fit into precision"):
+        by_pyiceberg(lakes, LessThan("c", Exact("9999999999.00")))
+
+
 @pytest.mark.parametrize("transform", ["year", "month"])
 def test_pyiceberg_knows_no_day_beside_the_first_and_last(tmp_path: Path, transform: str) -> None:
     """It looks at the one before, or behind; nothing is missed in silence."""
@@ -110,16 +139,67 @@ def test_members_of_a_list_of_values_find_no_zero_of_the_other_sign(tmp_path: Pa
     assert [0, 2] == sorted(pa.table(found)["id"].to_pylist())
 
 
-def test_data_sets_of_deltalake_take_a_missing_bound_for_null(tmp_path: Path) -> None:
-    """So files that landed before a column was added are left out by filters on it."""
+def test_data_sets_of_deltalake_find_values_where_files_are_older_than_a_column(
+    tmp_path: Path,
+) -> None:
+    """They take a missing bound for null: so `is null` misses rows, and its opposite finds them."""
     lakes = landed(tmp_path, "delta.shop.t", Kind.LONG, [1])
     before = lakes.state("delta.shop.t")
     wider = Struct((*before.schema.fields, Field("later", Kind.LONG)))
     lakes.table("delta.shop.t").evolve(before, wider)
-    rows = lakes.handle("delta.shop.t").to_pyarrow_dataset()
+    handle = lakes.handle("delta.shop.t")
+    rows, later = handle.to_pyarrow_dataset(), pc.field("later")
 
     assert [0] == rows.to_table(filter=pc.field("c") == 1)["id"].to_pylist()
-    assert "null" in str(next(rows.get_fragments()).partition_expression)
+    assert [] == rows.to_table(filter=later.is_null())["id"].to_pylist()
+    assert [0] == rows.to_table(filter=~later.is_null())["id"].to_pylist()
+    assert [0] == pa.table(handle.scan(columns=["id"], predicate="later IS NULL"))["id"].to_pylist()
+
+
+def test_data_sets_of_deltalake_miss_rows_where_a_column_was_indexed_later(tmp_path: Path) -> None:
+    few = {"delta.dataSkippingNumIndexedCols": "1"}
+    lakes = landed(tmp_path, "delta.shop.t", Kind.LONG, [1], properties=few)
+    lakes.handle("delta.shop.t").alter.set_table_properties(
+        {"delta.dataSkippingNumIndexedCols": "32"}
+    )
+    handle = lakes.handle("delta.shop.t")
+
+    assert [] == handle.to_pyarrow_dataset().to_table(filter=pc.field("c") == 1)["id"].to_pylist()
+    assert [0] == pa.table(handle.scan(columns=["id"], predicate="c = 1"))["id"].to_pylist()
+
+
+def test_data_sets_of_deltalake_miss_long_decimals_that_it_has_compacted(tmp_path: Path) -> None:
+    """It rounds the bounds that it writes to doubles; DataFusion behind `scan` finds the rows."""
+    most = Exact("9999999999999999999999999999.9999999990")
+    lakes = landed(tmp_path, "delta.shop.t", Decimal(38, 10), [most])
+    lakes.landed("delta.shop.t", [{"id": 1, "c": most}])
+    lakes.handle("delta.shop.t").optimize.compact()
+    rows = lakes.handle("delta.shop.t").to_pyarrow_dataset()
+
+    assert [] == rows.to_table(filter=pc.field("c") == pa.scalar(most))["id"].to_pylist()
+
+
+def test_data_sets_of_deltalake_compare_no_texts_where_it_deleted_the_rows_beside(
+    tmp_path: Path,
+) -> None:
+    """It writes them as views, and raises; nothing is missed in silence."""
+    unbounded = {"delta.dataSkippingNumIndexedCols": "0"}
+    lakes = landed(tmp_path, "delta.shop.t", Kind.STRING, ["a", "b", "c"], properties=unbounded)
+    lakes.handle("delta.shop.t").delete("id = 2")
+    rows = lakes.handle("delta.shop.t").to_pyarrow_dataset()
+
+    with pytest.raises(pa.ArrowNotImplementedError, match="string_view"):
+        rows.to_table(filter=pc.field("c") == "a")
+
+
+def test_deltalake_deletes_nothing_from_partitions_of_small_negative_decimals(
+    tmp_path: Path,
+) -> None:
+    values = [Exact("-0.0000000010")] * 2
+    lakes = landed(tmp_path, "delta.shop.t", Decimal(38, 10), values, ["c"])
+
+    with pytest.raises(DeltaError, match="Failed to parse"):
+        lakes.handle("delta.shop.t").delete("id = 0")
 
 
 def test_data_sets_of_deltalake_cannot_be_made_of_small_negative_decimals(tmp_path: Path) -> None:

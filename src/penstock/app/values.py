@@ -191,15 +191,18 @@ def values_of(
     found: list[Mismatch] = []
     untold: list[str] = []
     for stated in table.stated():
-        if stated.statistics.untold:
+        if isinstance(stated, Mismatch):
+            wrong = [stated]
+        elif stated.statistics.untold:
             untold += stated.statistics.untold
             continue
-        files += 1
-        columns |= columns_told(stated.statistics)
-        if files % _TOLD_EVERY_FILES == 0:
-            progressed(f"{name}: {files:,} files and {rows:,} rows compared")
-        records, wrong = _compared(name, stated)
-        rows += records
+        else:
+            files += 1
+            columns |= columns_told(stated.statistics)
+            if files % _TOLD_EVERY_FILES == 0:
+                progressed(f"{name}: {files:,} files and {rows:,} rows compared")
+            records, wrong = _compared(name, stated)
+            rows += records
         kept = wrong[: FOUND_MAX - len(found)]
         found += kept
         further += len(wrong) - len(kept)

@@ -42,6 +42,7 @@ class Fault(StrEnum):
     UPPER = "upper bound"
     PARTITION = "partition value"
     SUMMARY = "manifest's partition summary"
+    COUNTS = "manifest's count"
     UNREADABLE = "statistics"
 
 
@@ -56,6 +57,7 @@ _HARM: Mapping[Fault, str] = {
     Fault.UPPER: "a reader's filter can skip rows, and a delete take away rows that do not match",
     Fault.PARTITION: "a reader's filter can skip rows, and some readers show the metadata's value",
     Fault.SUMMARY: "a reader's filter can skip all files of the manifest",
+    Fault.COUNTS: "readers skip a manifest without files, writers leave it out; counts are wrong",
     Fault.UNREADABLE: "readers fail on it, or each takes it for something else",
 }
 
@@ -201,7 +203,8 @@ class FileContents:
 class Mismatch:
     """One place where metadata says something else than the file holds, for people.
 
-    `column` is "" where it is about the whole file; a partition field stands for its column.
+    `column` is "" where it is about the whole file; a partition field stands for its column. The
+    file of a count is the manifest.
     """
 
     file: str

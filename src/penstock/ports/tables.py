@@ -18,7 +18,7 @@ from penstock.core.commits import Chain, Committable, DataFile, Landed
 from penstock.core.offsets import Positions
 from penstock.core.replaying import FileRanges
 from penstock.core.schema import Schema
-from penstock.core.statistics import FileStatistics
+from penstock.core.statistics import FileStatistics, Mismatch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -264,9 +264,10 @@ class Table(Protocol):
         """
         ...
 
-    def stated(self) -> Iterator[StatedFile]:
-        """Tell what metadata says of each live data file, read afresh; features that no writer of
-        ours honours are no hindrance. Raises UnavailableError, InvalidError, also while it is read.
+    def stated(self) -> Iterator[StatedFile | Mismatch]:
+        """Tell what metadata says of each live data file, read afresh, and where metadata disagree
+        among themselves; features that no writer of ours honours are no hindrance. Raises
+        UnavailableError, InvalidError, also while it is read.
         """
         ...
 

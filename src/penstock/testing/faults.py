@@ -38,6 +38,7 @@ from penstock.core.errors import (
     UnavailableError,
 )
 from penstock.core.schema import Schema
+from penstock.core.statistics import Mismatch
 from penstock.ports.tables import (
     FileSource,
     History,
@@ -268,7 +269,7 @@ class FaultyTable:
         _check_there(self.name, self._plan)
         return self._table.sources(state, columns, ends)
 
-    def stated(self) -> Iterator[StatedFile]:
+    def stated(self) -> Iterator[StatedFile | Mismatch]:
         """Read the metadata, if the table is there."""
         _check_there(self.name, self._plan)
         return self._table.stated()

@@ -18,7 +18,14 @@ from penstock.core.scratch import SCRATCH
 from penstock.core.statistics import mismatches
 from penstock.core.wire import progress_to_json
 from penstock.files.contents import contents_of
-from penstock.ports.tables import History, Table, TableDefinition, TableFormat, Verdict
+from penstock.ports.tables import (
+    History,
+    StatedFile,
+    Table,
+    TableDefinition,
+    TableFormat,
+    Verdict,
+)
 from penstock.testing.prepared import (
     ORDERS,
     TOPIC,
@@ -129,8 +136,9 @@ class TellingTests(TableBench):
         assert [] == [*table.stated()]
         self.land(table, {0: (0, 2), 1: (0, 1)})
         self.land(table, {0: (2, 5)})
-        stated = [*table.stated()]
+        stated = [each for each in table.stated() if isinstance(each, StatedFile)]
 
+        assert len(stated) == len([*table.stated()])
         assert 6 == sum(each.statistics.records or 0 for each in stated)
         for each in stated:
             with each.open() as source:
@@ -142,6 +150,7 @@ class TellingTests(TableBench):
         self.land(table, {0: (0, 2)})
         self.remove_file(table, table.history(self.chain).paths[0])
         (stated,) = table.stated()
+        assert isinstance(stated, StatedFile)
 
         with pytest.raises(FileNotFoundError):
             stated.open()

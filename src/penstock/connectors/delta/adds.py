@@ -16,15 +16,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import pyarrow.parquet as pq
-
+from penstock.connectors.delta.checkpoints import rows_of
 from penstock.connectors.delta.log import Log
 
 Add = Mapping[str, Any]
 _SIDECARS = "_sidecars"
-_READ = ("add.path", "add.partitionValues", "add.size", "add.stats", "sidecar.path")
-"""Of a checkpoint's Parquet file; bounds stand in it once more, as values of their columns, which
-Python cannot hold all (times after the year 9999)."""
 
 
 def live_adds(log: Log, head: int) -> list[Add]:
@@ -61,5 +57,4 @@ def _actions(log: Log, name: str) -> Iterable[Mapping[str, Any]]:
     with log.opened(name) as file:
         if name.endswith(".json"):
             return [json.loads(line) for line in file.read().splitlines() if line]
-        found: list[Mapping[str, Any]] = pq.ParquetFile(file).read(columns=_READ).to_pylist()
-        return found
+        return rows_of(file)

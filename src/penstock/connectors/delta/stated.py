@@ -4,6 +4,7 @@ Invariants:
 - columns are those of the table's schema, known in files by the names that these have them under;
 - a bound is what a reader makes of its text: a time whose text ends at milliseconds was cut there,
   and readers add one to the upper (specification, "Per-file Statistics");
+- a checkpoint may say things twice, as texts and as values of columns: both are told;
 - what a table asks of its writers does not matter: nothing is written;
 - of a column that the table is partitioned by, files hold nothing; where a file of another writer
   has it after all, its rows are compared.
@@ -14,6 +15,7 @@ Source: Delta transaction log protocol, "Per-file Statistics", "Partition Value 
 from __future__ import annotations
 
 import json
+import math
 import re
 import struct
 from collections.abc import Iterator, Mapping
@@ -21,21 +23,36 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal as Exact
 from decimal import InvalidOperation
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from deltalake import DeltaTable as Handle
 
 from penstock.connectors.delta.adds import Add, live_adds
+from penstock.connectors.delta.checkpoints import PARSED, PARTITION_PARSED
 from penstock.connectors.delta.faults import unreadable
 from penstock.connectors.delta.log import Log
 from penstock.connectors.delta.mapping import stored_as
 from penstock.connectors.delta.places import Root, storage_path
 from penstock.connectors.delta.schemas import schema_of
 from penstock.core.schema import Decimal, Kind, Struct, Type
-from penstock.core.statistics import ColumnStatistics, FileStatistics, Leaf, PartitionValue, Value
+from penstock.core.statistics import (
+    ColumnStatistics,
+    FileStatistics,
+    Leaf,
+    PartitionValue,
+    Value,
+    is_same_value,
+)
 from penstock.files.contents import comparable
 from penstock.ports.tables import StatedFile
+
+
+class _Read(Protocol):
+    """Reads a bound. Raises ValueError, TypeError, OverflowError, InvalidOperation."""
+
+    def __call__(self, told: Any, kind: Type, *, is_upper: bool) -> Value | None: ...
+
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -102,14 +119,22 @@ def _statistics(
     if not isinstance(stats, Mapping):
         unreadable.append(f"its statistics are no object: {text[:40]!r}")
         stats = {}
-    found = [_column(stats, leaf, kind, unreadable) for leaf, kind in columns]
-    told = [_partition(add, leaf, kind) for leaf, kind in parts]
-    records = stats.get("numRecords")
+    parsed = add.get(PARSED) or {}
+    found = [
+        _column(told, leaf, kind, read, unreadable)
+        for told, read in ((stats, _value), (parsed, _held))
+        for leaf, kind in columns
+    ]
+    told = [_partition(add, leaf, kind, unreadable) for leaf, kind in parts]
+    records = {each["numRecords"] for each in (stats, parsed) if each.get("numRecords") is not None}
+    if len(records) > 1:
+        unreadable.append(f"numRecords is {stats['numRecords']}, and {parsed['numRecords']} parsed")
+    (records_told, *_) = (*records, None)
     return FileStatistics(
         place,
-        records if isinstance(records, int) else None,
+        records_told if isinstance(records_told, int) else None,
         add.get("size"),
-        tuple(each for each in found if each is not None),
+        tuple(dict.fromkeys(each for each in found if each is not None)),
         tuple(each for each in told if each is not None),
         tuple(unreadable),
         untold,
@@ -117,7 +142,7 @@ def _statistics(
 
 
 def _column(
-    stats: Mapping[str, Any], leaf: Leaf, kind: Type, unreadable: list[str]
+    stats: Mapping[str, Any], leaf: Leaf, kind: Type, read: _Read, unreadable: list[str]
 ) -> ColumnStatistics | None:
     told = {key: _at(stats.get(key), leaf.path) for key in ("nullCount", "minValues", "maxValues")}
     if all(each is None for each in told.values()):
@@ -125,7 +150,7 @@ def _column(
     bounds: list[Value | None] = []
     for key in ("minValues", "maxValues"):
         try:
-            bounds.append(_value(told[key], kind, is_upper=key == "maxValues"))
+            bounds.append(read(told[key], kind, is_upper=key == "maxValues"))
         except (ValueError, TypeError, OverflowError, InvalidOperation):
             unreadable.append(f"{leaf.name}: {key} has {told[key]!r}, which is no {kind}")
             bounds.append(None)
@@ -133,10 +158,12 @@ def _column(
     return ColumnStatistics(leaf, None, nulls, None, *bounds)
 
 
-def _partition(add: Add, leaf: Leaf, kind: Type) -> PartitionValue | None:
+def _partition(add: Add, leaf: Leaf, kind: Type, unreadable: list[str]) -> PartitionValue | None:
     """Return what is said of a column to partition by; None for a text we cannot read.
 
-    The library reads them all when it opens a table, and refuses one that is no value.
+    The library reads them all when it opens a table, and refuses one that is no value. A checkpoint
+    may have the value once more, parsed; of bytes and of a time without its zone the text does not
+    tell what that is.
     """
     values = dict(add.get("partitionValues") or {})  # a checkpoint has them as pairs
     text = values.get(leaf.path[0])
@@ -144,6 +171,13 @@ def _partition(add: Add, leaf: Leaf, kind: Type) -> PartitionValue | None:
         value = None if text in (None, "") else _parted(text, kind)
     except (ValueError, KeyError, InvalidOperation):
         return None
+    parsed = add.get(PARTITION_PARSED)
+    is_told = kind is not Kind.BINARY and (kind is not Kind.TIMESTAMPTZ or str(text).endswith("Z"))
+    if parsed is not None and leaf.path[0] in parsed and is_told:
+        held = parsed[leaf.path[0]]
+        of_text = value.encode() if isinstance(value, str) else value
+        if not is_same_value(of_text, held):
+            unreadable.append(f"{leaf.name}: its partition value is {text!r}, and {held!r} parsed")
     return PartitionValue(leaf.name, leaf, value, comparable)
 
 
@@ -190,9 +224,22 @@ def _value(told: Any, kind: Type, *, is_upper: bool) -> Value | None:
             moment = datetime.fromisoformat(told)
             moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
             micros = (moment - _EPOCH) // _MICROSECOND
-            return micros + _CUT_MICROSECONDS if is_upper and micros % 1000 == 0 else micros
+            return _uncut(micros, is_upper=is_upper)
         case _:
             return None
+
+
+def _held(told: Any, kind: Type, *, is_upper: bool) -> Value | None:
+    """Return a bound that stands in a column: it is of the column's type already."""
+    if isinstance(told, float) and math.isnan(told):
+        return None  # the greatest of all: it bounds nothing
+    if kind in (Kind.TIMESTAMP, Kind.TIMESTAMPTZ) and told is not None:
+        return _uncut(told, is_upper=is_upper)
+    return None if kind is Kind.BINARY else told
+
+
+def _uncut(micros: int, *, is_upper: bool) -> int:
+    return micros + _CUT_MICROSECONDS if is_upper and micros % 1000 == 0 else micros
 
 
 def _slim(number: float) -> float:

@@ -53,6 +53,7 @@ from penstock.core.commits import (
 from penstock.core.errors import BugError, OutcomeUnknownError
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.schema import Schema
+from penstock.core.statistics import Mismatch
 from penstock.core.wire import progress_from_json
 from penstock.files.faults import told
 from penstock.files.storage import Storage
@@ -214,7 +215,7 @@ class DeltaTable:
         with reading(self.name):
             return sources_of(self.name, handle, self.root, columns, ends)
 
-    def stated(self) -> Iterator[StatedFile]:
+    def stated(self) -> Iterator[StatedFile | Mismatch]:
         """Tell what the log says of live data files.
 
         Raises UnavailableError, InvalidError (P435 a type nobody here knows, P438 a damaged log).

@@ -30,7 +30,17 @@ _DOUBLE = struct.Struct("<d")
 
 
 def entries_of(manifest: ManifestFile, io: FileIO) -> list[ManifestEntry]:
-    """Return the live entries of a manifest in its order. Raises OSError, ValueError.
+    """Return the live entries of a manifest in its order. Raises OSError, ValueError."""
+    return [each for each in written_in(manifest, io) if is_live(each)]
+
+
+def is_live(entry: ManifestEntry) -> bool:
+    """Tell whether an entry's file is there, and not one that was taken away."""
+    return bool(entry.status != ManifestEntryStatus.DELETED)
+
+
+def written_in(manifest: ManifestFile, io: FileIO) -> list[ManifestEntry]:
+    """Return all entries of a manifest in its order. Raises OSError, ValueError.
 
     This is `ManifestFile.fetch_manifest_entry` with doubles as they were written.
     """
@@ -40,11 +50,7 @@ def entries_of(manifest: ManifestFile, io: FileIO) -> list[ManifestEntry]:
         read_types={-1: ManifestEntry, 2: DataFile},
         read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
     ) as reader:
-        return [
-            _inherit_from_manifest(entry, manifest)
-            for entry in reader
-            if entry.status != ManifestEntryStatus.DELETED
-        ]
+        return [_inherit_from_manifest(entry, manifest) for entry in reader]
 
 
 class _ExactFile(AvroFile[ManifestEntry]):

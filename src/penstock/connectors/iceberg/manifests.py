@@ -24,7 +24,7 @@ import math
 import os
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pyiceberg.conversions import from_bytes, to_bytes
@@ -216,17 +216,12 @@ def _with_columns(schema: Schema, gone: set[int]) -> Schema:
     return Schema(*schema.fields, *added, schema_id=schema.schema_id)
 
 
-def live_manifests(table: Table, branch: str) -> Iterator[tuple[ManifestFile, list[ManifestEntry]]]:
-    """Yield the data manifests at the head of a branch, each with its live entries in order."""
-    head = table.metadata.snapshot_by_name(branch)
-    for manifest in [] if head is None else head.manifests(table.io):
-        if manifest.content == ManifestContent.DATA:
-            yield manifest, entries_of(manifest, table.io)
-
-
 def live_entries(table: Table, branch: str) -> list[ManifestEntry]:
     """List the live data file entries at the head of a branch, in manifest order."""
-    return [entry for _, entries in live_manifests(table, branch) for entry in entries]
+    head = table.metadata.snapshot_by_name(branch)
+    manifests = [] if head is None else head.manifests(table.io)
+    data = (each for each in manifests if each.content == ManifestContent.DATA)
+    return [entry for manifest in data for entry in entries_of(manifest, table.io)]
 
 
 def _widened(kind: FloatType | DoubleType, told: PartitionFieldSummary) -> PartitionFieldSummary:

@@ -4,6 +4,7 @@ Invariants:
 - columns are those of the table's schema, known in files by id; within lists and maps nothing is
   told, for no reader filters by what is said of them;
 - what the manifest list sums up of a manifest's partition values is told with each of its files;
+  how many entries it counts in a manifest is compared here, for no file can tell that;
 - bounds are decoded by the type of now, or by the narrower one that a column was widened from.
 
 Source: Apache Iceberg table specification, "Data File Fields", "Appendix D: Single-value
@@ -21,7 +22,15 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.conversions import from_bytes
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import DataFile, FileFormat, PartitionFieldSummary
+from pyiceberg.manifest import (
+    DataFile,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    PartitionFieldSummary,
+)
 from pyiceberg.partitioning import PartitionField
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -47,14 +56,16 @@ from pyiceberg.types import (
 )
 
 from penstock.connectors.iceberg.descriptions import internal
-from penstock.connectors.iceberg.manifests import live_manifests
+from penstock.connectors.iceberg.entries import is_live, written_in
 from penstock.connectors.iceberg.schemas import file_schema
 from penstock.connectors.iceberg.transforms import KNOWN_TRANSFORMS, transform_of
 from penstock.core.schema import Kind
 from penstock.core.statistics import (
     ColumnStatistics,
+    Fault,
     FileStatistics,
     Leaf,
+    Mismatch,
     PartitionSummary,
     PartitionValue,
     Value,
@@ -89,13 +100,36 @@ _WIDENED: Mapping[type[PrimitiveType], PrimitiveType] = {
 _HALF_BYTES = 4
 
 
-def stated_files(table: Table, branch: str) -> Iterator[StatedFile]:
-    """Yield what is said of each live data file at the head of a branch. Raises OSError."""
+def stated_files(table: Table, branch: str) -> Iterator[StatedFile | Mismatch]:
+    """Yield what is said of each live data file at the head of a branch. Raises OSError.
+
+    Where the manifest list counts other entries than a manifest has, a mismatch is yielded first.
+    """
     reader = _Reader(table)
-    for manifest, entries in live_manifests(table, branch):
-        for entry in entries:
+    head = table.metadata.snapshot_by_name(branch)
+    for manifest in [] if head is None else head.manifests(table.io):
+        entries = written_in(manifest, table.io)
+        yield from _miscounted(manifest, entries)
+        if manifest.content != ManifestContent.DATA:
+            continue
+        for entry in filter(is_live, entries):
             stated = reader.statistics(entry.data_file, manifest.partitions or ())
             yield StatedFile(stated, partial(_opened, table.io, entry.data_file.file_path))
+
+
+def _miscounted(manifest: ManifestFile, entries: Sequence[ManifestEntry]) -> Iterator[Mismatch]:
+    """Compare the counts of the manifest list, which tables of the first format may leave out."""
+    status = ManifestEntryStatus
+    for kind, name, files, rows in (
+        (status.ADDED, "added", manifest.added_files_count, manifest.added_rows_count),
+        (status.EXISTING, "existing", manifest.existing_files_count, manifest.existing_rows_count),
+        (status.DELETED, "deleted", manifest.deleted_files_count, manifest.deleted_rows_count),
+    ):
+        there = [each.data_file.record_count for each in entries if each.status == kind]
+        for what, told, held in (("files", files, len(there)), ("rows", rows, sum(there))):
+            if told not in (None, held):
+                texts = (f"{told:,} {name} {what}", f"{held:,} {name} {what}")
+                yield Mismatch(manifest.manifest_path, "", Fault.COUNTS, *texts)
 
 
 def _opened(io: FileIO, path: str) -> Any:

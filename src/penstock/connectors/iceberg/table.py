@@ -47,6 +47,7 @@ from penstock.core.commits import Chain, CommitKind, Committable, DataFile, Land
 from penstock.core.errors import ConflictError
 from penstock.core.points import Point
 from penstock.core.schema import Schema
+from penstock.core.statistics import Mismatch
 from penstock.core.wire import ledger_from_json
 from penstock.ports.kept import Kept
 from penstock.ports.running import Observer
@@ -260,7 +261,7 @@ class IcebergTable:
         with reading(self.name):
             return sources_of((table, scan_of(table, self._branch)), self.name, columns, ends)
 
-    def stated(self) -> Iterator[StatedFile]:
+    def stated(self) -> Iterator[StatedFile | Mismatch]:
         """Tell what manifests say of live data files. Raises UnavailableError."""
         table = self._loaded()
         with reading(self.name):

@@ -25,7 +25,9 @@ from penstock.app.migrating import incomplete, migrated
 from penstock.app.taking_over import where_it_ended
 from penstock.app.topics import Looked, Progress, look
 from penstock.core.errors import InvalidError
+from penstock.observe.fanout import UNHEARD
 from penstock.observe.figures import number_of, one_line
+from penstock.ports.running import Observer
 from penstock.rows.hinting import Format
 from penstock.spec.load import loads
 from penstock.spec.records import Records
@@ -52,6 +54,7 @@ def draft(
     topics: str | None = None,
     registry: str | None = None,
     progress: Progress = lambda _done, _of: None,
+    observer: Observer = UNHEARD,
 ) -> tuple[str, Looked[Rule]]:
     """Write a spec for topics of `kafka://host:port[,host:port]`; return what was found, too.
 
@@ -69,7 +72,7 @@ def draft(
         )
     setting = setting_for(to, registry)
     pipeline = pipeline_for(setting, {"pattern": ".+"}, {"from": ".+"}, brokers)
-    found = look(pipeline, topics, lambda topic: drafted(topic, setting), progress)
+    found = look(pipeline, topics, lambda topic: drafted(topic, setting), progress, observer)
     if not found.topics:
         raise InvalidError(
             f"the cluster at {brokers[:80]} has no topics",

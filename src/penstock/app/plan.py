@@ -19,27 +19,36 @@ from penstock.app.sheet import Sheet
 from penstock.app.status import status_file
 from penstock.app.view import View, open_view
 from penstock.core.errors import PenstockError
+from penstock.core.events import WaitBegan
 from penstock.landing import opening
 from penstock.landing.leveling import Leveling, needed
 from penstock.landing.lookout import giving_nothing, without_leader
 from penstock.landing.run import Former, former_rules
 from penstock.landing.settings import Consent
 from penstock.landing.tracks import by_table
+from penstock.observe.fanout import UNHEARD
 from penstock.observe.status import read_status
+from penstock.ports.running import Observer
 from penstock.ports.tables import TableDefinition
 from penstock.spec.model import Pipeline
 
 
 def plan(
-    pipeline: Pipeline, *, accept: frozenset[Consent] = frozenset(), takeover: bool = False
+    pipeline: Pipeline,
+    *,
+    accept: frozenset[Consent] = frozenset(),
+    takeover: bool = False,
+    observer: Observer = UNHEARD,
 ) -> Plan:
     """Tell what a run would do now, if it were given these consents.
+
+    `observer` is told what is waited for.
 
     Raises what such a run raises before it knows its tables: InvalidError, UnavailableError (gone
     brokers or store), DecisionNeededError (P251 a topic that was made again).
     """
     with ExitStack() as stack:
-        view = open_view(pipeline, stack, accept=accept)
+        view = open_view(pipeline, stack, accept=accept, observer=observer)
         try:
             assembly.require_engine(pipeline)
         except PenstockError as error:
@@ -68,6 +77,7 @@ def planned(
     }
     for draft in drafts.values():
         draft.begin()
+    world.observer(WaitBegan("records of a sample"))
     leveling = needed(list(fleet.tracks.values()), settings, world.store)
     sheet = Sheet.filled(view, {n: d for n, d in drafts.items() if not d.stops}, leveling)
     tables = [sheet.planned(draft) for draft in drafts.values()]

@@ -22,9 +22,13 @@ from penstock.app.backlog import Backlog
 from penstock.app.process import SystemClock
 from penstock.app.sampling import joined, sampled
 from penstock.core.errors import InvalidError, UnavailableError
+from penstock.core.events import BacklogCounted, WaitBegan
 from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Bounds
+from penstock.landing.waits import KAFKA
+from penstock.observe.fanout import UNHEARD
 from penstock.ports.log import RangeReader
+from penstock.ports.running import Observer
 from penstock.spec.model import Pipeline
 from penstock.spec.notation import MalformedError, compiled, is_topic_name, pattern
 from penstock.spec.problems import nearest
@@ -70,19 +74,27 @@ class Looked(Generic[T]):
 
 
 def look(
-    pipeline: Pipeline, topics: str | None, make: Callable[[Topic], T], progress: Progress
+    pipeline: Pipeline,
+    topics: str | None,
+    make: Callable[[Topic], T],
+    progress: Progress,
+    observer: Observer = UNHEARD,
 ) -> Looked[T]:
     """Look at the chosen topics of a cluster, several at once; `make` is called from threads.
+
+    `observer` is told what is waited for, until `progress` tells how far it is.
 
     Raises InvalidError (P168) where the choice names none, UnavailableError.
     """
     with ExitStack() as stack:
         log = assembly.open_log(pipeline)
         stack.callback(log.close)
+        observer(WaitBegan(KAFKA))
         listing = log.partitions()
         names = chosen({at.topic for at in listing}, topics)
         listing = [at for at in listing if at.topic in names]
         bounds = log.bounds(listing)
+    observer(BacklogCounted({}, {}, {}))  # the wait is over
     partitions: dict[str, dict[TopicPartition, Bounds]] = {at.topic: {} for at in listing}
     for at, found in bounds.items():
         partitions[at.topic][at] = found

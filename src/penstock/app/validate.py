@@ -14,11 +14,14 @@ from penstock.app.functions import function_at
 from penstock.core.closings import records_only
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError, PenstockError
+from penstock.core.events import WaitBegan
 from penstock.landing import members, opening
 from penstock.landing.settings import Settings, Target
 from penstock.landing.tracks import by_table
-from penstock.observe.fanout import Observers
+from penstock.landing.waits import KAFKA
+from penstock.observe.fanout import UNHEARD, Observers
 from penstock.ports.log import Log
+from penstock.ports.running import Observer
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat
 from penstock.spec.model import Pipeline
@@ -35,8 +38,10 @@ class Found:
     tables: Mapping[str, str]
 
 
-def check(pipeline: Pipeline) -> Found:
+def check(pipeline: Pipeline, *, observer: Observer = UNHEARD) -> Found:
     """Check brokers, topics, routes, catalogs, tables, store and Java.
+
+    `observer` is told what is waited for.
 
     No table is touched. That catalogs may be written is tried, so an empty one stays where there
     was none (docs/design/0209).
@@ -56,11 +61,17 @@ def check(pipeline: Pipeline) -> Found:
         for rule in pipeline.tables:
             if rule.transform is not None and rule.transform.function is not None:
                 attempt(partial(function_at, rule.transform.function.call))
+        observer(WaitBegan("the pending store to answer"))
         store = attempt(lambda: assembly.open_store(pipeline))
         if store is not None:
             stack.callback(store.close)
         catalogs = assembly.open_catalogs(pipeline, Observers(), stack)
-        fit = {name for name in catalogs if attempt(partial(_checked, catalogs, name))}
+        fit = set()
+        for name in catalogs:
+            observer(WaitBegan(f"catalog {name} to answer"))
+            if attempt(partial(_checked, catalogs, name)):
+                fit.add(name)
+        observer(WaitBegan(KAFKA))
         log = attempt(lambda: assembly.open_log(pipeline))
         settings = attempt(lambda: assembly.settings_of(pipeline))
         if log is not None and settings is not None:
@@ -68,6 +79,7 @@ def check(pipeline: Pipeline) -> Found:
             targets = attempt(partial(_targets, settings, log))
             for target, wanted in targets or []:
                 place = target.place
+                observer(WaitBegan(f"{place.table} to open"))
                 if place.catalog not in fit:
                     tables[place.table] = f"was not looked at: see the problem of {place.catalog}"
                     continue

@@ -17,6 +17,7 @@ from penstock.commit.beginnings import create
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.memory.warehouse import Warehouse
 from penstock.core.commits import EpochNumber
+from penstock.core.events import WaitBegan
 from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Bounds, Epoch, Lane, Slice
 from penstock.core.schema import Schema, Struct
@@ -25,8 +26,10 @@ from penstock.landing.fleet import Fleet
 from penstock.landing.jobs import Destination, Result
 from penstock.landing.settings import Consent, Place, Settings, World
 from penstock.landing.tracks import Track
-from penstock.observe.fanout import Observers
+from penstock.landing.waits import KAFKA
+from penstock.observe.fanout import UNHEARD, Observers
 from penstock.ports.log import RangeReader
+from penstock.ports.running import Observer
 from penstock.ports.tables import Table, TableDefinition, TableFormat, TableState, Verdict
 from penstock.spec.model import Pipeline
 
@@ -69,9 +72,15 @@ class View:
 
 
 def open_view(
-    pipeline: Pipeline, stack: ExitStack, *, accept: frozenset[Consent] = frozenset()
+    pipeline: Pipeline,
+    stack: ExitStack,
+    *,
+    accept: frozenset[Consent] = frozenset(),
+    observer: Observer = UNHEARD,
 ) -> View:
     """Look at everything; `stack` closes it again. `accept` is what a human consents to.
+
+    `observer` is told what is waited for.
 
     Tables that cannot be read are parked in the fleet with their errors. Raises UnavailableError
     when brokers or store are gone, InvalidError for topics that are missing or may not be read,
@@ -80,8 +89,10 @@ def open_view(
     settings = assembly.settings_of(pipeline, accept=accept)
     log = assembly.open_log(pipeline)
     stack.callback(log.close)
+    observer(WaitBegan(KAFKA))
     cluster_id = log.cluster_id()
     catalogs = assembly.open_catalogs(pipeline, Observers(), stack, read_only=True)
+    observer(WaitBegan("catalogs to answer"))
     catalogs.open()  # what is wrong with their settings ends a run
     store = assembly.open_store(pipeline)
     stack.callback(store.close)
@@ -93,7 +104,7 @@ def open_view(
         catalogs=catalogs,
         store=store,
         engine=trial.engine,
-        observer=Observers(),
+        observer=observer,
         clock=SystemClock(),
         owner=this_owner(),
         jitter=jitter,

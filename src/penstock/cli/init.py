@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,6 +12,7 @@ from cyclopts import Parameter
 
 from penstock.cli.output import error_data, print_json, say, show_error, tell
 from penstock.cli.specs import SPEC, Spec
+from penstock.cli.waiting import ERASE, waits_told
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.observe.figures import number_of
 
@@ -73,9 +75,9 @@ def init(
         text, data, lines = _translated(from_config, spec.absolute().parent if offsets else None)
     else:
         assert from_ is not None, "one of the two is given"
-        text, looked = drafting.draft(
-            from_, to, name, topics=topics, registry=registry, progress=_progress
-        )
+        with waits_told(as_json=json) as observer:
+            draft = partial(drafting.draft, progress=_progress, observer=observer)
+            text, looked = draft(from_, to, name, topics=topics, registry=registry)
         data, lines = _looked_at(looked)
     drafting.keep(spec, text)
     drafting.keep_schema(spec.absolute().parent)
@@ -130,7 +132,7 @@ def _progress(done: int, of: int) -> None:
     """Tell how far it is on a terminal, in one line that is written over."""
     if sys.stderr.isatty():
         end = "\n" if done == of else ""
-        sys.stderr.write(f"\rlooked at {done} of {of} topics{end}")
+        sys.stderr.write(f"{ERASE}looked at {done} of {of} topics{end}")
         sys.stderr.flush()
 
 

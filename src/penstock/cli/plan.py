@@ -13,6 +13,7 @@ from penstock.cli.hints import pasteable
 from penstock.cli.output import error_data, print_json, result_console
 from penstock.cli.peek import shown_bytes
 from penstock.cli.specs import SPEC, Spec, load_spec
+from penstock.cli.waiting import waits_told
 from penstock.observe.figures import age_text, count_text, number_of, one_line, size_text
 
 if TYPE_CHECKING:
@@ -73,7 +74,9 @@ def plan(
     """
     from penstock.app.plan import plan as look
 
-    found = look(load_spec(spec), accept=frozenset(accept), takeover=takeover)
+    pipeline = load_spec(spec)
+    with waits_told(as_json=json) as observer:
+        found = look(pipeline, accept=frozenset(accept), takeover=takeover, observer=observer)
     code = (found.problem_code or found.change) if exit_code else found.exit_code
     if json:
         print_json(_data(found))

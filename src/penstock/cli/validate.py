@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from penstock.cli.output import error_data, print_json, show_error, tell
 from penstock.cli.specs import SPEC, Spec, load_spec
+from penstock.cli.waiting import waits_told
 
 
 def validate(
@@ -36,7 +37,10 @@ def validate(
     from penstock.core.errors import gravest
 
     pipeline = load_spec(spec)
-    found = None if offline else check(pipeline)
+    found = None
+    if not offline:
+        with waits_told(as_json=json) as observer:
+            found = check(pipeline, observer=observer)
     problems = [] if found is None else list(found.problems)
     code = gravest(problem.exit_code for problem in problems)
     if json:

@@ -14,6 +14,7 @@ from penstock.ports.running import Observer
 
 ENGINE = "Java and Spark to start"
 SETTLED = "commits of an earlier run to be settled"
+KAFKA = "Kafka to answer"
 LISTED = "Kafka to tell where topics end"
 
 

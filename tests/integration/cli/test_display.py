@@ -47,8 +47,8 @@ class Shown:
 
 
 @contextmanager
-def running(shop: Shop, width: int, **environment: str) -> Iterator[Shown]:
-    """Run a pipeline on a terminal, which is the one that Ctrl-C is typed on."""
+def running(shop: Shop, width: int, *words: str, **environment: str) -> Iterator[Shown]:
+    """Run a pipeline, or another command, on the terminal that Ctrl-C is typed on."""
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
 
@@ -57,7 +57,7 @@ def running(shop: Shop, width: int, **environment: str) -> Iterator[Shown]:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     process = subprocess.Popen(
-        command("run", shop.path),
+        command(*(words or ("run", str(shop.path)))),
         env={**os.environ, "TERM": "xterm-256color", **environment},
         cwd=shop.directory,
         stdin=theirs,
@@ -109,3 +109,16 @@ def test_a_run_without_a_terminal_that_moves_its_cursor_writes_lines_alone(shop:
     assert [] == run.screen.styles
     assert run.shows("stopping: the open epoch is finished first")
     assert not any(line.startswith(("lag", "waiting")) for line in run.frames)
+
+
+@pytest.mark.parametrize("verb", ["validate", "plan", "init"])
+def test_a_command_that_nobody_answers_says_what_it_waits_for(shop: Shop, verb: str) -> None:
+    shop.spec["kafka"]["brokers"] = "localhost:1"
+    drafted = ("init", "drafted.yaml", "--from", "kafka://localhost:1")
+    words = drafted if verb == "init" else (verb, str(shop.path))
+    with running(shop, 80, *words) as looking:
+        looking.until(lambda: looking.shows("waiting ", " for Kafka to answer"), "it says so")
+        looking.until(lambda: looking.process.poll() is not None, "it has ended")
+        looking.until(lambda: looking.shows("P201"), "it has said why")
+
+    assert not looking.shows("waiting ")

@@ -1,0 +1,33 @@
+"""A terminal shows what a command waits for in one line, and nothing of it afterwards."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.cli.waiting import ERASE, WaitLine, waits_told
+from penstock.core.events import BacklogCounted, WaitBegan
+from penstock.observe.status import StatusBoard
+
+
+def test_a_line_is_written_over_and_erased_when_the_wait_is_over(clock) -> None:
+    board, written = StatusBoard("", clock), []
+    line = WaitLine(board, clock, written.append)
+    line.look()
+    board(WaitBegan("Kafka to answer"))
+    for _ in range(2):
+        clock.wait(1.0)
+        line.look()
+    board(BacklogCounted({}, {}, {}))
+    line.look()
+    line.look()
+    line.erase()
+
+    waits = [f"{ERASE}waiting {n}s for Kafka to answer" for n in (1, 2)]
+    assert [*waits, ERASE] == written
+
+
+def test_a_short_wait_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with waits_told(as_json=False) as observer:
+        observer(WaitBegan("Kafka to answer"))
+
+    assert ("", "") == tuple(capsys.readouterr())

@@ -23,6 +23,7 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform, VoidTransfo
 from tests.integration.readers.lakes import Lakes
 from tests.properties.changes import NARROWER, NEVER, Change, change_columns, changes
 from tests.properties.filters import FLOATS, Filter, Op
+from tests.properties.layouts import LAYOUTS, TRANSFORMS, Layout, fits
 from tests.properties.nasty_values import (
     INNER,
     NOT_OF_DELTA,
@@ -32,18 +33,14 @@ from tests.properties.nasty_values import (
     values_of,
 )
 
-from penstock.core.schema import Decimal, Fixed, Kind, Type
+from penstock.core.schema import Kind, Type
 from penstock.ports.tables import TableDefinition
 
 Row = dict[str, Any]
 
-_CALENDAR = (Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
+DELTA_PARTS = ("ok", "i", "l", "s", "on_day", "local", "ts", "n9", "n38")
 MERGED_AT = 10
 """After so many commits small manifests are merged into one."""
-
-
-Layout = Sequence[tuple[str, str]]
-"""Partition transforms, by name, and the columns that they read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,22 +112,6 @@ class Lived:
         return self.plan.table
 
 
-def is_transformed(transform: str, type_: Type) -> bool:
-    """Tell whether a partition transform of Iceberg takes a type."""
-    match transform:
-        case "identity":  # others are refused: readers disagree on them
-            return type_ not in (*FLOATS, Kind.UUID) and not isinstance(type_, Fixed)
-        case "bucket":
-            return type_ not in (Kind.BOOLEAN, *FLOATS)
-        case "truncate":
-            numbers = (Kind.INT, Kind.LONG, Kind.STRING, Kind.BINARY)
-            return type_ in numbers or isinstance(type_, Decimal)
-        case "hour":
-            return type_ in _CALENDAR
-        case _:
-            return type_ in (*_CALENDAR, Kind.DATE)
-
-
 def deltalake_writes(begun: Begun) -> bool:
     """Tell whether deltalake writes into a table, and makes a data set of it.
 
@@ -138,31 +119,6 @@ def deltalake_writes(begun: Begun) -> bool:
     """
     mapped = "delta.columnMapping.mode" in begun.properties
     return not mapped and not {"n9", "n38"} & {*begun.partition_by}
-
-
-DELTA_PARTS = ("ok", "i", "l", "s", "on_day", "local", "ts", "n9", "n38")
-TRANSFORMS = {
-    **{name: f"{name}({{}})" for name in ("identity", "year", "month", "day", "hour")},
-    "bucket": "bucket(4, {})",
-    "truncate": "truncate(10, {})",
-}
-LAYOUTS = tuple(
-    (name, column)
-    for name in TRANSFORMS
-    for column, type_ in columns_without().items()
-    if is_transformed(name, type_)
-)
-"""Every partition transform on every column that it takes."""
-
-
-def fits(transform: str, type_: Type, value: Any) -> bool:
-    """Tell whether a value has a partition: rounded down it may be none of its type."""
-    if transform == "plain":
-        return value != ""  # which is null in Delta
-    if transform != "truncate" or value is None or type_ in (Kind.STRING, Kind.BINARY):
-        return True
-    low = min(values_of(type_))
-    return bool(value > low)
 
 
 @st.composite

@@ -155,7 +155,9 @@ class TestOfFiles:
 
         assert {"P486"} == {*life.parked.values()}
         messages = [error.message for error in life.ended.parked.values()]
-        assert all(f": {failing}: ValueError in" in message for message in messages)
+        assert all(
+            f": {failing}, by an unforeseen error: ValueError in" in message for message in messages
+        )
         assert {} == world.run().parked
         assert [] == world.breaks()
 
@@ -261,7 +263,7 @@ class TestOfTables:
 
         assert {ORDERS: "P487"} == life.parked
         error = life.ended.parked[ORDERS]
-        assert f"{ORDERS}: {failing}: {kind.__name__} in" in error.message
+        assert f"{ORDERS}: {failing}, by an unforeseen error: {kind.__name__} in" in error.message
         assert "of a value" not in error.message
         assert 4 == len(world.rows(self.ITEMS))
         monkeypatch.undo()

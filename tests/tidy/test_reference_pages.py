@@ -88,6 +88,11 @@ def test_every_code_says_something(uses) -> None:
     assert set() == {use.code for use in uses} - told
 
 
+def test_no_code_says_a_single_word(uses) -> None:
+    """Such as the `table` of a call that puts its message together elsewhere."""
+    assert [] == [use for use in uses if use.message and " " not in use.message]
+
+
 def test_every_event_has_a_promise(root) -> None:
     tree = ast.parse((root / "src/penstock/core/events.py").read_text())
 

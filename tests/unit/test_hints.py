@@ -17,7 +17,10 @@ from penstock.cli.specs import with_spec_named
 from penstock.core.errors import DecisionNeededError
 
 OF_NO_SPEC = {"init", "prepare", "schema", "explain", "completion", "demo", "dev"}
-PROSE = {"penstock peek  shows why; mend the rules or the table's columns, then ask again"}
+PROSE = {
+    "penstock peek  shows why; mend the rules or the table's columns, then ask again",
+    "its row went, and the table was put back: penstock seek",
+}
 
 
 def texts(node: ast.expr) -> Iterator[str]:
@@ -32,21 +35,30 @@ def texts(node: ast.expr) -> Iterator[str]:
             yield from texts(orelse)
 
 
+def hints(tree: ast.Module) -> Iterator[str]:
+    """What is given as a hint, or is a constant of its module that may be given as one."""
+    for node in ast.walk(tree):
+        for keyword in getattr(node, "keywords", ()):
+            if keyword.arg == "hint":
+                yield from texts(keyword.value)
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign):
+            yield from texts(statement.value)
+
+
 def commands() -> list[str]:
-    """Every command of one of our verbs that a hint of the sources ends with."""
+    """Every command of one of our verbs that a hint of the sources ends with, or has in quotes."""
     found = set()
     for path in Path(penstock.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            for keyword in getattr(node, "keywords", ()):
-                if keyword.arg == "hint":
-                    found |= {each for each in texts(keyword.value) if "penstock " in each}
-    ends = {f"penstock {each.rpartition('penstock ')[2]}" for each in found - PROSE}
+        found |= {each for each in hints(ast.parse(path.read_text())) if "penstock " in each}
+    ends = (each.rpartition("penstock ")[2].partition("`")[0] for each in found - PROSE)
     verbs = COMMANDS.keys() - OF_NO_SPEC
-    return sorted(each for each in ends if each.split()[1] in verbs and "`" not in each)
+    return sorted({f"penstock {each}" for each in ends if each.split()[0] in verbs})
 
 
 def test_the_hints_of_the_sources_are_found() -> None:
     assert {"penstock run --accept gap", "penstock status"} <= {*commands()}
+    assert {"penstock run --accept rules", "penstock run"} <= {*commands()}  # of constants
 
 
 @pytest.mark.parametrize("hint", commands())

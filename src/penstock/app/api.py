@@ -33,7 +33,7 @@ from penstock.app.status import Status
 from penstock.app.status import status as read_status
 from penstock.landing.coordinator import Ended
 from penstock.landing.settings import Consent, Until
-from penstock.observe.fanout import Observers
+from penstock.observe.fanout import UNHEARD
 from penstock.ports.running import Observer
 from penstock.spec.load import load
 from penstock.spec.model import Pipeline
@@ -82,7 +82,7 @@ class OpenPipeline:
         return land(
             self.spec,
             options,
-            observer=observer or Observers(),
+            observer=observer or UNHEARD,
             stop=self._stop,
             engine=lambda: assembly.open_engine(self.spec, self.spark, observer=observer),
         )

@@ -35,7 +35,8 @@ from penstock.core.planning import waiting_beyond
 from penstock.core.wire import progress_from_json
 from penstock.landing import members, opening
 from penstock.landing.settings import Place, Settings, Target
-from penstock.observe.fanout import Observers
+from penstock.landing.waits import KAFKA
+from penstock.observe.fanout import UNHEARD
 from penstock.observe.figures import number_of
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.tables import FILE_GONE, Table, TableFormat, TableState, Verdict
@@ -106,8 +107,9 @@ def audit(
     with ExitStack() as stack:
         log = assembly.open_log(pipeline)
         stack.callback(log.close)
-        catalogs = assembly.open_catalogs(pipeline, Observers(), stack, read_only=True)
+        catalogs = assembly.open_catalogs(pipeline, UNHEARD, stack, read_only=True)
         settings = assembly.settings_of(pipeline)
+        progressed(f"waiting for {KAFKA}")
         listing = log.partitions()
         targets, wanted, _ = opening.routed(settings, listing)
         targets, wanted = members.spread(settings, catalogs, targets, wanted)

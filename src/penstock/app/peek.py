@@ -20,11 +20,14 @@ from penstock.app.sheet import sampled_for
 from penstock.app.trying import Tried, bear, widen
 from penstock.app.view import QUARANTINE, View, open_view
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
+from penstock.core.events import WaitBegan
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
 from penstock.core.planning import Lane
 from penstock.landing import opening
 from penstock.landing.jobs import Result
 from penstock.landing.tracks import Track
+from penstock.observe.fanout import UNHEARD
+from penstock.ports.running import Observer
 from penstock.spec.model import Pipeline
 from penstock.spec.naming import no_topic
 
@@ -96,19 +99,23 @@ def peek(
     count: int = 5,
     at: Spot | None = None,
     unheard: Callable[[TopicPartition], object] = str,
+    observer: Observer = UNHEARD,
 ) -> tuple[Peeked, ...]:
     """Show the newest `count` records of a topic, or those from one on.
 
-    `unheard` is told each partition that gave nothing in time and is left out.
+    `unheard` is told each partition that gave nothing in time and is left out, and `observer` what
+    is waited for.
+
     Raises InvalidError (P161 unknown topic, P163 no such record), UnavailableError.
     """
     count = min(max(count, 1), RECORDS_MAX)
     with ExitStack() as stack:
-        view = open_view(pipeline, stack)
+        view = open_view(pipeline, stack, observer=observer)
         partitions = [each for each in view.listing if each.topic == topic]
         if not partitions:
             known = {at.topic for at in view.listing}
             raise no_topic(topic, known, {*view.fleet.tracks, *view.fleet.aside})
+        observer(WaitBegan(f"records of {topic}"))
         deadline = view.world.clock.monotonic() + READ_SECONDS
         if at is None:
             found = _heard(_newest(view, partitions, count, deadline), unheard)

@@ -35,7 +35,7 @@ from penstock.landing.closing import (
     to_try,
     tried,
 )
-from penstock.observe.fanout import Observers
+from penstock.observe.fanout import UNHEARD
 from penstock.observe.figures import number_of
 from penstock.rows.fates import BYTES, READ, fates_of, records_of
 from penstock.spec.checks import is_read
@@ -149,13 +149,17 @@ def records(pipeline: Pipeline, table: str, choice: Choice, count: int) -> tuple
     )
 
 
-def retry_forecast(pipeline: Pipeline, table: str, choice: Choice) -> Change:
+def retry_forecast(
+    pipeline: Pipeline, table: str, choice: Choice, observer: Observer = UNHEARD
+) -> Change:
     """Say what a retry would land and leave, judged as the retry will. Writes nothing.
+
+    `observer` is told what is waited for.
 
     Raises InvalidError for a table that no topic is routed to, UnavailableError.
     """
     with ExitStack() as stack:
-        view = open_view(pipeline, stack)
+        view = open_view(pipeline, stack, observer=observer)
         track = _track(view.fleet, table)
         fates = read_fates(view.fleet.quarantine, track)
         followers = [track]
@@ -230,7 +234,7 @@ def drop(
 def _looking(pipeline: Pipeline) -> Iterator[tuple[Table | None, Mapping[str, TableFormat]]]:
     """Open the quarantine table, if it is there, and the catalogs, to read them."""
     with ExitStack() as stack:
-        catalogs = assembly.open_catalogs(pipeline, Observers(), stack, read_only=True)
+        catalogs = assembly.open_catalogs(pipeline, UNHEARD, stack, read_only=True)
         place = assembly.place_of(pipeline, pipeline.quarantine.into)
         yield catalogs[place.catalog].load(place.name), catalogs
 

@@ -18,6 +18,7 @@ from penstock.app.view import View, open_view
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import Offset, OffsetRange, span
 from penstock.landing import replaying, seeking
+from penstock.observe.fanout import UNHEARD
 from penstock.observe.figures import number_of
 from penstock.ports.running import Observer
 from penstock.ports.tables import Verdict
@@ -52,10 +53,15 @@ def place_of(text: str) -> Place:
     return Place(found["topic"], **numbers)
 
 
-def plan_replay(pipeline: Pipeline, table: str, places: Sequence[Place]) -> Change:
-    """Tell what a replay would do. Writes nothing. Raises as `landing.replaying.look`."""
+def plan_replay(
+    pipeline: Pipeline, table: str, places: Sequence[Place], observer: Observer = UNHEARD
+) -> Change:
+    """Tell what a replay would do; `observer` is told what is waited for. Writes nothing.
+
+    Raises as `landing.replaying.look`.
+    """
     with ExitStack() as stack:
-        view = open_view(pipeline, stack)
+        view = open_view(pipeline, stack, observer=observer)
         planned = _look(view, table, places)
     rows, files = number_of(planned.rows, "row"), number_of(len(planned.files), "file")
     steps = [
@@ -96,10 +102,15 @@ def replay(
         return replaying.do(held, track, planned, new_rows=new_rows)
 
 
-def plan_seek(pipeline: Pipeline, table: str, places: Sequence[Place]) -> Change:
-    """Tell what a seek would do. Writes nothing. Raises as `landing.seeking.look`."""
+def plan_seek(
+    pipeline: Pipeline, table: str, places: Sequence[Place], observer: Observer = UNHEARD
+) -> Change:
+    """Tell what a seek would do; `observer` is told what is waited for. Writes nothing.
+
+    Raises as `landing.seeking.look`.
+    """
     with ExitStack() as stack:
-        view = open_view(pipeline, stack)
+        view = open_view(pipeline, stack, observer=observer)
         planned = seeking.look(view.settings, view.world, table, positions_of(places))
     steps = []
     for move in planned.moves:

@@ -19,12 +19,14 @@ from penstock.app.shown import arrow, html, status_rows
 from penstock.core.closings import records_only
 from penstock.core.commits import Chain, Committable, Landed
 from penstock.core.errors import PenstockError, gravest
+from penstock.core.events import WaitBegan
 from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Bounds, waiting_beyond
 from penstock.landing import members, opening
 from penstock.landing.settings import Target
 from penstock.landing.tracks import by_table
-from penstock.observe.fanout import Observers
+from penstock.landing.waits import KAFKA
+from penstock.observe.fanout import UNHEARD
 from penstock.observe.fold import beginning
 from penstock.observe.snapshot import (
     Parked,
@@ -36,7 +38,7 @@ from penstock.observe.snapshot import (
     stalled,
 )
 from penstock.observe.status import read_status, silent, status_path
-from penstock.ports.running import Clock
+from penstock.ports.running import Clock, Observer
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat
 from penstock.spec.model import Pipeline
@@ -84,8 +86,11 @@ def status_file(pipeline: Pipeline) -> Path:
     return status_path(file.parent, pipeline.name)
 
 
-def status(pipeline: Pipeline, clock: Clock) -> Status:
-    """Read how a pipeline stands. Raises UnavailableError when brokers or store are gone."""
+def status(pipeline: Pipeline, clock: Clock, observer: Observer = UNHEARD) -> Status:
+    """Read how a pipeline stands; `observer` is told what is waited for.
+
+    Raises UnavailableError when brokers or store are gone.
+    """
     now_ms = clock.now_ms()
     told = read_status(status_file(pipeline))
     with ExitStack() as stack:
@@ -93,9 +98,11 @@ def status(pipeline: Pipeline, clock: Clock) -> Status:
         stack.callback(log.close)
         store = assembly.open_store(pipeline)
         stack.callback(store.close)
-        catalogs = assembly.open_catalogs(pipeline, Observers(), stack, read_only=True)
+        catalogs = assembly.open_catalogs(pipeline, UNHEARD, stack, read_only=True)
+        observer(WaitBegan(KAFKA))
         listing = log.partitions()
         bounds = log.bounds(listing)
+        observer(WaitBegan("catalogs to answer"))
         settings = assembly.settings_of(pipeline)
         targets, wanted, _ = opening.routed(settings, listing)
         routes = {name for name, target in targets.items() if target.is_route}

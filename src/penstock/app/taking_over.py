@@ -19,7 +19,7 @@ from penstock.app import assembly
 from penstock.app.migrated import Migrated
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
-from penstock.observe.fanout import Observers
+from penstock.observe.fanout import UNHEARD
 from penstock.spec.model import Pipeline
 from penstock.spec.secrets import ProcessSecrets
 
@@ -79,7 +79,7 @@ def _of_table(
     from penstock.connectors.delta.table import DeltaTable
 
     place = assembly.place_of(pipeline, pipeline.tables[0].into)
-    catalog = assembly.open_catalog(pipeline, place.catalog, Observers(), read_only=True)
+    catalog = assembly.open_catalog(pipeline, place.catalog, UNHEARD, read_only=True)
     try:
         table = catalog.load(place.name)
         if not isinstance(table, DeltaTable):

@@ -19,7 +19,7 @@ from penstock.landing import members, opening
 from penstock.landing.settings import Settings, Target
 from penstock.landing.tracks import by_table
 from penstock.landing.waits import KAFKA
-from penstock.observe.fanout import UNHEARD, Observers
+from penstock.observe.fanout import UNHEARD
 from penstock.ports.log import Log
 from penstock.ports.running import Observer
 from penstock.ports.store import PendingStore
@@ -65,7 +65,7 @@ def check(pipeline: Pipeline, *, observer: Observer = UNHEARD) -> Found:
         store = attempt(lambda: assembly.open_store(pipeline))
         if store is not None:
             stack.callback(store.close)
-        catalogs = assembly.open_catalogs(pipeline, Observers(), stack)
+        catalogs = assembly.open_catalogs(pipeline, UNHEARD, stack)
         fit = set()
         for name in catalogs:
             observer(WaitBegan(f"catalog {name} to answer"))

@@ -36,7 +36,8 @@ from penstock.core.statistics import (
 from penstock.files.contents import contents_of
 from penstock.files.faults import told
 from penstock.landing import members, opening
-from penstock.observe.fanout import Observers
+from penstock.landing.waits import KAFKA
+from penstock.observe.fanout import UNHEARD
 from penstock.ports.tables import StatedFile, TableFormat
 from penstock.spec.model import Pipeline
 from penstock.spec.naming import is_led_to, no_table
@@ -113,7 +114,7 @@ def audit_values(
     needed are gone.
     """
     with ExitStack() as stack:
-        catalogs = assembly.open_catalogs(pipeline, Observers(), stack, read_only=True)
+        catalogs = assembly.open_catalogs(pipeline, UNHEARD, stack, read_only=True)
         for name in tables:
             if name.partition(".")[0] not in catalogs:
                 raise InvalidError(
@@ -121,6 +122,8 @@ def audit_values(
                     code="P185",
                     hint=f"begin with one of its catalogs: {', '.join(sorted(catalogs))}",
                 )
+        if not tables:
+            progressed(f"waiting for {KAFKA}")
         names = [*dict.fromkeys(tables)] or _named_by(pipeline, catalogs)
         found = [_audited(catalogs, name, progressed) for name in names]
         return ValuesAudits(tuple(_named_better(pipeline, catalogs, each) for each in found))

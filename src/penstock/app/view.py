@@ -27,7 +27,7 @@ from penstock.landing.jobs import Destination, Result
 from penstock.landing.settings import Consent, Place, Settings, World
 from penstock.landing.tracks import Track
 from penstock.landing.waits import KAFKA
-from penstock.observe.fanout import UNHEARD, Observers
+from penstock.observe.fanout import UNHEARD
 from penstock.ports.log import RangeReader
 from penstock.ports.running import Observer
 from penstock.ports.tables import Table, TableDefinition, TableFormat, TableState, Verdict
@@ -91,7 +91,7 @@ def open_view(
     stack.callback(log.close)
     observer(WaitBegan(KAFKA))
     cluster_id = log.cluster_id()
-    catalogs = assembly.open_catalogs(pipeline, Observers(), stack, read_only=True)
+    catalogs = assembly.open_catalogs(pipeline, UNHEARD, stack, read_only=True)
     observer(WaitBegan("catalogs to answer"))
     catalogs.open()  # what is wrong with their settings ends a run
     store = assembly.open_store(pipeline)
@@ -164,4 +164,4 @@ def _quarantine_of(settings: Settings, catalogs: Mapping[str, TableFormat]) -> t
         return found, False
     stand_in = MemoryTables(Warehouse())
     definition = TableDefinition(settings.quarantine_schema)
-    return create(stand_in, (place.table, place.name), definition, (), Observers()), True
+    return create(stand_in, (place.table, place.name), definition, (), UNHEARD), True

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from penstock.cli.output import print_json, result_console, say
 from penstock.cli.specs import SPEC, Spec, load_spec
+from penstock.cli.waiting import waits_told
 from penstock.core.errors import InvalidError
 from penstock.observe.figures import one_line
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from penstock.app.peek import Fate, Peeked
+    from penstock.core.offsets import TopicPartition
 
 SHOWN_CHARACTERS_MAX = 2000
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -60,13 +62,18 @@ def peek(
     if not name:
         raise InvalidError("peek needs a topic", code="P162", hint="penstock peek orders -n 5")
     pipeline = load_spec(spec)
-    found = look(
-        pipeline,
-        name,
-        count=count or (1 if where else 5),
-        at=where,
-        unheard=lambda left_out: say(f"{left_out} gave nothing in time and is left out"),
-    )
+    unheard: list[TopicPartition] = []
+    with waits_told(as_json=json) as observer:
+        found = look(
+            pipeline,
+            name,
+            count=count or (1 if where else 5),
+            at=where,
+            unheard=unheard.append,
+            observer=observer,
+        )
+    for left_out in unheard:
+        say(f"{left_out} gave nothing in time and is left out")
     if json:
         print_json([_data(each) for each in found])
         return 0

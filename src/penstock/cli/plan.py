@@ -17,8 +17,6 @@ from penstock.cli.waiting import waits_told
 from penstock.observe.figures import age_text, count_text, number_of, one_line, size_text
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rich.console import RenderableType
 
     from penstock.app.forecast import Plan, Sampled, TablePlan
@@ -82,7 +80,7 @@ def plan(
         print_json(_data(found))
         return code
     console = result_console()
-    for line in plan_lines(found, _run(spec, accept, takeover=takeover)):
+    for line in plan_lines(found, _run(accept, takeover=takeover)):
         console.print(line)
     return code
 
@@ -116,11 +114,10 @@ def _data(found: Plan) -> dict[str, Any]:
     }
 
 
-def _run(spec: Path, accept: tuple[str, ...], *, takeover: bool) -> str:
+def _run(accept: tuple[str, ...], *, takeover: bool) -> str:
     """Return the command that starts the run that was planned."""
-    named = [] if spec == SPEC else [str(spec)]
     consents = [word for each in accept for word in ("--accept", each)]
-    return join(["penstock", "run", *named, *(["--takeover"] if takeover else []), *consents])
+    return pasteable(join(["penstock", "run", *(["--takeover"] if takeover else []), *consents]))
 
 
 def plan_lines(found: Plan, run: str = "penstock run") -> Iterator[RenderableType]:

@@ -10,6 +10,7 @@ from cyclopts import App, Parameter
 
 from penstock.cli.output import print_json, say, tell
 from penstock.cli.specs import SPEC, Spec, load_spec
+from penstock.cli.waiting import waits_told
 from penstock.observe.figures import number_of, one_line
 
 if TYPE_CHECKING:
@@ -145,7 +146,9 @@ def retry(
         left = [f"{number_of(n, 'record')} still refused: {each}" for each, n in refused]
         return Done(asdict(done), (*landed, *left))
 
-    return change_by_hand(retry_forecast(pipeline, table, choice), act, yes, json=json)
+    with waits_told(as_json=json) as observer:
+        change = retry_forecast(pipeline, table, choice, observer)
+    return change_by_hand(change, act, yes, json=json)
 
 
 def drop(

@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from penstock.cli.specs import SPEC, Spec, load_spec
+from penstock.cli.waiting import waits_told
 
 
 def replay(
@@ -65,4 +66,6 @@ def replay(
         line = f"{table}: {removed} taken away, {done.landed:,} landed{left}"
         return Done({**asdict(done), "filtered": dict(done.filtered)}, (line,))
 
-    return change_by_hand(plan_replay(pipeline, table, meant), act, yes, json=json)
+    with waits_told(as_json=json) as observer:
+        change = plan_replay(pipeline, table, meant, observer)
+    return change_by_hand(change, act, yes, json=json)

@@ -7,6 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from penstock.cli.specs import SPEC, Spec, load_spec
+from penstock.cli.waiting import waits_told
 
 
 def seek(
@@ -55,4 +56,6 @@ def seek(
         ]
         return Done({"moves": data}, (f"{table}: it goes on from there with  penstock run",))
 
-    return change_by_hand(plan_seek(pipeline, table, meant), act, yes, json=json)
+    with waits_told(as_json=json) as observer:
+        change = plan_seek(pipeline, table, meant, observer)
+    return change_by_hand(change, act, yes, json=json)

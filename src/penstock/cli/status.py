@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from penstock.cli.hints import pasteable
 from penstock.cli.output import error_data, print_json, result_console
 from penstock.cli.specs import SPEC, Spec, load_spec
+from penstock.cli.waiting import waits_told
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -54,7 +55,8 @@ def status(
         with suppress(KeyboardInterrupt):
             keep_showing(pipeline, clock, as_json=json)
         return 0
-    found = read(pipeline, clock)
+    with waits_told(as_json=json) as observer:
+        found = read(pipeline, clock, observer)
     if json:
         print_json(_data(pipeline, found, clock))
         return found.exit_code
@@ -79,7 +81,7 @@ def keep_showing(pipeline: Pipeline, clock: Clock, *, as_json: bool) -> None:
     from rich.live import Live
     from rich.text import Text
 
-    seen: RenderableType = ""
+    seen: RenderableType = Text("looking")
     with Live(seen, auto_refresh=False, screen=False) as live:
         while True:
             try:

@@ -21,32 +21,29 @@ if TYPE_CHECKING:
     from penstock.ports.running import Clock, Observer
 
 ERASE = "\r\x1b[2K"
+SHORT_MS = 1_000
 
 
 @contextmanager
 def waits_told(*, as_json: bool) -> Iterator[Observer]:
     """Give an observer of `WaitBegan`, whose waits are told on stderr until the block is left."""
     from penstock.app.process import SystemClock
-    from penstock.observe.fanout import Observers
+    from penstock.observe.fanout import UNHEARD
     from penstock.observe.log import console_log, wants_display, written_to
     from penstock.observe.regularly import Regularly
     from penstock.observe.status import StatusBoard
     from penstock.observe.watches import LOOK_EVERY_SECONDS, WaitWatch
 
     if as_json:
-        yield Observers()
+        yield UNHEARD
         return
     clock = SystemClock()
     board = StatusBoard("", clock)
     line = WaitLine(board, clock, _write)
-    shown = wants_display(sys.stderr, os.environ)
-    look = (
-        line.look
-        if shown
-        else WaitWatch(board, clock, console_log(written_to(sys.stderr), clock)).look
-    )
+    lines = WaitWatch(board, clock, console_log(written_to(sys.stderr), clock))
+    watch = line if wants_display(sys.stderr, os.environ) else lines
     try:
-        with Regularly(look, every_seconds=LOOK_EVERY_SECONDS, name="wait-watch"):
+        with Regularly(watch.look, every_seconds=LOOK_EVERY_SECONDS, name="wait-watch"):
             yield board
     finally:
         line.erase()
@@ -66,12 +63,13 @@ class WaitLine:
         from penstock.observe.figures import age_text, name_text
 
         waiting = self._board.snapshot().waiting
-        if waiting is None:
+        lasted_ms = 0 if waiting is None else self._clock.now_ms() - waiting.since_ms
+        if waiting is None or lasted_ms < SHORT_MS:
             self.erase()
             return
-        lasted = age_text(self._clock.now_ms() - waiting.since_ms)
+        told = f"waiting {age_text(lasted_ms)} for {waiting.what}"
         self._is_there = True
-        self._write(f"{ERASE}{name_text(f'waiting {lasted} for {waiting.what}', _columns())}")
+        self._write(f"{ERASE}{name_text(told, _columns())}")
 
     def erase(self) -> None:
         """Leave nothing of it on the terminal."""

@@ -6,7 +6,10 @@ What a look cannot tell is not refused: rules of the kernel beyond permissions, 
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
+
+_OF_THE_KERNEL = ("/proc", "/sys")
 
 
 def why_not_made(directory: Path) -> str:
@@ -18,7 +21,10 @@ def why_not_made(directory: Path) -> str:
         return f"{above} is no directory"
     if not os.access(above, os.W_OK | os.X_OK):
         return f"{above} may not be written by this user"
-    held = os.statvfs(above)
-    if above != directory and not (held.f_blocks or held.f_files):
-        return f"the file system of {above} holds no files"  # as /proc and /sys
+    if above != directory and any(map(partial(_is_within, above), _OF_THE_KERNEL)):
+        return f"{above} is the kernel's, and holds no files of others"
     return ""
+
+
+def _is_within(directory: Path, mount: str) -> bool:
+    return os.path.ismount(mount) and directory.stat().st_dev == Path(mount).stat().st_dev

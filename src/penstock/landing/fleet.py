@@ -287,8 +287,8 @@ class Fleet:
 
     @contextmanager
     def parking(self, name: str, failing: str) -> Iterator[None]:
-        """Set a table aside for what an act on it raises; `failing` says what cannot be done then,
-        where nobody foresaw it.
+        """Park a table for what an act on it raises; `failing` says what cannot be done then, where
+        nobody foresaw it.
         """
         try:
             with serving(name, failing):

@@ -26,7 +26,6 @@ from penstock.rows import unforeseen
 FILES_FAILED = "P486"
 STRETCHES_NAMED_MAX = 5
 
-
 OPEN, CREATE, COMMIT = "it cannot be opened", "it cannot be created", "nothing can be committed"
 CONVERT = "its records cannot be sorted or converted"
 SURVEY = "its records cannot be surveyed for columns"
@@ -45,7 +44,7 @@ def making(table: str, failing: str, where: str = "") -> Iterator[None]:
     except unforeseen.UNFORESEEN as error:
         met = f"; it met {where}" if where else ""
         raise BugError(
-            f"{table}: {failing}: {unforeseen.told(error)}{met}",
+            f"{table}: {failing}, by an unforeseen error: {unforeseen.told(error)}{met}",
             code=FILES_FAILED,
             hint="please report it; nothing of the epoch was landed in it, the other tables go on",
         ) from error
@@ -62,7 +61,7 @@ def serving(table: str, failing: str) -> Iterator[None]:
         raise
     except unforeseen.FOREIGN as error:
         raise BugError(
-            f"{table}: {failing}: {unforeseen.told(error)}",
+            f"{table}: {failing}, by an unforeseen error: {unforeseen.told(error)}",
             code="P487",
             hint="please report it; what is prepared stays prepared, the other tables go on",
         ) from error

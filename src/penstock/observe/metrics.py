@@ -176,7 +176,7 @@ class _Board(Collector):
         )
         lag = GaugeMetricFamily(
             PREFIX + "lag_records",
-            "Records waiting when the newest epoch was planned.",
+            "Records waiting when the newest epoch was planned, but for parked tables.",
             labels=["topic", "partition"],
         )
         idle = snapshot.state in {State.IDLE, State.STOPPED}
@@ -200,6 +200,12 @@ def _of_tables(snapshot: Snapshot) -> Iterator[Metric]:
         "All records up to this time that were readable then are in the table, or in quarantine.",
         "table",
         {n: t.valid_through_ms / _MS for n, t in tables.items() if t.valid_through_ms is not None},
+    )
+    yield _gauge(
+        "table_lag_records",
+        "Records that wait for the table in Kafka, also while it is parked.",
+        "table",
+        {n: t.lag_records for n, t in tables.items() if t.lag_records is not None},
     )
     yield _gauge(
         "pending_commits",

@@ -25,17 +25,17 @@ def is_led_to(pipeline: Pipeline, table: str) -> bool:
 
 def no_table(name: str, tables: Collection[str], topics: Collection[str] = ()) -> InvalidError:
     """Return the error of a name that no table has: P185, with the table that may be meant."""
-    return _no("table", name, tables, "P185", "topic" if name in topics else "")
+    near, ours = nearest(name, tables), listed(sorted(tables))
+    hint = f"did you mean {near}?" if near else f"tables of this pipeline are {ours}"
+    if name in topics:
+        return InvalidError(f"{shown(name)} is a topic, and no table", code="P185", hint=hint)
+    return InvalidError(f"{shown(name)} is no table of this pipeline", code="P185", hint=hint)
 
 
 def no_topic(name: str, topics: Collection[str], tables: Collection[str] = ()) -> InvalidError:
     """Return the error of a name that no topic has: P161, with the topic that may be meant."""
-    return _no("topic", name, topics, "P161", "table" if name in tables else "")
-
-
-def _no(kind: str, name: str, known: Collection[str], code: str, other: str) -> InvalidError:
-    near = nearest(name, known)
-    ours = f"{kind}s of this pipeline are {listed(sorted(known))}"
-    hint = f"did you mean {near}?" if near else ours
-    said = f"is a {other}, and no {kind}" if other else f"is no {kind} of this pipeline"
-    return InvalidError(f"{shown(name)} {said}", code=code, hint=hint)
+    near, ours = nearest(name, topics), listed(sorted(topics))
+    hint = f"did you mean {near}?" if near else f"topics of this pipeline are {ours}"
+    if name in tables:
+        return InvalidError(f"{shown(name)} is a table, and no topic", code="P161", hint=hint)
+    return InvalidError(f"{shown(name)} is no topic of this pipeline", code="P161", hint=hint)

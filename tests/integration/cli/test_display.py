@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import pytest
 from rich.cells import cell_len
 from tests.integration.cli.shop import Shop
+from tests.integration.cli.within import within
 
 from penstock.testing.broker import wait_until
 from penstock.testing.process import command
@@ -111,14 +112,34 @@ def test_a_run_without_a_terminal_that_moves_its_cursor_writes_lines_alone(shop:
     assert not any(line.startswith(("lag", "waiting")) for line in run.frames)
 
 
-@pytest.mark.parametrize("verb", ["validate", "plan", "init"])
-def test_a_command_that_nobody_answers_says_what_it_waits_for(shop: Shop, verb: str) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        "validate {spec}",
+        "plan {spec}",
+        "init drafted.yaml --from kafka://localhost:1",
+        "status {spec}",
+        "peek {spec} orders",
+        "seek {spec} lake.shop.orders",
+        "replay {spec} lake.shop.orders orders",
+        "quarantine retry {spec} lake.shop.orders",
+    ],
+)
+def test_a_command_that_nobody_answers_says_what_it_waits_for(shop: Shop, words: str) -> None:
     shop.spec["kafka"]["brokers"] = "localhost:1"
-    drafted = ("init", "drafted.yaml", "--from", "kafka://localhost:1")
-    words = drafted if verb == "init" else (verb, str(shop.path))
-    with running(shop, 80, *words) as looking:
+    given = words.format(spec=shop.path).split()
+    with running(shop, 80, *given) as looking:
         looking.until(lambda: looking.shows("waiting ", " for Kafka to answer"), "it says so")
         looking.until(lambda: looking.process.poll() is not None, "it has ended")
         looking.until(lambda: looking.shows("P201"), "it has said why")
 
     assert not looking.shows("waiting ")
+
+
+@pytest.mark.parametrize("values", [(), ("--values",)])
+def test_an_audit_says_what_it_waits_for(shop: Shop, values: tuple[str, ...]) -> None:
+    shop.spec["kafka"]["brokers"] = "localhost:1"
+    found = within("audit", shop.path, *values)
+
+    waits, *_ = found.err.splitlines()
+    assert (75, "waiting for Kafka to answer") == (found.code, waits)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.integration.readers.lakes import Lakes
 from tests.properties.filters import FLOATS
+from tests.properties.layouts import TRANSFORMS, fits, is_transformed
 from tests.properties.nasty_values import FLAT, values_of
-from tests.properties.random_tables import TRANSFORMS, fits, is_transformed
 
 from penstock.core.schema import Field, Kind, Struct, Type
 from penstock.ports.tables import TableDefinition

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -12,7 +10,7 @@ from tests.foretold import Place
 
 from penstock.app.forecast import Misfits, Plan
 from penstock.app.sheet import misfits_of
-from penstock.cli.plan import plan
+from penstock.cli import main
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.core.commits import Generation
 from penstock.core.errors import InvalidError, PenstockError
@@ -191,19 +189,24 @@ def test_misfits_are_sorted_by_code_and_field_the_most_frequent_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "run"),
+    ("words", "run"),
     [
-        ({}, "penstock run"),
-        ({"spec": Path("my shop.yaml")}, "penstock run 'my shop.yaml'"),
-        ({"takeover": True, "accept": ("gap",)}, "penstock run --takeover --accept gap"),
+        ((), "penstock run"),
+        (("shop.yaml",), "penstock run"),
+        (("my shop.yaml",), "penstock run 'my shop.yaml'"),
+        (("penstock.yaml",), "penstock run penstock.yaml"),
+        (("--takeover", "--accept", "gap"), "penstock run --takeover --accept gap"),
     ],
 )
 def test_the_run_that_a_plan_names_is_the_one_that_was_planned(
-    place: Place, monkeypatch: pytest.MonkeyPatch, capsys, given: dict[str, Any], run: str
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys, words: tuple[str, ...], run: str
 ) -> None:
     found = place.plan()
     monkeypatch.setattr("penstock.cli.plan.load_spec", lambda _: None)
     monkeypatch.setattr("penstock.app.plan.plan", lambda *_, **__: found)
+    monkeypatch.setenv("PENSTOCK_SPEC", "shop.yaml")
 
-    assert 0 == plan(**given)
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", *words])
+    assert 0 == ended.value.code
     assert f"shop  a run would do this:  {run}" == capsys.readouterr().out.splitlines()[0]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,6 +41,14 @@ def test_one_that_is_there_or_can_be_made_is_none_of_them(tmp_path: Path) -> Non
     assert "" == why_not_made(tmp_path)
     assert "" == why_not_made(tmp_path / "a" / "b")
     assert [] == [*tmp_path.iterdir()]
+
+
+def test_a_file_system_that_tells_no_size_is_none_of_them(tmp_path, monkeypatch) -> None:
+    """As some of those that show a bucket as a directory."""
+    unsized = SimpleNamespace(f_blocks=0, f_files=0)
+    monkeypatch.setattr(os, "statvfs", lambda _: unsized)
+
+    assert "" == why_not_made(tmp_path / "a" / "b")
 
 
 def test_a_delta_root_is_refused_by_a_plan_as_by_a_run(place: str) -> None:

@@ -150,6 +150,17 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         address(text)
 
 
+def test_what_waits_for_a_parked_table_is_told_while_all_others_are_level(told) -> None:
+    metrics = told(
+        events.TableParked("lake.b", "P452", "gone"),
+        events.BacklogCounted({"orders": 0}, {"lake.a": 0, "lake.b": 7}, {"orders[0]": 0}),
+    )
+
+    assert 0 == value(metrics, "lag_records", topic="orders", partition="0")
+    assert 0 == value(metrics, "table_lag_records", table="lake.a")
+    assert 7 == value(metrics, "table_lag_records", table="lake.b")
+
+
 def test_lag_is_absent_until_it_is_known(told) -> None:
     started = events.PipelineStarted("shop", 1, "me", 1, 0)
     assert value(told(started), "lag_records", topic="orders", partition="0") is None

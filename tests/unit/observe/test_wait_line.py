@@ -13,7 +13,10 @@ def test_a_line_is_written_over_and_erased_when_the_wait_is_over(clock) -> None:
     board, written = StatusBoard("", clock), []
     line = WaitLine(board, clock, written.append)
     line.look()
+    board(WaitBegan("the pending store to answer"))
+    clock.wait(0.9)
     board(WaitBegan("Kafka to answer"))
+    line.look()
     for _ in range(2):
         clock.wait(1.0)
         line.look()

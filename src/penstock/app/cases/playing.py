@@ -28,7 +28,7 @@ from penstock.engines.inline import InlineEngine
 from penstock.landing.coordinator import Ended
 from penstock.landing.run import run
 from penstock.landing.settings import Place, Settings, Target, World
-from penstock.observe.fanout import Observers
+from penstock.observe.fanout import UNHEARD
 from penstock.ports.running import Engine
 from penstock.ports.tables import TableDefinition
 from penstock.rows.options import SOURCE_TYPES
@@ -80,7 +80,7 @@ class InMemory:
             catalogs=self.catalogs,
             store=self.store,
             engine=engine or InlineEngine(self._work),
-            observer=Observers(),
+            observer=UNHEARD,
             clock=SystemClock(),
             owner=this_owner(),
             jitter=jitter,
@@ -149,7 +149,7 @@ def _give(
         ]
         whole = TableDefinition(Struct((*schema.fields, *added)))
         place = target.place
-        create(catalogs[place.catalog], (name, place.name), whole, (), Observers())
+        create(catalogs[place.catalog], (name, place.name), whole, (), UNHEARD)
 
 
 def _outcome(

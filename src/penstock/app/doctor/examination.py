@@ -18,7 +18,7 @@ from penstock.app.doctor import machine, tables
 from penstock.app.process import SystemClock, token
 from penstock.commit.rehearsal import Rehearsal, rehearse
 from penstock.core.errors import PenstockError, gravest
-from penstock.observe.fanout import Observers
+from penstock.observe.fanout import UNHEARD
 from penstock.observe.figures import seconds_text
 from penstock.ports.findings import Finding, bad, good, odd, unseen
 from penstock.ports.log import Log
@@ -73,7 +73,7 @@ def _outside(
         for name in pipeline.catalogs:
             progressed(f"looking at catalog {name}")
             try:
-                catalog = assembly.open_catalog(pipeline, name, Observers(), read_only=not touch)
+                catalog = assembly.open_catalog(pipeline, name, UNHEARD, read_only=not touch)
             except PenstockError as error:
                 yield bad("catalog", name, error)
                 continue

@@ -3,7 +3,7 @@ read with it; nobody else goes without it.
 """
 
 import pytest
-from tests.simulation.test_fan_out import BY_KIND, by_kind, table_of, two_tables
+from tests.simulation.test_fan_out import BY_KIND, by_kind, table_of, two_tables, value
 
 from penstock.connectors.memory.tables import MemoryTable, MemoryTables, MemoryWriter
 from penstock.core.errors import BugError
@@ -93,6 +93,10 @@ def test_a_route_refuses_what_raises_where_it_looks(stumble):
     assert [1] == [offset for _, _, offset in world.rejects(BY_KIND)]
     assert [] == world.rejects(A)
     assert [] == world.breaks(judged=either)
+
+
+class Foreign(Exception):  # noqa: N818  as some clients of catalogs name theirs
+    """Derives from no error that Python has."""
 
 
 class TestOfFiles:
@@ -208,9 +212,10 @@ class TestOfFiles:
         assert {} == world.run().parked
         assert [] == world.breaks()
 
-    def test_housekeeping_that_raises_does_no_harm(self, world, monkeypatch):
+    @pytest.mark.parametrize("kind", [ValueError, Foreign])
+    def test_housekeeping_that_raises_does_no_harm(self, world, monkeypatch, kind):
         def broken(self):
-            raise ValueError(self.name)
+            raise kind(self.name)
 
         monkeypatch.setattr(MemoryTable, "housekeep", broken)
         life = world.run()
@@ -219,7 +224,7 @@ class TestOfFiles:
         assert [] == world.breaks()
         told = [each.reason for each in life.of(HousekeepingFailed)]
         assert told
-        assert all(reason.startswith("ValueError in commit.two_phase") for reason in told)
+        assert all(reason.startswith(f"{kind.__name__} in commit.two_phase") for reason in told)
 
     def test_changed_rules_may_read_what_the_former_ones_cannot_write(self, world, monkeypatch):
         break_files(monkeypatch, ORDERS, "close", 123)
@@ -232,10 +237,6 @@ class TestOfFiles:
 
         assert {} == world.run(accept=["rules"]).parked
         assert [] == world.breaks()
-
-
-class Foreign(Exception):  # noqa: N818  as some clients of catalogs name theirs
-    """Derives from no error that Python has."""
 
 
 class TestOfTables:
@@ -309,11 +310,57 @@ class TestOfTables:
         assert {} == world.run().parked
         assert [] == world.breaks()
 
+    @pytest.mark.parametrize("kind", [ValueError, Foreign])
+    def test_a_table_of_a_route_that_cannot_be_opened_parks_its_route(self, monkeypatch, kind):
+        world = with_two_kinds()
+        break_catalog(monkeypatch, A, "load", kind)
+        life = world.run()
+        assert {BY_KIND: "P487"} == life.parked
+        message = life.ended.parked[BY_KIND].message
+        assert message.startswith(f"{A}: it cannot be opened: {kind.__name__} in ")
+        assert 2 == len(world.rows(self.ITEMS))
+        monkeypatch.undo()
+        assert {} == world.run().parked
+        assert [] == world.breaks()
+
+    def test_a_catalog_that_cannot_list_the_tables_of_a_route_parks_it(self, monkeypatch):
+        world = with_two_kinds()
+
+        def broken(self, namespace):
+            raise Foreign(namespace)
+
+        monkeypatch.setattr(MemoryTables, "names", broken)
+        life = world.run()
+        assert {BY_KIND: "P487"} == life.parked
+        assert f"{BY_KIND}: its tables cannot be listed: " in life.ended.parked[BY_KIND].message
+        assert 2 == len(world.rows(self.ITEMS))
+        monkeypatch.undo()
+        assert {} == world.run().parked
+        assert [] == world.breaks()
+
     @pytest.mark.parametrize("kind", [MemoryError, OSError])
     def test_what_the_machine_refuses_is_nobodys_bug(self, world, monkeypatch, kind):
         break_catalog(monkeypatch, ORDERS, "create", kind)
         with pytest.raises(kind):
             world.run()
+
+
+def with_two_kinds():
+    """Let a route have two tables, and another table a topic of its own; then records of all."""
+
+    def belongs(table, held):
+        kind = value(held, "kind")
+        return table == (table_of(kind) if kind else TestOfTables.ITEMS)
+
+    world = by_kind(MemoryGround(), belongs=belongs)
+    world.ground.create("items", 1)
+    world.routes["items"] = (TestOfTables.ITEMS,)
+    world.send("orders", 1, kind="a")
+    world.send("orders", 1, kind="b")
+    world.run()
+    world.send("orders", 1, kind="a")
+    world.send("items", 2)
+    return world
 
 
 def break_catalog(monkeypatch, table, act, kind):

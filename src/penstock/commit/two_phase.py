@@ -83,7 +83,9 @@ class TwoPhase:
             table.housekeep()
         except PenstockError as error:
             observer(HousekeepingFailed(name, error.message))
-        except unforeseen.UNFORESEEN as error:
+        except MemoryError:
+            raise
+        except unforeseen.FOREIGN as error:
             observer(HousekeepingFailed(name, unforeseen.told(error)))
         observer.reached(Point.HOUSEKEEP_AFTER)
 

@@ -1,18 +1,19 @@
 """Credentials that catalogs lend are renewed before work is handed out that would outlive them.
 
-Invariants: nothing of a table but its credentials changes; a catalog that does not answer leaves
-them as they are, since half of their time is left: when they end, the table is parked.
+Invariants: nothing of a table but its credentials changes; a catalog that does not answer, or whose
+client raises what nobody foresaw, leaves them as they are, since half of their time is left: when
+they end, the table is parked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import replace
 
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.landing.tracks import Track
 from penstock.ports.tables import TableState
+from penstock.rows import unforeseen
 
 
 def renew_all(tracks: Iterable[Track]) -> None:
@@ -26,7 +27,13 @@ def renewed(state: TableState) -> TableState:
     """Give a table's state with credentials that have at least half of their time left."""
     lease = state.lease
     if lease is not None and lease.is_due():
-        with suppress(UnavailableError, InvalidError):
+        try:
             target, following = lease.renew()
-            return replace(state, target=target, lease=following)
+        except MemoryError:
+            raise
+        except (UnavailableError, InvalidError):
+            return state
+        except unforeseen.FOREIGN:
+            return state
+        return replace(state, target=target, lease=following)
     return state

@@ -27,9 +27,11 @@ from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Schema, Struct, united
 from penstock.landing import epochs
+from penstock.landing.aside import OF_ONE_TABLE
 from penstock.landing.jobs import Result
 from penstock.landing.settings import Place, Settings, Target, World
 from penstock.landing.tracks import Track
+from penstock.landing.unforeseen import OPEN, serving
 from penstock.ports.tables import TableFormat
 
 if TYPE_CHECKING:
@@ -98,16 +100,18 @@ def newcomers(
     found: dict[str, bool] = {}
     failed: PenstockError | None = None
     try:
-        catalog = world.catalogs[target.place.catalog]
-        names = [name for name in among(target, catalog) if name not in known]
-    except (UnavailableError, InvalidError) as error:
+        with serving(route.name, "its tables cannot be listed"):
+            catalog = world.catalogs[target.place.catalog]
+            names = [name for name in among(target, catalog) if name not in known]
+    except OF_ONE_TABLE as error:
         return {}, error
     for name in names:
         if route.strangers.get(name, now) > now:
             continue
         try:
-            there = _ledger_in(settings, catalog, target.member(name))
-        except (UnavailableError, InvalidError) as error:
+            with serving(name, OPEN):
+                there = _ledger_in(settings, catalog, target.member(name))
+        except OF_ONE_TABLE as error:
             failed = error
             continue
         if there is None:

@@ -31,8 +31,8 @@ KINDS: tuple[type[Exception], ...] = (
 )
 UNFORESEEN = KINDS
 FOREIGN: tuple[type[Exception], ...] = (Exception,)
-"""What clients of catalogs and storages may raise: their errors derive from any. Never swallowed:
-it is raised again as one of ours."""
+"""What clients of catalogs and storages may raise: their errors derive from any. It is raised again
+as one of ours; where an act may fail without harm, as housekeeping, it is as if no answer came."""
 _OURS = "penstock."
 
 

@@ -156,10 +156,14 @@ class Auditor:
         state = table.state(Chain(pipeline, name))
         own, began = _chain(table, Chain(pipeline, name), state, target.place)
         chains = [own]
-        quarantine = self._quarantine()
+        quarantine, known = self._quarantine(), state.landed is not None
         if quarantine is not None:
             theirs = quarantine.state(rejects)
+            known = known or theirs.landed is not None
             chains.append(_chain(quarantine, rejects, theirs, self.settings.quarantine)[0])
+        if not known and _untouched(own, state):
+            waiting = self._waiting(name, {})
+            return TableAudit(name, (), waiting=waiting, problem=_not_landed(name, waiting))
         census = None
         if rows and state.landed is not None:
             try:
@@ -182,20 +186,14 @@ class Auditor:
         """Return the error of a table that is not there: whether it ever was, and what waits."""
         quarantine = self._quarantine()
         began = quarantine is not None and quarantine.state(rejects).landed is not None
-        held = number_of(waiting, "record")
         if began:
             return InvalidError(
                 f"table {name} is gone: this pipeline had begun to land in it; of its topics Kafka"
-                f" holds {held}",
+                f" holds {number_of(waiting, 'record')}",
                 code="P461",
                 hint="restore it, or see what a run would do without it:  penstock plan",
             )
-        return InvalidError(
-            f"nothing has landed in {name}, which does not exist yet; {held} of its topics wait in"
-            " Kafka",
-            code="P461",
-            hint="land it first:  penstock run --until-caught-up",
-        )
+        return _not_landed(f"{name}, which does not exist yet", waiting)
 
     def _quarantine(self) -> Table | None:
         place = self.settings.quarantine
@@ -234,6 +232,22 @@ class Auditor:
             return count(self.log, reader, subject)
         finally:
             reader.close()
+
+
+def _not_landed(table: str, waiting: int | None) -> InvalidError:
+    """Return the error of a table in which this pipeline has landed nothing yet (P461)."""
+    held = number_of(waiting, "record")
+    return InvalidError(
+        f"nothing has landed in {table}; {held} of its topics wait in Kafka",
+        code="P461",
+        hint="land it first:  penstock run --until-caught-up",
+    )
+
+
+def _untouched(own: ChainAudit, state: TableState) -> bool:
+    """Tell whether a table without our ledger never had one, as far as its whole history tells."""
+    missed = state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN)
+    return own.from_the_beginning and not own.commits and not missed
 
 
 def _chain(

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 from penstock.app.forecast import Beginning
 from penstock.app.view import View
-from penstock.core.commits import Committable
+from penstock.core.commits import Committable, Landed
 from penstock.core.errors import DecisionNeededError, PenstockError
 from penstock.core.offsets import Offset, Positions, TopicPartition, stops
 from penstock.landing import opening
 from penstock.landing.aside import missing
+from penstock.landing.reach import of_others
 from penstock.landing.tracks import Track
 
 
@@ -68,13 +69,27 @@ class Draft:
             self.problem = error
             return
         topics = {at.topic_id for at in track.origins}
+        others = self._others()
         for at, offset in chosen.items():
             self.positions[at] = offset
-            self.whys[at] = _why_new(at, topics, settings.start)
+            self.whys[at] = _why_new(at, topics, settings.start) + _twice(at, offset, others)
         if track.standing is None and not all(each.chain.is_quarantine for each in self.pending):
             self.problem = missing(track.target.place)
             return
         self._mind_bounds()
+
+    def _others(self) -> list[Landed]:
+        """List the ledgers of other pipelines in the table; a run does not mind those that cannot
+        be read.
+        """
+        track = self.track
+        if track.standing is None or track.state is None:
+            return []
+        try:
+            found = track.standing.table.chains(track.state)
+        except PenstockError:
+            return []
+        return of_others(track.standing.chain, found)
 
     def _mind_bounds(self) -> None:
         """See whether the log still reaches back to where the table stands."""
@@ -119,3 +134,13 @@ def _why_new(at: TopicPartition, topics: set[str], start: object) -> str:
     if isinstance(start, str):
         return f"kafka.start: {start}"
     return "kafka.start: its offsets" if isinstance(start, Mapping) else "kafka.start: its time"
+
+
+def _twice(at: TopicPartition, begin: Offset, others: Sequence[Landed]) -> str:
+    """Say which pipelines have landed in the table what a run would land once more."""
+    beyond = {each.chain: each.offsets.get(at, Offset(0)) for each in others}
+    return "".join(
+        f"; pipeline {name} has landed it here up to {stop}: both have rows of it then"
+        for name, stop in sorted(beyond.items())
+        if stop > begin
+    )

@@ -26,16 +26,24 @@ def require_alone(
 ) -> None:
     """Raise InvalidError (P482) when another pipeline has landed one of the topics in the table."""
     names, ids = {at.topic for at in known}, {at.topic_id for at in known}
-    for landed in ledgers:
-        foreign = landed.chain != chain.name and not Chain(landed.chain, "").is_quarantine
+    for landed in of_others(chain, ledgers):
         shared = [at.topic for at in landed.offsets if at.topic in names or at.topic_id in ids]
-        if foreign and shared:
+        if shared:
             raise InvalidError(
                 f"{chain.table}: pipeline {landed.chain} lands {shared[0]} in it too, and rows do"
                 " not tell whose they are",
                 code="P482",
                 hint="let each pipeline land in a table of its own",
             )
+
+
+def of_others(chain: Chain, ledgers: Iterable[Landed]) -> list[Landed]:
+    """Return the ledgers of other pipelines that land in the table of a chain."""
+    return [
+        each
+        for each in ledgers
+        if each.chain != chain.name and not Chain(each.chain, "").is_quarantine
+    ]
 
 
 def meant(table: str, landed: Positions, wanted: Asked) -> dict[TopicPartition, OffsetRange | None]:

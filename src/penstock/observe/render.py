@@ -118,7 +118,8 @@ def _headline(snapshot: Snapshot, now_ms: int) -> Text:
     elif snapshot.state.ended:
         line.append(f" {age_text(now_ms - snapshot.updated_ms)} ago")
     else:
-        line.append(f" for {age_text(now_ms - snapshot.started_ms)}")
+        up = ", up for" if snapshot.state is State.IDLE else " for"
+        line.append(f"{up} {age_text(now_ms - snapshot.started_ms)}")
     if snapshot.generation:
         line.append(f"  epoch {snapshot.epoch}  generation {snapshot.generation}")
     if snapshot.owner:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.app.audit import Audit, Auditor, TableAudit
 from penstock.app.process import SystemClock
 from penstock.cli.audit import tell_audit
-from penstock.core.errors import UnavailableError
+from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.schema import Field, Kind, Struct
 from penstock.landing import members, opening
 from penstock.landing.closing import Choice
@@ -227,6 +229,31 @@ def test_what_waits_for_a_table_that_is_not_there_is_a_number_of_its_own() -> No
     assert found.problem is not None
     assert "P461" == found.problem.code
     assert 5 == found.waiting
+
+
+def test_a_table_that_exists_and_that_no_run_has_touched_is_not_broken() -> None:
+    world = World(MemoryGround())
+    make(world, ORDERS)
+    world.send("orders", 5)
+
+    found = audited(world)
+
+    assert () == found.breaks
+    assert found.problem is not None
+    assert "P461" == found.problem.code
+    assert "does not exist" not in found.problem.message
+    assert "5 records of its topics wait" in found.problem.message
+    assert InvalidError.exit_code == Audit((found,)).exit_code
+
+
+def test_a_table_whose_ledger_was_taken_away_is_broken() -> None:
+    world = World(MemoryGround())
+    world.send("orders", 5)
+    world.run()
+    stored = world.ground.warehouse.get(catalog_name(ORDERS))
+    stored.contents = replace(stored.contents, ledgers={})
+
+    assert "ledger" in {each.kind for each in audited(world).breaks}
 
 
 # Routes.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import yaml
 from tests.foretold import Place
 
-from penstock.app.forecast import Misfits, Plan
+from penstock.app.forecast import Beginning, Misfits, Plan
 from penstock.app.sheet import misfits_of
 from penstock.cli import main
 from penstock.connectors.memory.tables import MemoryTables
@@ -210,3 +210,24 @@ def test_the_run_that_a_plan_names_is_the_one_that_was_planned(
         main(["plan", *words])
     assert 0 == ended.value.code
     assert f"shop  a run would do this:  {run}" == capsys.readouterr().out.splitlines()[0]
+
+
+def test_plan_says_which_other_pipeline_has_landed_in_the_table_what_a_run_would_land_again(
+    place: Place,
+) -> None:
+    """A pipeline that gets another name begins anew: its rows stand twice."""
+    whys = {each.why for each in beginnings(place)}
+    assert not any("pipeline" in why for why in whys)
+
+    place.settings = Place(SPEC.replace("name: shop\n", "name: shop2\n"), []).settings
+    assert [
+        "kafka.start: earliest; pipeline shop has landed it here up to 5: both have rows of it then"
+    ] * 2 == [each.why for each in beginnings(place)]
+    assert 20 == place.run().rows[ORDERS]  # those ten as well
+
+
+def beginnings(place: Place) -> Sequence[Beginning]:
+    found = place.plan()
+    assert isinstance(found, Plan)
+    [table] = found.tables
+    return table.beginnings

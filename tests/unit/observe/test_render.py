@@ -93,6 +93,10 @@ def test_a_long_name_is_cut_and_numbers_are_not() -> None:
     )
 
 
+def test_a_pipeline_that_is_idle_tells_how_long_it_is_up_and_not_that_it_was_idle_so_long() -> None:
+    assert "shop  idle, up for 2m 05s" in shown(replace(SHOP, state=State.IDLE))
+
+
 def test_hostile_names_do_not_steer_the_terminal() -> None:
     snapshot = replace(SHOP, tables={"[red]a\n\x1b[2Jb": TableStatus()})
 

@@ -8,16 +8,22 @@ then answers random filters, and plain Python answers them over the rows that we
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from tests.integration.readers.lakes import Lakes
 from tests.properties.random_tables import Lived, Plan, delta_plans, iceberg_plans, live
 from tests.properties.readers import all_wrong, wrong_after_delete
 
 from penstock.app.values import values_of
+from penstock.core.schema import Field, Kind, List, Struct
 from penstock.core.statistics import Mismatch
+from penstock.ports.tables import TableDefinition
 
 LONG = os.environ.get("PENSTOCK_FILTERS")
 FILTERS = 20
@@ -60,6 +66,34 @@ def test_filters_on_delta_tables_find_what_a_full_scan_finds(
     assert [] == metadata_wrong_of_ours(lived)
     assert [] == list(wrong_after_delete(lived))
     lived.lakes.close()
+
+
+_NOTHING: Mapping[str, Any] = {"x": None, "deep": None, "many": None}
+
+
+@pytest.mark.parametrize("indexed", ["32", "2", "-1"])
+@pytest.mark.parametrize(
+    "structs", [[None, _NOTHING], [None, None], [None, {**_NOTHING, "x": 1}], [_NOTHING, _NOTHING]]
+)
+def test_structs_of_delta_tables_that_are_null_are_found_whatever_members_hold(
+    tmp_path: Path, structs: list[Any], indexed: str
+) -> None:
+    """Members that are null in a whole file have no bounds; the columns beside them have."""
+    inner = Struct((Field("y", Kind.STRING),))
+    members = (Field("x", Kind.LONG), Field("deep", inner), Field("many", List(Kind.STRING)))
+    columns = Struct((Field("id", Kind.LONG), Field("st", Struct(members))))
+    lakes, table = Lakes(tmp_path), "delta.shop.t"
+    properties = {"delta.dataSkippingNumIndexedCols": indexed}
+    lakes.create(table, TableDefinition(columns, (), properties))
+    lakes.landed(table, [{"id": at, "st": each} for at, each in enumerate(structs)])
+    rows, struct = lakes.handle(table).to_pyarrow_dataset(), pc.field("st")
+    null = [at for at, each in enumerate(structs) if each is None]
+
+    assert null == rows.to_table(filter=struct.is_null())["id"].to_pylist()
+    assert len(structs) - len(null) == rows.to_table(filter=~struct.is_null()).num_rows
+    found = pa.table(lakes.handle(table).scan(columns=["id"], predicate="st IS NULL"))
+    assert null == sorted(found["id"].to_pylist())
+    lakes.close()
 
 
 def metadata_wrong_of_ours(lived: Lived) -> list[Mismatch]:

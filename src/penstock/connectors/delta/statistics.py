@@ -9,7 +9,7 @@ Invariants:
   list and map counts as one column;
 - either all columns at the top that readers ask bounds of have them, or the file has none at all:
   deltalake's data sets take a bound that is missing beside others for null, and leave out all rows
-  (docs/design/0232).
+  (docs/design/0232); so a struct whose members have no bounds has bounds without members.
 
 Source: Delta transaction log protocol, "Per-file Statistics"; Parquet format, `Statistics` (NaN is
 not in min and max, so the writer tells which columns hold NaN).
@@ -80,6 +80,10 @@ def statistics_json(
     for position, leaf in enumerate(_leaves(schema, (), itertools.count())):
         if leaf.type is None or not indexed.takes(leaf.column, leaf.path):
             continue
+        is_top = len(leaf.path) == 1  # `a.b` may also be the member of a struct
+        if not is_top:
+            for target in (lowest, highest):
+                target.setdefault(leaf.path[0], {})
         groups = statistics_of(footer, position)
         missing = null_count(groups)
         if missing is not None:
@@ -87,7 +91,6 @@ def statistics_json(
         told = _BOUNDS.get(leaf.type if isinstance(leaf.type, Kind) else type(leaf.type))
         if told is None or missing == footer.num_rows:
             continue
-        is_top = len(leaf.path) == 1  # `a.b` may also be the member of a struct
         beside = texts.get(leaf.path[0]) if is_top else None
         found = None if ".".join(leaf.path) in with_nan else extremes(groups, beside)
         low, high = (None, None) if found is None else told(*found)

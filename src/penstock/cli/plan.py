@@ -79,9 +79,11 @@ def plan(
     if json:
         print_json(_data(found))
         return code
+    from rich.text import Text
+
     console = result_console()
     for line in plan_lines(found, _run(accept, takeover=takeover)):
-        console.print(line)
+        console.print(line, soft_wrap=isinstance(line, Text))  # a command is pasted whole
     return code
 
 
@@ -127,7 +129,7 @@ def plan_lines(found: Plan, run: str = "penstock run") -> Iterator[RenderableTyp
     yield Text.assemble((found.pipeline, "bold"), f"  {_outcome(found, run)}")
     for error in found.stops:
         yield _below(f"{error.code}  {one_line(error.message)}", "red", cells=2)
-        yield _below(f"  → {one_line(pasteable(error.hint))}", "red", cells=2)
+        yield from _way_out(error, cells=2)
     if found.owner:
         yield Text(f"  it runs now, on {one_line(found.owner)}", "yellow")
     if found.creates_quarantine:
@@ -159,10 +161,10 @@ def _table_lines(table: TablePlan) -> Iterator[RenderableType]:
     yield Text.assemble((f"{mark} {table.table}", style), f"  {act}")
     for error in table.destructive:
         yield _below(f"destructive  {error.code}  {_said(table, error)}", "bold red")
-        yield _below(f"  → {one_line(pasteable(error.hint))}", "red")
+        yield from _way_out(error)
     if table.problem is not None:
         yield _below(f"{table.problem.code}  {_said(table, table.problem)}", "red")
-        yield _below(f"  → {one_line(pasteable(table.problem.hint))}", "red")
+        yield from _way_out(table.problem)
     if table.pending:
         yield Text(f"    settle {number_of(table.pending, 'commit')} of an earlier run")
     shown = [(one_line(name), kind) for name, kind in table.columns[:COLUMNS_SHOWN_MAX]]
@@ -192,6 +194,18 @@ def _below(text: str, style: str = "", *, cells: int = 4) -> RenderableType:
     from rich.text import Text
 
     return Padding(Text(text, style), (0, 0, 0, cells), expand=False)
+
+
+def _way_out(error: PenstockError, *, cells: int = 4) -> Iterator[RenderableType]:
+    """Say what to do about an error; the command that a hint ends with is a line of its own."""
+    from rich.text import Text
+
+    says, gap, command = one_line(pasteable(error.hint)).rpartition("  penstock ")
+    if not gap:
+        says, command = command, ""
+    yield _below(f"  → {says}", "red", cells=cells)
+    if command:
+        yield Text(f"{' ' * cells}    penstock {command}", "red")
 
 
 def _act(table: TablePlan) -> tuple[str, str, str]:

@@ -200,7 +200,9 @@ def _remarks(snapshot: Snapshot, now_ms: int, stall: Stall | None) -> Iterator[T
     if snapshot.state is State.FAILED:
         yield Text(one_line(f"failed  {snapshot.code}  {snapshot.reason}"), "bold red")
     elif snapshot.state is State.STOPPED and snapshot.reason:
-        yield _line(f"stopped: {snapshot.reason}; rows, files and sizes are of that run")
+        yield _line(
+            f"stopped: {snapshot.reason}; rows, files, sizes and last commits are of that run"
+        )
     elif snapshot.reason:
         yield _line(snapshot.reason)
     if snapshot.clean is False and snapshot.state is State.STOPPED:

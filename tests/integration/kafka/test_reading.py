@@ -202,6 +202,17 @@ def test_a_topic_that_never_was_is_an_error_and_not_a_wait(reader: RangeReader) 
     assert time.monotonic() - begun < 20
 
 
+def test_a_topic_that_is_mistyped_comes_with_the_one_that_was_meant(
+    cluster: Cluster, topic: str
+) -> None:
+    cluster.create(topic)
+    asked = {"brokers": cluster.bootstrap, "topics": [topic[:-1]]}
+    with pytest.raises(InvalidError, match="does not exist") as caught:
+        connector.open_log(asked, Plain()).partitions()
+
+    assert f"create it, or correct kafka.topics; did you mean {topic}?" == caught.value.hint
+
+
 def test_a_start_behind_the_end_is_told_as_truncation(
     cluster: Cluster, reader: RangeReader, topic: str
 ) -> None:

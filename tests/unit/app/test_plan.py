@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 import yaml
 from tests.foretold import Place
 
-from penstock.app.forecast import Beginning, Misfits, Plan
+from penstock.app.forecast import Beginning, Misfits, Plan, TablePlan
 from penstock.app.sheet import misfits_of
 from penstock.cli import main
 from penstock.connectors.memory.tables import MemoryTables
@@ -210,6 +211,26 @@ def test_the_run_that_a_plan_names_is_the_one_that_was_planned(
         main(["plan", *words])
     assert 0 == ended.value.code
     assert f"shop  a run would do this:  {run}" == capsys.readouterr().out.splitlines()[0]
+
+
+def test_a_command_that_plan_names_is_pasted_whole(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = f"penstock seek lake.shop.{'orders_' * 12}"
+    hint = f"a mistake: roll forward, see  penstock explain P455; meant:  {command}"
+    found = place.plan()
+    assert isinstance(found, Plan)
+    rolled_back = TablePlan(ORDERS, problem=InvalidError("no", code="P455", hint=hint))
+    monkeypatch.setattr("penstock.cli.plan.load_spec", lambda _: None)
+    monkeypatch.setattr(
+        "penstock.app.plan.plan", lambda *_, **__: replace(found, tables=(rolled_back,))
+    )
+
+    with pytest.raises(SystemExit):
+        main(["plan"])
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert "→ a mistake: roll forward, see  penstock explain P455; meant:" in lines
+    assert command in lines
 
 
 def test_plan_says_which_other_pipeline_has_landed_in_the_table_what_a_run_would_land_again(

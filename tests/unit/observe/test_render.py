@@ -147,7 +147,7 @@ lag 0 records  pending 0 commits  all valid through 1m 05s ago
 table      rows  rows/s  lag  pending  last commit
 lake.a  336,776       -    0        0       2s ago
 
-stopped: SIGTERM; rows, files and sizes are of that run
+stopped: SIGTERM; rows, files, sizes and last commits are of that run
 not all tables are level; the next run goes on where they stand""" == shown(snapshot)
 
 

@@ -155,12 +155,13 @@ def not_allowed(what: str, settings: KafkaSettings) -> InvalidError:
     )
 
 
-def no_topic(name: str, settings: KafkaSettings) -> InvalidError:
-    """Tell that a topic is not there."""
+def no_topic(name: str, settings: KafkaSettings, *, like: str = "") -> InvalidError:
+    """Tell that a topic is not there; `like` is one that is, and was perhaps meant."""
+    meant = f"; did you mean {like}?" if like else ""
     return InvalidError(
         f"topic {name} does not exist on {settings.brokers}",
         code="P205",
-        hint="create it, or correct kafka.topics",
+        hint=f"create it, or correct kafka.topics{meant}",
     )
 
 

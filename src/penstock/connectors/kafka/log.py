@@ -34,6 +34,7 @@ from penstock.connectors.kafka.settings import BY_NAME, KafkaSettings
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.core.offsets import Offset, Positions, TopicPartition
 from penstock.core.planning import Bounds
+from penstock.spec.problems import nearest
 
 ANSWER_SECONDS_MAX = 20
 LOOK_UP_SECONDS = 0.1
@@ -81,7 +82,7 @@ class KafkaLog:
             topics = self._described()
         named = frozenset(self._settings.topics)
         for name in sorted(named - topics.keys()):
-            raise no_topic(name, self._settings)
+            raise no_topic(name, self._settings, like=nearest(name, self._names()))
         self._listed = frozenset(topics)
         found: list[TopicPartition] = []
         for name, topic in topics.items():
@@ -133,12 +134,15 @@ class KafkaLog:
         patterns = self._settings.patterns
         if not patterns:
             return ()
+        return [name for name in self._names() if any(each.fullmatch(name) for each in patterns)]
+
+    def _names(self) -> list[str]:
+        """Name all topics of the cluster but Kafka's own."""
         try:
             listed = self._admin().list_topics(timeout=ANSWER_SECONDS_MAX).topics
         except KafkaException as error:
             raise self._told(error, "the cluster") from error
-        names = [name for name in listed if any(each.fullmatch(name) for each in patterns)]
-        return [name for name in names if not name.startswith("__")]
+        return [name for name in listed if not name.startswith("__")]
 
     def _described(self) -> dict[str, Any]:
         """Give the descriptions of all topics that are named or matched, and there."""

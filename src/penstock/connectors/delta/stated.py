@@ -126,13 +126,13 @@ def _statistics(
         for leaf, kind in columns
     ]
     told = [_partition(add, leaf, kind, unreadable) for leaf, kind in parts]
-    records = {each["numRecords"] for each in (stats, parsed) if each.get("numRecords") is not None}
-    if len(records) > 1:
-        unreadable.append(f"numRecords is {stats['numRecords']}, and {parsed['numRecords']} parsed")
-    (records_told, *_) = (*records, None)
+    records, held = stats.get("numRecords"), parsed.get("numRecords")
+    if None not in (records, held) and records != held:
+        unreadable.append(f"numRecords is {records!r}, and {held} parsed")
+    records = held if records is None else records
     return FileStatistics(
         place,
-        records_told if isinstance(records_told, int) else None,
+        records if isinstance(records, int) else None,
         add.get("size"),
         tuple(dict.fromkeys(each for each in found if each is not None)),
         tuple(each for each in told if each is not None),

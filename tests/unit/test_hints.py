@@ -5,15 +5,16 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator
+from contextvars import copy_context
 from pathlib import Path
 
 import pytest
 
 import penstock
 from penstock.cli import COMMANDS, NAMING, application
-from penstock.cli.hints import naming_spec_of, pasteable, spec_among
+from penstock.cli.hints import name_spec, pasteable
 from penstock.cli.output import guarded
-from penstock.cli.specs import with_spec_named
+from penstock.cli.specs import named_again, with_spec_named
 from penstock.core.errors import DecisionNeededError
 
 OF_NO_SPEC = {"init", "prepare", "schema", "explain", "completion", "demo", "dev"}
@@ -21,6 +22,16 @@ PROSE = {
     "penstock peek  shows why; mend the rules or the table's columns, then ask again",
     "its row went, and the table was put back: penstock seek",
 }
+
+
+def told(path: str, hint: str) -> str:
+    """A hint as a command tells it that has loaded this spec."""
+
+    def command() -> str:
+        name_spec(named_again(Path(path)))
+        return pasteable(hint)
+
+    return copy_context().run(command)
 
 
 def texts(node: ast.expr) -> Iterator[str]:
@@ -61,41 +72,37 @@ def test_the_hints_of_the_sources_are_found() -> None:
     assert {"penstock run --accept rules", "penstock run"} <= {*commands()}  # of constants
 
 
+@pytest.mark.parametrize("spec", ["my.yaml", "my.spec"])
 @pytest.mark.parametrize("hint", commands())
-def test_every_command_of_a_hint_works_with_the_spec_that_was_named(hint: str) -> None:
-    with naming_spec_of(["run", "my.yaml"]):
-        words = pasteable(hint).split()[1:]
+def test_every_command_of_a_hint_works_with_the_spec_that_was_named(hint: str, spec: str) -> None:
+    words = told(spec, hint).split()[1:]
     name = words[0]
     words = with_spec_named(words) if name in NAMING else words
 
     _, bound, *_ = application(name).parse_args(words, exit_on_error=False, print_error=False)
 
-    assert Path("my.yaml") == bound.arguments["spec"]
+    assert Path(spec) == bound.arguments["spec"]
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("path", "expected"),
     [
-        (["run"], "penstock run --accept gap"),
-        (["run", "penstock.yaml"], "penstock run --accept gap"),
-        (["run", "./penstock.yaml", "--json"], "penstock run --accept gap"),
-        (["run", "a b.yaml"], "penstock run 'a b.yaml' --accept gap"),
-        (["audit", "lake.a.b", "--spec", "my.yml"], "penstock run my.yml --accept gap"),
-        (["audit", "--spec=my.spec"], "penstock run --spec my.spec --accept gap"),
+        ("penstock.yaml", "penstock run --accept gap"),
+        ("./penstock.yaml", "penstock run --accept gap"),
+        (str(Path("penstock.yaml").absolute()), "penstock run --accept gap"),
+        ("a b.yaml", "penstock run 'a b.yaml' --accept gap"),
+        ("my.spec", "penstock run --spec my.spec --accept gap"),
     ],
 )
-def test_the_spec_is_named_as_it_was_and_not_where_it_is_found_again(words, expected) -> None:
-    with naming_spec_of(words):
-        assert expected == pasteable("penstock run --accept gap")
-    assert "" == spec_among([])
-    assert "penstock run" == pasteable("penstock run")
+def test_the_spec_is_named_as_it_was_and_not_where_it_is_found_again(path, expected) -> None:
+    assert expected == told(path, "penstock run --accept gap")
 
 
 def test_the_default_is_named_where_the_environment_names_another(monkeypatch) -> None:
     monkeypatch.setenv("PENSTOCK_SPEC", "shop.yaml")
 
-    assert "" == spec_among(["run", "shop.yaml"])
-    assert "penstock.yaml" == spec_among(["run", "penstock.yaml"])
+    assert "" == named_again(Path("shop.yaml"))
+    assert "penstock.yaml" == named_again(Path("penstock.yaml"))
 
 
 @pytest.mark.parametrize(
@@ -109,18 +116,21 @@ def test_the_default_is_named_where_the_environment_names_another(monkeypatch) -
     ],
 )
 def test_only_commands_that_take_a_spec_are_changed(hint, expected) -> None:
-    with naming_spec_of(["plan", "my.yaml"]):
-        changed = "penstock explain P455; meant:  penstock seek my.yaml lake.a.b"
-        assert (expected or changed) == pasteable(hint)
+    changed = "penstock explain P455; meant:  penstock seek my.yaml lake.a.b"
+    assert (expected or changed) == told("my.yaml", hint)
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_an_error_of_a_command_names_its_spec(capsys: pytest.CaptureFixture[str], as_json) -> None:
+def test_an_error_of_a_command_names_its_spec_and_no_later_one(
+    capsys: pytest.CaptureFixture[str], as_json
+) -> None:
     def fail() -> int:
+        name_spec("my.yaml")
         raise DecisionNeededError("a gap", code="P252", hint="penstock run --accept gap")
 
-    guarded(fail, ["plan", "my.yaml", *(["--json"] if as_json else [])])
+    guarded(fail, ["plan", *(["--json"] if as_json else [])])
     out, err = capsys.readouterr()
 
     hint = json.loads(out)["error"]["hint"] if as_json else err.strip().splitlines()[-1]
     assert hint.endswith("penstock run my.yaml --accept gap")
+    assert "penstock run" == pasteable("penstock run")

@@ -14,10 +14,11 @@ import textwrap
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from contextvars import copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.hints import naming_spec_of, pasteable
+from penstock.cli.hints import pasteable
 from penstock.core.errors import BugError, PenstockError
 
 if TYPE_CHECKING:
@@ -49,8 +50,7 @@ def guarded(act: Callable[[], Any], words: Sequence[str]) -> int:
     """Run a command; translate how it ended into an exit code and print its error, if any."""
     _stand_in_for_closed_streams()
     try:
-        with naming_spec_of(words):
-            return _ended(act, words)
+        return copy_context().run(_ended, act, words)  # in which hints name its spec
     finally:
         _forget_unwritten()
 

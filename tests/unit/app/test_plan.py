@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
@@ -189,6 +190,16 @@ def test_misfits_are_sorted_by_code_and_field_the_most_frequent_first() -> None:
     ) == misfits_of(rows)
 
 
+@pytest.fixture
+def _specs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lie in the working folder; `PENSTOCK_SPEC` names one of them."""
+    for name in ("shop.yaml", "my shop.yaml", "penstock.yaml", "shop.spec"):
+        (tmp_path / name).write_text(SPEC)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PENSTOCK_SPEC", "shop.yaml")
+
+
+@pytest.mark.usefixtures("_specs")
 @pytest.mark.parametrize(
     ("words", "run"),
     [
@@ -196,6 +207,7 @@ def test_misfits_are_sorted_by_code_and_field_the_most_frequent_first() -> None:
         (("shop.yaml",), "penstock run"),
         (("my shop.yaml",), "penstock run 'my shop.yaml'"),
         (("penstock.yaml",), "penstock run penstock.yaml"),
+        (("shop.spec",), "penstock run --spec shop.spec"),
         (("--takeover", "--accept", "gap"), "penstock run --takeover --accept gap"),
     ],
 )
@@ -203,9 +215,7 @@ def test_the_run_that_a_plan_names_is_the_one_that_was_planned(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys, words: tuple[str, ...], run: str
 ) -> None:
     found = place.plan()
-    monkeypatch.setattr("penstock.cli.plan.load_spec", lambda _: None)
     monkeypatch.setattr("penstock.app.plan.plan", lambda *_, **__: found)
-    monkeypatch.setenv("PENSTOCK_SPEC", "shop.yaml")
 
     with pytest.raises(SystemExit) as ended:
         main(["plan", *words])

@@ -123,10 +123,26 @@ def _tell(each: TableAudit) -> None:
         tell(f"  not compared: {untold}")
     for broken in each.breaks:
         tell(f"  BROKEN {broken.kind}: {broken.message}")
+    for way in _ways_out(each):
+        tell(f"    → {pasteable(way)}")
     if each.problem is None and not each.breaks:
         tell(f"  ok: {_proven(each)}")
     if each.problem is None and each.waiting != 0:
         tell(f"  waiting: {_waiting(each)}")
+
+
+def _ways_out(each: TableAudit) -> list[str]:
+    """Name the commands that show what can be done about rows that are gone."""
+    kinds = {broken.kind for broken in each.breaks}
+    if "witnesses" in kinds:
+        return [f"it was rolled back:  penstock explain P455; meant:  penstock seek {each.table}"]
+    topics = {one.where.rpartition("[")[0] for one in each.breaks if one.kind == "lost"}
+    if topics:
+        return [
+            f"rows that are gone at the end of the table:  penstock seek {each.table}",
+            f"between others:  penstock replay {each.table} {' '.join(sorted(topics))} --new-rows",
+        ]
+    return []
 
 
 def _proven(each: TableAudit) -> str:

@@ -220,6 +220,25 @@ def test_what_waits_in_a_partition_without_a_leader_is_not_known(capsys) -> None
     assert "waiting: ? records" in shown(found, capsys)
 
 
+def test_rows_that_are_gone_come_with_the_commands_that_bring_them_back(capsys) -> None:
+    world = World(MemoryGround())
+    world.send("orders", 5)
+    world.run()
+    stored = world.ground.warehouse.get(catalog_name(ORDERS))
+    whole = stored.contents
+    head = whole.snapshots[whole.head]
+    emptied = replace(head, id="s-by-hand", parent=head.id, files=(), summary=None)
+    stored.contents = whole.with_snapshot(emptied)
+
+    text = shown(audited(world), capsys)
+    assert "BROKEN lost" in text
+    assert f"penstock seek {ORDERS}\n" in text
+    assert f"penstock replay {ORDERS} orders --new-rows\n" in text
+
+    stored.contents = whole
+    assert "penstock" not in shown(audited(world), capsys)
+
+
 def test_what_waits_for_a_table_that_is_not_there_is_a_number_of_its_own() -> None:
     world = World(MemoryGround())
     world.send("orders", 5)

@@ -41,6 +41,7 @@ UNDECIDED_LINE = (
     "# Not complete: decide each entry of  undecided, write that into the spec, remove the entry."
 )
 
+_BROKERS = re.compile(r"[A-Za-z0-9.-]+:\d+(?:,[A-Za-z0-9.-]+:\d+)*")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _YAML_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 _PLAIN_TYPE = re.compile(r"[a-z]+(?:\([0-9]+,[0-9]+\))?")
@@ -65,10 +66,11 @@ def draft(
     scheme, _, brokers = address.partition("://")
     brokers = brokers.strip("/")
     if scheme != "kafka" or not brokers:
+        meant = address if _BROKERS.fullmatch(address) else "localhost:9092"
         raise InvalidError(
             f"{address[:80]!r} is no address of a cluster",
             code="P166",
-            hint="penstock init --from kafka://localhost:9092 --to iceberg",
+            hint=f"penstock init --from kafka://{meant}",
         )
     setting = setting_for(to, registry)
     pipeline = pipeline_for(setting, {"pattern": ".+"}, {"from": ".+"}, brokers)

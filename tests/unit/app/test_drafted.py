@@ -219,3 +219,19 @@ def test_a_choice_that_names_no_topic_is_refused(topics: str, hint: str) -> None
 
     assert "P168" == refused.value.code
     assert hint in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ("localhost:9392", "localhost:9392"),
+        ("a.example:1,b.example:2", "a.example:1,b.example:2"),
+        ("http://localhost:9392", "localhost:9092"),
+        ("some brokers", "localhost:9092"),
+    ],
+)
+def test_an_address_without_its_scheme_comes_back_in_the_hint(given: str, named: str) -> None:
+    with pytest.raises(InvalidError, match="no address of a cluster") as caught:
+        draft(given, "iceberg", "landing")
+
+    assert f"penstock init --from kafka://{named}" == caught.value.hint

@@ -317,7 +317,8 @@ class TestOfTables:
         life = world.run()
         assert {BY_KIND: "P487"} == life.parked
         message = life.ended.parked[BY_KIND].message
-        assert message.startswith(f"{A}: it cannot be opened: {kind.__name__} in ")
+        why = f"by an unforeseen error: {kind.__name__} in "
+        assert message.startswith(f"{A}: it cannot be opened, {why}")
         assert 2 == len(world.rows(self.ITEMS))
         monkeypatch.undo()
         assert {} == world.run().parked
@@ -332,7 +333,8 @@ class TestOfTables:
         monkeypatch.setattr(MemoryTables, "names", broken)
         life = world.run()
         assert {BY_KIND: "P487"} == life.parked
-        assert f"{BY_KIND}: its tables cannot be listed: " in life.ended.parked[BY_KIND].message
+        message = life.ended.parked[BY_KIND].message
+        assert f"{BY_KIND}: its tables cannot be listed, by an unforeseen error: " in message
         assert 2 == len(world.rows(self.ITEMS))
         monkeypatch.undo()
         assert {} == world.run().parked

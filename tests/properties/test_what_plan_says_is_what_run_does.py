@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.foretold import Place, differences
 
 from penstock.app import sheet, trying
+from penstock.app.forecast import Plan
 from penstock.app.sheet import Sheet
 
 TOPICS = ("orders", "clicks")
@@ -34,6 +35,14 @@ CHANGES = (
     {"before": None, "after": {"id": "x"}, "op": "u", "source": {}},
     {"op": "?", "after": {}},
 )
+
+SCHEMA = {"create": True, "columns": "evolve", "types": "quarantine", "hints": {}}
+PLAIN = {
+    **{topic: {"schema": SCHEMA} for topic in TOPICS},
+    "stop_above": "100%",
+    "envelope": "none",
+    "tables": 1000,
+}
 
 records = st.one_of(
     st.fixed_dictionaries(
@@ -143,6 +152,35 @@ def test_a_run_does_what_its_plan_says(
         assert before == set(place.columns()), "a plan writes nothing"
         done = place.run()
         assert [] == differences(said, before, done)
+
+
+def test_columns_of_a_table_of_two_topics_come_in_the_order_in_which_a_run_reads_them() -> None:
+    rule = {
+        "from": "(orders|clicks)",
+        "into": ORDERS,
+        "schema": {**SCHEMA, "columns": "quarantine"},
+    }
+    text = yaml.safe_load(spec_of(PLAIN))
+    place = Place(yaml.safe_dump({**text, "tables": [rule]}), TOPICS)
+    place.send("orders", [(b'{"a": 1}', 1), (b'{"Id": "x"}', 1)])
+    place.send("clicks", [(b'{"id": 1}', 1)])
+
+    said, done = place.plan(), place.run()
+    assert isinstance(said, Plan)
+    assert ["a", "Id"] == [name for name, _ in said.tables[0].columns][:2]
+    assert [] == differences(said, set(), done)
+
+
+def test_a_route_that_is_parked_for_a_flood_creates_no_table() -> None:
+    route = {"route": {"kind": "kind"}, "unknown_tables": "create"}
+    drawn = {**PLAIN, "clicks": {"schema": SCHEMA, **route}, "stop_above": "50%"}
+    place = Place(spec_of(drawn), TOPICS)
+    place.send("clicks", [(b'{"kind": "new"}', 1), (b"no json", 120)])
+
+    said, done = place.plan(), place.run()
+    assert isinstance(said, Plan)
+    assert {"lake.shop.c_{kind}": "P345"} == done.parked
+    assert [] == differences(said, set(), done)
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def planned(
         for name, aside in fleet.aside.items()
         if not aside.quiet
     ]
-    tables += [sheet.asked_for(name) for name in sheet.tried.granted]
+    tables += [sheet.asked_for(name) for name in sheet.granted]
     held = world.store.holding(settings.pipeline)
     alive = held is not None and held.alive_until_ms > world.clock.now_ms()
     return Plan(

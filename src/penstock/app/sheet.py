@@ -105,6 +105,16 @@ class Sheet:
             problem=self._problem(name, own),
         )
 
+    @property
+    def granted(self) -> list[str]:
+        """Name the tables that are created for records that ask for them.
+
+        A route that is flooded gets none, for it is parked before.
+        """
+        routes = {name: self._route_of(name) for name in self.tried.granted}
+        flooded = {route for route in routes.values() if self._told(route, route).trips}
+        return [name for name, route in routes.items() if route not in flooded]
+
     def _route_of(self, name: str) -> str:
         chain = self.tried.tracks[name].rejects.chain
         found = (n for n, t in self.tried.tracks.items() if t.target.is_route)

@@ -120,7 +120,11 @@ def _surveyed(
 
 
 def _lanes(pieces: Iterable[Piece], tables: Collection[str]) -> list[tuple[Piece, Lane]]:
-    lanes = ((piece, piece.lane(tables)) for piece in pieces)
+    """List what is read for tables in the order in which a task of a run reads it: which column is
+    first, and which spelling of a name stands, are told by it.
+    """
+    in_order = sorted(pieces, key=lambda piece: (piece.at, piece.covered))
+    lanes = ((piece, piece.lane(tables)) for piece in in_order)
     return [each for each in lanes if each[1].tables]
 
 

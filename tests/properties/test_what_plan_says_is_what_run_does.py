@@ -19,6 +19,8 @@ from tests.foretold import Place, differences
 from penstock.app import sheet, trying
 from penstock.app.forecast import Plan
 from penstock.app.sheet import Sheet
+from penstock.core.schema import Field, Kind, Struct
+from penstock.ports.tables import TableDefinition
 
 TOPICS = ("orders", "clicks")
 ORDERS, CLICKS = "lake.shop.orders", "lake.shop.clicks"
@@ -181,6 +183,20 @@ def test_a_route_that_is_parked_for_a_flood_creates_no_table() -> None:
     assert isinstance(said, Plan)
     assert {"lake.shop.c_{kind}": "P345"} == done.parked
     assert [] == differences(said, set(), done)
+
+
+def test_a_route_of_which_a_table_is_parked_before_it_began_is_not_read() -> None:
+    route = {"route": {"kind": "kind"}, "unknown_tables": "quarantine"}
+    drawn = {**PLAIN, "clicks": {"schema": SCHEMA, **route}, "stop_above": "50%"}
+    place = Place(spec_of(drawn), TOPICS)
+    columns = Struct((Field("kind", Kind.STRING),))  # none for where a row is from
+    place.catalogs["lake"].create("shop.c_new", TableDefinition(columns), ())
+    place.send("clicks", [(b"no json", 120)])
+
+    before = set(place.columns())
+    said, done = place.plan(), place.run()
+    assert {"lake.shop.c_new": "P457"} == done.parked
+    assert [] == differences(said, before, done)
 
 
 @pytest.mark.parametrize(

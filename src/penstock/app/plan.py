@@ -21,6 +21,7 @@ from penstock.app.view import View, open_view
 from penstock.core.errors import PenstockError
 from penstock.core.events import WaitBegan
 from penstock.landing import opening
+from penstock.landing.fleet import Fleet
 from penstock.landing.leveling import Leveling, needed
 from penstock.landing.lookout import giving_nothing, without_leader
 from penstock.landing.run import Former, former_rules
@@ -79,7 +80,9 @@ def planned(
         draft.begin()
     world.observer(WaitBegan("records of a sample"))
     leveling = needed(list(fleet.tracks.values()), settings, world.store)
-    sheet = Sheet.filled(view, {n: d for n, d in drafts.items() if not d.stops}, leveling)
+    waiting = _waiting(fleet)
+    read = {n: each for n, each in drafts.items() if not each.stops and n not in waiting}
+    sheet = Sheet.filled(view, read, leveling)
     tables = [sheet.planned(draft) for draft in drafts.values()]
     tables += [
         TablePlan(name, pending=len(pending.get(name, ())), problem=aside.error)
@@ -103,6 +106,13 @@ def planned(
             *_unreadable(drafts.values(), sheet),
         ),
     )
+
+
+def _waiting(fleet: Fleet) -> set[str]:
+    """Name the routes that nothing is read for: a table of theirs is parked before it began."""
+    parked = (name for name, aside in fleet.aside.items() if not aside.quiet)
+    routes = (fleet.route_of(name) for name in parked if not fleet.has_begun(name))
+    return {route.name for route in routes if route is not None}
 
 
 def _refusals(

@@ -30,7 +30,7 @@ from penstock.connectors.iceberg.facts import drop_with_files
 from penstock.connectors.iceberg.faults import CATALOG_ERRORS, no_room_for, on_reading, reading
 from penstock.connectors.iceberg.features import require_properties
 from penstock.connectors.iceberg.ledgers import ledger_key
-from penstock.connectors.iceberg.looking import looked_at
+from penstock.connectors.iceberg.looking import looked_at, require_room
 from penstock.connectors.iceberg.objects import IMPLEMENTATION
 from penstock.connectors.iceberg.ordering import identifier_ids, sort_order, with_required
 from penstock.connectors.iceberg.partitioning import partition_spec
@@ -90,7 +90,7 @@ def open_iceberg(settings: Settings, secrets: Secrets, observer: Observer) -> Ic
         metadata_horizon_seconds=own["metadata_horizon_seconds"],
         lease_seconds=own["lease_seconds"],
     )
-    return IcebergTables(name, context, given.get("warehouse", ""))
+    return IcebergTables(name, context, given.get("warehouse", ""), given.get("uri", ""))
 
 
 def _opened(settings: Settings, secrets: Secrets) -> Access:
@@ -118,8 +118,9 @@ def _close(access: Access) -> None:
 class IcebergTables:
     """Implements `ports.tables.TableFormat`."""
 
-    def __init__(self, name: str, context: Context, warehouse: str) -> None:
+    def __init__(self, name: str, context: Context, warehouse: str, uri: str) -> None:
         self._name = name
+        self._uri = uri
         self._context = context
         self._warehouse = warehouse
         self._made: dict[str, list[tuple[str, ...]]] = {}
@@ -173,7 +174,8 @@ class IcebergTables:
         require_properties(properties, name)
 
     def require_definition(self, name: str, definition: TableDefinition) -> None:
-        """Raise InvalidError (P404, P434 to P436) for what `create` would refuse."""
+        """Raise InvalidError (P404, P431, P434 to P436) for what a run would refuse here."""
+        require_room(self._uri)
         _laid_out(name, definition)
 
     def names(self, namespace: str) -> Sequence[str]:

@@ -24,7 +24,7 @@ _EMPTY = {"uri": "sqlite://", "init_catalog_tables": "true"}
 def looked_at(name: str, given: Mapping[str, str]) -> dict[str, str]:
     """Give the settings to open a catalog without changing it.
 
-    Raises InvalidError (P431) where a run could not create its database, UnavailableError (P430).
+    Raises UnavailableError (P430).
     """
     if given.get("type", "") != "sql":
         return {**given}
@@ -32,13 +32,20 @@ def looked_at(name: str, given: Mapping[str, str]) -> dict[str, str]:
     path = uri.removeprefix(_SQLITE)
     if path != uri:
         if not Path(path).exists():
-            if why := why_not_made(Path(path).parent):
-                raise no_room_for(Path(path), why)
             return {**given, **_EMPTY}
         uri = f"{_SQLITE}file:{path}?mode=ro&uri=true"
     if not _has_tables(name, uri):
         return {**given, **_EMPTY}
     return {**given, "uri": uri, "init_catalog_tables": "false"}
+
+
+def require_room(uri: str) -> None:
+    """Raise InvalidError (P431) where a run could not create the database of a SQLite catalog."""
+    path = uri.removeprefix(_SQLITE)
+    if path == uri or Path(path).exists():
+        return
+    if why := why_not_made(Path(path).parent):
+        raise no_room_for(Path(path), why)
 
 
 def _has_tables(name: str, uri: str) -> bool:

@@ -1,6 +1,7 @@
 """Whether a directory can be made, told without making it: for those who may write nothing.
 
-What a look cannot tell is not refused: rules of the kernel beyond permissions, and a full disk.
+What a look cannot tell is not refused: who runs may write where who looks may not, on a file system
+that is read-only here as well; and a disk may be full.
 """
 
 from __future__ import annotations
@@ -13,14 +14,12 @@ _OF_THE_KERNEL = ("/proc", "/sys")
 
 
 def why_not_made(directory: Path) -> str:
-    """Say why a directory, with those above it, cannot be made or written to; "" where it can."""
+    """Say why nobody can make a directory, with those above it; "" where somebody can."""
     above = next(
         each for each in (directory, *directory.absolute().parents) if os.path.lexists(each)
     )
     if not above.is_dir():
         return f"{above} is no directory"
-    if not os.access(above, os.W_OK | os.X_OK):
-        return f"{above} may not be written by this user"
     if above != directory and any(map(partial(_is_within, above), _OF_THE_KERNEL)):
         return f"{above} is the kernel's, and holds no files of others"
     return ""

@@ -51,6 +51,12 @@ def test_a_file_system_that_tells_no_size_is_none_of_them(tmp_path, monkeypatch)
     assert "" == why_not_made(tmp_path / "a" / "b")
 
 
+def test_who_looks_need_not_be_who_writes(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+
+    assert "" == why_not_made(tmp_path / "a")
+
+
 def test_a_delta_root_is_refused_by_a_plan_as_by_a_run(place: str) -> None:
     settings: dict[str, Any] = {"name": "lake", "type": "delta", "root": place}
     catalog = open_delta(settings, ProcessSecrets(), Quiet())

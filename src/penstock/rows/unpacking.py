@@ -39,7 +39,8 @@ def gunzipped(
         try:
             plain.append(gunzip(value.as_py(), bytes_max))
         except MisfitError as misfit:
-            misfits[len(plain)] = misfit
+            misfit.__cause__ = misfit.__context__ = None  # their frames hold what was unpacked
+            misfits[len(plain)] = misfit.with_traceback(None)
             plain.append(b"")
         unpacked += len(plain[-1])
         if unpacked >= block_bytes:

@@ -1,0 +1,18 @@
+"""What is unpacked of a value that is refused is let go of."""
+
+import gzip
+
+import pyarrow as pa
+import pytest
+
+from penstock.rows.unpacking import gunzipped
+
+WHOLE = gzip.compress(b"a" * 1000)
+
+
+@pytest.mark.parametrize("value", [WHOLE, WHOLE + b"\x1f\x8b\x08" + b"\x00" * 10])
+def test_a_refused_value_keeps_no_frame_that_holds_what_was_unpacked(value: bytes) -> None:
+    ((_, misfits),) = gunzipped(pa.array([value], pa.binary()), 999 if value == WHOLE else 2000)
+
+    assert {0} == {*misfits}
+    assert (None, None) == (misfits[0].__traceback__, misfits[0].__context__)

@@ -8,8 +8,9 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from penstock.connectors.delta import connector
-from penstock.ports.tables import Table, TableFormat, WriterFactory
+from penstock.ports.tables import Table, TableDefinition, TableFormat, WriterFactory
 from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.prepared import ORDERS
 from penstock.testing.table_bench import Quiet, foreign_row
 from penstock.testing.table_contract import TableContract
 
@@ -17,6 +18,10 @@ from penstock.testing.table_contract import TableContract
 class TestDeltaTables(TableContract):
     trims = False
     options: Mapping[str, str] = {}
+    layouts = (
+        *TableContract.layouts,
+        TableDefinition(ORDERS, properties={"delta.enableChangeDataFeed": "true"}),
+    )
 
     def open_catalog(self, place: Path) -> TableFormat:
         settings = {"name": "delta", "type": "delta", "root": f"{place}/lake"}

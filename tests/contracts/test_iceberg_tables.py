@@ -29,6 +29,12 @@ AT_ONCE = {"history.expire.max-snapshot-age-ms": "0"}
 
 
 class TestIcebergTables(TableContract):
+    layouts = (
+        *TableContract.layouts,
+        TableDefinition(ORDERS, partition_by=("truncate(10, id)",)),
+        TableDefinition(ORDERS, identifier_fields=("id",)),
+    )
+
     def create(self, catalog: TableFormat, *ledgers: Landed) -> Table:
         return catalog.create(self.name, TableDefinition(ORDERS, properties=AT_ONCE), ledgers)
 

@@ -199,6 +199,17 @@ def test_a_route_of_which_a_table_is_parked_before_it_began_is_not_read() -> Non
     assert [] == differences(said, before, done)
 
 
+def test_a_table_that_is_not_there_yet_gets_wider_types_as_one_that_is() -> None:
+    schema = {**SCHEMA, "types": "evolve", "hints": {"price": "decimal(4,2)"}}
+    place = Place(spec_of({**PLAIN, "clicks": {"schema": schema}}), TOPICS)
+    place.send("clicks", [(b'{"price": 1767323045}', 20)])
+
+    before = set(place.columns())
+    said, done = place.plan(), place.run()
+    assert {} == done.parked
+    assert [] == differences(said, before, done)
+
+
 @pytest.mark.parametrize(
     ("room", "name", "fault"),
     [

@@ -127,7 +127,7 @@ def _refusals(
         if view.quarantine_missing:
             place, columns = settings.quarantine, settings.quarantine_schema
             catalog = world.catalogs[place.catalog]
-            catalog.require_definition(place.name, TableDefinition(columns))
+            catalog.preview(place.name, TableDefinition(columns))
     except PenstockError as error:
         found.append(error)
     try:

@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock.app.backlog import Piece
 from penstock.app.sampling import Sample
-from penstock.app.view import QUARANTINE, View, imagined
+from penstock.app.view import QUARANTINE, View
 from penstock.core.accounting import Tally
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
@@ -105,11 +105,11 @@ def _bear(view: View, found: Tried, name: str, shown: Schema) -> None:
     place = track.target.place
     try:
         catalog = view.world.catalogs[place.catalog]
-        catalog.require_definition(place.name, definition_of(track.target, shown))
+        state = catalog.preview(place.name, definition_of(track.target, shown))
     except (UnavailableError, InvalidError) as error:
         found.failed[name] = error
         return
-    found.tracks[name] = imagined(track, shown)
+    found.tracks[name] = replace(track, state=state)
 
 
 def _surveyed(

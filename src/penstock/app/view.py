@@ -30,7 +30,7 @@ from penstock.landing.waits import KAFKA
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.log import RangeReader
 from penstock.ports.running import Observer
-from penstock.ports.tables import Table, TableDefinition, TableFormat, TableState, Verdict
+from penstock.ports.tables import Table, TableDefinition, TableFormat
 from penstock.spec.model import Pipeline
 
 QUARANTINE = "quarantine"
@@ -122,15 +122,6 @@ def look(settings: Settings, world: World, trial: Trial, reader: RangeReader) ->
     fleet.list_topics(listing)
     bounds = world.log.bounds(listing)
     return View(settings, world, fleet, trial, reader, listing, bounds, missing)
-
-
-def imagined(track: Track, shown: Schema) -> Track:
-    """Give a track as it would stand once its table is created for what records show."""
-    if track.state is not None:
-        return track
-    schema = track.target.schema_for(shown)
-    state = TableState("", "", schema, 0, None, Verdict.ABSENT, "not created yet", "", None)
-    return replace(track, state=state)
 
 
 def new_columns(shown: Schema, schema: Schema, prefix: str = "") -> list[tuple[str, str]]:

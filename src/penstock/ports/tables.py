@@ -90,6 +90,11 @@ class TableState:
     least: Mapping[ColumnPath, Decimal] = field(default_factory=dict)
 
 
+def not_created(schema: Schema) -> TableState:
+    """Return the state of a table that is not there yet."""
+    return TableState("", "", schema, 0, None, Verdict.ABSENT, "not created yet", "", None)
+
+
 @dataclass(frozen=True, slots=True)
 class TableFacts:
     """What a look at a table tells to people: `format` in words, with the features it uses.
@@ -312,11 +317,13 @@ class TableFormat(Protocol):
         """
         ...
 
-    def require_definition(self, name: str, definition: TableDefinition) -> None:
-        """Refuse a name or definition that no new table can have, and a place on this machine that
-        cannot be made. Nothing is written, and no server is asked.
+    def preview(self, name: str, definition: TableDefinition) -> TableState:
+        """Return the state of the table that `create` would make, as far as it decides which
+        records fit: `schema`, `not_empty`, `widens`, `identifiers`, `reserved`, `least`.
 
-        Raises InvalidError, as `create` does for them.
+        Nothing is written, and no server is asked. Raises InvalidError, as `create` does, for a
+        name or definition that no new table can have, and a place on this machine that cannot be
+        made.
         """
         ...
 

@@ -84,19 +84,21 @@ def _gunzip_or_nothing(value: bytes, bytes_max: int) -> bytes:
 
 def gunzip(value: bytes, bytes_max: int) -> bytes:
     """Unpack one value of at most `bytes_max` bytes. Raises MisfitError."""
-    plain = b""
+    members: list[bytes] = []
+    size = 0
     for _ in range(_MEMBERS_MAX):
         unpacker = zlib.decompressobj(_GZIP)
         try:
-            plain += unpacker.decompress(value, bytes_max + 1 - len(plain))
+            members.append(unpacker.decompress(value, bytes_max + 1 - size))
         except zlib.error as error:
             raise MisfitError(Code.NOT_UNPACKED, "it is not gzip, or damaged") from error
-        if len(plain) > bytes_max:
+        size += len(members[-1])
+        if size > bytes_max:
             reason = f"unpacked, the value has more than {bytes_max} bytes"
             raise MisfitError(Code.TOO_LARGE, reason)
         if not unpacker.eof:
             raise MisfitError(Code.NOT_UNPACKED, "the gzip stream is cut off")
         if not unpacker.unused_data:
-            return plain
+            return b"".join(members)
         value = unpacker.unused_data
     raise MisfitError(Code.NOT_UNPACKED, f"more than {_MEMBERS_MAX} gzip members")

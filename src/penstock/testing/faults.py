@@ -167,9 +167,9 @@ class FaultyTables:
         """Pass on."""
         self._tables.require_properties(name, properties)
 
-    def require_definition(self, name: str, definition: TableDefinition) -> None:
+    def preview(self, name: str, definition: TableDefinition) -> TableState:
         """Pass on."""
-        self._tables.require_definition(name, definition)
+        return self._tables.preview(name, definition)
 
     def names(self, namespace: str) -> Sequence[str]:
         """Pass on."""

@@ -55,6 +55,12 @@ class TableBench:
     """What a commit on a stale state raises. A catalog behind a network adds OutcomeUnknownError:
     its refusal may be the answer to an earlier delivery of the same request (protocol.md 5)."""
 
+    layouts: ClassVar[tuple[TableDefinition, ...]] = (
+        TableDefinition(ORDERS),
+        TableDefinition(ORDERS, partition_by=("name",)),
+    )
+    """Definitions of tables that differ in what decides which records fit."""
+
     # Hooks, to be given by the subclass.
 
     def open_catalog(self, place: Path) -> TableFormat:

@@ -24,6 +24,7 @@ from penstock.ports.tables import (
     Table,
     TableDefinition,
     TableFormat,
+    TableState,
     Verdict,
 )
 from penstock.testing.prepared import (
@@ -55,10 +56,18 @@ class TellingTests(TableBench):
     def test_a_definition_is_judged_as_create_judges_it_and_no_table_is_made(
         self, catalog: TableFormat, definition: TableDefinition
     ) -> None:
-        judged = _refusal(lambda: catalog.require_definition(self.name, definition))
+        judged = _refusal(lambda: catalog.preview(self.name, definition))
 
         assert catalog.load(self.name) is None
         assert judged == _refusal(lambda: catalog.create(self.name, definition, ()))
+
+    def test_a_preview_tells_which_records_a_new_table_takes(self, catalog: TableFormat) -> None:
+        for number, definition in enumerate(self.layouts):
+            name = self.name.replace("orders", f"orders_{number}")
+            preview = catalog.preview(name, definition)
+            created = catalog.create(name, definition, ()).state(self.chain)
+
+            assert _fitting(created) == _fitting(preview), definition
 
     def test_a_rollback_is_told(self, table: Table) -> None:
         first = self.land(table, {0: (0, 2)})
@@ -370,6 +379,12 @@ def ranges_told(history: History) -> dict[int, list[tuple[int, int]]]:
 def rows_told(read: pa.Table) -> list[tuple[str, int, int]]:
     """List coordinates in order."""
     return sorted(tuple(row.values()) for row in read.to_pylist())
+
+
+def _fitting(state: TableState) -> tuple[object, ...]:
+    """Give what of a state decides which records fit."""
+    bounds = (state.not_empty, state.identifiers, state.reserved, dict(state.least))
+    return (state.schema, state.widens, *bounds)
 
 
 def _refusal(act: Callable[[], object]) -> str:

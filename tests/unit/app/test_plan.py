@@ -18,7 +18,7 @@ from penstock.core.commits import Generation
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.landing.settings import Consent
 from penstock.ports.store import Owner
-from penstock.ports.tables import TableDefinition
+from penstock.ports.tables import TableDefinition, TableState
 
 ORDERS = "lake.shop.orders"
 SPEC = yaml.safe_dump(
@@ -116,14 +116,14 @@ def test_a_table_that_cannot_be_created_ends_them_alike(
     """The quarantine is created first, and a run does nothing without it."""
     place = Place(SPEC, ["orders"])
     place.send("orders", [(b"no json", 150), (b'{"id": 1}', 10)])
-    mine, require = place.warehouses["lake"], MemoryTables.require_definition
+    mine, require = place.warehouses["lake"], MemoryTables.preview
 
-    def required(self: MemoryTables, name: str, definition: TableDefinition) -> None:
+    def required(self: MemoryTables, name: str, definition: TableDefinition) -> TableState:
         if name == refused and self._warehouse is mine:
             raise InvalidError(f"{name} cannot be written", code="P431")
-        require(self, name, definition)
+        return require(self, name, definition)
 
-    monkeypatch.setattr(MemoryTables, "require_definition", required)
+    monkeypatch.setattr(MemoryTables, "preview", required)
 
     assert (2, "P431") == told(place.plan())
     assert 2 == (ending := place.run()).code

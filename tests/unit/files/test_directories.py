@@ -61,7 +61,7 @@ def test_a_delta_root_is_refused_by_a_plan_as_by_a_run(place: str) -> None:
     settings: dict[str, Any] = {"name": "lake", "type": "delta", "root": place}
     catalog = open_delta(settings, ProcessSecrets(), Quiet())
     with pytest.raises(InvalidError) as planned:
-        catalog.require_definition("shop.orders", DEFINITION)
+        catalog.preview("shop.orders", DEFINITION)
     with pytest.raises(InvalidError) as ran:
         catalog.create("shop.orders", DEFINITION, ())
 
@@ -76,7 +76,7 @@ def test_the_database_of_a_catalog_is_named_with_what_is_wrong_of_it(place: str)
         open_iceberg(settings, ProcessSecrets(), Quiet())
     looked_at = open_iceberg({**settings, READ_ONLY: True}, ProcessSecrets(), Quiet())
     with pytest.raises(InvalidError) as planned:
-        looked_at.require_definition("shop.orders", DEFINITION)
+        looked_at.preview("shop.orders", DEFINITION)
 
     told = (ran.value, planned.value)
     assert looked_at.load("shop.orders") is None  # who only looks needs no room

@@ -12,7 +12,7 @@ from __future__ import annotations
 import secrets as tokens
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,14 @@ from penstock.connectors.delta.conditions import require_conditional_writes
 from penstock.connectors.delta.entries import fetcher
 from penstock.connectors.delta.faults import reading, refused
 from penstock.connectors.delta.features import require_creatable
+from penstock.connectors.delta.forms import texts_among
 from penstock.connectors.delta.ledger import commit_info, mark_of_creation, transactions_of
 from penstock.connectors.delta.log import Log
 from penstock.connectors.delta.mapping import is_mapped
 from penstock.connectors.delta.partitions import require_partitionable, require_plain_layout
 from penstock.connectors.delta.places import Resolving, Root, parts_of, root_of, storage_path
-from penstock.connectors.delta.schemas import delta_json, mapped_json
+from penstock.connectors.delta.reserved import reserved
+from penstock.connectors.delta.schemas import delta_json, mapped_json, schema_of
 from penstock.connectors.delta.table import NO_HOOKS, DeltaTable
 from penstock.connectors.delta.target import Sizes
 from penstock.core.commits import Landed
@@ -43,7 +45,7 @@ from penstock.files.faults import is_panic, told
 from penstock.files.storage import Storage
 from penstock.ports.connectors import READ_ONLY, Settings
 from penstock.ports.running import Observer, Secrets
-from penstock.ports.tables import Table, TableDefinition, TableFormat
+from penstock.ports.tables import Table, TableDefinition, TableFormat, TableState, not_created
 
 _SIZES = ("target_file_bytes", "row_group_bytes", "open_writers")
 _KEYS = {"name", "type", "root", "storage_options", "penstock.retain", READ_ONLY}
@@ -92,14 +94,19 @@ class DeltaCatalog:
         """Raise InvalidError (P436) for a property that no new table can have."""
         require_creatable(name, Struct(()), properties)
 
-    def require_definition(self, name: str, definition: TableDefinition) -> None:
-        """Raise InvalidError (P404, P431, P434 to P436) for what `create` would refuse.
+    def preview(self, name: str, definition: TableDefinition) -> TableState:
+        """Return what a new table would be. Raises InvalidError (P404, P431, P434 to P436).
 
         Of a root on this machine alone it is looked whether its directories can be made.
         """
-        _laid_out(name, definition)
+        schema = schema_of(_laid_out(name, definition).to_json(), name)
         if self.root.is_local and (why := why_not_made(Path(storage_path(self.root.uri)))):
             raise refused(name, why)
+        return replace(
+            not_created(schema),
+            not_empty=texts_among(definition.partition_by, schema),
+            reserved=reserved(definition.properties),
+        )
 
     def names(self, namespace: str) -> Sequence[str]:
         """List the directories in a namespace's directory. Raises UnavailableError (P430)."""

@@ -7,7 +7,7 @@ the feature's name.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from deltalake import DeltaTable as Handle
@@ -45,9 +45,14 @@ class Form:
 
     @property
     def not_empty(self) -> tuple[str, ...]:
-        """Name the columns whose empty value reads back as null: texts to partition by."""
-        texts = {field.name for field in self.schema.fields if field.type is Kind.STRING}
-        return tuple(name for name in self.partition_by if name in texts)
+        """Name the columns whose empty value reads back as null."""
+        return texts_among(self.partition_by, self.schema)
+
+
+def texts_among(columns: Sequence[str], schema: Schema) -> tuple[str, ...]:
+    """Return those of a table's columns that hold texts."""
+    texts = {field.name for field in schema.fields if field.type is Kind.STRING}
+    return tuple(name for name in columns if name in texts)
 
 
 def form_of(name: str, root: Root, sizes: Sizes, handle: Handle) -> Form:

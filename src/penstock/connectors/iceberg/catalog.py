@@ -12,6 +12,7 @@ import re
 import secrets as randomness
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -32,13 +33,19 @@ from penstock.connectors.iceberg.features import require_properties
 from penstock.connectors.iceberg.ledgers import ledger_key
 from penstock.connectors.iceberg.looking import looked_at, require_room
 from penstock.connectors.iceberg.objects import IMPLEMENTATION
-from penstock.connectors.iceberg.ordering import identifier_ids, sort_order, with_required
+from penstock.connectors.iceberg.ordering import (
+    identifier_ids,
+    identifiers_of,
+    sort_order,
+    with_required,
+)
 from penstock.connectors.iceberg.partitioning import partition_spec
-from penstock.connectors.iceberg.schemas import to_iceberg
+from penstock.connectors.iceberg.schemas import to_core, to_iceberg
 from penstock.connectors.iceberg.storage import credentials_of
 from penstock.connectors.iceberg.table import Access, Context, IcebergTable, Identified
 from penstock.connectors.iceberg.target import Sizes
 from penstock.connectors.iceberg.timeouts import opened
+from penstock.connectors.iceberg.transforms import least_values
 from penstock.core.commits import Landed
 from penstock.core.errors import ConflictError, InvalidError, OutcomeUnknownError
 from penstock.core.scratch import is_scratch, require_scratch
@@ -47,7 +54,7 @@ from penstock.files.faults import told
 from penstock.ports.connectors import READ_ONLY, Settings
 from penstock.ports.kept import Kept
 from penstock.ports.running import Observer, Secrets
-from penstock.ports.tables import Table, TableDefinition
+from penstock.ports.tables import Table, TableDefinition, TableState, not_created
 
 NAME_LENGTH_MAX = 128
 BRANCH_SIGN = "@"
@@ -173,10 +180,16 @@ class IcebergTables:
         """Raise InvalidError (P436) for a property that no new table can have."""
         require_properties(properties, name)
 
-    def require_definition(self, name: str, definition: TableDefinition) -> None:
-        """Raise InvalidError (P404, P431, P434 to P436) for what a run would refuse here."""
+    def preview(self, name: str, definition: TableDefinition) -> TableState:
+        """Return what a new table would be. Raises InvalidError (P404, P431, P434 to P436)."""
         require_room(self._uri)
-        _laid_out(name, definition)
+        schema, spec, _ = _laid_out(name, definition)
+        return replace(
+            not_created(to_core(schema, name)),
+            widens=True,
+            identifiers=identifiers_of(schema),
+            least=least_values(spec, schema),
+        )
 
     def names(self, namespace: str) -> Sequence[str]:
         """List the tables in a namespace. Raises UnavailableError (P430)."""

@@ -21,6 +21,11 @@ from penstock.core.errors import InvalidError
 from penstock.core.schema import Field, Schema, Struct
 
 
+def identifiers_of(schema: IcebergSchema) -> tuple[str, ...]:
+    """Return the identifier columns of a table, by dotted path."""
+    return tuple(sorted(schema.identifier_field_names()))
+
+
 def with_required(schema: Schema, columns: Sequence[str]) -> Schema:
     """Make columns required, by dotted path, and the structs they stand in."""
     for path in columns:

@@ -29,6 +29,7 @@ from penstock.connectors.iceberg.histories import history_of
 from penstock.connectors.iceberg.housekeeping import Housekeeping
 from penstock.connectors.iceberg.leases import machine_ms, passing
 from penstock.connectors.iceberg.ledgers import ledgers_in, parent_of
+from penstock.connectors.iceberg.ordering import identifiers_of
 from penstock.connectors.iceberg.scans import (
     LiveData,
     coordinates_of,
@@ -142,7 +143,7 @@ class IcebergTable:
             handle=table,
             lease=self._lease(table, target),
             widens=True,
-            identifiers=tuple(sorted(metadata.schema().identifier_field_names())),
+            identifiers=identifiers_of(metadata.schema()),
             least=least_values(metadata.spec(), metadata.schema()),
         )
 

@@ -41,6 +41,7 @@ from penstock.ports.tables import (
     TableFacts,
     TableState,
     Verdict,
+    not_created,
 )
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class MemoryTables:
         self, name: str, definition: TableDefinition, ledgers: Sequence[Landed]
     ) -> MemoryTable:
         """Create a table with its ledgers, or give the one that is there."""
-        self.require_definition(name, definition)
+        self.preview(name, definition)
         texts = {landed.chain: ledger_to_json(landed) for landed in ledgers}
         uuid = f"table-{self._warehouse.number()}"
         self._warehouse.put(name, Contents(uuid, definition, ledgers=texts))
@@ -74,10 +75,10 @@ class MemoryTables:
     def require_properties(self, name: str, properties: Mapping[str, str]) -> None:
         """Take any."""
 
-    def require_definition(self, name: str, definition: TableDefinition) -> None:
-        """Refuse a name of other characters (P404); take any definition."""
-        del definition
+    def preview(self, name: str, definition: TableDefinition) -> TableState:
+        """Take any definition. Raises InvalidError (P404) for a name of other characters."""
         self._warehouse.require_name(name)
+        return replace(not_created(definition.schema), widens=True)
 
     def names(self, namespace: str) -> Sequence[str]:
         """List the tables in a namespace."""

@@ -8,6 +8,7 @@ wrong by itself is in tests/integration/readers/test_filters_of_spark.py.
 from __future__ import annotations
 
 import math
+import struct
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -137,6 +138,23 @@ def test_members_of_a_list_of_values_find_no_zero_of_the_other_sign(tmp_path: Pa
     lakes = landed(tmp_path / "d", "delta.shop.t", Kind.DOUBLE, [0.0, -0.0, 1.0])
     found = lakes.handle("delta.shop.t").scan(columns=["id"], predicate="c IN (0, 1, 2, 3, 4)")
     assert [0, 2] == sorted(pa.table(found)["id"].to_pylist())
+
+
+def test_datafusion_tells_nan_apart_by_their_bits(tmp_path: Path) -> None:
+    """Full scans as well: with the sign set it takes NaN for less than all numbers."""
+    bits = (0x7FF8000000000000, 0xFFF8000000000000, 0x7FF8000000000001)
+    nans = [struct.unpack("<d", struct.pack("<Q", each))[0] for each in bits]
+    lakes = landed(tmp_path, "delta.shop.t", Kind.DOUBLE, [*nans, 1.0])
+    handle = lakes.handle("delta.shop.t")
+
+    def found(predicate: str) -> list[int]:
+        rows = pa.table(handle.scan(columns=["id"], predicate=predicate))
+        return sorted(rows["id"].to_pylist())
+
+    assert [0, 2] == found("c > 5")
+    assert [1] == found("c < -5")
+    assert [0] == found("c = CAST('NaN' AS double)")
+    assert [0, 1, 2] == found("isnan(c)")
 
 
 def test_data_sets_of_deltalake_find_values_where_files_are_older_than_a_column(

@@ -17,6 +17,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import (
     DEFAULT_READ_VERSION,
     MANIFEST_ENTRY_SCHEMAS,
+    MANIFEST_LIST_FILE_SCHEMAS,
     DataFile,
     DataFileContent,
     FileFormat,
@@ -27,6 +28,16 @@ from pyiceberg.manifest import (
 )
 
 _DOUBLE = struct.Struct("<d")
+_LISTED = [field.name for field in MANIFEST_LIST_FILE_SCHEMAS[DEFAULT_READ_VERSION].fields]
+_COUNTED = {
+    status: (_LISTED.index(f"{name}_files_count"), _LISTED.index(f"{name}_rows_count"))
+    for name, status in (
+        ("added", ManifestEntryStatus.ADDED),
+        ("existing", ManifestEntryStatus.EXISTING),
+        ("deleted", ManifestEntryStatus.DELETED),
+    )
+}
+"""Where a manifest list tells of the entries of each status: how many files, how many rows."""
 
 
 def entries_of(manifest: ManifestFile, io: FileIO) -> list[ManifestEntry]:
@@ -51,6 +62,20 @@ def written_in(manifest: ManifestFile, io: FileIO) -> list[ManifestEntry]:
         read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
     ) as reader:
         return [_inherit_from_manifest(entry, manifest) for entry in reader]
+
+
+def count_entries(manifest: ManifestFile, io: FileIO) -> None:
+    """Fill in the counts of a manifest where its list leaves them out. Raises OSError, ValueError.
+
+    Lists of the first format may, those of the second must not. It is done in place, for PyIceberg
+    keeps what it has read of a list, by the manifests' paths: so each is counted once.
+    """
+    if all(manifest[at] is not None for places in _COUNTED.values() for at in places):
+        return
+    entries = written_in(manifest, io)
+    for status, (files, rows) in _COUNTED.items():
+        records = [each.data_file.record_count for each in entries if each.status == status]
+        manifest[files], manifest[rows] = len(records), sum(records)
 
 
 class _ExactFile(AvroFile[ManifestEntry]):

@@ -12,6 +12,8 @@ Invariants:
 - a manifest is written by a schema that has the columns of its spec, which may be dropped by now;
   where the table keeps none, manifests of that spec are passed on as they are; for the dropped
   column of a void field another may stand, since all its values are null;
+- a manifest whose counts its list leaves out is counted before it is listed again: the second
+  format requires them;
 - nothing is deleted, whatever happens.
 
 Source: Apache Iceberg table specification, "Manifests" and "Manifest Lists".
@@ -45,7 +47,7 @@ from pyiceberg.table import Table, TableProperties
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import DoubleType, FloatType, IntegerType, NestedField
 
-from penstock.connectors.iceberg.entries import entries_of
+from penstock.connectors.iceberg.entries import count_entries, entries_of
 from penstock.connectors.iceberg.features import refusal
 from penstock.connectors.iceberg.schemas import field_ids
 
@@ -118,6 +120,8 @@ class ManifestStack:
         if snapshot is None:
             return []
         manifests = snapshot.manifests(self._table.io)
+        for each in manifests:
+            count_entries(each, self._table.io)
         return [each for each in manifests if each.has_added_files() or each.has_existing_files()]
 
     def _added(self, spec_id: int, files: Sequence[DataFile]) -> ManifestFile:

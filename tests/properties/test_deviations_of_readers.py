@@ -157,6 +157,20 @@ def test_datafusion_tells_nan_apart_by_their_bits(tmp_path: Path) -> None:
     assert [0, 1, 2] == found("isnan(c)")
 
 
+def test_datafusion_misses_nan_in_files_that_deltalake_has_compacted(tmp_path: Path) -> None:
+    """It takes NaN for the greatest number, and writes bounds that leave it out."""
+    lakes = landed(tmp_path, "delta.shop.t", Kind.DOUBLE, [math.nan, 1.0])
+    lakes.landed("delta.shop.t", [{"id": 2, "c": math.nan}])
+
+    def found() -> list[int]:
+        rows = lakes.handle("delta.shop.t").scan(columns=["id"], predicate="c > 5")
+        return sorted(pa.table(rows)["id"].to_pylist())
+
+    assert [0, 2] == found()
+    lakes.handle("delta.shop.t").optimize.compact()
+    assert [] == found()
+
+
 def test_data_sets_of_deltalake_find_values_where_files_are_older_than_a_column(
     tmp_path: Path,
 ) -> None:

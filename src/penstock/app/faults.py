@@ -21,7 +21,7 @@ from typing import assert_never
 
 from penstock.core.errors import InvalidError
 from penstock.core.events import Event
-from penstock.core.points import Point
+from penstock.core.points import Point, StruckError
 
 VARIABLE = "PENSTOCK_FAULTS"
 
@@ -37,10 +37,6 @@ class Blow(StrEnum):
     KILL = "kill"
     STOP = "stop"
     RAISE = "raise"
-
-
-class StruckError(Exception):
-    """Stand for an error of our own making: no handler expects it, and no fence holds it off."""
 
 
 @dataclass(slots=True)

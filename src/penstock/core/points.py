@@ -40,3 +40,7 @@ class Point(StrEnum):
     STOPPING = "stopping"
     RELEASE_BEFORE = "release.before"
     RELEASE_AFTER = "release.after"
+
+
+class StruckError(Exception):
+    """Stand for an error of our own making: no handler expects it, and no fence holds it off."""

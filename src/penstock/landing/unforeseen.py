@@ -5,7 +5,8 @@ the table itself (P487), is met again at each restart. So it parks its table, al
 could not be done, and which records it met (docs/design/0233).
 
 Invariants:
-- what the machine refuses (memory, disk, network) is raised as before;
+- what the machine refuses (memory, disk, network) is raised as before, as is what a crash point
+  raises;
 - the message names the error and the lines of ours that it passed, no word of a record.
 """
 
@@ -21,6 +22,7 @@ import pyarrow as pa
 
 from penstock.core.errors import BugError, PenstockError
 from penstock.core.offsets import OffsetRange, TopicPartition
+from penstock.core.points import StruckError
 from penstock.rows import unforeseen
 
 FILES_FAILED = "P486"
@@ -57,7 +59,7 @@ def serving(table: str, failing: str) -> Iterator[None]:
     """
     try:
         yield
-    except (PenstockError, MemoryError, OSError):
+    except (PenstockError, MemoryError, OSError, StruckError):
         raise
     except unforeseen.FOREIGN as error:
         raise BugError(

@@ -70,7 +70,7 @@ def shop(lake):
 def test_what_is_named_no_more_goes_an_hour_later_and_nothing_is_listed(shop):
     never_named = shop.plant(1, 2 * HOUR)
     shop.commit(6)
-    shop.now = HOUR - 1
+    shop.now = HOUR / 2
     young = shop.tidy()
     shop.now = HOUR
     removed = shop.tidy()

@@ -205,6 +205,7 @@ def test_a_topic_that_never_was_is_an_error_and_not_a_wait(reader: RangeReader) 
 def test_a_topic_that_is_mistyped_comes_with_the_one_that_was_meant(
     cluster: Cluster, topic: str
 ) -> None:
+    topic = f"{topic}-of-orders"
     cluster.create(topic)
     asked = {"brokers": cluster.bootstrap, "topics": [topic[:-1]]}
     with pytest.raises(InvalidError, match="does not exist") as caught:

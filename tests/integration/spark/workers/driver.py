@@ -2,7 +2,7 @@
 
 Prints `ready JAVA_PID` when the engine runs, the outcome of one run of two jobs per line of its
 standard input, and at its end whether Java was alive and `closed`. The handler `note` tells the
-first signal and cancels at the second; `default` is Python's own.
+first signal and cancels at the second; `default` is Python's own, which a shell's background lacks.
 """
 
 import json
@@ -29,8 +29,7 @@ def on_signal(number: int, _: object) -> None:
         engine.cancel()
 
 
-if handler == "note":
-    signal.signal(signal.SIGINT, on_signal)
+signal.signal(signal.SIGINT, on_signal if handler == "note" else signal.default_int_handler)
 engine = SparkEngine(settings=SparkSettings(master="local[2]"), work=work)
 tell(f"ready {engine._own.process.pid}")
 for _ in sys.stdin:

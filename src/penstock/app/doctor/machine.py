@@ -82,7 +82,7 @@ def libraries() -> Finding:
 def java(environment: Mapping[str, str]) -> Finding:
     """Find the Java that Spark would run on."""
     from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
-    from penstock.engines.spark.class_archive import archive_for
+    from penstock.engines.spark.archive_path import archive_for
 
     try:
         found = find_java(SPARK_JAVA_MAJORS, environment=environment)

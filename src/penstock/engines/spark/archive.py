@@ -26,7 +26,7 @@ from pathlib import Path
 
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.engines.java import SPARK_JAVA_MAJORS, Java, find_java
-from penstock.engines.spark.class_archive import (
+from penstock.engines.spark.archive_path import (
     SUFFIX,
     archive_folder,
     archive_for,

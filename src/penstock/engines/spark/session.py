@@ -27,7 +27,7 @@ from typing import IO, Any
 
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
-from penstock.engines.spark.class_archive import archive_for
+from penstock.engines.spark.archive_path import archive_for
 from penstock.engines.spark.failures import start_failed
 from penstock.engines.spark.settings import (
     SparkSettings,

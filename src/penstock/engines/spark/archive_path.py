@@ -1,4 +1,4 @@
-"""Where Java's class archive for this environment's Spark lies, and whether it is there.
+"""The path of Java's class archive for this environment's Spark; it may not exist yet.
 
 Invariants:
 - an archive's name holds what it depends on: Java's version, Spark's, and a fingerprint of the Java

@@ -208,23 +208,39 @@ def _public(parent: ast.AST) -> Iterator[Function | ast.ClassDef]:
 
 
 def parameters_untold(modules: list[Module]) -> list[str]:
-    """Find parameters of commands that their help says nothing of."""
+    """Find parameters of commands that their help says nothing of.
+
+    The help of one is in the docstring, in its annotation, or in that of a shared parameter.
+    """
+    rooms = [each for each in modules if each.room == "cli"]
+    shared = {
+        name.id
+        for each in rooms
+        for node in each.tree.body
+        if isinstance(node, ast.Assign) and "help=" in ast.unparse(node.value)
+        for name in node.targets
+        if isinstance(name, ast.Name)
+    }
     found = []
-    for each in modules:
-        if each.room != "cli":
-            continue
+    for each in rooms:
         for node in _public(each.tree):
             told = ast.get_docstring(node) or ""
             if isinstance(node, Function) and ("Example: " in told or "Parameters\n" in told):
                 given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
                 given += [node.args.vararg] if node.args.vararg else []
                 listed = set(re.findall(r"^(\w+)$", told.partition("-----")[2], re.MULTILINE))
+                listed |= {one.arg for one in given if _has_help(one.annotation, shared)}
                 found += [
                     f"{each.name}:{node.lineno}: {node.name} {one.arg}"
                     for one in given
                     if one.arg not in listed
                 ]
     return found
+
+
+def _has_help(annotation: ast.expr | None, shared: set[str]) -> bool:
+    text = "" if annotation is None else ast.unparse(annotation)
+    return "help=" in text or text in shared
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:

@@ -11,7 +11,8 @@ import pytest
 from cyclopts import App
 
 from penstock.cli import COMMANDS, NAMING, application
-from penstock.cli.specs import SPEC, with_spec_named
+from penstock.cli.parameters import SPEC
+from penstock.cli.specs import with_spec_named
 
 OF_NO_SPEC = {"prepare", "schema", "explain", "completion", "demo", "dev"}
 

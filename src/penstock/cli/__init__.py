@@ -1,8 +1,7 @@
-"""The commands: parse, call the app, print. stdout is data, stderr is talk.
+"""The commands: parse, call the app, print. Data goes to stdout, messages to stderr.
 
 Invariants: importing this module imports no heavy library, so `--version` and `--help` are quick;
-an error ends with its exit code, its sentence and the next command, never with a traceback unless
-it is a bug.
+an error ends with its exit code, its message and the next command; only a bug prints a traceback.
 """
 
 from __future__ import annotations
@@ -23,28 +22,34 @@ if TYPE_CHECKING:
 YOUNG_OBJECTS_MAX = 50_000
 
 COMMANDS = {
-    "init": ("penstock.cli.init:init", "Write a spec from topics, or from another system's."),
-    "validate": ("penstock.cli.validate:validate", "Check a spec, and what it names."),
-    "plan": ("penstock.cli.plan:plan", "Show what a run would do, and why; never writes."),
-    "peek": ("penstock.cli.peek:peek", "Follow single records on their way; never writes."),
-    "test": ("penstock.cli.cases:try_cases", "Try a spec on cases: records in, rows out."),
-    "run": ("penstock.cli.run:run", "Land records, until told to stop."),
-    "status": ("penstock.cli.status:status", "Show how each table stands."),
-    "audit": ("penstock.cli.audit:audit", "Prove that nothing is lost or doubled."),
-    "replay": ("penstock.cli.replay:replay", "Land a stretch of a table again, in one commit."),
-    "seek": ("penstock.cli.seek:seek", "Put a table back to where its rows end."),
-    "doctor": ("penstock.cli.doctor:doctor", "Look whether all is fit for a run, and what is not."),
-    "prepare": ("penstock.cli.prepare:prepare", "Make Spark start in half the time."),
-    "quarantine": ("penstock.cli.quarantine:app", "See refused records, and close them."),
+    "init": ("penstock.cli.init:init", "Write a spec from topics or another system's settings."),
+    "validate": ("penstock.cli.validate:validate", "Check a spec and everything it names."),
+    "plan": ("penstock.cli.plan:plan", "Show what a run would do, and why. Writes nothing."),
+    "peek": ("penstock.cli.peek:peek", "Trace single records from bytes to row. Writes nothing."),
+    "test": ("penstock.cli.cases:try_cases", "Test a spec on example records, without Kafka."),
+    "run": ("penstock.cli.run:run", "Land records until you stop it."),
+    "status": ("penstock.cli.status:status", "Show the state of each table."),
+    "audit": ("penstock.cli.audit:audit", "Prove that no record is lost or duplicated."),
+    "replay": (
+        "penstock.cli.replay:replay",
+        "Re-ingest an offset range and replace its rows in one commit.",
+    ),
+    "seek": ("penstock.cli.seek:seek", "Move a table's progress back to where its rows end."),
+    "doctor": ("penstock.cli.doctor:doctor", "Check that everything a run needs is in place."),
+    "prepare": (
+        "penstock.cli.prepare:prepare",
+        "Cache JVM classes so that Spark starts in half the time.",
+    ),
+    "quarantine": ("penstock.cli.quarantine:app", "List, retry or drop rejected records."),
     "schema": ("penstock.cli.validate:schema", "Print the JSON Schema of a spec."),
-    "explain": ("penstock.cli.explain:explain", "Explain an error code, without a network."),
-    "completion": ("penstock.cli.completion:completion", "Let a shell complete commands."),
-    "demo": ("penstock.cli.demo:demo", "See it all: broker, real data, a kill, the proof."),
-    "dev": ("penstock.cli.dev:app", "A real Kafka broker on this machine, to try things."),
+    "explain": ("penstock.cli.explain:explain", "Explain an error code. Needs no network."),
+    "completion": ("penstock.cli.completion:completion", "Print a shell completion script."),
+    "demo": ("penstock.cli.demo:demo", "Run the demo: a broker, real data, a crash, an audit."),
+    "dev": ("penstock.cli.dev:app", "Run a real Kafka broker on this machine."),
 }
 
 NAMING = frozenset({"audit", "peek", "quarantine", "replay", "seek"})
-"""Commands whose words are names of tables and topics."""
+"""Commands whose arguments are names of tables and topics."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -65,10 +70,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def console() -> None:
-    """Be the process of a command: run it, exit with its code, and leave the interpreter whole.
+    """Run a command as this process, and exit before Python tears its interpreter down.
 
-    Threads of native libraries may be about to hand something back to Python. Where it is taken
-    apart by then, they abort the process, and its exit code is lost (docs/design/0229).
+    Threads of native libraries may still call into Python; during teardown they would abort the
+    process, and its exit code would be lost (docs/design/0229).
     """
     code = 1
 
@@ -78,7 +83,7 @@ def console() -> None:
                 stream.flush()
         os._exit(code)
 
-    atexit.register(leave)  # what is registered first is called last, behind all threads' ends
+    atexit.register(leave)  # registered first, so called last, after all threads have ended
     try:
         main()
         code = 0
@@ -87,34 +92,30 @@ def console() -> None:
 
 
 def _collect_rarely() -> None:
-    """Let the garbage collector walk less over what imports made: a quarter of a short command.
+    """Run the garbage collector less often: imports make 300,000 objects that live to the end.
 
-    Libraries make 300,000 objects that live to the end: not every 700 new ones are a reason to
-    look.
+    Walking them for every 700 new objects takes a quarter of a short command's time.
     """
     gc.set_threshold(YOUNG_OBJECTS_MAX, 10, 10)
 
 
 def application(chosen: str) -> App:
-    """Put the commands together. The chosen one tells its own help; the others are not imported."""
-    from cyclopts import App, Parameter
+    """Return the application; only the chosen command is imported, to show its own help."""
+    from cyclopts import App
+
+    from penstock.cli.parameters import DEFAULTS
 
     app = App(
         name="penstock",
         help="Land Kafka topics in Iceberg and Delta Lake tables, exactly once.\n\n"
-        "The spec is the YAML file that a command names, as a word or with --spec; else that of "
-        "PENSTOCK_SPEC; else penstock.yaml.\n\n"
+        "The spec is the YAML file given as an argument or with --spec; else PENSTOCK_SPEC; else "
+        "penstock.yaml.\n\n"
         "Example: penstock run penstock.yaml --until-caught-up",
         version=__version__,
         # Markdown takes as long to load as all else together, and the front page has none.
         help_format="markdown" if chosen in COMMANDS else "plaintext",
-        default_parameter=Parameter(negative=(), show_default=_worth_showing),
+        default_parameter=DEFAULTS,
     )
     for name, (path, summary) in COMMANDS.items():
         app.command(path, name=name, help=None if name == chosen else summary)
     return app
-
-
-def _worth_showing(default: object) -> str | None:
-    """Show a default in a page of help unless it says nothing."""
-    return None if default in (False, None, ()) else str(default)

@@ -9,7 +9,8 @@ from cyclopts import Parameter
 
 from penstock.cli.hints import pasteable
 from penstock.cli.output import error_data, print_json, say, show_error, tell
-from penstock.cli.specs import SPEC, Spec, load_spec
+from penstock.cli.parameters import SPEC, Json, Spec
+from penstock.cli.specs import load_spec
 from penstock.core.errors import InvalidError
 from penstock.observe.figures import number_of
 
@@ -18,38 +19,39 @@ if TYPE_CHECKING:
     from penstock.app.values import ValuesAudit, ValuesAudits
 
 
+JSON_HELP = (
+    'Print JSON: each table with "waiting", its unread records (null: unknown); with --values its '
+    '"outcome": "ok", "wrong", "nothing to compare" or "error".'
+)
+
+
 def audit(
     *tables: str,
     spec: Spec = SPEC,
-    count: Annotated[bool, Parameter(negative=())] = False,
-    values: Annotated[bool, Parameter(negative=())] = False,
-    json: Annotated[bool, Parameter(negative=())] = False,
+    count: bool = False,
+    values: bool = False,
+    json: Annotated[Json, Parameter(help=JSON_HELP)] = False,
 ) -> int:
-    """Prove that nothing is lost or doubled: the chains from metadata, the rows with --count.
+    """Prove that no record is lost or duplicated: chains from metadata, rows with --count.
 
-    Says as well how many records of a table's topics wait in Kafka, which it has not read yet.
+    Also shows how many records in Kafka each table has not read yet.
 
-    With --values instead: that the metadata of every live file says what the file holds, so that a
-    reader's filter finds all rows that match. Exits with 4 on a break, and says where; with
-    --values also with 2 where nothing could be compared in any table. Nothing is written.
+    With --values instead, checks that the metadata of every live file agrees with its contents, so
+    that a reader's filter finds all rows that match. Exits with 4 on a break, and says where; with
+    --values also with 2 where nothing could be compared in any table. Writes nothing.
 
     Example: penstock audit shop.yaml lake.bronze.orders --count
 
     Parameters
     ----------
     tables
-        Tables by their names in the spec; all of them when left out. With --values any table of a
-        catalog of the spec.
-    spec
-        The spec of the pipeline.
+        Tables by their names in the spec; default: all. With --values any table of a catalog of
+        the spec.
     count
         Also compare every row with Kafka, record by record.
     values
         Compare bounds, counts, sizes and partition values in the metadata of every live file with
-        what the file holds, whoever wrote it.
-    json
-        Print JSON: of each table "waiting", the records that wait, null where that is not known;
-        with --values its "outcome": "ok", "wrong", "nothing to compare" or "error".
+        its contents, whichever writer made it.
     """
     from penstock.app.audit import audit as prove
     from penstock.app.values import audit_values

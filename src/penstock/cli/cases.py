@@ -8,30 +8,27 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from penstock.cli.output import USAGE, print_json, tell
-from penstock.cli.specs import SPEC, Spec, load_spec
+from penstock.cli.parameters import SPEC, Json, Spec
+from penstock.cli.specs import load_spec
 
 
 def try_cases(
-    spec: Spec = SPEC,
+    spec: Annotated[Spec, Parameter(help="The spec to test.")] = SPEC,
     *,
     cases: Path | None = None,
-    json: Annotated[bool, Parameter(negative=())] = False,
+    json: Json = False,
 ) -> int:
-    """Try a spec on cases: records in, rows and rejects out. Needs no broker and no catalog.
+    """Test a spec on example records: records in, rows and rejects out. Needs no Kafka, no catalog.
 
-    The real coordinator and workers land each case in tables in memory. Exits with 2 when a case
-    did not end as it says.
+    The real coordinator and workers land each case in tables in memory. Exits with 2 when a result
+    differs from the expected one.
 
     Example: penstock test shop.yaml --cases shop.test.yaml
 
     Parameters
     ----------
-    spec
-        The spec to try.
     cases
-        The cases; beside the spec, shop.test.yaml for shop.yaml, when left out.
-    json
-        Print JSON.
+        The file of cases; default: shop.test.yaml next to shop.yaml.
     """
     from penstock.app.cases.judging import differences
     from penstock.app.cases.playing import play
@@ -40,17 +37,16 @@ def try_cases(
     pipeline = load_spec(spec)
     path = cases or spec.with_suffix(f".test{spec.suffix}")
     file = read_cases(path)
-    told = [(case, differences(case, play(pipeline, case, file.tables))) for case in file.cases]
-    failed = sum(bool(found) for _, found in told)
+    results = [(case, differences(case, play(pipeline, case, file.tables))) for case in file.cases]
+    failed = sum(bool(found) for _, found in results)
+    code = USAGE if failed else 0
     if json:
-        results = [
-            {"case": case.name, "line": case.line, "differences": found} for case, found in told
-        ]
-        print_json({"exit_code": USAGE if failed else 0, "cases": results})
-        return USAGE if failed else 0
-    for case, found in told:
+        data = [{"case": c.name, "line": c.line, "differences": found} for c, found in results]
+        print_json({"exit_code": code, "cases": data})
+        return code
+    for case, found in results:
         tell(f"{'FAILED' if found else 'ok'}  {case.name}")
         for each in found:
             tell(f"    {path}:{case.line}  {each}")
-    tell(f"{len(told) - failed} of {len(told)} cases ended as they say")
-    return USAGE if failed else 0
+    tell(f"{len(results) - failed} of {len(results)} cases passed")
+    return code

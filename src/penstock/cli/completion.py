@@ -8,7 +8,7 @@ from penstock.cli.output import tell
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
-    """Print what makes a shell complete commands and options.
+    """Print a script that lets a shell complete commands and options.
 
     bash: penstock completion bash > ~/.local/share/bash-completion/completions/penstock;
     zsh: penstock completion zsh > a folder of $fpath, as _penstock;

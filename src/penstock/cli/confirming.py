@@ -1,7 +1,7 @@
-"""Show what a command would change, ask for the pipeline's name, do it, and tell what was done.
+"""Show what a command would change, ask for the pipeline's name, apply it, print what was done.
 
-Without a terminal and without `--yes NAME` a command that changes something is a dry run. With
-`--json` each prints `{"plan": {…}, "done": null}`, where `done` is null when nothing was changed.
+Without a terminal and without `--yes NAME` such a command is a dry run. With `--json` it prints
+`{"plan": {…}, "done": null}`, where `done` is null when nothing was changed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from penstock.app.changing import Change, Done
 
 
-def change_by_hand(change: Change, act: Callable[[], Done], yes: str | None, *, json: bool) -> int:
-    """Let `act` make a change once it is consented to, and print what came of it; exits with 0.
+def confirm_and_apply(
+    change: Change, apply: Callable[[], Done], yes: str | None, *, json: bool
+) -> int:
+    """Apply a change once it is confirmed, print what was done, and return exit code 0.
 
-    Raises as `confirmed` and `act`.
+    Raises as `confirmed` and `apply`.
     """
-    done = act() if confirmed(change, yes) else None
+    done = apply() if confirmed(change, yes) else None
     if json:
         print_json({"plan": asdict(change), "done": None if done is None else dict(done.data)})
     elif done is not None:
@@ -34,31 +36,27 @@ def change_by_hand(change: Change, act: Callable[[], Done], yes: str | None, *, 
 
 
 def confirmed(change: Change, yes: str | None) -> bool:
-    """Show a change and tell whether it is to be made. False as well when there is none.
+    """Show a change and return whether to apply it; there may be none.
 
-    `yes` is what `--yes` was given. Raises InvalidError (P171) for a name that is not the
+    `yes` is the value of `--yes`. Raises InvalidError (P171) for a name that is not the
     pipeline's.
     """
     from penstock.app.changing import consented
 
+    colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     for step in change.steps:
-        say(f"  {_painted(step.text) if step.destructive else step.text}")
+        say(f"  {RED}{step.text}{PLAIN}" if colour and step.destructive else f"  {step.text}")
     if not change.steps:
         say("  nothing to do")
         return False
     given = yes
     if given is None and sys.stdin.isatty():
-        say(f"Type the pipeline's name, {change.pipeline}, to do it; anything else leaves it.")
+        say(f"Type the pipeline's name, {change.pipeline}, to apply this; anything else cancels.")
         given = sys.stdin.readline().strip()
         if not given:
             return False
     if given is None:
-        say(f"Nothing was changed. To do it:  --yes {change.pipeline}")
+        say(f"Nothing was changed. To apply this:  --yes {change.pipeline}")
         return False
     consented(change, given)
     return True
-
-
-def _painted(text: str) -> str:
-    colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    return f"{RED}{text}{PLAIN}" if colour else text

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from penstock.cli.audit import tell_audit
 from penstock.cli.output import print_json, result_console, say, tell
+from penstock.cli.parameters import Json
 
 if TYPE_CHECKING:
     from penstock.app.demo.story import Told
@@ -18,8 +19,12 @@ HOME = Path(".penstock/demo")
 ICEBERG_JAR = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
 
 
-def demo(*, directory: Path = HOME, json: Annotated[bool, Parameter(negative=())] = False) -> int:
-    """See it all: a real broker, real data, a SIGKILL in the middle, the proof.
+def demo(
+    *,
+    directory: Path = HOME,
+    json: Annotated[Json, Parameter(help="Print the outcome as JSON.")] = False,
+) -> int:
+    """Run the demo: a real broker, real data, a SIGKILL in the middle, an audit at the end.
 
     Lands 336,776 flights in an Iceberg and in a Delta table and their weather in a third. Exits
     with 0 only when the audit found every record once in each table.
@@ -29,9 +34,7 @@ def demo(*, directory: Path = HOME, json: Annotated[bool, Parameter(negative=())
     Parameters
     ----------
     directory
-        Where everything is put; it is emptied first.
-    json
-        Print the outcome as JSON.
+        The folder for all its files; it is emptied first.
     """
     from penstock.app.demo.story import Demo
     from penstock.app.process import SystemClock

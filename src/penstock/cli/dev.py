@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from penstock.cli.output import print_json, say, tell
+from penstock.cli.parameters import Directory, Json, command_group
 
 if TYPE_CHECKING:
+    from penstock.dev.broker import Running
     from penstock.dev.choosing import Chosen
 
 PORT = 9092
-
-app = App(
-    name="dev", help="A real Kafka broker on this machine, to try things.", help_format="plaintext"
-)
 
 
 def up(
     *,
     port: int = PORT,
-    directory: Path | None = None,
-    json: Annotated[bool, Parameter(negative=())] = False,
+    directory: Annotated[
+        Directory, Parameter(help="Folder for its data and log; default: .penstock/dev.")
+    ] = None,
+    json: Json = False,
 ) -> int:
-    """Start the broker; the first time its jars are downloaded and checked against their hashes.
+    """Start the broker; the first start downloads its jars and checks their hashes.
 
     Example: penstock dev up --port 9092
 
@@ -33,40 +33,26 @@ def up(
     ----------
     port
         Port to listen on, on the loopback address; 0 picks a free one.
-    directory
-        Where its data and log are; .penstock/dev when left out.
-    json
-        Print JSON.
     """
     from penstock.dev.broker import up as start
     from penstock.dev.choosing import HOME
 
-    running = start(directory or HOME, port, progress=_downloaded)
+    def downloaded(jar: str, done: int, total: int) -> None:
+        say(f"[{done}/{total}] {jar}")
+
+    running = start(directory or HOME, port, progress=downloaded)
     if json:
-        told = {"directory": str(directory or HOME)}
-        print_json({"bootstrap": running.bootstrap, "pid": running.pid, **told})
+        print_json(_data(running, directory or HOME))
     else:
         where = "" if directory is None else f" --directory {directory}"
-        at = f"{running.bootstrap} (pid {running.pid})"
-        tell(f"Kafka runs at {at}; stop it: penstock dev down{where}")
+        tell(f"{_address(running)}; stop it: penstock dev down{where}")
     return 0
 
 
-def down(
-    *,
-    directory: Path | None = None,
-    json: Annotated[bool, Parameter(negative=())] = False,
-) -> int:
+def down(*, directory: Directory = None, json: Json = False) -> int:
     """Stop the broker; its data stay.
 
     Example: penstock dev down
-
-    Parameters
-    ----------
-    directory
-        Where its data and log are; when left out, the broker that was started from this folder.
-    json
-        Print JSON.
     """
     from penstock.dev.broker import down as stop
     from penstock.dev.choosing import chosen
@@ -80,52 +66,39 @@ def down(
     return 0
 
 
-def status(
-    *,
-    directory: Path | None = None,
-    json: Annotated[bool, Parameter(negative=())] = False,
-) -> int:
-    """Tell whether the broker runs.
+def status(*, directory: Directory = None, json: Json = False) -> int:
+    """Show whether the broker runs, and where.
 
     Example: penstock dev status --json
-
-    Parameters
-    ----------
-    directory
-        Where its data and log are; when left out, the broker that was started from this folder.
-    json
-        Print JSON.
     """
     from penstock.dev.choosing import chosen
 
     found = chosen(directory)
     running = found.running
     if json:
-        told = {"directory": str(found.directory)}
-        print_json(
-            {"bootstrap": running.bootstrap, "pid": running.pid, **told} if running else None
-        )
+        print_json(_data(running, found.directory) if running else None)
     elif running:
-        at = f"{running.bootstrap} (pid {running.pid})"
-        tell(f"Kafka runs at {at}; its data and log are in {found.directory}")
+        tell(f"{_address(running)}; its data and log are in {found.directory}")
     else:
         tell(_none(found))
     return 0
 
 
+app = command_group(
+    "dev", "Run a real Kafka broker on this machine.", {"up": up, "down": down, "status": status}
+)
+
+
+def _data(running: Running, directory: Path) -> dict[str, Any]:
+    return {"bootstrap": running.bootstrap, "pid": running.pid, "directory": str(directory)}
+
+
+def _address(running: Running) -> str:
+    return f"Kafka runs at {running.bootstrap} (pid {running.pid})"
+
+
 def _none(found: Chosen) -> str:
-    """Say that no broker runs, and which do that were started elsewhere."""
+    """Return the message that no broker runs here, with those that were started elsewhere."""
     elsewhere = "".join(f"\n  --directory {place}" for place in found.others)
-    there = f"; of those that run elsewhere, name one:{elsewhere}" if elsewhere else ""
+    there = f"; running elsewhere, name one:{elsewhere}" if elsewhere else ""
     return f"no broker runs in {found.directory}{there}"
-
-
-def _downloaded(jar: str, done: int, total: int) -> None:
-    say(f"[{done}/{total}] {jar}")
-
-
-for command in (up, down, status):
-    # Named here: help would else call a command of a command after the running program.
-    named = App(name=command.__name__)
-    named.default(command)
-    app.command(named)

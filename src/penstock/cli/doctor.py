@@ -4,51 +4,50 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from penstock.cli.hints import pasteable
 from penstock.cli.output import print_json, result_console, say
-from penstock.cli.specs import SPEC, Spec, load_spec
+from penstock.cli.parameters import SPEC, SPEC_VARIABLE, Json
+from penstock.cli.specs import load_spec
 
 if TYPE_CHECKING:
     from penstock.app.doctor.examination import Examination
 
 MARKS = {"good": ("ok", "green"), "odd": ("look", "yellow"), "bad": ("BAD", "bold red")}
+SPEC_HELP = "The spec of the pipeline; default: penstock.yaml if it exists."
 
 
 def doctor(
-    spec: Spec | None = None,
+    spec: Annotated[Path | None, Parameter(env_var=SPEC_VARIABLE, help=SPEC_HELP)] = None,
     *,
-    look_only: Annotated[bool, Parameter(negative=())] = False,
-    json: Annotated[bool, Parameter(negative=())] = False,
+    look_only: bool = False,
+    json: Json = False,
 ) -> int:
-    """Look whether all is fit for a run: this machine, and what the spec names.
+    """Check that everything a run needs is in place: this machine, and what the spec names.
 
-    Java, Python, libraries, jars, ports, memory, disk; brokers, their release, permissions, clocks;
-    the pending store; each catalog, whose compare-and-set is measured on a scratch table that is
-    dropped again; each table, its features and snapshots. Without a spec, this machine alone.
+    Checks Java, Python, libraries, jars, ports, memory and disk; brokers, their release,
+    permissions and clocks; the pending store; each catalog, whose compare-and-set is measured on a
+    scratch table that is dropped again; each table, its features and snapshots. Without a spec, it
+    checks this machine alone.
 
-    Exits with what a run would end with for the worst of it, 0 when nothing is bad.
+    Exits with the code that a run would end with for the worst problem, 0 when there is none.
 
     Example: penstock doctor shop.yaml
 
     Parameters
     ----------
-    spec
-        The spec of the pipeline; penstock.yaml when that is there.
     look_only
-        Make no scratch tables: write nothing at all.
-    json
-        Print JSON.
+        Create no scratch tables: write nothing at all.
     """
     from penstock.app.doctor.examination import examine
 
     path = spec or (SPEC if SPEC.exists() else None)
-    pipeline = None if path is None else load_spec(path)
     found = examine(
-        pipeline,
+        None if path is None else load_spec(path),
         touch=not look_only,
         environment=os.environ,
         progressed=(lambda _: None) if json else say,

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING
 
 from penstock.cli.output import print_json, talk_width, tell
+from penstock.cli.parameters import Json
 
 if TYPE_CHECKING:
     from penstock.app.explain import ManualPage
 
 
-def explain(
-    code: str | None = None, *, json: Annotated[bool, Parameter(negative=())] = False
-) -> int:
+def explain(code: str | None = None, *, json: Json = False) -> int:
     """Explain an error code: its cause, an example, what to do. Needs no network.
 
     Example: penstock explain P116
@@ -24,26 +21,21 @@ def explain(
     Parameters
     ----------
     code
-        The code, as printed with the error; all codes are listed when it is left out.
-    json
-        Print JSON.
+        The code, as printed with the error; without one, all codes are listed.
     """
     from penstock.app.explain import explain as look_up
     from penstock.app.explain import manual
 
-    if code is None:
-        pages = list(manual().values())
-        if json:
-            print_json([asdict(page) for page in pages])
-            return 0
-        for page in pages:
-            tell(f"{page.code}  {textwrap.shorten(_first(page), talk_width() - 6)}")
-        return 0
-    page = look_up(code)
+    width = talk_width()
+    pages = list(manual().values()) if code is None else [look_up(code)]
     if json:
-        print_json(asdict(page))
-    else:
-        tell(_text(page, talk_width()))
+        data = [asdict(page) for page in pages]
+        print_json(data if code is None else data[0])
+        return 0
+    for page in pages:
+        first = page.cause or "".join(page.says[:1])
+        line = f"{page.code}  {textwrap.shorten(first, width - 6)}"
+        tell(line if code is None else _text(page, width))
     return 0
 
 
@@ -62,21 +54,15 @@ def _text(page: ManualPage, width: int) -> str:
 
 
 def _listed(title: str, texts: tuple[str, ...], width: int) -> str:
-    told = [text for text in texts if text]
-    indent = " " * 9
     lines = [
         textwrap.fill(
             text,
             width,
             initial_indent=f"{title if not number else '':<9}",
-            subsequent_indent=indent,
+            subsequent_indent=" " * 9,
             break_on_hyphens=False,
             break_long_words=False,
         )
-        for number, text in enumerate(told)
+        for number, text in enumerate(filter(None, texts))
     ]
     return "\n".join(lines)
-
-
-def _first(page: ManualPage) -> str:
-    return page.cause or (page.says[0] if page.says else "")

@@ -1,8 +1,7 @@
-"""Commands in hints, as they work when they are pasted: with the spec that was named.
+"""Commands in hints name the spec in use, so that they work when pasted.
 
-Rooms below know of no spec's file: they say `penstock run --accept gap`. Who typed `penstock run
-shop.yaml` pastes `penstock run shop.yaml --accept gap`. Where nobody named a spec, the one of
-`PENSTOCK_SPEC` or `penstock.yaml` is found again, and a hint stays as it is.
+Code below the CLI knows no spec file and says `penstock run --accept gap`; after `penstock run
+shop.yaml` the hint reads `penstock run shop.yaml --accept gap`. The default spec is not named.
 """
 
 from __future__ import annotations
@@ -23,6 +22,6 @@ def name_spec(words: str) -> None:
 
 
 def pasteable(hint: str) -> str:
-    """Return a hint whose commands name the spec of the command that goes on."""
+    """Return a hint whose commands name the spec in use."""
     named = _named.get()
     return _COMMAND.sub(lambda found: f"{found[0]} {named}", hint) if named else hint

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from penstock.cli.output import error_data, print_json, say, show_error, tell
-from penstock.cli.specs import SPEC, Spec
-from penstock.cli.waiting import ERASE, waits_told
+from penstock.cli.parameters import SPEC, Json, Spec
+from penstock.cli.waiting import ERASE, waits_shown
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.observe.figures import number_of
 
@@ -23,49 +23,45 @@ if TYPE_CHECKING:
 
 
 def init(
-    spec: Spec = SPEC,
+    spec: Annotated[Spec, Parameter(help="The file to write.")] = SPEC,
     *,
     from_: Annotated[str | None, Parameter(name="--from")] = None,
     to: Literal["iceberg", "delta"] = "iceberg",
     topics: str | None = None,
     registry: str | None = None,
     from_config: Path | None = None,
-    offsets: Annotated[bool, Parameter(negative=())] = False,
+    offsets: bool = False,
     name: str = "landing",
-    json: Annotated[bool, Parameter(negative=())] = False,
+    json: Json = False,
 ) -> int:
     """Write a spec: from the topics of a cluster, or from another system's configuration.
 
-    A sample of each topic's records tells formats, envelopes and types, and each rule is tried on
-    it. Topics that begin with _ and those of Connect are left out.
+    With --from, a sample of each topic's records shows formats, envelopes and types, and each rule
+    is tested on it. Topics that begin with _ and those of Kafka Connect are left out.
 
-    Understood are the Iceberg sink of Kafka Connect, a command line of kafka-delta-ingest, and
-    Flink SQL. Each option is accounted for; what would move a beginning or change what lands is
-    yours to decide: the spec is incomplete (P175), and init ends with 2, until then. Secrets are
-    not copied, no file is overwritten.
+    With --from-config, it reads the Iceberg sink of Kafka Connect, a kafka-delta-ingest command
+    line, and Flink SQL, and accounts for each option. An option that would move a start offset or
+    change what lands needs your decision: until you decide, the spec is incomplete (P175) and init
+    exits with 2. It copies no secrets and overwrites no file.
 
     Example: penstock init --from kafka://localhost:9092 --topics orders,payments
 
     Parameters
     ----------
-    spec
-        The file to write.
     from_
-        A cluster to look at, as kafka://host:port.
+        The cluster to read, as kafka://host:port.
     to
         The format of the tables.
     topics
-        With --from: topics with commas between, or a pattern between slashes: '/^shop/'.
+        With --from: topics separated by commas, or a pattern between slashes: '/^shop/'.
     registry
-        With --from: the address of the schema registry that records name schemas of.
+        With --from: the address of the schema registry that the records use.
     from_config
-        A configuration of another system, in a file.
+        A file with another system's configuration.
     offsets
-        With --from-config: ask how far the other system came, and begin there. Stop it before.
+        With --from-config: start at the offsets the other system has reached. Stop it first.
     name
         The pipeline's name.
-    json
-        Print JSON.
     """
     from penstock.app import drafting
 
@@ -75,7 +71,7 @@ def init(
         text, data, lines = _translated(from_config, spec.absolute().parent if offsets else None)
     else:
         assert from_ is not None, "one of the two is given"
-        with waits_told(as_json=json) as observer:
+        with waits_shown(as_json=json) as observer:
             draft = partial(drafting.draft, progress=_progress, observer=observer)
             text, looked = draft(from_, to, name, topics=topics, registry=registry)
         data, lines = _looked_at(looked)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from shlex import join
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Any
 
 from penstock.cli.hints import pasteable
 from penstock.cli.output import error_data, print_json, result_console
-from penstock.cli.peek import shown_bytes
-from penstock.cli.specs import SPEC, Spec, load_spec
-from penstock.cli.waiting import waits_told
+from penstock.cli.parameters import SPEC, Accept, Json, Spec, Takeover
+from penstock.cli.record_text import shown_bytes
+from penstock.cli.specs import load_spec
+from penstock.cli.waiting import waits_shown
 from penstock.observe.figures import age_text, count_text, number_of, one_line, size_text
 
 if TYPE_CHECKING:
@@ -43,37 +42,29 @@ EXCERPT_CHARACTERS_MAX = 72
 def plan(
     spec: Spec = SPEC,
     *,
-    exit_code: Annotated[bool, Parameter(negative=())] = False,
-    takeover: Annotated[bool, Parameter(negative=())] = False,
-    accept: tuple[Literal["gap", "topic", "rules"], ...] = (),
-    json: Annotated[bool, Parameter(negative=())] = False,
+    exit_code: bool = False,
+    takeover: Takeover = False,
+    accept: Accept = (),
+    json: Json = False,
 ) -> int:
-    """Show what a run would do, and why: tables, columns, offsets, backlog. Never writes.
+    """Show what a run would do, and why: tables, columns, offsets, backlog. Writes nothing.
 
-    The columns, and the records that would be refused, come from a sample of the backlog on which
-    the workers' own code is run: the oldest and the newest records of each partition, and some
-    between. It ends with the exit code that `penstock run --until-caught-up` would end with now.
+    Columns and rejects come from a sample of the backlog, on which the workers' own code runs: the
+    oldest and the newest records of each partition, and some between. Exits with the code that
+    `penstock run --until-caught-up` would end with now.
 
     Example: penstock plan shop.yaml --accept gap
 
     Parameters
     ----------
-    spec
-        The spec of the pipeline.
     exit_code
-        Exit with 0 when there is nothing to do, 10 for changes, 11 for destructive ones. What else
-        keeps a run from doing its work ends with the run's exit code.
-    takeover
-        Plan a run that takes the place of another owner, though it is alive.
-    accept
-        Plan a run with a decision of yours: gap, topic or rules.
-    json
-        Print JSON.
+        Exit with 0 when there is nothing to do, 10 for changes, 11 for destructive ones; whatever
+        else would stop a run keeps the run's exit code.
     """
     from penstock.app.plan import plan as look
 
     pipeline = load_spec(spec)
-    with waits_told(as_json=json) as observer:
+    with waits_shown(as_json=json) as observer:
         found = look(pipeline, accept=frozenset(accept), takeover=takeover, observer=observer)
     code = (found.problem_code or found.change) if exit_code else found.exit_code
     if json:

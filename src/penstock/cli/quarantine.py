@@ -1,47 +1,42 @@
-"""`penstock quarantine`: refused records, listed, shown, tried again, given up."""
+"""`penstock quarantine`: list, show, retry and drop rejected records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from penstock.cli.output import print_json, say, tell
-from penstock.cli.specs import SPEC, Spec, load_spec
-from penstock.cli.waiting import waits_told
+from penstock.cli.parameters import (
+    SPEC,
+    At,
+    Codes,
+    Json,
+    QuarantinedTable,
+    Spec,
+    Yes,
+    command_group,
+)
+from penstock.cli.record_text import key_and_headers, record_data, shown_bytes
+from penstock.cli.specs import load_spec
+from penstock.cli.waiting import waits_shown
 from penstock.observe.figures import number_of, one_line
 
 if TYPE_CHECKING:
     from penstock.app.quarantine import Group, Refused
     from penstock.landing.closing import Choice
 
-app = App(
-    name="quarantine",
-    help="See refused records, land them after all, or give them up.",
-    help_format="plaintext",
-)
 
-
-def list_groups(
-    table: str | None = None,
-    *,
-    spec: Spec = SPEC,
-    json: Annotated[bool, Parameter(negative=())] = False,
-) -> int:
-    """Count refused records by table, reason and what became of them, as the tables tell.
+def list_groups(table: str | None = None, *, spec: Spec = SPEC, json: Json = False) -> int:
+    """Count rejected records by table, reason and status.
 
     Example: penstock quarantine list
 
     Parameters
     ----------
     table
-        One table, by its name in the spec; all of them when left out.
-    spec
-        The spec of the pipeline.
-    json
-        Print JSON.
+        One table, by its name in the spec; default: all.
     """
     from penstock.app.quarantine import groups
 
@@ -50,7 +45,7 @@ def list_groups(
         print_json({"groups": [asdict(each) for each in found]})
         return 0
     if not found:
-        tell("nothing was refused")
+        tell("no record was rejected")
     named = ""
     for each in found:
         if each.table != named:
@@ -61,152 +56,109 @@ def list_groups(
 
 
 def show(
-    table: str,
+    table: QuarantinedTable,
     *,
     spec: Spec = SPEC,
-    code: tuple[str, ...] = (),
-    at: str | None = None,
+    code: Codes = (),
+    at: Annotated[
+        At, Parameter(help="One record, as topic:partition:offset, whatever its status.")
+    ] = None,
     count: Annotated[int, Parameter(name=["--count", "-n"])] = 5,
-    json: Annotated[bool, Parameter(negative=())] = False,
+    json: Json = False,
 ) -> int:
-    """Show open records with the bytes that came and the reason each was refused for.
+    """Show open records: the bytes that came, and why each was rejected.
 
     Example: penstock quarantine show lake.bronze.orders --code P363 -n 3
 
     Parameters
     ----------
-    table
-        The table they were meant for, or the route, by its name in the spec.
-    spec
-        The spec of the pipeline.
-    code
-        Only those refused with a code; may be given again.
-    at
-        One record, as topic:partition:offset, whatever became of it.
     count
         How many.
-    json
-        Print JSON.
     """
     from penstock.app.quarantine import records
 
     found = records(load_spec(spec), table, _choice(code, at), count)
     if json:
-        print_json([_data(each) for each in found])
+        print_json([record_data(asdict(each)) for each in found])
         return 0
     for each in found:
-        _tell(each)
+        _show(each)
     if not found:
         say("no such record is open")
     return 0
 
 
 def retry(
-    table: str,
+    table: QuarantinedTable,
     *,
     spec: Spec = SPEC,
-    code: tuple[str, ...] = (),
-    at: str | None = None,
-    yes: str | None = None,
-    json: Annotated[bool, Parameter(negative=())] = False,
+    code: Codes = (),
+    at: At = None,
+    yes: Yes = None,
+    json: Json = False,
 ) -> int:
-    """Land refused records that fit by now, each once, and close them; not beside a run.
+    """Land rejected records that fit by now, each once, and mark them as retried.
 
-    Shows what it would do; it is done when the pipeline's name is typed or given with --yes.
+    Refused while a run is alive. Without --yes and without a terminal it only shows what it would
+    do.
 
     Example: penstock quarantine retry lake.bronze.orders --code P361 --yes shop
-
-    Parameters
-    ----------
-    table
-        The table they were meant for, or the route, by its name in the spec.
-    spec
-        The spec of the pipeline.
-    code
-        Only those refused with a code; may be given again.
-    at
-        One record, as topic:partition:offset.
-    yes
-        The pipeline's name, for consent without a terminal.
-    json
-        Print JSON.
     """
     from penstock.app.changing import Done
     from penstock.app.faults import from_environment
     from penstock.app.quarantine import retry as land
     from penstock.app.quarantine import retry_forecast
-    from penstock.cli.confirming import change_by_hand
+    from penstock.cli.confirming import confirm_and_apply
 
     pipeline, choice = load_spec(spec), _choice(code, at)
 
-    def act() -> Done:
+    def apply() -> Done:
         done = land(pipeline, table, choice, faults=from_environment())
         landed = [f"{number_of(n, 'record')} landed in {name}" for name, n in done.landed.items()]
         refused = sorted(done.refused.items())
-        left = [f"{number_of(n, 'record')} still refused: {each}" for each, n in refused]
+        left = [f"{number_of(n, 'record')} still rejected: {each}" for each, n in refused]
         return Done(asdict(done), (*landed, *left))
 
-    with waits_told(as_json=json) as observer:
+    with waits_shown(as_json=json) as observer:
         change = retry_forecast(pipeline, table, choice, observer)
-    return change_by_hand(change, act, yes, json=json)
+    return confirm_and_apply(change, apply, yes, json=json)
 
 
 def drop(
-    table: str,
+    table: QuarantinedTable,
     *,
     spec: Spec = SPEC,
-    code: tuple[str, ...] = (),
-    at: str | None = None,
-    yes: str | None = None,
-    json: Annotated[bool, Parameter(negative=())] = False,
+    code: Codes = (),
+    at: At = None,
+    yes: Yes = None,
+    json: Json = False,
 ) -> int:
-    """Give refused records up: they stay in the quarantine as dropped, and no retry takes them.
+    """Mark rejected records as dropped: they stay in the quarantine table, and no retry takes them.
 
-    Shows what it would do; it is done when the pipeline's name is typed or given with --yes.
+    Without --yes and without a terminal it only shows what it would do.
 
     Example: penstock quarantine drop lake.bronze.orders --code P302 --yes shop
-
-    Parameters
-    ----------
-    table
-        The table they were meant for, or the route, by its name in the spec.
-    spec
-        The spec of the pipeline.
-    code
-        Only those refused with a code; may be given again.
-    at
-        One record, as topic:partition:offset.
-    yes
-        The pipeline's name, for consent without a terminal.
-    json
-        Print JSON.
     """
     from penstock.app.changing import Done
     from penstock.app.faults import from_environment
     from penstock.app.quarantine import drop as give_up
     from penstock.app.quarantine import drop_forecast
-    from penstock.cli.confirming import change_by_hand
+    from penstock.cli.confirming import confirm_and_apply
 
     pipeline, choice = load_spec(spec), _choice(code, at)
 
-    def act() -> Done:
+    def apply() -> Done:
         done = give_up(pipeline, table, choice, faults=from_environment())
         return Done({"dropped": done}, (f"{number_of(done, 'record')} dropped",))
 
-    return change_by_hand(drop_forecast(pipeline, table, choice), act, yes, json=json)
+    return confirm_and_apply(drop_forecast(pipeline, table, choice), apply, yes, json=json)
 
 
-_COMMANDS: dict[str, Callable[..., int]] = {
-    "list": list_groups,
-    "show": show,
-    "retry": retry,
-    "drop": drop,
-}
-for name, command in _COMMANDS.items():
-    # Named here: help would else call a command of a command after the running program.
-    named = App(name=name)
-    named.default(command)
-    app.command(named)
+app = command_group(
+    "quarantine",
+    "List rejected records, retry those that fit by now, or drop them.",
+    {"list": list_groups, "show": show, "retry": retry, "drop": drop},
+)
 
 
 def _choice(codes: tuple[str, ...], at: str | None) -> Choice:
@@ -225,21 +177,9 @@ def _group_text(each: Group) -> str:
     return f"  {each.status:<10} {each.records:>12,}  {what:<16} {when} UTC"
 
 
-def _data(each: Refused) -> dict[str, Any]:
-    from penstock.cli.peek import plain_data, text_of
-
-    data: dict[str, Any] = plain_data(asdict(each))
-    data["text"] = text_of(each.value)
-    return data
-
-
-def _tell(each: Refused) -> None:
-    from penstock.cli.peek import shown_bytes
-
+def _show(each: Refused) -> None:
     tell(f"{one_line(each.topic)}:{each.partition}:{each.offset}  {each.status}")
-    tell(f"  refused  {each.code} {one_line(each.message)}  ({each.refused_at:%Y-%m-%d %H:%M} UTC)")
-    if each.key is not None:
-        tell(f"  key      {shown_bytes(each.key)}")
-    for name, value in each.headers:
-        tell(f"  header   {one_line(name)}: {shown_bytes(value)}")
+    tell(f"  rejected {each.code} {one_line(each.message)}  ({each.refused_at:%Y-%m-%d %H:%M} UTC)")
+    for line in key_and_headers(each):
+        tell(line)
     tell(f"  raw      {shown_bytes(each.value)}")

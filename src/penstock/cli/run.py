@@ -10,12 +10,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from penstock.cli.output import INTERRUPTED, error_data, print_json, say, show_error
-from penstock.cli.specs import SPEC, Spec, load_spec
+from penstock.cli.parameters import SPEC, Accept, Json, Spec, Takeover
+from penstock.cli.specs import load_spec
 
 if TYPE_CHECKING:
     from penstock.landing.coordinator import Ended
@@ -26,43 +27,38 @@ if TYPE_CHECKING:
     from penstock.spec.model import Pipeline
 
 STDERR = 2
+STOPPING = "Stopping after the current epoch. Press Ctrl-C again to quit now (nothing is lost)."
 _SHOW_CURSOR = "\x1b[?25h"
 
 
 def run(
-    spec: Spec = SPEC,
+    spec: Annotated[Spec, Parameter(help="The spec to run.")] = SPEC,
     *,
-    once: Annotated[bool, Parameter(negative=())] = False,
-    until_caught_up: Annotated[bool, Parameter(negative=())] = False,
-    takeover: Annotated[bool, Parameter(negative=())] = False,
-    accept: tuple[Literal["gap", "topic", "rules"], ...] = (),
+    once: bool = False,
+    until_caught_up: bool = False,
+    takeover: Takeover = False,
+    accept: Accept = (),
     metrics: Annotated[str | None, Parameter(env_var="PENSTOCK_METRICS")] = None,
-    json: Annotated[bool, Parameter(negative=())] = False,
+    json: Annotated[
+        Json, Parameter(help="Log JSON lines to stderr, and print the outcome as JSON.")
+    ] = False,
 ) -> int:
-    """Land records, until told to stop.
+    """Land records until you stop it.
 
-    Ctrl-C or SIGTERM finishes the open epoch, levels all tables and exits with 0; a second one
-    leaves at once with 130, and nothing is lost. SIGQUIT tells where each thread stands, and
-    changes nothing.
+    Ctrl-C or SIGTERM finishes the current epoch, brings all tables level and exits with 0. A second
+    one exits at once with 130; nothing is lost. SIGQUIT prints the stack of every thread and goes
+    on.
 
     Example: penstock run shop.yaml --until-caught-up
 
     Parameters
     ----------
-    spec
-        The spec to run.
     once
         Land one epoch, then stop.
     until_caught_up
-        Stop when all that was in the topics at the start has landed.
-    takeover
-        Take the place of another owner, though it is alive; it exits with 3.
-    accept
-        A decision of yours that an exit with 4 asked for: gap, topic or rules.
+        Stop when everything that was in the topics at the start has landed.
     metrics
-        Serve metrics for Prometheus at host:port, such as 127.0.0.1:9464.
-    json
-        Log JSON lines, and print the outcome as JSON.
+        Serve Prometheus metrics at host:port, such as 127.0.0.1:9464.
     """
     from penstock.app.faults import from_environment, observer_for
     from penstock.app.run import RunOptions, exit_code
@@ -74,19 +70,19 @@ def run(
     until = "once" if once else "caught-up" if until_caught_up else "stopped"
     options = RunOptions(until, takeover, frozenset(accept), faults)  # type: ignore[arg-type]
     stop, voice = threading.Event(), Voice()
-    with signals(stop, voice), _listening(pipeline, metrics, voice, as_json=json) as listeners:
+    with signals(stop, voice), _observers(pipeline, metrics, voice, as_json=json) as listeners:
         observer = Observers(*listeners, observer_for(faults))
         ended = run_pipeline(pipeline, options, observer=observer, stop=stop)
     code = exit_code(ended, options.until, asked_to_stop=stop.is_set())
-    _tell_outcome(ended, code, as_json=json)
+    _print_outcome(ended, code, as_json=json)
     return code
 
 
 @contextmanager
-def _listening(
+def _observers(
     pipeline: Pipeline, metrics: str | None, voice: Voice, *, as_json: bool
 ) -> Iterator[list[Observer]]:
-    """Give those who listen to a run: board, log and, when asked for, metrics."""
+    """Yield the observers of a run: board, log and, when asked for, metrics."""
     from penstock.app.process import SystemClock
     from penstock.app.status import status_file
     from penstock.observe.regularly import Regularly
@@ -123,10 +119,10 @@ def _listening(
         yield [board, log, counted]
 
 
-def _tell_outcome(ended: Ended, code: int, *, as_json: bool) -> None:
+def _print_outcome(ended: Ended, code: int, *, as_json: bool) -> None:
     if as_json:
         parked = {name: error_data(error) for name, error in ended.parked.items()}
-        with suppress(OSError):  # who is gone may still learn it from the exit code
+        with suppress(OSError):  # the exit code says it too
             print_json({"reason": ended.reason, "exit_code": code, "parked": parked})
         return
     for name, error in ended.parked.items():
@@ -135,41 +131,41 @@ def _tell_outcome(ended: Ended, code: int, *, as_json: bool) -> None:
 
 
 class Voice:
-    """Says what a signal does: past Python's buffers, or within the display that is up.
+    """Print what a signal does: in the display if there is one, else past Python's buffers.
 
-    For handlers of signals, which may have interrupted whoever writes to the terminal.
+    For signal handlers, which may have interrupted a write to the terminal.
     """
 
     def __init__(self) -> None:
         self.display: Progress | None = None
 
     def say(self, text: str) -> None:
-        """Say it, and go on."""
+        """Print a line; the process goes on."""
         if self.display is not None:
             self.display.note(text)
         else:
             _write_now(f"{text}\n".encode())
 
     def say_last(self, text: str) -> None:
-        """Say it before the process ends: below the display, with the cursor shown again."""
+        """Print a last line: below the display, with the cursor shown again."""
         below = "" if self.display is None else f"\r\n{_SHOW_CURSOR}"
         _write_now(f"{below}{text}\n".encode())
 
 
 @contextmanager
 def signals(stop: threading.Event, voice: Voice) -> Iterator[None]:
-    """Ask to stop at the first SIGINT or SIGTERM; leave at once at the second.
+    """Ask to stop at the first SIGINT or SIGTERM; exit at once at the second.
 
-    SIGQUIT prints the stacks of all threads on stderr, as Java does: it is told in C, also while
-    Python waits in a library.
+    SIGQUIT prints the stacks of all threads on stderr, as Java does; the handler is in C, so it
+    works while Python waits in a library.
     """
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
-            voice.say_last("leaving at once; what is prepared is finished by the next run")
+            voice.say_last("Quit. The next run finishes what is prepared; nothing is lost.")
             os._exit(INTERRUPTED)
         stop.set()
-        voice.say("stopping: the open epoch is finished first; once more to leave at once")
+        voice.say(STOPPING)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     faulthandler.register(signal.SIGQUIT, file=STDERR, all_threads=True)
@@ -182,7 +178,7 @@ def signals(stop: threading.Event, voice: Voice) -> Iterator[None]:
 
 
 def _write_now(text: bytes) -> None:
-    """Say it on stderr past Python's buffer, which the handler may have interrupted."""
+    """Write to stderr past Python's buffer, which the handler may have interrupted."""
     with suppress(OSError):
         os.write(STDERR, text)
 

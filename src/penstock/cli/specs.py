@@ -1,7 +1,7 @@
-"""How every command is told of its spec, and reads it.
+"""Which spec a command reads, and how.
 
-One rule for all: the file that a command names, as a word of its own or with `--spec`; else the one
-that `PENSTOCK_SPEC` names; else `penstock.yaml` in the working folder. Where the words of a command
+One rule for all commands: the file named as an argument or with `--spec`; else the one that
+`PENSTOCK_SPEC` names; else `penstock.yaml` in the working folder. Where the arguments of a command
 are names of tables or topics, one that ends in `.yaml` or `.yml` is the spec.
 """
 
@@ -11,24 +11,19 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING
 
 from penstock.cli.hints import name_spec
+from penstock.cli.parameters import SPEC, SPEC_VARIABLE
 
 if TYPE_CHECKING:
     from penstock.spec.model import Pipeline
 
-SPEC = Path("penstock.yaml")
-SPEC_VARIABLE = "PENSTOCK_SPEC"
 ENDINGS = (".yaml", ".yml")
-
-Spec = Annotated[Path, Parameter(env_var=SPEC_VARIABLE)]
 
 
 def with_spec_named(words: Sequence[str]) -> list[str]:
-    """Return the words of a command that takes names with the spec among them behind `--spec`.
+    """Return the arguments of a command that takes names, with the spec moved behind `--spec`.
 
     Where `--spec` names one already, all other words are names.
     """
@@ -42,7 +37,7 @@ def with_spec_named(words: Sequence[str]) -> list[str]:
 
 
 def named_again(path: Path) -> str:
-    """Return the words that name a spec in another command; "" where it is found without."""
+    """Return the words that name a spec in another command; "" where it is the default."""
     if path.absolute() == Path(os.environ.get(SPEC_VARIABLE) or SPEC).absolute():
         return ""
     named = quote(str(path))
@@ -50,10 +45,7 @@ def named_again(path: Path) -> str:
 
 
 def load_spec(path: Path) -> Pipeline:
-    """Load a spec and say what is worth a word about it; hints name it from here on.
-
-    Raises SpecError.
-    """
+    """Load a spec and print its warnings; from here on, hints name it. Raises SpecError."""
     from penstock.cli.output import say, talk_width
     from penstock.spec.load import load_with_warnings
     from penstock.spec.problems import render

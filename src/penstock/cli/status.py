@@ -10,8 +10,9 @@ from cyclopts import Parameter
 
 from penstock.cli.hints import pasteable
 from penstock.cli.output import error_data, print_json, result_console
-from penstock.cli.specs import SPEC, Spec, load_spec
-from penstock.cli.waiting import waits_told
+from penstock.cli.parameters import SPEC, Json, Spec
+from penstock.cli.specs import load_spec
+from penstock.cli.waiting import waits_shown
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,30 +23,27 @@ if TYPE_CHECKING:
     from penstock.spec.model import Pipeline
 
 WATCH_EVERY_SECONDS = 2.0
+JSON_HELP = 'Print JSON; with --watch one object a line, {"error": …} after a failed read.'
 
 
 def status(
     spec: Spec = SPEC,
     *,
-    watch: Annotated[bool, Parameter(negative=())] = False,
-    json: Annotated[bool, Parameter(negative=())] = False,
+    watch: bool = False,
+    json: Annotated[Json, Parameter(help=JSON_HELP)] = False,
 ) -> int:
-    """Show how each table stands: freshness, lag, last commit, pending, parked with its reason.
+    """Show the state of each table: freshness, lag, last commit, pending, why it is parked.
 
-    What the tables say is the truth; totals and rates are those of the last run. Nothing is
-    written. A table that cannot be read is shown with its error, whose exit code is that of the
-    command.
+    Progress is read from the tables themselves; totals and rates are those of the last run. Writes
+    nothing. A table that cannot be read is shown with its error, and the command exits with the
+    code of that error.
 
     Example: penstock status shop.yaml --json
 
     Parameters
     ----------
-    spec
-        The spec of the pipeline.
     watch
-        Look again every two seconds, until Ctrl-C; also while brokers or store are away.
-    json
-        Print JSON; with --watch one object a line, {"error": …} where a look failed.
+        Refresh every two seconds until Ctrl-C, also while brokers or the store are unavailable.
     """
     from penstock.app.process import SystemClock
     from penstock.app.status import status as read
@@ -55,18 +53,17 @@ def status(
         with suppress(KeyboardInterrupt):
             keep_showing(pipeline, clock, as_json=json)
         return 0
-    with waits_told(as_json=json) as observer:
+    with waits_shown(as_json=json) as observer:
         found = read(pipeline, clock, observer)
     if json:
         print_json(_data(pipeline, found, clock))
-        return found.exit_code
-
-    result_console().print(_drawn(pipeline, found, clock))
+    else:
+        result_console().print(_drawn(pipeline, found, clock))
     return found.exit_code
 
 
 def keep_showing(pipeline: Pipeline, clock: Clock, *, as_json: bool) -> None:
-    """Show a pipeline's status over and over, until interrupted; what is away is asked again."""
+    """Show a pipeline's status again and again until interrupted; retry what is unavailable."""
     from penstock.app.status import status as read
     from penstock.core.errors import UnavailableError
 
@@ -81,15 +78,15 @@ def keep_showing(pipeline: Pipeline, clock: Clock, *, as_json: bool) -> None:
     from rich.live import Live
     from rich.text import Text
 
-    seen: RenderableType = Text("looking")
+    seen: RenderableType = Text("reading")
     with Live(seen, auto_refresh=False, screen=False) as live:
         while True:
             try:
                 seen = _drawn(pipeline, read(pipeline, clock), clock)
                 live.update(seen, refresh=True)
             except UnavailableError as error:
-                told = f"{error.code}: {error.message}; looking again"
-                live.update(Group(seen, Text(told, style="red")), refresh=True)
+                failed = Text(f"{error.code}: {error.message}; trying again", style="red")
+                live.update(Group(seen, failed), refresh=True)
             clock.wait(WATCH_EVERY_SECONDS)
 
 
@@ -98,11 +95,10 @@ def _data(pipeline: Pipeline, found: Status, clock: Clock) -> dict[str, Any]:
 
     from penstock.app.status import stall_of
 
-    stall = stall_of(pipeline, found, clock)
     return {
         "exit_code": found.exit_code,
         "running": found.running,
-        "stalled": to_builtins(stall),
+        "stalled": to_builtins(stall_of(pipeline, found, clock)),
         **to_builtins(_hinting(found.snapshot)),
     }
 
@@ -116,7 +112,7 @@ def _drawn(pipeline: Pipeline, found: Status, clock: Clock) -> RenderableType:
 
 
 def _hinting(snapshot: Snapshot) -> Snapshot:
-    """Let the hints of parked tables name the spec that was named."""
+    """Return the snapshot with the spec named in the hints of parked tables."""
     tables = {
         name: replace(table, parked=replace(table.parked, hint=pasteable(table.parked.hint)))
         for name, table in snapshot.tables.items()

@@ -7,31 +7,28 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from penstock.cli.output import error_data, print_json, show_error, tell
-from penstock.cli.specs import SPEC, Spec, load_spec
-from penstock.cli.waiting import waits_told
+from penstock.cli.parameters import SPEC, Json, Spec
+from penstock.cli.specs import load_spec
+from penstock.cli.waiting import waits_shown
 
 
 def validate(
-    spec: Spec = SPEC,
+    spec: Annotated[Spec, Parameter(help="The spec to check.")] = SPEC,
     *,
-    offline: Annotated[bool, Parameter(negative=())] = False,
-    json: Annotated[bool, Parameter(negative=())] = False,
+    offline: bool = False,
+    json: Json = False,
 ) -> int:
-    """Check a spec, and what it names: brokers, topics, catalogs, tables, the store, Java.
+    """Check a spec and everything it names: brokers, topics, catalogs, tables, the store, Java.
 
-    All problems are printed, not only the first. No table is touched. That catalogs may be written
-    is tried: one that is not there yet is made, empty, and a small file is written and removed.
+    Prints all problems, not only the first. Touches no table. To check that a catalog can be
+    written, it creates a missing one, empty, and writes and removes a small file.
 
     Example: penstock validate shop.yaml --offline
 
     Parameters
     ----------
-    spec
-        The spec to check.
     offline
         Check the file alone.
-    json
-        Print JSON.
     """
     from penstock.app.validate import check
     from penstock.core.errors import gravest
@@ -39,9 +36,10 @@ def validate(
     pipeline = load_spec(spec)
     found = None
     if not offline:
-        with waits_told(as_json=json) as observer:
+        with waits_shown(as_json=json) as observer:
             found = check(pipeline, observer=observer)
     problems = [] if found is None else list(found.problems)
+    tables = {} if found is None else dict(found.tables)
     code = gravest(problem.exit_code for problem in problems)
     if json:
         print_json(
@@ -49,15 +47,14 @@ def validate(
                 "pipeline": pipeline.name,
                 "exit_code": code,
                 "problems": [error_data(problem) for problem in problems],
-                "tables": {} if found is None else dict(found.tables),
+                "tables": tables,
             }
         )
         return code
     for problem in problems:
         show_error(problem, as_json=False)
-    if found is not None:
-        for table, standing in found.tables.items():
-            tell(f"{table}: {standing}")
+    for table, state in tables.items():
+        tell(f"{table}: {state}")
     if not problems:
         tell(f"{spec}: pipeline {pipeline.name} is valid")
     return code

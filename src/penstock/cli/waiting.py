@@ -1,9 +1,9 @@
-"""What a command that looks waits for, told while it waits: nobody stares at a silent terminal.
+"""What a command waits for, shown while it waits.
 
 Invariants:
-- a wait of less than a second is never seen, and nothing of a wait is left on a terminal;
-- without a terminal that moves its cursor a long wait is worth a line now and then, as in a run;
-- who asked for JSON is told nothing.
+- a wait of less than a second is not shown, and nothing stays on the terminal when it is over;
+- on a terminal it is one line, written over; elsewhere a long wait is a line now and then;
+- with `--json` nothing is shown.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ SHORT_MS = 1_000
 
 
 @contextmanager
-def waits_told(*, as_json: bool) -> Iterator[Observer]:
-    """Give an observer of `WaitBegan`, whose waits are told on stderr until the block is left."""
+def waits_shown(*, as_json: bool) -> Iterator[Observer]:
+    """Yield an observer of `WaitBegan` that shows the waits on stderr until the block is left."""
     from penstock.app.process import SystemClock
     from penstock.observe.fanout import UNHEARD
     from penstock.observe.log import console_log, wants_display, written_to
@@ -56,10 +56,10 @@ class WaitLine:
         self._board = board
         self._clock = clock
         self._write = write
-        self._is_there = False
+        self._is_shown = False
 
     def look(self) -> None:
-        """Show the present wait; `look` is called regularly, by one thread."""
+        """Show the current wait; called periodically, by one thread."""
         from penstock.observe.figures import age_text, name_text
 
         waiting = self._board.snapshot().waiting
@@ -67,19 +67,16 @@ class WaitLine:
         if waiting is None or lasted_ms < SHORT_MS:
             self.erase()
             return
-        told = f"waiting {age_text(lasted_ms)} for {waiting.what}"
-        self._is_there = True
-        self._write(f"{ERASE}{name_text(told, _columns())}")
+        text = f"waiting {age_text(lasted_ms)} for {waiting.what}"
+        columns = talk_width() - 1  # a full line would wrap, and its beginning stay
+        self._is_shown = True
+        self._write(f"{ERASE}{name_text(text, columns)}")
 
     def erase(self) -> None:
-        """Leave nothing of it on the terminal."""
-        if self._is_there:
-            self._is_there = False
+        """Remove the line from the terminal."""
+        if self._is_shown:
+            self._is_shown = False
             self._write(ERASE)
-
-
-def _columns() -> int:
-    return talk_width() - 1  # a full line would go on in the next, and stay
 
 
 def _write(text: str) -> None:

@@ -55,7 +55,7 @@ def test_refused_records_are_listed_shown_retried_and_dropped(shop: Shop) -> Non
     assert 0 == dry.code
     assert f"2 records are landed in {ICEBERG}, once, and closed" in dry.err
     assert "1 record still does not fit: P302; it stays open" in dry.err
-    assert "Nothing was changed. To do it:  --yes shop" in dry.err
+    assert "Nothing was changed. To apply this:  --yes shop" in dry.err
     assert listed == fates(shop)
 
     # Killed between the closing and the rows, in Delta; the store is lost as well.

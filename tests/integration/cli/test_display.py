@@ -108,7 +108,7 @@ def test_a_run_without_a_terminal_that_moves_its_cursor_writes_lines_alone(shop:
 
     assert 0 == run.process.returncode
     assert [] == run.screen.styles
-    assert run.shows("stopping: the open epoch is finished first")
+    assert run.shows("Stopping after the current epoch")
     assert not any(line.startswith(("lag", "waiting")) for line in run.frames)
 
 

@@ -47,7 +47,7 @@ def test_a_record_that_would_be_refused_is_told_with_its_code(shop: Shop) -> Non
     assert [(3, {"P366"}), (4, {"P303"}), (5, {"P309"})] == told
     assert {"quarantine"} == {f["outcome"] for each in found for f in each["fates"]}
     assert (
-        "would be refused: P366"
+        "would be rejected: P366"
         in within("peek", "--spec", shop.path, "--at", f"{shop.topic}:0:3").out
     )
 

@@ -27,7 +27,7 @@ def test_without_a_name_and_a_terminal_it_is_a_dry_run(capsys, monkeypatch) -> N
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
 
     assert not confirmed(DROP, None)
-    assert "Nothing was changed. To do it:  --yes shop" in capsys.readouterr().err
+    assert "Nothing was changed. To apply this:  --yes shop" in capsys.readouterr().err
 
 
 def test_a_change_without_steps_is_none(capsys) -> None:

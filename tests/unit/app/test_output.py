@@ -20,7 +20,7 @@ from penstock.cli.output import (
     show_error,
     tell,
 )
-from penstock.cli.run import _tell_outcome
+from penstock.cli.run import _print_outcome
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.events import PipelineStopped
 from penstock.landing.coordinator import Ended
@@ -150,7 +150,7 @@ def test_the_outcome_of_a_run_is_its_exit_code_though_nobody_reads_it(monkeypatc
     monkeypatch.setattr("sys.stdout", deaf)
 
     def act() -> int:
-        _tell_outcome(Ended({}, "caught up"), 4, as_json=True)
+        _print_outcome(Ended({}, "caught up"), 4, as_json=True)
         return 4
 
     assert 4 == guarded(act, ["--json"])

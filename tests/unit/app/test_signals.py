@@ -45,5 +45,5 @@ def test_what_a_signal_does_is_said_within_the_display_that_is_up(monkeypatch) -
 
     assert stop.is_set()
     (note,) = display.notes
-    assert note.startswith("stopping: ")
+    assert note.startswith("Stopping after the current epoch")
     assert b"\r\n\x1b[?25hleaving\n" == said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.waiting import ERASE, WaitLine, waits_told
+from penstock.cli.waiting import ERASE, WaitLine, waits_shown
 from penstock.core.events import BacklogCounted, WaitBegan
 from penstock.observe.status import StatusBoard
 
@@ -30,7 +30,7 @@ def test_a_line_is_written_over_and_erased_when_the_wait_is_over(clock) -> None:
 
 
 def test_a_short_wait_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with waits_told(as_json=False) as observer:
+    with waits_shown(as_json=False) as observer:
         observer(WaitBegan("Kafka to answer"))
 
     assert ("", "") == tuple(capsys.readouterr())

@@ -1,0 +1,63 @@
+"""Keys, headers and values of records as commands print them: text, else hexadecimal, cut."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from penstock.observe.figures import one_line
+
+if TYPE_CHECKING:
+    from penstock.app.peek import Peeked
+    from penstock.app.quarantine import Refused
+
+SHOWN_CHARACTERS_MAX = 2000
+
+
+def record_data(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record for JSON: its bytes as Base64, and `text` where its value is UTF-8."""
+    return {**plain_data(record), "text": _text(record["value"])}
+
+
+def plain_data(value: Any) -> Any:
+    """Return a value for JSON: bytes as Base64."""
+    match value:
+        case bytes():
+            return base64.b64encode(value).decode()
+        case dict():
+            return {str(key): plain_data(member) for key, member in value.items()}
+        case list() | tuple():
+            return [plain_data(member) for member in value]
+        case _:
+            return value
+
+
+def key_and_headers(record: Peeked | Refused) -> Iterator[str]:
+    """Return the lines that show a record's key and headers."""
+    if record.key is not None:
+        yield f"  key      {shown_bytes(record.key)}"
+    headers: Iterable[tuple[str, bytes | None]] = record.headers
+    for name, value in headers:
+        yield f"  header   {one_line(name)}: {shown_bytes(value)}"
+
+
+def shown_bytes(value: bytes | None) -> str:
+    """Return bytes as text where they are UTF-8, else in hexadecimal; long ones are cut."""
+    if value is None:
+        return "null"
+    text = _text(value)
+    return shortened(text if text is not None else value.hex(" "))
+
+
+def shortened(text: str) -> str:
+    """Return a text on one line, cut after `SHOWN_CHARACTERS_MAX`."""
+    kept = one_line(text[:SHOWN_CHARACTERS_MAX])
+    return kept if len(text) <= SHOWN_CHARACTERS_MAX else f"{kept}…"
+
+
+def _text(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None

@@ -27,9 +27,12 @@ from penstock.testing.broker import running_broker
 
 # The pages of a story run in one folder, in order; the second text is added to each spec.
 STORIES = {
-    "readme": (("README.md", "docs/how-to/read-the-tables.md"), ""),
+    "readme": (("README.md",), ""),
     "cases": (("docs/how-to/test-a-spec.md",), ""),
-    "tutorial": (("docs/tutorial/first-pipeline.md",), "spark: { master: inline }\n"),
+    "tutorial": (
+        ("docs/tutorial/first-pipeline.md", "docs/how-to/read-the-tables.md"),
+        "spark: { master: inline }\n",
+    ),
 }
 ALL = [each for page in pages() for each in snippets(page)]
 COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ )*penstock (?P<words>[^#|&;\n]*)", re.MULTILINE)

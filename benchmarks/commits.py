@@ -22,9 +22,9 @@ from benchmarks.making import Made
 from benchmarks.results import Measured
 from benchmarks.scratch import Scratch
 from benchmarks.specs import Format
-from penstock.app import assembly
-from penstock.app.process import SystemClock, jitter, this_owner
-from penstock.commit.once import Conditions
+from penstock.app.assembly import assembly
+from penstock.app.assembly.process import SystemClock, jitter, this_owner
+from penstock.commit.land import Conditions
 from penstock.commit.two_phase import TwoPhase
 from penstock.core.commits import Committable, DataFile, Generation
 from penstock.observe.fanout import Observers

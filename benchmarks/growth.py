@@ -19,8 +19,8 @@ from benchmarks import commits, far
 from benchmarks.results import Measured
 from benchmarks.scratch import Scratch
 from benchmarks.specs import TABLE, Format
-from penstock.connectors.iceberg.ledgers import RANGES_BYTES_MAX
-from penstock.core.wire import committable_to_json, ledger_to_json, progress_to_json
+from penstock.connectors.iceberg.ledger.properties import RANGES_BYTES_MAX
+from penstock.core.serialization import committable_to_json, ledger_to_json, progress_to_json
 
 WARM = 30  # more than the snapshots that are kept
 PARTITIONS = 4

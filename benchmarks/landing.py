@@ -7,7 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
-from penstock.app.process import SystemClock
+from penstock.app.assembly.process import SystemClock
 from penstock.app.run import RunOptions, run
 from penstock.observe.fanout import Observers
 from penstock.observe.log import json_log, written_to

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 
 from penstock.engines.java import SPARK_JAVA_MAJORS, Java, find_java
-from penstock.engines.spark.archive import archive_for
+from penstock.engines.spark.class_archive import archive_for
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = ("penstock", "pyspark", "pyarrow", "pyiceberg", "deltalake", "confluent-kafka", "numpy")

@@ -8,16 +8,16 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchmarks import records
-from penstock.app import assembly
-from penstock.app.connectors import table_connector_named
-from penstock.commit.beginnings import create
+from penstock.app.assembly import assembly
+from penstock.app.assembly.connectors import table_connector_named
+from penstock.commit.creation import create
 from penstock.core.commits import Chain, Claim
 from penstock.core.schema import Schema
 from penstock.landing.settings import Target
 from penstock.observe.fanout import Observers
 from penstock.ports.tables import FileWriter, Table, TableDefinition
-from penstock.rows.convert import convert
-from penstock.rows.infer import infer, table_schema
+from penstock.rows.convert.batch import convert
+from penstock.rows.schema.inference import infer, table_schema
 from penstock.spec.load import load
 from penstock.spec.model import Pipeline
 from penstock.spec.secrets import ProcessSecrets

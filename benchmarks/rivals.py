@@ -18,9 +18,9 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Protocol
 
-from penstock.app.connectors import table_connector_named
-from penstock.app.process import SystemClock, jitter
-from penstock.commit.once import Conditions, land
+from penstock.app.assembly.connectors import table_connector_named
+from penstock.app.assembly.process import SystemClock, jitter
+from penstock.commit.land import Conditions, land
 from penstock.core.commits import Chain, CommitKind
 from penstock.core.errors import UnavailableError
 from penstock.observe.fanout import Observers

@@ -62,12 +62,12 @@ def penstock(order: dict[str, Any], start: int, laps: Laps) -> int:
     Parsing is a part of converting; what it takes is found by doing it once more, apart.
     """
     from benchmarks import making, specs
-    from penstock.app import assembly
+    from penstock.app.assembly import assembly
     from penstock.core.commits import Claim, Generation
     from penstock.core.offsets import span
-    from penstock.rows.block import parse_block
-    from penstock.rows.convert import convert
-    from penstock.rows.fitting import Plan
+    from penstock.rows.convert.batch import convert
+    from penstock.rows.convert.blocks import Plan
+    from penstock.rows.decode.json.block_parser import parse_block
 
     folder = Path(order["folder"], str(start))
     folder.mkdir()

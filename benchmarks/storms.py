@@ -112,9 +112,9 @@ def main(order: dict[str, Any]) -> None:
 
 
 def _seconds(folder: Path, brokers: str, case: str, count: int) -> float:
-    from penstock.app.worker import work
+    from penstock.app.assembly.worker import work
     from penstock.core.offsets import span
-    from penstock.landing.jobs import result_from_json
+    from penstock.landing.task.messages import result_from_json
 
     kind, policy = CASES[case]
     job = _job(folder, brokers, kind, policy)
@@ -139,14 +139,14 @@ def _lands(kind: str, policy: str, number: int) -> bool:
 def _job(folder: Path, brokers: str, topic: str, policy: str) -> Callable[[int, Any], str]:
     """Create a table and its quarantine, and give what writes a job on a range as JSON."""
     from benchmarks import making, specs
-    from penstock.app import assembly
-    from penstock.commit.beginnings import create
+    from penstock.app.assembly import assembly
+    from penstock.commit.creation import create
     from penstock.core.commits import Chain, Claim, Generation
     from penstock.core.planning import Lane
-    from penstock.landing.jobs import Destination, Job, TableJob, job_to_json
+    from penstock.landing.task.messages import Destination, Job, TableJob, job_to_json
     from penstock.observe.fanout import Observers
     from penstock.ports.tables import TableDefinition
-    from penstock.rows.quarantine import QUARANTINE_SCHEMA
+    from penstock.rows.quarantine.rows import QUARANTINE_SCHEMA
     from penstock.testing.prepared import origin
 
     claim = Claim(Generation(1), "bench")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from penstock.rows import unforeseen
+from penstock.rows import bisection
 from penstock.testing.fence import without_fence
 
 without_fence()
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 @pytest.fixture
 def fence(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fence that refuses a record for what nobody foresaw, which is down in tests."""
-    monkeypatch.setattr(unforeseen, "UNFORESEEN", unforeseen.KINDS)
-    monkeypatch.setattr(unforeseen, "FOREIGN", (Exception,))
+    monkeypatch.setattr(bisection, "UNFORESEEN", bisection.KINDS)
+    monkeypatch.setattr(bisection, "FOREIGN", (Exception,))
 
 
 @pytest.fixture(scope="session")

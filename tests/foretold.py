@@ -8,12 +8,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from penstock.app.cases.playing import InMemory
-from penstock.app.forecast import Plan, TablePlan
-from penstock.app.plan import planned
+from penstock.app.inspect.dry_run import Trial
+from penstock.app.inspect.plan.forecast import Plan, TablePlan
+from penstock.app.inspect.plan.plan import planned
+from penstock.app.inspect.read_only_world import look
 from penstock.app.run import exit_code
-from penstock.app.trial import Trial
-from penstock.app.view import look
+from penstock.app.spec_tests.running import InMemory
 from penstock.connectors.memory.cluster import Message
 from penstock.core.commits import Chain
 from penstock.core.errors import PenstockError

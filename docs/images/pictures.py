@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from penstock.app.forecast import Beginning, Misfits, Plan, Sampled, TablePlan
+from penstock.app.inspect.plan.forecast import Beginning, Misfits, Plan, Sampled, TablePlan
 from penstock.cli.plan import plan_lines
 from penstock.core.errors import DecisionNeededError
 from penstock.observe.render import render_status

@@ -18,7 +18,7 @@ from penstock.connectors.registry.directory import fingerprint
 from penstock.connectors.registry.http import PAUSES_SECONDS
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.ports.registry import RegisteredSchema, Registry, SchemaKey
-from penstock.rows.protobuf.reader import ProtobufReader
+from penstock.rows.decode.protobuf.reader import ProtobufReader
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.registry import Registered, serving
 

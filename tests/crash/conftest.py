@@ -14,7 +14,7 @@ from tests.crash.replies import Line, Lines
 from tests.crash.rounds import Series, Tally
 from tests.crash.stage import Stage
 
-from penstock.core.points import Point
+from penstock.core.crash_points import Point
 from penstock.dev.broker import Running
 
 TALLY = pytest.StashKey[Tally]()

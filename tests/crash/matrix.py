@@ -28,8 +28,8 @@ from tests.crash.replies import ACTS, LANDED_OR_LATER, NOT_OF_REST, Line
 from tests.crash.values import NOTHING, Compared
 from tests.servers.warm import WarmProcess
 
-from penstock.app import faults
-from penstock.core.points import Point
+from penstock.app.assembly import crash_points
+from penstock.core.crash_points import Point
 from penstock.testing.oracle import summary
 from penstock.testing.process import KILLED, Driver, Finished
 from penstock.testing.standing import let_locks_go, sleeps
@@ -40,9 +40,9 @@ OUR_BUG, FENCED = 70, 3
 class Blow(StrEnum):
     """What happens at a point: to the process, or to the answer that it waits for."""
 
-    KILL = faults.Blow.KILL.value
-    STOP = faults.Blow.STOP.value
-    RAISE = faults.Blow.RAISE.value
+    KILL = crash_points.Blow.KILL.value
+    STOP = crash_points.Blow.STOP.value
+    RAISE = crash_points.Blow.RAISE.value
     LOSE = "lose"
 
 

@@ -27,7 +27,7 @@ from tests.servers.lying import Liar, Lie, lying
 from tests.servers.postgresql import PASSWORD, USER
 from tests.servers.s3 import KEY, REGION, SECRET
 
-from penstock.core.points import Point
+from penstock.core.crash_points import Point
 
 TRY_LATER = 75
 LANDED_OR_LATER = {0, TRY_LATER}

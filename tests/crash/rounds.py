@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tests.crash.stage import INLINE, Stage
 
-from penstock.core.points import Point
+from penstock.core.crash_points import Point
 from penstock.testing.oracle import summary
 from penstock.testing.process import KILLED, Driver
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from tests.crash.matrix import CELLS, SCENES, Blow, Cell, Fields, Histogram
 
-from penstock.core.points import Point
+from penstock.core.crash_points import Point
 from penstock.testing.broker import wait_until
 from penstock.testing.standing import sleeps
 

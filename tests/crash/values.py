@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.app.values import values_of
+from penstock.app.inspect.metadata_audit import values_of
 from penstock.connectors import delta, iceberg
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.table_bench import Quiet

@@ -18,7 +18,7 @@ from typing import Any
 from uuid import UUID
 
 from penstock.core.schema import Decimal, Kind, List, Map, Struct, Type, type_from_json
-from penstock.rows.codes import MEANINGS, Code
+from penstock.rows.reject_codes import MEANINGS, Code
 
 FILE = Path(__file__).with_name("conversions.jsonl")
 TEXT_LENGTH_MAX = 48

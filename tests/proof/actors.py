@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
-from penstock.core.points import Point
+from penstock.core.crash_points import Point
 from penstock.testing.grounds import MemoryGround
 from penstock.testing.hands import Waiting
 from penstock.testing.life import Life

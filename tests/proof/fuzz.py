@@ -68,15 +68,15 @@ def targets() -> Mapping[str, Target]:
 
 
 def _ledger() -> Target:
-    from penstock.core import wire
+    from penstock.core import serialization
 
-    return _written_again(wire.ledger_from_json, wire.ledger_to_json)
+    return _written_again(serialization.ledger_from_json, serialization.ledger_to_json)
 
 
 def _pending() -> Target:
-    from penstock.core import wire
+    from penstock.core import serialization
 
-    return _written_again(wire.committable_from_json, wire.committable_to_json)
+    return _written_again(serialization.committable_from_json, serialization.committable_to_json)
 
 
 def _written_again(read: Callable[[str], Any], write: Callable[[Any], str]) -> Target:
@@ -122,7 +122,7 @@ def _spec() -> Target:
 def _json() -> Target:
     from tests.properties import test_fuzz as told
 
-    from penstock.rows.convert import convert
+    from penstock.rows.convert.batch import convert
     from penstock.rows.options import RowOptions
 
     def target(data: bytes) -> None:
@@ -161,10 +161,10 @@ def _avro() -> Target:
     import pyarrow as pa
     from tests.properties.test_avro import dicts, same
 
-    from penstock.rows.avro.columns import read_block
-    from penstock.rows.avro.datum import read_datum
-    from penstock.rows.avro.schema import parse_schema
-    from penstock.rows.codes import MisfitError
+    from penstock.rows.decode.avro.block_reader import read_block
+    from penstock.rows.decode.avro.datum_reader import read_datum
+    from penstock.rows.decode.avro.schema import parse_schema
+    from penstock.rows.reject_codes import MisfitError
 
     node = parse_schema(json.dumps(AVRO))
 
@@ -184,8 +184,8 @@ def _avro() -> Target:
 def _connect() -> Target:
     import pyarrow as pa
 
-    from penstock.rows.codes import MisfitError
-    from penstock.rows.connect.reader import ConnectReader, cut_values
+    from penstock.rows.decode.connect.reader import ConnectReader, cut_values
+    from penstock.rows.reject_codes import MisfitError
 
     def target(data: bytes) -> None:
         cut = cut_values(pa.array([data], pa.binary()), depth_max=64)
@@ -203,9 +203,9 @@ def _connect() -> Target:
 
 
 def _envelopes() -> Target:
-    from penstock.rows.codes import MisfitError
-    from penstock.rows.envelopes import NoRow, unwrap
+    from penstock.rows.decode.envelope.json_envelopes import NoRow, unwrap
     from penstock.rows.options import Envelope
+    from penstock.rows.reject_codes import MisfitError
 
     columns = {"operation": "_op", "timestamp": "_at", "source": "_source"}
 
@@ -223,7 +223,7 @@ def _envelopes() -> Target:
 def _framing() -> Target:
     import pyarrow as pa
 
-    from penstock.rows.framing import framed
+    from penstock.rows.decode.schema_id import framed
     from penstock.rows.options import RowOptions
 
     plans = [
@@ -245,8 +245,8 @@ def _framing() -> Target:
 def _batches() -> Target:
     import numpy as np
 
-    from penstock.connectors.kafka.splitting import PAD, Records
-    from penstock.connectors.kafka.wire import UnfitError
+    from penstock.connectors.kafka.native.connection import UnfitError
+    from penstock.connectors.kafka.native.record_columns import PAD, Records
 
     def target(data: bytes) -> None:
         count, records = max([1, *data[:1]]), data[1:]

@@ -51,20 +51,23 @@ OWN: dict[str, tuple[str, ...]] = {
     "core/commits.py": ("tests/unit/core/test_commits.py",),
     "core/decide.py": ("tests/unit/core/test_decide.py",),
     "core/audit.py": ("tests/proof/test_audit.py",),
-    "core/closings.py": ("tests/simulation/test_closings.py",),
+    "core/resolutions.py": ("tests/simulation/test_closings.py",),
     "core/offsets.py": ("tests/properties/test_offsets.py",),
     "core/planning.py": ("tests/properties/test_planning.py",),
-    "core/replaying.py": ("tests/simulation/test_replays.py",),
-    "core/schema.py": ("tests/unit/core/test_schema.py", "tests/unit/rows/test_infer.py"),
+    "core/file_ranges.py": ("tests/simulation/test_replays.py",),
+    "core/schema.py": (
+        "tests/unit/core/test_schema.py",
+        "tests/unit/rows/schema/test_inference.py",
+    ),
     "core/scratch.py": ("tests/contracts/test_memory_tables.py",),
-    "core/wire.py": ("tests/properties/test_wire.py",),
-    "commit/once.py": ("tests/unit/commit", "tests/simulation/test_stories.py"),
-    "commit/by_hand.py": (
+    "core/serialization.py": ("tests/properties/test_wire.py",),
+    "commit/land.py": ("tests/unit/commit", "tests/simulation/test_stories.py"),
+    "commit/manual.py": (
         *("tests/simulation/test_changes_by_hand.py", "tests/simulation/test_seeks.py"),
         *("tests/simulation/test_closings.py", "tests/simulation/test_replays.py"),
     ),
-    "commit/rehearsal.py": ("tests/unit/commit/test_rehearsal.py",),
-    "commit/widening.py": ("tests/simulation/test_evolution.py",),
+    "commit/catalog_probe.py": ("tests/unit/commit/test_catalog_probe.py",),
+    "commit/evolution.py": ("tests/simulation/test_evolution.py",),
 }
 """What is tried first; of the others the order is that of TESTS."""
 HISTORIES = "tests/simulation/test_histories.py::test_whatever"
@@ -73,7 +76,7 @@ TESTS = (
         "tests/unit/core",
         "tests/unit/commit",
         "tests/unit/landing",
-        "tests/unit/rows/test_infer.py",
+        "tests/unit/rows/schema/test_inference.py",
     ),
     *(f"tests/properties/test_{name}.py" for name in ("offsets", "planning", "wire")),
     "tests/simulation/test_stories.py",

@@ -25,14 +25,15 @@ from tests.proof.actors import (
 from tests.proof.traces import Step, life_of
 
 from penstock.core.commits import Landed
+from penstock.core.crash_points import Point
 from penstock.core.errors import PenstockError
 from penstock.core.offsets import Offset, span
 from penstock.core.planning import Bounds
-from penstock.core.points import Point
 from penstock.core.schema import Field, Kind, Struct
-from penstock.core.wire import ledger_from_json
-from penstock.landing import replaying, seeking
-from penstock.landing.closing import Choice
+from penstock.core.serialization import ledger_from_json
+from penstock.landing.repair import replay as replaying
+from penstock.landing.repair import seek as seeking
+from penstock.landing.repair.retry import Choice
 from penstock.ports.tables import TableDefinition
 from penstock.testing.faults import Fault
 from penstock.testing.grounds import catalog_name

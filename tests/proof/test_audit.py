@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock.app.census import _compare, _Coordinates
+from penstock.app.inspect.row_count import _compare, _Coordinates
 from penstock.core.audit import chain_breaks, doubled_commits, doubled_files, newest_segment
 from penstock.core.commits import Chain
 from penstock.core.offsets import Offset, TopicPartition, span
-from penstock.core.wire import ledger_from_json, ledger_to_json, progress_from_json
+from penstock.core.serialization import ledger_from_json, ledger_to_json, progress_from_json
 from penstock.ports.tables import CommitRecord, Verdict
 from penstock.testing.grounds import MemoryGround, catalog_name
 from penstock.testing.prepared import origin

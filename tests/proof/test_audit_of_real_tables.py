@@ -17,8 +17,8 @@ from pyiceberg.catalog import load_catalog
 from tests.crash.field import Field
 from tests.servers.warm import WarmProcess
 
-from penstock.app.audit import audit
-from penstock.connectors.delta.ledger import MARK_KEY
+from penstock.app.inspect.audit import audit
+from penstock.connectors.delta.log.ledger import MARK_KEY
 from penstock.dev.broker import Running
 from penstock.spec.load import load
 from penstock.testing.process import Driver

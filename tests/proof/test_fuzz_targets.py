@@ -3,7 +3,7 @@
 import pytest
 from tests.proof import fuzz
 
-from penstock.core import wire
+from penstock.core import serialization
 
 DAMAGES = {"json": 300, "avro": 500}
 
@@ -21,7 +21,10 @@ def test_whatever_others_wrote_is_read_right_or_refused(targets, name):
 
 @pytest.mark.parametrize("name", ["ledger", "pending"])
 def test_the_seeds_are_accepted_so_that_damages_begin_at_what_is_right(name):
-    read = {"ledger": wire.ledger_from_json, "pending": wire.committable_from_json}[name]
+    read = {
+        "ledger": serialization.ledger_from_json,
+        "pending": serialization.committable_from_json,
+    }[name]
     for data in fuzz.SEEDS[name]:
         read(data.decode())
 
@@ -39,12 +42,12 @@ def broken(target, name):
 
 def test_a_reader_that_accepts_what_it_should_not_is_found(monkeypatch):
     """Texts of any kind, say: what was damaged cannot be written again, or reads otherwise."""
-    monkeypatch.setattr(wire, "_text", str)
+    monkeypatch.setattr(serialization, "_text", str)
 
     assert broken(fuzz.targets()["pending"], "pending")
 
 
 def test_a_reader_that_crashes_is_found(monkeypatch):
-    monkeypatch.setattr(wire, "_load", lambda text, *_: wire.json.loads(text))
+    monkeypatch.setattr(serialization, "_load", lambda text, *_: serialization.json.loads(text))
 
     assert broken(fuzz.targets()["ledger"], "ledger")

@@ -13,23 +13,16 @@ from typing import Any
 
 import pytest
 
-from penstock.commit import by_hand, once, two_phase
+from penstock.commit import land, manual, two_phase
 from penstock.connectors.memory import cluster, tables
 from penstock.core import decide as deciding
 from penstock.core.commits import landed_after
 from penstock.core.errors import ConflictError
-from penstock.core.replaying import Sorted
-from penstock.landing import (
-    closing,
-    fleet,
-    opening,
-    ownership,
-    replaying,
-    rereading,
-    rivals,
-    seeking,
-    tracks,
-)
+from penstock.core.file_ranges import Sorted
+from penstock.landing.ownership import claim as ownership
+from penstock.landing.ownership import fencing
+from penstock.landing.repair import replay, reread, retry, seek
+from penstock.landing.tables import opening, progress, table_set
 from penstock.ports.tables import Verdict
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -55,7 +48,7 @@ def _commit_is(commit: Any) -> Patch:
 
 def _decide_is(decide: Any) -> Patch:
     def apply(patch: pytest.MonkeyPatch) -> None:
-        for room in (once, by_hand):
+        for room in (land, manual):
             patch.setattr(room, "decide", decide)
 
     return apply
@@ -88,7 +81,7 @@ def _commit_before_rank(prepared: Any, landed: Any, *claims: Any) -> Any:
 
 
 def _nobody_is_fenced(patch: pytest.MonkeyPatch) -> None:
-    for room in (once, deciding, rivals):
+    for room in (land, deciding, fencing):
         patch.setattr(room, "outranks", lambda *_: False)
 
 
@@ -127,13 +120,13 @@ def _no_third_witness(found: Any, *_: Any) -> Any:
 
 
 def _no_abort_fence(patch: pytest.MonkeyPatch) -> None:
-    before = once.fence
+    before = land.fence
 
     def fence(like: Any, state: Any, table: Any, conditions: Any) -> None:
         if state.verdict is Verdict.ROLLED_BACK:
             before(like, state, table, conditions)
 
-    patch.setattr(once, "fence", fence)
+    patch.setattr(land, "fence", fence)
 
 
 def _topics_by_name(patch: pytest.MonkeyPatch) -> None:
@@ -148,14 +141,14 @@ def _starts_are_not_written(patch: pytest.MonkeyPatch) -> None:
 
 
 def _own_first(patch: pytest.MonkeyPatch) -> None:
-    before = tracks.commits_for
+    before = progress.commits_for
 
     def commits_for(*given: Any) -> Any:
         return before(*given)[::-1]
 
-    from penstock.landing import preparing
+    from penstock.landing.epoch import prepare
 
-    patch.setattr(preparing, "commits_for", commits_for)
+    patch.setattr(prepare, "commits_for", commits_for)
 
 
 def _followers_stay(patch: pytest.MonkeyPatch) -> None:
@@ -185,7 +178,7 @@ def _examined_anywhere(patch: pytest.MonkeyPatch) -> None:
             ahead = {at: max(offset, track.examined[at]) for at, offset in known.reached.items()}
             track.examined = {**track.examined, **ahead}
 
-    patch.setattr(fleet, "go_on_examined", take)
+    patch.setattr(table_set, "go_on_examined", take)
     _still_examined(patch)
 
 
@@ -212,19 +205,19 @@ def _by_hand_on_a_moved_table(patch: pytest.MonkeyPatch) -> None:
         return _commit(self, state, replace(commit, removes=removes), retain=retain)
 
     patch.setattr(tables.MemoryTable, "commit", commit)
-    patch.setattr(by_hand, "_shape", lambda _: None)
-    patch.setattr(by_hand, "decide", _whoever_came_first)
+    patch.setattr(manual, "_shape", lambda _: None)
+    patch.setattr(manual, "decide", _whoever_came_first)
 
 
 def _any_files(patch: pytest.MonkeyPatch) -> None:
-    before = replaying.sort_out
+    before = replay.sort_out
 
     def sort_out(files: Any, stretch: Any) -> Sorted:
         found = before(files, stretch)
         return Sorted((*found.inside, *found.across), ())
 
-    patch.setattr(replaying, "sort_out", sort_out)
-    patch.setattr(replaying, "require_all_seen", lambda *_, **__: None)
+    patch.setattr(replay, "sort_out", sort_out)
+    patch.setattr(replay, "require_all_seen", lambda *_, **__: None)
 
 
 def _same_segment(patch: pytest.MonkeyPatch) -> None:
@@ -262,12 +255,8 @@ UNDEFENDED: dict[str, Patch] = {
     "distrust": _no_distrust,
     "given up when moved": _by_hand_on_a_moved_table,
     "whole files": _any_files,
-    "replay look-up": lambda patch: patch.setattr(
-        rereading, "_quarantined", lambda *_: frozenset()
-    ),
-    "end of the rows": lambda patch: patch.setattr(seeking, "ends_of_rows", lambda _: {}),
+    "replay look-up": lambda patch: patch.setattr(reread, "_quarantined", lambda *_: frozenset()),
+    "end of the rows": lambda patch: patch.setattr(seek, "ends_of_rows", lambda _: {}),
     "segment": _same_segment,
-    "unfinished first": lambda patch: patch.setattr(
-        closing.Closer, "_finish", lambda *_: Counter()
-    ),
+    "unfinished first": lambda patch: patch.setattr(retry.Closer, "_finish", lambda *_: Counter()),
 }

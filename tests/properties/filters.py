@@ -23,7 +23,7 @@ from pyiceberg import expressions as iceberg
 from pyiceberg.expressions import BooleanExpression
 
 from penstock.core.schema import Kind, Type
-from penstock.rows.arrow import arrow_type
+from penstock.rows.arrow_types import arrow_type
 
 FLOATS = (Kind.FLOAT, Kind.DOUBLE)
 

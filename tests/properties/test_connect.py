@@ -22,8 +22,8 @@ from tests.properties.test_avro import (
 )
 
 from penstock.core.schema import Struct
-from penstock.rows.connect.reader import ConnectReader
-from penstock.rows.fitting import Plan, fit_records, fit_typed
+from penstock.rows.convert.blocks import Plan, fit_records, fit_typed
+from penstock.rows.decode.connect.reader import ConnectReader
 from penstock.rows.options import RowOptions
 
 COUNTED = {

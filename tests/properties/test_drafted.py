@@ -15,20 +15,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import messy
 
-from penstock.app.drafted import WITHOUT_COLUMNS, Setting, drafted
-from penstock.app.drafting import text_of
-from penstock.app.topics import Looked, Topic
-from penstock.connectors.delta.schemas import delta_json
+from penstock.app.init.draft import text_of
+from penstock.app.init.rule import WITHOUT_COLUMNS, Setting, drafted
+from penstock.app.init.topics import Looked, Topic
+from penstock.connectors.delta.schema.types import delta_json
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import known, with_hints
 from penstock.core.type_text import parse_type
-from penstock.landing.wishes import with_declared
-from penstock.rows.convert import convert
-from penstock.rows.infer import infer, table_schema
-from penstock.rows.opening import Readers
+from penstock.landing.tables.schema_evolution import with_declared
+from penstock.rows.convert.batch import convert
+from penstock.rows.decode.decoder import Readers
 from penstock.rows.options import RowOptions
-from penstock.rows.survey import survey
-from penstock.rows.wishing import wished
+from penstock.rows.schema.evolution import wished
+from penstock.rows.schema.inference import infer, table_schema
+from penstock.rows.schema.survey import survey
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=5)
 TIMES = st.datetimes().map(lambda each: each.isoformat())

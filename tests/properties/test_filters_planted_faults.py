@@ -18,7 +18,7 @@ from tests.properties.nasty_values import columns_without, schema_of
 from tests.properties.random_tables import Begun, Lived, Plan
 from tests.properties.readers import all_wrong
 
-from penstock.app.values import values_of
+from penstock.app.inspect.metadata_audit import values_of
 from penstock.core.schema import Kind
 from penstock.core.statistics import Fault
 from penstock.ports.tables import TableDefinition

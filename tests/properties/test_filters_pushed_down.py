@@ -20,7 +20,7 @@ from tests.integration.readers.lakes import Lakes
 from tests.properties.random_tables import Lived, Plan, delta_plans, iceberg_plans, live
 from tests.properties.readers import all_wrong, wrong_after_delete
 
-from penstock.app.values import values_of
+from penstock.app.inspect.metadata_audit import values_of
 from penstock.core.schema import Field, Kind, List, Struct
 from penstock.core.statistics import Mismatch
 from penstock.ports.tables import TableDefinition

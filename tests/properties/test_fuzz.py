@@ -21,7 +21,7 @@ import pytest
 
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Decimal, Field, Kind, List, Struct
-from penstock.rows.convert import convert
+from penstock.rows.convert.batch import convert
 from penstock.rows.options import RowOptions
 
 ARROWS_UTC, PYTHONS_UTC = "zoneinfo.ZoneInfo(key='UTC')", "datetime.timezone.utc"

@@ -24,10 +24,10 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from tests.integration.iceberg.conftest import Lake
 
-from penstock.connectors.iceberg.schemas import file_schema
+from penstock.connectors.iceberg.schema.types import file_schema
 from penstock.core.schema import Decimal, Field, Fixed, Kind, Struct
-from penstock.landing.converting import with_partition
-from penstock.rows.convert import Converted
+from penstock.landing.task.convert import with_partition
+from penstock.rows.convert.batch import Converted
 from penstock.testing.prepared import prepared
 
 Partition = tuple[Any, ...]

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.properties.test_avro import changed, known_type, same, told, with_rescue
 
 from penstock.core.schema import Struct
-from penstock.rows.codes import MisfitError
-from penstock.rows.fitting import Plan, fit_records, fit_typed
+from penstock.rows.convert.blocks import Plan, fit_records, fit_typed
+from penstock.rows.decode.protobuf.reader import ProtobufReader
+from penstock.rows.decode.protobuf.schema import message_class
 from penstock.rows.options import RowOptions
-from penstock.rows.protobuf.reader import ProtobufReader
-from penstock.rows.protobuf.schema import message_class
+from penstock.rows.reject_codes import MisfitError
 
 Proto = descriptor_pb2.FieldDescriptorProto
 NAMES = ["a", "b", "c", "from", "value"]

@@ -11,8 +11,8 @@ import pyarrow as pa
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from penstock.connectors.kafka.splitting import PAD, Records, times_of
-from penstock.connectors.kafka.wire import UnfitError
+from penstock.connectors.kafka.native.connection import UnfitError
+from penstock.connectors.kafka.native.record_columns import PAD, Records, times_of
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 DELTAS = st.one_of(st.integers(-200, 200), st.integers(0, 1 << 22), INT64)

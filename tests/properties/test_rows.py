@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Decimal, Field, Kind, List, Schema, Struct, Type
-from penstock.rows.convert import convert
-from penstock.rows.fitted import Fitted
-from penstock.rows.fitting import Plan, fit_block, fit_records
-from penstock.rows.infer import infer, table_schema
+from penstock.rows.block_result import Fitted
+from penstock.rows.convert.batch import convert
+from penstock.rows.convert.blocks import Plan, fit_block, fit_records
 from penstock.rows.options import RowOptions
+from penstock.rows.schema.inference import infer, table_schema
 
 AT = TopicPartition("id", 0, "events")
 

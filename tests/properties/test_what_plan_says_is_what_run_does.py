@@ -16,9 +16,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tests.foretold import Place, differences
 
-from penstock.app import sheet, trying
-from penstock.app.forecast import Plan
-from penstock.app.sheet import Sheet
+from penstock.app.inspect.plan import sample_outcome
+from penstock.app.inspect.plan.forecast import Plan
+from penstock.app.inspect.plan.sample_outcome import Sheet
+from penstock.app.inspect.sample import trial
 from penstock.core.schema import Field, Kind, Struct
 from penstock.ports.tables import TableDefinition
 
@@ -213,10 +214,10 @@ def test_a_table_that_is_not_there_yet_gets_wider_types_as_one_that_is() -> None
 @pytest.mark.parametrize(
     ("room", "name", "fault"),
     [
-        (sheet, "would_trip", lambda *_: False),
-        (trying, "widen", lambda *_: False),
+        (sample_outcome, "would_trip", lambda *_: False),
+        (trial, "widen", lambda *_: False),
         (Sheet, "_columns", lambda *_: ()),
-        (trying, "_granted", lambda *given: given[2]),
+        (trial, "_granted", lambda *given: given[2]),
     ],
 )
 def test_a_plan_that_says_something_else_is_found(

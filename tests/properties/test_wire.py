@@ -14,7 +14,7 @@ from penstock.core.accounting import Tally
 from penstock.core.commits import Chain, CommitId, DataFile
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition, span
-from penstock.core.wire import (
+from penstock.core.serialization import (
     committable_from_json,
     committable_to_json,
     epochs_to_json,

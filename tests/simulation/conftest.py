@@ -4,7 +4,7 @@ as small as a story wants them.
 
 import pytest
 
-from penstock.rows import portions
+from penstock.rows.decode import portions
 
 pytest.register_assert_rewrite("tests.simulation.stories")
 

@@ -31,8 +31,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from penstock.core.crash_points import Point
 from penstock.core.errors import PenstockError
-from penstock.core.points import Point
 from penstock.testing.faults import Fault
 from penstock.testing.fence import without_fence
 from penstock.testing.grounds import NOWHERE_REACHED, MemoryGround, catalog_name

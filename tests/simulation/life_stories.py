@@ -5,9 +5,9 @@ Ids are those of the holes in docs/explanation/guarantee.md.
 
 import pytest
 
+from penstock.core.crash_points import Point
 from penstock.core.errors import FencedError
 from penstock.core.events import EpochPlanned
-from penstock.core.points import Point
 from penstock.testing.grounds import catalog_name
 from penstock.testing.world import ORDERS, World
 

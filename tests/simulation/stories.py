@@ -7,6 +7,7 @@ chains gapless, and nothing left pending, unless it says otherwise.
 import pytest
 
 from penstock.core.commits import Chain
+from penstock.core.crash_points import Point
 from penstock.core.events import (
     CommitAborted,
     CommitConflicted,
@@ -17,7 +18,6 @@ from penstock.core.events import (
     TableParked,
     TableResumed,
 )
-from penstock.core.points import Point
 from penstock.ports.tables import TableDefinition
 from penstock.testing.faults import Fault
 from penstock.testing.grounds import CATALOG, catalog_name

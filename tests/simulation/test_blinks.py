@@ -6,9 +6,9 @@ import pytest
 from tests.simulation.test_ends import Hiding
 from tests.simulation.test_fan_out import by_kind, table_of
 
+from penstock.core.crash_points import Point
 from penstock.core.errors import InvalidError
 from penstock.core.events import TableLeft, TableParked, TableResumed
-from penstock.core.points import Point
 from penstock.testing.faults import Fault
 from penstock.testing.grounds import catalog_name
 from penstock.testing.world import QUARANTINE, World, tables_named

@@ -5,9 +5,9 @@ In memory: what is told here are crashes between two changes, and many records t
 
 import pytest
 
-from penstock.core.points import Point
+from penstock.core.crash_points import Point
 from penstock.core.schema import Field, Kind, Struct
-from penstock.rows.gate import Gate, Look, Route
+from penstock.rows.route.filters import Gate, Look, Route
 from penstock.testing.grounds import CATALOG, MemoryGround, catalog_name
 from penstock.testing.world import ORDERS as ORDERS_TABLE
 from penstock.testing.world import RULES, World

@@ -1,6 +1,6 @@
 """A pipeline is changed by hand: never beside a run, and only where nothing is pending."""
 
-from penstock.core.points import Point
+from penstock.core.crash_points import Point
 from penstock.testing.grounds import MemoryGround
 from penstock.testing.world import ORDERS, PIPELINE, World
 

@@ -3,9 +3,9 @@
 import pytest
 
 from penstock.core.commits import Chain
-from penstock.core.points import Point
-from penstock.landing import replaying, seeking
-from penstock.landing.closing import Choice, Retried
+from penstock.core.crash_points import Point
+from penstock.landing.repair import replay, seek
+from penstock.landing.repair.retry import Choice, Retried
 from penstock.testing.faults import Fault
 from penstock.testing.grounds import MemoryGround, catalog_name
 from penstock.testing.world import ORDERS, PIPELINE, QUARANTINE, World, either
@@ -200,8 +200,8 @@ def replay_all(held):
     track = held.settled(ORDERS)
     bounds = held.world.log.bounds(held.world.log.partitions())
     topic = held.world.log.partitions()[0].topic
-    planned = replaying.look(track, {(topic, 0): None}, bounds)
-    return replaying.do(held, track, planned)
+    planned = replay.look(track, {(topic, 0): None}, bounds)
+    return replay.do(held, track, planned)
 
 
 def test_retried_rows_that_a_rollback_took_land_by_the_next_retry_behind_a_seek(world):
@@ -223,4 +223,4 @@ def head(world):
 
 
 def seek_back(closer):
-    return seeking.put_back(closer.held, ORDERS, {}, closer.means)
+    return seek.put_back(closer.held, ORDERS, {}, closer.means)

@@ -3,9 +3,9 @@
 import pytest
 
 from penstock.connectors.memory.log import MemoryReader
+from penstock.core.crash_points import Point
 from penstock.core.errors import UnavailableError
-from penstock.core.points import Point
-from penstock.landing import bench
+from penstock.landing.task import sink
 from penstock.testing.grounds import CATALOG, MemoryGround
 from penstock.testing.world import ORDERS, World
 
@@ -15,7 +15,7 @@ OTHERS = f"{CATALOG}.bronze.others"
 @pytest.fixture
 def registry_down_once(monkeypatch):
     """No schema registry answers when the first record with a `b` is surveyed."""
-    survey, asked = bench.survey, []
+    survey, asked = sink.survey, []
 
     def failing(batch, *given, **named):
         if not asked and any(b'"b"' in value for value in batch.column("value").to_pylist()):
@@ -23,7 +23,7 @@ def registry_down_once(monkeypatch):
             raise UnavailableError("the registry does not answer", code="P220", hint="look")
         return survey(batch, *given, **named)
 
-    monkeypatch.setattr(bench, "survey", failing)
+    monkeypatch.setattr(sink, "survey", failing)
 
 
 @pytest.mark.usefixtures("registry_down_once")

@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.connectors.memory.log import MemoryLog, MemoryReader
+from penstock.core.crash_points import Point
 from penstock.core.errors import InvalidError
 from penstock.core.events import (
     EpochPlanned,
@@ -11,7 +12,6 @@ from penstock.core.events import (
     TableParked,
     TopicUnrouted,
 )
-from penstock.core.points import Point
 from penstock.testing.faults import Fault
 from penstock.testing.grounds import MemoryGround, catalog_name
 from penstock.testing.world import ORDERS, World, tables_named

@@ -11,16 +11,17 @@ import pytest
 
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.core.commits import Chain
+from penstock.core.crash_points import Point
 from penstock.core.errors import UnavailableError
 from penstock.core.events import TableCreated
-from penstock.core.points import Point
 from penstock.core.schema import Field, Kind, Struct
-from penstock.landing import replaying, seeking
-from penstock.landing.closing import Choice
-from penstock.landing.jobs import job_from_json
+from penstock.landing.repair import replay as replaying
+from penstock.landing.repair import seek as seeking
+from penstock.landing.repair.retry import Choice
+from penstock.landing.task.messages import job_from_json
 from penstock.ports.tables import TableDefinition
-from penstock.rows.gate import Gate, Look, Route
-from penstock.rows.portions import PORTION_BYTES_MAX
+from penstock.rows.decode.portions import PORTION_BYTES_MAX
+from penstock.rows.route.filters import Gate, Look, Route
 from penstock.testing.grounds import CATALOG, MemoryGround, catalog_name
 from penstock.testing.hands import SeededHands
 from penstock.testing.table_bench import Quiet

@@ -11,8 +11,8 @@ import pytest
 from tests.simulation.test_fan_out import by_kind, table_of
 
 from penstock.core.commits import Chain
-from penstock.core.points import Point
-from penstock.core.wire import ledger_from_json
+from penstock.core.crash_points import Point
+from penstock.core.serialization import ledger_from_json
 from penstock.ports.tables import TableDefinition
 from penstock.testing.grounds import MemoryGround, catalog_name
 from penstock.testing.life import WatchedLog

@@ -12,7 +12,7 @@ import pytest
 from tests.simulation import histories
 from tests.simulation.histories import Play, Step, history_of
 
-from penstock.rows import convert
+from penstock.rows.convert import batch
 from penstock.testing.grounds import catalog_name
 from penstock.testing.world import ORDERS
 
@@ -77,7 +77,7 @@ def test_a_seed_is_the_same_history_in_every_process():
 
 
 def test_an_assertion_that_breaks_where_records_are_read_is_no_refused_record(monkeypatch):
-    monkeypatch.setattr(convert, "_rejects", None)
+    monkeypatch.setattr(batch, "_rejects", None)
     steps = (Step("send", 1), Step("plain", 2), Step("send", 3))
 
     with pytest.raises(TypeError):

@@ -3,9 +3,9 @@
 import pytest
 
 from penstock.core.commits import Chain
+from penstock.core.crash_points import Point
 from penstock.core.events import EpochPlanned, TableCommitted, TableParked
-from penstock.core.points import Point
-from penstock.landing.jobs import job_from_json
+from penstock.landing.task.messages import job_from_json
 from penstock.testing.faults import Fault
 from penstock.testing.grounds import CATALOG, MemoryGround, catalog_name
 from penstock.testing.world import ORDERS, PIPELINE, QUARANTINE, World, tables_named

@@ -3,9 +3,9 @@
 import pytest
 from tests.simulation.test_fan_out import BY_KIND, by_kind, table_of
 
+from penstock.core.crash_points import Point
 from penstock.core.events import ConcurrencyLowered, PoisonFound
-from penstock.core.points import Point
-from penstock.landing.jobs import Poison
+from penstock.landing.task.messages import Poison
 from penstock.testing.grounds import MemoryGround, catalog_name
 from penstock.testing.world import ORDERS, World, either
 

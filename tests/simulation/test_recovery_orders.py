@@ -6,7 +6,7 @@ from itertools import combinations, permutations
 import pytest
 
 from penstock.core.commits import EpochNumber
-from penstock.core.wire import committable_to_json
+from penstock.core.serialization import committable_to_json
 from penstock.testing.grounds import MemoryGround
 from penstock.testing.world import World
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from penstock.core.commits import Chain, DataFile
+from penstock.core.crash_points import Point
 from penstock.core.events import StretchRead
 from penstock.core.offsets import span
-from penstock.core.points import Point
-from penstock.landing import replaying
-from penstock.landing.holding import Hold
+from penstock.landing.ownership.exclusive import Hold
+from penstock.landing.repair import replay as replaying
 from penstock.testing.faults import Fault
 from penstock.testing.grounds import MemoryGround
 from penstock.testing.world import ORDERS, World

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from penstock.core.crash_points import Point
 from penstock.core.offsets import Offset
-from penstock.core.points import Point
-from penstock.landing import seeking
-from penstock.landing.holding import Hold
+from penstock.landing.ownership.exclusive import Hold
+from penstock.landing.repair import seek as seeking
 from penstock.testing.grounds import MemoryGround
 from penstock.testing.world import ORDERS, World
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from penstock.core.commits import Chain
+from penstock.core.crash_points import Point
 from penstock.core.offsets import Offset
-from penstock.core.points import Point
-from penstock.landing import seeking
-from penstock.landing.closing import Choice, Closer, Retried
+from penstock.landing.repair import seek as seeking
+from penstock.landing.repair.retry import Choice, Closer, Retried
 from penstock.testing.faults import Fault
 from penstock.testing.grounds import MemoryGround, catalog_name
 from penstock.testing.life import Life

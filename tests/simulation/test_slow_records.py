@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 from tests.simulation.test_fan_out import BY_KIND, by_kind, table_of, value
 
-from penstock.core.points import Point
-from penstock.landing.closing import Choice
-from penstock.rows import answers
-from penstock.rows.sorting import Sorter
+from penstock.core.crash_points import Point
+from penstock.landing.repair.retry import Choice
+from penstock.rows.route import sql_values
+from penstock.rows.route.router import Sorter
 from penstock.testing.grounds import MemoryGround, catalog_name
 from penstock.testing.world import QUARANTINE, either
 
@@ -22,14 +22,14 @@ A, B = table_of("a"), table_of("b")
 @pytest.fixture
 def slow(monkeypatch):
     """Offsets of records that every expression is too slow for, as long as they are in here."""
-    column, offsets = answers._column, set()
+    column, offsets = sql_values._column, set()
 
     def timed(connection, sql, records, seconds):
         if offsets & set(records.column("_kafka_offset").to_pylist()):
-            raise answers.LateError
+            raise sql_values.LateError
         return column(connection, sql, records, seconds)
 
-    monkeypatch.setattr(answers, "_column", timed)
+    monkeypatch.setattr(sql_values, "_column", timed)
     return offsets
 
 

@@ -4,9 +4,9 @@ from itertools import count
 
 import pytest
 
+from penstock.core.crash_points import Point
 from penstock.core.events import TableCreated, TableParked, TableResumed
-from penstock.core.points import Point
-from penstock.landing.aside import RETRY_SECONDS_MAX, TRIES_MAX, pause_seconds
+from penstock.landing.tables.parking import RETRY_SECONDS_MAX, TRIES_MAX, pause_seconds
 from penstock.testing.faults import Fault
 from penstock.testing.grounds import MemoryGround, catalog_name
 from penstock.testing.hands import SeededHands

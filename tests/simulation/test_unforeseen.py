@@ -6,13 +6,15 @@ import pytest
 from tests.simulation.test_fan_out import BY_KIND, by_kind, table_of, two_tables, value
 
 from penstock.connectors.memory.tables import MemoryTable, MemoryTables, MemoryWriter
+from penstock.core.crash_points import Point
 from penstock.core.errors import BugError
 from penstock.core.events import HousekeepingFailed, RecordsQuarantined
-from penstock.core.points import Point
-from penstock.landing import bench, converting, wishes
-from penstock.landing.closing import Choice, Retried
-from penstock.rows import convert as conversion
-from penstock.rows.sorting import Sorter
+from penstock.landing.repair.retry import Choice, Retried
+from penstock.landing.tables import schema_evolution
+from penstock.landing.task import convert as converting
+from penstock.landing.task import sink
+from penstock.rows.convert import batch as conversion
+from penstock.rows.route.router import Sorter
 from penstock.testing.grounds import CATALOG, MemoryGround, catalog_name
 from penstock.testing.world import ORDERS, RULES, World, either, tables_named
 
@@ -136,8 +138,8 @@ class TestOfFiles:
         ("room", "act", "failing"),
         [
             (Sorter, "share", "its records cannot be sorted or converted"),
-            (bench, "converted_for", "its records cannot be sorted or converted"),
-            (bench, "quarantine_rows", "its records cannot be sorted or converted"),
+            (sink, "converted_for", "its records cannot be sorted or converted"),
+            (sink, "quarantine_rows", "its records cannot be sorted or converted"),
             (MemoryWriter, "write", "its files cannot be written"),
             (MemoryWriter, "close", "its files cannot be written"),
         ],
@@ -294,7 +296,7 @@ class TestOfTables:
         world.run()
         world.send("orders", 2, more=1)
         world.send("items", 2)
-        monkeypatch.setattr(wishes, "widen", broken)
+        monkeypatch.setattr(schema_evolution, "widen", broken)
         assert {ORDERS: "P487"} == world.run().parked
         assert 6 == len(world.rows(self.ITEMS))
         monkeypatch.undo()

@@ -5,8 +5,8 @@ import pytest
 from penstock.core.commits import Chain
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.planning import Bounds
-from penstock.landing.adding_up import TableSum
-from penstock.landing.tracks import Track, advance, watch_through
+from penstock.landing.tables.progress import Track, advance, watch_through
+from penstock.landing.task.results import TableSum
 from penstock.testing.clock import START_MS
 from penstock.testing.grounds import MemoryGround
 from penstock.testing.sent import Sent

@@ -17,7 +17,7 @@ from enum import StrEnum
 from tests.servers.kafka_proxy import FrameFault, Kind
 from tests.servers.lying import Lie
 
-from penstock.core.points import Point
+from penstock.core.crash_points import Point
 
 WORLD, STRANGERS = "the world", "strangers"
 CALM_SECONDS, PATIENT_SHARE = 1.0, 0.7

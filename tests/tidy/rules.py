@@ -39,7 +39,7 @@ WORLDLY_CALLS = {
 # `connection.commit` and the like outside of those rooms, one reason each.
 OTHER_COMMITS: frozenset[tuple[str, str]] = frozenset(
     {
-        ("penstock/app/cases/playing.py", "cluster.create"),  # a topic of a cluster in memory
+        ("penstock/app/spec_tests/running.py", "cluster.create"),  # a topic of a cluster in memory
     }
 )
 

@@ -18,23 +18,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.app import assembly
-from penstock.app.audit import Audit
-from penstock.app.audit import audit as prove
-from penstock.app.forecast import Plan
-from penstock.app.peek import Peeked, spot
-from penstock.app.peek import peek as follow
-from penstock.app.plan import plan as work_out
-from penstock.app.process import SystemClock
+from penstock.app.assembly import assembly
+from penstock.app.assembly.process import SystemClock
+from penstock.app.inspect.audit import Audit
+from penstock.app.inspect.audit import audit as prove
+from penstock.app.inspect.notebook_tables import arrow, html, peeked_rows
+from penstock.app.inspect.peek import Peeked, spot
+from penstock.app.inspect.peek import peek as follow
+from penstock.app.inspect.plan.forecast import Plan
+from penstock.app.inspect.plan.plan import plan as work_out
+from penstock.app.inspect.status import Status
+from penstock.app.inspect.status import status as read_status
 from penstock.app.run import RunOptions
 from penstock.app.run import run as land
-from penstock.app.shown import arrow, html, peeked_rows
-from penstock.app.status import Status
-from penstock.app.status import status as read_status
 from penstock.landing.coordinator import Ended
 from penstock.landing.settings import Consent, Until
 from penstock.observe.fanout import UNHEARD
-from penstock.ports.running import Observer
+from penstock.ports.runtime import Observer
 from penstock.spec.load import load
 from penstock.spec.model import Pipeline
 

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from penstock.app import assembly
+from penstock.app.assembly import assembly
 from penstock.core.errors import gravest
 from penstock.core.events import WaitBegan
 from penstock.landing.coordinator import TICK_SECONDS, Ended
 from penstock.landing.run import run as land
 from penstock.landing.settings import Consent, Until
-from penstock.landing.waits import ENGINE
-from penstock.ports.running import Engine, Observer
+from penstock.landing.waiting import ENGINE
+from penstock.ports.runtime import Engine, Observer
 from penstock.spec.model import Pipeline
 
 

@@ -12,11 +12,11 @@ from penstock.cli.output import error_data, print_json, say, show_error, tell
 from penstock.cli.parameters import SPEC, Json, Spec
 from penstock.cli.specs import load_spec
 from penstock.core.errors import InvalidError
-from penstock.observe.figures import number_of
+from penstock.observe.formatting import number_of
 
 if TYPE_CHECKING:
-    from penstock.app.audit import Audit, ChainAudit, TableAudit
-    from penstock.app.values import ValuesAudit, ValuesAudits
+    from penstock.app.inspect.audit import Audit, ChainAudit, TableAudit
+    from penstock.app.inspect.metadata_audit import ValuesAudit, ValuesAudits
 
 
 JSON_HELP = (
@@ -53,8 +53,8 @@ def audit(
         Compare bounds, counts, sizes and partition values in the metadata of every live file with
         its contents, whichever writer made it.
     """
-    from penstock.app.audit import audit as prove
-    from penstock.app.values import audit_values
+    from penstock.app.inspect.audit import audit as prove
+    from penstock.app.inspect.metadata_audit import audit_values
 
     progressed = (lambda _: None) if json else say
     if values:

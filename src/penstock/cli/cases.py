@@ -30,9 +30,9 @@ def try_cases(
     cases
         The file of cases; default: shop.test.yaml next to shop.yaml.
     """
-    from penstock.app.cases.judging import differences
-    from penstock.app.cases.playing import play
-    from penstock.app.cases.reading import read_cases
+    from penstock.app.spec_tests.comparing import differences
+    from penstock.app.spec_tests.reading import read_cases
+    from penstock.app.spec_tests.running import play
 
     pipeline = load_spec(spec)
     path = cases or spec.with_suffix(f".test{spec.suffix}")

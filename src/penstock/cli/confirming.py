@@ -16,7 +16,7 @@ from penstock.cli.hints import pasteable
 from penstock.cli.output import PLAIN, RED, print_json, say, tell
 
 if TYPE_CHECKING:
-    from penstock.app.changing import Change, Done
+    from penstock.app.repair.confirmed_change import Change, Done
 
 
 def confirm_and_apply(
@@ -41,7 +41,7 @@ def confirmed(change: Change, yes: str | None) -> bool:
     `yes` is the value of `--yes`. Raises InvalidError (P171) for a name that is not the
     pipeline's.
     """
-    from penstock.app.changing import consented
+    from penstock.app.repair.confirmed_change import consented
 
     colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     for step in change.steps:

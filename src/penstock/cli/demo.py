@@ -36,8 +36,8 @@ def demo(
     directory
         The folder for all its files; it is emptied first.
     """
+    from penstock.app.assembly.process import SystemClock
     from penstock.app.demo.story import Demo
-    from penstock.app.process import SystemClock
 
     clock = SystemClock()
     began = clock.monotonic()
@@ -60,7 +60,7 @@ def demo(
 
 def _show(told: Told, seconds: float) -> None:
 
-    from penstock.app.process import SystemClock
+    from penstock.app.assembly.process import SystemClock
     from penstock.observe.render import render_status
 
     tell("\n$ penstock status")

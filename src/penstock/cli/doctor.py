@@ -64,7 +64,7 @@ def _show(found: Examination) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from penstock.observe.figures import one_line
+    from penstock.observe.formatting import one_line
 
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     for ratio in (None, None, None, 1):

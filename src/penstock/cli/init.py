@@ -14,12 +14,12 @@ from penstock.cli.output import error_data, print_json, say, show_error, tell
 from penstock.cli.parameters import SPEC, Json, Spec
 from penstock.cli.waiting import ERASE, waits_shown
 from penstock.core.errors import InvalidError, PenstockError
-from penstock.observe.figures import number_of
+from penstock.observe.formatting import number_of
 
 if TYPE_CHECKING:
-    from penstock.app.drafted import Rule
-    from penstock.app.migrated import Migrated
-    from penstock.app.topics import Looked
+    from penstock.app.init.migrate.account import Migrated
+    from penstock.app.init.rule import Rule
+    from penstock.app.init.topics import Looked
 
 
 def init(
@@ -63,7 +63,7 @@ def init(
     name
         The pipeline's name.
     """
-    from penstock.app import drafting
+    from penstock.app.init import draft as drafting
 
     only_topics = topics is not None or registry is not None
     _require_one(from_, from_config, only_topics=only_topics, only_config=offsets)
@@ -100,7 +100,7 @@ def _require_one(
 
 def _translated(config: Path, base: Path | None) -> tuple[str, dict[str, Any], list[str]]:
     """Write a spec from another system's configuration; give its account as data and as lines."""
-    from penstock.app import drafting
+    from penstock.app.init import draft as drafting
 
     text, found = drafting.translated(_read(config), base=base)
     return (text, *_account(found))

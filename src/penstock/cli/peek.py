@@ -22,12 +22,12 @@ from penstock.cli.record_text import (
 from penstock.cli.specs import load_spec
 from penstock.cli.waiting import waits_shown
 from penstock.core.errors import InvalidError
-from penstock.observe.figures import one_line
+from penstock.observe.formatting import one_line
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from penstock.app.peek import Fate, Peeked
+    from penstock.app.inspect.peek import Fate, Peeked
     from penstock.core.offsets import TopicPartition
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -54,8 +54,8 @@ def peek(
     count
         How many records; default: 5, or 1 with --at.
     """
-    from penstock.app.peek import peek as look
-    from penstock.app.peek import spot
+    from penstock.app.inspect.peek import peek as look
+    from penstock.app.inspect.peek import spot
 
     where = spot(at) if at else None
     name = topic or (where.topic if where else "")

@@ -13,12 +13,12 @@ from penstock.cli.parameters import SPEC, Accept, Json, Spec, Takeover
 from penstock.cli.record_text import shown_bytes
 from penstock.cli.specs import load_spec
 from penstock.cli.waiting import waits_shown
-from penstock.observe.figures import age_text, count_text, number_of, one_line, size_text
+from penstock.observe.formatting import age_text, count_text, number_of, one_line, size_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from penstock.app.forecast import Plan, Sampled, TablePlan
+    from penstock.app.inspect.plan.forecast import Plan, Sampled, TablePlan
     from penstock.core.errors import PenstockError
 
 COLUMNS_SHOWN_MAX = 40
@@ -61,7 +61,7 @@ def plan(
         Exit with 0 when there is nothing to do, 10 for changes, 11 for destructive ones; whatever
         else would stop a run keeps the run's exit code.
     """
-    from penstock.app.plan import plan as look
+    from penstock.app.inspect.plan.plan import plan as look
 
     pipeline = load_spec(spec)
     with waits_shown(as_json=json) as observer:

@@ -18,8 +18,8 @@ def prepare(*, json: Json = False) -> int:
 
     Example: penstock prepare
     """
-    from penstock.engines.spark.archive import make_archive
-    from penstock.observe.figures import size_text
+    from penstock.engines.spark.class_archive import make_archive
+    from penstock.observe.formatting import size_text
 
     if not json:
         say("Starting Spark to record the classes it loads; this takes about half a minute.")

@@ -21,11 +21,11 @@ from penstock.cli.parameters import (
 from penstock.cli.record_text import key_and_headers, record_data, shown_bytes
 from penstock.cli.specs import load_spec
 from penstock.cli.waiting import waits_shown
-from penstock.observe.figures import number_of, one_line
+from penstock.observe.formatting import number_of, one_line
 
 if TYPE_CHECKING:
-    from penstock.app.quarantine import Group, Refused
-    from penstock.landing.closing import Choice
+    from penstock.app.repair.quarantine import Group, Refused
+    from penstock.landing.repair.retry import Choice
 
 
 def list_groups(table: str | None = None, *, spec: Spec = SPEC, json: Json = False) -> int:
@@ -38,7 +38,7 @@ def list_groups(table: str | None = None, *, spec: Spec = SPEC, json: Json = Fal
     table
         One table, by its name in the spec; default: all.
     """
-    from penstock.app.quarantine import groups
+    from penstock.app.repair.quarantine import groups
 
     found = groups(load_spec(spec), table or "")
     if json:
@@ -75,7 +75,7 @@ def show(
     count
         How many.
     """
-    from penstock.app.quarantine import records
+    from penstock.app.repair.quarantine import records
 
     found = records(load_spec(spec), table, _choice(code, at), count)
     if json:
@@ -104,10 +104,10 @@ def retry(
 
     Example: penstock quarantine retry lake.bronze.orders --code P361 --yes shop
     """
-    from penstock.app.changing import Done
-    from penstock.app.faults import from_environment
-    from penstock.app.quarantine import retry as land
-    from penstock.app.quarantine import retry_forecast
+    from penstock.app.assembly.crash_points import from_environment
+    from penstock.app.repair.confirmed_change import Done
+    from penstock.app.repair.quarantine import retry as land
+    from penstock.app.repair.quarantine import retry_forecast
     from penstock.cli.confirming import confirm_and_apply
 
     pipeline, choice = load_spec(spec), _choice(code, at)
@@ -139,10 +139,10 @@ def drop(
 
     Example: penstock quarantine drop lake.bronze.orders --code P302 --yes shop
     """
-    from penstock.app.changing import Done
-    from penstock.app.faults import from_environment
-    from penstock.app.quarantine import drop as give_up
-    from penstock.app.quarantine import drop_forecast
+    from penstock.app.assembly.crash_points import from_environment
+    from penstock.app.repair.confirmed_change import Done
+    from penstock.app.repair.quarantine import drop as give_up
+    from penstock.app.repair.quarantine import drop_forecast
     from penstock.cli.confirming import confirm_and_apply
 
     pipeline, choice = load_spec(spec), _choice(code, at)
@@ -162,8 +162,8 @@ app = command_group(
 
 
 def _choice(codes: tuple[str, ...], at: str | None) -> Choice:
-    from penstock.app.peek import spot
-    from penstock.app.quarantine import spot_choice
+    from penstock.app.inspect.peek import spot
+    from penstock.app.repair.quarantine import spot_choice
 
     where = spot(at) if at else None
     return spot_choice(codes, (where.topic, where.partition, where.offset) if where else None)

@@ -6,11 +6,11 @@ import base64
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from penstock.observe.figures import one_line
+from penstock.observe.formatting import one_line
 
 if TYPE_CHECKING:
-    from penstock.app.peek import Peeked
-    from penstock.app.quarantine import Refused
+    from penstock.app.inspect.peek import Peeked
+    from penstock.app.repair.quarantine import Refused
 
 SHOWN_CHARACTERS_MAX = 2000
 

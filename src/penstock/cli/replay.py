@@ -34,13 +34,13 @@ def replay(
     new_rows
         Also land records that have no row now: filtered out by an earlier rule, or deleted since.
     """
-    from penstock.app.changing import Done
-    from penstock.app.faults import from_environment
-    from penstock.app.process import SystemClock
-    from penstock.app.relanding import place_of, plan_replay
-    from penstock.app.relanding import replay as replay_table
+    from penstock.app.assembly.crash_points import from_environment
+    from penstock.app.assembly.process import SystemClock
+    from penstock.app.repair.confirmed_change import Done
+    from penstock.app.repair.replay_and_seek import place_of, plan_replay
+    from penstock.app.repair.replay_and_seek import replay as replay_table
     from penstock.cli.confirming import confirm_and_apply
-    from penstock.observe.figures import number_of
+    from penstock.observe.formatting import number_of
     from penstock.observe.log import console_log, json_log, written_to
 
     pipeline = load_spec(spec)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.observe.log import LogLines
     from penstock.observe.progress import Progress
     from penstock.observe.status import StatusBoard
-    from penstock.ports.running import Clock, Observer
+    from penstock.ports.runtime import Clock, Observer
     from penstock.spec.model import Pipeline
 
 STDERR = 2
@@ -60,7 +60,7 @@ def run(
     metrics
         Serve Prometheus metrics at host:port, such as 127.0.0.1:9464.
     """
-    from penstock.app.faults import from_environment, observer_for
+    from penstock.app.assembly.crash_points import from_environment, observer_for
     from penstock.app.run import RunOptions, exit_code
     from penstock.app.run import run as run_pipeline
     from penstock.observe.fanout import Observers
@@ -83,9 +83,9 @@ def _observers(
     pipeline: Pipeline, metrics: str | None, voice: Voice, *, as_json: bool
 ) -> Iterator[list[Observer]]:
     """Yield the observers of a run: board, log and, when asked for, metrics."""
-    from penstock.app.process import SystemClock
-    from penstock.app.status import status_file
-    from penstock.observe.regularly import Regularly
+    from penstock.app.assembly.process import SystemClock
+    from penstock.app.inspect.status import status_file
+    from penstock.observe.periodic import Regularly
     from penstock.observe.status import StatusBoard, StatusFile
     from penstock.observe.watches import LOOK_EVERY_SECONDS, StallWatch
 
@@ -195,7 +195,7 @@ def _talk(
             yield log
         return
     log = (json_log if as_json else console_log)(written_to(sys.stderr), clock)
-    from penstock.observe.regularly import Regularly
+    from penstock.observe.periodic import Regularly
     from penstock.observe.watches import LOOK_EVERY_SECONDS, WaitWatch
 
     watch = WaitWatch(board, clock, log)

@@ -28,10 +28,10 @@ def seek(
     places
         Only these partitions, as topic:partition:offset; the offset is the next to read.
     """
-    from penstock.app.changing import Done
-    from penstock.app.faults import from_environment
-    from penstock.app.relanding import place_of, plan_seek
-    from penstock.app.relanding import seek as seek_table
+    from penstock.app.assembly.crash_points import from_environment
+    from penstock.app.repair.confirmed_change import Done
+    from penstock.app.repair.replay_and_seek import place_of, plan_seek
+    from penstock.app.repair.replay_and_seek import seek as seek_table
     from penstock.cli.confirming import confirm_and_apply
 
     pipeline = load_spec(spec)

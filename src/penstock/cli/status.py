@@ -17,9 +17,9 @@ from penstock.cli.waiting import waits_shown
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from penstock.app.status import Status
+    from penstock.app.inspect.status import Status
     from penstock.observe.snapshot import Snapshot
-    from penstock.ports.running import Clock
+    from penstock.ports.runtime import Clock
     from penstock.spec.model import Pipeline
 
 WATCH_EVERY_SECONDS = 2.0
@@ -45,8 +45,8 @@ def status(
     watch
         Refresh every two seconds until Ctrl-C, also while brokers or the store are unavailable.
     """
-    from penstock.app.process import SystemClock
-    from penstock.app.status import status as read
+    from penstock.app.assembly.process import SystemClock
+    from penstock.app.inspect.status import status as read
 
     pipeline, clock = load_spec(spec), SystemClock()
     if watch:
@@ -64,7 +64,7 @@ def status(
 
 def keep_showing(pipeline: Pipeline, clock: Clock, *, as_json: bool) -> None:
     """Show a pipeline's status again and again until interrupted; retry what is unavailable."""
-    from penstock.app.status import status as read
+    from penstock.app.inspect.status import status as read
     from penstock.core.errors import UnavailableError
 
     if as_json:
@@ -93,7 +93,7 @@ def keep_showing(pipeline: Pipeline, clock: Clock, *, as_json: bool) -> None:
 def _data(pipeline: Pipeline, found: Status, clock: Clock) -> dict[str, Any]:
     from msgspec import to_builtins
 
-    from penstock.app.status import stall_of
+    from penstock.app.inspect.status import stall_of
 
     return {
         "exit_code": found.exit_code,
@@ -104,7 +104,7 @@ def _data(pipeline: Pipeline, found: Status, clock: Clock) -> dict[str, Any]:
 
 
 def _drawn(pipeline: Pipeline, found: Status, clock: Clock) -> RenderableType:
-    from penstock.app.status import stall_of
+    from penstock.app.inspect.status import stall_of
     from penstock.observe.render import render_status
 
     stall = stall_of(pipeline, found, clock)

@@ -30,7 +30,7 @@ def validate(
     offline
         Check the file alone.
     """
-    from penstock.app.validate import check
+    from penstock.app.inspect.validate import check
     from penstock.core.errors import gravest
 
     pipeline = load_spec(spec)

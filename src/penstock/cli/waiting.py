@@ -18,7 +18,7 @@ from penstock.cli.output import talk_width
 
 if TYPE_CHECKING:
     from penstock.observe.status import StatusBoard
-    from penstock.ports.running import Clock, Observer
+    from penstock.ports.runtime import Clock, Observer
 
 ERASE = "\r\x1b[2K"
 SHORT_MS = 1_000
@@ -27,10 +27,10 @@ SHORT_MS = 1_000
 @contextmanager
 def waits_shown(*, as_json: bool) -> Iterator[Observer]:
     """Yield an observer of `WaitBegan` that shows the waits on stderr until the block is left."""
-    from penstock.app.process import SystemClock
+    from penstock.app.assembly.process import SystemClock
     from penstock.observe.fanout import UNHEARD
     from penstock.observe.log import console_log, wants_display, written_to
-    from penstock.observe.regularly import Regularly
+    from penstock.observe.periodic import Regularly
     from penstock.observe.status import StatusBoard
     from penstock.observe.watches import LOOK_EVERY_SECONDS, WaitWatch
 
@@ -60,7 +60,7 @@ class WaitLine:
 
     def look(self) -> None:
         """Show the current wait; called periodically, by one thread."""
-        from penstock.observe.figures import age_text, name_text
+        from penstock.observe.formatting import age_text, name_text
 
         waiting = self._board.snapshot().waiting
         lasted_ms = 0 if waiting is None else self._clock.now_ms() - waiting.since_ms

@@ -13,14 +13,14 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.commit.once import Conditions, Landing, land
+from penstock.commit.land import Conditions, Landing, land
 from penstock.core.commits import Committable, target_of
+from penstock.core.crash_points import Point
 from penstock.core.errors import PenstockError
 from penstock.core.events import HousekeepingFailed
-from penstock.core.points import Point
 from penstock.ports.store import Examined, PendingStore
 from penstock.ports.tables import Table
-from penstock.rows import unforeseen
+from penstock.rows import bisection
 
 Work = tuple[Committable, Table]
 
@@ -85,8 +85,8 @@ class TwoPhase:
             observer(HousekeepingFailed(name, error.message))
         except MemoryError:
             raise
-        except unforeseen.FOREIGN as error:
-            observer(HousekeepingFailed(name, unforeseen.told(error)))
+        except bisection.FOREIGN as error:
+            observer(HousekeepingFailed(name, bisection.told(error)))
         observer.reached(Point.HOUSEKEEP_AFTER)
 
     def _judged(self, commit: Committable, table: Table) -> Landing:

@@ -12,7 +12,7 @@ from penstock.core.errors import BugError
 
 Work = Callable[[str], str]
 
-LANDING_WORK = "penstock.app.worker:work"
+LANDING_WORK = "penstock.app.assembly.worker:work"
 """The body of a landing task; engines know it by name only."""
 
 

@@ -4,7 +4,8 @@ Invariants:
 - an object is there whole or not at all;
 - what goes wrong is an OSError with the object's place and the first line of what the storage
   said, and none of its settings; a panic of the library as well;
-- a store is opened once for its place and settings, which bear deltalake's names (keys.py);
+- a store is opened once for its place and settings, which bear deltalake's names
+  (storage_settings.py);
 - only drivers are here: executors need no library for it.
 """
 
@@ -26,8 +27,8 @@ from obstore.exceptions import (
 )
 from obstore.store import LocalStore, ObjectStore, S3Store
 
-from penstock.files.faults import is_panic, told
-from penstock.files.keys import S3, S3_SETTINGS, Settings
+from penstock.files.errors import is_panic, told
+from penstock.files.storage_settings import S3, S3_SETTINGS, Settings
 
 _OTHER_SETTINGS = {"virtual_hosted_style_request", "conditional_put"}
 _KNOWN = {each.delta for each in S3_SETTINGS} | _OTHER_SETTINGS

@@ -12,7 +12,7 @@ Invariants:
 - a file is told of only when it is complete and, on a local disk, synced with its directories;
 - the NaN of its columns of floats are counted, for the footer does not tell them; a column with NaN
   has no statistics in its file, one with -0.0 no dictionary, and where rows with either come later
-  a new file begins (`floats.py`);
+  a new file begins (`float_statistics.py`);
 - nothing is ever deleted: what an attempt leaves behind belongs to the sweep (protocol.md 5).
 """
 
@@ -27,14 +27,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from penstock.core.crash_points import Point
 from penstock.core.errors import UnavailableError
-from penstock.core.points import Point
-from penstock.files.dictionaries import repeating
-from penstock.files.floats import Odd, floats_in, odd_in
+from penstock.files.dictionary_encoding import repeating
+from penstock.files.float_statistics import Odd, floats_in, odd_in
 from penstock.files.leaves import uuids_of, without
 from penstock.files.storage import Storage
 from penstock.files.texts import Beginnings, beginnings, joined, texts_in
-from penstock.ports.running import Observer
+from penstock.ports.runtime import Observer
 
 Partition = tuple[Any, ...]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.core.file_ranges import FileRanges
 from penstock.core.offsets import span
-from penstock.core.replaying import FileRanges
 from penstock.ports.tables import FileSource
 
 if TYPE_CHECKING:

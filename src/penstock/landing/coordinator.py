@@ -15,31 +15,31 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-from penstock.commit.once import Conditions
+from penstock.commit.land import Conditions
 from penstock.commit.two_phase import TwoPhase
 from penstock.core.commits import Chain, EpochNumber
+from penstock.core.crash_points import Point
 from penstock.core.errors import FencedError, PenstockError
 from penstock.core.events import EpochPrepared, PipelineStarted, PipelineStopped
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.planning import Bounds, Epoch, Slice, plan
-from penstock.core.points import Point
-from penstock.landing import epochs, members, opening, rivals, waits, wishes
-from penstock.landing.adding_up import failures, floods, silent, sums
-from penstock.landing.committing import CommitLine, Outcome
-from penstock.landing.fleet import Fleet
-from penstock.landing.horizon import Horizon
-from penstock.landing.isolating import Isolation
-from penstock.landing.jobs import Destination
-from penstock.landing.leases import renew_all, renewed
-from penstock.landing.leveling import Leveling, needed
-from penstock.landing.lookout import Lookout
-from penstock.landing.ownership import Tenure
-from penstock.landing.pace import Pace
-from penstock.landing.preparing import Desk
+from penstock.landing import waiting
+from penstock.landing.epoch import commit_queue, runner
+from penstock.landing.epoch.partition_discovery import Lookout
+from penstock.landing.epoch.poison_isolation import Isolation
+from penstock.landing.epoch.prepare import Desk
+from penstock.landing.epoch.stopping_offsets import Horizon
+from penstock.landing.epoch.trigger import Pace
+from penstock.landing.ownership import fencing
+from penstock.landing.ownership.claim import Tenure
 from penstock.landing.settings import Settings, Until, World
-from penstock.landing.tracks import Track, by_table, positions_of
-from penstock.landing.unforeseen import CREATE
-from penstock.landing.waits import Waits
+from penstock.landing.tables import foreign_errors, opening, route_tables, schema_evolution
+from penstock.landing.tables.credentials import renew_all, renewed
+from penstock.landing.tables.progress import Track, by_table, positions_of
+from penstock.landing.tables.spec_change import Leveling, needed
+from penstock.landing.tables.table_set import Fleet
+from penstock.landing.task.messages import Destination
+from penstock.landing.task.results import failures, floods, silent, sums
 from penstock.ports.tables import TableState
 
 TICK_SECONDS = 0.2
@@ -66,12 +66,12 @@ class Coordinator:
     pace: Pace
     tenure: Tenure
     horizon: Horizon
-    _line: CommitLine = field(init=False)
+    _line: commit_queue.CommitLine = field(init=False)
     _desk: Desk = field(init=False)
     _lookout: Lookout = field(init=False)
     _quarantine: TableState = field(init=False)
     _isolation: Isolation = field(init=False)
-    _waits: Waits = field(init=False)
+    _waits: waiting.Waits = field(init=False)
 
     def run(self, until: Until, *, takeover: bool = False) -> Ended:
         """Claim the pipeline, recover, land, and leave all tables level.
@@ -112,13 +112,13 @@ class Coordinator:
 
     def _start(self, *, takeover: bool) -> None:
         self._isolation = Isolation(self.world)
-        self._waits = Waits(self.world.observer)
+        self._waits = waiting.Waits(self.world.observer)
         self._quarantine = self.fleet.quarantine.state(self._any_quarantine_chain())
         self.fleet.list_topics(self.world.log.partitions())
-        by_number = [replace(each, owner="") for each in rivals.claims_of_rolled_back(self.fleet)]
-        self.tenure.take([*rivals.claims(self.fleet), *by_number], takeover=takeover)
+        by_number = [replace(each, owner="") for each in fencing.claims_of_rolled_back(self.fleet)]
+        self.tenure.take([*fencing.claims(self.fleet), *by_number], takeover=takeover)
         hands = self.world.hands(self.settings.commit_threads)
-        self._line = CommitLine(self._two_phase(), hands)
+        self._line = commit_queue.CommitLine(self._two_phase(), hands)
         room = (self.settings, self.world, self.fleet)
         self._desk = Desk(*room, self.tenure, self._line, self.pace)
         waits = not self.horizon.stays
@@ -147,20 +147,20 @@ class Coordinator:
         for name in rows:
             if name in self.fleet.tracks:
                 self.fleet.unstep(name, "commits of an earlier run are settled first")
-        self._waits.begin(waits.SETTLED)
+        self._waits.begin(waiting.SETTLED)
         self._retry_aside(patient=True)
         while self._line.open:
             self._absorb(TICK_SECONDS)
-        self._write(partial(rivals.fence_rollbacks, self.fleet))
+        self._write(partial(fencing.fence_rollbacks, self.fleet))
         if self.tenure.strange:
             self._write(self.fleet.take_over)
 
     def _begin(self) -> None:
         """Begin what is new; not while tables are leveled, for that is up to the present rules."""
-        self._write(partial(rivals.require_rank, self.fleet))
+        self._write(partial(fencing.require_rank, self.fleet))
         if self.horizon.given is None:
             self._write(self.fleet.begin)
-            self._desk.anchor(members.unlevel(self.fleet))
+            self._desk.anchor(route_tables.unlevel(self.fleet))
         self.fleet.follow()
 
     def _write(self, act: Callable[[Conditions], Given]) -> Given:
@@ -190,7 +190,7 @@ class Coordinator:
         return needed(list(self.fleet.tracks.values()), self.settings, self.world.store)
 
     def _loop(self, until: Until) -> str:
-        self._waits.begin(waits.LISTED)
+        self._waits.begin(waiting.LISTED)
         while not self.stop.is_set():
             self.tenure.check()
             self._absorb(0.0)
@@ -207,12 +207,12 @@ class Coordinator:
 
     def _turn(self, until: Until, listed: Mapping[TopicPartition, Bounds]) -> str:
         """Open an epoch when one is due; else wait a little. Give the reason to end, or ""."""
-        self._write(partial(wishes.fulfil, self.fleet))
+        self._write(partial(schema_evolution.fulfil, self.fleet))
         active = self.fleet.active
         if not active and self.fleet.aside and self._only_humans_help():
             return "every table waits for a decision"
         if not self.world.engine.is_ready(TICK_SECONDS):
-            self._waits.begin(waits.ENGINE)
+            self._waits.begin(waiting.ENGINE)
             self._absorb(0.0)
             return ""
         epoch = self._plan(active, listed)
@@ -247,7 +247,7 @@ class Coordinator:
         self.pace.count(positions, ends, parked=positions_of(self.fleet.parked, self.horizon.given))
         self._waits.counted(self.pace)
         epoch = plan(EpochNumber(self._desk.epoch + 1), positions, ends, budget)
-        return epochs.put_last(epoch, self._lookout.mute)
+        return runner.put_last(epoch, self._lookout.mute)
 
     def _epoch(self, epoch: Epoch, listed: Mapping[TopicPartition, Bounds]) -> bool:
         """Run one epoch; false when a part of it is to be read again."""
@@ -262,11 +262,11 @@ class Coordinator:
             if not self._give_birth(epoch, tracks):
                 return False
             tracks = self.fleet.active
-            epoch = epochs.left_to(epoch, tracks)
+            epoch = runner.left_to(epoch, tracks)
             if not epoch.slices:
                 return False
         self._waits.begin(f"records of epoch {epoch.number}")
-        results = epochs.run(
+        results = runner.run(
             self.settings, world, epoch, tracks, self._rejects, isolation=self._isolation
         )
         self.pace.learn(results)
@@ -274,12 +274,12 @@ class Coordinator:
             return False
         self.tenure.check()
         found = sums(results)
-        again = wishes.keep(self.fleet.active, results)
+        again = schema_evolution.keep(self.fleet.active, results)
         found = {name: each for name, each in found.items() if name not in again}
         for name, flood in floods(found, self.settings.stop_above_share).items():
             self.fleet.park(name, flood)
             del found[name]
-        usher = members.Usher(self.settings, world, self.fleet)
+        usher = route_tables.Usher(self.settings, world, self.fleet)
         routes = self._write(partial(usher.welcome, results=results))
         for route in routes:
             found.pop(route.name, None)
@@ -306,13 +306,13 @@ class Coordinator:
         self._waits.begin(
             f"a sample of epoch {epoch.number}, which tells the columns of new tables"
         )
-        shown, results = epochs.survey(
+        shown, results = runner.survey(
             self.settings, self.world, epoch, tracks, self._rejects, isolation=self._isolation
         )
         for name, schema in shown.items():
             table = None
-            with self.fleet.parking(name, CREATE):
-                table = epochs.give_birth(
+            with self.fleet.parking(name, foreign_errors.CREATE):
+                table = runner.give_birth(
                     self.settings, self.world, self.tenure.claim, tracks[name], schema
                 )
             if table is not None:
@@ -321,7 +321,7 @@ class Coordinator:
         if failed:
             self._lookout.still_there(results)
         for name in waiting.keys() - failed.keys():
-            self.fleet.park(name, epochs.not_surveyed(name, waiting[name]))
+            self.fleet.park(name, runner.not_surveyed(name, waiting[name]))
         return not failed
 
     def _absorb(self, timeout_seconds: float) -> None:
@@ -345,7 +345,7 @@ class Coordinator:
             else:
                 self.fleet.landed(name)
 
-    def _fenced(self, outcome: Outcome, error: FencedError) -> None:
+    def _fenced(self, outcome: commit_queue.Outcome, error: FencedError) -> None:
         """Claim again, unless that was done since this commit was tried for another table's."""
         name = outcome.batch.name
         if outcome.claim == self.tenure.claim:
@@ -353,7 +353,7 @@ class Coordinator:
         self.fleet.unstep(name, error.message)
 
     def _claim_again(self, error: FencedError) -> None:
-        self.tenure.again(rivals.claims_now(self.fleet), error)
+        self.tenure.again(fencing.claims_now(self.fleet), error)
         self._line.follow(self._two_phase())
         for name in self.fleet.active:
             self.fleet.unstep(name, error.message)

@@ -15,9 +15,9 @@ from dataclasses import replace
 
 from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.landing.coordinator import Ended, coordinate
-from penstock.landing.leveling import Leveling
 from penstock.landing.settings import Settings, Until, World
-from penstock.landing.unforeseen import FILES_FAILED
+from penstock.landing.tables.foreign_errors import FILES_FAILED
+from penstock.landing.tables.spec_change import Leveling
 from penstock.ports.log import Log
 
 Former = Callable[[str], AbstractContextManager[tuple[Settings, Log]]]

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from penstock.core.schema import Field, Schema, Struct, Type
-from penstock.landing.beside import Beats, Hands, Threads, in_a_thread
+from penstock.landing.background import Beats, Hands, Threads, in_a_thread
 from penstock.ports.log import Log
-from penstock.ports.running import Clock, Engine, Observer
+from penstock.ports.runtime import Clock, Engine, Observer
 from penstock.ports.store import Owner, PendingStore
 from penstock.ports.tables import TableFormat
-from penstock.rows.computed import NOTHING, Computed
-from penstock.rows.gate import Gate, Route
-from penstock.rows.infer import table_schema
 from penstock.rows.options import RowOptions
+from penstock.rows.route.computed_columns import NOTHING, Computed
+from penstock.rows.route.filters import Gate, Route
+from penstock.rows.schema.inference import table_schema
 
 Start = Literal["earliest", "latest"] | int | Mapping[str, Mapping[int, int]]
 Until = Literal["stopped", "once", "caught-up"]

@@ -7,9 +7,9 @@ Invariants:
 
 from __future__ import annotations
 
+from penstock.core.crash_points import Point
 from penstock.core.events import Event
-from penstock.core.points import Point
-from penstock.ports.running import Observer
+from penstock.ports.runtime import Observer
 
 
 class Observers:

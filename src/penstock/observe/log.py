@@ -21,9 +21,9 @@ from typing import Any, Literal, TextIO
 import structlog
 
 from penstock.core import events
+from penstock.core.crash_points import Point
 from penstock.core.events import Event
-from penstock.core.points import Point
-from penstock.observe.figures import (
+from penstock.observe.formatting import (
     age_text,
     name_text,
     number_of,
@@ -32,7 +32,7 @@ from penstock.observe.figures import (
     seconds_text,
     size_text,
 )
-from penstock.ports.running import Clock
+from penstock.ports.runtime import Clock
 
 STALLED_AGAIN_AFTER_SECONDS = 300
 

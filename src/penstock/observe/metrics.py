@@ -19,12 +19,12 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from penstock.core import events
+from penstock.core.crash_points import Point
 from penstock.core.errors import InvalidError
 from penstock.core.events import Event
-from penstock.core.points import Point
 from penstock.observe.snapshot import Snapshot, State, stalled
 from penstock.observe.status import StatusBoard
-from penstock.ports.running import Clock
+from penstock.ports.runtime import Clock
 
 if TYPE_CHECKING:
     from prometheus_client import Metric

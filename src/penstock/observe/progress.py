@@ -25,7 +25,7 @@ from rich.text import Text
 from penstock.observe.render import render_status
 from penstock.observe.snapshot import stalled
 from penstock.observe.status import StatusBoard
-from penstock.ports.running import Clock
+from penstock.ports.runtime import Clock
 
 UPDATES_PER_SECOND = 4
 LINES_BESIDE_TABLES = 12

@@ -19,7 +19,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from penstock.observe.figures import (
+from penstock.observe.formatting import (
     NOT_KNOWN,
     NOTHING,
     age_text,

@@ -1,7 +1,7 @@
 """What a pipeline looks like at one moment, and its versioned JSON form.
 
 Invariants:
-- a snapshot is made of events alone (fold.py); it is for people and never decides anything;
+- a snapshot is made of events alone (reducer.py); it is for people and never decides anything;
 - times are epoch milliseconds; ages and rates are worked out against a `now` that is handed in;
 - the JSON form only grows: a reader ignores keys it does not know and refuses a newer version.
 """

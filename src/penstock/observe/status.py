@@ -16,13 +16,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from penstock.core.crash_points import Point
 from penstock.core.errors import UnavailableError
 from penstock.core.events import Event
-from penstock.core.points import Point
-from penstock.observe.fold import beginning, folded, stopping
-from penstock.observe.regularly import Regularly
+from penstock.observe.periodic import Regularly
+from penstock.observe.reducer import beginning, folded, stopping
 from penstock.observe.snapshot import Snapshot, from_json, to_json
-from penstock.ports.running import Clock
+from penstock.ports.runtime import Clock
 
 WRITE_EVERY_MS = 1_000
 WRITE_AT_LEAST_EVERY_MS = 5_000

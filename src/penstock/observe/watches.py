@@ -14,7 +14,7 @@ from collections.abc import Callable
 from penstock.core.events import CommitsResumed, CommitsStalled, Event, WaitLasted
 from penstock.observe.snapshot import Stall, Waiting, stalled
 from penstock.observe.status import StatusBoard
-from penstock.ports.running import Clock
+from penstock.ports.runtime import Clock
 
 LOOK_EVERY_SECONDS = 1.0
 FIRST_MS = (5_000, 15_000, 30_000)

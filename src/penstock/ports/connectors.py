@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.ports.findings import Finding
+from penstock.ports.checks import Finding
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.registry import Registry
-from penstock.ports.running import Clock, Observer, Secrets
+from penstock.ports.runtime import Clock, Observer, Secrets
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat, WriterOpener
 

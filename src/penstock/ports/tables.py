@@ -15,15 +15,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.core.commits import Chain, Committable, DataFile, Landed
+from penstock.core.file_ranges import FileRanges
 from penstock.core.offsets import Positions
-from penstock.core.replaying import FileRanges
 from penstock.core.schema import Schema
 from penstock.core.statistics import FileStatistics, Mismatch
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from penstock.ports.running import Observer, Secrets
+    from penstock.ports.runtime import Observer, Secrets
 
 
 FILES_UNFIT = "P439"
@@ -207,7 +207,8 @@ class Table(Protocol):
         ...
 
     def evolve(self, state: TableState, schema: Schema) -> None:
-        """Make a wider schema (rows/evolving.py) the table's in one compare-and-set on `state`.
+        """Make a wider schema (rows/schema/widening.py) the table's in one compare-and-set on
+        `state`.
 
         Raises ConflictError, OutcomeUnknownError, UnavailableError, InvalidError (P431 refused,
         P435 a type or name the format cannot hold, P468 a change the format cannot make).

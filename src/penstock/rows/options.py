@@ -47,7 +47,7 @@ class RowOptions:
     hold them; one that the table has not is left out. `columns` is the fate of unknown fields,
     `types` of values that do not fit: `drop_value` lands null instead and counts it, `rescue` keeps
     the value in `rescued_column`, and refuses the record where the table has not that; `evolve` and
-    `freeze` refuse the record, for the worker to act on (landing/bench.py). `depth_max` counts
+    `freeze` refuse the record, for the worker to act on (landing/task/sink.py). `depth_max` counts
     nested objects and arrays, the record's own object included. `assume_zone` is a name that
     `zoneinfo` knows; it is given to time stamps without an offset. `drop_offset` lets a
     `timestamp` column take the local time of a text that has an offset. `case_sensitive` is false

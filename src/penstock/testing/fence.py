@@ -5,9 +5,9 @@ A search for such faults has to see them, not a record in quarantine.
 
 from __future__ import annotations
 
-from penstock.rows import unforeseen
+from penstock.rows import bisection
 
 
 def without_fence() -> None:
     """Let it be raised in this process, from here on."""
-    unforeseen.UNFORESEEN = unforeseen.FOREIGN = ()
+    bisection.UNFORESEEN = bisection.FOREIGN = ()

@@ -19,10 +19,10 @@ from penstock.connectors.memory.log import MemoryLog, MemoryReader
 from penstock.connectors.memory.store import MemoryStore, Shelf
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.memory.warehouse import Warehouse
-from penstock.core.points import Point
+from penstock.core.crash_points import Point
 from penstock.core.schema import Field, Kind, Schema, Struct
 from penstock.ports.log import Log, RangeReader
-from penstock.ports.running import Clock, Observer
+from penstock.ports.runtime import Clock, Observer
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat, WriterFactory
 from penstock.testing.clock import START_MS

@@ -15,25 +15,25 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from penstock.core.crash_points import Point
 from penstock.core.errors import PenstockError, UnavailableError
 from penstock.core.events import Event
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.planning import Bounds, Lane
-from penstock.core.points import Point
-from penstock.landing.closing import Closer, Means
 from penstock.landing.coordinator import Ended
-from penstock.landing.holding import Hold
-from penstock.landing.holding import hold as hold_pipeline
-from penstock.landing.jobs import Job, Poison, Result, job_from_json, result_to_json
+from penstock.landing.ownership.exclusive import Hold
+from penstock.landing.ownership.exclusive import hold as hold_pipeline
+from penstock.landing.repair.retry import Closer, Means
 from penstock.landing.run import run
 from penstock.landing.settings import Settings, Until
 from penstock.landing.settings import World as Outside
-from penstock.landing.worker import Tools, work
+from penstock.landing.task.messages import Job, Poison, Result, job_from_json, result_to_json
+from penstock.landing.task.worker import Tools, work
 from penstock.ports.log import Log
-from penstock.ports.running import Observer
+from penstock.ports.runtime import Observer
 from penstock.ports.store import Owner
 from penstock.ports.tables import FileWriter, WriterFactory
-from penstock.rows.opening import plain_readers
+from penstock.rows.decode.decoder import plain_readers
 from penstock.testing.faults import FaultyTables
 from penstock.testing.grounds import CATALOG
 from penstock.testing.observer import Crash, RecordingObserver

@@ -16,8 +16,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TypeVar
 
+from penstock.core.crash_points import Point
 from penstock.core.events import Event
-from penstock.core.points import Point
 
 Kind = TypeVar("Kind", bound=Event)
 

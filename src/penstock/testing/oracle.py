@@ -24,7 +24,7 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 
-from penstock.rows.codes import Code
+from penstock.rows.reject_codes import Code
 
 READ_SECONDS_MAX = 120.0
 SOURCE_COLUMNS = ("_kafka_topic", "_kafka_partition", "_kafka_offset", "_kafka_timestamp")

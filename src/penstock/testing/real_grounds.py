@@ -27,9 +27,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.types import StringType
 
 from penstock.connectors import delta, iceberg, kafka, sql
-from penstock.core.points import Point
+from penstock.core.crash_points import Point
 from penstock.ports.log import Log, RangeReader
-from penstock.ports.running import Clock, Observer
+from penstock.ports.runtime import Clock, Observer
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat, WriterFactory
 from penstock.spec.secrets import ProcessSecrets

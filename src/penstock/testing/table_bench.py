@@ -16,12 +16,12 @@ import pyarrow as pa
 import pytest
 
 from penstock.core.commits import Chain, Committable, DataFile, Landed
+from penstock.core.crash_points import Point
 from penstock.core.errors import ConflictError, PenstockError
 from penstock.core.events import Event
-from penstock.core.points import Point
 from penstock.core.schema import Schema
 from penstock.ports.tables import Table, TableDefinition, TableFormat, TableState, WriterFactory
-from penstock.rows.arrow import arrow_schema
+from penstock.rows.arrow_types import arrow_schema
 from penstock.testing.prepared import ORDERS, QUARANTINE, fence, orders, origin, prepared
 
 RETAIN = 25

@@ -15,8 +15,8 @@ from penstock.core.commits import Chain
 from penstock.core.errors import BugError, InvalidError
 from penstock.core.offsets import gaps_and_overlaps, span
 from penstock.core.scratch import SCRATCH
+from penstock.core.serialization import progress_to_json
 from penstock.core.statistics import mismatches
-from penstock.core.wire import progress_to_json
 from penstock.files.contents import contents_of
 from penstock.ports.tables import (
     History,

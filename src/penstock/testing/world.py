@@ -25,17 +25,17 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.core.audit import chain_breaks, doubled_commits, doubled_files, newest_segment
-from penstock.core.closings import records_only
 from penstock.core.commits import Chain, Committable, Landed
-from penstock.core.wire import progress_from_json
-from penstock.landing.beside import Beats, Hands, Threads, in_a_thread
+from penstock.core.resolutions import records_only
+from penstock.core.serialization import progress_from_json
+from penstock.landing.background import Beats, Hands, Threads, in_a_thread
 from penstock.landing.settings import Consent, Place, Routes, Settings, Target
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import Table, TableFormat, Verdict
-from penstock.rows.fates import READ, fates_of
-from penstock.rows.gate import Gate
 from penstock.rows.options import RowOptions
-from penstock.rows.quarantine import QUARANTINE_SCHEMA
+from penstock.rows.quarantine.rows import QUARANTINE_SCHEMA
+from penstock.rows.quarantine.status import READ, fates_of
+from penstock.rows.route.filters import Gate
 from penstock.testing.clock import ManualClock
 from penstock.testing.faults import FaultPlan
 from penstock.testing.grounds import CATALOG, Ending, Ground, Held, catalog_name, numbered

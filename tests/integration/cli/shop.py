@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from penstock.app.audit import audit
+from penstock.app.inspect.audit import audit
 from penstock.spec.load import load
 from penstock.testing.broker import Cluster
 from penstock.testing.oracle import Row, delta_rows, iceberg_rows

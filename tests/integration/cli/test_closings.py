@@ -6,8 +6,8 @@ from collections import Counter
 
 from tests.integration.cli.shop import Shop
 
-from penstock.app import quarantine
-from penstock.landing.closing import Choice
+from penstock.app.repair import quarantine
+from penstock.landing.repair.retry import Choice
 from penstock.spec.load import load
 from penstock.testing.process import KILLED
 from penstock.testing.sent import Sent

@@ -19,10 +19,10 @@ from tests.integration.cli.within import within
 from tests.messy import TOPICS
 
 import penstock
-from penstock.app import drafting, topics
-from penstock.app.audit import audit
-from penstock.app.peek import Spot, peek
-from penstock.rows.hinting import Format
+from penstock.app.init import draft, topics
+from penstock.app.inspect.audit import audit
+from penstock.app.inspect.peek import Spot, peek
+from penstock.rows.schema.hints import Format
 from penstock.spec.load import load
 from penstock.testing.oracle import Row
 from penstock.testing.sent import Sent
@@ -64,7 +64,7 @@ def test_topics_beyond_the_limit_are_counted_and_progress_is_told(
         shop.cluster.create(f"a-{shop.name}-{number}")
     monkeypatch.setattr(topics, "TOPICS_MAX", 10)
     seen: list[tuple[int, int]] = []
-    text, looked = drafting.draft(
+    text, looked = draft.draft(
         f"kafka://{shop.cluster.bootstrap}",
         "delta",
         "shop",

@@ -9,9 +9,9 @@ import pytest
 from tests.integration.cli.shop import Shop
 from tests.integration.cli.within import land, within
 
-from penstock.app.assembly import open_store
-from penstock.app.process import SystemClock
-from penstock.app.status import status, status_file
+from penstock.app.assembly.assembly import open_store
+from penstock.app.assembly.process import SystemClock
+from penstock.app.inspect.status import status, status_file
 from penstock.cli.status import keep_showing
 from penstock.core.commits import Generation
 from penstock.observe.snapshot import State

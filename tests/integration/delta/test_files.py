@@ -14,7 +14,7 @@ from deltalake import Field as DeltaField
 from deltalake import write_deltalake
 from tests.integration.delta.lake import CHAIN, COLUMNS, Lake
 
-from penstock.connectors.delta.schemas import arrow_schema
+from penstock.connectors.delta.schema.types import arrow_schema
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import span
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct

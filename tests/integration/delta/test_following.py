@@ -10,10 +10,10 @@ import pytest
 from deltalake import Field as DeltaField
 from tests.integration.delta.lake import CHAIN, Lake, origin
 
-from penstock.connectors.delta.entries import put
-from penstock.connectors.delta.following import Following
-from penstock.connectors.delta.log import Log
-from penstock.connectors.delta.target import Sizes
+from penstock.connectors.delta.log.commit_file import put
+from penstock.connectors.delta.log.reader import Log
+from penstock.connectors.delta.log.tail import Following
+from penstock.connectors.delta.write.target import Sizes
 from penstock.core.errors import ConflictError, OutcomeUnknownError, UnavailableError
 from penstock.ports.tables import Verdict
 from penstock.testing.prepared import claim, orders, positions, prepared

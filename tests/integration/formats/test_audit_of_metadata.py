@@ -19,8 +19,8 @@ from deltalake import DeltaTable, write_deltalake
 from pyiceberg.manifest import ManifestFile, ManifestWriter
 from tests.integration.formats.test_audit_values import NAME, Shop, row
 
-from penstock.app.values import values_of
-from penstock.connectors.iceberg.manifests import ManifestStack
+from penstock.app.inspect.metadata_audit import values_of
+from penstock.connectors.iceberg.files.manifests import ManifestStack
 from penstock.core.statistics import Fault
 
 COUNTS = {

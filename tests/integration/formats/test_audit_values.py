@@ -22,10 +22,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.manifest import ManifestFile, ManifestWriter, PartitionFieldSummary
 from pyiceberg.types import LongType
 
-from penstock.app.values import audit_values, values_of
+from penstock.app.inspect.metadata_audit import audit_values, values_of
 from penstock.cli.audit import audit as command
 from penstock.connectors import delta, iceberg
-from penstock.connectors.iceberg.manifests import ManifestStack
+from penstock.connectors.iceberg.files.manifests import ManifestStack
 from penstock.core.commits import Chain, DataFile
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Decimal, Field, Kind, Struct

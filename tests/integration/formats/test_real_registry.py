@@ -15,7 +15,7 @@ from tests.servers.registry import RegistryServer, running
 from penstock.connectors.registry.http import HttpRegistry
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.ports.registry import Registry, SchemaKey
-from penstock.rows.protobuf.schema import message_class
+from penstock.rows.decode.protobuf.schema import message_class
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.sent import Sent
 

@@ -17,7 +17,7 @@ from tests.integration.cli.shop import Shop, problem
 
 from penstock.connectors.registry.http import HttpRegistry
 from penstock.ports.registry import SchemaKey
-from penstock.rows.protobuf.schema import message_class
+from penstock.rows.decode.protobuf.schema import message_class
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.registry import Registered, serving
 from penstock.testing.sent import Sent

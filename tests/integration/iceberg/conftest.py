@@ -9,7 +9,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from penstock.connectors.iceberg import connector
 from penstock.core.commits import Chain
-from penstock.core.points import Point
+from penstock.core.crash_points import Point
 from penstock.ports.tables import TableDefinition
 from penstock.testing.prepared import ORDERS, claim, fence, orders, origin, prepared
 from penstock.testing.table_bench import batch_of, foreign_row

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import GreaterThan, LessThan
 
-from penstock.connectors.iceberg.schemas import file_schema
+from penstock.connectors.iceberg.schema.types import file_schema
 from penstock.core.schema import Field, Kind, Struct
 from penstock.testing.prepared import prepared
 

@@ -10,12 +10,12 @@ import pytest
 from pyiceberg.manifest import ManifestContent, read_manifest_list
 from pyiceberg.types import StringType
 
-from penstock.connectors.iceberg.ledgers import tag_of
-from penstock.connectors.iceberg.manifests import MERGE_AT, ManifestStack, live_entries
+from penstock.connectors.iceberg.files.manifests import MERGE_AT, ManifestStack, live_entries
+from penstock.connectors.iceberg.ledger.properties import tag_of
 from penstock.core.commits import CommitKind
+from penstock.core.crash_points import Point
 from penstock.core.errors import ConflictError, InvalidError, UnavailableError
-from penstock.core.points import Point
-from penstock.core.wire import progress_to_json
+from penstock.core.serialization import progress_to_json
 from penstock.ports.tables import Verdict
 from penstock.testing.prepared import orders, positions
 from penstock.testing.table_bench import batch_of

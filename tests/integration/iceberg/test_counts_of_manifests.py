@@ -6,7 +6,7 @@ import fastavro
 import pytest
 from pyiceberg.manifest import clear_manifest_cache
 
-from penstock.connectors.iceberg.manifests import MERGE_AT
+from penstock.connectors.iceberg.files.manifests import MERGE_AT
 
 COUNTS = tuple(
     f"{status}_{counted}_count"

@@ -16,7 +16,7 @@ from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.types import DoubleType
 
 import penstock
-from penstock.connectors.iceberg.manifests import MERGE_AT
+from penstock.connectors.iceberg.files.manifests import MERGE_AT
 from penstock.core.commits import CommitKind
 from penstock.core.schema import Field, Kind, Struct
 from penstock.testing.prepared import prepared

@@ -15,8 +15,8 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
-from penstock.connectors.iceberg.metastores import TimedHive
-from penstock.connectors.iceberg.timeouts import opened
+from penstock.connectors.iceberg.catalogs.hive import TimedHive
+from penstock.connectors.iceberg.catalogs.timeouts import opened
 
 WAIT_SECONDS = 90.0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.connectors.iceberg.housekeeping import Housekeeping
+from penstock.connectors.iceberg.commit.metadata_cleanup import Housekeeping
 
 HOUR, DAY = 3600.0, 86_400.0
 PLANTED = "00000-00000000-0000-0000-0000-{:012}.metadata.json"
@@ -37,7 +37,9 @@ class Shop:
 
     def draw(self, monkeypatch, one_in: int = 1) -> None:
         """Let one in so many versions, each of them, stand for a listing."""
-        monkeypatch.setattr("penstock.connectors.iceberg.housekeeping._LISTING_ONE_IN", one_in)
+        monkeypatch.setattr(
+            "penstock.connectors.iceberg.commit.metadata_cleanup._LISTING_ONE_IN", one_in
+        )
 
     def plant(self, number: int, age_seconds: float, name: str = PLANTED, text: str = "") -> Path:
         """Leave a metadata file that the table never named."""
@@ -225,7 +227,7 @@ def test_a_table_that_keeps_its_metadata_is_not_remembered(shop):
 
 
 def test_what_is_remembered_is_bounded(shop, monkeypatch):
-    monkeypatch.setattr("penstock.connectors.iceberg.housekeeping._REMEMBERED_MAX", 6)
+    monkeypatch.setattr("penstock.connectors.iceberg.commit.metadata_cleanup._REMEMBERED_MAX", 6)
     shop.commit(8)
     shop.now = HOUR
     shop.tidy()

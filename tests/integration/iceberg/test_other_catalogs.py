@@ -7,7 +7,7 @@ from tests.servers import hive
 from tests.servers.s3 import KEY, REGION, SECRET
 
 from penstock.connectors import iceberg
-from penstock.core.points import Point
+from penstock.core.crash_points import Point
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.grounds import CATALOG
 from penstock.testing.real_grounds import IcebergWithoutBroker

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.connectors.iceberg.manifests import MERGE_AT
-from penstock.connectors.iceberg.schemas import file_schema
+from penstock.connectors.iceberg.files.manifests import MERGE_AT
+from penstock.connectors.iceberg.schema.types import file_schema
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Decimal, Field, Fixed, Kind, List, Map, Struct
 from penstock.testing.prepared import prepared

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.connectors.delta.places import Resolving, Root
+from penstock.connectors.delta.locations import Resolving, Root
 from penstock.connectors.iceberg import connector
 from penstock.core.commits import Chain
 from penstock.core.errors import UnavailableError

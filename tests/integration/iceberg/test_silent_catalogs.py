@@ -11,7 +11,7 @@ import pytest
 from tests.servers.listening import listening, shut
 
 from penstock.connectors import iceberg
-from penstock.connectors.iceberg.timeouts import with_timeouts
+from penstock.connectors.iceberg.catalogs.timeouts import with_timeouts
 from penstock.core.errors import UnavailableError
 from penstock.ports.connectors import READ_ONLY
 from penstock.ports.tables import TableFormat

@@ -6,11 +6,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.connectors.iceberg.ledgers import ledger_key, newest_key, tag_of
-from penstock.core.closings import closings_of
+from penstock.connectors.iceberg.ledger.properties import ledger_key, newest_key, tag_of
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import Offset, span
+from penstock.core.resolutions import closings_of
 from penstock.core.schema import Field, Kind, Struct
 from penstock.ports.tables import TableDefinition, Verdict
 from penstock.testing.prepared import (

@@ -10,7 +10,7 @@ import pytest
 from tests.servers.kafka_proxy import FrameFault, KafkaProxy, Kind, before
 
 from penstock.connectors.kafka import connector
-from penstock.connectors.kafka.reader import KafkaReader
+from penstock.connectors.kafka.librdkafka.reader import KafkaReader
 from penstock.connectors.kafka.settings import read_settings
 from penstock.core.errors import UnavailableError
 from penstock.core.offsets import span

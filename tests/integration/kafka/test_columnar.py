@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from penstock.connectors.kafka import columnar as columnar_reader
-from penstock.connectors.kafka.columnar import ColumnarReader
-from penstock.connectors.kafka.gathering import HELD_BYTES_MAX, GatheredBatches
-from penstock.connectors.kafka.reader import KafkaReader
+from penstock.connectors.kafka.librdkafka.reader import KafkaReader
+from penstock.connectors.kafka.native import reader as columnar_reader
+from penstock.connectors.kafka.native.batch_builder import HELD_BYTES_MAX, GatheredBatches
+from penstock.connectors.kafka.native.reader import ColumnarReader
 from penstock.connectors.kafka.settings import read_settings
 from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.core.offsets import TopicPartition, span

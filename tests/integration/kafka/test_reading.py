@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.connectors.kafka import connector
-from penstock.connectors.kafka.records import BATCH_RECORDS
+from penstock.connectors.kafka.columns import BATCH_RECORDS
 from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
 from penstock.core.offsets import TopicPartition, span
 from penstock.core.planning import Bounds

@@ -22,14 +22,15 @@ from confluent_kafka.admin import (
 )
 from tests.servers.listening import listening, shut
 
-from penstock.app.kept import KeptLog
-from penstock.connectors.kafka import connector, errors, log, protocols
-from penstock.connectors.kafka.columnar import ColumnarReader
+from penstock.app.assembly.reopening_log import KeptLog
+from penstock.connectors.kafka import connector, errors, log
+from penstock.connectors.kafka.native import protocols
+from penstock.connectors.kafka.native.reader import ColumnarReader
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition, span
 from penstock.dev.ports import free_port
 from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
-from penstock.ports.kept import Kept
+from penstock.files.reopening import Kept
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.broker import Cluster, running_broker
 from penstock.testing.sent import Sent

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.connectors import iceberg, sql
-from penstock.core.points import Point
+from penstock.core.crash_points import Point
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.grounds import CATALOG
 from penstock.testing.real_grounds import IcebergWithoutBroker

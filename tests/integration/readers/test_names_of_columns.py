@@ -32,8 +32,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
 from tests.integration.readers.lakes import Lakes
 
-from penstock.connectors.delta.reserved import reserved
-from penstock.connectors.iceberg.reserved import RESERVED
+from penstock.connectors.delta.schema.reserved_names import reserved
+from penstock.connectors.iceberg.schema.reserved_names import RESERVED
 from penstock.core.errors import InvalidError
 from penstock.core.names import folded
 from penstock.core.schema import Field, Kind, Struct

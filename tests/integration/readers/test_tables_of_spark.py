@@ -17,15 +17,15 @@ from tests.golden.conversions import cases
 from tests.golden.conversions import shown as shown_plainly
 from tests.integration.readers.lakes import Lakes, by_id
 
-from penstock.app.values import values_of
-from penstock.connectors.delta.schemas import delta_json, has_required
-from penstock.connectors.iceberg.manifests import MERGE_AT
+from penstock.app.inspect.metadata_audit import values_of
+from penstock.connectors.delta.schema.types import delta_json, has_required
+from penstock.connectors.iceberg.files.manifests import MERGE_AT
 from penstock.core.errors import ConflictError, InvalidError
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Decimal as Decimal_
 from penstock.core.schema import Field, Kind, List, Map, Struct, Type
 from penstock.ports.tables import TableDefinition
-from penstock.rows.convert import convert
+from penstock.rows.convert.batch import convert
 from penstock.rows.options import RowOptions
 
 pytestmark = pytest.mark.spark

@@ -10,9 +10,9 @@ from tests.servers.s3 import KEY, REGION, SECRET
 
 from penstock.connectors import iceberg
 from penstock.core.commits import Chain
-from penstock.core.points import Point
+from penstock.core.crash_points import Point
 from penstock.dev.ports import free_port
-from penstock.landing.leases import renewed
+from penstock.landing.tables.credentials import renewed
 from penstock.ports.tables import TableDefinition
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.prepared import ORDERS, orders, origin, prepared

@@ -11,7 +11,7 @@ import pytest
 from tests.integration.s3.lake import IcebergGroundOnS3
 from tests.servers.lying import Liar, Lie, lying
 
-from penstock.connectors.iceberg.manifests import MERGE_AT
+from penstock.connectors.iceberg.files.manifests import MERGE_AT
 from penstock.testing.world import ORDERS, World
 
 OBJECTS = {

@@ -6,7 +6,7 @@ import pytest
 from tests.integration.s3.lake import DeltaGroundOnS3, IcebergGroundOnS3
 from tests.servers.s3 import KEY, REGION, SECRET
 
-from penstock.connectors.iceberg.objects import ObjectIO, WholeObject
+from penstock.connectors.iceberg.io.s3_file_io import ObjectIO, WholeObject
 from penstock.core.commits import Chain
 from penstock.ports.tables import TableDefinition
 from penstock.testing.prepared import ORDERS, origin, part, prepared

@@ -12,8 +12,8 @@ from tests.servers.s3 import KEY, SECRET
 
 from penstock.connectors import delta, iceberg
 from penstock.core.commits import Chain
+from penstock.core.crash_points import Point
 from penstock.core.errors import InvalidError
-from penstock.core.points import Point
 from penstock.ports.tables import TableDefinition
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.prepared import ORDERS, claim, orders, origin, prepared

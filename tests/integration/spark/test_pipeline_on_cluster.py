@@ -28,7 +28,7 @@ from tests.servers.spark import (
     words_of,
 )
 
-from penstock.app.audit import audit
+from penstock.app.inspect.audit import audit
 from penstock.dev.broker import Running
 from penstock.spec.load import load
 from penstock.testing.broker import Cluster, wait_until

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.core.errors import InvalidError
 from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
-from penstock.engines.spark import archive
+from penstock.engines.spark import class_archive
 from penstock.engines.spark.engine import SparkEngine
 from penstock.engines.spark.settings import sharing
 
@@ -19,8 +19,8 @@ from penstock.engines.spark.settings import sharing
 def kept() -> Path:
     """The archive of this environment, made when nobody has made it yet."""
     java = find_java(SPARK_JAVA_MAJORS, environment=os.environ)
-    path = archive.archive_for(java, os.environ)
-    return path if path.exists() else archive.make_archive(os.environ)
+    path = class_archive.archive_for(java, os.environ)
+    return path if path.exists() else class_archive.make_archive(os.environ)
 
 
 def test_java_maps_the_archive_that_was_prepared(kept: Path, engine: SparkEngine) -> None:
@@ -36,7 +36,7 @@ def test_an_environment_that_cannot_be_written_is_told_before_spark_starts(
     (tmp_path / "var").write_text("a file where the folder should be")
 
     with pytest.raises(InvalidError) as raised:
-        archive.make_archive(os.environ, tmp_path / "var" / "penstock")
+        class_archive.make_archive(os.environ, tmp_path / "var" / "penstock")
 
     assert "P614" == raised.value.code
 
@@ -45,12 +45,12 @@ def test_the_background_makes_it_once_and_removes_those_it_replaces(tmp_path: Pa
     former = tmp_path / "java-17.0.1-spark-3.5.0-0123456789ab.jsa"
     former.write_bytes(b"of a Spark that was here before")
 
-    path = archive.make_in_background({}, os.environ, tmp_path)
+    path = class_archive.make_in_background({}, os.environ, tmp_path)
     assert path is not None
     while not path.exists() or [path] != list(tmp_path.iterdir()):
         time.sleep(0.2)
 
-    assert None is archive.make_in_background({}, os.environ, tmp_path)
+    assert None is class_archive.make_in_background({}, os.environ, tmp_path)
     assert path.stat().st_size > 10_000_000
 
 

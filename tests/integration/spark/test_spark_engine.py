@@ -12,7 +12,7 @@ from tests.integration.cli.conftest import cluster, shop, shops  # noqa: F401
 from tests.integration.cli.shop import Shop
 from tests.integration.cli.within import land
 
-from penstock.app import relanding
+from penstock.app.repair import replay_and_seek
 from penstock.core.errors import BugError, DecisionNeededError, InvalidError, UnavailableError
 from penstock.engines.spark.engine import SparkEngine, result_bytes_max
 from penstock.engines.spark.settings import RESULT_BYTES_KEY
@@ -214,13 +214,13 @@ def test_a_long_replay_is_read_by_workers_epoch_by_epoch(
     land(shop)
     shop.spec["spark"]["master"] = "existing"
     shop.spec["commit"]["or_records"] = 100
-    monkeypatch.setattr(relanding, "HERE_MAX", 299)
-    pipeline, places = load(shop.path), [relanding.place_of(shop.topic)]
+    monkeypatch.setattr(replay_and_seek, "HERE_MAX", 299)
+    pipeline, places = load(shop.path), [replay_and_seek.place_of(shop.topic)]
     scheduler = engine._context._jsc.sc().dagScheduler()
     jobs_before = scheduler.numTotalJobs()
 
-    told = [step.text for step in relanding.plan_replay(pipeline, LAKE, places).steps]
-    done = relanding.replay(pipeline, LAKE, places)
+    told = [step.text for step in replay_and_seek.plan_replay(pipeline, LAKE, places).steps]
+    done = replay_and_seek.replay(pipeline, LAKE, places)
     assert f"{LAKE}: 300 positions are read, by the workers of spark.master existing" in told
     assert (300, 300) == (done.removed, done.landed)
     assert jobs_before + 3 == scheduler.numTotalJobs()

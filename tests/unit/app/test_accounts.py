@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tests.unit.app import documented_options as documented
 from tests.unit.app.documented_options import ASKED, LEFT, TAKEN
 
-from penstock.app.drafting import translated
-from penstock.app.migrated import Migrated
+from penstock.app.init.draft import translated
+from penstock.app.init.migrate.account import Migrated
 from penstock.cli.init import init
 from penstock.spec.load import loads
 from penstock.spec.problems import SpecError

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from penstock.app.cases.judging import differences, same
-from penstock.app.cases.playing import play
-from penstock.app.cases.reading import read_cases
+from penstock.app.spec_tests.comparing import differences, same
+from penstock.app.spec_tests.reading import read_cases
+from penstock.app.spec_tests.running import play
 from penstock.core.errors import InvalidError
 from penstock.spec.load import loads
 

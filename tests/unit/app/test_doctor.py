@@ -9,8 +9,8 @@ import pytest
 
 from penstock.app.doctor import machine
 from penstock.app.doctor.examination import examine, skew
-from penstock.commit.rehearsal import Rehearsal
-from penstock.ports.findings import Standing
+from penstock.commit.catalog_probe import Rehearsal
+from penstock.ports.checks import Standing
 
 GOOD, ODD, BAD = Standing.GOOD, Standing.ODD, Standing.BAD
 

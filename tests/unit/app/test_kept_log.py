@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.app import assembly, worker
+from penstock.app.assembly import assembly, worker
 
 
 class Opening:

@@ -9,7 +9,7 @@ from typing import TextIO
 
 import pytest
 
-from penstock.app.process import SystemClock
+from penstock.app.assembly.process import SystemClock
 from penstock.cli.output import (
     PLAIN,
     RED,

@@ -4,15 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.commit.beginnings import begin, create
-from penstock.commit.by_hand import land_by_hand
-from penstock.commit.once import Conditions, fence, fence_rollback, land, rolled_back
+from penstock.commit.creation import begin, create
+from penstock.commit.evolution import widen
+from penstock.commit.land import Conditions, fence, fence_rollback, land, rolled_back
+from penstock.commit.manual import land_by_hand
 from penstock.commit.two_phase import TwoPhase
-from penstock.commit.widening import widen
 from penstock.connectors.memory.store import MemoryStore
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.memory.warehouse import Warehouse
 from penstock.core.commits import Chain, CommitKind, Generation
+from penstock.core.crash_points import Point
 from penstock.core.errors import (
     ConflictError,
     DecisionNeededError,
@@ -28,10 +29,9 @@ from penstock.core.events import (
     TableCommitted,
     TableCreated,
 )
-from penstock.core.points import Point
 from penstock.core.schema import Field, Kind
-from penstock.landing.beside import Threads
-from penstock.landing.committing import Batch, CommitLine
+from penstock.landing.background import Threads
+from penstock.landing.epoch.commit_queue import Batch, CommitLine
 from penstock.ports.store import Owner
 from penstock.ports.tables import TableDefinition, Verdict
 from penstock.testing.clock import ManualClock

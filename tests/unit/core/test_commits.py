@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core import errors
-from penstock.core.closings import closings_of
 from penstock.core.commits import (
     RECENT_COMMITS_MAX,
     Chain,
@@ -20,6 +19,7 @@ from penstock.core.commits import (
     position,
 )
 from penstock.core.offsets import TopicPartition, span
+from penstock.core.resolutions import closings_of
 from penstock.testing.prepared import (
     CLUSTER,
     claim,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.engines.java import Java
-from penstock.engines.spark import archive
+from penstock.engines.spark import class_archive
 from penstock.engines.spark.archive_path import archive_folder, archive_name
 
 
@@ -32,7 +32,7 @@ def spark(tmp_path: Path) -> dict[str, str]:
 def started(monkeypatch: pytest.MonkeyPatch, java: Java) -> list[list[str]]:
     """The commands that the background was started with, none of which runs."""
     commands: list[list[str]] = []
-    monkeypatch.setattr(archive, "find_java", lambda *_, **__: java)
+    monkeypatch.setattr(class_archive, "find_java", lambda *_, **__: java)
     monkeypatch.setattr(subprocess, "Popen", lambda command, **_: commands.append(command))
     return commands
 
@@ -67,8 +67,10 @@ def test_the_background_begins_once(
 ) -> None:
     folder = tmp_path / "archives"
 
-    assert folder / archive_name(java, spark) == archive.make_in_background({}, spark, folder)
-    assert [[sys.executable, "-P", "-m", "penstock.engines.spark.archive", str(folder)]] == started
+    assert folder / archive_name(java, spark) == class_archive.make_in_background({}, spark, folder)
+    assert [
+        [sys.executable, "-P", "-m", "penstock.engines.spark.class_archive", str(folder)]
+    ] == started
 
 
 def test_an_archive_that_is_there_is_not_made_again(
@@ -76,7 +78,7 @@ def test_an_archive_that_is_there_is_not_made_again(
 ) -> None:
     (tmp_path / archive_name(java, spark)).write_bytes(b"archive")
 
-    assert archive.make_in_background({}, spark, tmp_path) is None
+    assert class_archive.make_in_background({}, spark, tmp_path) is None
     assert [] == started
 
 
@@ -87,12 +89,12 @@ def test_what_was_tried_in_vain_is_tried_again_a_day_later(
     tried = tmp_path / f"{path.name}.tried"
     tried.touch()
 
-    assert archive.make_in_background({}, spark, tmp_path) is None
+    assert class_archive.make_in_background({}, spark, tmp_path) is None
 
-    day = tried.stat().st_mtime - archive.AGAIN_SECONDS
+    day = tried.stat().st_mtime - class_archive.AGAIN_SECONDS
     os.utime(tried, (day, day))
 
-    assert path == archive.make_in_background({}, spark, tmp_path)
+    assert path == class_archive.make_in_background({}, spark, tmp_path)
     assert 1 == len(started)
 
 
@@ -104,14 +106,14 @@ def test_a_user_who_says_what_to_share_is_left_alone(
 ) -> None:
     conf = {"spark.driver.extraJavaOptions": options}
 
-    assert archive.make_in_background(conf, spark, tmp_path) is None
+    assert class_archive.make_in_background(conf, spark, tmp_path) is None
     assert [] == started
 
 
 def test_a_machine_without_java_starts_nothing(tmp_path: Path) -> None:
     environment = {"JAVA_HOME": str(tmp_path / "nowhere")}
 
-    assert archive.make_in_background({}, environment, tmp_path) is None
+    assert class_archive.make_in_background({}, environment, tmp_path) is None
 
 
 def test_where_nothing_can_be_written_nothing_is_started(
@@ -120,5 +122,5 @@ def test_where_nothing_can_be_written_nothing_is_started(
     file = tmp_path / "file"
     file.write_text("no folder")
 
-    assert archive.make_in_background({}, spark, file / "folder") is None
+    assert class_archive.make_in_background({}, spark, file / "folder") is None
     assert [] == started

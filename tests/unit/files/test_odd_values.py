@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from penstock.core.crash_points import Point
 from penstock.core.events import Event
-from penstock.core.points import Point
 from penstock.files import ParquetOptions, PartitionedParquetWriter, Written
 
 SCHEMA = pa.schema(

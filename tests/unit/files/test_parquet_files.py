@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
+from penstock.core.crash_points import Point
 from penstock.core.errors import UnavailableError
-from penstock.core.points import Point
 from penstock.files import ParquetOptions, PartitionedParquetWriter
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])

@@ -16,8 +16,8 @@ from penstock.connectors.sql.store import sqlite_store
 from penstock.core.accounting import Tally
 from penstock.core.commits import Chain, DataFile, Generation
 from penstock.core.errors import InvalidError
-from penstock.core.wire import committable_from_json, ledger_from_json
-from penstock.landing.jobs import job_from_json, result_from_json
+from penstock.core.serialization import committable_from_json, ledger_from_json
+from penstock.landing.task.messages import job_from_json, result_from_json
 from penstock.ports.store import Examined
 from penstock.spec import loads
 from penstock.spec.rules import rules_text, with_rules

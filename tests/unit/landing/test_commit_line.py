@@ -5,12 +5,12 @@ import signal
 import threading
 import time
 
-from penstock.app.process import SystemClock
-from penstock.commit.once import Conditions
+from penstock.app.assembly.process import SystemClock
+from penstock.commit.land import Conditions
 from penstock.commit.two_phase import TwoPhase
 from penstock.connectors.memory.store import MemoryStore
-from penstock.landing.beside import Threads
-from penstock.landing.committing import CommitLine
+from penstock.landing.background import Threads
+from penstock.landing.epoch.commit_queue import CommitLine
 from penstock.observe.fanout import Observers
 from penstock.testing.prepared import claim
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from penstock.core.events import Event, PipelineStarted, PipelineStopped
-from penstock.landing.beside import Threads, in_a_thread
+from penstock.landing.background import Threads, in_a_thread
 from penstock.testing.grounds import MemoryGround
 from penstock.testing.life import StoryObserver
 from penstock.testing.world import World

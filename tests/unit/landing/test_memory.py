@@ -17,9 +17,9 @@ from penstock.core.offsets import span
 from penstock.core.planning import Lane
 from penstock.core.schema import Field, Kind, List, Schema, Struct
 from penstock.files.parquet import ParquetOptions, PartitionedParquetWriter
-from penstock.landing.bench import Bench, Tools
-from penstock.landing.jobs import Destination, Job, TableJob
-from penstock.rows.arrow import arrow_schema
+from penstock.landing.task.messages import Destination, Job, TableJob
+from penstock.landing.task.sink import Bench, Tools
+from penstock.rows.arrow_types import arrow_schema
 from penstock.rows.options import RowOptions
 from penstock.testing.clock import ManualClock
 from penstock.testing.prepared import part

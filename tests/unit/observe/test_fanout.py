@@ -1,5 +1,5 @@
+from penstock.core.crash_points import Point
 from penstock.core.events import Event, TableCreated
-from penstock.core.points import Point
 from penstock.observe.fanout import Observers
 
 

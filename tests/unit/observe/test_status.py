@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.core.crash_points import Point
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.events import PipelineStarted, PipelineStopped, TableCommitted
-from penstock.core.points import Point
 from penstock.observe.snapshot import State
 from penstock.observe.status import (
     SILENT_AFTER_MS,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.rows import fitting
+from penstock.rows.convert import blocks as fitting
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -19,12 +19,12 @@ from penstock.connectors.registry.compiling import compiled
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Decimal, Field, Kind, Schema, Struct
 from penstock.ports.registry import RegisteredSchema, SchemaKey
-from penstock.rows.codes import MEANINGS, Code
-from penstock.rows.convert import Converted, convert
-from penstock.rows.opening import Readers
+from penstock.rows.convert.batch import Converted, convert
+from penstock.rows.decode.decoder import Readers
 from penstock.rows.options import RowOptions
-from penstock.rows.survey import survey
-from penstock.rows.wishing import wished
+from penstock.rows.reject_codes import MEANINGS, Code
+from penstock.rows.schema.evolution import wished
+from penstock.rows.schema.survey import survey
 
 AT = TopicPartition("id", 0, "events")
 TABLE: Schema = Struct(

@@ -7,10 +7,10 @@ import pytest
 
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, List, Struct
-from penstock.rows.codes import MEANINGS, Code, MisfitError, Stage, safe_text
-from penstock.rows.convert import Converted, convert
-from penstock.rows.document import parse_object
+from penstock.rows.convert.batch import Converted, convert
+from penstock.rows.decode.json.parser import parse_object
 from penstock.rows.options import RowOptions
+from penstock.rows.reject_codes import MEANINGS, Code, MisfitError, Stage, safe_text
 
 AT = TopicPartition("id", 0, "events")
 SCHEMA = Struct((Field("a", Kind.LONG), Field("b", Kind.STRING), Field("c", List(Kind.DOUBLE))))

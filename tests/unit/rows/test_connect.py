@@ -14,12 +14,12 @@ import pytest
 
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type, known
-from penstock.rows.convert import Converted, convert
-from penstock.rows.fitting import Plan, fit_typed
-from penstock.rows.opening import Readers
+from penstock.rows.convert.batch import Converted, convert
+from penstock.rows.convert.blocks import Plan, fit_typed
+from penstock.rows.decode.decoder import Readers
+from penstock.rows.decode.format_reader import Decoded, TextReader
 from penstock.rows.options import RowOptions
-from penstock.rows.reading import Decoded, TextReader
-from penstock.rows.survey import survey
+from penstock.rows.schema.survey import survey
 
 AT = TopicPartition("id", 0, "orders")
 CONNECT = "org.apache.kafka.connect.data."

@@ -10,21 +10,21 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.unit.rows.schema.test_evolution import One
 from tests.unit.rows.test_connect import batch
-from tests.unit.rows.test_wishing import One
 
-from penstock.connectors.delta.schemas import arrow_schema, delta_json
-from penstock.connectors.iceberg.schemas import file_schema, to_iceberg
+from penstock.connectors.delta.schema.types import arrow_schema, delta_json
+from penstock.connectors.iceberg.schema.types import file_schema, to_iceberg
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import LEVELS_MAX, Field, Kind, Struct
 from penstock.ports.registry import RegisteredSchema
-from penstock.rows.convert import convert
-from penstock.rows.evolving import changes_between, evolved
-from penstock.rows.infer import levels_in, table_schema
-from penstock.rows.opening import Readers
+from penstock.rows.convert.batch import convert
+from penstock.rows.decode.decoder import Readers
 from penstock.rows.options import Policy, RowOptions
-from penstock.rows.survey import survey
-from penstock.rows.wishing import wished
+from penstock.rows.schema.evolution import wished
+from penstock.rows.schema.inference import levels_in, table_schema
+from penstock.rows.schema.survey import survey
+from penstock.rows.schema.widening import changes_between, evolved
 from penstock.spec.sections import LimitSettings
 
 AT = TopicPartition("id", 0, "orders")

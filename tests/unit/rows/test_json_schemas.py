@@ -13,13 +13,13 @@ import pytest
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type
 from penstock.ports.registry import RegisteredSchema, SchemaKey
-from penstock.rows.convert import Converted, convert
-from penstock.rows.infer import table_schema
-from penstock.rows.json_schema import NODES_MAX, PlainJson, read_by
-from penstock.rows.opening import Readers
+from penstock.rows.convert.batch import Converted, convert
+from penstock.rows.decode.decoder import Readers
+from penstock.rows.decode.json_schema import NODES_MAX, PlainJson, read_by
 from penstock.rows.options import RowOptions
-from penstock.rows.survey import survey
-from penstock.rows.wishing import wished
+from penstock.rows.schema.evolution import wished
+from penstock.rows.schema.inference import table_schema
+from penstock.rows.schema.survey import survey
 
 AT = TopicPartition("id", 0, "events")
 OPTIONS = RowOptions({}, format="json-schema")

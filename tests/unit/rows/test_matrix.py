@@ -15,10 +15,10 @@ from tests.golden.conversions import Case, cases, shown
 
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, Struct
-from penstock.rows.codes import Code
-from penstock.rows.convert import convert
-from penstock.rows.fitting import Plan, fit_records
+from penstock.rows.convert.batch import convert
+from penstock.rows.convert.blocks import Plan, fit_records
 from penstock.rows.options import RowOptions
+from penstock.rows.reject_codes import Code
 
 AT = TopicPartition("id", 0, "events")
 PLAIN = RowOptions({})

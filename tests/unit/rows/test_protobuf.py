@@ -20,12 +20,12 @@ from penstock.connectors.registry.compiling import compiled
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type
 from penstock.ports.registry import RegisteredSchema
-from penstock.rows.codes import MisfitError
-from penstock.rows.fitting import Plan, fit_records, fit_typed
-from penstock.rows.framing import framed, message_indexes
+from penstock.rows.convert.blocks import Plan, fit_records, fit_typed
+from penstock.rows.decode.protobuf.reader import ProtobufReader
+from penstock.rows.decode.protobuf.schema import DEPTH_MAX, message_class
+from penstock.rows.decode.schema_id import framed, message_indexes
 from penstock.rows.options import RowOptions
-from penstock.rows.protobuf.reader import ProtobufReader
-from penstock.rows.protobuf.schema import DEPTH_MAX, message_class
+from penstock.rows.reject_codes import MisfitError
 
 SHOP = """
 syntax = "proto3";

@@ -9,16 +9,16 @@ import pyarrow as pa
 import pytest
 
 from penstock.core.schema import Field, Kind, Struct
-from penstock.rows import fitting
-from penstock.rows.blaming import sort_alike
-from penstock.rows.codes import Code
-from penstock.rows.document import parse_value
-from penstock.rows.excerpts import CUT_AT_ONCE, texts_of
-from penstock.rows.fitted import Fitted
-from penstock.rows.fitting import Plan, fit_block, fit_records
-from penstock.rows.learning import sample
+from penstock.rows.block_result import Fitted
+from penstock.rows.cast.rescued_column import shown
+from penstock.rows.convert import blocks
+from penstock.rows.convert.blocks import Plan, fit_block, fit_records
+from penstock.rows.convert.bulk_rejects import sort_alike
+from penstock.rows.convert.raw_members import CUT_AT_ONCE, texts_of
+from penstock.rows.convert.sampled_fields import sample
+from penstock.rows.decode.json.parser import parse_value
 from penstock.rows.options import Policy, RowOptions
-from penstock.rows.rescuing import shown
+from penstock.rows.reject_codes import Code
 
 SCHEMA = Struct((Field("id", Kind.LONG), Field("ok", Kind.BOOLEAN), Field("at", Kind.DATE)))
 FAULTS = {
@@ -124,14 +124,14 @@ def test_large_doubles_beside_faults_are_landed_by_columns(policy: Policy, monke
     good, large, bad = b'{"d":1.5e17,"n":1}', b'{"d":9007199254740993,"n":1}', b'{"d":1e17,"n":"x"}'
     values = pa.array([bad if at % 5 == 0 else good for at in range(2000)] + [large], pa.binary())
     alone: list[int] = []
-    real = fitting.fit_records
+    real = blocks.fit_records
 
     def noted(taken, positions, *given):
         alone.extend(positions.tolist())
         return real(taken, positions, *given)
 
-    monkeypatch.setattr(fitting, "fit_records", noted)
-    found = fitting.fit_block(values, plan)
+    monkeypatch.setattr(blocks, "fit_records", noted)
+    found = blocks.fit_block(values, plan)
 
     assert [2000] == alone, "the one with an integer that a double would round"
     monkeypatch.undo()
@@ -144,9 +144,9 @@ def test_large_doubles_beside_faults_are_landed_by_columns(policy: Policy, monke
 def test_dropped_paths_are_printable_however_records_are_read() -> None:
     plan = Plan.of(Struct((Field("a", Kind.LONG),)), RowOptions({}, columns="drop_value"))
     values = pa.array([b'{"a":1,"x\\u0001":2}'] * 17, pa.binary())
-    alone = fitting.fit_records(values, np.arange(17), plan)
+    alone = blocks.fit_records(values, np.arange(17), plan)
 
-    assert alone.dropped == fitting.fit_block(values, plan).dropped
+    assert alone.dropped == blocks.fit_block(values, plan).dropped
     assert "x\x01" not in alone.dropped
 
 

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type
-from penstock.rows.avro.columns import read_block
-from penstock.rows.avro.reader import AvroReader
-from penstock.rows.avro.schema import parse_schema
-from penstock.rows.codes import MisfitError
-from penstock.rows.envelopes import NoRow
-from penstock.rows.events import event_reader
-from penstock.rows.fitting import Plan, fit_records, fit_typed
+from penstock.rows.convert.blocks import Plan, fit_records, fit_typed
+from penstock.rows.decode.avro.block_reader import read_block
+from penstock.rows.decode.avro.reader import AvroReader
+from penstock.rows.decode.avro.schema import parse_schema
+from penstock.rows.decode.envelope.json_envelopes import NoRow
+from penstock.rows.decode.envelope.typed_envelopes import event_reader
 from penstock.rows.options import Envelope, Policy, RowOptions
+from penstock.rows.reject_codes import MisfitError
 
 
 def record(**types: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import gzip
 import pyarrow as pa
 import pytest
 
-from penstock.rows.unpacking import gunzipped
+from penstock.rows.decode.compression import gunzipped
 
 WHOLE = gzip.compress(b"a" * 1000)
 

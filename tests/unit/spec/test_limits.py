@@ -12,7 +12,7 @@ import pytest
 from tests.unit.spec.conftest import BASE, Changed
 
 import penstock.spec
-from penstock.rows.codes import MEANINGS
+from penstock.rows.reject_codes import MEANINGS
 from penstock.spec import SpecError, loads
 from penstock.spec.model import Pipeline
 from penstock.spec.sections import LimitSettings

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.app.assembly import settings_of, targets_of
+from penstock.app.assembly.assembly import settings_of, targets_of
 from penstock.core.errors import InvalidError
 from penstock.spec import Pipeline, located, rules_hash, rules_text, with_rules
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.errors import InvalidError
-from penstock.ports.running import Secrets
+from penstock.ports.runtime import Secrets
 from penstock.spec import Pipeline, ProcessSecrets, SpecError, load_with_warnings, loads, render
 from penstock.spec.secrets import escaped, redacted, without_password
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.app.assembly import targets_of
+from penstock.app.assembly.assembly import targets_of
 from penstock.core.schema import Decimal, Kind
 from penstock.spec import Pipeline, SpecError
 from penstock.spec.rules import rules_hash, rules_text, with_rules

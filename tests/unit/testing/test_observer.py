@@ -3,8 +3,8 @@ import sys
 
 import pytest
 
+from penstock.core.crash_points import Point
 from penstock.core.events import PartitionStalled, TableCreated
-from penstock.core.points import Point
 from penstock.testing.clock import ManualClock
 from penstock.testing.observer import Crash, CrashPlan, RecordingObserver, parse_plan
 
@@ -61,7 +61,7 @@ def test_another_text_is_refused(text):
 def test_a_plan_that_kills_kills_the_process():
     script = (
         "from penstock.testing.observer import RecordingObserver\n"
-        "from penstock.core.points import Point\n"
+        "from penstock.core.crash_points import Point\n"
         "observer = RecordingObserver('kill heartbeat.before:2')\n"
         "for number in range(3):\n"
         "    print(number, flush=True)\n"

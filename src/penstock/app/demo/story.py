@@ -16,17 +16,17 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
-from penstock.app import assembly
-from penstock.app.audit import Audit, audit
+from penstock.app.assembly import assembly
+from penstock.app.assembly.process import SystemClock
 from penstock.app.demo import data
 from penstock.app.demo.data import BATCH_ROWS
 from penstock.app.demo.pipeline import Line, PipelineProcess, start
-from penstock.app.process import SystemClock
-from penstock.app.status import Status, status
+from penstock.app.inspect.audit import Audit, audit
+from penstock.app.inspect.status import Status, status
 from penstock.core.errors import UnavailableError
 from penstock.dev import broker
 from penstock.dev.records import create_topics, produce
-from penstock.observe.figures import number_of
+from penstock.observe.formatting import number_of
 from penstock.spec.load import load
 from penstock.spec.model import Pipeline
 

@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from penstock.app import assembly
-from penstock.app.connectors import log_connector
+from penstock.app.assembly import assembly
+from penstock.app.assembly.connectors import log_connector
+from penstock.app.assembly.process import SystemClock, token
 from penstock.app.doctor import machine, tables
-from penstock.app.process import SystemClock, token
-from penstock.commit.rehearsal import Rehearsal, rehearse
+from penstock.commit.catalog_probe import Rehearsal, rehearse
 from penstock.core.errors import PenstockError, gravest
 from penstock.observe.fanout import UNHEARD
-from penstock.observe.figures import seconds_text
-from penstock.ports.findings import Finding, bad, good, odd, unseen
+from penstock.observe.formatting import seconds_text
+from penstock.ports.checks import Finding, bad, good, odd, unseen
 from penstock.ports.log import Log
-from penstock.ports.running import Clock
+from penstock.ports.runtime import Clock
 from penstock.ports.tables import TableFormat
 from penstock.spec.model import Pipeline
 from penstock.spec.secrets import ProcessSecrets

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import psutil
 
-from penstock.app import assembly
+from penstock.app.assembly import assembly
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
-from penstock.observe.figures import size_text
-from penstock.ports.findings import Finding, bad, good, odd, unseen
+from penstock.observe.formatting import size_text
+from penstock.ports.checks import Finding, bad, good, odd, unseen
 from penstock.spec.model import Pipeline
 
 WORKER_BYTES = 400_000_000

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from penstock.app import assembly
-from penstock.commit.once import rolled_back
+from penstock.app.assembly import assembly
+from penstock.commit.land import rolled_back
 from penstock.core.commits import Chain
 from penstock.core.errors import PenstockError
-from penstock.landing import members, opening
 from penstock.landing.settings import Place
-from penstock.ports.findings import Finding, bad, good, odd
+from penstock.landing.tables import opening, route_tables
+from penstock.ports.checks import Finding, bad, good, odd
 from penstock.ports.log import Log
 from penstock.ports.tables import Table, TableFormat, Verdict
 from penstock.spec.model import Pipeline
@@ -28,7 +28,7 @@ def findings(
     settings = assembly.settings_of(pipeline)
     targets, wanted, _ = opening.routed(settings, log.partitions())
     known = {name: each for name, each in targets.items() if each.place.catalog in catalogs}
-    targets, _ = members.spread(settings, catalogs, known, wanted)
+    targets, _ = route_tables.spread(settings, catalogs, known, wanted)
     places = [targets[name].place for name in sorted(targets)]
     for place in places:
         yield from _table(catalogs[place.catalog], place, Chain(pipeline.name, place.table))

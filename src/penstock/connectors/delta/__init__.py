@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.connectors.delta.reserved import reserved
+from penstock.connectors.delta.schema.reserved_names import reserved
 from penstock.ports.connectors import PORTS_VERSION, Settings, TableConnector
 
 if TYPE_CHECKING:
-    from penstock.ports.running import Observer, Secrets
+    from penstock.ports.runtime import Observer, Secrets
     from penstock.ports.tables import FileWriter, TableFormat
 
 
@@ -37,7 +37,7 @@ def open_catalog(settings: Settings, secrets: Secrets, observer: Observer) -> Ta
 
 def open_writer(target: str, *, prefix: str, observer: Observer, secrets: Secrets) -> FileWriter:
     """Open a writer on a worker from a table's `target`; opens no log and no deltalake."""
-    from penstock.connectors.delta.writer import DeltaWriter
+    from penstock.connectors.delta.write.writer import DeltaWriter
 
     return DeltaWriter(target, prefix=prefix, observer=observer, secrets=secrets)
 

@@ -22,29 +22,32 @@ from deltalake.schema import Schema as DeltaSchema
 from deltalake.transaction import CommitProperties, Transaction
 from pyarrow import fs
 
-from penstock.connectors.delta.conditions import require_conditional_writes
-from penstock.connectors.delta.entries import fetcher
-from penstock.connectors.delta.faults import reading, refused
-from penstock.connectors.delta.features import require_creatable
-from penstock.connectors.delta.forms import texts_among
-from penstock.connectors.delta.ledger import commit_info, mark_of_creation, transactions_of
-from penstock.connectors.delta.log import Log
-from penstock.connectors.delta.mapping import is_mapped
-from penstock.connectors.delta.partitions import require_partitionable, require_plain_layout
-from penstock.connectors.delta.places import Resolving, Root, parts_of, root_of, storage_path
-from penstock.connectors.delta.reserved import reserved
-from penstock.connectors.delta.schemas import delta_json, mapped_json, schema_of
+from penstock.connectors.delta.conditional_put import require_conditional_writes
+from penstock.connectors.delta.errors import reading, refused
+from penstock.connectors.delta.locations import Resolving, Root, parts_of, root_of, storage_path
+from penstock.connectors.delta.log.commit_file import fetcher
+from penstock.connectors.delta.log.ledger import commit_info, mark_of_creation, transactions_of
+from penstock.connectors.delta.log.reader import Log
+from penstock.connectors.delta.log.table_metadata import texts_among
+from penstock.connectors.delta.schema.column_mapping import is_mapped
+from penstock.connectors.delta.schema.features import require_creatable
+from penstock.connectors.delta.schema.partition_values import (
+    require_partitionable,
+    require_plain_layout,
+)
+from penstock.connectors.delta.schema.reserved_names import reserved
+from penstock.connectors.delta.schema.types import delta_json, mapped_json, schema_of
 from penstock.connectors.delta.table import NO_HOOKS, DeltaTable
-from penstock.connectors.delta.target import Sizes
+from penstock.connectors.delta.write.target import Sizes
 from penstock.core.commits import Landed
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.core.schema import Struct
 from penstock.core.scratch import require_scratch
 from penstock.files.directories import why_not_made
-from penstock.files.faults import is_panic, told
+from penstock.files.errors import is_panic, told
 from penstock.files.storage import Storage
 from penstock.ports.connectors import READ_ONLY, Settings
-from penstock.ports.running import Observer, Secrets
+from penstock.ports.runtime import Observer, Secrets
 from penstock.ports.tables import Table, TableDefinition, TableFormat, TableState, not_created
 
 _SIZES = ("target_file_bytes", "row_group_bytes", "open_writers")

@@ -2,7 +2,7 @@
 
 Invariants:
 - a state commits once at most, as exactly the version after its own; what is read is the log's
-  newest version each time (following.py);
+  newest version each time (tail.py);
 - whatever took that version, a stranger's append too, is a conflict: the table is examined again;
 - the log entry a state was read at must still be there when it is committed to: a table dropped and
   made again takes no old commit;
@@ -21,14 +21,11 @@ from deltalake import DeltaTable as Handle
 from deltalake.transaction import PostCommitHookProperties
 from pyarrow import fs
 
-from penstock.connectors.delta import reading as readers
-from penstock.connectors.delta.descriptions import Addition, Shape, additions, relative
-from penstock.connectors.delta.entries import Removal, Words, entry_of, put
-from penstock.connectors.delta.evolution import schema_entry
-from penstock.connectors.delta.examining import Examined, examined
-from penstock.connectors.delta.faults import in_doubt, moved, not_there, reading
-from penstock.connectors.delta.following import Following, View
-from penstock.connectors.delta.ledger import (
+from penstock.connectors.delta.errors import in_doubt, moved, not_there, reading
+from penstock.connectors.delta.files.file_metadata import Addition, Shape, additions, relative
+from penstock.connectors.delta.locations import Root, storage_path
+from penstock.connectors.delta.log.commit_file import Removal, Words, entry_of, put
+from penstock.connectors.delta.log.ledger import (
     CREATED,
     fence_transactions,
     landed_in,
@@ -36,11 +33,14 @@ from penstock.connectors.delta.ledger import (
     mark_of_commit,
     transactions_of,
 )
-from penstock.connectors.delta.log import Entry
-from penstock.connectors.delta.places import Root, storage_path
-from penstock.connectors.delta.sources import removals, sources_of
-from penstock.connectors.delta.stated import stated_files
-from penstock.connectors.delta.target import Sizes
+from penstock.connectors.delta.log.reader import Entry
+from penstock.connectors.delta.log.state import Examined, examined
+from penstock.connectors.delta.log.tail import Following, View
+from penstock.connectors.delta.read import scan as readers
+from penstock.connectors.delta.read.file_sources import removals, sources_of
+from penstock.connectors.delta.read.metadata_values import stated_files
+from penstock.connectors.delta.schema.schema_change import schema_entry
+from penstock.connectors.delta.write.target import Sizes
 from penstock.core.commits import (
     Chain,
     CommitKind,
@@ -53,9 +53,9 @@ from penstock.core.commits import (
 from penstock.core.errors import BugError, OutcomeUnknownError
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.schema import Schema
+from penstock.core.serialization import progress_from_json
 from penstock.core.statistics import Mismatch
-from penstock.core.wire import progress_from_json
-from penstock.files.faults import told
+from penstock.files.errors import told
 from penstock.files.storage import Storage
 from penstock.ports.tables import (
     CommitRecord,

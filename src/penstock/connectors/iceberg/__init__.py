@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.connectors.iceberg.reserved import RESERVED
+from penstock.connectors.iceberg.schema.reserved_names import RESERVED
 from penstock.ports.connectors import PORTS_VERSION, Settings, TableConnector
 
 if TYPE_CHECKING:
-    from penstock.ports.running import Observer, Secrets
+    from penstock.ports.runtime import Observer, Secrets
     from penstock.ports.tables import FileWriter, TableFormat
 
 CATALOG_TYPES = frozenset({"sql", "rest", "hive", "glue", "in-memory"})
@@ -39,7 +39,7 @@ def open_catalog(settings: Settings, secrets: Secrets, observer: Observer) -> Ta
 
 def open_writer(target: str, *, prefix: str, observer: Observer, secrets: Secrets) -> FileWriter:
     """Open a writer on a worker from a table's `target`; opens no catalog."""
-    from penstock.connectors.iceberg.writer import IcebergWriter
+    from penstock.connectors.iceberg.write.writer import IcebergWriter
 
     return IcebergWriter(target, prefix=prefix, observer=observer, secrets=secrets)
 

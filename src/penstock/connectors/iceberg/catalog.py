@@ -27,33 +27,33 @@ from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.sorting import SortOrder
 
-from penstock.connectors.iceberg.facts import drop_with_files
-from penstock.connectors.iceberg.faults import CATALOG_ERRORS, no_room_for, on_reading, reading
-from penstock.connectors.iceberg.features import require_properties
-from penstock.connectors.iceberg.ledgers import ledger_key
-from penstock.connectors.iceberg.looking import looked_at, require_room
-from penstock.connectors.iceberg.objects import IMPLEMENTATION
-from penstock.connectors.iceberg.ordering import (
+from penstock.connectors.iceberg.catalogs.read_only import looked_at, require_room
+from penstock.connectors.iceberg.catalogs.timeouts import opened
+from penstock.connectors.iceberg.errors import CATALOG_ERRORS, no_room_for, on_reading, reading
+from penstock.connectors.iceberg.io.credentials import credentials_of
+from penstock.connectors.iceberg.io.s3_file_io import IMPLEMENTATION
+from penstock.connectors.iceberg.ledger.properties import ledger_key
+from penstock.connectors.iceberg.schema.features import require_properties
+from penstock.connectors.iceberg.schema.partition_spec import partition_spec
+from penstock.connectors.iceberg.schema.partition_values import least_values
+from penstock.connectors.iceberg.schema.sort_order import (
     identifier_ids,
     identifiers_of,
     sort_order,
     with_required,
 )
-from penstock.connectors.iceberg.partitioning import partition_spec
-from penstock.connectors.iceberg.schemas import to_core, to_iceberg
-from penstock.connectors.iceberg.storage import credentials_of
+from penstock.connectors.iceberg.schema.types import to_core, to_iceberg
 from penstock.connectors.iceberg.table import Access, Context, IcebergTable, Identified
-from penstock.connectors.iceberg.target import Sizes
-from penstock.connectors.iceberg.timeouts import opened
-from penstock.connectors.iceberg.transforms import least_values
+from penstock.connectors.iceberg.table_facts import drop_with_files
+from penstock.connectors.iceberg.write.target import Sizes
 from penstock.core.commits import Landed
 from penstock.core.errors import ConflictError, InvalidError, OutcomeUnknownError
 from penstock.core.scratch import is_scratch, require_scratch
-from penstock.core.wire import ledger_to_json
-from penstock.files.faults import told
+from penstock.core.serialization import ledger_to_json
+from penstock.files.errors import told
+from penstock.files.reopening import Kept
 from penstock.ports.connectors import READ_ONLY, Settings
-from penstock.ports.kept import Kept
-from penstock.ports.running import Observer, Secrets
+from penstock.ports.runtime import Observer, Secrets
 from penstock.ports.tables import Table, TableDefinition, TableState, not_created
 
 NAME_LENGTH_MAX = 128

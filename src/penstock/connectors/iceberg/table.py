@@ -20,38 +20,44 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table as PyIcebergTable
 
-from penstock.connectors.iceberg.appends import Attempt, Base, attempt, beginning, fence_attempt
-from penstock.connectors.iceberg.evolution import schema_change
-from penstock.connectors.iceberg.facts import facts_of
-from penstock.connectors.iceberg.faults import reading, sending
-from penstock.connectors.iceberg.features import require_honourable
-from penstock.connectors.iceberg.histories import history_of
-from penstock.connectors.iceberg.housekeeping import Housekeeping
-from penstock.connectors.iceberg.leases import machine_ms, passing
-from penstock.connectors.iceberg.ledgers import ledgers_in, parent_of
-from penstock.connectors.iceberg.ordering import identifiers_of
-from penstock.connectors.iceberg.scans import (
+from penstock.connectors.iceberg.commit.append import (
+    Attempt,
+    Base,
+    attempt,
+    beginning,
+    fence_attempt,
+)
+from penstock.connectors.iceberg.commit.metadata_cleanup import Housekeeping
+from penstock.connectors.iceberg.errors import reading, sending
+from penstock.connectors.iceberg.io.credentials import Credential
+from penstock.connectors.iceberg.io.lease_clock import machine_ms, passing
+from penstock.connectors.iceberg.ledger.properties import ledgers_in, parent_of
+from penstock.connectors.iceberg.ledger.witnesses import Finding, judge
+from penstock.connectors.iceberg.read.file_sources import sources_of
+from penstock.connectors.iceberg.read.history import history_of
+from penstock.connectors.iceberg.read.metadata_values import stated_files
+from penstock.connectors.iceberg.read.scan import (
     LiveData,
     coordinates_of,
     quarantined_in,
     refused_in,
     scan_of,
 )
-from penstock.connectors.iceberg.schemas import to_core
-from penstock.connectors.iceberg.sources import sources_of
-from penstock.connectors.iceberg.stated import stated_files
-from penstock.connectors.iceberg.storage import Credential
-from penstock.connectors.iceberg.target import Sizes, lends, relent, target_of
-from penstock.connectors.iceberg.transforms import least_values
-from penstock.connectors.iceberg.witnesses import Finding, judge
+from penstock.connectors.iceberg.schema.features import require_honourable
+from penstock.connectors.iceberg.schema.partition_values import least_values
+from penstock.connectors.iceberg.schema.schema_change import schema_change
+from penstock.connectors.iceberg.schema.sort_order import identifiers_of
+from penstock.connectors.iceberg.schema.types import to_core
+from penstock.connectors.iceberg.table_facts import facts_of
+from penstock.connectors.iceberg.write.target import Sizes, lends, relent, target_of
 from penstock.core.commits import Chain, CommitKind, Committable, DataFile, Landed
+from penstock.core.crash_points import Point
 from penstock.core.errors import ConflictError
-from penstock.core.points import Point
 from penstock.core.schema import Schema
+from penstock.core.serialization import ledger_from_json
 from penstock.core.statistics import Mismatch
-from penstock.core.wire import ledger_from_json
-from penstock.ports.kept import Kept
-from penstock.ports.running import Observer
+from penstock.files.reopening import Kept
+from penstock.ports.runtime import Observer
 from penstock.ports.tables import (
     FileSource,
     History,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.ports.checks import Finding
 from penstock.ports.connectors import PORTS_VERSION, LogConnector, Settings
-from penstock.ports.findings import Finding
 from penstock.ports.log import Log, RangeReader
-from penstock.ports.running import Clock, Secrets
+from penstock.ports.runtime import Clock, Secrets
 
 
 def open_log(settings: Settings, secrets: Secrets) -> Log:
@@ -20,20 +20,20 @@ def open_log(settings: Settings, secrets: Secrets) -> Log:
 
 def open_reader(settings: Settings, secrets: Secrets) -> RangeReader:
     """Open the reading side. Connects when first asked. Raises InvalidError."""
-    from penstock.connectors.kafka.reader import KafkaReader
+    from penstock.connectors.kafka.librdkafka.reader import KafkaReader
     from penstock.connectors.kafka.settings import LIBRDKAFKA, read_settings
 
     read = read_settings(settings, secrets)
     if read.reader == LIBRDKAFKA:
         return KafkaReader(read)
-    from penstock.connectors.kafka.columnar import ColumnarReader
+    from penstock.connectors.kafka.native.reader import ColumnarReader
 
     return ColumnarReader(read)
 
 
 def examine(settings: Settings, secrets: Secrets, clock: Clock) -> Sequence[Finding]:
     """Look at brokers, permissions and clocks. Raises InvalidError for settings it cannot read."""
-    from penstock.connectors.kafka.checkup import examine as look
+    from penstock.connectors.kafka.health import examine as look
     from penstock.connectors.kafka.settings import read_settings
 
     return look(read_settings(settings, secrets), clock)

@@ -12,7 +12,7 @@ from penstock.connectors.kafka.log import ANSWER_SECONDS_MAX
 from penstock.connectors.kafka.settings import read_settings
 from penstock.core.errors import InvalidError
 from penstock.ports.connectors import Settings
-from penstock.ports.running import Secrets
+from penstock.ports.runtime import Secrets
 
 
 def group_offsets(settings: Settings, secrets: Secrets, group: str) -> dict[tuple[str, int], int]:

@@ -63,7 +63,7 @@ class KafkaLog:
         try:
             return str(self._answer(asked, "the cluster").cluster_id)
         except PenstockError as error:
-            from penstock.connectors.kafka.protocols import mismatch
+            from penstock.connectors.kafka.native.protocols import mismatch
 
             other = mismatch(self._settings)
             if other is None:

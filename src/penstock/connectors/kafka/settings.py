@@ -15,7 +15,7 @@ from typing import Any
 
 from penstock.core.errors import InvalidError
 from penstock.ports.connectors import Settings
-from penstock.ports.running import Secrets
+from penstock.ports.runtime import Secrets
 
 BY_ID = "topic_id"
 BY_NAME = "name"

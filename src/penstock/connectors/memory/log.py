@@ -16,7 +16,7 @@ from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.core.offsets import Offset, OffsetRange, Positions, TopicPartition, span
 from penstock.core.planning import Bounds
 from penstock.ports.log import Fetched
-from penstock.ports.running import Clock
+from penstock.ports.runtime import Clock
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.core.commits import Chain, Claim, Committable, Generation
 from penstock.core.errors import BugError, FencedError, UnavailableError
-from penstock.core.wire import committable_from_json, committable_to_json
+from penstock.core.serialization import committable_from_json, committable_to_json
 from penstock.ports.store import Examined, Holding, Owner
 
 

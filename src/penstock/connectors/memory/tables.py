@@ -21,15 +21,15 @@ from penstock.core.commits import (
     first_ledger,
     landed_after,
 )
+from penstock.core.crash_points import Point
 from penstock.core.errors import ConflictError, InvalidError
 from penstock.core.offsets import Offset, TopicPartition
-from penstock.core.points import Point
 from penstock.core.schema import Schema
 from penstock.core.scratch import require_scratch
+from penstock.core.serialization import ledger_from_json, ledger_to_json, progress_to_json
 from penstock.core.statistics import FileStatistics
-from penstock.core.wire import ledger_from_json, ledger_to_json, progress_to_json
 from penstock.files.sources import source_of
-from penstock.ports.running import Observer
+from penstock.ports.runtime import Observer
 from penstock.ports.tables import (
     FILES_UNFIT,
     CommitRecord,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.ports.connectors import PORTS_VERSION, RegistryConnector, Settings
 from penstock.ports.registry import Registry
-from penstock.ports.running import Secrets
+from penstock.ports.runtime import Secrets
 
 
 def open_registry(settings: Settings, secrets: Secrets) -> Registry:

@@ -30,7 +30,7 @@ from penstock.connectors.registry.compiling import compiled
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.ports.connectors import Settings
 from penstock.ports.registry import RegisteredSchema, SchemaFormat, SchemaKey
-from penstock.ports.running import Secrets
+from penstock.ports.runtime import Secrets
 
 ANSWER_BYTES_MAX = 32 << 20
 REFERENCES_MAX = 500

@@ -9,7 +9,7 @@ Invariant: importing this package imports no library.
 from __future__ import annotations
 
 from penstock.ports.connectors import PORTS_VERSION, StoreConnector
-from penstock.ports.running import Secrets
+from penstock.ports.runtime import Secrets
 from penstock.ports.store import PendingStore
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from penstock.core.errors import InvalidError
-from penstock.ports.running import Secrets
+from penstock.ports.runtime import Secrets
 
 _SQLITE = "sqlite:///"
 _DRIVER = "postgresql+psycopg"

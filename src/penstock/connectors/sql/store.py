@@ -43,7 +43,7 @@ from penstock.connectors.sql.owners import has_ended
 from penstock.connectors.sql.server import StoreServer
 from penstock.core.commits import Claim, Committable, Generation
 from penstock.core.errors import BugError, FencedError, UnavailableError
-from penstock.core.wire import (
+from penstock.core.serialization import (
     committable_from_json,
     committable_to_json,
     positions_from_json,

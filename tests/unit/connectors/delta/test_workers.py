@@ -28,11 +28,11 @@ def test_a_writer_works_without_the_driver_s_libraries():
     loaded = loaded_by(
         f"sys.modules.update(dict.fromkeys({ABSENT}))\n"  # to import one is an error now
         "import tempfile\n"
-        "import penstock.app.worker\n"
+        "import penstock.app.assembly.worker\n"
         "import pyarrow as pa\n"
         "from penstock.connectors.delta import connector\n"
-        "from penstock.connectors.delta.mapping import Stored\n"
-        "from penstock.connectors.delta.target import Target, target_to_json\n"
+        "from penstock.connectors.delta.schema.column_mapping import Stored\n"
+        "from penstock.connectors.delta.write.target import Target, target_to_json\n"
         "from penstock.core.schema import Field, Kind, Struct\n"
         "class Quiet:\n"
         "    def reached(self, point): pass\n"

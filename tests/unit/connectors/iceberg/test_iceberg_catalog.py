@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.app.process import SystemClock
-from penstock.commit.rehearsal import rehearse
+from penstock.app.assembly.process import SystemClock
+from penstock.commit.catalog_probe import rehearse
 from penstock.connectors.iceberg.catalog import IcebergTables, open_iceberg
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import KafkaError
 
-from penstock.connectors.kafka.columnar import ColumnarReader
 from penstock.connectors.kafka.errors import (
     DOWN_SECONDS_MAX,
     REFUSAL_SECONDS_MAX,
@@ -19,6 +18,7 @@ from penstock.connectors.kafka.errors import (
     translated,
 )
 from penstock.connectors.kafka.log import NO_ID, KafkaLog
+from penstock.connectors.kafka.native.reader import ColumnarReader
 from penstock.connectors.kafka.settings import KafkaSettings
 from penstock.core.errors import (
     BugError,

@@ -12,7 +12,7 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from penstock.app.process import this_owner
+from penstock.app.assembly.process import this_owner
 from penstock.connectors import sql
 from penstock.connectors.sql.addresses import path_of
 from penstock.connectors.sql.owners import has_ended, started_ms

@@ -1,0 +1,3 @@
+"""The composition root: connectors found, catalogs opened, settings made from a spec; what an
+executor calls.
+"""

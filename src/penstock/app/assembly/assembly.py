@@ -1,0 +1,390 @@
+"""The composition root: a spec becomes settings and a world of connectors.
+
+Everything else is given what it needs; here is decided what that is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from typing import Any
+
+from penstock.app.assembly.connectors import (
+    log_connector,
+    store_connector,
+    table_connector,
+    table_connector_named,
+)
+from penstock.app.assembly.lazy_catalogs import AwaitedCatalogs, asked_once
+from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
+from penstock.app.assembly.reopening_log import KeptLog
+from penstock.core.errors import InvalidError
+from penstock.core.events import ClassArchiveBegun, WaitBegan
+from penstock.core.schema import SOURCE_PREFIX, Type
+from penstock.engines.background import StartingEngine, Wanted
+from penstock.files.reopening import Kept
+from penstock.landing.run import Former
+from penstock.landing.settings import Consent, Place, Routes, Settings, Start, Target, World
+from penstock.ports.connectors import READ_ONLY
+from penstock.ports.log import Log, RangeReader
+from penstock.ports.runtime import Clock, Engine, Observer
+from penstock.ports.store import PendingStore
+from penstock.ports.tables import TableFormat
+from penstock.rows.options import RowOptions
+from penstock.rows.quarantine.rows import QUARANTINE_SCHEMA
+from penstock.rows.route.computed_columns import NOTHING, Computed
+from penstock.rows.route.filters import Gate, Look, Route
+from penstock.spec.checks import is_read
+from penstock.spec.expressions import expression, fields_of, looked_at
+from penstock.spec.model import Pipeline, Table
+from penstock.spec.problems import path_text
+from penstock.spec.reach import is_remote, unreachable
+from penstock.spec.records import REGISTERED, Records
+from penstock.spec.routing import Target as Routed
+from penstock.spec.routing import routes
+from penstock.spec.rules import rules_hash, rules_text, with_rules
+from penstock.spec.secrets import ProcessSecrets
+
+LOG = "kafka"
+INLINE = "inline"
+EXISTING = "existing"
+
+
+def settings_of(
+    pipeline: Pipeline, *, accept: frozenset[Consent] = frozenset(), faults: str = ""
+) -> Settings:
+    """Give the coordinator's settings. Raises InvalidError for a catalog nobody knows."""
+    commit = pipeline.commit
+    return Settings(
+        pipeline=pipeline.name,
+        rules_hash=rules_hash(pipeline),
+        rules_text=rules_text(pipeline),
+        routes=partial(targets_of, pipeline),
+        former_routes=partial(_former_routes, pipeline),
+        quarantine=place_of(pipeline, pipeline.quarantine.into),
+        quarantine_schema=QUARANTINE_SCHEMA,
+        start=_start(pipeline),
+        log=log_settings(pipeline),
+        every_seconds=commit.every_seconds,
+        records_max=commit.or_records,
+        bytes_max=commit.or_bytes,
+        slice_bytes=pipeline.slice_bytes,
+        timeout_seconds=commit.timeout_seconds,
+        anchor_every_seconds=commit.anchor_every_seconds,
+        max_epochs=pipeline.pending.max_epochs,
+        retain=commit.retain,
+        columns_max=pipeline.limits.columns,
+        tables_max=pipeline.limits.tables,
+        new_columns_per_hour=pipeline.limits.new_columns_per_hour,
+        stop_above_share=pipeline.quarantine.stop_above_share,
+        accept=accept,
+        faults=faults,
+    )
+
+
+def targets_of(pipeline: Pipeline, topics: Collection[str]) -> dict[str, tuple[Target, ...]]:
+    """Give the targets of topics, by the spec's rules. Raises InvalidError when they collide."""
+    return {
+        topic: tuple(_target(pipeline, topic, each) for each in found)
+        for topic, found in routes(pipeline, topics).items()
+    }
+
+
+def _former_routes(pipeline: Pipeline, text: str) -> Routes:
+    """Give the routes of the topics that kept rules read. Raises what `with_rules` raises."""
+    kept = with_rules(pipeline, text)
+    return lambda topics: targets_of(kept, [each for each in topics if is_read(each, kept.kafka)])
+
+
+def former_of(
+    pipeline: Pipeline, *, accept: frozenset[Consent] = frozenset(), faults: str = ""
+) -> Former:
+    """Give what opens the settings and the log of a pipeline by rules that its store kept."""
+
+    @contextmanager
+    def former(text: str) -> Iterator[tuple[Settings, Log]]:
+        kept = with_rules(pipeline, text)
+        settings = settings_of(kept, accept=accept, faults=faults)
+        with closing(open_log(kept)) as log:
+            yield settings, log
+
+    return former
+
+
+def place_of(pipeline: Pipeline, table: str) -> Place:
+    """Find where a table is from its name in the spec."""
+    catalog, _, name = table.partition(".")
+    connector, _ = table_connector(pipeline.catalogs[catalog].type)
+    return Place(table, catalog, name, connector)
+
+
+def log_settings(pipeline: Pipeline) -> dict[str, Any]:
+    """Give what a worker needs to read the log; references to secrets stay references."""
+    return {**pipeline.kafka.settings(), "connector": LOG}
+
+
+def open_log(pipeline: Pipeline) -> Log:
+    """Open the log for listing; anew when secrets change."""
+    settings, secrets = log_settings(pipeline), ProcessSecrets()
+    opening = partial(log_connector(LOG).open_log, settings, secrets)
+    return KeptLog(Kept(settings, secrets, opening, lambda log: log.close()))
+
+
+def open_reader(pipeline: Pipeline) -> RangeReader:
+    """Open the log for reading in this process."""
+    return log_connector(LOG).open_reader(log_settings(pipeline), ProcessSecrets())
+
+
+def open_catalogs(
+    pipeline: Pipeline, observer: Observer, stack: ExitStack, *, read_only: bool = False
+) -> AwaitedCatalogs:
+    """Return the catalogs of the spec, for a command that looks: each is asked for only once.
+
+    With `read_only` nothing at all is created. `stack` closes them again.
+    """
+    opened = partial(open_catalog, pipeline, observer=observer, read_only=read_only)
+    catalogs = AwaitedCatalogs(
+        {name: asked_once(partial(opened, name)) for name in pipeline.catalogs}
+    )
+    stack.callback(catalogs.close)
+    return catalogs
+
+
+def open_store(pipeline: Pipeline) -> PendingStore:
+    """Open the pending store."""
+    address = pipeline.pending.store.replace("{name}", pipeline.name)
+    return store_connector(address).open_store(address, ProcessSecrets())
+
+
+def open_engine(
+    pipeline: Pipeline, session: Any = None, *, observer: Observer | None = None
+) -> Engine:
+    """Start Spark, take a running session, or run in this process (`spark.master: inline`).
+
+    With `spark.master: existing` the session is that of this process, such as spark-submit's. Our
+    own Spark starts in the background: who first runs jobs waits for it. That there is a Java for
+    it is looked at now. With an `observer`, a process of its own archives Java's classes as soon as
+    Spark runs (docs/design/0239). Raises InvalidError (P602; of a session P128, P603, P604).
+    """
+    if pipeline.spark.master == INLINE and session is None:
+        from penstock.engines.inline import InlineEngine
+
+        return InlineEngine()
+    if session is not None or pipeline.spark.master == EXISTING:
+        from penstock.engines.spark.engine import SparkEngine
+        from penstock.engines.spark.session import existing_session
+
+        lent = SparkEngine(session=existing_session() if session is None else session)
+        if not lent.is_local:
+            require_reachable(pipeline)
+        return lent
+    require_engine(pipeline)
+    return StartingEngine(partial(_spark, pipeline, observer))
+
+
+def require_engine(pipeline: Pipeline) -> None:
+    """Raise InvalidError where an engine of our own certainly could not start (P128, P602)."""
+    if pipeline.spark.master in (INLINE, EXISTING):
+        return
+    from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
+
+    if is_remote(pipeline.spark.master):
+        require_reachable(pipeline)
+    find_java(SPARK_JAVA_MAJORS, environment=os.environ)
+
+
+def require_reachable(pipeline: Pipeline) -> None:
+    """Raise InvalidError (P128) where workers on other hosts could not write to a catalog."""
+    problem = next(iter(unreachable(pipeline.spark, pipeline.catalogs)), None)
+    if problem is not None:
+        raise InvalidError(
+            f"{path_text(problem.path)}: {problem.message}", code=problem.code, hint=problem.hint
+        )
+
+
+def _spark(pipeline: Pipeline, observer: Observer | None, wanted: Wanted) -> Engine:
+    from penstock.engines.spark.class_archive import make_in_background
+    from penstock.engines.spark.engine import SparkEngine
+    from penstock.engines.spark.settings import SparkSettings
+
+    conf = dict(pipeline.spark.conf)
+    settings = SparkSettings(master=pipeline.spark.master, conf=conf)
+    engine = SparkEngine(settings=settings, launched=wanted.otherwise)
+    if not wanted():
+        return engine
+    engine.warm()
+    if observer is not None and pipeline.spark.prepare:
+        path = make_in_background(conf, os.environ)
+        if path is not None:
+            observer(ClassArchiveBegun(str(path)))
+    return engine
+
+
+def open_world(
+    pipeline: Pipeline,
+    stack: ExitStack,
+    *,
+    observer: Observer,
+    clock: Clock | None = None,
+    engine: Callable[[], Engine] | None = None,
+) -> World:
+    """Open everything a run needs; `stack` closes it again.
+
+    The engine is slow to start, so what is quick to fail comes before it, and the rest meanwhile.
+    """
+    log = open_log(pipeline)
+    stack.callback(log.close)
+    observer(WaitBegan("Kafka to answer and list topics"))
+    cluster_id = log.cluster_id()  # brokers that do not answer are told before a JVM is started,
+    log.partitions()  # and so are topics that are not there
+    started = engine() if engine is not None else open_engine(pipeline, observer=observer)
+    stack.callback(started.close)
+    catalogs = AwaitedCatalogs(
+        {name: partial(open_catalog, pipeline, name, observer) for name in pipeline.catalogs}
+    )
+    stack.callback(catalogs.close)
+    catalogs.check()
+    observer(WaitBegan("the pending store to answer"))
+    store = open_store(pipeline)
+    stack.callback(store.close)
+    return World(
+        log=log,
+        cluster_id=cluster_id,
+        catalogs=catalogs,
+        store=store,
+        engine=started,
+        observer=observer,
+        clock=clock or SystemClock(),
+        owner=this_owner(),
+        jitter=jitter,
+        token=token,
+    )
+
+
+def open_catalog(
+    pipeline: Pipeline, name: str, observer: Observer, *, read_only: bool = False
+) -> TableFormat:
+    """Open one catalog of the spec by its name. Raises InvalidError, UnavailableError."""
+    observer(WaitBegan(f"catalog {name} to answer"))
+    entry = pipeline.catalogs[name]
+    _, connector = table_connector(entry.type)
+    settings: Mapping[str, Any] = {
+        **entry.settings(name),
+        "penstock.target_file_bytes": str(pipeline.target_file_bytes),
+        "penstock.row_group_bytes": str(pipeline.row_group_bytes),
+        "penstock.open_writers": str(pipeline.limits.open_writers),
+        **({READ_ONLY: True} if read_only else {}),
+    }
+    return connector.open_catalog(settings, ProcessSecrets(), observer)
+
+
+def _gate(pipeline: Pipeline, routed: Routed) -> Gate:
+    """Resolve what a rule, and those above it, say of a topic's records."""
+    rule = routed.rule
+    route = None
+    if rule.route:
+        parts = {
+            name: _look(rule, text, f"tables[{routed.number}].route.{name}")
+            for name, text in rule.route.items()
+        }
+        route = Route(routed.table, parts, unknown=rule.unknown_tables)
+    above = tuple(_condition(pipeline, number) for number in routed.above)
+    where = _condition(pipeline, routed.number) if rule.where else None
+    return Gate(above, where, route)
+
+
+def _condition(pipeline: Pipeline, number: int) -> Look:
+    rule = pipeline.tables[number]
+    assert rule.where is not None, "a rule takes a part of a topic's records by its condition"
+    return _look(rule, rule.where, f"tables[{number}].where")
+
+
+def _look(rule: Table, text: str, place: str) -> Look:
+    declared = fields_of(rule.schema_.hint_types())
+    return Look(text, looked_at(expression(text), declared), place)
+
+
+def _target(pipeline: Pipeline, topic: str, routed: Routed) -> Target:
+    rule, schema = routed.rule, routed.rule.schema_
+    records = rule.records or pipeline.records
+    gate = _gate(pipeline, routed)
+    place = place_of(pipeline, routed.table)
+    return Target(
+        place=place,
+        options=RowOptions(
+            source_columns={name: f"{SOURCE_PREFIX}{name}" for name in rule.source_columns},
+            columns=schema.columns,
+            types=schema.types,
+            record_bytes_max=pipeline.limits.record_bytes,
+            depth_max=pipeline.limits.depth,
+            tombstones=rule.tombstones,
+            assume_zone=schema.assume_zone,
+            drop_offset=schema.drop_offset,
+            case_sensitive=schema.case_sensitive,
+            format=records.format,
+            framing=records.framing,
+            schema_id=records.schema_id,
+            compression=records.compression,
+            envelope=records.envelope,
+            change_columns=change_columns(rule, records),
+            unavailable_value=records.unavailable_value,
+            key_format=records.key_format,
+            header_columns=dict(rule.header_columns),
+            reserved=table_connector_named(place.connector).reserved(rule.properties),
+        ),
+        create=schema.create,
+        hints=schema.hint_types(),
+        partition_by=tuple(rule.partition_by),
+        properties=dict(rule.properties),
+        identifier_fields=tuple(rule.identifier_fields),
+        sort_by=tuple(rule.sort_by),
+        registry=registry_settings(pipeline, records),
+        gates={} if gate.is_open else {topic: gate},
+        computed=_computed(rule, f"tables[{routed.number}].transform.columns"),
+        computed_types=_computed_types(rule),
+    )
+
+
+def _computed(rule: Table, place: str) -> Computed:
+    transform = rule.transform
+    if transform is None:
+        return NOTHING
+    looks = {name: _look(rule, text, f"{place}.{name}") for name, text in transform.columns.items()}
+    function = transform.function
+    if function is None:
+        return Computed(looks)
+    return Computed(looks, function.call, tuple(function.columns))
+
+
+def _computed_types(rule: Table) -> dict[str, Type]:
+    if rule.transform is None:
+        return {}
+    return rule.transform.types(fields_of(rule.schema_.hint_types()))
+
+
+def registry_settings(pipeline: Pipeline, records: Records) -> dict[str, Any] | None:
+    """Give what a worker needs to ask the schema registry, with references unresolved."""
+    registry = records.registry or pipeline.records.registry
+    if registry is None or not {records.format, records.key_format} & REGISTERED:
+        return None
+    return registry.settings()
+
+
+def change_columns(rule: Table, records: Records) -> dict[str, str]:
+    """Give the columns that hold what an envelope says of a change, by what it is."""
+    if records.envelope == "none":
+        return {}
+    return {name: f"_change_{name}" for name in rule.change_columns}
+
+
+def _start(pipeline: Pipeline) -> Start:
+    start = pipeline.kafka.start
+    if isinstance(start, str):
+        if start not in ("earliest", "latest"):
+            raise InvalidError(f"start: {start!r}", code="P107", hint="earliest or latest")
+        return "earliest" if start == "earliest" else "latest"
+    if isinstance(start, Mapping):
+        return start
+    return int(start.timestamp() * 1000)

@@ -1,0 +1,91 @@
+"""Crash points of a process: a fault plan from the environment or from a job.
+
+A plan is `point:n` pairs, comma separated: the process kills itself with SIGKILL when it passes the
+point for the n-th time. A third word names another blow: `commit.after:2:stop` stops the process
+until someone continues it, `commit.after:2:raise` raises an error that nobody expects. Tests and
+operators who want to see for themselves use it; there is no plan in production, and then passing a
+point costs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from typing import assert_never
+
+from penstock.core.crash_points import Point, StruckError
+from penstock.core.errors import InvalidError
+from penstock.core.events import Event
+
+VARIABLE = "PENSTOCK_FAULTS"
+
+
+def from_environment() -> str:
+    """Give the crash points that this process was started with; "" for none."""
+    return os.environ.get(VARIABLE, "")
+
+
+class Blow(StrEnum):
+    """What happens to the process at a point."""
+
+    KILL = "kill"
+    STOP = "stop"
+    RAISE = "raise"
+
+
+@dataclass(slots=True)
+class CrashPlan:
+    """Observes nothing but crash points."""
+
+    blows: Mapping[tuple[Point, int], Blow]
+    _passed: Counter[Point] = field(default_factory=Counter)
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, event: Event) -> None:
+        """Take no notice."""
+
+    def reached(self, point: Point) -> None:
+        """Take the blow here, when the plan says so. Raises StruckError for `raise`."""
+        if not self.blows:
+            return
+        with self._guard:
+            self._passed[point] += 1
+            blow = self.blows.get((point, self._passed[point]))
+        if blow is not None:
+            _strike(blow, point)
+
+
+def _strike(blow: Blow, point: Point) -> None:
+    match blow:
+        case Blow.KILL:
+            os.kill(os.getpid(), signal.SIGKILL)
+        case Blow.STOP:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        case Blow.RAISE:
+            raise StruckError(f"struck at {point}")
+        case _:
+            assert_never(blow)
+
+
+@cache
+def observer_for(plan: str) -> CrashPlan:
+    """Read a plan. Raises InvalidError when it names an unknown point or blow."""
+    blows = {}
+    for item in filter(None, plan.split(",")):
+        name, _, rest = item.partition(":")
+        count, _, blow = rest.partition(":")
+        try:
+            blows[Point(name), int(count or 1)] = Blow(blow or Blow.KILL)
+        except ValueError as error:
+            raise InvalidError(
+                f"{VARIABLE}: {item!r} is not a crash point, a number and a blow",
+                code="P188",
+                hint=f"points are {', '.join(Point)}; blows are {', '.join(Blow)}",
+            ) from error
+    return CrashPlan(blows)

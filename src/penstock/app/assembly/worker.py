@@ -1,0 +1,107 @@
+"""What an executor calls: one job in, one result out, both JSON text.
+
+The parts are put together here, once a process, and kept for the next tasks: readers are dear to
+open. Errors of ours go back as results, so that no engine runs a hopeless task again.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any
+
+from penstock.app.assembly.connectors import (
+    log_connector,
+    registry_connector,
+    table_connector_named,
+)
+from penstock.app.assembly.crash_points import observer_for
+from penstock.app.assembly.functions import function_at
+from penstock.app.assembly.process import SystemClock
+from penstock.core.crash_points import Point
+from penstock.core.errors import PenstockError
+from penstock.files.reopening import Kept
+from penstock.landing.task.messages import Result, job_from_json, result_to_json
+from penstock.landing.task.worker import Tools
+from penstock.landing.task.worker import work as do_work
+from penstock.ports.log import RangeReader
+from penstock.ports.tables import WriterFactory
+from penstock.rows.decode.decoder import Readers
+from penstock.spec.secrets import ProcessSecrets
+
+
+def work(text: str) -> str:
+    """Do one job. Never raises a PenstockError: it is part of the result."""
+    return work_with(text, _reader, _writer)
+
+
+def work_with(
+    text: str, reader: Callable[[str], RangeReader], writer: Callable[[str], WriterFactory]
+) -> str:
+    """Do one job with readers by their settings as JSON, and writers by their connector."""
+    job = job_from_json(text)
+    observer = observer_for(job.faults)
+    names = {job.quarantine.connector}
+    names |= {t.destination.connector for t in job.tables.values() if t.destination is not None}
+    gc.disable()  # hot loops make many short-lived objects and no cycles
+    try:
+        tools = Tools(
+            reader=reader(json.dumps(job.log, sort_keys=True)),
+            writers={name: writer(name) for name in names},
+            observer=observer,
+            clock=SystemClock(),
+            readers=readers,
+            functions=function_at,
+        )
+        result = do_work(job, tools)
+    except PenstockError as error:
+        result = Result(number=job.number, error=error)
+    finally:
+        gc.enable()
+    observer.reached(Point.RESULT_RETURNED)
+    return result_to_json(result)
+
+
+def writer(name: str) -> WriterFactory:
+    """Give the factory of a connector's writers, with the secrets of this process."""
+    return _writer(name)
+
+
+def readers(settings: Mapping[str, Any] | None) -> Readers:
+    """Give the readers of the schemas of a registry, kept over tasks. Raises InvalidError."""
+    return _readers(None if settings is None else json.dumps(dict(settings), sort_keys=True))
+
+
+def _readers(settings: str | None) -> Readers:
+    return _plain_readers() if settings is None else _kept_readers(settings)()
+
+
+@cache
+def _plain_readers() -> Readers:
+    return Readers()
+
+
+def _reader(settings: str) -> RangeReader:
+    return _kept_reader(settings)()
+
+
+@cache
+def _kept_readers(settings: str) -> Kept[Readers]:
+    data, secrets = json.loads(settings), ProcessSecrets()
+    connector = registry_connector(data["url"])
+    return Kept(data, secrets, lambda: Readers(connector.open_registry(data, secrets)))
+
+
+@cache
+def _kept_reader(settings: str) -> Kept[RangeReader]:
+    data, secrets = json.loads(settings), ProcessSecrets()
+    connector = log_connector(data["connector"])
+    opening = partial(connector.open_reader, data, secrets)
+    return Kept(data, secrets, opening, lambda reader: reader.close())
+
+
+@cache
+def _writer(name: str) -> WriterFactory:
+    return partial(table_connector_named(name).open_writer, secrets=ProcessSecrets())

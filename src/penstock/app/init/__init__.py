@@ -1,0 +1,3 @@
+"""`penstock init`: a spec drafted from a cluster's topics or from another system's
+configuration.
+"""

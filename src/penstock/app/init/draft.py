@@ -1,0 +1,269 @@
+"""`penstock init`: look at a cluster's topics, or at another system's configuration; write a spec.
+
+Invariants:
+- nothing is overwritten; what is written loads, or the findings are told with it;
+- what a topic holds is told from a sample of its records and never assumed (rule.py): each rule
+  that is written lands that sample, but for what a comment names;
+- names that come from records are written so that YAML reads them as text; no comment holds one
+  that is no plain word.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from penstock.app.assembly import worker
+from penstock.app.init.migrate.account import Migrated
+from penstock.app.init.migrate.migrate import incomplete, migrated
+from penstock.app.init.migrate.offsets import where_it_ended
+from penstock.app.init.rule import CATALOGS, Rule, Setting, drafted, pipeline_for
+from penstock.app.init.topics import Looked, Progress, look
+from penstock.core.errors import InvalidError
+from penstock.observe.fanout import UNHEARD
+from penstock.observe.formatting import number_of, one_line
+from penstock.ports.runtime import Observer
+from penstock.rows.schema.hints import Format
+from penstock.spec.load import loads
+from penstock.spec.records import Records
+from penstock.spec.secrets import escaped
+from penstock.spec.writing import SCHEMA_FILE, json_schema
+
+SCHEMA_LINE = f"# yaml-language-server: $schema=./{SCHEMA_FILE}"
+CATALOG_NAMES: Mapping[Format, str] = {"iceberg": "lake", "delta": "delta"}
+
+UNDECIDED_LINE = (
+    "# Not complete: decide each entry of  undecided, write that into the spec, remove the entry."
+)
+
+_BROKERS = re.compile(r"[A-Za-z0-9.-]+:\d+(?:,[A-Za-z0-9.-]+:\d+)*")
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_YAML_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
+_PLAIN_TYPE = re.compile(r"[a-z]+(?:\([0-9]+,[0-9]+\))?")
+
+
+def draft(
+    address: str,
+    to: Format,
+    name: str,
+    *,
+    topics: str | None = None,
+    registry: str | None = None,
+    progress: Progress = lambda _done, _of: None,
+    observer: Observer = UNHEARD,
+) -> tuple[str, Looked[Rule]]:
+    """Write a spec for topics of `kafka://host:port[,host:port]`; return what was found, too.
+
+    `topics` chooses them (topics.py), all by default; `registry` is the address of a schema
+    registry. Raises InvalidError: P166 for another address, or when there is no topic, P168 where
+    the choice names none, P169 where none of them can land; UnavailableError.
+    """
+    scheme, _, brokers = address.partition("://")
+    brokers = brokers.strip("/")
+    if scheme != "kafka" or not brokers:
+        meant = address if _BROKERS.fullmatch(address) else "localhost:9092"
+        raise InvalidError(
+            f"{address[:80]!r} is no address of a cluster",
+            code="P166",
+            hint=f"penstock init --from kafka://{meant}",
+        )
+    setting = setting_for(to, registry)
+    pipeline = pipeline_for(setting, {"pattern": ".+"}, {"from": ".+"}, brokers)
+    found = look(pipeline, topics, lambda topic: drafted(topic, setting), progress, observer)
+    if not found.topics:
+        raise InvalidError(
+            f"the cluster at {brokers[:80]} has no topics",
+            code="P166",
+            hint="send records to a topic first",
+        )
+    if all(rule.unfit and not rule.is_empty for rule in found.topics):
+        first = found.topics[0]
+        raise InvalidError(
+            f"none of {len(found.topics)} topics can land; {first.topic}: {first.unfit}",
+            code="P169",
+            hint="penstock explain P169",
+        )
+    return text_of(brokers, to, name, registry, found), found
+
+
+def translated(text: str, *, base: Path | None = None) -> tuple[str, Migrated]:
+    """Write a spec from another system's configuration, with the account of its options.
+
+    With a `base`, the directory of the spec, it begins where the other system ended
+    (`app.taking_over`, which says what is raised); SpecError where the spec is not whole yet.
+    """
+    found = migrated(text)
+    if base is not None:
+        pipeline = loads(yaml.safe_dump(found.spec), base=base)
+        ended = where_it_ended(pipeline, found)
+        where = found.group or found.application
+        found.put(f"where {where} ended", "kafka.start", ended.start)
+        found.mapped += [(each.option, "kafka.start, see above") for each in found.beginning]
+        found.beginning.clear()
+        found.mapped.append(("records behind that", f"{ended.behind:,} in Kafka"))
+    account = [f"#   {option} -> {setting}" for option, setting in found.mapped]
+    left = [f"#   {option}: {why}" for option, why in found.left]
+    spec = incomplete(found)
+    lines = [SCHEMA_LINE, f"# From {found.system}. Mapped:", *account]
+    lines += ["# Left, and why:", *left] if left else []
+    lines += [UNDECIDED_LINE] if "undecided" in spec else []
+    body = yaml.safe_dump(spec, sort_keys=False, allow_unicode=True, width=100)
+    return "\n".join([*lines, body]), found
+
+
+def keep_schema(directory: Path) -> bool:
+    """Write the JSON Schema that `SCHEMA_LINE` names, for editors; tell whether there was none."""
+    try:
+        with (directory / SCHEMA_FILE).open("x", encoding="utf-8") as stream:
+            stream.write(json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n")
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise InvalidError(
+            f"{directory / SCHEMA_FILE} cannot be written: {error.strerror}",
+            code="P164",
+            hint=f"ls -ld {directory}",
+        ) from error
+    return True
+
+
+def keep(path: Path, text: str) -> None:
+    """Write a spec where none is. Raises InvalidError (P164)."""
+    try:
+        with path.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError as error:
+        raise InvalidError(
+            f"{path} is there already", code="P164", hint="penstock init another.yaml …"
+        ) from error
+    except OSError as error:
+        raise InvalidError(
+            f"{path} cannot be written: {error.strerror}", code="P164", hint=f"ls -ld {path.parent}"
+        ) from error
+
+
+def setting_for(to: Format, registry: str | None) -> Setting:
+    """Return what rules are drafted for. Raises SpecError for an address of no registry."""
+    if registry is None:
+        return Setting(to, None, None)
+    given: dict[str, Any] = {"registry": registry}
+    settings = Records(**given).registry
+    assert settings is not None, "it was given"
+    opened = worker.readers(settings.settings()).registry
+    assert opened is not None, "readers of a registry have it"
+    return Setting(to, registry, opened.find)
+
+
+def text_of(brokers: str, to: Format, name: str, registry: str | None, looked: Looked[Rule]) -> str:
+    """Write the spec of drafted rules, at least one of which lands or has nothing to look at."""
+    catalog, rules = CATALOG_NAMES[to], looked.topics
+    active = [rule for rule in rules if not rule.unfit] or [
+        next(rule for rule in rules if rule.is_empty)
+    ]
+    read = ", ".join(_quoted(rule.topic) for rule in active)
+    lines = [
+        SCHEMA_LINE,
+        "# Written by penstock init. Next, with this file: penstock validate, plan, run",
+        f"name: {name}",
+        "kafka:",
+        f'  brokers: "${{env:BROKERS:-{brokers}}}"',
+        f"  topics: [{read}]",
+        "  start: earliest                 # or latest, or a time such as 2026-11-01T00:00:00Z",
+        *([f"records: {{ registry: {_quoted(registry)} }}"] if registry else []),
+        "catalogs:",
+        f"  {catalog}: {_flow(CATALOGS[to])}",
+        "tables:",
+        *_rules(catalog, rules, active),
+        *([f"  # {looked.left} more topics were not looked at"] if looked.left else []),
+        "commit: { every: 30s }            # how long a record waits at most before it is visible",
+        f"quarantine: {{ into: {catalog}.ops.quarantine }}   # where records go that do not fit",
+        "# spark: { master: inline }       # one process and no Java: quick to try things",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _rules(catalog: str, rules: Sequence[Rule], active: Sequence[Rule]) -> Iterator[str]:
+    taken: set[str] = set()
+    for rule in rules:
+        off = "" if rule in active else "# "
+        yield from (f"  # {line}" for line in _told(rule))
+        table = f"{catalog}.landed.{_table(rule.topic, taken)}"
+        yield from (f"  {off}{line}" for line in _rule(rule, table))
+
+
+def _told(rule: Rule) -> Iterator[str]:
+    """Say what was found of a topic, in lines of a comment."""
+    places = number_of(rule.partitions, "partition")
+    yield f"{number_of(rule.records, 'record')} in {places}, {rule.looked_at:,} looked at"
+    if rule.unfit:
+        yield one_line(f"left out: {rule.unfit}" if not rule.is_empty else rule.unfit)
+    if rule.refused:
+        codes = ", ".join(f"{code} ({count})" for code, count in rule.refused.items())
+        yield f"of those, quarantine takes {sum(rule.refused.values())}: {codes}"
+
+
+def _rule(rule: Rule, table: str) -> Iterator[str]:
+    """Write one rule as lines of YAML."""
+    settings = rule.settings or {"schema": {"create": True, "columns": "evolve"}}
+    yield f"- from: {_quoted(rule.topic)}"
+    yield f"  into: {table}"
+    for name, value in settings.items():
+        if name != "schema":
+            said = value if isinstance(value, str) else _flow(value)
+            yield f"  {name}: {said}{_why(rule, name)}"
+    yield "  schema:"
+    for name, value in settings["schema"].items():
+        yield f"    {name}: {_flow(value)}{_why(rule, name)}"
+    if rule.hints:
+        yield "    hints:"
+        for path, hint in rule.hints.items():
+            text = str(hint.type)
+            said = text if _PLAIN_TYPE.fullmatch(text) else _quoted(text)
+            yield f"      {_key(path)}: {said}  # {hint.why}"
+    if rule.times:
+        yield "  # as times:"
+        yield "  # transform:"
+        yield "  #   columns:"
+        for column, sql in rule.times.items():
+            yield f"  #     {column}: {_quoted(sql)}"
+
+
+def _why(rule: Rule, name: str) -> str:
+    return f"  # {rule.why[name]}" if name in rule.why else ""
+
+
+def _flow(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case dict():
+            inner = ", ".join(f"{key}: {_flow(each)}" for key, each in value.items())
+            return f"{{ {inner} }}"
+        case str() if re.fullmatch(r"[a-z][a-z-]*", value):
+            return value
+        case _:
+            return _quoted(value)
+
+
+def _key(name: str) -> str:
+    plain = _PLAIN_KEY.fullmatch(name) is not None and name.lower() not in _YAML_WORDS
+    return name if plain else _quoted(name)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(escaped(text), ensure_ascii=False)
+
+
+def _table(topic: str, taken: set[str]) -> str:
+    name = re.sub(r"[^a-z0-9_]+", "_", topic.lower()).strip("_") or "topic"
+    name = f"t_{name}" if name[0].isdigit() else name
+    found, number = name[:120], 2
+    while found in taken:
+        found, number = f"{name[:120]}_{number}", number + 1
+    taken.add(found)
+    return found

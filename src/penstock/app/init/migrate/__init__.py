@@ -1,0 +1,1 @@
+"""Configurations of other systems become specs: Kafka Connect, Flink SQL, kafka-delta-ingest."""

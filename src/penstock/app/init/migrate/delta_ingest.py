@@ -1,0 +1,212 @@
+"""A command line of kafka-delta-ingest becomes a spec: its options, and its transforms as SQL."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+
+from penstock.app.init.migrate.account import NO_NUMBER, NOT_NEEDED, Migrated, delta_table, unknown
+from penstock.app.init.migrate.client_options import RESET, client_option
+from penstock.app.init.migrate.jmespath import META, translated
+
+_SETTINGS = {
+    "kafka": "kafka.brokers",
+    "k": "kafka.brokers",
+    "app_id": "name",
+    "a": "name",
+}
+_COUNTS = {
+    "allowed_latency": ("commit.every", "s"),
+    "l": ("commit.every", "s"),
+    "max_messages_per_batch": ("commit.or_records", ""),
+    "m": ("commit.or_records", ""),
+    "min_bytes_per_file": ("commit.or_bytes", "B"),
+    "b": ("commit.or_bytes", "B"),
+}
+"""Options that take a whole number, and its unit here."""
+_LEFT = {
+    "consumer_group": NOT_NEEDED,
+    "g": NOT_NEEDED,
+    "checkpoints": "checkpoints are written out of band by themselves",
+    "c": "checkpoints are written out of band by themselves",
+    "statsd_endpoint": "metrics are served for Prometheus:  penstock run --metrics",
+    "s": "metrics are served for Prometheus:  penstock run --metrics",
+    "e": "penstock run --until-caught-up",
+    "ends_at_latest_offsets": "penstock run --until-caught-up",
+}
+_APPLICATION = "kafka_delta_ingest"
+"""The name it takes when it is given none."""
+_FLAGS = {"checkpoints", "c", "ends_at_latest_offsets", "e"}
+_TRANSFORMS, _KAFKA = {"transform", "t"}, {"Kafka", "K", "kafka_setting"}
+_SEVERAL = _TRANSFORMS | _KAFKA
+_RESETS = {"auto_offset_reset", "o"}
+_ASKED = {
+    "dlq_table_location": "records that do not fit go to the table quarantine.into, of its own"
+    " columns: write another name than that of this table",
+    "dlq_transform": "the quarantine has columns of its own, the record's place among them",
+    "json": "which schemas records follow: records.format and records.registry",
+    "avro": "which schemas records follow: records.format and records.registry",
+}
+_VARIABLE = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
+_OF_LOGS = ("RUST_LOG", "RUST_BACKTRACE")
+_COLUMN = re.compile(r"(?!_kafka_|_change_)[A-Za-z_]\w{0,127}")
+
+
+def delta_ingest(text: str) -> Migrated:
+    """Translate a command line. Raises InvalidError (P165)."""
+    found = Migrated("kafka-delta-ingest")
+    before, words = _words(text)
+    given = list(_options(words))
+    places = [value for option, value in given if not option]
+    if len(places) < 2:  # noqa: PLR2004  a topic and a table
+        raise unknown("kafka-delta-ingest ingest needs a topic and a table")
+    found.put("topic", "kafka.topics", [places[0]])
+    delta_table(found, "table", places[0], places[1])
+    found.application = _APPLICATION
+    for option, value in given:
+        if option:
+            _option(found, option, value)
+    if len(places) > 2:  # noqa: PLR2004  a topic and a table
+        found.ask("words behind the table's place", decide="which option they belong to")
+    for word in before:
+        _variable(found, word)
+    if "start" not in found.spec["kafka"]:
+        found.begin("--auto_offset_reset", "(not set)", "earliest")
+    return found
+
+
+def _variable(found: Migrated, word: str) -> None:
+    """Account for a variable that is set before the command; other words are of other programs."""
+    variable = _VARIABLE.fullmatch(word)
+    if variable and variable["name"] in _OF_LOGS:
+        found.leave(variable["name"], "how it logs")
+    elif variable:
+        why = (
+            "a variable of its surroundings, such as a storage's: keys of the storage, or export it"
+        )
+        found.ask(variable["name"], "", why)
+
+
+def _words(text: str) -> tuple[list[str], list[str]]:
+    """Give what stands before `ingest`, other programs and what they are told, and behind it."""
+    try:
+        words = shlex.split(text.replace("\\\n", " "), comments=True)
+    except ValueError as error:
+        raise unknown("a quote in the command line does not close") from error
+    if "ingest" not in words:
+        raise unknown("a command line of kafka-delta-ingest has the word ingest")
+    at = words.index("ingest")
+    return words[:at], words[at + 1 :]
+
+
+def _options(words: list[str]) -> Iterator[tuple[str, str]]:
+    """Give options with their values, one for each value; the topic and the table have no name."""
+    places, several = 0, ""
+    words = [*words]
+    while words:
+        word = words.pop(0)
+        if not word.startswith("-"):
+            taken = several and places > 1
+            yield (several if taken else ""), word
+            places += not taken
+            continue
+        option, given, value = word.partition("=")
+        name = _name(option)
+        if not given and name not in _FLAGS and words:
+            value = words.pop(0)
+        several = option if name in _SEVERAL else ""
+        yield option, value
+
+
+def _name(option: str) -> str:
+    return option.lstrip("-").replace("-", "_")
+
+
+def _option(found: Migrated, option: str, value: str) -> None:
+    name = _name(option)
+    if name in _TRANSFORMS:
+        _transform(found, option, value)
+    elif name in _KAFKA:
+        _client(found, option, value)
+    elif name == "seek_offsets":
+        _sought(found, option, value)
+    elif name in _RESETS:
+        _reset(found, option, value)
+    elif name in _COUNTS:
+        _count(found, option, value)
+    elif name in _SETTINGS:
+        found.put(option, _SETTINGS[name], value)
+        found.application = found.spec.get("name", _APPLICATION)
+    elif name in _ASKED:
+        found.ask(option, value, _ASKED[name])
+    elif name in _LEFT:
+        found.leave(option, _LEFT[name])
+    else:
+        found.ask(option, value)
+
+
+def _client(found: Migrated, option: str, value: str) -> None:
+    key, sign, told = (part.strip() for part in value.partition("="))
+    if not sign:
+        found.ask(option, decide="it is no KEY=VALUE, as an option of a client of Kafka is")
+    elif key == RESET:
+        _reset(found, f"{option} {key}", told)
+    else:
+        client_option(found, f"{option} {key}", key, told)
+
+
+def _reset(found: Migrated, option: str, value: str) -> None:
+    """Begin as its first run would; a start that is told by offsets stands above that."""
+    if not isinstance(found.spec["kafka"].get("start", ""), str):
+        found.leave(option, "partitions that --seek_offsets does not name begin at the earliest")
+    elif value == "earliest":
+        found.put(option, "kafka.start", value)
+    else:
+        found.begin(option, value, "latest" if value == "latest" else "earliest")
+
+
+def _count(found: Migrated, option: str, value: str) -> None:
+    setting, unit = _COUNTS[_name(option)]
+    try:
+        count = int(value)
+    except ValueError:
+        found.ask(option, value, NO_NUMBER)  # as "$BATCH", which a shell would have filled in
+    else:
+        found.put(option, setting, f"{count}{unit}" if unit else count)
+
+
+def _sought(found: Migrated, option: str, value: str) -> None:
+    """Begin behind the offsets that were sought: the first record was the one after each."""
+    (topic,) = found.spec["kafka"]["topics"]
+    try:
+        start = {int(number): int(last) + 1 for number, last in json.loads(value).items()}
+    except (ValueError, AttributeError, TypeError):
+        found.ask(option, value, "it is no JSON of offsets by partition: kafka.start")
+    else:
+        found.begin(option, value, {topic: start})
+
+
+def _transform(found: Migrated, option: str, text: str) -> None:
+    """Compute a column, where the expression and its place can be had here."""
+    column, _, expression = (part.strip() for part in text.partition(":"))
+    told = f"{option} {column}"
+    if expression in META and not _COLUMN.fullmatch(column):
+        found.mapped.append((told, f"the column {META[expression]}, of tables[].source_columns"))
+        return
+    sql = translated(expression)
+    if sql is None:
+        found.ask(told, expression, "write it as SQL under transform.columns")
+    elif not _COLUMN.fullmatch(column):
+        found.ask(told, expression, "computed columns stand at the top level: transform.columns")
+    elif column in {name.partition(".")[0] for name in sql.hints}:
+        why = "a computed column has another name than the fields it looks at: transform.columns"
+        found.ask(told, expression, why)
+    else:
+        table = found.spec["tables"][0]
+        table.setdefault("transform", {}).setdefault("columns", {})[column] = sql.sql
+        if sql.hints:
+            table.setdefault("schema", {}).setdefault("hints", {}).update(sql.hints)
+        types = "".join(f", {name} as {type_}" for name, type_ in sql.hints.items())
+        found.mapped.append((told, f"tables[].transform.columns.{column}{types}"))

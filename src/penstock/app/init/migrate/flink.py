@@ -1,0 +1,275 @@
+"""Flink SQL from Kafka into Iceberg or Delta becomes a spec: each INSERT a table.
+
+Invariant: every statement, option and declared column is accounted for; what a SELECT computes or
+leaves out, and what a column is computed from, is undecided.
+
+Source: Flink, "Apache Kafka SQL Connector", "CREATE TABLE"; Iceberg, "Flink Writes".
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from penstock.app.init.migrate.account import (
+    NOT_NEEDED,
+    Migrated,
+    Options,
+    Question,
+    delta_table,
+    unknown,
+)
+from penstock.app.init.migrate.catalog_options import account_of, catalog_of
+from penstock.app.init.migrate.client_options import RESET, client_option
+from penstock.app.init.migrate.flink_options import of_sink, of_source, registry_option
+from penstock.app.init.migrate.flink_script import (
+    Declared,
+    Insert,
+    Script,
+    script_of,
+    without_hints,
+)
+
+_COMPUTED = re.compile(
+    r"(?P<watermark>WATERMARK\s+FOR\b)|(?P<key>(?:CONSTRAINT\s+\S+\s+)?PRIMARY\s+KEY\b)"
+    r"|(?P<column>`[^`]+`|\w+)\s+(?:(?P<computed>AS\b)|.*\b(?P<metadata>METADATA)\b)",
+    re.IGNORECASE | re.DOTALL,
+)
+_DECIDE = {
+    "watermark": "rows land in no order of time; metrics tell how far a table is valid",
+    "key": "rows are appended, none is replaced: tables[].identifier_fields",
+    "computed": "write it as SQL under transform.columns",
+    "metadata": "write it as SQL under transform.columns, over _kafka_timestamp and others of"
+    " source_columns",
+}
+_OFFSET = re.compile(r"partition:(\d+),offset:(\d+)")
+_FROM = re.compile(r"\s+FROM\s+", re.IGNORECASE)
+_FORMATS = {"json": "json", "raw": "bytes", "avro-confluent": "avro"}
+_ENVELOPES = {"debezium-json": "debezium", "maxwell-json": "maxwell", "canal-json": "canal"}
+_OTHERWISE = "another source has another one, which holds for all: write a spec for each"
+_OF_TABLES = re.compile(r"(write|read|history|commit|format|upsert|overwrite|distribution)[.-]")
+_OF_SINKS = {"catalog-database", "catalog-table", "catalog-name", "connector"}
+
+
+def flink(text: str) -> Migrated:
+    """Translate a script. Raises InvalidError (P165) when nothing goes from Kafka to a table."""
+    found = Migrated("Flink SQL")
+    script, rules = script_of(found, text), []
+    for insert in script.inserts or _only_pair(script):
+        source = script.tables.get(insert.source, Declared({"connector": ""}))
+        if "kafka" in source.options["connector"]:
+            topic = _source(found, insert.source, source, insert.from_options)
+            rules.append(_sink(found, script, insert, topic))
+        else:
+            why = "it does not read from a table of connector kafka"
+            found.ask(f"INSERT INTO {insert.sink}", insert.select, why)
+    _unused(found, script)
+    if not rules:
+        raise unknown("it needs a table of connector kafka, and one of Iceberg or Delta")
+    if "catalogs" not in found.spec:
+        raise unknown("no INSERT leads into a table of Iceberg or Delta")
+    topics = [each["from"] for each in rules]
+    for number, rule in enumerate(rules):
+        if rule["from"] in topics[number + 1 :]:
+            rule["continue"] = True
+    found.spec["tables"] = rules
+    return found
+
+
+def _unused(found: Migrated, script: Script) -> None:
+    """Account for what is declared and takes no part: no INSERT leads from or to it."""
+    inserts = script.inserts or _only_pair(script)
+    used = {name for each in inserts for name in (each.sink, each.source)}
+    for name in script.tables.keys() - used:
+        found.leave(f"CREATE TABLE {name}", "no INSERT leads from or to it")
+    for name in script.catalogs.keys() - {sink.partition(".")[0] for sink in used}:
+        found.leave(f"CREATE CATALOG {name}", "no INSERT leads into it")
+
+
+def _only_pair(script: Script) -> list[Insert]:
+    """Take the one source and the one sink for each other's, where no INSERT tells."""
+    sources = [n for n, table in script.tables.items() if "kafka" in table.options["connector"]]
+    sinks = [n for n in script.tables if n not in sources]
+    if len(sources) == len(sinks) == 1:
+        return [Insert(sinks[0], sources[0], "SELECT * FROM it")]
+    raise unknown("it needs an INSERT INTO from a table of connector kafka")
+
+
+def _source(found: Migrated, name: str, table: Declared, hints: Options) -> str:
+    kafka, options = found.spec.setdefault("kafka", {}), {**table.options, **hints}
+    topic = options.get("topic", options.get("topic-pattern", ""))
+    topics = kafka.setdefault("topics", [])
+    entries = [{"pattern": topic}] if "topic" not in options else topic.split(";")
+    if all(entry in topics for entry in entries):
+        if hints:
+            found.ask(f"OPTIONS {', '.join(hints)}", "", _OTHERWISE)
+        return topic
+    topics += entries
+    found.mapped.append(("topic" if "topic" in options else "topic-pattern", "kafka.topics"))
+    if options["connector"] != "kafka":
+        why = "the newest record of a key counts there; rows are appended here, none is replaced"
+        found.ask("connector", options["connector"], why)
+    _start(found, topic, options)
+    for key, value in options.items():
+        _source_option(found, key, value)
+    for column in table.columns:
+        _column(found, name, column)
+    return topic
+
+
+def _source_option(found: Migrated, key: str, value: str) -> None:
+    if key in ("topic", "topic-pattern", "connector") or key.startswith("scan.startup."):
+        return
+    client = key.removeprefix("properties.")
+    if key == "properties.bootstrap.servers":
+        _put(found, key, "kafka.brokers", value)
+    elif key in ("format", "value.format"):
+        _format(found, key, value)
+    elif client == "group.id":
+        _group(found, key, value)
+    elif client == RESET:
+        found.leave(key, "with scan.startup.mode")
+    elif client != key:
+        client_option(found, key, client, value)
+    elif not registry_option(found, key, value):
+        of_source(found, key, value)
+
+
+def _group(found: Migrated, key: str, value: str) -> None:
+    if found.group in ("", value):
+        found.leave(key, NOT_NEEDED)
+    else:
+        found.ask(key, value, _OTHERWISE)
+    found.group = found.group or value
+
+
+def _column(found: Migrated, table: str, told: str) -> None:
+    """Ask about a column that is not simply a field of the record."""
+    if each := _COMPUTED.match(told):
+        kind = next(kind for kind in _DECIDE if each[kind])
+        name = (each["column"] or kind).strip("`")
+        found.ask(f"CREATE TABLE {table}: {name}", told, _DECIDE[kind])
+    else:
+        name = told.split(None, 1)[0].strip("`")
+        found.leave(f"CREATE TABLE {table}: {name}", "fields take the types of the table's columns")
+
+
+def _put(found: Migrated, key: str, setting: str, value: Any) -> None:
+    """Put a setting that holds for all sources; where they differ it is the first one's."""
+    block, _, name = setting.partition(".")
+    if found.spec.get(block, {}).get(name, value) == value:
+        found.put(key, setting, value)
+    else:
+        found.ask(key, str(value), _OTHERWISE)
+
+
+def _start(found: Migrated, topic: str, options: Options) -> None:
+    """Begin as the job would for the first time; only `earliest-offset` says where that is."""
+    mode = options.get("scan.startup.mode", "")
+    told = {key: value for key, value in options.items() if key.startswith("scan.startup.")}
+    value = " ".join(told.values()) or "group-offsets, the default"
+    for key in told.keys() - {"scan.startup.mode"}:
+        found.leave(key, "with scan.startup.mode")
+    before = found.spec["kafka"].get("start")
+    start: Any = "latest" if mode == "latest-offset" else "earliest"
+    if milliseconds := options.get("scan.startup.timestamp-millis"):
+        start = _time(milliseconds) or start
+    if pairs := _OFFSET.findall(options.get("scan.startup.specific-offsets", "")):
+        start = {topic: {int(n): int(offset) for n, offset in pairs}}
+    if isinstance(before, dict) and isinstance(start, dict):
+        found.begin("scan.startup.mode", value, {**before, **start})
+    elif before not in (None, start):
+        found.beginning.append(Question("scan.startup.mode", value, _OTHERWISE))
+    elif mode == "earliest-offset":
+        found.put("scan.startup.mode", "kafka.start", start)
+    else:
+        found.begin("scan.startup.mode", value, start)
+
+
+def _time(milliseconds: str) -> str:
+    """Write a time as a spec has it, or nothing where the number tells none."""
+    try:
+        at = datetime.fromtimestamp(int(milliseconds) / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return ""
+    return at.isoformat().replace("+00:00", "Z")
+
+
+def _format(found: Migrated, key: str, value: str) -> None:
+    if value in _FORMATS:
+        _put(found, key, "records.format", _FORMATS[value])
+    elif value in _ENVELOPES:
+        _put(found, key, "records.envelope", _ENVELOPES[value])
+        found.ask(key, value, "changes are applied to rows there; here they are appended, as rows")
+    else:
+        found.ask(key, value, "its records are not read: records.format")
+
+
+def _sink(found: Migrated, script: Script, insert: Insert, topic: str) -> dict[str, object]:
+    name = insert.sink
+    table = script.tables.get(name, Declared({"connector": ""}))
+    options, parts = {**table.options, **insert.to_options}, name.split(".")
+    rest = {key: value for key, value in options.items() if key != "connector"}
+    if options["connector"] == "delta":
+        delta_table(found, "table-path", topic, options.get("table-path", name))
+        (rule,) = found.spec.pop("tables")
+        rest.pop("table-path", None)
+    elif options["connector"] == "iceberg":
+        told = {k: v for k, v in table.options.items() if k not in _OF_SINKS}
+        own = {key: value for key, value in told.items() if not _OF_TABLES.match(key)}
+        rest = {key: value for key, value in told.items() if key not in own}
+        rest |= insert.to_options
+        catalog = _catalog(found, options.get("catalog-name", "lake"), own)
+        database = options.get("catalog-database", "default")
+        rule = {"into": f"{catalog}.{database}.{options.get('catalog-table', parts[-1])}"}
+        named = sorted(_OF_SINKS & options.keys() - {"connector"})
+        found.mapped += [(key, "tables[].into") for key in named]
+    elif len(parts) == 3 and parts[0] in script.catalogs:  # noqa: PLR2004  with its catalog
+        rule = {
+            "into": f"{_catalog(found, parts[0], script.catalogs[parts[0]])}.{'.'.join(parts[1:])}"
+        }
+    else:
+        raise unknown(f"{name} is no table of Iceberg or Delta")
+    found.mapped.append((f"INSERT INTO {name}", "tables[].into"))
+    if table.partitions:
+        rule["partition_by"] = list(table.partitions)
+        found.mapped.append(("PARTITIONED BY", "tables[].partition_by"))
+    for key in sorted(rest):
+        of_sink(found, rule, key, rest[key])
+    for column in table.columns:
+        _column(found, name, column)
+    _selected(found, name, insert.select)
+    return {"from": "|".join(map(re.escape, topic.split(";"))) if ";" in topic else topic, **rule}
+
+
+def _catalog(found: Migrated, name: str, options: Options) -> str:
+    """Put a catalog into the spec under its own name: others find tables under it, too."""
+    fit = re.sub(r"[^a-z0-9_]", "_", name.lower())
+    catalog, known = catalog_of(options), set(found.spec.get("catalogs", {}))
+    named = found.catalog(fit, catalog.settings)
+    kept = found.spec["catalogs"][named]
+    for key in [key for key, value in catalog.settings.items() if kept[key] != value]:
+        why = f"catalogs.{named} has another one, from the sink before"
+        found.ask(key, catalog.settings[key], why)
+    if named not in known:
+        found.mapped += account_of(catalog, named)
+        found.left += catalog.left
+        for key, value, decide in catalog.asked:
+            found.ask(key, value, decide)
+        if named != name:
+            why = f"here the catalog is {named}; SQL catalogs tell names apart by every letter"
+            found.leave(name, why)
+    return named
+
+
+def _selected(found: Migrated, sink: str, select: str) -> None:
+    """Ask about what a SELECT does beyond taking records as they are."""
+    plain = without_hints(select)
+    listed, _, behind = _FROM.sub("\0", plain, 1).partition("\0")
+    if listed.split(None, 1)[-1] != "*":
+        why = "records land with all of their fields: transform.columns, schema.columns: drop_value"
+        found.ask(f"INSERT INTO {sink}: SELECT", listed, why)
+    if condition := behind.partition(" ")[2].strip():
+        why = "which records land: tables[].where, in DuckDB's SQL"
+        found.ask(f"INSERT INTO {sink}: FROM", condition, why)

@@ -1,0 +1,283 @@
+"""One topic's rule, drafted from a sample of its records and tried on it.
+
+Invariants:
+- what a rule does with the sample is asked of the workers' own code: what it refuses is told;
+- a rule whose table would be parked (`quarantine.stop_above`) is not offered: `unfit` says why;
+- a rule keeps as strict as the sample lets it: values are rescued only where some do not fit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.app.assembly import assembly, worker
+from penstock.app.init.topics import Topic
+from penstock.core.accounting import Tally
+from penstock.core.offsets import TopicPartition
+from penstock.core.schema import Kind, List, Map, Struct, Type, is_known, known
+from penstock.landing.settings import Target
+from penstock.landing.task.results import too_many_rejects
+from penstock.rows.arrow_types import validity_of
+from penstock.rows.convert.batch import convert
+from penstock.rows.decode.decoder import open_values
+from penstock.rows.decode.json.parser import parse_object
+from penstock.rows.reject_codes import MEANINGS, Code, MisfitError, Stage
+from penstock.rows.schema.format_detection import Find, Recognised, recognise
+from penstock.rows.schema.hints import Format, Hint, hints_for
+from penstock.rows.schema.survey import survey
+from penstock.spec.expressions import expression, place
+from penstock.spec.model import Pipeline
+from penstock.spec.notation import MalformedError
+from penstock.spec.sections import LimitSettings
+
+UNPACKED_RECORDS_MAX = 100
+"""How many compressed records are looked at: each may be as large as `limits.record_bytes`."""
+EMPTY = "no record to look at"
+WITHOUT_COLUMNS = "its records give a table no column (P371)"
+CATALOGS: Mapping[Format, Mapping[str, str]] = {
+    "iceberg": {"type": "sql", "uri": "sqlite:///./lake/catalog.db", "warehouse": "./lake"},
+    "delta": {"type": "delta", "root": "./delta"},
+}
+_PER_SECOND = {"seconds": 1, "milliseconds": 1000, "microseconds": 1_000_000}
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
+_ENVELOPED = ("debezium",)
+"""Whose producers send a record without a value behind each delete."""
+_FRAMED = ("avro", "protobuf", "json-schema-envelope")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Hold what a rule says of one topic, and what is to be told of it.
+
+    `settings` are the rule's but for `from`, `into` and the hints; `why` tells by setting why it is
+    there. `refused` counts records of the sample by code. `unfit` says why the topic cannot land.
+    """
+
+    topic: str
+    partitions: int
+    records: int
+    looked_at: int = 0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    why: Mapping[str, str] = field(default_factory=dict)
+    hints: Mapping[str, Hint] = field(default_factory=dict)
+    times: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
+    unfit: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether there was nothing to look at."""
+        return self.unfit == EMPTY
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What rules are drafted for: a format of tables, and a registry where one was named."""
+
+    to: Format
+    registry: str | None
+    find: Find | None
+
+
+def drafted(topic: Topic, setting: Setting) -> Rule:
+    """Draft the rule of one topic. Raises what `Registry.find` raises."""
+    rule = Rule(topic.name, topic.partitions, topic.records)
+    batch = topic.batch
+    if topic.failure:
+        return replace(rule, unfit=topic.failure)
+    if batch is None or batch.column("value").null_count == len(batch):
+        return replace(rule, unfit=EMPTY)
+    values = [value for value in batch.column("value").to_pylist() if value is not None]
+    found = recognise(values, setting.find)
+    if found.unfit:
+        return replace(rule, looked_at=len(batch), unfit=found.unfit)
+    if found.compression != "none":
+        batch = batch.slice(0, UNPACKED_RECORDS_MAX)
+    rule = replace(rule, looked_at=len(batch))
+    return _tried(_hinted(_begun(rule, found, batch), found, batch, setting), batch, setting)
+
+
+def _begun(rule: Rule, found: Recognised, batch: pa.RecordBatch) -> Rule:
+    """Say what records are, and what becomes of those without a value."""
+    settings: dict[str, Any] = {"records": found.settings} if found.settings else {}
+    why: dict[str, str] = {}
+    if batch.column("value").null_count:
+        settings["tombstones"] = "skip"
+        why["tombstones"] = "some records have no value"
+    elif found.envelope in _ENVELOPED:
+        settings["tombstones"] = "skip"
+        why["tombstones"] = "a delete may be followed by a record without a value"
+    settings["schema"] = {"create": True}
+    if found.format not in ("text", "bytes"):
+        settings["schema"]["columns"] = "evolve"
+        why["columns"] = "a field that comes later gets a column"
+    return replace(rule, settings=settings, why=why)
+
+
+def _hinted(rule: Rule, found: Recognised, batch: pa.RecordBatch, setting: Setting) -> Rule:
+    """Give the types that the sample asks for beyond inference."""
+    if found.format in ("text", "bytes"):
+        return rule
+    target = _target(rule, setting)
+    records = _records(batch, target)
+    hinted = hints_for(records, setting.to)
+    if hinted.keyed and found == Recognised():
+        return _as_text(rule)
+    hints = dict(hinted.hints)
+    if setting.to == "delta":
+        as_count = found.format in _FRAMED
+        hints |= _unheld(_shown(batch, target), "", as_count=as_count)
+    return replace(rule, hints=hints, times=_times(hinted.counts))
+
+
+def _as_text(rule: Rule) -> Rule:
+    """Land records whose own keys are data as they are: each key would become a column."""
+    settings = {**rule.settings, "records": {"format": "text"}, "schema": {"create": True}}
+    why = {name: text for name, text in rule.why.items() if name != "columns"}
+    why["records"] = (
+        "JSON whose keys change from record to record: as columns there would be no end"
+    )
+    return replace(rule, settings=settings, why=why)
+
+
+def _records(batch: pa.RecordBatch, target: Target) -> list[dict[str, Any]]:
+    """Read the JSON rows of a batch that no schema tells the types of."""
+    options, readers = target.options, worker.readers(target.registry)
+    at = np.flatnonzero(validity_of(batch.column("value")))
+    found = []
+    for group in open_values(batch, at, options, readers, {}).groups:
+        if group.reader is not None or is_known(group.told):
+            continue
+        for value in group.values.to_pylist():
+            try:
+                found.append(parse_object(value, depth_max=options.depth_max))
+            except MisfitError:
+                continue
+    return found
+
+
+def _unheld(type_: Type, path: str, *, as_count: bool) -> dict[str, Hint]:
+    """Find what schemas ask for and Delta has no type for."""
+    below = partial(_unheld, as_count=as_count)
+    match type_:
+        case Kind.UUID:
+            return {path: Hint(Kind.STRING, "a UUID, which Delta has no type for")}
+        case Kind.TIME:
+            instead = Kind.LONG if as_count else Kind.STRING
+            return {path: Hint(instead, "a time of day, which Delta has no type for")}
+        case Struct(fields):
+            places = ((f"{path}.{each.name}" if path else each.name, each.type) for each in fields)
+            return {at: hint for name, t in places for at, hint in below(t, name).items()}
+        case List(element):
+            return below(element, f"{path}[]")
+        case Map(_, value):
+            return below(value, f"{path}{{}}")
+        case _:
+            return {}
+
+
+def _times(counts: Mapping[str, str]) -> dict[str, str]:
+    """Write the SQL that makes times of counts, by the column it would fill."""
+    found = {}
+    for path, unit in counts.items():
+        if _PLAIN.fullmatch(path) is None:
+            continue
+        sql = f"make_timestamptz({place(path)} * {1_000_000 // _PER_SECOND[unit]})"
+        try:
+            expression(sql)
+        except MalformedError:
+            continue
+        found[f"{path.replace('.', '_')}_time"] = sql
+    return found
+
+
+def _tried(rule: Rule, batch: pa.RecordBatch, setting: Setting) -> Rule:
+    """Convert the sample; rescue what does not fit; tell what is refused all the same."""
+    if not known(_shown(batch, _target(rule, setting))).fields:
+        return replace(rule, unfit=WITHOUT_COLUMNS)
+    for _ in range(2):
+        refused = _refused(rule, batch, setting)
+        more = _rescues(refused, rule)
+        if not more:
+            break
+        schema = {**rule.settings["schema"], **dict.fromkeys(more, "rescue")}
+        rule = replace(rule, settings={**rule.settings, "schema": schema}, why={**rule.why, **more})
+    refused = _refused(rule, batch, setting)
+    rule = replace(rule, refused=dict(refused.most_common()))
+    scale = max(rule.records // max(rule.looked_at, 1), 1)
+    books = Tally(
+        examined=rule.looked_at * scale,
+        landed=(rule.looked_at - refused.total()) * scale,
+        quarantined={code: count * scale for code, count in refused.items()},
+    )
+    if too_many_rejects(books, _pipeline(rule, setting).quarantine.stop_above_share):
+        return replace(rule, unfit="more than quarantine.stop_above of its records do not fit")
+    return rule
+
+
+def _rescues(refused: Mapping[str, int], rule: Rule) -> dict[str, str]:
+    """Return the policies under which more would land, and why."""
+    schema = rule.settings["schema"]
+    converting = {code for code in refused if MEANINGS[Code(code)].stage is Stage.CONVERT}
+    more = {}
+    if Code.UNKNOWN_FIELD in converting and schema.get("columns") == "evolve":
+        more["columns"] = "names that no column can have are kept in _rescued"
+    if converting - {Code.UNKNOWN_FIELD} and "types" not in schema and "columns" in schema:
+        more["types"] = "values that do not fit their column are kept in _rescued"
+    return more
+
+
+def _refused(rule: Rule, batch: pa.RecordBatch, setting: Setting) -> Counter[str]:
+    target = _target(rule, setting)
+    made = convert(
+        batch,
+        at=TopicPartition("", 0, rule.topic),
+        schema=target.schema_for(_shown(batch, target)),
+        options=target.options,
+        readers=worker.readers(target.registry),
+    )
+    return Counter(reject.code for reject in made.rejects)
+
+
+def _shown(batch: pa.RecordBatch, target: Target) -> Struct:
+    readers = worker.readers(target.registry)
+    return survey(batch, target.options, readers, columns_max=LimitSettings().columns)
+
+
+def _target(rule: Rule, setting: Setting) -> Target:
+    """Return what the rule says, as a run reads it."""
+    ((target,),) = assembly.targets_of(_pipeline(rule, setting), [rule.topic]).values()
+    return target
+
+
+def _pipeline(rule: Rule, setting: Setting) -> Pipeline:
+    schema = {**rule.settings["schema"], "hints": {n: str(h.type) for n, h in rule.hints.items()}}
+    return pipeline_for(
+        setting, rule.topic, {"from": rule.topic, **rule.settings, "schema": schema}
+    )
+
+
+def pipeline_for(
+    setting: Setting, topics: Any, rule: Mapping[str, Any], brokers: str = "localhost"
+) -> Pipeline:
+    """Return a pipeline of one rule over `topics`, an entry of `kafka.topics`.
+
+    Raises SpecError for brokers or a registry of no such address.
+    """
+    data: dict[str, Any] = {
+        "name": "init",
+        "kafka": {"brokers": brokers, "topics": [topics]},
+        "records": {"registry": setting.registry} if setting.registry else {},
+        "catalogs": {"c": CATALOGS[setting.to]},
+        "tables": [{"into": "c.landed.t", **rule}],
+        "quarantine": {"into": "c.ops.quarantine"},
+    }
+    return Pipeline(**data)  # which tells of settings at fault as of a spec's

@@ -1,0 +1,278 @@
+"""`penstock audit`: prove the chains from metadata, and with `--count` row by row against Kafka.
+
+Invariants:
+- it writes nothing; what it cannot know it says, it never guesses;
+- ledger, history and rows of a table are those of one state, so a run may go on beside it; what is
+  read after that (quarantine, Kafka) only grows, and counts up to the ledger's positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from penstock.app.assembly import assembly
+from penstock.app.inspect.row_count import Census, Subject, count
+from penstock.core.audit import (
+    Break,
+    chain_breaks,
+    doubled_commits,
+    doubled_files,
+    newest_segment,
+)
+from penstock.core.commits import Chain
+from penstock.core.errors import (
+    DecisionNeededError,
+    InvalidError,
+    PenstockError,
+    UnavailableError,
+    gravest,
+)
+from penstock.core.offsets import Positions, TopicPartition
+from penstock.core.planning import waiting_beyond
+from penstock.core.serialization import progress_from_json
+from penstock.landing.settings import Place, Settings, Target
+from penstock.landing.tables import opening, route_tables
+from penstock.landing.waiting import KAFKA
+from penstock.observe.fanout import UNHEARD
+from penstock.observe.formatting import number_of
+from penstock.ports.log import Log, RangeReader
+from penstock.ports.tables import FILE_GONE, Table, TableFormat, TableState, Verdict
+from penstock.spec.model import Pipeline
+from penstock.spec.naming import no_table
+
+Progressed = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ChainAudit:
+    """What was found of one chain. `commits` are those that metadata still tells."""
+
+    table: str
+    chain: str
+    commits: int
+    from_the_beginning: bool
+    files: int
+    breaks: tuple[Break, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableAudit:
+    """What was found of one target table: its chains, and its rows when they were counted.
+
+    `waiting` are the records of its topics that Kafka holds beyond what the table has read; None
+    where that is not known.
+    """
+
+    table: str
+    chains: tuple[ChainAudit, ...]
+    census: Census | None = None
+    waiting: int | None = None
+    problem: PenstockError | None = None
+
+    @property
+    def breaks(self) -> tuple[Break, ...]:
+        """List all that is broken."""
+        rows = () if self.census is None else self.census.breaks
+        return (*(b for chain in self.chains for b in chain.breaks), *rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The outcome: exit code 0 when nothing is broken, 4 on a break, else the gravest problem's."""
+
+    tables: tuple[TableAudit, ...] = field(default_factory=tuple)
+
+    @property
+    def exit_code(self) -> int:
+        """Give the exit code (interface.md 2)."""
+        if any(table.breaks for table in self.tables):
+            return DecisionNeededError.exit_code
+        return gravest(each.problem.exit_code for each in self.tables if each.problem is not None)
+
+
+def audit(
+    pipeline: Pipeline,
+    *,
+    tables: Sequence[str] = (),
+    rows: bool = False,
+    progressed: Progressed = lambda _: None,
+) -> Audit:
+    """Audit all tables that topics are routed to now, or those named.
+
+    Raises InvalidError for an unknown table name, UnavailableError when the brokers are gone.
+    """
+    with ExitStack() as stack:
+        log = assembly.open_log(pipeline)
+        stack.callback(log.close)
+        catalogs = assembly.open_catalogs(pipeline, UNHEARD, stack, read_only=True)
+        settings = assembly.settings_of(pipeline)
+        progressed(f"waiting for {KAFKA}")
+        listing = log.partitions()
+        targets, wanted, _ = opening.routed(settings, listing)
+        targets, wanted = route_tables.spread(settings, catalogs, targets, wanted)
+        for unknown in sorted(set(tables) - set(targets)):
+            raise no_table(unknown, targets, {at.topic for at in listing})
+        chosen = {name: targets[name] for name in sorted(targets) if not tables or name in tables}
+        open_reader = partial(assembly.open_reader, pipeline)
+        auditor = Auditor(settings, log, catalogs, open_reader, progressed, wanted)
+        return Audit(tuple(auditor.audit(target, rows=rows) for target in chosen.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Auditor:
+    """Audits tables of one pipeline; `open_reader` gives what reads Kafka, once for each count.
+
+    `wanted` are the partitions that tables are fed from.
+    """
+
+    settings: Settings
+    log: Log
+    catalogs: Mapping[str, TableFormat]
+    open_reader: Callable[[], RangeReader]
+    progressed: Progressed
+    wanted: Mapping[str, Sequence[TopicPartition]] = field(default_factory=dict)
+
+    def audit(self, target: Target, *, rows: bool) -> TableAudit:
+        """Audit one table; with `rows` record by record. What it raises is told as its problem."""
+        name = target.place.table
+        self.progressed(f"auditing {name}")
+        try:
+            return self._audit(target, rows=rows)
+        except PenstockError as error:
+            return TableAudit(name, (), problem=error)
+
+    def _audit(self, target: Target, *, rows: bool) -> TableAudit:
+        name, pipeline = target.place.table, self.settings.pipeline
+        rejects = Chain(f"{pipeline}/{name}", self.settings.quarantine.table)
+        table = self.catalogs[target.place.catalog].load(target.place.name)
+        if table is None:
+            waiting = self._waiting(name, {})
+            return TableAudit(
+                name, (), waiting=waiting, problem=self._nothing(name, rejects, waiting)
+            )
+        state = table.state(Chain(pipeline, name))
+        own, began = _chain(table, Chain(pipeline, name), state, target.place)
+        chains = [own]
+        quarantine, known = self._quarantine(), state.landed is not None
+        if quarantine is not None:
+            theirs = quarantine.state(rejects)
+            known = known or theirs.landed is not None
+            chains.append(_chain(quarantine, rejects, theirs, self.settings.quarantine)[0])
+        if not known and _untouched(own, state):
+            waiting = self._waiting(name, {})
+            return TableAudit(name, (), waiting=waiting, problem=_not_landed(name, waiting))
+        census = None
+        if rows and state.landed is not None:
+            try:
+                census = self._census(target, (table, state), quarantine, began)
+            except UnavailableError as error:
+                if error.code != FILE_GONE:
+                    raise
+                gone = Break("file", name, error.message)
+                chains[0] = replace(own, breaks=(*own.breaks, gone))
+        landed = {} if state.landed is None else state.landed.offsets
+        return TableAudit(name, tuple(chains), census, self._waiting(name, landed))
+
+    def _waiting(self, name: str, landed: Positions) -> int | None:
+        """Count what waits for a table in Kafka; None where a partition has no leader."""
+        wanted = self.wanted.get(name, ())
+        bounds = self.log.bounds(wanted)
+        return waiting_beyond(landed, bounds) if len(bounds) == len(wanted) else None
+
+    def _nothing(self, name: str, rejects: Chain, waiting: int | None) -> InvalidError:
+        """Return the error of a table that is not there: whether it ever was, and what waits."""
+        quarantine = self._quarantine()
+        began = quarantine is not None and quarantine.state(rejects).landed is not None
+        if began:
+            return InvalidError(
+                f"table {name} is gone: this pipeline had begun to land in it; of its topics Kafka"
+                f" holds {number_of(waiting, 'record')}",
+                code="P461",
+                hint="restore it, or see what a run would do without it:  penstock plan",
+            )
+        return _not_landed(f"{name}, which does not exist yet", waiting)
+
+    def _quarantine(self) -> Table | None:
+        place = self.settings.quarantine
+        return self.catalogs[place.catalog].load(place.name)
+
+    def _census(
+        self,
+        target: Target,
+        seen: tuple[Table, TableState],
+        quarantine: Table | None,
+        began: Positions,
+    ) -> Census:
+        columns = target.options.source_columns
+        needed = ("topic", "partition", "offset")
+        lacking = [name for name in needed if name not in columns]
+        if lacking:
+            raise InvalidError(
+                f"{target.place.table}: rows cannot be told apart without source columns "
+                f"{', '.join(lacking)}",
+                code="P186",
+                hint="audit without --count, or land topic, partition and offset",
+            )
+        self.progressed(f"counting {target.place.table}")
+        table, state = seen
+        assert state.landed is not None, "only what has a ledger is counted"
+        subject = Subject(
+            pipeline=self.settings.pipeline,
+            landed=state.landed,
+            rows=table.coordinates({name: columns[name] for name in needed}, state),
+            quarantine=quarantine,
+            target=target,
+            began=None if self.settings.start == "earliest" else began,
+        )
+        reader = self.open_reader()
+        try:
+            return count(self.log, reader, subject)
+        finally:
+            reader.close()
+
+
+def _not_landed(table: str, waiting: int | None) -> InvalidError:
+    """Return the error of a table in which this pipeline has landed nothing yet (P461)."""
+    held = number_of(waiting, "record")
+    return InvalidError(
+        f"nothing has landed in {table}; {held} of its topics wait in Kafka",
+        code="P461",
+        hint="land it first:  penstock run --until-caught-up",
+    )
+
+
+def _untouched(own: ChainAudit, state: TableState) -> bool:
+    """Tell whether a table without our ledger never had one, as far as its whole history tells."""
+    missed = state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN)
+    return own.from_the_beginning and not own.commits and not missed
+
+
+def _chain(
+    table: Table, chain: Chain, state: TableState, place: Place
+) -> tuple[ChainAudit, Positions]:
+    """Prove a chain by what one state of its table tells; give also where it began."""
+    history = table.history(chain, state)
+    breaks: list[Break] = []
+    if state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN):
+        breaks.append(Break("witnesses", place.table, state.evidence))
+    if state.landed is None and not chain.is_quarantine:
+        message = f"{place.table} has no ledger of pipeline {chain.name}"
+        breaks.append(Break("ledger", place.table, message))
+    if state.landed is not None:
+        told = newest_segment(history.commits)
+        commits = [progress_from_json([*map(list, each.progress)]) for each in told]
+        breaks += chain_breaks(state.landed, commits)
+    breaks += doubled_commits(commit.commit_id for commit in history.commits)
+    breaks += [] if chain.is_quarantine else doubled_files(history.paths)
+    found = ChainAudit(
+        place.table,
+        chain.name,
+        len(history.commits),
+        history.complete,
+        len(history.paths),
+        tuple(breaks),
+    )
+    return found, history.began

@@ -1,0 +1,169 @@
+"""What a plan says: of each table, of the sampled records, and how the run would end.
+
+Invariant: the exit code is that of the run that is predicted (docs/design/0236).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from penstock.app.inspect.notebook_tables import arrow, html, plan_rows
+from penstock.core.errors import PenstockError, gravest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NOTHING, CHANGES, DESTRUCTIVE = 0, 10, 11
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where one table begins in one partition, why there, and how much lies before it."""
+
+    topic: str
+    partition: int
+    start: int
+    stop: int
+    why: str
+
+    @property
+    def records(self) -> int:
+        """Count the positions to read, an upper bound of the records."""
+        return max(self.stop - self.start, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Misfits:
+    """Sampled records that do not fit for one reason, with one of them as an example.
+
+    `field` is the path of the column, "" where the reason is not one field's. `topic`, `partition`
+    and `offset` say where the example stands, `value` is it, and `message` what is wrong with it.
+    """
+
+    code: str
+    field: str
+    count: int
+    message: str
+    topic: str
+    partition: int
+    offset: int
+    value: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What became of the sampled records of a table, when the workers' code was run on them.
+
+    `whole` when they are all that a run would read now; `trips` when so many do not fit that
+    `quarantine.stop_above` would park the table.
+    """
+
+    records: int = 0
+    landed: int = 0
+    filtered: Mapping[str, int] = field(default_factory=dict)
+    quarantined: Mapping[str, int] = field(default_factory=dict)
+    misfits: tuple[Misfits, ...] = ()
+    whole: bool = False
+    trips: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """What a run would do with one table.
+
+    `columns` are those of a table to create; `missing` the fields of sampled records for which an
+    existing table has no column, and `fate` what becomes of them. `unmatched` are hints for which
+    no sampled record has a field, each with the field that looks most like it, or "". `destructive`
+    are steps that give something up, `problem` is what stands in the way. `pending` counts commits
+    to settle first.
+    """
+
+    table: str
+    create: bool = False
+    columns: tuple[tuple[str, str], ...] = ()
+    missing: tuple[tuple[str, str], ...] = ()
+    unmatched: tuple[tuple[str, str], ...] = ()
+    fate: str = ""
+    beginnings: tuple[Beginning, ...] = ()
+    size_bytes: int | None = None
+    sampled: Sampled = field(default_factory=Sampled)
+    pending: int = 0
+    destructive: tuple[PenstockError, ...] = ()
+    problem: PenstockError | None = None
+
+    @property
+    def records(self) -> int:
+        """Count the positions to read."""
+        return sum(each.records for each in self.beginnings)
+
+    @property
+    def adds_columns(self) -> bool:
+        """Tell whether a run would add the missing columns."""
+        return bool(self.missing) and self.fate == "evolve"
+
+    @property
+    def parked(self) -> PenstockError | None:
+        """Return the error with which a run would park the table; None when it would not."""
+        return self.problem or next(iter(self.destructive), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A whole plan. `rows_per_second` is the last run's pace, where there is one to tell of.
+
+    `owner` is who runs the pipeline now; `former_rules` names tables that are first brought level
+    under the rules they were fed with; `unrouted` are topics that no table takes. `stops` are what
+    would end the whole run, first things first.
+    """
+
+    pipeline: str
+    tables: tuple[TablePlan, ...]
+    creates_quarantine: str = ""
+    owner: str = ""
+    former_rules: tuple[str, ...] = ()
+    unrouted: tuple[str, ...] = ()
+    rows_per_second: float | None = None
+    stops: tuple[PenstockError, ...] = ()
+
+    def to_arrow(self) -> pa.Table:
+        """Return a row for each table, as Arrow."""
+        return arrow(plan_rows(self))
+
+    def _repr_html_(self) -> str:
+        return html(plan_rows(self))
+
+    @property
+    def change(self) -> int:
+        """Return 0 for nothing to do, 10 for changes, 11 for destructive ones."""
+        if any(table.destructive for table in self.tables):
+            return DESTRUCTIVE
+        busy = any(each.create or each.records or each.pending for each in self.tables)
+        return CHANGES if busy or self.former_rules else NOTHING
+
+    @property
+    def reason(self) -> PenstockError | None:
+        """Return the error that a run would end with; None when it would land all."""
+        if self.stops:
+            return self.stops[0]
+        parked = [each.parked for each in self.tables if each.parked is not None]
+        code = gravest(each.exit_code for each in parked)
+        return next((each for each in parked if each.exit_code == code), None)
+
+    @property
+    def exit_code(self) -> int:
+        """Return the exit code that `penstock run --until-caught-up` would end with now."""
+        return self.reason.exit_code if self.reason is not None else 0
+
+    @property
+    def problem_code(self) -> int:
+        """Return the same, as if a human had consented to what is destructive."""
+        problems = [each.problem for each in self.tables if each.problem is not None]
+        return gravest(each.exit_code for each in self.stops[:1] or problems)
+
+    @property
+    def seconds(self) -> float | None:
+        """Estimate the time to catch up, at the pace of the last run."""
+        rows = sum(table.records for table in self.tables)
+        return rows / self.rows_per_second if rows and self.rows_per_second else None

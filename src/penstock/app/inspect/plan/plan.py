@@ -1,0 +1,170 @@
+"""`penstock plan`: what a run would do, and why, before it does anything.
+
+Invariants:
+- nothing is written, not even a missing catalog or store (app/inspect/read_only_world.py);
+- what is told of records comes from running the workers' own code over a sample of the backlog;
+- a step that gives something up for good is *destructive*, and a run takes it only with --accept;
+- the exit code is that of the run that is predicted (docs/design/0236).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+
+from penstock.app.assembly import assembly
+from penstock.app.inspect.plan.forecast import Plan, TablePlan
+from penstock.app.inspect.plan.sample_outcome import Sheet
+from penstock.app.inspect.plan.starts import Draft
+from penstock.app.inspect.read_only_world import View, open_view
+from penstock.app.inspect.status import status_file
+from penstock.core.errors import PenstockError
+from penstock.core.events import WaitBegan
+from penstock.landing.epoch.partition_discovery import giving_nothing, without_leader
+from penstock.landing.run import Former, former_rules
+from penstock.landing.settings import Consent
+from penstock.landing.tables import opening
+from penstock.landing.tables.progress import by_table
+from penstock.landing.tables.spec_change import Leveling, needed
+from penstock.landing.tables.table_set import Fleet
+from penstock.observe.fanout import UNHEARD
+from penstock.observe.status import read_status
+from penstock.ports.runtime import Observer
+from penstock.ports.tables import TableDefinition
+from penstock.spec.model import Pipeline
+
+
+def plan(
+    pipeline: Pipeline,
+    *,
+    accept: frozenset[Consent] = frozenset(),
+    takeover: bool = False,
+    observer: Observer = UNHEARD,
+) -> Plan:
+    """Tell what a run would do now, if it were given these consents.
+
+    `observer` is told what is waited for.
+
+    Raises what such a run raises before it knows its tables: InvalidError, UnavailableError (gone
+    brokers or store), DecisionNeededError (P251 a topic that was made again).
+    """
+    with ExitStack() as stack:
+        view = open_view(pipeline, stack, accept=accept, observer=observer)
+        try:
+            assembly.require_engine(pipeline)
+        except PenstockError as error:
+            stops = [error]
+        else:
+            stops = []
+        former = assembly.former_of(pipeline, accept=accept)
+        return planned(view, former, takeover=takeover, pace=_pace(pipeline), stops=stops)
+
+
+def planned(
+    view: View,
+    former: Former,
+    *,
+    takeover: bool = False,
+    pace: float | None = None,
+    stops: Sequence[PenstockError] = (),
+) -> Plan:
+    """Plan what was looked at; `stops` is what is known to keep a run from starting."""
+    settings, world, fleet = view.settings, view.world, view.fleet
+    _, _, unrouted = opening.routed(settings, view.listing)
+    pending = by_table(settings.pipeline, world.store.pending(settings.pipeline))
+    drafts = {
+        name: Draft(track, fleet.partitions_of(name), view, pending.get(name, ()))
+        for name, track in fleet.active.items()
+    }
+    for draft in drafts.values():
+        draft.begin()
+    world.observer(WaitBegan("records of a sample"))
+    leveling = needed(list(fleet.tracks.values()), settings, world.store)
+    waiting = _waiting(fleet)
+    read = {n: each for n, each in drafts.items() if not each.stops and n not in waiting}
+    sheet = Sheet.filled(view, read, leveling)
+    tables = [sheet.planned(draft) for draft in drafts.values()]
+    tables += [
+        TablePlan(name, pending=len(pending.get(name, ())), problem=aside.error)
+        for name, aside in fleet.aside.items()
+        if not aside.quiet
+    ]
+    tables += [sheet.asked_for(name) for name in sheet.granted]
+    held = world.store.holding(settings.pipeline)
+    alive = held is not None and held.alive_until_ms > world.clock.now_ms()
+    return Plan(
+        settings.pipeline,
+        tuple(sorted(tables, key=lambda each: each.table)),
+        creates_quarantine=settings.quarantine.table if view.quarantine_missing else "",
+        owner=f"{held.owner.host}, pid {held.owner.pid}" if held and alive else "",
+        former_rules=tuple(sorted(leveling.stretches)) if leveling else (),
+        unrouted=tuple(unrouted),
+        rows_per_second=pace,
+        stops=(
+            *stops,
+            *_refusals(view, leveling, former, takeover=takeover),
+            *_unreadable(drafts.values(), sheet),
+        ),
+    )
+
+
+def _waiting(fleet: Fleet) -> set[str]:
+    """Name the routes that nothing is read for: a table of theirs is parked before it began."""
+    parked = (name for name, aside in fleet.aside.items() if not aside.quiet)
+    routes = (fleet.route_of(name) for name in parked if not fleet.has_begun(name))
+    return {route.name for route in routes if route is not None}
+
+
+def _refusals(
+    view: View, leveling: Leveling | None, former: Former, *, takeover: bool
+) -> list[PenstockError]:
+    """Tell what ends a run before it reads: a quarantine that cannot be created, another owner,
+    former rules that are not to be had.
+    """
+    settings, world = view.settings, view.world
+    found = []
+    try:
+        if view.quarantine_missing:
+            place, columns = settings.quarantine, settings.quarantine_schema
+            catalog = world.catalogs[place.catalog]
+            catalog.preview(place.name, TableDefinition(columns))
+    except PenstockError as error:
+        found.append(error)
+    try:
+        if not takeover:
+            world.store.require_free(settings.pipeline, world.owner, now_ms=world.clock.now_ms())
+    except PenstockError as error:
+        found.append(error)
+    try:
+        if leveling is not None:
+            with former_rules(settings, world, leveling, former):
+                pass
+    except PenstockError as error:
+        found.append(error)
+    return found
+
+
+def _unreadable(drafts: Iterable[Draft], sheet: Sheet) -> list[PenstockError]:
+    """Tell what a run gives up waiting for, when all else has landed."""
+    absent = {at for draft in drafts for at in draft.absent}
+    mute = {
+        at
+        for at, tables in sheet.sample.silent.items()
+        if any(sheet.tried.tracks[name].standing is not None for name in tables)
+    }
+    return [
+        *([without_leader(absent)] if absent else []),
+        *([giving_nothing(mute)] if mute else []),
+    ]
+
+
+def _pace(pipeline: Pipeline) -> float | None:
+    """Read from the last run's status how many rows a second it landed, over all tables."""
+    told = read_status(status_file(pipeline))
+    if told is None:
+        return None
+    snapshot, _ = told
+    rows = sum(table.rows for table in snapshot.tables.values())
+    last = [table.last_commit.at_ms for table in snapshot.tables.values() if table.last_commit]
+    seconds = (max(last, default=snapshot.started_ms) - snapshot.started_ms) / 1000
+    return rows / seconds if rows and seconds > 1 else None

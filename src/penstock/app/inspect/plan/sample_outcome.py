@@ -1,0 +1,209 @@
+"""What a sample of the backlog shows of each table: its columns, misfits, and whether it is parked.
+
+Invariant: what is said of a table is what became of its records when the workers' code was run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+from penstock.app.inspect.plan.forecast import Misfits, Sampled, TablePlan
+from penstock.app.inspect.plan.starts import Draft
+from penstock.app.inspect.read_only_world import View, new_columns
+from penstock.app.inspect.sample.backlog import Backlog, would_trip
+from penstock.app.inspect.sample.sampling import Sample, sampled
+from penstock.app.inspect.sample.trial import Row, Tried, tried
+from penstock.core.accounting import total
+from penstock.core.errors import DecisionNeededError, PenstockError
+from penstock.core.names import folded
+from penstock.core.schema import Struct, paths_in
+from penstock.landing.epoch.runner import not_surveyed
+from penstock.landing.tables.progress import Track
+from penstock.landing.tables.spec_change import Leveling
+from penstock.landing.task.results import FLOODED
+from penstock.rows.cast.case_insensitive import spelled_as
+from penstock.rows.reject_codes import field_of
+from penstock.spec.problems import nearest
+
+
+def sampled_for(
+    view: View, drafts: Mapping[str, Draft], leveling: Leveling | None = None
+) -> tuple[Backlog, Sample]:
+    """Read a sample of what a run would read for tables, and judge by the present rules."""
+    level = leveling.ends if leveling else {}
+    trailing = leveling.stretches if leveling else {}
+    positions = {
+        name: draft.reads_from(level if name in trailing else {}) for name, draft in drafts.items()
+    }
+    ends = {at: bounds.stop for at, bounds in view.bounds.items()}
+    tracks = {name: draft.track for name, draft in drafts.items()}
+    clock, surveying = view.world.clock, any(t.standing is None for t in tracks.values())
+    backlog = Backlog.of(view.settings, clock, positions, ends, surveying=surveying)
+    return backlog, sampled(backlog, tracks, view.reader, clock)
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """What a sample of the backlog showed of tables."""
+
+    view: View
+    backlog: Backlog
+    sample: Sample
+    tried: Tried
+
+    @classmethod
+    def filled(cls, view: View, drafts: Mapping[str, Draft], leveling: Leveling | None) -> Sheet:
+        """Read a sample for tables, and do with it what a run would do."""
+        backlog, sample = sampled_for(view, drafts, leveling)
+        tracks = {name: draft.track for name, draft in drafts.items()}
+        return cls(view, backlog, sample, tried(view, sample, tracks))
+
+    def planned(self, draft: Draft) -> TablePlan:
+        """Return the plan of a table that was looked at."""
+        track, name = draft.track, draft.track.name
+        own = self._told(name, name)
+        beginnings = draft.beginnings
+        records = sum(each.records for each in beginnings)
+        shown = name in self.tried.shown
+        return TablePlan(
+            name,
+            create=track.standing is None and bool(records) and (shown or not own.whole),
+            columns=self._columns(name) if track.standing is None and shown else (),
+            missing=self._missing(draft),
+            unmatched=self._unmatched(track),
+            fate=str(track.target.options.columns),
+            beginnings=beginnings,
+            size_bytes=self._bytes_of(draft),
+            sampled=own,
+            pending=len(draft.pending),
+            destructive=tuple(draft.destructive),
+            problem=draft.problem or self._problem(name, own),
+        )
+
+    def _unmatched(self, track: Track) -> tuple[tuple[str, str], ...]:
+        """Find the hints of a table to create for which no sampled record has a field."""
+        shown = self.tried.shown.get(track.name)
+        if shown is None or track.standing is not None or track.target.is_route:
+            return ()
+        options = track.target.options
+        beside = {*options.header_columns, *options.source_columns.values()}
+        fold = str if options.case_sensitive else folded
+        seen = {fold(path): path for path in paths_in(shown)}
+        own = [each for each in track.target.hints if each.partition(".")[0] not in beside]
+        return tuple((each, nearest(each, seen.values())) for each in own if fold(each) not in seen)
+
+    def asked_for(self, name: str) -> TablePlan:
+        """Return the plan of a table that sampled records ask for, and that is created for them."""
+        own = self._told(name, self._route_of(name))
+        return TablePlan(
+            name,
+            create=True,
+            columns=self._columns(name),
+            sampled=own,
+            problem=self._problem(name, own),
+        )
+
+    @property
+    def granted(self) -> list[str]:
+        """Name the tables that are created for records that ask for them.
+
+        A route that is flooded gets none, for it is parked before.
+        """
+        routes = {name: self._route_of(name) for name in self.tried.granted}
+        flooded = {route for route in routes.values() if self._told(route, route).trips}
+        return [name for name, route in routes.items() if route not in flooded]
+
+    def _route_of(self, name: str) -> str:
+        chain = self.tried.tracks[name].rejects.chain
+        found = (n for n, t in self.tried.tracks.items() if t.target.is_route)
+        return next(n for n in found if self.tried.tracks[n].rejects.chain == chain)
+
+    def _told(self, name: str, source: str) -> Sampled:
+        books = self.tried.books.get(name, {})
+        if name in self.tried.failed or not books:
+            return Sampled()
+        found = total(books.values())
+        share = self.view.settings.stop_above_share
+        read = sum(piece.covered.count for piece in self.sample.pieces if source in piece.tables)
+        return Sampled(
+            found.examined,
+            found.landed,
+            found.filtered,
+            found.quarantined,
+            misfits_of(self.tried.rejects.get(name, ())),
+            whole=read >= self.backlog.records(source),
+            trips=would_trip(source, books, self.backlog, share),
+        )
+
+    def _problem(self, name: str, own: Sampled) -> PenstockError | None:
+        """Tell what a run would park the table for, by what became of its sample."""
+        if name in self.tried.failed:
+            return self.tried.failed[name]
+        silent = [at for at, tables in self.sample.silent.items() if name in tables]
+        if silent and self.tried.tracks[name].standing is None:
+            return not_surveyed(name, silent[0])
+        if not own.trips:
+            return None
+        there = self.tried.tracks[name].standing is not None
+        return _tripped(name, own, self.view.settings.stop_above_share, there=there)
+
+    def _columns(self, name: str) -> tuple[tuple[str, str], ...]:
+        state = self.tried.tracks[name].state
+        return tuple((each.name, str(each.type)) for each in state.schema.fields) if state else ()
+
+    def _missing(self, draft: Draft) -> tuple[tuple[str, str], ...]:
+        """List the fields of sampled records that an existing table has no column for."""
+        state, target = draft.track.state, draft.track.target
+        if state is None or draft.track.standing is None or target.is_route:
+            return ()
+        shown = self.tried.shown.get(draft.track.name, Struct(()))
+        return tuple(new_columns(spelled_as(shown, state.schema, target.options), state.schema))
+
+    def _bytes_of(self, draft: Draft) -> int | None:
+        """Estimate the bytes to read from the sizes of sampled records; None when none is known."""
+        sizes = self.tried.record_bytes
+        if not sizes:
+            return None
+        mean = sum(sizes.values()) / len(sizes)
+        bounds = self.view.bounds
+        return int(
+            sum(
+                max(bounds[at].stop - start, 0) * sizes.get(at, mean)
+                for at, start in draft.positions.items()
+                if at in bounds
+            )
+        )
+
+
+def misfits_of(rejects: Iterable[Row]) -> tuple[Misfits, ...]:
+    """Sort rows of the quarantine by code and field, the most frequent first."""
+
+    def reason(row: Row) -> tuple[str, str]:
+        return row["code"], field_of(row["stage"], row["message"])
+
+    found = []
+    for (code, path), rows in groupby(sorted(rejects, key=reason), reason):
+        first, *others = rows
+        place = (first["topic"], first["partition"], first["offset"])
+        told = Misfits(code, path, 1 + len(others), first["message"], *place, first["value"])
+        found.append(told)
+    return tuple(sorted(found, key=lambda each: (-each.count, each.code, each.field)))
+
+
+def _tripped(name: str, own: Sampled, share_max: float, *, there: bool) -> DecisionNeededError:
+    """Tell of a breaker that would trip; what hints say counts until the table is `there`."""
+    codes = ", ".join(f"{code} {count}" for code, count in own.quarantined.items())
+    hint = (
+        "correct hints or source for what does not fit, or raise quarantine.stop_above to "
+        "quarantine it"
+    )
+    if there:
+        hint = FLOODED
+    return DecisionNeededError(
+        f"{name}: of {own.records} sampled records {own.landed} fit ({codes}); "
+        f"quarantine.stop_above ({share_max:.1%}) would trip",
+        code="P345",
+        hint=hint,
+    )

@@ -1,0 +1,146 @@
+"""Where a run would begin for each table, why there, and what stands in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penstock.app.inspect.plan.forecast import Beginning
+from penstock.app.inspect.read_only_world import View
+from penstock.core.commits import Committable, Landed
+from penstock.core.errors import DecisionNeededError, PenstockError
+from penstock.core.offsets import Offset, Positions, TopicPartition, stops
+from penstock.landing.repair.allowed_ranges import of_others
+from penstock.landing.tables import opening
+from penstock.landing.tables.parking import missing
+from penstock.landing.tables.progress import Track
+
+
+@dataclass(slots=True)
+class Draft:
+    """One table of a plan while it is made. `pending` are its commits of an earlier run."""
+
+    track: Track
+    wanted: opening.Listing
+    view: View
+    pending: Sequence[Committable] = ()
+    positions: dict[TopicPartition, Offset] = field(default_factory=dict)
+    whys: dict[TopicPartition, str] = field(default_factory=dict)
+    destructive: list[PenstockError] = field(default_factory=list)
+    problem: PenstockError | None = None
+
+    @property
+    def stops(self) -> bool:
+        """Tell whether a run would not read for this table."""
+        return self.problem is not None or bool(self.destructive)
+
+    def reads_from(self, level: Positions) -> dict[TopicPartition, Offset]:
+        """Return where records are judged by the present rules: behind what is pending, and behind
+        `level`, up to where the table is brought by former ones.
+        """
+        own = [each.progress for each in self.pending if each.chain == self.track.chain]
+        ahead = [level, *map(stops, own)]
+        return {
+            at: max(offset, *(each.get(at, offset) for each in ahead))
+            for at, offset in self.positions.items()
+        }
+
+    @property
+    def absent(self) -> list[TopicPartition]:
+        """List the partitions that a run would wait for: they have no leader."""
+        return [] if self.stops else [at for at in self.positions if at not in self.view.bounds]
+
+    def begin(self) -> None:
+        """Find where the table would begin in every partition; note what stands in the way."""
+        track, settings, world = self.track, self.view.settings, self.view.world
+        self.positions = {at: track.examined[at] for at in self.wanted if at in track.examined}
+        self.whys = {at: self._why_there(at) for at in self.positions}
+        fresh = [at for at in self.wanted if at not in track.origins]
+        try:
+            if fresh:
+                opening.refuse_strangers(track.name, track.origins, self.wanted)
+            if fresh and "topic" not in settings.accept:
+                opening.recreated([track], fresh)
+            chosen = opening.start_positions(settings, world, track.origins, fresh)
+        except DecisionNeededError as error:
+            self.destructive.append(error)
+            return
+        except PenstockError as error:
+            self.problem = error
+            return
+        topics = {at.topic_id for at in track.origins}
+        others = self._others()
+        for at, offset in chosen.items():
+            self.positions[at] = offset
+            self.whys[at] = _why_new(at, topics, settings.start) + _twice(at, offset, others)
+        if track.standing is None and not all(each.chain.is_quarantine for each in self.pending):
+            self.problem = missing(track.target.place)
+            return
+        self._mind_bounds()
+
+    def _others(self) -> list[Landed]:
+        """List the ledgers of other pipelines in the table; a run does not mind those that cannot
+        be read.
+        """
+        track = self.track
+        if track.standing is None or track.state is None:
+            return []
+        try:
+            found = track.standing.table.chains(track.state)
+        except PenstockError:
+            return []
+        return of_others(track.standing.chain, found)
+
+    def _mind_bounds(self) -> None:
+        """See whether the log still reaches back to where the table stands."""
+        overtaken = opening.overtaken(self.track, self.view.bounds)
+        if overtaken is None:
+            return
+        if overtaken.code != opening.RETENTION:
+            self.problem = overtaken
+        elif "gap" not in self.view.settings.accept:
+            self.destructive.append(overtaken)
+        else:
+            for at, bounds in self.view.bounds.items():
+                if at in self.positions and self.positions[at] < bounds.start:
+                    self.positions[at] = bounds.start
+                    self.whys[at] = "behind records that retention took"
+
+    @property
+    def beginnings(self) -> tuple[Beginning, ...]:
+        """Where it begins in every partition, sorted."""
+        return tuple(self._beginning(at) for at in sorted(self.positions))
+
+    def _beginning(self, at: TopicPartition) -> Beginning:
+        bounds = self.view.bounds.get(at)
+        start = self.positions[at]
+        stop = start if bounds is None else max(bounds.stop, start)
+        why = self.whys[at] if bounds is not None else "its partition has no leader now"
+        return Beginning(at.topic, at.partition, start, stop, why)
+
+    def _why_there(self, at: TopicPartition) -> str:
+        if self.track.standing is None:
+            return "where its quarantine stands"
+        if self.track.examined[at] > self.track.standing.expected.get(at, Offset(0)):
+            return "where it was looked at last; nothing before is for this table"
+        return "where the table stands"
+
+
+def _why_new(at: TopicPartition, topics: set[str], start: object) -> str:
+    if at.topic_id in topics:
+        return "a new partition of a known topic"
+    if topics:
+        return "a topic found later: its first record"
+    if isinstance(start, str):
+        return f"kafka.start: {start}"
+    return "kafka.start: its offsets" if isinstance(start, Mapping) else "kafka.start: its time"
+
+
+def _twice(at: TopicPartition, begin: Offset, others: Sequence[Landed]) -> str:
+    """Say which pipelines have landed in the table what a run would land once more."""
+    beyond = {each.chain: each.offsets.get(at, Offset(0)) for each in others}
+    return "".join(
+        f"; pipeline {name} has landed it here up to {stop}: both have rows of it then"
+        for name, stop in sorted(beyond.items())
+        if stop > begin
+    )

@@ -1,0 +1,159 @@
+"""Open a pipeline's world to look at it: what a run would find, without changing anything.
+
+Invariants: no catalog, table, store or directory is created or written, not even a missing one;
+where the quarantine table does not exist yet, an empty one in memory stands for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from penstock.app.assembly import assembly
+from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
+from penstock.app.inspect.dry_run import Trial
+from penstock.commit.creation import create
+from penstock.connectors.memory.tables import MemoryTables
+from penstock.connectors.memory.warehouse import Warehouse
+from penstock.core.commits import EpochNumber
+from penstock.core.events import WaitBegan
+from penstock.core.offsets import TopicPartition
+from penstock.core.planning import Bounds, Epoch, Lane, Slice
+from penstock.core.schema import Schema, Struct
+from penstock.landing.epoch import runner
+from penstock.landing.settings import Consent, Place, Settings, World
+from penstock.landing.tables import opening
+from penstock.landing.tables.progress import Track
+from penstock.landing.tables.table_set import Fleet
+from penstock.landing.task.messages import Destination, Result
+from penstock.landing.waiting import KAFKA
+from penstock.observe.fanout import UNHEARD
+from penstock.ports.log import RangeReader
+from penstock.ports.runtime import Observer
+from penstock.ports.tables import Table, TableDefinition, TableFormat
+from penstock.spec.model import Pipeline
+
+QUARANTINE = "quarantine"
+TRIAL_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A pipeline's world, looked at once: `fleet` holds where every table stands.
+
+    `trial` is the world's engine, over records that `reader` has read. `quarantine_missing` tells
+    that a run would create the quarantine table.
+    """
+
+    settings: Settings
+    world: World
+    fleet: Fleet
+    trial: Trial
+    reader: RangeReader
+    listing: opening.Listing
+    bounds: Mapping[TopicPartition, Bounds]
+    quarantine_missing: bool
+
+    def survey(self, lanes: Sequence[Lane], tracks: Mapping[str, Track]) -> dict[str, Schema]:
+        """Tell what columns the records of lanes show, by table, for tables there are or not."""
+        unborn = {name: replace(track, standing=None) for name, track in tracks.items()}
+        given = (self.settings, self.world, _epoch(lanes), unborn, self._quarantine)
+        shown, _ = runner.survey(*given)  # a failure is told by `attempt`, which reads the same
+        return shown
+
+    def attempt(self, lanes: Sequence[Lane], tracks: Mapping[str, Track]) -> list[Result]:
+        """Do the work of lanes as a run would, a result for each; rows are in `trial.rows`."""
+        named = {name: _named(track) for name, track in tracks.items()}
+        return runner.run(self.settings, self.world, _epoch(lanes), named, self._quarantine)
+
+    @property
+    def _quarantine(self) -> Destination:
+        return Destination(self.settings.quarantine.connector, QUARANTINE)
+
+
+def open_view(
+    pipeline: Pipeline,
+    stack: ExitStack,
+    *,
+    accept: frozenset[Consent] = frozenset(),
+    observer: Observer = UNHEARD,
+) -> View:
+    """Look at everything; `stack` closes it again. `accept` is what a human consents to.
+
+    `observer` is told what is waited for.
+
+    Tables that cannot be read are parked in the fleet with their errors. Raises UnavailableError
+    when brokers or store are gone, InvalidError for topics that are missing or may not be read,
+    DecisionNeededError for a topic that was made again.
+    """
+    settings = assembly.settings_of(pipeline, accept=accept)
+    log = assembly.open_log(pipeline)
+    stack.callback(log.close)
+    observer(WaitBegan(KAFKA))
+    cluster_id = log.cluster_id()
+    catalogs = assembly.open_catalogs(pipeline, UNHEARD, stack, read_only=True)
+    observer(WaitBegan("catalogs to answer"))
+    catalogs.open()  # what is wrong with their settings ends a run
+    store = assembly.open_store(pipeline)
+    stack.callback(store.close)
+    trial, reader = Trial(), assembly.open_reader(pipeline)
+    stack.callback(reader.close)
+    world = World(
+        log=log,
+        cluster_id=cluster_id,
+        catalogs=catalogs,
+        store=store,
+        engine=trial.engine,
+        observer=observer,
+        clock=SystemClock(),
+        owner=this_owner(),
+        jitter=jitter,
+        token=token,
+    )
+    return look(settings, world, trial, reader)
+
+
+def look(settings: Settings, world: World, trial: Trial, reader: RangeReader) -> View:
+    """Look at everything in a world whose engine is a trial. Raises what `open_view` raises."""
+    settings = replace(settings, timeout_seconds=TRIAL_SECONDS)
+    quarantine, missing = _quarantine_of(settings, world.catalogs)
+    fleet = Fleet(settings, world, quarantine)
+    listing = world.log.partitions()
+    fleet.list_topics(listing)
+    bounds = world.log.bounds(listing)
+    return View(settings, world, fleet, trial, reader, listing, bounds, missing)
+
+
+def new_columns(shown: Schema, schema: Schema, prefix: str = "") -> list[tuple[str, str]]:
+    """List the fields that records show and a table does not have, by dotted path with types."""
+    found = []
+    for each in shown.fields:
+        path = f"{prefix}{each.name}"
+        known = schema.field(each.name)
+        if known is None:
+            found.append((path, str(each.type)))
+        elif isinstance(each.type, Struct) and isinstance(known.type, Struct):
+            found += new_columns(each.type, known.type, f"{path}.")
+    return found
+
+
+def _epoch(lanes: Sequence[Lane]) -> Epoch:
+    return Epoch(EpochNumber(0), tuple(Slice(n, (lane,)) for n, lane in enumerate(lanes)))
+
+
+def _named(track: Track) -> Track:
+    """Let a table's writers be told apart by the table's name."""
+    if track.state is None:
+        return track
+    return replace(track, state=replace(track.state, target=track.name))
+
+
+def _quarantine_of(settings: Settings, catalogs: Mapping[str, TableFormat]) -> tuple[Table, bool]:
+    place: Place = settings.quarantine
+    found = catalogs[place.catalog].load(place.name)
+    if found is not None:
+        return found, False
+    stand_in = MemoryTables(Warehouse())
+    definition = TableDefinition(settings.quarantine_schema)
+    return create(stand_in, (place.table, place.name), definition, (), UNHEARD), True

@@ -1,0 +1,115 @@
+"""The backlog of a run, and whether what was read of it would trip a table's breaker.
+
+The breaker judges whole epochs (docs/design/0010), and a sample says only so much of one: each
+piece of it stands for the positions that are nearest to it. Where the sample is the backlog, the
+estimate is exact.
+
+Invariant: what the first epoch of a run covers is told apart from what comes later: a table is
+created for its first epoch alone.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from penstock.core.accounting import Tally
+from penstock.core.commits import EpochNumber
+from penstock.core.offsets import OffsetRange, Positions, TopicPartition
+from penstock.core.planning import Lane
+from penstock.core.planning import plan as plan_epoch
+from penstock.landing.epoch.trigger import Pace
+from penstock.landing.settings import Settings
+from penstock.landing.task.results import too_many_rejects
+from penstock.ports.runtime import Clock
+
+Ranges = Mapping[TopicPartition, OffsetRange]
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What a run would read: where tables stand, the ends, and what its first epoch covers.
+
+    `epoch_records` is the most that an epoch holds.
+    """
+
+    positions: Mapping[str, Positions]
+    ends: Positions
+    first: Mapping[str, Ranges] = field(default_factory=dict)
+    epoch_records: int = 0
+
+    @classmethod
+    def of(
+        cls, settings: Settings, clock: Clock, positions: Mapping[str, Positions], ends: Positions,
+        *, surveying: bool,
+    ) -> Backlog:  # fmt: skip
+        """Plan the first epoch as a run does; `surveying` when a table is to be created for it."""
+        budget = Pace(settings, clock).budget(1, surveying=surveying)
+        first: dict[str, dict[TopicPartition, OffsetRange]] = defaultdict(dict)
+        for part in plan_epoch(EpochNumber(0), positions, ends, budget).slices:
+            for lane in part.lanes:
+                for table in lane.tables:
+                    known = first[table].get(lane.at, lane.covered)
+                    first[table][lane.at] = _spanning(known, lane.covered)
+        return cls(positions, ends, first, budget.records_max)
+
+    def records(self, table: str) -> int:
+        """Count the positions that a table has yet to read."""
+        offsets = self.positions.get(table, {})
+        return sum(max(self.ends.get(at, stands) - stands, 0) for at, stands in offsets.items())
+
+    def covers_first(self, table: str, at: TopicPartition, covered: OffsetRange) -> bool:
+        """Tell whether a range is within a table's first epoch."""
+        found = self.first.get(table, {}).get(at)
+        return found is not None and found.start <= covered.start <= covered.stop <= found.stop
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch that was read, for some tables; `first` are those whose first epoch has it.
+
+    `stands_for` are the positions that are nearest to it.
+    """
+
+    at: TopicPartition
+    covered: OffsetRange
+    stands_for: OffsetRange
+    tables: tuple[str, ...]
+    first: frozenset[str] = frozenset()
+
+    def lane(self, tables: Collection[str]) -> Lane:
+        """Return the lane of those of its tables that are among `tables`."""
+        return Lane(self.at, self.covered, tuple(name for name in self.tables if name in tables))
+
+
+def would_trip(
+    source: str, books: Mapping[Piece, Tally], backlog: Backlog, share_max: float
+) -> bool:
+    """Tell whether the first epoch of a table, or a later one, would trip its breaker.
+
+    `source` is who reads the backlog for it: the table itself, or the route that is to create it.
+    """
+    first, later = Tally(), Tally()
+    for piece, tally in books.items():
+        count = _common(piece.stands_for, backlog.first.get(source, {}).get(piece.at))
+        first += _scaled(tally, count, piece.covered.count)
+        later += _scaled(tally, piece.stands_for.count - count, piece.covered.count)
+    an_epoch = _scaled(later, backlog.epoch_records, max(later.examined, backlog.epoch_records))
+    return any(too_many_rejects(each, share_max) for each in (first, an_epoch))
+
+
+def _spanning(first: OffsetRange, second: OffsetRange) -> OffsetRange:
+    return replace(first, start=min(first.start, second.start), stop=max(first.stop, second.stop))
+
+
+def _common(one: OffsetRange, other: OffsetRange | None) -> int:
+    """Count the positions that two ranges share."""
+    return 0 if other is None else max(min(one.stop, other.stop) - max(one.start, other.start), 0)
+
+
+def _scaled(books: Tally, positions: int, sampled: int) -> Tally:
+    """Take the shares of sampled positions for those of another number."""
+    factor = positions / sampled if sampled else 0.0
+    quarantined = {code: round(count * factor) for code, count in books.quarantined.items()}
+    return Tally(round(books.examined * factor), quarantined=quarantined)

@@ -1,0 +1,257 @@
+"""A sample of a backlog: of every partition the oldest and newest records, and some between.
+
+Invariants:
+- records are read once, and looked at as often as one likes;
+- a sample is bounded in partitions, records, bytes and time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from penstock.app.inspect.sample.backlog import Backlog, Piece
+from penstock.core.errors import BugError, PenstockError
+from penstock.core.offsets import Offset, OffsetRange, TopicPartition
+from penstock.core.planning import Lane, lanes_of
+from penstock.landing.epoch.runner import leader_epochs
+from penstock.landing.tables.progress import Track
+from penstock.ports.log import RangeReader
+from penstock.ports.runtime import Clock
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LANES_MAX = 256
+RECORDS_MAX = 1000
+RECORDS_OF_A_LANE_MIN = 10
+BYTES_MAX = 64 << 20
+SECONDS_MAX = 20.0
+WINDOWS_MAX = 8
+_WINDOW_RECORDS = 64
+_PROBE_RECORDS, _WIDER = 16, 8
+"""A window is read from a few positions on, more each time: records may be large, or far apart."""
+
+
+@dataclass(slots=True)
+class Sample:
+    """What was read. `silent` are partitions that gave nothing in time; `failed`, by table, what
+    kept it from being read.
+    """
+
+    pieces: list[Piece] = field(default_factory=list)
+    batches: dict[TopicPartition, pa.RecordBatch] = field(default_factory=dict)
+    silent: dict[TopicPartition, tuple[str, ...]] = field(default_factory=dict)
+    failed: dict[str, PenstockError] = field(default_factory=dict)
+
+    def add(self, piece: Piece, batch: pa.RecordBatch) -> None:
+        """Take the records of a piece among those of its partition that are held."""
+        self.pieces.append(piece)
+        held = self.batches.get(piece.at)
+        self.batches[piece.at] = batch if held is None else _merged(held, batch)
+
+
+def sampled(
+    backlog: Backlog,
+    tracks: Mapping[str, Track],
+    reader: RangeReader,
+    clock: Clock,
+    *,
+    at_once: int = 1,
+) -> Sample:
+    """Read records of a backlog, from every partition where there is time.
+
+    `tracks` are those of its tables, as far as there are any; `at_once` is how many samples share
+    the bytes.
+    """
+    lanes = list(_by_turns(lanes_of(backlog.positions, backlog.ends)))[:LANES_MAX]
+    share = max(RECORDS_MAX // max(len(lanes), 1), RECORDS_OF_A_LANE_MIN)
+    epochs = leader_epochs(lanes, tracks) if tracks else {}
+    window_bytes = BYTES_MAX // at_once // WINDOWS_MAX // max(len(lanes), 1)
+    deadline = clock.monotonic() + SECONDS_MAX
+    found = Sample()
+    for left, lane in zip(range(len(lanes), 0, -1), lanes, strict=True):
+        now = clock.monotonic()
+        until = now + max(deadline - now, 0) / left  # a silent one takes no more, and others theirs
+        source = _Source(reader, lane.at, until, epochs.get(lane), window_bytes)
+        try:
+            _take(found, backlog, lane, list(_spread(source, lane.covered, share)))
+        except BugError:
+            raise
+        except PenstockError as error:  # the log refused this lane: its tables go without it
+            for table in lane.tables:
+                found.failed.setdefault(table, error)
+    return found
+
+
+def _take(found: Sample, backlog: Backlog, lane: Lane, reads: Sequence[Read]) -> None:
+    """Keep what was read of a lane, also for tables that come to it later."""
+    offsets = {name: stands.get(lane.at) for name, stands in backlog.positions.items()}
+    later = [name for name, at in offsets.items() if at is not None and at < lane.covered.start]
+    tables = tuple(sorted({*lane.tables, *later}))
+    if not reads:
+        found.silent[lane.at] = lane.tables
+        return
+    edges = [
+        lane.covered.start,
+        *(Offset((a.covered.stop + b.covered.start) // 2) for a, b in pairwise(reads)),
+        lane.covered.stop,
+    ]
+    for each, edge in zip(reads, pairwise(edges), strict=True):
+        first = (name for name in tables if backlog.covers_first(name, lane.at, each.covered))
+        piece = Piece(lane.at, each.covered, OffsetRange(*edge), tables, frozenset(first))
+        found.add(piece, each.batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The records of a range that was read up to its end."""
+
+    covered: OffsetRange
+    batch: pa.RecordBatch
+
+
+def read_range(
+    reader: RangeReader,
+    at: TopicPartition,
+    covered: OffsetRange,
+    deadline: float,
+    leader_epoch: int | None = None,
+) -> Read | None:
+    """Read a range with headers, as far as it is given until the deadline; None when nothing is."""
+    fetched = [
+        *reader.read(at, covered, deadline=deadline, headers=True, leader_epoch=leader_epoch)
+    ]
+    if not fetched:
+        return None
+    reached = OffsetRange(covered.start, fetched[-1].reached)
+    return Read(reached, joined([each.batch for each in fetched]))
+
+
+def joined(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return the records of one or more batches as one batch."""
+    import pyarrow as pa
+
+    table = pa.Table.from_batches(batches).combine_chunks()
+    if table.num_rows:
+        return table.to_batches()[0]
+    return pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Reads windows of one partition, of `bytes_max` at most; `leader_epoch` is that of the record
+    before its lane.
+    """
+
+    reader: RangeReader
+    at: TopicPartition
+    deadline: float
+    leader_epoch: int | None
+    bytes_max: int
+
+    def read(self, covered: OffsetRange, leader_epoch: int | None = None) -> Read | None:
+        return read_range(self.reader, self.at, covered, self.deadline, leader_epoch)
+
+
+def _spread(source: _Source, covered: OffsetRange, share: int) -> Iterator[Read]:
+    """Read a range whole where it has few positions, else in windows from its beginning to its
+    end.
+    """
+    if covered.count <= share:
+        whole = _oldest(source, covered, share)
+        yield from () if whole is None else (whole,)
+        return
+    windows = min(max(share // _WINDOW_RECORDS, 2), WINDOWS_MAX)
+    wanted = share // windows
+    oldest = _oldest(source, covered, wanted)
+    if oldest is None:
+        return
+    yield oldest
+    newest = _newest(source, OffsetRange(oldest.covered.stop, covered.stop), wanted)
+    if newest is None:
+        return
+    between = OffsetRange(oldest.covered.stop, newest.covered.start)
+    reached = between.start
+    for number in range(1, windows - 1):
+        start = max(between.start + between.count * number // (windows - 1), reached)
+        window = OffsetRange(Offset(start), between.stop)
+        found = _oldest(source, window, wanted, first=False) if window.count else None
+        if found is not None:
+            yield found
+            reached = found.covered.stop
+    yield newest
+
+
+def _oldest(
+    source: _Source, covered: OffsetRange, wanted: int, *, first: bool = True
+) -> Read | None:
+    """Read the first records of a range, however many positions they lie apart.
+
+    `first` tells that the range begins where the lane does.
+    """
+    reads: list[Read] = []
+    at, width = covered.start, min(wanted, _PROBE_RECORDS)
+    epoch = source.leader_epoch if first else None
+    while at < covered.stop and _asks(reads, wanted, source):
+        window = OffsetRange(at, Offset(min(at + width, covered.stop)))
+        found = source.read(window, epoch)
+        if found is None or not found.covered.count:
+            break
+        reads.append(found)
+        at, width, epoch = found.covered.stop, width * _WIDER, None
+    if not reads:
+        return None
+    batch = joined([each.batch for each in reads])
+    if len(batch) > wanted:
+        batch = batch.slice(0, wanted)
+        at = Offset(batch.column("offset")[-1].as_py() + 1)
+    return Read(OffsetRange(covered.start, at), batch)
+
+
+def _newest(source: _Source, covered: OffsetRange, wanted: int) -> Read | None:
+    """Read the last records of a range, however many positions they lie apart."""
+    reads: list[Read] = []
+    at, width = covered.stop, min(wanted, _PROBE_RECORDS)
+    while at > covered.start and _asks(reads, wanted, source):
+        window = OffsetRange(Offset(max(at - width, covered.start)), at)
+        found = source.read(window)
+        if found is None or found.covered.stop < at:
+            break  # there was no time for it
+        reads.insert(0, found)
+        at, width = window.start, width * _WIDER
+    if not reads:
+        return None
+    batch = joined([each.batch for each in reads])
+    if len(batch) > wanted:
+        batch = batch.slice(len(batch) - wanted)
+        at = Offset(batch.column("offset")[0].as_py())
+    return Read(OffsetRange(at, covered.stop), batch)
+
+
+def _asks(reads: Sequence[Read], wanted: int, source: _Source) -> bool:
+    records = sum(len(each.batch) for each in reads)
+    size = sum(each.batch.nbytes for each in reads)
+    return records < wanted and size < source.bytes_max
+
+
+def _by_turns(lanes: Iterable[Lane]) -> Iterator[Lane]:
+    """Return the first lane of every topic, then the second of each, and so on."""
+    topics: dict[str, list[Lane]] = defaultdict(list)
+    for lane in lanes:
+        topics[lane.at.topic].append(lane)
+    most = max(map(len, topics.values()), default=0)
+    for turn in range(most):
+        yield from (own[turn] for own in topics.values() if turn < len(own))
+
+
+def _merged(held: pa.RecordBatch, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Join the records of two batches, each once, by their offsets."""
+    import pyarrow.compute as pc
+
+    fresh = pc.invert(pc.is_in(batch.column("offset"), held.column("offset")))
+    both = joined([held, batch.filter(fresh)])
+    return both.take(pc.sort_indices(both.column("offset")))

@@ -1,0 +1,201 @@
+"""What would become of a sample: the workers' own code is run on it, and nothing is written.
+
+Invariants:
+- tables are created, widened and asked for as a run does it, but in thought: their tracks are
+  copies, and their definitions are judged by the catalog that would create them;
+- what is told of a record is what its last trial said, when all tables were as they will be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from penstock.app.inspect.read_only_world import QUARANTINE, View
+from penstock.app.inspect.sample.backlog import Piece
+from penstock.app.inspect.sample.sampling import Sample
+from penstock.core.accounting import Tally
+from penstock.core.commits import Chain
+from penstock.core.errors import InvalidError, PenstockError, UnavailableError
+from penstock.core.offsets import TopicPartition
+from penstock.core.planning import Lane
+from penstock.core.schema import Schema
+from penstock.landing.epoch.runner import definition_of
+from penstock.landing.tables import route_tables, schema_evolution
+from penstock.landing.tables.progress import Track
+from penstock.landing.task.messages import Result
+from penstock.landing.task.results import failures
+from penstock.rows.schema.inference import columns_in
+
+ROUNDS_MAX = 20
+"""How often tables are widened or asked for, and the sample tried again."""
+
+Row = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Tried:
+    """What came of a sample.
+
+    `tracks` stand as a run would leave them; `granted` are the tables that routes were asked for.
+    `shown` are the columns that records show, also of tables that are there. `books` are by table
+    and piece; `rejects` are rows of the quarantine, by table.
+    """
+
+    tracks: dict[str, Track]
+    shown: dict[str, Schema] = field(default_factory=dict)
+    granted: list[str] = field(default_factory=list)
+    books: dict[str, dict[Piece, Tally]] = field(default_factory=dict)
+    rejects: dict[str, list[Row]] = field(default_factory=dict)
+    failed: dict[str, PenstockError] = field(default_factory=dict)
+    record_bytes: dict[TopicPartition, float] = field(default_factory=dict)
+
+    @property
+    def active(self) -> dict[str, Track]:
+        """The tables that nothing stands in the way of."""
+        return {name: track for name, track in self.tracks.items() if name not in self.failed}
+
+
+def tried(view: View, sample: Sample, tracks: Mapping[str, Track]) -> Tried:
+    """Try a sample on tables, as often as what comes of it changes them."""
+    found = Tried({name: replace(track) for name, track in tracks.items()})
+    found.failed.update({name: sample.failed[name] for name in tracks if name in sample.failed})
+    view.trial.reader.batches = sample.batches
+    pieces = sample.pieces
+    try:
+        bear(view, found, pieces)
+        for _ in range(ROUNDS_MAX):
+            lanes = _lanes(pieces, found.active)
+            if not lanes:
+                break
+            view.trial.rows.clear()
+            results = view.attempt([lane for _, lane in lanes], found.active)
+            found.failed.update(failures(results))
+            widened = widen(found, results)
+            pieces = _granted(view, found, pieces, results)
+            if not widened and pieces is sample.pieces:
+                break
+            sample.pieces = pieces
+    except PenstockError as error:
+        found.failed.update(dict.fromkeys(found.active, error))
+        return found
+    if lanes:
+        _keep(view, found, lanes, results)
+    return found
+
+
+def bear(view: View, found: Tried, pieces: Sequence[Piece]) -> None:
+    """Survey pieces, and think of the tables that a run would create for them as created.
+
+    A table is created for its first epoch, where that shows columns; else for what comes later.
+    """
+    tracks = found.active
+    first = [replace(each, tables=tuple(sorted(each.first))) for each in pieces]
+    found.shown = _surveyed(view, first, tracks)
+    unborn = {n: t for n, t in tracks.items() if t.standing is None and n not in found.shown}
+    found.shown |= _surveyed(view, pieces, unborn)
+    for name, schema in found.shown.items():
+        if tracks[name].standing is None:
+            _bear(view, found, name, schema)
+
+
+def _bear(view: View, found: Tried, name: str, shown: Schema) -> None:
+    track = found.tracks[name]
+    place = track.target.place
+    try:
+        catalog = view.world.catalogs[place.catalog]
+        state = catalog.preview(place.name, definition_of(track.target, shown))
+    except (UnavailableError, InvalidError) as error:
+        found.failed[name] = error
+        return
+    found.tracks[name] = replace(track, state=state)
+
+
+def _surveyed(
+    view: View, pieces: Iterable[Piece], tracks: Mapping[str, Track]
+) -> dict[str, Schema]:
+    lanes = [lane for _, lane in _lanes(pieces, tracks)]
+    return view.survey(lanes, tracks) if lanes else {}
+
+
+def _lanes(pieces: Iterable[Piece], tables: Collection[str]) -> list[tuple[Piece, Lane]]:
+    """List what is read for tables in the order in which a task of a run reads it: which column is
+    first, and which spelling of a name stands, are told by it.
+    """
+    in_order = sorted(pieces, key=lambda piece: (piece.at, piece.covered))
+    lanes = ((piece, piece.lane(tables)) for piece in in_order)
+    return [each for each in lanes if each[1].tables]
+
+
+def widen(found: Tried, results: Sequence[Result]) -> bool:
+    """Give tables the columns and types that refused records wish for; tell whether any got some.
+
+    `room` is for those that may still be added within the hour.
+    """
+    changed = False
+    for name in schema_evolution.keep(found.active, results):
+        track = found.tracks[name]
+        assert track.state is not None, "a table that wishes exists"
+        assert track.wish is not None, "it was just kept"
+        before, wide = track.state.schema, track.wish
+        room = max(track.room - (columns_in(wide) - columns_in(before)), 0)
+        state = replace(track.state, schema=wide)
+        found.tracks[name] = replace(track, state=state, wish=None, room=room)
+        changed = changed or wide != before
+    return changed
+
+
+def _granted(
+    view: View, found: Tried, pieces: list[Piece], results: Sequence[Result]
+) -> list[Piece]:
+    """Give routes the tables that records ask for, as far as there is room; they read it again."""
+    for route, asked in route_tables.asked_for(results).items():
+        if route in found.failed:
+            continue
+        track = found.tracks[route]
+        granted = [name for name in sorted(asked)[: track.room] if name not in found.tracks]
+        for name in granted:
+            target = track.target.member(name)
+            chain = Chain(view.settings.pipeline, name)
+            found.tracks[name] = Track(target, chain, track.rejects)
+            _bear(view, found, name, asked[name])
+            if name in found.failed:  # the route cannot go on without it
+                found.failed[route] = found.failed[name]
+        found.granted += granted
+        known = (track.members or frozenset()) | frozenset(granted)
+        found.tracks[route] = replace(track, members=known)
+        _take_room(found, len(granted))
+        pieces = [_led(piece, route, granted) for piece in pieces] if granted else pieces
+    return pieces
+
+
+def _take_room(found: Tried, tables: int) -> None:
+    for name, track in found.tracks.items():
+        if track.target.is_route:
+            found.tracks[name] = replace(track, room=max(track.room - tables, 0))
+
+
+def _led(piece: Piece, route: str, granted: Sequence[str]) -> Piece:
+    """Let the tables of a route read what the route reads."""
+    if route not in piece.tables:
+        return piece
+    first = piece.first | frozenset(granted if route in piece.first else ())
+    return replace(piece, tables=(*piece.tables, *granted), first=first)
+
+
+def _keep(
+    view: View, found: Tried, lanes: Sequence[tuple[Piece, Lane]], results: Sequence[Result]
+) -> None:
+    """Keep the books of pieces, and the records that would be refused."""
+    for result in results:
+        piece, _ = lanes[result.number]
+        for table, tallies in result.tallies.items():
+            for tally in tallies.values():
+                found.books.setdefault(table, {})[piece] = tally
+        for lane in result.lanes:
+            if lane.records:
+                found.record_bytes[lane.lane.at] = lane.size_bytes / lane.records
+    for row in view.trial.rows.pop(QUARANTINE, []):
+        if row["table"] not in found.failed:
+            found.rejects.setdefault(row["table"], []).append(row)

@@ -1,0 +1,178 @@
+"""`penstock validate`: look at everything a run will need, and tell all problems at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from penstock.app.assembly import assembly
+from penstock.app.assembly.functions import function_at
+from penstock.core.commits import Chain
+from penstock.core.errors import InvalidError, PenstockError
+from penstock.core.events import WaitBegan
+from penstock.core.resolutions import records_only
+from penstock.landing.settings import Settings, Target
+from penstock.landing.tables import opening, route_tables
+from penstock.landing.tables.progress import by_table
+from penstock.landing.waiting import KAFKA
+from penstock.observe.fanout import UNHEARD
+from penstock.ports.log import Log
+from penstock.ports.runtime import Observer
+from penstock.ports.store import PendingStore
+from penstock.ports.tables import TableFormat
+from penstock.spec.model import Pipeline
+from penstock.spec.naming import leads_to
+
+Got = TypeVar("Got")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """All problems, and what is known of each table in words."""
+
+    problems: tuple[PenstockError, ...]
+    tables: Mapping[str, str]
+
+
+def check(pipeline: Pipeline, *, observer: Observer = UNHEARD) -> Found:
+    """Check brokers, topics, routes, catalogs, tables, store and Java.
+
+    `observer` is told what is waited for.
+
+    No table is touched. That catalogs may be written is tried, so an empty one stays where there
+    was none (docs/design/0209).
+    """
+    problems: list[PenstockError] = []
+    tables: dict[str, str] = {}
+
+    def attempt(act: Callable[[], Got]) -> Got | None:
+        try:
+            return act()
+        except PenstockError as error:
+            problems.append(error)
+            return None
+
+    with ExitStack() as stack:
+        attempt(lambda: _java(pipeline))
+        for rule in pipeline.tables:
+            if rule.transform is not None and rule.transform.function is not None:
+                attempt(partial(function_at, rule.transform.function.call))
+        observer(WaitBegan("the pending store to answer"))
+        store = attempt(lambda: assembly.open_store(pipeline))
+        if store is not None:
+            stack.callback(store.close)
+        catalogs = assembly.open_catalogs(pipeline, UNHEARD, stack)
+        fit = set()
+        for name in catalogs:
+            observer(WaitBegan(f"catalog {name} to answer"))
+            if attempt(partial(_checked, catalogs, name)):
+                fit.add(name)
+        observer(WaitBegan(KAFKA))
+        log = attempt(lambda: assembly.open_log(pipeline))
+        settings = attempt(lambda: assembly.settings_of(pipeline))
+        if log is not None and settings is not None:
+            stack.callback(log.close)
+            targets = attempt(partial(_targets, settings, log))
+            for target, wanted in targets or []:
+                place = target.place
+                observer(WaitBegan(f"{place.table} to open"))
+                if place.catalog not in fit:
+                    tables[place.table] = f"was not looked at: see the problem of {place.catalog}"
+                    continue
+                told = attempt(partial(_standing, settings, catalogs, target, wanted))
+                tables[place.table] = told or "has a problem, see above"
+            if store is not None and targets is not None:
+                tables |= attempt(partial(_left_behind, pipeline, store, tables)) or {}
+    return Found(tuple(problems), tables)
+
+
+def _checked(catalogs: Mapping[str, TableFormat], name: str) -> bool:
+    catalogs[name].check()
+    return True
+
+
+def _java(pipeline: Pipeline) -> None:
+    if pipeline.spark.master != assembly.INLINE:
+        from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
+
+        find_java(SPARK_JAVA_MAJORS, environment=os.environ)
+
+
+def _targets(settings: Settings, log: Log) -> list[tuple[Target, opening.Listing]]:
+    log.cluster_id()
+    targets, wanted, unrouted = opening.routed(settings, log.partitions())
+    if unrouted:
+        raise InvalidError(
+            f"no table takes topic {', '.join(unrouted)}",
+            code="P187",
+            hint="add a table with  from: '…'  for it, or narrow kafka.topics",
+        )
+    return [(targets[name], wanted[name]) for name in sorted(targets)]
+
+
+def _standing(
+    settings: Settings,
+    catalogs: Mapping[str, TableFormat],
+    target: Target,
+    wanted: opening.Listing,
+) -> str:
+    place = target.place
+    if target.is_route:
+        return _led(settings, catalogs, target)
+    table = catalogs[place.catalog].load(place.name)
+    if table is None:
+        if not target.create:
+            raise opening.absent(place.table)
+        catalogs[place.catalog].require_properties(place.name, target.properties)
+        return "will be created from the first epoch's records"
+    state = table.state(Chain(settings.pipeline, place.table))
+    opening.require_columns(target, state)
+    if state.landed is None:
+        return "exists without progress of this pipeline: it begins at kafka.start, rows stay"
+    opening.refuse_strangers(place.table, records_only(state.landed.offsets), wanted)
+    return f"goes on from generation {state.landed.generation}"
+
+
+def _led(settings: Settings, catalogs: Mapping[str, TableFormat], target: Target) -> str:
+    catalog = catalogs[target.place.catalog]
+    there = [
+        name
+        for name in route_tables.among(target, catalog)
+        if route_tables.is_ours(settings, catalog, target.member(name))
+    ]
+    route = target.route
+    assert route is not None, "it is a route"
+    if route.unknown == "create":
+        catalog.require_properties(target.place.name, target.properties)
+    unknown = {
+        "create": "others are created when a record asks for them",
+        "quarantine": "records that ask for others are quarantined",
+        "fail": "a record that asks for another stops it",
+    }
+    return f"leads by record to {len(there)} tables that are there; {unknown[route.unknown]}"
+
+
+def _left_behind(
+    pipeline: Pipeline, store: PendingStore, tables: Mapping[str, str]
+) -> dict[str, str]:
+    """Tell of tables that earlier runs fed, and to which no rule leads now."""
+    waiting = by_table(pipeline.name, store.pending(pipeline.name))
+    told = {}
+    for name in sorted({*store.examined(pipeline.name), *waiting} - set(tables)):
+        if _may_be_led_to(pipeline, name):
+            continue
+        count = len(waiting.get(name, []))
+        commits = f", with {count} prepared commits" if count else ""
+        told[name] = (
+            f"is no longer fed: no rule leads to it; it waits where it stands{commits},"
+            " and goes on from there when a rule leads to it again"
+        )
+    return told
+
+
+def _may_be_led_to(pipeline: Pipeline, name: str) -> bool:
+    return any(leads_to(rule.into, name) for rule in pipeline.tables if rule.route)

@@ -1,0 +1,370 @@
+"""`penstock quarantine`: what was refused and what became of it, as the tables tell; closing it.
+
+Invariants: looking writes nothing and asks no broker; what closes records is decided under the
+hold of the pipeline (app/repair/confirmed_change.py), and is landed as `landing.closing` says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.app.assembly import assembly, worker
+from penstock.app.assembly.functions import function_at
+from penstock.app.inspect.read_only_world import open_view
+from penstock.app.repair.confirmed_change import Change, Step, holding
+from penstock.core.commits import Chain
+from penstock.core.errors import InvalidError
+from penstock.core.offsets import TopicPartition
+from penstock.core.resolutions import Closing, closings_of
+from penstock.landing.repair.retry import (
+    Choice,
+    Closer,
+    Means,
+    Retried,
+    chosen,
+    read_fates,
+    rounds,
+    to_try,
+    tried,
+)
+from penstock.observe.fanout import UNHEARD
+from penstock.observe.formatting import number_of
+from penstock.rows.quarantine.status import BYTES, READ, fates_of, records_of
+from penstock.spec.checks import is_read
+from penstock.spec.model import Pipeline
+from penstock.spec.naming import is_led_to, no_table, no_topic
+
+if TYPE_CHECKING:
+    from penstock.landing.tables.progress import Track
+    from penstock.landing.tables.table_set import Fleet
+    from penstock.ports.runtime import Observer
+    from penstock.ports.tables import Table, TableFormat
+
+UNFINISHED = "unfinished"
+_GROUPED = ("table", "code", "stage", "status")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Records of one table, refused for one reason, with one fate.
+
+    `status` is open, retried, dropped, or unfinished: a retry closed it and died before its row
+    landed, which the next one makes good. `oldest` and `newest` are when they were refused.
+    """
+
+    table: str
+    code: str
+    stage: str
+    status: str
+    records: int
+    oldest: datetime
+    newest: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """One refused record, with its bytes as they came and what became of it."""
+
+    table: str
+    topic: str
+    partition: int
+    offset: int
+    timestamp: datetime | None
+    code: str
+    stage: str
+    message: str
+    status: str
+    refused_at: datetime
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def groups(pipeline: Pipeline, table: str = "") -> tuple[Group, ...]:
+    """Count what was refused, by table, reason and fate; of one table when it is named.
+
+    Raises UnavailableError when a catalog does not answer.
+    """
+    with _looking(pipeline) as (quarantine, catalogs):
+        fates = _fates(pipeline, quarantine, table)
+        if fates is None:
+            return ()
+        told = fates.set_column(
+            fates.schema.get_field_index("status"),
+            "status",
+            _told_status(fates, _followed(pipeline, catalogs, fates)),
+        )
+    counted = told.group_by(list(_GROUPED)).aggregate(
+        [("offset", "count"), ("quarantined_at", "min"), ("quarantined_at", "max")]
+    )
+    found = [
+        Group(
+            **{name: row[name] for name in _GROUPED},
+            records=row["offset_count"],
+            oldest=row["quarantined_at_min"],
+            newest=row["quarantined_at_max"],
+        )
+        for row in counted.to_pylist()
+    ]
+    return tuple(sorted(found, key=lambda each: (each.table, each.status, -each.records)))
+
+
+def records(pipeline: Pipeline, table: str, choice: Choice, count: int) -> tuple[Refused, ...]:
+    """Give open records of a table with their bytes, the first `count` by topic and offset.
+
+    A record named by its spot is given whatever its fate. Raises UnavailableError.
+    """
+    with _looking(pipeline) as (quarantine, _):
+        fates = _fates(pipeline, quarantine, table, choice)
+        if quarantine is None or fates is None:
+            return ()
+        chain = _chain(pipeline, table)
+        found = _named(fates, choice) if choice.spot else chosen(fates, choice)
+        rows = found.slice(0, max(count, 0)).to_pylist()
+        wanted: dict[TopicPartition, list[int]] = {}
+        for row in rows:
+            at = TopicPartition(row["topic_id"], row["partition"], row["topic"])
+            wanted.setdefault(at, []).append(row["offset"])
+        ranges = [
+            [at.topic_id, at.partition, at.topic, min(offsets), max(offsets) + 1]
+            for at, offsets in wanted.items()
+        ]
+        read = quarantine.refused(chain, (*BYTES, "stage"), ranges)
+        batches = records_of(read, wanted)
+    held = {
+        (at.topic_id, at.partition, record["offset"]): record
+        for at, batch in batches.items()
+        for record in batch.to_pylist()
+    }
+    return tuple(
+        _refused(row, held[row["topic_id"], row["partition"], row["offset"]]) for row in rows
+    )
+
+
+def retry_forecast(
+    pipeline: Pipeline, table: str, choice: Choice, observer: Observer = UNHEARD
+) -> Change:
+    """Say what a retry would land and leave, judged as the retry will. Writes nothing.
+
+    `observer` is told what is waited for.
+
+    Raises InvalidError for a table that no topic is routed to, UnavailableError.
+    """
+    with ExitStack() as stack:
+        view = open_view(pipeline, stack, observer=observer)
+        track = _track(view.fleet, table)
+        fates = read_fates(view.fleet.quarantine, track)
+        followers = [track]
+        if track.target.is_route:
+            followers = [view.fleet.tracks[name] for name in sorted(track.members or ())]
+        unfinished = _unfinished_count(fates, followers)
+        steps = [Step(f"{unfinished:,} records that an earlier retry closed are landed")]
+        steps = steps if unfinished else []
+        found = to_try(fates, choice)
+        for lot in rounds(found):
+            judged = tried(view.fleet.quarantine, track, followers, lot, means_of(pipeline))
+            for name, rows in judged.rows.items():
+                count = sum(batch.num_rows for batch in rows)
+                steps.append(Step(f"{count:,} records are landed in {name}, once, and closed"))
+            codes = Counter(reject.code for reject in judged.rejects.values())
+            steps += [Step(_still_refused(count, code)) for code, count in sorted(codes.items())]
+            left = found.num_rows - len(lot)
+            if left:
+                steps.append(Step(f"{left:,} more records are tried"))
+            break
+    return Change(pipeline.name, tuple(steps))
+
+
+def drop_forecast(pipeline: Pipeline, table: str, choice: Choice) -> Change:
+    """Say what a drop would give up. Writes nothing. Raises UnavailableError."""
+    with _looking(pipeline) as (quarantine, _):
+        fates = _fates(pipeline, quarantine, table, choice)
+        if fates is None:
+            return Change(pipeline.name, ())
+        found = chosen(fates, choice)
+    codes = Counter(found["code"].to_pylist())
+    return Change(
+        pipeline.name,
+        tuple(
+            Step(f"{number_of(count, 'record')} of {table} to give up: {code}", destructive=True)
+            for code, count in sorted(codes.items())
+        ),
+    )
+
+
+def retry(
+    pipeline: Pipeline,
+    table: str,
+    choice: Choice,
+    *,
+    observer: Observer | None = None,
+    faults: str = "",
+) -> Retried:
+    """Land refused records that fit by now, each once, and close them.
+
+    Raises UnavailableError (P510) while the pipeline runs, InvalidError for an unknown table, and
+    what keeps the table from being landed in.
+    """
+    with holding(pipeline, observer=observer, faults=faults) as held:
+        return Closer(held, means_of(pipeline), table).retry(choice)
+
+
+def drop(
+    pipeline: Pipeline,
+    table: str,
+    choice: Choice,
+    *,
+    observer: Observer | None = None,
+    faults: str = "",
+) -> int:
+    """Give refused records up; tell how many. Raises like `retry`."""
+    with holding(pipeline, observer=observer, faults=faults) as held:
+        return Closer(held, means_of(pipeline), table).drop(choice)
+
+
+@contextmanager
+def _looking(pipeline: Pipeline) -> Iterator[tuple[Table | None, Mapping[str, TableFormat]]]:
+    """Open the quarantine table, if it is there, and the catalogs, to read them."""
+    with ExitStack() as stack:
+        catalogs = assembly.open_catalogs(pipeline, UNHEARD, stack, read_only=True)
+        place = assembly.place_of(pipeline, pipeline.quarantine.into)
+        yield catalogs[place.catalog].load(place.name), catalogs
+
+
+def _fates(
+    pipeline: Pipeline, quarantine: Table | None, table: str, choice: Choice | None = None
+) -> pa.Table | None:
+    """Return what became of the refused records of a table, or of all; None where none ever was.
+
+    Raises InvalidError for a table (P185), or a topic in the choice (P161), that neither the spec
+    nor the quarantine knows.
+    """
+    fates = None
+    if quarantine is not None:
+        fates = fates_of(quarantine.refused(_chain(pipeline, table or "*"), READ))
+    if table and not is_led_to(pipeline, table) and not (fates and fates.num_rows):
+        known = {rule.table for rule in pipeline.tables}
+        if quarantine is not None:
+            everyone = fates_of(quarantine.refused(_chain(pipeline, "*"), READ))
+            known |= {*everyone["table"].to_pylist()}
+        raise no_table(table, known, pipeline.kafka.names)
+    topic = choice.spot[0] if choice is not None and choice.spot else ""
+    held = {*fates["topic"].to_pylist()} if fates is not None else set()
+    if topic and topic not in held and not is_read(topic, pipeline.kafka):
+        raise no_topic(topic, {*pipeline.kafka.names, *held})
+    return fates
+
+
+def _chain(pipeline: Pipeline, table: str) -> Chain:
+    return Chain(f"{pipeline.name}/{table}", pipeline.quarantine.into)
+
+
+def _named(fates: pa.Table, choice: Choice) -> pa.Table:
+    assert choice.spot is not None, "a spot names a record"
+    wanted = pa.array([True] * fates.num_rows)
+    for name, value in zip(("topic", "partition", "offset"), choice.spot, strict=True):
+        wanted = pc.and_(wanted, pc.equal(fates[name], value))
+    return fates.filter(wanted)
+
+
+def _followed(
+    pipeline: Pipeline, catalogs: Mapping[str, TableFormat], fates: pa.Table
+) -> dict[tuple[str, str], int]:
+    """Tell by refusing table or route, and by table landed in, how many closings it followed."""
+    found: dict[tuple[str, str], int] = {}
+    retried = fates.filter(pc.is_valid(fates["into"]))
+    for pair in retried.group_by(["table", "into"]).aggregate([]).to_pylist():
+        place = assembly.place_of(pipeline, pair["into"])
+        table = catalogs[place.catalog].load(place.name) if place.catalog in catalogs else None
+        landed = table.state(Chain(pipeline.name, pair["into"])).landed if table else None
+        reached = landed.offsets.get(closings_of(pair["table"]), 0) if landed else 0
+        found[pair["table"], pair["into"]] = int(reached)
+    return found
+
+
+def _told_status(fates: pa.Table, followed: Mapping[tuple[str, str], int]) -> pa.Array:
+    if not followed:
+        return fates["status"].combine_chunks()
+    columns = (fates[name].to_pylist() for name in ("status", "table", "into", "closing"))
+    told = [
+        UNFINISHED
+        if status == str(Closing.RETRIED) and closing >= followed[table, into]
+        else status
+        for status, table, into, closing in zip(*columns, strict=True)
+    ]
+    return pa.array(told, pa.string())
+
+
+def _unfinished_count(fates: pa.Table, followers: Sequence[Track]) -> int:
+    count = 0
+    for each in followers:
+        landed = each.state.landed if each.state else None
+        for name in {*fates["table"].to_pylist()}:
+            reached = 0 if landed is None else landed.offsets.get(closings_of(name), 0)
+            mine = pc.and_(pc.equal(fates["into"], each.name), pc.equal(fates["table"], name))
+            open_yet = pc.and_(mine, pc.greater_equal(fates["closing"], int(reached)))
+            count += int(pc.sum(pc.fill_null(open_yet, fill_value=False)).as_py() or 0)
+    return count
+
+
+def _still_refused(count: int, code: str) -> str:
+    if count == 1:
+        return f"1 record still does not fit: {code}; it stays open"
+    return f"{count:,} records still do not fit: {code}; they stay open"
+
+
+def _track(fleet: Fleet, table: str) -> Track:
+    if table in fleet.aside:
+        raise fleet.aside[table].error
+    if table not in fleet.tracks:
+        raise no_table(table, {*fleet.tracks, *fleet.aside}, fleet.topics)
+    return fleet.tracks[table]
+
+
+def means_of(pipeline: Pipeline) -> Means:
+    """Give what closes records of a pipeline in this process."""
+    names = {assembly.place_of(pipeline, f"{name}.").connector for name in pipeline.catalogs}
+    writers = {name: worker.writer(name) for name in names}
+    return Means(writers, worker.readers, function_at)
+
+
+def _refused(row: Mapping[str, Any], record: Mapping[str, Any]) -> Refused:
+    headers = record["headers"] or ()
+    return Refused(
+        table=row["table"],
+        topic=row["topic"],
+        partition=row["partition"],
+        offset=row["offset"],
+        timestamp=row["timestamp"],
+        code=row["code"],
+        stage=row["stage"],
+        message=row["message"],
+        status=row["status"],
+        refused_at=row["quarantined_at"],
+        key=record["key"],
+        value=record["value"],
+        headers=tuple((each["key"], each["value"]) for each in headers),
+    )
+
+
+def spot_choice(codes: Sequence[str], at: tuple[str, int, int] | None) -> Choice:
+    """Give the choice that a command's words make. Raises InvalidError (P174) for no code."""
+    for code in codes:
+        if not (len(code) == _CODE_LENGTH and code[0] == "P" and code[1:].isdecimal()):
+            raise InvalidError(
+                f"{code[:40]!r} is not a code of a refused record",
+                code="P174",
+                hint="see the codes there are:  penstock quarantine list",
+            )
+    return Choice(tuple(codes), at)
+
+
+_CODE_LENGTH = 4

@@ -1,0 +1,187 @@
+"""`penstock replay` and `penstock seek`: land again what a table held, or holds no more.
+
+The way of both is that of `app/repair/confirmed_change.py`: look without writing and tell what
+would be done, then under a hold look again and do it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from penstock.app.assembly import assembly
+from penstock.app.inspect.read_only_world import View, open_view
+from penstock.app.repair.confirmed_change import Change, Step, holding
+from penstock.app.repair.quarantine import means_of
+from penstock.core.errors import InvalidError
+from penstock.core.offsets import Offset, OffsetRange, span
+from penstock.landing.repair import replay as replaying
+from penstock.landing.repair import seek as seeking
+from penstock.observe.fanout import UNHEARD
+from penstock.observe.formatting import number_of
+from penstock.ports.runtime import Observer
+from penstock.ports.tables import Verdict
+from penstock.spec.model import Pipeline
+from penstock.spec.naming import no_table
+
+_PLACE = re.compile(
+    r"(?P<topic>[A-Za-z0-9._-]+)(:(?P<partition>\d{1,9})(:(?P<start>\d{1,18})(?P<to>-(?P<stop>\d{1,18})?)?)?)?"
+)
+HERE_MAX = 1_000_000
+"""Positions that this process reads in about the time in which Spark starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place as it is written: `orders`, `orders:0`, `orders:0:100`, `orders:0:100-200`."""
+
+    topic: str
+    partition: int | None = None
+    start: int | None = None
+    stop: int | None = None
+
+
+def place_of(text: str) -> Place:
+    """Read a place. Raises InvalidError (P172)."""
+    found = _PLACE.fullmatch(text)
+    if found is None:
+        raise _no_place(text)
+    numbers = {key: int(value) for key in ("partition", "start", "stop") if (value := found[key])}
+    if "stop" in numbers and numbers["stop"] <= numbers["start"]:
+        raise _no_place(text)
+    return Place(found["topic"], **numbers)
+
+
+def plan_replay(
+    pipeline: Pipeline, table: str, places: Sequence[Place], observer: Observer = UNHEARD
+) -> Change:
+    """Tell what a replay would do; `observer` is told what is waited for. Writes nothing.
+
+    Raises as `landing.replaying.look`.
+    """
+    with ExitStack() as stack:
+        view = open_view(pipeline, stack, observer=observer)
+        planned = _look(view, table, places)
+    rows, files = number_of(planned.rows, "row"), number_of(len(planned.files), "file")
+    steps = [
+        Step(f"{table}: {at}{covered} is landed again")
+        for at, covered in sorted(planned.stretch.items())
+    ]
+    if _is_large(planned):
+        where = f"by the workers of spark.master {pipeline.spark.master}"
+        steps.append(Step(f"{table}: {planned.positions:,} positions are read, {where}"))
+    if planned.stretch:
+        replaced = f"{table}: {rows} in {files} are replaced, in one commit, by what Kafka holds"
+        steps.append(Step(replaced, destructive=bool(planned.rows)))
+    return Change(pipeline.name, tuple(steps))
+
+
+def replay(
+    pipeline: Pipeline,
+    table: str,
+    places: Sequence[Place],
+    *,
+    new_rows: bool = False,
+    observer: Observer | None = None,
+    faults: str = "",
+) -> replaying.Replayed:
+    """Land a stretch again; `new_rows`: also records that have no row now.
+
+    A small stretch is read in this process, a large one by the spec's engine (docs/design/0170).
+    Raises UnavailableError (P510) while a run is alive, and as `landing.replaying`.
+    """
+    with holding(pipeline, observer=observer, faults=faults) as held, ExitStack() as stack:
+        track = held.settled(table)
+        bounds = held.world.log.bounds(held.world.log.partitions())
+        planned = replaying.look(track, ranges_of(places), bounds)
+        if _is_large(planned):
+            engine = assembly.open_engine(pipeline)
+            stack.callback(engine.close)
+            held = replace(held, world=replace(held.world, engine=engine))  # noqa: PLW2901
+        return replaying.do(held, track, planned, new_rows=new_rows)
+
+
+def plan_seek(
+    pipeline: Pipeline, table: str, places: Sequence[Place], observer: Observer = UNHEARD
+) -> Change:
+    """Tell what a seek would do; `observer` is told what is waited for. Writes nothing.
+
+    Raises as `landing.seeking.look`.
+    """
+    with ExitStack() as stack:
+        view = open_view(pipeline, stack, observer=observer)
+        planned = seeking.look(view.settings, view.world, table, positions_of(places))
+    steps = []
+    for move in planned.moves:
+        steps.append(Step(f"{table}: {move.at} is put back from {move.start} to {move.stop}"))
+        if move.given_up:
+            gone = f", {move.gone} of them gone from Kafka" if move.gone else ""
+            text = f"{table}: {number_of(move.given_up, 'position')} without a row stay so{gone}"
+            steps.append(Step(text, destructive=True))
+    if planned.reopened.num_rows:
+        gone = number_of(planned.reopened.num_rows, "retried record")
+        steps.append(Step(f"{table}: {gone} without a row, open again for  quarantine retry"))
+    if planned.state.verdict is Verdict.ROLLED_BACK:
+        steps.append(Step(f"{table}: it goes on from there, and the rollback is accepted"))
+    return Change(pipeline.name, tuple(steps))
+
+
+def seek(
+    pipeline: Pipeline, table: str, places: Sequence[Place], *, faults: str = ""
+) -> tuple[seeking.Move, ...]:
+    """Put a table's ledger back. Raises UnavailableError (P510) while a run is alive."""
+    with holding(pipeline, faults=faults) as held:
+        return seeking.put_back(held, table, positions_of(places), means_of(pipeline)).moves
+
+
+def ranges_of(places: Sequence[Place]) -> dict[tuple[str, int | None], OffsetRange | None]:
+    """Give what is to be replayed. Raises InvalidError (P172) for an offset without an end."""
+    found: dict[tuple[str, int | None], OffsetRange | None] = {}
+    for place in places:
+        if place.start is not None and place.stop is None:
+            raise InvalidError(
+                f"{place.topic}:{place.partition}:{place.start} is a position, and replay takes"
+                " ranges",
+                code="P172",
+                hint=f"{place.topic}:{place.partition}:{place.start}-END, END not included",
+            )
+        covered = None if place.stop is None else span(place.start or 0, place.stop)
+        found[place.topic, place.partition] = covered
+    return found
+
+
+def positions_of(places: Sequence[Place]) -> dict[tuple[str, int], Offset]:
+    """Give where partitions are to be put back to. Raises InvalidError (P172) for a range."""
+    found = {}
+    for place in places:
+        if place.partition is None or place.start is None or place.stop is not None:
+            raise InvalidError(
+                "seek takes positions",
+                code="P172",
+                hint=f"{place.topic}:0:OFFSET; without any, the table is put back to its rows' end",
+            )
+        found[place.topic, place.partition] = Offset(place.start)
+    return found
+
+
+def _is_large(planned: replaying.Replay) -> bool:
+    return planned.positions > HERE_MAX
+
+
+def _look(view: View, table: str, places: Sequence[Place]) -> replaying.Replay:
+    fleet = view.fleet
+    if table in fleet.aside:
+        raise fleet.aside[table].error
+    if table not in fleet.tracks:
+        raise no_table(table, {*fleet.tracks, *fleet.aside}, fleet.topics)
+    return replaying.look(fleet.tracks[table], ranges_of(places), view.bounds)
+
+
+def _no_place(text: str) -> InvalidError:
+    return InvalidError(
+        f"{text[:120]!r} is no place in a topic",
+        code="P172",
+        hint="orders, orders:0, orders:0:100-200 (200 not included), or orders:0:100 to seek to",
+    )

@@ -1,0 +1,44 @@
+"""Give a table a wider schema, before anything is landed that needs it (protocol.md 5).
+
+Invariants:
+- the change is made on exactly the schema that was examined, by the owner of the pipeline;
+- a schema that somebody else changed meanwhile is never changed back: the wish is dropped;
+- it stands by itself: a crash behind it leaves a wider table, and the same records are read again.
+"""
+
+from __future__ import annotations
+
+from penstock.commit.land import Conditions, back_off, require_rank, turns
+from penstock.core.commits import Chain
+from penstock.core.crash_points import Point
+from penstock.core.errors import ConflictError, OutcomeUnknownError, UnavailableError
+from penstock.core.schema import Schema
+from penstock.ports.tables import Table, TableState
+
+
+def widen(
+    table: Table, chain: Chain, examined: TableState, wide: Schema, conditions: Conditions
+) -> bool:
+    """Make a wider schema the table's; false when it is no longer the one that was examined.
+
+    Raises FencedError (a newer owner landed), InvalidError (the format cannot), UnavailableError.
+    """
+    for turn in turns(conditions):
+        state = table.state(chain)
+        if state.schema == wide:
+            return True
+        if (state.uuid, state.schema_id) != (examined.uuid, examined.schema_id):
+            return False
+        require_rank(state, conditions.claim, conditions.over)
+        conditions.observer.reached(Point.EVOLVE_BEFORE)
+        try:
+            table.evolve(state, wide)
+        except (ConflictError, OutcomeUnknownError):
+            back_off(conditions, turn)  # the next look tells whether it was made
+        else:
+            conditions.observer.reached(Point.EVOLVE_AFTER)
+    raise UnavailableError(
+        f"{chain.table}: the schema could not be changed",
+        code="P469",
+        hint="another writer commits all the time, or the catalog is ill; it is tried again",
+    )

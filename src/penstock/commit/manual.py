@@ -1,0 +1,92 @@
+"""Land what a human asked for: one attempt on exactly the state that the plan was made from.
+
+A pipeline's own commits are tried again on a moved table, for they cover offsets that nothing else
+covers. What is done by hand was decided from a table's files, so on a moved table it is given up,
+and made anew by whoever asks again.
+
+Invariants:
+- nothing landed when this raises, but for FencedError and UnavailableError after an answer was
+  lost: then the message says to look again;
+- a rolled-back table takes a seek and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.commit.land import (
+    IN_DOUBT,
+    Conditions,
+    attempt_once,
+    committed,
+    fenced,
+    other_cluster,
+    rolled_back,
+    turns,
+)
+from penstock.core.commits import CommitKind, Committable, Landed
+from penstock.core.decide import AlreadyLanded, Fenced, decide
+from penstock.core.errors import InvalidError, UnavailableError
+from penstock.ports.tables import Table, TableState, Verdict
+
+
+def land_by_hand(
+    prepared: Committable, examined: TableState, table: Table, conditions: Conditions
+) -> None:
+    """Land a replacement or a seek once, on the state it was decided from.
+
+    Raises UnavailableError (P471) when the table moved meanwhile: nothing was changed; FencedError
+    (a newer owner landed), DecisionNeededError (rollback), and what reading and committing raise.
+    """
+    assert prepared.kind in (CommitKind.REPLACE, CommitKind.SEEK), (
+        "a pipeline's own lands by itself"
+    )
+    claim = conditions.claim
+    commit = replace(prepared, generation=claim.generation, owner=claim.owner)
+    began = conditions.clock.monotonic()
+    attempted = ""
+    for turn in turns(conditions):
+        state = table.state(commit.chain)
+        landed = _sound(commit, state)
+        decision = decide(commit, landed, claim, conditions.over)
+        if isinstance(decision, AlreadyLanded):
+            seconds = conditions.clock.monotonic() - began
+            snapshot = state.head if attempted in ("", IN_DOUBT) else attempted
+            conditions.observer(committed(commit, snapshot, seconds, landed))
+            return
+        if isinstance(decision, Fenced):
+            raise fenced(decision.by, claim)
+        if _shape(state) != _shape(examined):
+            raise _moved(commit)
+        attempted = attempt_once(commit, state, table, conditions, turn)
+    raise _moved(commit)
+
+
+def _sound(commit: Committable, state: TableState) -> Landed:
+    """Give the ledger of a table that a commit by hand may land on."""
+    name = commit.chain.table
+    if state.landed is None:
+        raise InvalidError(
+            f"{name} has no ledger of this pipeline, so there is nothing to land again",
+            code="P461",
+            hint="nothing has landed in it yet; see  penstock status",
+        )
+    if state.landed.cluster_id != commit.cluster_id:
+        raise other_cluster(name, state.landed.cluster_id, commit.cluster_id)
+    stands = state.verdict is Verdict.AGREED
+    if not stands and not (commit.kind is CommitKind.SEEK and state.verdict is Verdict.ROLLED_BACK):
+        raise rolled_back(name, state.evidence)
+    return state.landed
+
+
+def _shape(state: TableState) -> tuple[str, str, int]:
+    """Tell what a decision was made from: a change of columns moves no head in Iceberg."""
+    return state.uuid, state.head, state.schema_id
+
+
+def _moved(commit: Committable) -> UnavailableError:
+    return UnavailableError(
+        f"{commit.chain.table} moved since its files were read: nothing was changed",
+        code="P471",
+        hint="another writer committed meanwhile; ask again",
+    )

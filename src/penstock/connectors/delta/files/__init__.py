@@ -1,0 +1,1 @@
+"""Data files of Delta tables: their metadata and statistics."""

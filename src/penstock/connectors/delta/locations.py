@@ -1,0 +1,162 @@
+"""Where a catalog's tables are: names become directories below a root, on a disk or in S3.
+
+Invariants:
+- a name that reaches a path consists of letters, digits and underscores; nothing else does;
+- storage settings that travel to workers are taken from a list of names known to hold no secret,
+  and references that the spec has in the place of one: workers resolve them (protocol.md 8).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from pyarrow import fs
+
+from penstock.core.errors import InvalidError
+from penstock.files.storage_settings import S3, S3_SETTINGS, Settings, references, resolved
+from penstock.ports.runtime import Secrets
+
+_PART = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
+_PARTS_MAX = 8
+_PUBLIC = {each.delta for each in S3_SETTINGS if not each.key} | {
+    "allow_http",
+    "virtual_hosted_style_request",
+}
+_CREDENTIALS = {each.delta: each.arrow for each in S3_SETTINGS if each.key}
+
+
+@dataclass(frozen=True, slots=True)
+class Resolving(Mapping[str, str]):
+    """Options whose references are resolved each time they are asked for: secrets change.
+
+    To ask raises InvalidError for a reference that gives nothing, and never gave anything: a file
+    may just be written anew.
+    """
+
+    written: Mapping[str, str] = field(repr=False)
+    secrets: Secrets = field(repr=False)
+    _last: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def __getitem__(self, key: str) -> str:
+        try:
+            self._last[key] = self.secrets.resolve(self.written[key])
+        except InvalidError:
+            if key not in self._last:
+                raise
+        return self._last[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.written)
+
+    def __len__(self) -> int:
+        return len(self.written)
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Hold where the tables are; `options` are deltalake's, resolved when they are asked for.
+
+    `references` are the credentials among them as the spec has them, by short names.
+    """
+
+    uri: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    references: Mapping[str, str] = field(default_factory=dict)
+
+    def location(self, name: str) -> str:
+        """Give the directory of a table. Raises InvalidError (P404) for a name we do not take."""
+        return "/".join([self.uri, *parts_of(name)])
+
+    @property
+    def public(self) -> dict[str, str]:
+        """Give the options that hold no secret, and references to those that do."""
+        known = normalised(self.options)
+        return {**{key: known[key] for key in sorted(_PUBLIC & known.keys())}, **self.references}
+
+    @property
+    def settings(self) -> Settings:
+        """Give the options as objects below the root are put and fetched with them."""
+        return tuple(sorted(normalised(self.options).items()))
+
+    @property
+    def is_local(self) -> bool:
+        """Tell whether the root is a directory of this machine."""
+        return not self.uri.startswith(S3)
+
+    def filesystem(self) -> fs.FileSystem:
+        """Open the storage with the driver's credentials."""
+        return filesystem_of(self.uri, self.options)
+
+
+def parts_of(name: str) -> list[str]:
+    """Split a table's name. Raises InvalidError (P404) when it may not become a path."""
+    parts = name.split(".")
+    sound = len(parts) <= _PARTS_MAX and all(_PART.fullmatch(part) for part in parts)
+    if sound and "_delta_log" not in parts:
+        return parts
+    raise InvalidError(
+        f"{name[:80]!r} is no name for a table",
+        code="P404",
+        hint="use letters, digits and underscores, as in bronze.orders",
+    )
+
+
+def root_of(
+    catalog: str, uri: str, options: Mapping[str, str], written: Mapping[str, str] | None = None
+) -> Root:
+    """Check a catalog's root; `written` are the options unresolved.
+
+    Raises InvalidError: P432, and P441 for a credential that is written out.
+    """
+    found = references(catalog, normalised(written or {}), _CREDENTIALS)
+    plain = uri.removeprefix("file://").rstrip("/") if not uri.startswith(S3) else uri.rstrip("/")
+    if uri.startswith(S3) and len(plain) > len(S3):
+        return Root(plain, options, found)
+    if plain.startswith("/") and str(PurePosixPath(plain)) == plain and ".." not in plain:
+        return Root(plain, options, found)
+    raise InvalidError(
+        f"the root of the catalog {catalog} is {uri[:80]!r}: no absolute path, no s3 URI",
+        code="P432",
+        hint="write  root: ./delta  in the spec, or  root: s3://bucket/prefix",
+    )
+
+
+def opened(storage: Mapping[str, str], secrets: Secrets) -> dict[str, str]:
+    """Give a worker's settings with credentials. Raises InvalidError without a reference."""
+    return resolved(storage, _CREDENTIALS, secrets)
+
+
+def normalised(options: Mapping[str, str]) -> dict[str, str]:
+    """Give options by the short lower-case names that deltalake takes as well."""
+    short = {key.lower().removeprefix("aws_"): value for key, value in options.items()}
+    if "endpoint" in short:
+        short.setdefault("endpoint_url", short["endpoint"])
+    return short
+
+
+def filesystem_of(uri: str, options: Mapping[str, str]) -> fs.FileSystem:
+    """Open the storage of a location; credentials not given come from the environment."""
+    if not uri.startswith(S3):
+        return fs.LocalFileSystem()
+    return _s3(tuple(sorted(normalised(options).items())))
+
+
+@functools.lru_cache(maxsize=16)
+def _s3(options: Settings) -> fs.FileSystem:
+    known = dict(options)
+    settings = {ours: known[theirs] for theirs, ours in _CREDENTIALS.items() if theirs in known}
+    if "region" in known:
+        settings["region"] = known["region"]
+    if endpoint := known.get("endpoint_url"):
+        scheme, _, host = endpoint.rpartition("://")
+        settings |= {"endpoint_override": host, "scheme": scheme or "https"}
+    return fs.S3FileSystem(**settings)
+
+
+def storage_path(uri: str) -> str:
+    """Give the path that the location's filesystem knows."""
+    return uri.removeprefix(S3)

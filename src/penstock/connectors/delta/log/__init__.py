@@ -1,0 +1,3 @@
+"""The transaction log of a Delta table: read, followed, written, with ledger and witnesses in
+it.
+"""

@@ -1,0 +1,171 @@
+"""The ledger's two forms in a Delta commit: `txn` actions, and words in the commit info.
+
+| app id (behind `penstock/<chain>/`) | version                                               |
+|-------------------------------------|-------------------------------------------------------|
+| `generation`                        | the generation                                        |
+| `sequence`                          | the version examined + 1: our newest commit or before |
+| `<segment>/<topic id>/<partition>`  | the next offset                                       |
+| `segment`, `valid-through`          | themselves                                            |
+| `cluster/<id>`, `rules/<hash>`      | the sequence at which it began to hold                |
+| `file`                              | 63 bits of a hash of the newest file landed           |
+| `rolled-back`                       | the sequence of a fence that reports a rollback       |
+
+Invariants:
+- `generation` is in every commit of a chain, so that of two racing ones the log refuses one;
+- `lastUpdated` is left out, so no retention setting forgets a transaction (protocol.md 3);
+- chain, topic and cluster are percent-encoded: no chain's id is the beginning of another's;
+- without the commit info, which log clean-up removes, the transactions alone give every offset,
+  generation, segment, cluster and rules; owner ("" then) and recent commit ids are lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote, unquote
+
+from penstock.connectors.delta.log.reader import MARK_KEY
+from penstock.core.commits import Committable, Generation, Landed
+from penstock.core.errors import InvalidError
+from penstock.core.offsets import Offset, TopicPartition
+from penstock.core.serialization import ledger_from_json, ledger_to_json, progress_to_json
+
+MARK_VERSION = 1
+OURS = "penstock/"
+"""With this the app ids of all chains begin."""
+GENERATION = "generation"
+SEQUENCE = "sequence"
+FILE = "file"
+ROLLED_BACK = "rolled-back"
+CREATED = "created"
+
+_BITS_63 = (1 << 63) - 1
+_OFFSET_PARTS = 3
+
+
+def app_id(chain: str, *parts: str) -> str:
+    """Name a transaction of a chain."""
+    return "/".join(["penstock", *(quote(part, safe="") for part in (chain, *parts))])
+
+
+def transactions_of(
+    landed: Landed, before: Landed | None, sequence: int, paths: Iterable[str] = ()
+) -> dict[str, int]:
+    """Give the `txn` actions that move the ledger from `before` to `landed`."""
+    found = {GENERATION: landed.generation, SEQUENCE: sequence}
+    known: Mapping[TopicPartition, int] = {} if before is None else before.offsets
+    if before is None or before.segment != landed.segment:
+        found["segment"] = landed.segment
+        known = {}
+    if landed.valid_through_ms is not None:
+        found["valid-through"] = landed.valid_through_ms
+    named = {app_id(landed.chain, name): version for name, version in found.items()}
+    if before is None or before.cluster_id != landed.cluster_id:
+        named[app_id(landed.chain, "cluster", landed.cluster_id)] = sequence
+    if before is None or before.rules_hash != landed.rules_hash:
+        named[app_id(landed.chain, "rules", landed.rules_hash)] = sequence
+    for at, offset in landed.offsets.items():
+        if known.get(at) != offset:
+            place = (str(landed.segment), at.topic_id, str(at.partition))
+            named[app_id(landed.chain, *place)] = offset
+    for path in list(paths)[-1:]:
+        named[app_id(landed.chain, FILE)] = file_hash(path)
+    return named
+
+
+def fence_transactions(landed: Landed, sequence: int) -> dict[str, int]:
+    """Give the `txn` actions of a fence that reports a rollback: no position moves."""
+    chain = landed.chain
+    return {
+        app_id(chain, GENERATION): landed.generation,
+        app_id(chain, SEQUENCE): sequence,
+        app_id(chain, ROLLED_BACK): sequence,
+    }
+
+
+def landed_from(chain: str, transactions: Mapping[str, int]) -> Landed | None:
+    """Read a ledger from transactions alone; None when there is none or it is torn."""
+    own = _own(chain, transactions)
+    if ("segment",) not in own or (GENERATION,) not in own:
+        return None
+    segment = own["segment",]
+    offsets = {
+        TopicPartition(parts[1], int(parts[2]), parts[1]): Offset(version)
+        for parts, version in own.items()
+        if len(parts) == _OFFSET_PARTS and parts[0] == str(segment) and parts[2].isdecimal()
+    }
+    return Landed(
+        chain=chain,
+        cluster_id=_newest(own, "cluster"),
+        generation=Generation(own[GENERATION,]),
+        owner="",
+        segment=segment,
+        rules_hash=_newest(own, "rules"),
+        offsets=offsets,
+        valid_through_ms=own.get(("valid-through",)),
+    )
+
+
+def ledgers_in(transactions: Mapping[str, int]) -> list[Landed]:
+    """Read the ledgers of all chains from transactions alone; topics go by their ids there."""
+    chains = {unquote(name.split("/")[1]) for name in transactions if name.startswith(OURS)}
+    found = (landed_from(chain, transactions) for chain in sorted(chains))
+    return [landed for landed in found if landed is not None]
+
+
+def mark_of_commit(
+    commit: Committable, landed: Landed, sequence: int, rolled_back: str
+) -> dict[str, Any]:
+    """Give our words on one commit; `rolled_back` is the evidence a fence carries on, or ""."""
+    return {
+        "chain": commit.chain.name,
+        "sequence": sequence,
+        "kind": commit.kind.value,
+        "commit": commit.commit_id,
+        "epoch": commit.epoch,
+        "progress": progress_to_json(commit.progress),
+        "rows": commit.rows,
+        "files": len(commit.files),
+        "ledger": json.loads(ledger_to_json(landed)),
+        **({"rolled_back": rolled_back} if rolled_back else {}),
+    }
+
+
+def mark_of_creation(landed: Landed) -> dict[str, Any]:
+    """Give our words on a ledger that a table is created with."""
+    ledger = json.loads(ledger_to_json(landed))
+    return {"chain": landed.chain, "sequence": 0, "kind": CREATED, "ledger": ledger}
+
+
+def commit_info(marks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Give what goes into the commit info under our key."""
+    return {MARK_KEY: {"v": MARK_VERSION, "chains": list(marks)}}
+
+
+def landed_in(mark: Mapping[str, Any]) -> Landed | None:
+    """Read the ledger in our words; None when they were damaged by others."""
+    try:
+        return ledger_from_json(json.dumps(mark.get("ledger")))
+    except InvalidError:
+        return None
+
+
+def file_hash(path: str) -> int:
+    """Give 63 bits that stand for a file's path."""
+    return int.from_bytes(hashlib.sha256(path.encode()).digest()[:8], "big") & _BITS_63
+
+
+def _own(chain: str, transactions: Mapping[str, int]) -> dict[tuple[str, ...], int]:
+    prefix = app_id(chain) + "/"
+    return {
+        tuple(unquote(part) for part in name.removeprefix(prefix).split("/")): version
+        for name, version in transactions.items()
+        if name.startswith(prefix)
+    }
+
+
+def _newest(own: Mapping[tuple[str, ...], int], kind: str) -> str:
+    held = [(version, parts[1]) for parts, version in own.items() if parts[:1] == (kind,)]
+    return max(held)[1] if held else ""

@@ -1,0 +1,244 @@
+"""Reads a table's transaction log entry by entry: what each version did, and to whom.
+
+The library tells neither which `txn` ids exist nor what a RESTORE removed, so entries are read as
+they stand. Lines that add files are skipped: there may be thousands, and nothing here needs them.
+
+Invariants:
+- an entry that is not there is None, never guessed: log clean-up removes old ones;
+- everything foreign in an entry is read by key with a default: others' writers leave things out.
+
+Source: Delta transaction log protocol, "Delta Log Entries", "Checkpoints", "Commit Provenance".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from penstock.connectors.delta.locations import storage_path
+
+MARK_KEY = "penstock"
+
+_ENTRY = re.compile(r"(\d{20})\.json")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\..+)?\.(parquet|json)")
+_PART = re.compile(r"\.(\d{10})\.(\d{10})\.parquet$")
+_ADDS = b'{"add"'
+_HINT = "_last_checkpoint"
+_LISTED_FROM = 64
+_ASKED_AT_ONCE = 16
+_READ_AHEAD = 256
+_RESHAPING = {"metaData", "protocol"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Tell what one version of a table did."""
+
+    version: int
+    timestamp_ms: int
+    operation: str
+    parameters: Mapping[str, Any]
+    removed: int
+    """How many files it removed together with their rows (`dataChange`)."""
+    transactions: Mapping[str, int]
+    marks: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+    """What we wrote into the commit info, one for each chain it is about."""
+    reshapes: bool = False
+    """Whether it may change the table's id, columns, partitioning, properties or protocol."""
+
+    def mark(self, chain: str) -> Mapping[str, Any] | None:
+        """Find our words on a chain."""
+        return next((mark for mark in self.marks if mark.get("chain") == chain), None)
+
+
+Fetch = Callable[[str], bytes | None]
+"""Reads a whole file of a log by its name, None when it is not there. Raises OSError."""
+
+
+class Log:
+    """Reads the log of one table. Raises OSError of its storage.
+
+    Where an answer takes long, `fetch` reads a file in one request, and files are asked for
+    together; without it they are opened, one after the other.
+    """
+
+    def __init__(
+        self, filesystem: fs.FileSystem, location: str, fetch: Fetch | None = None
+    ) -> None:
+        self._filesystem = filesystem
+        self._directory = f"{storage_path(location)}/_delta_log"
+        self._fetch = fetch
+
+    def path(self, version: int) -> str:
+        """Name the file of an entry."""
+        return f"{self._directory}/{_name_of(version)}"
+
+    def raw(self, version: int) -> bytes | None:
+        """Read an entry's bytes; None when it is not there."""
+        return self._read(_name_of(version))
+
+    def looks(self, *versions: int) -> tuple[list[bytes | None], int]:
+        """Read entries, and which version was checkpointed last: all at once, in no order."""
+        if self._fetch is None:
+            return [self.raw(version) for version in versions], self.checkpointed()
+        with ThreadPoolExecutor(len(versions) + 1) as pool:
+            checkpointed = pool.submit(self.checkpointed)
+            return list(pool.map(self.raw, versions)), checkpointed.result()
+
+    def entry(self, version: int) -> Entry | None:
+        """Read an entry; None when it is not there."""
+        raw = self.raw(version)
+        return None if raw is None else parsed(version, raw)
+
+    def entries(self, versions: range) -> Iterator[Entry | None]:
+        """Read entries in their order, None for each that is not there.
+
+        Of many it is listed first which are there: one that log clean-up removed costs no request.
+        """
+        there = versions if len(versions) <= _LISTED_FROM else frozenset(self.versions())
+
+        def read(version: int) -> Entry | None:
+            return self.entry(version) if version in there else None
+
+        if self._fetch is None:
+            yield from map(read, versions)
+            return
+        with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
+            for first in range(0, len(versions), _READ_AHEAD):
+                yield from pool.map(read, versions[first : first + _READ_AHEAD])
+
+    def names(self) -> list[str]:
+        """List the files of the log; empty when there is no log."""
+        selector = fs.FileSelector(self._directory, allow_not_found=True)
+        try:
+            return [info.base_name for info in self._filesystem.get_file_info(selector)]
+        except FileNotFoundError:  # a creator that lost its race takes its folder away meanwhile
+            return []
+
+    def is_there(self) -> bool:
+        """Tell whether a table's log is here."""
+        return any(_ENTRY.fullmatch(name) or _CHECKPOINT.fullmatch(name) for name in self.names())
+
+    def versions(self) -> list[int]:
+        """List the versions whose entries can be read, ascending."""
+        found = (_ENTRY.fullmatch(name) for name in self.names())
+        return sorted(int(each[1]) for each in found if each)
+
+    def checkpointed(self) -> int:
+        """Give the version of the checkpoint written last, -1 when there is none.
+
+        Where the hint at it is damaged, all checkpoints are listed.
+        """
+        hint = self._read(_HINT)
+        try:
+            return -1 if hint is None else int(json.loads(hint)["version"])
+        except (ValueError, KeyError, TypeError):
+            return max((int(each[1]) for each in self._checkpoints()), default=-1)
+
+    def transactions(self, head: int) -> dict[str, int]:
+        """Collect all `txn` versions at a version, from a checkpoint and the entries after it.
+
+        Raises OSError when one of them is gone: half of them would tell of a younger table.
+        """
+        base, parts = self.checkpoint(head)
+        collected: dict[str, int] = {}
+        for part in parts:
+            collected |= self._transactions_in(part)
+        behind = range(base + 1, head + 1)
+        for version, entry in zip(behind, self.entries(behind), strict=True):
+            if entry is None:
+                raise OSError(f"version {version} of the log is gone")
+            collected |= entry.transactions
+        return collected
+
+    def checkpoint(self, head: int) -> tuple[int, list[str]]:
+        """Name the newest checkpoint at or below a version that is there with all its parts.
+
+        The version is -1 where there is none.
+        """
+        by_version: dict[int, list[re.Match[str]]] = {}
+        for each in self._checkpoints():
+            by_version.setdefault(int(each[1]), []).append(each)
+        for version in sorted(by_version, reverse=True):
+            parts = [each[0] for each in by_version[version]]
+            if version <= head and (whole := _whole(parts)):
+                return version, whole
+        return -1, []
+
+    def opened(self, name: str) -> pa.NativeFile:
+        """Open a file of the log by its name."""
+        return self._filesystem.open_input_file(f"{self._directory}/{name}")
+
+    def _read(self, name: str) -> bytes | None:
+        if self._fetch is not None:
+            return self._fetch(name)
+        try:
+            with self.opened(name) as file:
+                return bytes(file.read())
+        except FileNotFoundError:
+            return None
+
+    def _checkpoints(self) -> list[re.Match[str]]:
+        return [each for name in self.names() if (each := _CHECKPOINT.fullmatch(name))]
+
+    def _transactions_in(self, name: str) -> dict[str, int]:
+        with self.opened(name) as file:
+            if name.endswith(".json"):
+                return dict(parsed(0, file.read()).transactions)
+            rows = pq.read_table(file, columns=["txn"])["txn"].drop_null().to_pylist()
+        return {row["appId"]: row["version"] for row in rows}
+
+
+def _name_of(version: int) -> str:
+    return f"{version:020d}.json"
+
+
+def _whole(parts: Sequence[str]) -> list[str]:
+    """Give the files of a checkpoint: all its parts where it has parts; [] for a torn one."""
+    numbered = [each for name in parts if (each := _PART.search(name))]
+    for each in numbered:
+        same = [other[0] for other in numbered if other[2] == each[2]]
+        if len(same) == int(each[2]):
+            return [name for name in parts if name.endswith(tuple(same))]
+    return [name for name in parts if not _PART.search(name)][:1]
+
+
+def parsed(version: int, raw: bytes) -> Entry:
+    """Read an entry's lines but for those that add files. Raises ValueError when damaged."""
+    info: Mapping[str, Any] = {}
+    removed = 0
+    transactions: dict[str, int] = {}
+    reshapes = False
+    for line in raw.splitlines():
+        if line.startswith(_ADDS) or not line:
+            continue
+        action = json.loads(line)
+        info = action.get("commitInfo") or info
+        reshapes = reshapes or not _RESHAPING.isdisjoint(action)
+        removed += bool((action.get("remove") or {}).get("dataChange"))
+        if transaction := action.get("txn"):
+            transactions[transaction["appId"]] = transaction["version"]
+    return Entry(
+        version=version,
+        timestamp_ms=int(info.get("timestamp") or 0),
+        operation=str(info.get("operation") or "").upper(),
+        parameters=info.get("operationParameters") or {},
+        removed=removed,
+        transactions=transactions,
+        marks=_marks(info),
+        reshapes=reshapes,
+    )
+
+
+def _marks(info: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    ours = info.get(MARK_KEY)
+    chains = ours.get("chains") if isinstance(ours, dict) else None
+    return tuple(each for each in chains or () if isinstance(each, dict))

@@ -1,0 +1,197 @@
+"""Follows a table's log: what is known of its newest version, reading only what is new.
+
+To open a log costs as much as the table has files, so it grows with every commit. What changes from
+one commit to the next stands in the new entries, and those are read for the witnesses anyway.
+
+Invariants:
+- a view is of one version, and that was the log's newest when the view was given: no entry came
+  next, and no checkpoint told of one;
+- a view is carried on along the log it was opened on only: the entry it stood at is there, byte for
+  byte, after those behind it were read;
+- what is known of the past is of that same log: of a log opened afresh, it stays known when the
+  entry it reached is still there, byte for byte;
+- whatever is odd opens the log afresh: that entry gone or another, a checkpoint ahead (entries
+  before it may be cleaned up), an entry that cannot be read or that changes metadata or protocol,
+  very many entries at once, a commit whose outcome is in doubt.
+
+Threads share no lock: views are values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from deltalake import DeltaTable as Handle
+
+from penstock.connectors.delta.errors import not_there, reading
+from penstock.connectors.delta.locations import Root
+from penstock.connectors.delta.log.commit_file import fetcher
+from penstock.connectors.delta.log.ledger import OURS
+from penstock.connectors.delta.log.reader import Entry, Log, parsed
+from penstock.connectors.delta.log.summary import Past, joined, past_of
+from penstock.connectors.delta.log.table_metadata import Form, form_of
+from penstock.connectors.delta.write.target import Sizes
+
+_ENTRIES_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """What is known of a table at one version.
+
+    `transactions` are ours; `checkpointed` is the version of the checkpoint written last, or -1.
+    `past` reaches up to this version, and as far down as was asked for. Views with the same
+    `opened` are of one log.
+    """
+
+    form: Form
+    version: int
+    checkpointed: int
+    head_entry: bytes | None = field(repr=False)
+    transactions: Mapping[str, int] = field(repr=False)
+    past: Past = field(repr=False)
+    opened: object = field(repr=False)
+
+
+class Following:
+    """Follows the log of one table. What it gives is read afresh, in effect, each time."""
+
+    def __init__(self, name: str, root: Root, sizes: Sizes) -> None:
+        self._name, self._root, self._sizes = name, root, sizes
+        self._view: View | None = None
+        self._former: View | None = None
+
+    @property
+    def log(self) -> Log:
+        """The table's log, read with the credentials of now."""
+        root = self._root
+        return Log(root.filesystem(), root.location(self._name), fetcher(root, self._name))
+
+    def view(self) -> View:
+        """Read the newest version. Raises UnavailableError, InvalidError (P435, P436, P438)."""
+        before = self._view
+        with reading(self._name):
+            view = None if before is None else self._carried_on(before)
+        return self._keep(self._open(before or self._former) if view is None else view)
+
+    def last(self) -> View:
+        """Give the view given last, for what need not be new; a new one when there is none."""
+        return self._view or self.view()
+
+    def landed(self, before: View, body: bytes, checkpointed: int) -> None:
+        """Take over a version put behind a view; it and the entry before it were read back."""
+        entry = parsed(before.version + 1, body)
+        self._keep(_moved_on(before, [entry], checkpointed, body))
+
+    def reaching(self, view: View, version: int) -> View:
+        """Give a view whose past reaches down to a version, reading what is not known of it.
+
+        Raises UnavailableError, InvalidError (P438).
+        """
+        if view.past.first <= version:
+            return view
+        with reading(self._name):
+            entries = self.log.entries(range(version, view.past.first))
+            view = replace(view, past=joined(past_of(version, entries), view.past))
+            same = view.head_entry is not None and self.log.raw(view.version) == view.head_entry
+        return self._keep(view) if same else view
+
+    def handle(self, view: View) -> Handle:
+        """Open the library's handle at the view's version: dear, it reads the list of files.
+
+        Raises UnavailableError, InvalidError (P438) when the version cannot be opened any more.
+        """
+        with reading(self._name):
+            handle = self._handle(view.version)
+            uuid = str(handle.metadata().id)
+        if uuid != view.form.uuid:
+            raise not_there(self._name)
+        return handle
+
+    def forget(self) -> None:
+        """Open the log afresh next time, after an act whose outcome is in doubt."""
+        self._former, self._view = self._view or self._former, None
+
+    def _keep(self, view: View) -> View:
+        """Remember a view unless a newer one is; what either knows of the past is known to both."""
+        held = self._view
+        if held is None or held.opened is not view.opened:
+            self._view = view
+        elif held.version > view.version:
+            self._view = replace(held, past=joined(view.past, held.past))
+        else:
+            self._view = view = replace(view, past=joined(held.past, view.past))
+        return view
+
+    def _carried_on(self, before: View) -> View | None:
+        """Read on from a view; None when the log has to be opened afresh."""
+        if before.head_entry is None:
+            return None
+        found: list[bytes] = []
+        while (raw := self.log.raw(before.version + len(found) + 1)) is not None:
+            found.append(raw)
+            if len(found) > _ENTRIES_AT_ONCE:
+                return None
+        (head_entry,), checkpointed = self.log.looks(before.version)
+        if head_entry != before.head_entry:
+            return None
+        try:
+            entries = [parsed(before.version + n, raw) for n, raw in enumerate(found, 1)]
+        except ValueError:
+            return None
+        if checkpointed > before.version + len(found) or any(each.reshapes for each in entries):
+            return None
+        if not found and checkpointed == before.checkpointed:
+            return before
+        return _moved_on(before, entries, checkpointed, [before.head_entry, *found][-1])
+
+    def _open(self, former: View | None) -> View:
+        with reading(self._name):
+            handle = self._handle(None)
+            version = int(handle.version())
+            head_entry = self.log.raw(version)
+            checkpointed = self.log.checkpointed()
+        form = form_of(self._name, self._root, self._sizes, handle)
+        with reading(self._name):
+            transactions = _ours(self.log.transactions(version))
+            known = None if former is None else self._past_after(former, form, version)
+        past, opened = known or (Past(version + 1, version + 1), object())
+        return View(form, version, checkpointed, head_entry, transactions, past, opened)
+
+    def _past_after(self, former: View, form: Form, version: int) -> tuple[Past, object] | None:
+        """Carry the past of a former view on to a version; None when it is another log's."""
+        if former.form.uuid != form.uuid or former.version > version or former.head_entry is None:
+            return None
+        after = former.version + 1
+        try:
+            since = past_of(after, self.log.entries(range(after, version + 1)))
+        except ValueError:
+            return None
+        if self.log.raw(former.version) != former.head_entry:
+            return None
+        return joined(former.past, since), former.opened
+
+    def _handle(self, version: int | None) -> Handle:
+        location = self._root.location(self._name)
+        return Handle(location, version=version, storage_options=dict(self._root.options))
+
+
+def _moved_on(before: View, entries: list[Entry], checkpointed: int, head_entry: bytes) -> View:
+    transactions = dict(before.transactions)
+    for entry in entries:
+        transactions |= _ours(entry.transactions)
+    version = before.version + len(entries)
+    return View(
+        form=before.form,
+        version=version,
+        checkpointed=checkpointed,
+        head_entry=head_entry,
+        transactions=transactions,
+        past=joined(before.past, past_of(before.version + 1, entries)),
+        opened=before.opened,
+    )
+
+
+def _ours(transactions: Mapping[str, int]) -> dict[str, int]:
+    return {app_id: version for app_id, version in transactions.items() if app_id.startswith(OURS)}

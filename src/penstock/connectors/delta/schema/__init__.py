@@ -1,0 +1,1 @@
+"""Delta's types, column mapping, partition values and table features."""

@@ -1,0 +1,118 @@
+"""Refuses tables that ask their writers for more than we do, naming the feature.
+
+The library checks neither constraints nor generated columns for files that one registers oneself
+(notes of protocol.md 5), so what is in force must be found here.
+
+Invariant: a feature we do not know is refused; one that is known is accepted only where appending
+plain files honours it, or where it is supported by the table but not in use.
+
+Source: Delta transaction log protocol, "Valid Feature Names in Table Features".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.connectors.delta.schema.column_mapping import MODE
+from penstock.connectors.delta.schema.types import has_required, holds
+from penstock.core.errors import InvalidError
+from penstock.core.schema import Kind, Schema
+
+# Appending plain files honours these, or columns and properties tell whether they are in use.
+_HONOURED = {
+    "appendOnly",
+    "changeDataFeed",
+    "checkConstraints",
+    "columnMapping",
+    "deletionVectors",
+    "generatedColumns",
+    "invariants",
+    "timestampNtz",
+    "v2Checkpoint",
+    "vacuumProtocolCheck",
+    "variantType",
+    "variantType-preview",
+}
+_SWITCHES = {
+    "delta.enableIcebergCompatV1": "Iceberg compatibility (version 1)",
+    "delta.enableIcebergCompatV2": "Iceberg compatibility (version 2)",
+    "delta.enableInCommitTimestamps": "in-commit timestamps",
+    "delta.enableRowTracking": "row tracking",
+    "delta.enableTypeWidening": "type widening",
+}
+_MAPPINGS = ("none", "name", "id")
+_WRITER_VERSION_MAX = 7
+_LISTING = ("delta.enable", "delta.feature.", "delta.checkpointPolicy")
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What a table's protocol and metadata ask of a writer.
+
+    `features` are those of writers and of readers, which versions below 7 do not list.
+    """
+
+    writer_version: int
+    features: Sequence[str]
+    configuration: Mapping[str, str]
+
+
+def require_honourable(table: str, demands: Demands) -> None:
+    """Raise InvalidError (P436) that names the first feature we cannot honour."""
+    if demands.writer_version > _WRITER_VERSION_MAX:
+        raise _refusal(table, f"writer version {demands.writer_version}")
+    for key, value in sorted(demands.configuration.items()):
+        if key.startswith("delta.constraints."):
+            raise _refusal(table, f"the check constraint {key.removeprefix('delta.constraints.')}")
+        if key == MODE and value not in _MAPPINGS:
+            raise _refusal(table, f"column mapping by {value[:20]}")
+        if key == MODE and value != "none" and not _supports(demands, "columnMapping"):
+            raise _refusal(table, "column mapping without the table feature columnMapping")
+        if key in _SWITCHES and value.lower() == "true":
+            raise _refusal(table, _SWITCHES[key])
+    for feature in sorted(demands.features):
+        if feature not in _HONOURED:
+            raise _refusal(table, f"the table feature {feature}")
+
+
+def require_creatable(table: str, schema: Schema, properties: Mapping[str, str]) -> None:
+    """Raise InvalidError (P436) for a property by which a new table would ask for too much.
+
+    Where deltalake lists the features of a new table, it forgets some: Spark opens no table whose
+    columns are required, and readers disagree on one whose columns are mapped.
+    """
+    require_honourable(table, Demands(0, (), properties))
+    listing = [key for key in sorted(properties) if key.startswith(_LISTING)]
+    listing += ["a time stamp without zone"] if holds(schema, Kind.TIMESTAMP) else []
+    mapped = properties.get(MODE, "none") != "none"
+    if listing and (mapped or has_required(schema)):
+        forgotten = "column mapping" if mapped else "required columns"
+        raise InvalidError(
+            f"{table} cannot be created with {forgotten} and {listing[0]}",
+            code="P436",
+            hint="leave one of them out, or create the table with Spark",
+        )
+    for key in sorted(properties):
+        if key.startswith("delta.feature.") and key.removeprefix("delta.feature.") not in _HONOURED:
+            raise _refusal(table, key)
+
+
+def _supports(demands: Demands, feature: str) -> bool:
+    return demands.writer_version < _WRITER_VERSION_MAX or feature in demands.features
+
+
+def require_exact_partitions(table: str, schema: Schema, partition_by: Sequence[str]) -> None:
+    """Raise InvalidError (P436) for a partition column whose values have no exact text."""
+    for name in partition_by:
+        field = schema.field(name)
+        if field is not None and field.type is Kind.BINARY:
+            raise _refusal(table, f"the binary partition column {name}")
+
+
+def _refusal(table: str, feature: str) -> InvalidError:
+    return InvalidError(
+        f"{table} has {feature}, which Penstock cannot honour",
+        code="P436",
+        hint="land into a table without it, or remove it from the table",
+    )

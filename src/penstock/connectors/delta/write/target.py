@@ -1,0 +1,124 @@
+"""What a worker has to know of a table, as versioned JSON: no log, no secret.
+
+Invariant: reading back what was written gives an equal value; a newer version is refused.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.connectors.delta.files.statistics import INDEXED_COLUMNS, Indexed
+from penstock.connectors.delta.schema.column_mapping import Stored
+from penstock.core.errors import BugError, InvalidError
+from penstock.core.schema import Schema, schema_from_json, type_to_json
+from penstock.files import ParquetOptions
+
+TARGET_VERSION = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Hold the sizes a catalog is opened with; sizes are bytes."""
+
+    target_file_bytes: int = 256 << 20
+    row_group_bytes: int = 64 << 20
+    open_writers: int = 64
+
+    def options(self) -> ParquetOptions:
+        """Give the Parquet settings."""
+        return ParquetOptions(
+            row_group_bytes=self.row_group_bytes,
+            target_file_bytes=self.target_file_bytes,
+            open_writers=self.open_writers,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Hold where and how files of a table are written.
+
+    Rows come with the columns of `schema`; files hold those of `stored`, and so do the names in
+    `partition_by` and `indexed`.
+    """
+
+    table: str
+    location: str
+    schema: Schema
+    stored: Stored
+    partition_by: tuple[str, ...]
+    indexed: Indexed = field(default_factory=Indexed)
+    sizes: Sizes = field(default_factory=Sizes)
+    storage: Mapping[str, str] = field(default_factory=dict)
+
+
+def target_to_json(target: Target) -> str:
+    """Write a target."""
+    data = {
+        "v": TARGET_VERSION,
+        "table": target.table,
+        "location": target.location,
+        "schema": type_to_json(target.schema),
+        "stored": [type_to_json(target.stored.schema), list(target.stored.ids)],
+        "partition_by": list(target.partition_by),
+        "indexed": [target.indexed.count, list(target.indexed.names)],
+        "sizes": [
+            target.sizes.target_file_bytes,
+            target.sizes.row_group_bytes,
+            target.sizes.open_writers,
+        ],
+        "storage": dict(target.storage),
+    }
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+
+
+@functools.lru_cache(maxsize=64)
+def target_from_json(text: str) -> Target:
+    """Read a target. Raises InvalidError (P130) for a newer version, BugError (P702) for no target.
+
+    Kept for the texts seen last: a worker gets the same one with every task.
+    """
+    try:
+        data: dict[str, Any] = json.loads(text)
+        if data["v"] > TARGET_VERSION:
+            raise InvalidError(
+                f"this target has version {data['v']}, and this penstock reads {TARGET_VERSION}",
+                code="P130",
+                hint="install the driver's version of penstock on the workers",
+            )
+        count, names = data["indexed"]
+        schema = schema_from_json(data["schema"])
+        return Target(
+            table=data["table"],
+            location=data["location"],
+            schema=schema,
+            stored=_stored(data["stored"]) if "stored" in data else Stored(schema),
+            partition_by=tuple(data["partition_by"]),
+            indexed=Indexed(count, tuple(names)),
+            sizes=Sizes(*data["sizes"]),
+            storage=data["storage"],
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise BugError(
+            f"this is not the target of a Delta table: {type(error).__name__}",
+            code="P702",
+            hint="please report this",
+        ) from error
+
+
+def _stored(data: Any) -> Stored:
+    schema, ids = data
+    return Stored(schema_from_json(schema), tuple(ids))
+
+
+def indexed_by(configuration: Mapping[str, str]) -> Indexed:
+    """Read from a table's properties which columns get statistics."""
+    names = configuration.get("delta.dataSkippingStatsColumns", "")
+    count = configuration.get("delta.dataSkippingNumIndexedCols", "")
+    return Indexed(
+        count=int(count) if count.removeprefix("-").isdecimal() else INDEXED_COLUMNS,
+        names=tuple(name.strip(" `") for name in names.split(",") if name.strip(" `")),
+    )

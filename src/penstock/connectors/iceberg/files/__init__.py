@@ -1,0 +1,1 @@
+"""Data files and manifests of Iceberg tables: their metadata, read and written exactly."""

@@ -1,0 +1,182 @@
+"""Metadata of tables on S3, each file in one request, where PyIceberg's own way makes up to five.
+
+A commit reads and writes half a dozen small files one after another, so it costs as many answers of
+the store as it makes requests: `python -m benchmarks far` (docs/design/0013-one-request-a-file.md).
+
+Invariants:
+- data files, other storages, and settings that are not known here go PyIceberg's own way;
+- a file is there whole or not at all; whether one is there already is asked only where the name
+  bears no random UUID, by which nobody else's file can have it;
+- what is kept of a metadata file was read from the store, under a name that is used once.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from pyiceberg.io import InputStream, OutputStream
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
+from pyiceberg.typedef import EMPTY_DICT, Properties
+
+from penstock.files import objects
+from penstock.files.storage_settings import S3, S3_SETTINGS, Settings
+
+IMPLEMENTATION = f"{__name__}.ObjectIO"
+
+_NAMES = {
+    **{each.iceberg: each.delta for each in S3_SETTINGS},
+    **{each.iceberg.replace("s3.", "client."): each.delta for each in S3_SETTINGS if each.key},
+    "client.region": "region",
+    "s3.force-virtual-addressing": "virtual_hosted_style_request",
+}
+_KEPT_FILES = 16
+_METADATA = re.compile(r"/metadata/[^/]+\.(?:json|avro)$")
+_NAMED_ONCE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class ObjectIO(PyArrowFileIO):
+    """Implements `pyiceberg.io.FileIO`; see the module."""
+
+    def __init__(self, properties: Properties = EMPTY_DICT) -> None:
+        super().__init__(properties)
+        self._settings = settings_of(properties, os.environ)
+
+    def new_input(self, location: str) -> PyArrowFile:
+        """Give a file to read."""
+        found = self._whole(location)
+        return super().new_input(location) if found is None else found
+
+    def new_output(self, location: str) -> PyArrowFile:
+        """Give a file to write."""
+        found = self._whole(location)
+        return super().new_output(location) if found is None else found
+
+    def _whole(self, location: str) -> WholeObject | None:
+        scheme, netloc, path = self.parse_location(location, self.properties)
+        if self._settings is None or scheme != "s3" or not _METADATA.search(path):
+            return None
+        return WholeObject(location, path, self.fs_by_scheme(scheme, netloc), self._settings)
+
+
+class WholeObject(PyArrowFile):
+    """One metadata file. Raises OSError as PyIceberg's own files do."""
+
+    def __init__(self, location: str, path: str, filesystem: Any, settings: Settings) -> None:
+        super().__init__(location, path, filesystem)
+        self._settings = settings
+        self._length: int | None = None
+
+    def __len__(self) -> int:
+        if self._length is None:
+            self._length = super().__len__()
+        return self._length
+
+    def open(self, seekable: bool = True) -> InputStream:  # noqa: FBT001, FBT002 - PyIceberg's
+        """Read all of it."""
+        del seekable
+        body = _fetched(self._settings, self.location)
+        self._length = len(body)
+        return io.BytesIO(body)
+
+    def create(self, overwrite: bool = False) -> OutputStream:  # noqa: FBT001, FBT002 - as above
+        """Give a stream that puts all of it when it is closed.
+
+        Raises FileExistsError.
+        """
+        if not (overwrite or _NAMED_ONCE.search(self.location)) and self.exists():
+            raise FileExistsError(f"Cannot create file, already exists: {self.location}")
+        return _Upload(self)
+
+    def put(self, body: bytes) -> None:
+        """Write all of it."""
+        bucket, key = _place(self.location)
+        objects.put(bucket, self._settings, key, body, "overwrite")
+        self._length = len(body)
+
+
+class _Upload:
+    """Implements `pyiceberg.io.OutputStream`: puts what was written when it is closed.
+
+    Nothing is put when the block it is open for fails.
+    """
+
+    def __init__(self, file: WholeObject) -> None:
+        self._file = file
+        self._body: bytearray | None = bytearray()
+
+    def write(self, b: bytes) -> int:
+        if self._body is None:
+            raise ValueError("the stream is closed")
+        self._body += b
+        return len(b)
+
+    def tell(self) -> int:
+        return len(self._body or b"")
+
+    def close(self) -> None:
+        body, self._body = self._body, None
+        if body is not None:
+            self._file.put(bytes(body))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is not None:
+            self._body = None
+        self.close()
+
+
+def settings_of(properties: Mapping[str, Any], environment: Mapping[str, str]) -> Settings | None:
+    """Translate PyIceberg's settings of S3 to deltalake's; None when they are not all known here.
+
+    Without keys, both look into the environment and ask the machine; PyArrow alone reads the files
+    of the AWS command line, and finds a bucket's region by itself.
+    """
+    given = {
+        key: str(value)
+        for key, value in properties.items()
+        if key.startswith(("s3.", "client.")) and value is not None
+    }
+    endpoint = given.get("s3.endpoint", "https://")
+    if any(key not in _NAMES for key in given) or "://" not in endpoint:
+        return None
+    settings = {_NAMES[key]: given[key] for key in sorted(given)}
+    if "region" not in settings and "AWS_REGION" not in environment:
+        return None
+    if "access_key_id" not in settings and _has_profile(environment):
+        return None
+    return tuple(sorted({**settings, "allow_http": str(endpoint.startswith("http://"))}.items()))
+
+
+def _has_profile(environment: Mapping[str, str]) -> bool:
+    default = Path(environment.get("HOME", "/"), ".aws", "credentials")
+    named = {"AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE"} & environment.keys()
+    return bool(named) or default.exists()
+
+
+def _fetched(settings: Settings, location: str) -> bytes:
+    named_once = location.endswith(".metadata.json") and _NAMED_ONCE.search(location)
+    return (_kept if named_once else _fetch)(settings, location)
+
+
+@functools.lru_cache(maxsize=_KEPT_FILES)
+def _kept(settings: Settings, location: str) -> bytes:
+    return _fetch(settings, location)
+
+
+def _fetch(settings: Settings, location: str) -> bytes:
+    bucket, key = _place(location)
+    return objects.fetch(bucket, settings, key)
+
+
+def _place(location: str) -> tuple[str, str]:
+    """Split the location of an object into its bucket's, and its key."""
+    bucket, _, key = location.partition("://")[2].partition("/")
+    return S3 + bucket, key

@@ -1,0 +1,1 @@
+"""The ledger in an Iceberg table, and the witnesses that vouch for it."""

@@ -1,0 +1,312 @@
+"""Where the protocol's records stand in a table: names of properties, tag and summary keys.
+
+Theory of operation (protocol.md 3, plus two keys that make shared tables and trimming sound):
+- the ledger is a table property, the newest own commit a snapshot with a summary and a tag;
+- `penstock.newest.<chain>.<ref>` repeats which snapshot the ledger was written with, the last one
+  that brought files, how many rows and of which ranges, so that a lost tag, an expired history or a
+  compaction loses no witness;
+- `penstock.ledgers` in a summary is a digest of all ledgers of its branch as that commit left them:
+  while the nearest own snapshot on the ancestry carries the digest of the ledgers that stand now,
+  none of them can have been rolled back, whatever was trimmed or expired below it;
+- each branch has ledgers, tag and summaries of its own: what was landed on one is a stranger's on
+  another, though the one begins with the other's history (docs/design/0080).
+
+Invariants: reading gives what was written; foreign or damaged values are never half understood.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import Snapshot
+
+from penstock.core.commits import Chain, CommitId, CommitKind, Committable, Generation, Landed
+from penstock.core.offsets import Progress, stops
+from penstock.core.serialization import progress_from_json, progress_to_json
+
+RANGES_BYTES_MAX = 16_384
+BEGINNING = "penstock.beginning"
+"""The summary key of an empty snapshot that was made on main for branches to begin at."""
+
+_LEDGER = "penstock.ledger."
+_NEWEST = "penstock.newest."
+_NEWEST_VERSION = 2
+_NEWEST_VERSION_WITHOUT_ROWS = 1
+NEWEST_RANGES_MAX = 16
+_UNCOUNTED = -1
+
+
+def ledger_key(chain: str, branch: str = MAIN_BRANCH) -> str:
+    """Name the property that holds a chain's ledger."""
+    return f"{_LEDGER}{chain}.{branch}"
+
+
+def newest_key(chain: str, branch: str = MAIN_BRANCH) -> str:
+    """Name the property that tells with which snapshot the ledger was written."""
+    return f"{_NEWEST}{chain}.{branch}"
+
+
+def tag_of(chain: str, branch: str = MAIN_BRANCH) -> str:
+    """Name the tag on a chain's newest snapshot; neither pipelines nor branches have a dot."""
+    return f"penstock-{chain}" if branch == MAIN_BRANCH else f"penstock-{chain}.{branch}"
+
+
+def pipeline_of(chain: str) -> str:
+    """Give the pipeline a chain belongs to: quarantine chains are `<pipeline>/<table>`."""
+    return chain.partition("/")[0]
+
+
+def is_ledger(key: str) -> bool:
+    """Tell whether a property holds the ledger of some chain, on whatever branch."""
+    return key.startswith(_LEDGER)
+
+
+def ledgers_in(properties: Mapping[str, str], branch: str) -> dict[str, str]:
+    """Give the texts of all ledgers of a branch by property."""
+    return {
+        key: text
+        for key, text in properties.items()
+        if is_ledger(key) and key.endswith(f".{branch}")
+    }
+
+
+def digest_of_ledgers(ledgers: Mapping[str, str]) -> str:
+    """Identify the ledgers as they stand."""
+    text = json.dumps(sorted(ledgers.items()))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """Tell which snapshot a ledger was written with.
+
+    `number` counts a chain's commits from 1; `files_snapshot` is the last own one that brought
+    files, 0 when none has; it landed so many `rows` of the `ranges`, which are none where they are
+    too many to be told; `sequence` is the snapshot's sequence number.
+    """
+
+    commit_id: str
+    snapshot: int
+    sequence: int
+    number: int
+    files_snapshot: int
+    rows: int = 0
+    ranges: Progress = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Write it as it stands in the property."""
+        return json.dumps(
+            [
+                _NEWEST_VERSION,
+                self.commit_id,
+                str(self.snapshot),
+                self.sequence,
+                self.number,
+                str(self.files_snapshot),
+                self.rows,
+                progress_to_json(self.ranges),
+            ],
+            separators=(",", ":"),
+        )
+
+
+def newest_in(properties: Mapping[str, str], chain: str, branch: str) -> Newest | None:
+    """Read which snapshot a ledger was written with; None when it is not told."""
+    try:
+        version, *told = json.loads(properties.get(newest_key(chain, branch), ""))
+        if version == _NEWEST_VERSION_WITHOUT_ROWS:
+            told += [0, []]
+        elif version != _NEWEST_VERSION:
+            return None
+        commit_id, snapshot, sequence, number, files, rows, ranges = told
+        return Newest(
+            str(commit_id),
+            int(snapshot),
+            int(sequence),
+            int(number),
+            int(files),
+            int(rows),
+            progress_from_json(ranges),
+        )
+    except (ValueError, TypeError, AssertionError):
+        return None
+
+
+def few(progress: Progress) -> Progress:
+    """Give the ranges by which a commit's rows are looked for, or none where they are many."""
+    return progress if len(progress) <= NEWEST_RANGES_MAX else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Hold what an own snapshot's summary tells.
+
+    `progress` is None when the ranges were too many to be written. `keeps_ledger` marks a fence
+    that was laid on a rolled-back table: it moved the head and nothing else. `ledgers` is the
+    digest of all ledgers after the commit, "" when it could not vouch for them.
+    """
+
+    chain: str
+    branch: str
+    commit_id: str
+    kind: str
+    number: int
+    generation: int
+    cluster_id: str
+    progress: list[list[Any]] | None
+    rows: int
+    files: int
+    keeps_ledger: bool
+    ledgers: str
+
+
+def summary_of(
+    commit: Committable, branch: str, *, number: int, ledgers: str, keeps_ledger: bool
+) -> dict[str, str]:
+    """Give the summary keys of a commit; ranges beyond `RANGES_BYTES_MAX` are left out and said."""
+    ranges = json.dumps(progress_to_json(commit.progress), separators=(",", ":"))
+    keys = {
+        "penstock.pipeline": commit.chain.name,
+        "penstock.commit-id": commit.commit_id,
+        "penstock.kind": commit.kind.value,
+        "penstock.number": str(number),
+        "penstock.generation": str(commit.generation),
+        "penstock.epoch": str(commit.epoch),
+        "penstock.cluster": commit.cluster_id,
+        "penstock.rows": str(commit.rows),
+        "penstock.files": str(len(commit.files)),
+    }
+    if len(ranges) <= RANGES_BYTES_MAX:
+        keys["penstock.ranges"] = ranges
+    else:
+        keys["penstock.ranges-omitted"] = str(len(commit.progress))
+    if commit.valid_through_ms is not None:
+        keys["penstock.valid-through"] = str(commit.valid_through_ms)
+    if ledgers:
+        keys["penstock.ledgers"] = ledgers
+    if keeps_ledger:
+        keys["penstock.keeps-ledger"] = "true"
+    if branch != MAIN_BRANCH:
+        keys["penstock.branch"] = branch
+    return keys
+
+
+def line_of(snapshot: Snapshot) -> tuple[str, str] | None:
+    """Tell whose an own snapshot is, chain and branch, without the rest; None for a stranger's."""
+    summary = snapshot.summary
+    chain = None if summary is None else summary.get("penstock.pipeline")
+    if summary is None or not chain:
+        return None
+    return str(chain), str(summary.get("penstock.branch") or MAIN_BRANCH)
+
+
+def told_by(snapshot: Snapshot) -> Told | None:
+    """Read an own snapshot's summary; None for a stranger's."""
+    line, summary = line_of(snapshot), snapshot.summary
+    if line is None or summary is None:
+        return None
+    chain, branch = line
+    return Told(
+        chain=chain,
+        branch=branch,
+        commit_id=str(summary.get("penstock.commit-id") or ""),
+        kind=str(summary.get("penstock.kind") or CommitKind.APPEND.value),
+        number=_number(summary.get("penstock.number"), _UNCOUNTED),
+        generation=_number(summary.get("penstock.generation"), 0),
+        cluster_id=str(summary.get("penstock.cluster") or ""),
+        progress=_progress(summary.get("penstock.ranges")),
+        rows=_number(summary.get("penstock.rows"), 0),
+        files=_number(summary.get("penstock.files"), 0),
+        keeps_ledger=summary.get("penstock.keeps-ledger") == "true",
+        ledgers=str(summary.get("penstock.ledgers") or ""),
+    )
+
+
+def landed_from(told: Told) -> Landed:
+    """Give what a summary alone tells of a lost ledger: to be read, not continued from."""
+    return Landed(
+        chain=told.chain,
+        cluster_id=told.cluster_id,
+        generation=Generation(told.generation),
+        owner="",
+        segment=0,
+        rules_hash="",
+        offsets=stops(progress_from_json(told.progress or [])),
+        recent=((CommitId(told.commit_id), ""),),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ancestry:
+    """Hold the snapshots that can be reached from the head of a branch, newest first.
+
+    `complete` is true when the walk ended at the table's very first snapshot: one without a parent
+    and with the first sequence number, for expiry may cut the parent off without a trace. Tables of
+    format version 1 count no sequence numbers: there it is true only while there is no snapshot.
+    """
+
+    branch: str
+    snapshots: tuple[Snapshot, ...]
+    complete: bool
+
+    @property
+    def sequence_min(self) -> int:
+        """Give the lowest sequence number reached, or 0 when there is no snapshot."""
+        return min((each.sequence_number or 0 for each in self.snapshots), default=0)
+
+    def own(self) -> Iterator[tuple[Snapshot, Told]]:
+        """Walk the snapshots that a pipeline of ours made on the branch, whatever its name."""
+        for snapshot in self.snapshots:
+            told = told_by(snapshot)
+            if told is not None and told.branch == self.branch:
+                yield snapshot, told
+
+
+def ancestry_of(metadata: TableMetadata, branch: str) -> Ancestry:
+    """Walk from the head of a branch by parents, as far as snapshots are kept."""
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    at = head_of(metadata, branch)
+    walked: list[Snapshot] = []
+    while at is not None and at in by_id:
+        walked.append(by_id.pop(at))
+        at = walked[-1].parent_snapshot_id
+    first = not walked or (at is None and walked[-1].sequence_number == 1)
+    return Ancestry(branch, tuple(walked), complete=first)
+
+
+def head_of(metadata: TableMetadata, branch: str) -> int | None:
+    """Give the snapshot that a branch points to; None when there is no such branch yet."""
+    reference = metadata.refs.get(branch)
+    return None if reference is None else reference.snapshot_id
+
+
+def parent_of(metadata: TableMetadata, branch: str) -> int | None:
+    """Give the snapshot that the next one of a branch follows: main's head before it begins."""
+    head = head_of(metadata, branch)
+    return head_of(metadata, MAIN_BRANCH) if head is None else head
+
+
+def chain_of_key(key: str, branch: str) -> Chain:
+    """Give the chain whose ledger a property holds."""
+    return Chain(key.removeprefix(_LEDGER).removesuffix(f".{branch}"), "")
+
+
+def _number(text: Any, otherwise: int) -> int:
+    return int(text) if isinstance(text, str) and text.isdecimal() else otherwise
+
+
+def _progress(text: Any) -> list[list[Any]] | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        rows: list[list[Any]] = json.loads(text)
+        progress_from_json(rows)
+    except (ValueError, TypeError, AssertionError):
+        return None
+    return rows

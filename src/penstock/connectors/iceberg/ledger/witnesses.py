@@ -1,0 +1,254 @@
+"""What do the witnesses of a chain say? The verdict of protocol.md 3, from metadata.
+
+Facts are gathered in the order in which they are cheap; the third witness, the live manifests, is
+asked only where history is broken above our newest snapshot, and the fourth, the rows themselves,
+where no file that snapshot added is live: a compaction keeps rows, a rollback does not
+(docs/design/0201). Tables of format version 1 count no sequence numbers, so there a broken history
+is always judged by these two.
+
+Invariants:
+- AGREED is only said when no rollback of this chain's rows can explain what is found, unless others
+  have put back all rows of its newest commit by hand, and those before it not;
+- each chain of a shared table is judged alone;
+- rows know the name of their topic and nothing else, so they are asked only where no other commit
+  can have landed rows of the newest one's ranges, and all of its rows must be there;
+- nothing here writes, and only the last two witnesses read more than the table's metadata.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyiceberg.table.metadata import TableMetadata
+
+from penstock.connectors.iceberg.ledger.properties import (
+    Ancestry,
+    Newest,
+    Told,
+    ancestry_of,
+    digest_of_ledgers,
+    few,
+    is_ledger,
+    landed_from,
+    ledger_key,
+    ledgers_in,
+    newest_in,
+    tag_of,
+    told_by,
+)
+from penstock.core.commits import Chain, Landed
+from penstock.core.errors import InvalidError
+from penstock.core.offsets import Progress
+from penstock.core.resolutions import is_of_closings
+from penstock.core.serialization import ledger_from_json, progress_from_json
+from penstock.ports.tables import Verdict
+
+_PUT_BACK = ("source-snapshot-id", "published-wap-id")
+"""What the summary of a snapshot has that was cherry-picked: rows of another came with it."""
+
+
+class Live(Protocol):
+    """What stands at the head of the branch; asked only where the metadata does not tell."""
+
+    def files_of(self, snapshot_id: int) -> int:
+        """Count the live files that a snapshot has added: the third witness."""
+        ...
+
+    def rows_of(self, chain: Chain, ranges: Progress, most: int) -> int | None:
+        """Count the live rows of these source ranges, no further once they are more than `most`:
+        the fourth witness.
+
+        None where rows cannot tell, or are too many to be read.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Hold a verdict, the ledger it is about, and a sentence for people."""
+
+    verdict: Verdict
+    landed: Landed | None
+    evidence: str
+
+
+def judge(metadata: TableMetadata, chain: Chain, branch: str, live: Live) -> Finding:
+    """Judge one chain on a branch. Raises InvalidError (P190, P191): its ledger cannot be read."""
+    text = metadata.properties.get(ledger_key(chain.name, branch))
+    ancestry = ancestry_of(metadata, branch)
+    if text is None:
+        return _without_ledger(metadata, chain, branch)
+    landed = ledger_from_json(text)
+    if landed.chain != chain.name:
+        return _uncertain(landed, f"the ledger of {chain.name} is that of {landed.chain}")
+    if not landed.recent:
+        return _agreed(landed, "nothing has landed since the ledger was written")
+    vouched = vouching(metadata, ancestry)
+    if vouched is not None:
+        return _agreed(landed, f"snapshot {vouched} vouches for all ledgers of the table")
+    return _by_summary(metadata, chain, landed, ancestry, live)
+
+
+def vouching(metadata: TableMetadata, ancestry: Ancestry) -> int | None:
+    """Give the nearest own snapshot when it was made with the ledgers as they stand now.
+
+    A rollback moves it back and leaves the ledgers; a fence on a rolled-back table vouches for
+    nothing. So a match means that no ledger of the table was rolled back.
+    """
+    nearest = next(ancestry.own(), None)
+    if nearest is None:
+        return None
+    snapshot, told = nearest
+    digest = digest_of_ledgers(ledgers_in(metadata.properties, ancestry.branch))
+    return snapshot.snapshot_id if told.ledgers == digest else None
+
+
+def _by_summary(
+    metadata: TableMetadata,
+    chain: Chain,
+    landed: Landed,
+    ancestry: Ancestry,
+    live: Live,
+) -> Finding:
+    newest_id, _ = landed.recent[-1]
+    own = next(((s, told) for s, told in ancestry.own() if told.chain == chain.name), None)
+    if own is None:
+        return _without_summary(metadata, chain, landed, ancestry, live)
+    snapshot, told = own
+    where = f"snapshot {snapshot.snapshot_id}"
+    if told.keeps_ledger:
+        return _rolled_back(landed, f"{where} fences a table that had been rolled back before")
+    if told.commit_id == newest_id:
+        return _agreed(landed, f"{where} and the ledger name the same commit")
+    older = told.commit_id in dict(landed.recent)
+    newest = newest_in(metadata.properties, chain.name, ancestry.branch)
+    if older or (newest is not None and (snapshot.sequence_number or 0) < newest.sequence):
+        return _rolled_back(
+            landed,
+            f"the newest commit of {chain.name} that {ancestry.branch} holds is {told.commit_id} "
+            f"in {where}, and its ledger has landed {newest_id}",
+        )
+    return _uncertain(landed, f"{where} holds {told.commit_id}, which the ledger does not know")
+
+
+def _without_summary(
+    metadata: TableMetadata,
+    chain: Chain,
+    landed: Landed,
+    ancestry: Ancestry,
+    live: Live,
+) -> Finding:
+    """Judge a chain none of whose commits is on the ancestry that can still be read."""
+    newest_id, _ = landed.recent[-1]
+    branch = ancestry.branch
+    newest = newest_in(metadata.properties, chain.name, branch) or _tagged(metadata, chain, branch)
+    if ancestry.complete:
+        return _rolled_back(landed, f"the complete history of {branch} does not hold {newest_id}")
+    if newest is None:
+        return _uncertain(
+            landed, "the history is cut off, and neither tag nor property tells our snapshot"
+        )
+    if metadata.format_version > 1 and ancestry.sequence_min <= newest.sequence:
+        return _rolled_back(
+            landed, f"the history of {branch} goes back below snapshot {newest.snapshot} without it"
+        )
+    if newest.commit_id != newest_id:
+        return _uncertain(landed, f"the last snapshot told is of {newest.commit_id}")
+    if not newest.files_snapshot:
+        return _agreed(landed, "the history is cut off, and no commit of the chain had files")
+    files = live.files_of(newest.files_snapshot)
+    if files:
+        return _agreed(
+            landed,
+            f"the history is cut off, and {files} files of snapshot {newest.files_snapshot} are "
+            "live",
+        )
+    gone = (
+        f"the history is cut off above snapshot {newest.snapshot}, and no file that snapshot "
+        f"{newest.files_snapshot} added is live"
+    )
+    found = None
+    if _rows_are_its_own(metadata, chain, landed, ancestry, newest):
+        found = live.rows_of(chain, newest.ranges, newest.rows)
+    if found is None:
+        return _uncertain(landed, f"{gone}: a rollback or a compaction, which cannot be told")
+    if found == newest.rows:
+        return _agreed(landed, f"{gone}, but all its {found} rows are: files were compacted")
+    return _uncertain(landed, f"{gone}, nor are all of its {newest.rows} rows: a rollback, perhaps")
+
+
+def _rows_are_its_own(
+    metadata: TableMetadata, chain: Chain, landed: Landed, ancestry: Ancestry, newest: Newest
+) -> bool:
+    """Tell whether rows of the newest commit's ranges can be of no other commit."""
+    if not newest.ranges or not newest.rows or landed.segment:
+        return False  # after a seek, what was landed again may be there from before
+    summaries = [each.summary for each in ancestry.snapshots if each.summary is not None]
+    if any(each.get(key) for each in summaries for key in _PUT_BACK):
+        return False
+    if chain.is_quarantine:
+        return True  # its rows tell pipeline, table and topic id
+    if any(map(is_of_closings, landed.offsets)):
+        return False  # a retry lands rows ahead of the chain
+    own = {at.topic_id: at.topic for at in landed.offsets}
+    try:
+        strange = [
+            at.topic
+            for key, text in metadata.properties.items()
+            if is_ledger(key) and key != ledger_key(chain.name, ancestry.branch)
+            for at in ledger_from_json(text).offsets
+        ]
+    except InvalidError:
+        return False
+    landings = Counter([*own.values(), *strange])
+    return all(landings[at.topic] == 1 for at in newest.ranges)
+
+
+def _without_ledger(metadata: TableMetadata, chain: Chain, branch: str) -> Finding:
+    own = [
+        (snapshot.sequence_number or 0, told)
+        for snapshot in metadata.snapshots
+        if (told := told_by(snapshot)) is not None
+        and (told.chain, told.branch) == (chain.name, branch)
+    ]
+    if own:
+        _, told = max(own, key=lambda pair: (pair[0], pair[1].number))
+        return _uncertain(
+            landed_from(told),
+            f"the property {ledger_key(chain.name, branch)} was removed, and snapshots tell that "
+            f"{told.commit_id} landed",
+        )
+    return Finding(Verdict.ABSENT, None, f"the table has no ledger of {chain.name}")
+
+
+def _tagged(metadata: TableMetadata, chain: Chain, branch: str) -> Newest | None:
+    """Read from the tagged snapshot what the property would tell."""
+    reference = metadata.refs.get(tag_of(chain.name, branch))
+    snapshot = None if reference is None else metadata.snapshot_by_id(reference.snapshot_id)
+    told: Told | None = None if snapshot is None else told_by(snapshot)
+    if snapshot is None or told is None or (told.chain, told.branch) != (chain.name, branch):
+        return None
+    return Newest(
+        commit_id=told.commit_id,
+        snapshot=snapshot.snapshot_id,
+        sequence=snapshot.sequence_number or 0,
+        number=told.number,
+        # Without files it proves nothing by itself: the one before it may have been rolled back.
+        files_snapshot=snapshot.snapshot_id,
+        rows=told.rows,
+        ranges=few(progress_from_json(told.progress or [])),
+    )
+
+
+def _agreed(landed: Landed, evidence: str) -> Finding:
+    return Finding(Verdict.AGREED, landed, evidence)
+
+
+def _rolled_back(landed: Landed, evidence: str) -> Finding:
+    return Finding(Verdict.ROLLED_BACK, landed, evidence)
+
+
+def _uncertain(landed: Landed, evidence: str) -> Finding:
+    return Finding(Verdict.UNCERTAIN, landed, evidence)

@@ -1,0 +1,250 @@
+"""Reads rows back: source coordinates for the audit and the fourth witness, what is in quarantine.
+
+Invariants:
+- only the columns asked for are read;
+- duplicates are kept: this is what finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.expressions import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+    Or,
+    Reference,
+)
+from pyiceberg.expressions.literals import literal
+from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.table import DataScan, Table
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.types import IntegerType, LongType, StringType
+
+from penstock.connectors.iceberg.files.manifests import live_entries
+from penstock.connectors.iceberg.ledger.properties import head_of, parent_of
+from penstock.core.commits import Chain
+from penstock.core.errors import InvalidError
+from penstock.core.offsets import Progress
+from penstock.core.schema import SOURCE_PREFIX
+from penstock.core.serialization import progress_to_json
+
+COORDINATES = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
+_PLACE = ("topic_id", "partition", "offset")
+READ_ROWS_MAX = 100_000_000
+"""Where files that may have the rows asked for hold more, they are not read."""
+_SOURCES = tuple(f"{SOURCE_PREFIX}{name}" for name in COORDINATES.names)
+
+
+def scan_of(table: Table, branch: str) -> DataScan | None:
+    """Scan what the next commit of a branch follows; None while that is nothing.
+
+    A branch that is not there, dropped perhaps once it was published, begins at main's head.
+    """
+    if parent_of(table.metadata, branch) is None:
+        return None
+    begun = head_of(table.metadata, branch) is not None
+    return table.scan().use_ref(branch if begun else MAIN_BRANCH)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveData:
+    """Implements `witnesses.Live` for the head of a branch."""
+
+    table: Table
+    branch: str
+    rows_are_read: bool = True
+    """Whether the fourth witness is asked: it may read much."""
+
+    def files_of(self, snapshot_id: int) -> int:
+        """Count the live files that a snapshot has added. Raises OSError."""
+        return sum(
+            entry.snapshot_id == snapshot_id for entry in live_entries(self.table, self.branch)
+        )
+
+    def rows_of(self, chain: Chain, ranges: Progress, most: int) -> int | None:
+        """Count the live rows of source ranges, no further once they are more than `most`.
+
+        None where rows do not tell: PyIceberg cannot read them, say. Raises OSError.
+        """
+        scan = scan_of(self.table, self.branch) if self.rows_are_read else None
+        if scan is None or (columns := _places_in(scan, chain)) is None:
+            return None
+        label = 0 if chain.is_quarantine else 2
+        wanted = _exactly(columns, label, progress_to_json(ranges))
+        wanted = And(_of_chain(chain.name), wanted) if chain.is_quarantine else wanted
+        try:
+            found = scan.filter(wanted).select(*columns)
+            tasks = [*found.plan_files()]
+            if sum(task.file.record_count for task in tasks) > READ_ROWS_MAX:
+                return None
+            reader = _reader(found, found.row_filter)
+            count = 0
+            for task in tasks:
+                count += reader.to_table([task]).num_rows
+                if count > most:
+                    break
+        except (ValueError, NotImplementedError):
+            return None
+        return count
+
+
+def _reader(scan: DataScan, row_filter: BooleanExpression) -> ArrowScan:
+    """Give what reads the files of a scan one by one, so that no more than one is held."""
+    return ArrowScan(scan.table_metadata, scan.io, scan.projection(), row_filter)
+
+
+def _places_in(scan: DataScan, chain: Chain) -> tuple[str, ...] | None:
+    """Name the columns of topic, partition and offset, if a table has them in types that tell."""
+    columns = _PLACE if chain.is_quarantine else _SOURCES
+    types = {field.name: field.field_type for field in scan.projection().fields}
+    topic, partition, offset = (types.get(each) for each in columns)
+    tells = (
+        isinstance(topic, StringType)
+        and isinstance(partition, IntegerType | LongType)
+        and isinstance(offset, IntegerType | LongType)
+    )
+    return columns if tells else None
+
+
+def _exactly(
+    columns: Sequence[str], label: int, ranges: Sequence[Sequence[Any]]
+) -> BooleanExpression:
+    """Give a filter for just the rows of a few ranges.
+
+    Topics are known by what stands at `label` in a range: 0 for their ids, 2 for their names.
+    """
+    topic, partition, offset = map(Reference, columns)
+    found: BooleanExpression = AlwaysFalse()
+    for each in ranges:
+        found = Or(
+            found,
+            And(
+                EqualTo(term=topic, value=literal(each[label])),
+                EqualTo(term=partition, value=literal(each[1])),
+                GreaterThanOrEqual(term=offset, value=literal(each[3])),
+                LessThan(term=offset, value=literal(each[4])),
+            ),
+        )
+    return found
+
+
+def coordinates_of(
+    scan: DataScan | None, name: str, columns: Mapping[str, str], offsets: pa.Array | None
+) -> pa.Table:
+    """Read `topic, partition, offset` of every live row, or file by file of those at some offsets.
+
+    Raises InvalidError (P435).
+    """
+    if scan is None:
+        return COORDINATES.empty_table()
+    names = [columns[each] for each in COORDINATES.names]
+    require_columns(scan, name, names)
+    found = scan.select(*dict.fromkeys(names))
+    if offsets is None:
+        return _as_coordinates(found.to_arrow(), names)
+    rows, reader = [COORDINATES.empty_table()], _reader(found, AlwaysTrue())
+    for task in found.filter(_about(names[-1], offsets)).plan_files():
+        each = _as_coordinates(reader.to_table([task]), names)
+        rows.append(each.filter(pc.is_in(each["offset"], value_set=offsets)))
+    return pa.concat_tables(rows)
+
+
+def _as_coordinates(read: pa.Table, names: Sequence[str]) -> pa.Table:
+    return read.select(names).rename_columns(COORDINATES.names).cast(COORDINATES)
+
+
+def _about(column: str, offsets: pa.Array) -> BooleanExpression:
+    """Give a filter that files without such offsets do not pass, by their bounds."""
+    bounds = pc.min_max(offsets).as_py()
+    if bounds["min"] is None:
+        return AlwaysFalse()
+    return And(
+        GreaterThanOrEqual(term=Reference(column), value=literal(bounds["min"])),
+        LessThanOrEqual(term=Reference(column), value=literal(bounds["max"])),
+    )
+
+
+def quarantined_in(
+    scan: DataScan | None, name: str, chain: str, ranges: Sequence[Sequence[Any]]
+) -> list[tuple[str, int, int]]:
+    """Find the coordinates in quarantine for the chain's table within ranges.
+
+    Raises InvalidError (P435) when the table has not the columns of a quarantine.
+    """
+    if not ranges or scan is None:
+        return []
+    require_columns(scan, name, ("pipeline", "table", *_PLACE))
+    rows = scan.filter(_row_filter(chain, ranges)).select(*_PLACE).to_arrow()
+    covered: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for topic_id, partition, _, start, stop in ranges:
+        covered.setdefault((topic_id, partition), []).append((start, stop))
+    return [
+        (topic_id, partition, offset)
+        for topic_id, partition, offset in zip(
+            *(rows.column(each).to_pylist() for each in _PLACE), strict=True
+        )
+        if any(start <= offset < stop for start, stop in covered.get((topic_id, partition), ()))
+    ]
+
+
+def refused_in(
+    scan: DataScan | None,
+    name: str,
+    chain: str,
+    columns: Sequence[str],
+    ranges: Sequence[Sequence[Any]] | None,
+) -> Iterator[pa.RecordBatch]:
+    """Read columns of the rows of a chain's table; of all its pipeline's with `<pipeline>/*`.
+
+    Raises InvalidError (P435).
+    """
+    if scan is None or (ranges is not None and not ranges):
+        return
+    require_columns(scan, name, ("pipeline", "table", *columns))
+    wanted = _of_chain(chain) if ranges is None else _row_filter(chain, ranges)
+    for batch in scan.filter(wanted).select(*columns).to_arrow_batch_reader():
+        yield batch.select(columns)
+
+
+def _of_chain(chain: str) -> BooleanExpression:
+    pipeline, _, target = chain.partition("/")
+    ours = EqualTo(term=Reference("pipeline"), value=literal(pipeline))
+    if target == "*":
+        return ours
+    return And(ours, EqualTo(term=Reference("table"), value=literal(target)))
+
+
+def _row_filter(chain: str, ranges: Sequence[Sequence[Any]]) -> BooleanExpression:
+    """Give one flat filter however many ranges there are; the rest is compared row by row."""
+    lowest, beyond = min(each[3] for each in ranges), max(each[4] for each in ranges)
+    return And(
+        _of_chain(chain),
+        GreaterThanOrEqual(term=Reference("offset"), value=literal(lowest)),
+        LessThan(term=Reference("offset"), value=literal(beyond)),
+        In(term=Reference("topic_id"), literals={literal(each[0]) for each in ranges}),
+        In(term=Reference("partition"), literals={literal(each[1]) for each in ranges}),
+    )
+
+
+def require_columns(scan: DataScan, name: str, columns: Sequence[str]) -> None:
+    """Raise InvalidError (P435) when a table lacks a column."""
+    there = set(scan.projection().column_names)
+    for column in columns:
+        if column not in there:
+            raise InvalidError(
+                f"{name} has no column {column}",
+                code="P435",
+                hint="see source_columns in the spec, or name the table's own columns",
+            )

@@ -1,0 +1,1 @@
+"""Iceberg's types, partition specs, sort orders and table features."""

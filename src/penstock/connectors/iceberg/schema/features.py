@@ -1,0 +1,87 @@
+"""Refuses what cannot be honoured in an Iceberg table, by name, before anything is written to it.
+
+Invariants:
+- a table passes only if files and commits of ours keep every promise its metadata makes;
+- the message names the feature as the table's metadata spells it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import SnapshotRefType
+
+from penstock.connectors.iceberg.schema.partition_values import KNOWN_TRANSFORMS
+from penstock.core.errors import InvalidError
+
+_CODECS = {"zstd", "gzip", "snappy", "lz4", "lz4_raw", "brotli", "uncompressed"}
+_LEVEL = "write.parquet.compression-level"
+_NUMBERS = {
+    _LEVEL: (-(1 << 31), (1 << 31) - 1),  # zstd and brotli take the nearest that they know
+    "write.parquet.row-group-size-bytes": (0, (1 << 63) - 1),
+    "write.target-file-size-bytes": (0, (1 << 63) - 1),
+}
+_GZIP_LEVELS = (-1, 9)
+_VERSIONS = ("1", "2")
+_WHY_VERSION = "PyIceberg writes versions 1 and 2"
+
+
+def require_honourable(metadata: TableMetadata, name: str, branch: str) -> None:
+    """Raise InvalidError (P436) that names the first feature we cannot honour."""
+    if str(metadata.format_version) not in _VERSIONS:
+        raise refusal(name, f"format-version {metadata.format_version}", _WHY_VERSION)
+    require_properties(metadata.properties, name)
+    _require_spec(metadata.spec(), name)
+    reference = metadata.refs.get(branch)
+    if reference is not None and reference.snapshot_ref_type is not SnapshotRefType.BRANCH:
+        raise refusal(name, f"a tag named {branch}", "rows land on branches")
+
+
+def require_properties(properties: Mapping[str, str], name: str) -> None:
+    """Raise InvalidError (P436) for a property that we cannot honour."""
+    version = properties.get("format-version", _VERSIONS[-1])
+    if version not in _VERSIONS:
+        raise refusal(name, f"format-version {version[:20]}", _WHY_VERSION)
+    for key, value in properties.items():
+        if key.startswith("encryption."):
+            raise refusal(name, f"table encryption ({key})", "its files would be plain")
+        if key in {"write.location-provider.impl", "write.py-location-provider.impl"}:
+            raise refusal(name, key, "its files would lie elsewhere")
+        if key == "write.format.default" and value.lower() != "parquet":
+            raise refusal(name, f"{key}={value[:20]}", "only Parquet is written")
+        if key == "write.parquet.compression-codec" and value.lower() not in _CODECS:
+            raise refusal(name, f"{key}={value[:20]}", f"known are {', '.join(sorted(_CODECS))}")
+        if key.startswith("write.parquet.bloom-filter-enabled.") and value.lower() == "true":
+            raise refusal(name, key, "no bloom filters are written")
+    _require_numbers(properties, name)
+
+
+def refusal(name: str, feature: str, why: str) -> InvalidError:
+    """Say that a table has something we cannot honour, and why (P436)."""
+    return InvalidError(
+        f"{name} has {feature}, which Penstock cannot honour: {why}",
+        code="P436",
+        hint="land into a table without it, or remove it from the table or the spec",
+    )
+
+
+def _require_numbers(properties: Mapping[str, str], name: str) -> None:
+    """Raise InvalidError (P436) for a size or level that is no number, or that no writer takes."""
+    gzip = properties.get("write.parquet.compression-codec", "").lower() == "gzip"
+    for key in sorted(_NUMBERS.keys() & properties.keys()):
+        least, most = _GZIP_LEVELS if gzip and key == _LEVEL else _NUMBERS[key]
+        text = properties[key]
+        try:
+            number = int(text)
+        except ValueError as error:
+            raise refusal(name, f"{key}={text[:20]}", "it is not a whole number") from error
+        if not least <= number <= most:
+            raise refusal(name, f"{key}={text[:20]}", f"it must lie between {least} and {most}")
+
+
+def _require_spec(spec: PartitionSpec, name: str) -> None:
+    for field in spec.fields:
+        if not isinstance(field.transform, KNOWN_TRANSFORMS):
+            raise refusal(name, f"the partition transform {field.transform}", "it is not known")

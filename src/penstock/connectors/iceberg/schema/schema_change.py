@@ -1,0 +1,46 @@
+"""Builds the request that gives a table a wider schema.
+
+Invariant: the requirements name the examined table, schema and last column id, so that two changes
+from one state cannot both land, and no id is given twice.
+
+Source: Apache Iceberg table specification, "Schema Evolution".
+"""
+
+from __future__ import annotations
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.update import (
+    AddSchemaUpdate,
+    AssertCurrentSchemaId,
+    AssertLastAssignedFieldId,
+    AssertTableUUID,
+    SetCurrentSchemaUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+
+from penstock.connectors.iceberg.schema.types import widened
+from penstock.core.schema import Schema
+
+_LAST_ADDED = -1
+
+
+def schema_change(
+    metadata: TableMetadata, wide: Schema
+) -> tuple[tuple[TableRequirement, ...], tuple[TableUpdate, ...]]:
+    """Give requirements and updates that make a wider schema the current one."""
+    schema, _ = widened(metadata.schema(), wide, metadata.last_column_id)
+    numbered = schema.model_copy(update={"schema_id": _next_id(metadata)})
+    requirements = (
+        AssertTableUUID(uuid=metadata.table_uuid),
+        AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
+        AssertLastAssignedFieldId(last_assigned_field_id=metadata.last_column_id),
+    )
+    return requirements, (
+        AddSchemaUpdate(schema_=numbered),
+        SetCurrentSchemaUpdate(schema_id=_LAST_ADDED),
+    )
+
+
+def _next_id(metadata: TableMetadata) -> int:
+    return max((schema.schema_id for schema in metadata.schemas), default=0) + 1

@@ -1,0 +1,248 @@
+"""Maps our type tree to Iceberg's and back, and Iceberg's to the Arrow schema of data files.
+
+Invariants:
+- `to_core(to_iceberg(schema))` equals the schema: nothing is widened or narrowed on the way;
+- what has no equal on the other side is refused by name, never replaced;
+- the Arrow schema of files carries field ids, so a rename later does not lose a column.
+
+Source: Apache Iceberg table specification, "Schemas and Data Types" and "Parquet".
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyiceberg import types as iceberg
+from pyiceberg.schema import Schema as IcebergSchema
+
+from penstock.connectors.iceberg.schema.reserved_names import RESERVED
+from penstock.core.errors import InvalidError
+from penstock.core.names import folded
+from penstock.core.schema import Decimal, Field, Fixed, Kind, List, Map, Schema, Struct, Type
+
+_KINDS: dict[Kind, iceberg.PrimitiveType] = {
+    Kind.BOOLEAN: iceberg.BooleanType(),
+    Kind.INT: iceberg.IntegerType(),
+    Kind.LONG: iceberg.LongType(),
+    Kind.FLOAT: iceberg.FloatType(),
+    Kind.DOUBLE: iceberg.DoubleType(),
+    Kind.STRING: iceberg.StringType(),
+    Kind.BINARY: iceberg.BinaryType(),
+    Kind.UUID: iceberg.UUIDType(),
+    Kind.DATE: iceberg.DateType(),
+    Kind.TIME: iceberg.TimeType(),
+    Kind.TIMESTAMP: iceberg.TimestampType(),
+    Kind.TIMESTAMPTZ: iceberg.TimestamptzType(),
+}
+_ARROW: dict[iceberg.PrimitiveType, pa.DataType] = {
+    iceberg.BooleanType(): pa.bool_(),
+    iceberg.IntegerType(): pa.int32(),
+    iceberg.LongType(): pa.int64(),
+    iceberg.FloatType(): pa.float32(),
+    iceberg.DoubleType(): pa.float64(),
+    iceberg.StringType(): pa.string(),
+    iceberg.BinaryType(): pa.binary(),
+    iceberg.UUIDType(): pa.uuid(),
+    iceberg.DateType(): pa.date32(),
+    iceberg.TimeType(): pa.time64("us"),
+    iceberg.TimestampType(): pa.timestamp("us"),
+    iceberg.TimestamptzType(): pa.timestamp("us", tz="UTC"),
+}
+
+
+def to_iceberg(schema: Schema) -> IcebergSchema:
+    """Give the Iceberg schema with ids counted from 1; a catalog assigns its own.
+
+    Raises InvalidError (P435) for types and names that Iceberg cannot hold.
+    """
+    _check_names(schema, "")
+    reserved = {folded(name) for name in RESERVED}
+    for name in schema.names:
+        if folded(name) in reserved:
+            raise InvalidError(
+                f"no column can be named {name}: Iceberg's readers keep the name for metadata",
+                code="P435",
+                hint="rename or leave out the column in the spec's schema",
+            )
+    ids = itertools.count(1)
+    return IcebergSchema(*_fields(schema, "", ids))
+
+
+def to_core(schema: IcebergSchema, table: str) -> Schema:
+    """Give our type tree of an Iceberg schema. Raises InvalidError (P435) that names the column."""
+    return Struct(tuple(_core_field(field, table, field.name) for field in schema.fields))
+
+
+def file_schema(schema: IcebergSchema) -> pa.Schema:
+    """Give the Arrow schema of data files: plain types, with the field ids Parquet needs."""
+    return pa.schema([_arrow_field(field) for field in schema.fields])
+
+
+def widened(schema: IcebergSchema, wide: Schema, last_id: int) -> tuple[IcebergSchema, int]:
+    """Give a schema with the columns of a wider one, and the last id it gave to a new column.
+
+    Columns that are there keep their ids, documentation and defaults.
+    Raises InvalidError (P435) for types and names that Iceberg cannot hold.
+    """
+    _check_names(wide, "")
+    ids = itertools.count(last_id + 1)
+    fields = _widened_fields(schema.as_struct(), wide, "", ids)
+    found = IcebergSchema(
+        *fields,
+        schema_id=schema.schema_id + 1,
+        identifier_field_ids=schema.identifier_field_ids,
+    )
+    return found, max(found.highest_field_id, last_id)
+
+
+def _widened_fields(
+    before: iceberg.StructType, wide: Struct, path: str, ids: Iterator[int]
+) -> list[iceberg.NestedField]:
+    there = {field.name: field for field in before.fields}
+    fields = []
+    for field in wide.fields:
+        place, old = f"{path}{field.name}", there.get(field.name)
+        if old is None:
+            number = next(ids)
+            made = _iceberg_type(field.type, place, ids)
+            fields.append(iceberg.NestedField(number, field.name, made, required=False))
+            continue
+        made = _widened_type(old.field_type, field.type, place, ids)
+        fields.append(old.model_copy(update={"field_type": made, "required": field.required}))
+    return fields
+
+
+def _widened_type(
+    old: iceberg.IcebergType, wide: Type, path: str, ids: Iterator[int]
+) -> iceberg.IcebergType:
+    match old, wide:
+        case iceberg.StructType(), Struct():
+            return iceberg.StructType(*_widened_fields(old, wide, f"{path}.", ids))
+        case iceberg.ListType(), List(element, required):
+            made = _widened_type(old.element_type, element, f"{path}[]", ids)
+            return old.model_copy(update={"element_type": made, "element_required": required})
+        case iceberg.MapType(), Map(_, value, required):
+            made = _widened_type(old.value_type, value, f"{path}{{}}", ids)
+            return old.model_copy(update={"value_type": made, "value_required": required})
+        case _:
+            return _iceberg_type(wide, path, ids)
+
+
+def field_ids(schema: IcebergSchema) -> frozenset[int]:
+    """List the ids of all columns, nested ones too."""
+    return frozenset(schema.field_ids)
+
+
+def _check_names(struct: Struct, path: str) -> None:
+    seen: set[str] = set()
+    for field in struct.fields:
+        if not field.name or field.name in seen:
+            what = f"the column {path}{field.name!r} stands twice" if field.name else "a nameless"
+            raise InvalidError(
+                f"{what} column cannot be in a table" if not field.name else what,
+                code="P435",
+                hint="rename or leave out the column in the spec's schema",
+            )
+        seen.add(field.name)
+
+
+def _fields(struct: Struct, path: str, ids: Iterator[int]) -> list[iceberg.NestedField]:
+    numbered = [(next(ids), field) for field in struct.fields]
+    return [
+        iceberg.NestedField(
+            number,
+            field.name,
+            _iceberg_type(field.type, f"{path}{field.name}", ids),
+            required=field.required,
+        )
+        for number, field in numbered
+    ]
+
+
+def _iceberg_type(type_: Type, path: str, ids: Iterator[int]) -> iceberg.IcebergType:
+    match type_:
+        case Struct():
+            _check_names(type_, f"{path}.")
+            return iceberg.StructType(*_fields(type_, f"{path}.", ids))
+        case List():
+            number = next(ids)
+            element = _iceberg_type(type_.element, f"{path}[]", ids)
+            return iceberg.ListType(number, element, element_required=type_.element_required)
+        case Map():
+            key, value = next(ids), next(ids)
+            return iceberg.MapType(
+                key,
+                _iceberg_type(type_.key, f"{path}{{}}", ids),
+                value,
+                _iceberg_type(type_.value, f"{path}{{}}", ids),
+                value_required=type_.value_required,
+            )
+        case Decimal():
+            return iceberg.DecimalType(type_.precision, type_.scale)
+        case Fixed():
+            return iceberg.FixedType(type_.length)
+        case _ if type_ in _KINDS:
+            return _KINDS[type_]
+    raise InvalidError(
+        f"the column {path} has the type {type_}, which Iceberg cannot hold",
+        code="P435",
+        hint="give the column a type under schema.hints",
+    )
+
+
+def _core_field(field: iceberg.NestedField, table: str, path: str) -> Field:
+    return Field(field.name, _core_type(field.field_type, table, path), field.required)
+
+
+def _core_type(type_: iceberg.IcebergType, table: str, path: str) -> Type:
+    match type_:
+        case iceberg.StructType():
+            return Struct(tuple(_core_field(f, table, f"{path}.{f.name}") for f in type_.fields))
+        case iceberg.ListType():
+            element = _core_type(type_.element_type, table, f"{path}[]")
+            return List(element, type_.element_required)
+        case iceberg.MapType():
+            key = _core_type(type_.key_type, table, f"{path}{{}}")
+            value = _core_type(type_.value_type, table, f"{path}{{}}")
+            return Map(key, value, type_.value_required)
+        case iceberg.DecimalType():
+            return Decimal(type_.precision, type_.scale)
+        case iceberg.FixedType():
+            return Fixed(len(type_))
+        case _:
+            found = next((kind for kind, known in _KINDS.items() if known == type_), None)
+    if found is None:
+        raise InvalidError(
+            f"the column {path} of {table} has the type {type_}, which Penstock cannot write",
+            code="P435",
+            hint="leave the column out of the table, or land into another one",
+        )
+    return found
+
+
+def _arrow_field(field: iceberg.NestedField) -> pa.Field:
+    return pa.field(
+        field.name,
+        _arrow_type(field.field_type),
+        nullable=not field.required,
+        metadata={b"PARQUET:field_id": str(field.field_id).encode()},
+    )
+
+
+def _arrow_type(type_: iceberg.IcebergType) -> pa.DataType:
+    match type_:
+        case iceberg.StructType():
+            return pa.struct([_arrow_field(field) for field in type_.fields])
+        case iceberg.ListType():
+            return pa.list_(_arrow_field(type_.element_field))
+        case iceberg.MapType():
+            return pa.map_(_arrow_field(type_.key_field), _arrow_field(type_.value_field))
+        case iceberg.DecimalType():
+            return pa.decimal128(type_.precision, type_.scale)
+        case iceberg.FixedType():
+            return pa.binary(len(type_))
+        case iceberg.PrimitiveType():
+            return _ARROW[type_]
+    raise AssertionError(f"an Iceberg type nobody knows: {type_}")

@@ -1,0 +1,156 @@
+"""What a worker has to know of a table, as versioned JSON: no catalog, no secret of ours.
+
+Invariants:
+- reading back what was written gives an equal value; a newer version is refused;
+- storage settings are those of `storage`: in the place of a credential stands the reference that
+  the spec has, or what the catalog lent for this table, which ends soon (protocol.md 8).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pydantic
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema as IcebergSchema
+from pyiceberg.table import Table as IcebergTable
+from pyiceberg.table import TableProperties
+
+from penstock.connectors.iceberg.io.credentials import Credential, opened, shared
+from penstock.core.errors import BugError, InvalidError
+from penstock.files import ParquetOptions
+from penstock.ports.runtime import Secrets
+
+TARGET_VERSION = 2
+
+_PROPERTY_PREFIXES = (
+    "write.parquet.",
+    "write.metadata.metrics.",
+    "write.data.path",
+    "write.object-storage.",
+    "write.target-file-size-bytes",
+    "write.metadata.path",
+)
+_CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Hold the sizes a catalog is opened with; sizes are bytes."""
+
+    target_file_bytes: int = 256 << 20
+    row_group_bytes: int = 64 << 20
+    open_writers: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Hold where and how files of a table are written."""
+
+    table: str
+    location: str
+    schema: IcebergSchema
+    spec: PartitionSpec
+    properties: Mapping[str, str]
+    storage: Mapping[str, str]
+    lent: Mapping[str, str] = field(repr=False)
+    sizes: Sizes
+
+    def opened(self, secrets: Secrets) -> dict[str, str]:
+        """Give the storage's settings with credentials. Raises InvalidError without a reference."""
+        return opened(self.storage, self.lent, secrets)
+
+    def options(self) -> ParquetOptions:
+        """Give the Parquet settings: the table's properties first, then the catalog's sizes.
+
+        That its numbers are numbers was seen to where the table was opened (`features`).
+        """
+        codec = self.properties.get(TableProperties.PARQUET_COMPRESSION, "zstd").lower()
+        level = self._number(TableProperties.PARQUET_COMPRESSION_LEVEL)
+        group = self._number(TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES)
+        size = self._number(TableProperties.WRITE_TARGET_FILE_SIZE_BYTES)
+        return ParquetOptions(
+            compression=_CODECS.get(codec, codec),
+            compression_level=level if level is not None else _level(codec),
+            row_group_bytes=group or self.sizes.row_group_bytes,
+            target_file_bytes=size or self.sizes.target_file_bytes,
+            open_writers=self.sizes.open_writers,
+        )
+
+    def _number(self, key: str) -> int | None:
+        text = self.properties.get(key)
+        return None if text is None else int(text)
+
+
+def target_of(name: str, table: IcebergTable, own: Mapping[str, Credential], sizes: Sizes) -> str:
+    """Write the target of a table as it stands now."""
+    metadata = table.metadata
+    storage, lent = shared(table.io.properties, own)
+    data = {
+        "v": TARGET_VERSION,
+        "table": name,
+        "location": metadata.location,
+        "schema": metadata.schema().model_dump(mode="json", by_alias=True),
+        "spec": metadata.spec().model_dump(mode="json", by_alias=True),
+        "properties": {
+            key: value
+            for key, value in sorted(metadata.properties.items())
+            if key.startswith(_PROPERTY_PREFIXES)
+        },
+        "storage": storage,
+        "lent": lent,
+        "sizes": [sizes.target_file_bytes, sizes.row_group_bytes, sizes.open_writers],
+    }
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+
+
+def relent(target: str, table: IcebergTable, own: Mapping[str, Credential]) -> str:
+    """Put what a catalog lends now into a target; all else stays."""
+    _, lent = shared(table.io.properties, own)
+    return json.dumps({**json.loads(target), "lent": lent}, separators=(",", ":"))
+
+
+def lends(target: str) -> bool:
+    """Tell whether a target holds credentials that end."""
+    return bool(json.loads(target)["lent"])
+
+
+@functools.lru_cache(maxsize=64)
+def target_from_json(text: str) -> Target:
+    """Read a target. Raises InvalidError (P190) for a newer version, BugError (P702) for no target.
+
+    Kept for the texts seen last: a worker gets the same one with every task.
+    """
+    try:
+        data: dict[str, Any] = json.loads(text)
+        version = data["v"]
+        if version > TARGET_VERSION:
+            raise InvalidError(
+                f"this target has version {version}, and this penstock reads {TARGET_VERSION}",
+                code="P190",
+                hint="install the driver's version of penstock on the workers",
+            )
+        return Target(
+            table=data["table"],
+            location=data["location"],
+            schema=IcebergSchema.model_validate(data["schema"]),
+            spec=PartitionSpec.model_validate(data["spec"]),
+            properties=data["properties"],
+            storage=data["storage"],
+            lent=data["lent"],
+            sizes=Sizes(*data["sizes"]),
+        )
+    except (ValueError, KeyError, TypeError, pydantic.ValidationError) as error:
+        raise BugError(
+            f"this is not the target of an Iceberg table: {type(error).__name__}",
+            code="P702",
+            hint="please report this",
+        ) from error
+
+
+def _level(codec: str) -> int | None:
+    return 1 if codec == "zstd" else None

@@ -1,0 +1,1 @@
+"""Ranges of partitions read through librdkafka, message by message."""

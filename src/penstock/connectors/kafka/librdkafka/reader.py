@@ -1,0 +1,230 @@
+"""Read ranges of partitions on a worker.
+
+Invariants:
+- a range ends by position: transaction markers, aborted records and compacted offsets move the
+  position without giving a record;
+- no position is ever reset by the client: out of range is an error, told with the exact range;
+- one consumer a reader, made when first needed, in the process that uses it, kept over tasks; it is
+  in no group and stores no offsets;
+- memory is bounded by the size of a batch and the client's queue, whatever the range.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Message
+from confluent_kafka import TopicPartition as ClientPartition
+
+from penstock.connectors.kafka.columns import Gathered
+from penstock.connectors.kafka.errors import (
+    AUTHORIZATION,
+    NO_TOPIC,
+    OUT_OF_RANGE,
+    Heard,
+    overtaken,
+    refused,
+    translated,
+    truncated,
+)
+from penstock.connectors.kafka.settings import KafkaSettings
+from penstock.core.errors import BugError, PenstockError
+from penstock.core.offsets import Offset, OffsetRange, TopicPartition
+from penstock.ports.log import Fetched
+
+CONSUME_RECORDS = 10_000
+LOOK_UP_SECONDS = 0.25
+ANSWER_SECONDS_MAX = 10
+NO_EPOCH = -1
+
+CLIENT: dict[str, str | int | bool] = {
+    "group.id": "penstock",  # required by the client; never joined, nothing is stored in it
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "error",
+    "enable.partition.eof": True,
+    "check.crcs": True,
+    "fetch.queue.backoff.ms": 5,  # its default, one second, stalls a reader that fills its queue
+    "fetch.wait.max.ms": 10,  # how long a fetch at the end keeps the next range waiting
+    "fetch.error.backoff.ms": 50,
+    "queued.min.messages": 100_000,
+    "queued.max.messages.kbytes": 65_536,
+    "max.partition.fetch.bytes": 4 << 20,  # a larger batch still comes, alone
+    "receive.message.max.bytes": 1 << 30,
+    "topic.metadata.propagation.max.ms": 5_000,
+    "max.poll.interval.ms": 86_400_000,
+}
+# The client looks for the coordinator of the group that it is never going to join.
+PASSED_OVER = {"GROUP_AUTHORIZATION_FAILED", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"}
+
+
+class KafkaReader:
+    """The RangeReader of a Kafka cluster: one range at a time, in one thread of one process."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._heard = Heard()
+        self._consumer: Consumer | None = None
+        self._process = 0
+        self._readings = 0
+
+    def read(
+        self,
+        at: TopicPartition,
+        covered: OffsetRange,
+        *,
+        deadline: float,
+        headers: bool = False,
+        leader_epoch: int | None = None,
+    ) -> Iterator[Fetched]:
+        """Yield the committed records of a range in order, ending by position.
+
+        With `leader_epoch`, that of the record before the range, the broker is asked first whether
+        its log is still the one that was read up to there (KIP-320). Raises DecisionNeededError
+        (P210 retention, P211 truncation, P212 damaged batch), InvalidError (P202 to P205),
+        UnavailableError (P201, P220).
+        """
+        if not covered.count:
+            yield Fetched(Gathered().batch(headers=headers), covered.stop)
+            return
+        consumer = self._opened()
+        self._readings += 1
+        mine = self._readings
+        self._heard.errors.clear()
+        known = NO_EPOCH if leader_epoch is None else leader_epoch
+        begin = ClientPartition(at.topic, at.partition, covered.start, leader_epoch=known)
+        consumer.assign([begin])
+        reading = _Reading(at, covered.stop, deadline, covered.start, time.monotonic())
+        try:
+            while reading.goes_on():
+                before, gathered = reading.position, Gathered()
+                while reading.goes_on() and not gathered.full():
+                    self._consume(consumer, reading, gathered)
+                if reading.position > before:
+                    batch = gathered.batch(headers=headers)
+                    epoch = gathered.leader_epoch(reading.position)
+                    yield Fetched(batch, reading.position, epoch)
+                    assert mine == self._readings, "a reader reads one range at a time"
+        finally:
+            if mine == self._readings:
+                consumer.unassign()
+
+    def close(self) -> None:
+        """Let go of connections."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None and self._process == os.getpid():
+            consumer.close()
+
+    def _opened(self) -> Consumer:
+        if self._consumer is None:
+            self._process = os.getpid()
+            try:
+                self._consumer = Consumer(
+                    {**CLIENT, **self._settings.client, "error_cb": self._heard}
+                )
+            except KafkaException as error:
+                raise refused(error.args[0], self._settings) from error
+        if self._process != os.getpid():
+            raise BugError(
+                "a Kafka reader was carried over a fork", code="P720", hint="please report this"
+            )
+        return self._consumer
+
+    def _consume(self, consumer: Consumer, reading: _Reading, gathered: Gathered) -> None:
+        """Take what is there; wait, but not long, when nothing is."""
+        wanted = min(CONSUME_RECORDS, reading.stop - reading.position)
+        messages = consumer.consume(wanted, 0) or consumer.consume(1, reading.patience())
+        if not messages:
+            self._bear_silence(reading)
+            return
+        reading.heard_at = time.monotonic()
+        failed = [message for message in messages if message.error() is not None]
+        if failed:
+            messages = [message for message in messages if message.error() is None]
+        inside = reading.within(messages)
+        if inside:
+            gathered.add(inside)
+        for message in failed:
+            self._suffer(consumer, reading, message)
+
+    def _suffer(self, consumer: Consumer, reading: _Reading, message: Message) -> None:
+        """Move to the end of the partition, pass over what is no trouble of ours, or raise."""
+        error = message.error()
+        name = error.name()
+        if name == "_PARTITION_EOF":
+            reading.move_to(message.offset())
+        elif name in OUT_OF_RANGE:
+            raise self._out_of_range(consumer, reading, error)
+        elif name not in PASSED_OVER:
+            raise self._translated(error, reading)
+
+    def _bear_silence(self, reading: _Reading) -> None:
+        """Raise when the silence has a reason that will not pass, or has lasted too long."""
+        reason = self._heard.first(NO_TOPIC | AUTHORIZATION, about=reading.place)
+        if reason is None:
+            reason = self._heard.reason(time.monotonic() - reading.heard_at)
+        if reason is not None:
+            raise self._translated(reason, reading)
+
+    def _out_of_range(self, consumer: Consumer, reading: _Reading, error: Any) -> PenstockError:
+        """Find out why a position cannot be read: deleted before it, or cut off behind it."""
+        at, position = reading.at, reading.position
+        place = ClientPartition(at.topic, at.partition)
+        try:
+            low, high = consumer.get_watermark_offsets(place, timeout=ANSWER_SECONDS_MAX)
+        except KafkaException as failed:
+            return self._translated(failed.args[0], reading)
+        if low > position:
+            return overtaken(at, OffsetRange(position, min(Offset(low), reading.stop)))
+        if high < position or "truncation" in error.str():
+            return truncated(at, position)
+        return self._translated(error, reading)
+
+    def _translated(self, error: Any, reading: _Reading) -> PenstockError:
+        return translated(error, f"topic {reading.at.topic}", self._settings, self._heard)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """How far one range has been read."""
+
+    at: TopicPartition
+    stop: Offset
+    deadline: float
+    position: Offset
+    heard_at: float
+
+    @property
+    def place(self) -> str:
+        """Name the partition as the client does in what it has to say about it."""
+        return f"{self.at.topic} [{self.at.partition}]:"
+
+    def goes_on(self) -> bool:
+        """Tell whether there is more of the range, and time for it."""
+        return self.position < self.stop and time.monotonic() < self.deadline
+
+    def patience(self) -> float:
+        """Give the seconds to wait for a message."""
+        return max(0.0, min(LOOK_UP_SECONDS, self.deadline - time.monotonic()))
+
+    def move_to(self, offset: int) -> None:
+        """Move forward to a position, at most to the end of the range."""
+        self.position = max(self.position, Offset(min(offset, self.stop)))
+
+    def within(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Give the messages that belong to the range, and move behind them."""
+        if not messages:
+            return messages
+        first, last = messages[0], messages[-1]
+        assert (first.topic(), first.partition()) == (self.at.topic, self.at.partition), "astray"
+        assert first.offset() >= self.position, "backwards"
+        self.move_to(last.offset() + 1)
+        if last.offset() < self.stop:
+            return messages
+        return messages[: bisect_left(messages, self.stop, key=Message.offset)]

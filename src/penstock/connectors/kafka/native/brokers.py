@@ -1,0 +1,204 @@
+"""Who leads a partition, and connections with those who do.
+
+Invariants:
+- what the spec's `security` block means to librdkafka it means here; what cannot be said to
+  Python's `ssl` in the same sense is an UnfitError, and librdkafka reads;
+- a leader is believed until a broker says otherwise; then it is looked up anew;
+- one connection a broker, in the process that made it.
+
+Source: KIP-320 (leader epochs), KIP-516 (topic ids); decision 0120.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import re
+import ssl
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.metadata import MetadataRequest
+
+from penstock.connectors.kafka.native.connection import UnfitError, Wire
+from penstock.connectors.kafka.settings import KafkaSettings
+from penstock.core.offsets import TopicPartition
+
+METADATA_VERSION = 12
+NO_ID = uuid.UUID(int=0)
+DEFAULT_PORT = 9092
+DRAIN_SECONDS_MAX = 1.0
+"""How long the answer to a request that was given up is waited for, to keep the connection."""
+NO_LEADER = -1
+WITHOUT_ERROR = 0
+_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+"""Sixteen bytes, as `log.py` writes them; an identity by name has a colon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Name the broker that leads a partition, since which epoch, and the topic's id."""
+
+    node: int
+    epoch: int
+    topic_id: uuid.UUID
+
+
+class Brokers:
+    """The brokers of a cluster, as far as they were needed. Every method raises UnfitError."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._addresses: dict[int, tuple[str, int]] = {}
+        self._leaders: dict[tuple[str, int], Leader] = {}
+        self._wires: dict[int | str, Wire] = {}
+        self._tls: ssl.SSLContext | None = None
+
+    def leader(self, at: TopicPartition, *, known: Leader | None = None) -> Leader:
+        """Give the leader of a partition; look it up anew when it is the one that is `known`."""
+        place = (at.topic, at.partition)
+        found = self._leaders.get(place)
+        if found is None or found == known or _is_other(at, found.topic_id):
+            self._look_up(at.topic)
+            found = self._leaders.get(place)
+        if found is None:
+            raise UnfitError("the partition has no leader")
+        return found
+
+    def wire(self, node: int) -> Wire:
+        """Give the connection with a broker, with no request under way."""
+        wire = self._wires.get(node)
+        if wire is not None and wire.pending is not None:  # of a range that was given up
+            with contextlib.suppress(UnfitError):
+                wire.answer(time.monotonic() + DRAIN_SECONDS_MAX)
+        if wire is None or not wire.fresh:
+            if wire is not None:
+                wire.close()
+            wire = self._wires[node] = self._connected(self._addresses[node])
+        return wire
+
+    def forget(self) -> None:
+        """Close all connections, and believe nothing that was told."""
+        for wire in self._wires.values():
+            wire.close()
+        self._wires.clear()
+        self._leaders.clear()
+
+    def _look_up(self, topic: str) -> None:
+        wanted = MetadataRequest.MetadataRequestTopic(topic_id=NO_ID, name=topic)
+        request = MetadataRequest(topics=[wanted], allow_auto_topic_creation=False)
+        wire = self._any()
+        told = wire.ask(request, wire.version(request, METADATA_VERSION))
+        self._addresses |= {each.node_id: (each.host, each.port) for each in told.brokers}
+        for place in [place for place in self._leaders if place[0] == topic]:
+            del self._leaders[place]
+        if not told.topics:
+            raise UnfitError("the topic is not told")
+        found = told.topics[0]
+        if found.error_code != WITHOUT_ERROR:
+            raise UnfitError(f"the topic is not told (error {found.error_code})")
+        for each in found.partitions:
+            if each.error_code == WITHOUT_ERROR and each.leader_id in self._addresses:
+                topic_id = getattr(found, "topic_id", None) or NO_ID
+                leader = Leader(each.leader_id, each.leader_epoch, topic_id)
+                self._leaders[topic, each.partition_index] = leader
+
+    def _any(self) -> Wire:
+        """Give a connection with any broker, one that is there or a new one."""
+        for wire in self._wires.values():
+            if wire.fresh and wire.pending is None:
+                return wire
+        failed = UnfitError("there are no brokers")
+        protocol = self._settings.client["security.protocol"]
+        for address in addresses(self._settings.brokers, protocol):
+            try:
+                wire = self._connected(address)
+            except UnfitError as error:
+                failed = error
+            else:
+                self._wires[f"{address}"] = wire
+                return wire
+        raise failed
+
+    def _connected(self, address: tuple[str, int]) -> Wire:
+        client = self._settings.client
+        if self._tls is None and client["security.protocol"].endswith("ssl"):
+            self._tls = tls_context(client)
+        return Wire(address, tls=self._tls, sasl=sasl_settings(client))
+
+
+def topic_id_of(at: TopicPartition) -> uuid.UUID | None:
+    """Give the id that a partition was planned under, or None where it is known by its name."""
+    if _ID.fullmatch(at.topic_id) is None:
+        return None
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(f"{at.topic_id}=="))
+
+
+def _is_other(at: TopicPartition, found: uuid.UUID) -> bool:
+    return found not in (NO_ID, topic_id_of(at) or found)
+
+
+def addresses(brokers: str, protocol: str) -> Iterator[tuple[str, int]]:
+    """Give host and port of each broker of a list, as librdkafka reads it.
+
+    Raises UnfitError for an address of another protocol: no password goes there.
+    """
+    for each in brokers.split(","):
+        scheme, _, text = each.strip().rpartition("://")
+        if scheme and scheme.lower() != protocol.lower():
+            raise UnfitError("an address of a broker names another protocol", lasting=True)
+        host, colon, port = text.rpartition(":")
+        if not colon or port.endswith("]"):
+            host, port = text, str(DEFAULT_PORT)
+        if not host or not port.isdecimal():
+            raise UnfitError("an address of a broker is not understood", lasting=True)
+        yield host.strip("[]"), int(port)
+
+
+def sasl_settings(client: Mapping[str, str]) -> dict[str, str]:
+    """Give what kafka-python's mechanisms are told; nothing without SASL."""
+    if not client["security.protocol"].startswith("sasl"):
+        return {}
+    return {
+        "sasl_mechanism": client["sasl.mechanism"],
+        "sasl_plain_username": client["sasl.username"],
+        "sasl_plain_password": client["sasl.password"],
+    }
+
+
+def tls_context(client: Mapping[str, str]) -> ssl.SSLContext:
+    """Make the context that librdkafka's properties describe: names are checked, TLS 1.2 at least.
+
+    Keys as text would have to go through a file: they are left to librdkafka.
+    """
+    if {"ssl.certificate.pem", "ssl.key.pem"} & client.keys():
+        raise UnfitError("a client certificate as text", lasting=True)
+    try:
+        context = ssl.create_default_context(
+            cafile=client.get("ssl.ca.location"), cadata=client.get("ssl.ca.pem")
+        )
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if "ssl.certificate.location" in client:
+            context.load_cert_chain(
+                client["ssl.certificate.location"],
+                client["ssl.key.location"],
+                client.get("ssl.key.password", ""),
+            )
+    except (OSError, ValueError) as error:
+        raise UnfitError(f"no TLS settings: {type(error).__name__}", lasting=True) from error
+    return context
+
+
+def only(topics: Sequence[Any] | None, at: TopicPartition, topic_id: uuid.UUID) -> Any:
+    """Give the one partition that was asked about, which an answer tells of. Raises UnfitError."""
+    if topics and len(topics) == 1 and len(topics[0].partitions) == 1:
+        topic, found = topics[0], topics[0].partitions[0]
+        index = getattr(found, "partition_index", None)
+        index = found.partition if index is None else index
+        told = (topic.topic, getattr(topic, "topic_id", None))
+        if index == at.partition and (told[0] == at.topic or told[1] == topic_id):
+            return found
+    raise UnfitError("an answer about something else")

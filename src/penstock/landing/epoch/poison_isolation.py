@@ -1,0 +1,190 @@
+"""Run jobs; where the process that reads a record dies of it, find the record and go on without it.
+
+A worker may die of its machine or for want of memory, too. So a run that died is tried once more,
+each job by itself; a job that dies again is cut in halves until single records are left. Those that
+still kill their process, twice by then, are refused without what kills (P343): whoever can look at
+them goes on doing so, that a route and its tables agree on whose they are.
+
+Where all that died together live alone, they want more memory than there is: half as many run at
+once from then on, and twice as many again after some runs that lived so.
+
+Invariants:
+- a record is refused only when a run of it alone has died;
+- where no record dies alone, the run's own error is raised: the slice is too large, not poisoned;
+- runs in search of a record land nothing: their files are leftovers that no commit knows.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from penstock.core.errors import UnavailableError
+from penstock.core.events import ConcurrencyLowered, PoisonFound
+from penstock.core.offsets import OffsetRange, span
+from penstock.core.planning import Lane
+from penstock.landing.settings import World
+from penstock.landing.task.messages import (
+    Coordinate,
+    Job,
+    Poison,
+    Result,
+    job_to_json,
+    result_from_json,
+)
+
+DIED = "P606"
+POISON_MAX = 20
+"""How many records of one slice are sought; each costs about twice log2 of the slice in runs."""
+FOUND_MAX = 1000
+"""How many are remembered; what was found first is forgotten, and found again if it is read."""
+GOOD_RUNS = 10
+"""How many runs must live that were held back before more jobs are tried at once."""
+
+
+@dataclass(slots=True)
+class Isolation:
+    """Runs the jobs of one coordinator's life, and remembers what was found to kill: surveys, that
+    look at records in a way of their own, or those that land them.
+
+    `at_once` is how many jobs may run together; `good` counts runs that lived, held back by it.
+    """
+
+    world: World
+    found: dict[bool, dict[Coordinate, Poison]] = field(
+        default_factory=lambda: {False: {}, True: {}}
+    )
+    at_once: int = sys.maxsize
+    good: int = 0
+
+    def run(self, jobs: Sequence[Job]) -> list[Result]:
+        """Run jobs, one result for each in order.
+
+        Raises the error of a whole task or of the engine.
+        """
+        results: list[Result] = []
+        at_once = self.at_once
+        while len(results) < len(jobs):
+            left = jobs[len(results) :]
+            results += self._run_together(left[: self.at_once])
+        if self.at_once == at_once < len(jobs):
+            self._raise_concurrency()
+        return results
+
+    def _run_together(self, jobs: Sequence[Job]) -> list[Result]:
+        try:
+            return _run(self.world, [self._warned(job) for job in jobs])
+        except UnavailableError as error:
+            if error.code != DIED:
+                raise
+            died = error
+        settled = [self._settle(job, died) for job in jobs]
+        if len(jobs) > 1 and all(alone for _, alone in settled):
+            self._lower_concurrency(jobs)
+        return [result for result, _ in settled]
+
+    def _lower_concurrency(self, jobs: Sequence[Job]) -> None:
+        at_once = min(len(jobs), self.world.engine.capacity())
+        self.at_once, self.good = max(1, at_once // 2), 0
+        self.world.observer(ConcurrencyLowered(jobs[0].epoch, len(jobs), self.at_once))
+
+    def _raise_concurrency(self) -> None:
+        self.good += 1
+        if self.good >= GOOD_RUNS:
+            self.at_once, self.good = self.at_once * 2, 0
+
+    def _warned(self, job: Job) -> Job:
+        found = within(job.lanes, self.found[job.survey])
+        return replace(job, poison=found) if found else job
+
+    def _settle(self, job: Job, died: UnavailableError) -> tuple[Result, bool]:
+        """Run one job alone, without the records that it dies of; tell whether there are none."""
+        result = _survived(self.world, self._warned(job))
+        if result is not None:
+            return result, True
+        search = _Search(self.world, died, self._warned(job))
+        for lane in job.lanes:
+            search.seek(lane, lane.covered)
+        self.found[job.survey] = latest(self.found[job.survey], search.found)
+        result = _survived(self.world, self._warned(job)) if search.found else None
+        if result is None:
+            raise died
+        return result, False
+
+
+def within(lanes: Iterable[Lane], found: Mapping[Coordinate, Poison]) -> dict[Coordinate, Poison]:
+    """Give what lanes cover of what was found."""
+    covered: dict[tuple[str, int], list[OffsetRange]] = defaultdict(list)
+    for lane in lanes:
+        covered[lane.at.topic_id, lane.at.partition].append(lane.covered)
+    return {
+        (topic_id, number, offset): kills
+        for (topic_id, number, offset), kills in found.items()
+        if any(offset in each for each in covered.get((topic_id, number), ()))
+    }
+
+
+def latest(
+    found: Mapping[Coordinate, Poison], more: Mapping[Coordinate, Poison]
+) -> dict[Coordinate, Poison]:
+    """Add what was found now, and give the last of all, as much as is remembered."""
+    former = {where: kills for where, kills in found.items() if where not in more}
+    return dict([*former.items(), *more.items()][-FOUND_MAX:])
+
+
+def _run(world: World, jobs: Sequence[Job]) -> list[Result]:
+    results = [result_from_json(text) for text in world.engine.run([*map(job_to_json, jobs)])]
+    for result in results:
+        if result.error is not None:
+            raise result.error
+    return results
+
+
+def _survived(world: World, job: Job) -> Result | None:
+    try:
+        (result,) = _run(world, [job])
+    except UnavailableError as error:
+        if error.code != DIED:
+            raise
+        return None
+    return result
+
+
+@dataclass(slots=True)
+class _Search:
+    world: World
+    died: UnavailableError
+    job: Job
+    found: dict[Coordinate, Poison] = field(default_factory=dict)
+    runs: int = 0
+
+    def seek(self, lane: Lane, covered: OffsetRange) -> None:
+        """Find the records of a range that kill, by halves. Raises `died` when they are many."""
+        if self._lives(lane, covered, {}):
+            return
+        if covered.count == 1:
+            if len(self.found) >= POISON_MAX:
+                raise self.died
+            where = (lane.at.topic_id, lane.at.partition, covered.start)
+            is_row = self._lives(lane, covered, {where: Poison.CONVERTED})
+            self.found[where] = Poison.CONVERTED if is_row else Poison.LOOKED_AT
+            if not self.job.survey:  # which refuses nothing
+                self.world.observer(PoisonFound(self.job.epoch, str(lane.at), covered.start))
+            return
+        middle = (covered.start + covered.stop) // 2
+        self.seek(lane, span(covered.start, middle))
+        self.seek(lane, span(middle, covered.stop))
+
+    def _lives(self, lane: Lane, covered: OffsetRange, poison: Mapping[Coordinate, Poison]) -> bool:
+        """Tell whether who reads a range by itself lives, told of some poison."""
+        self.runs += 1
+        alone = replace(
+            self.job,
+            lanes=(replace(lane, covered=covered),),
+            leader_epochs={},
+            prefix=f"{self.job.prefix}-sought-{self.runs}",
+            poison={**self.job.poison, **poison},
+        )
+        return _survived(self.world, alone) is not None

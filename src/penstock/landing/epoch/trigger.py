@@ -1,0 +1,102 @@
+"""When the next epoch is due and how much it may hold, learned from the epochs before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penstock.core.offsets import Positions, TopicPartition
+from penstock.core.planning import Budget, Epoch
+from penstock.landing.settings import Settings
+from penstock.landing.tables import opening
+from penstock.landing.task.messages import Result
+from penstock.ports.runtime import Clock
+
+SMOOTHING = 0.3
+NEARLY = 0.98
+SURVEYED_RECORDS_MAX = 50_000
+
+
+@dataclass(slots=True)
+class Pace:
+    """Keeps the rhythm: an epoch every so often, or as soon as one is full.
+
+    `commit.or_bytes` counts bytes as written; how many bytes read make one written is learned.
+    """
+
+    settings: Settings
+    clock: Clock
+    lag: Mapping[str, int] = field(default_factory=dict)
+    behind: Mapping[str, int] = field(default_factory=dict)
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    listed_at_ms: int = 0
+    _opened_at: float | None = None
+    _record_bytes: dict[TopicPartition, float] = field(default_factory=dict)
+    _written_per_read: float = 0.5
+    _budget: Budget | None = None
+
+    def budget(self, capacity: int, *, surveying: bool = False) -> Budget:
+        """Bound the next epoch; one that is read twice, for a table that does not exist, more."""
+        records_max = self.settings.records_max
+        self._budget = Budget(
+            records_max=min(records_max, SURVEYED_RECORDS_MAX) if surveying else records_max,
+            bytes_max=int(self.settings.bytes_max / self._written_per_read),
+            slice_bytes=self.settings.slice_bytes,
+            capacity=capacity,
+            record_bytes=dict(self._record_bytes),
+        )
+        return self._budget
+
+    def count(
+        self,
+        positions: Mapping[str, Positions],
+        ends: Positions,
+        *,
+        parked: Mapping[str, Positions],
+    ) -> None:
+        """Count what tables that stand at these positions have yet to read.
+
+        What waits for `parked` ones is counted by table alone: nothing is read for them.
+        """
+        self.lag = opening.lag_of(positions, ends)
+        self.waiting = {str(at): n for at, n in opening.waiting(positions, ends).items()}
+        self.behind = opening.behind({**parked, **positions}, ends)
+
+    def due(self, epoch: Epoch) -> bool:
+        """Tell whether the time has come, or the planned epoch is full."""
+        return self.wait_seconds() <= 0 or self._full(epoch)
+
+    def wait_seconds(self) -> float:
+        """Give the time until the next epoch is due by the clock."""
+        if self._opened_at is None:
+            return 0.0
+        return self._opened_at + self.settings.every_seconds - self.clock.monotonic()
+
+    def opened(self) -> None:
+        """Note that an epoch begins."""
+        self._opened_at = self.clock.monotonic()
+
+    def learn(self, results: Sequence[Result]) -> None:
+        """Learn sizes from what an epoch read and wrote."""
+        read = 0
+        for result in results:
+            for lane in result.lanes:
+                read += lane.size_bytes
+                if lane.records:
+                    seen = lane.size_bytes / lane.records
+                    known = self._record_bytes.get(lane.lane.at, seen)
+                    self._record_bytes[lane.lane.at] = known + SMOOTHING * (seen - known)
+        written = sum(f.size_bytes for r in results for files in r.files.values() for f in files)
+        if read and written:
+            seen = min(max(written / read, 0.001), 10.0)
+            self._written_per_read += SMOOTHING * (seen - self._written_per_read)
+
+    def _full(self, epoch: Epoch) -> bool:
+        budget = self._budget
+        assert budget is not None, "an epoch is planned within a budget"
+        size = sum(
+            lane.covered.count * budget.bytes_of(lane.at)
+            for part in epoch.slices
+            for lane in part.lanes
+        )
+        return epoch.records >= NEARLY * budget.records_max or size >= NEARLY * budget.bytes_max

@@ -1,0 +1,1 @@
+"""Changes by hand: quarantined records retried, ranges replayed, positions put back."""

@@ -1,0 +1,156 @@
+"""Judge refused records once more, by the rules of today: rows, and why others are still refused.
+
+Invariants: each record is in the rows of at most one table, or among the rejects; a record of which
+the quarantine kept less than its table is to hold is never landed with a part missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.offsets import TopicPartition
+from penstock.core.resolutions import Closing
+from penstock.landing.tables.quarantined_offsets import is_among, offsets_of
+from penstock.landing.task.convert import converted_for
+from penstock.landing.task.messages import Coordinate, TableJob
+from penstock.rows.convert.batch import Reject
+from penstock.rows.decode.decoder import Readers
+from penstock.rows.quarantine.status import NEVER, Closed
+from penstock.rows.reject_codes import Code
+from penstock.rows.route.compute import Functions, no_functions
+from penstock.rows.route.router import Mask, Share, Sorter
+
+ReadersFor = Callable[[Mapping[str, Any] | None], Readers]
+_UNWANTED = "no rule takes it for a table that is there"
+_NO_HEADERS = "its headers were not kept, and the table or its rule reads them"
+_NO_STAMP = "its time stamp was not kept"
+_JUDGED = (
+    "its table has judged it by itself: see what is refused for that table, then drop this one"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Name one refused record and why it was refused.
+
+    `closing` is the number of the closing that counts, or -1; `stamped` tells whether its time
+    stamp was kept.
+    """
+
+    at: TopicPartition
+    offset: int
+    code: str
+    stamped: bool = True
+    closing: int = NEVER
+
+    @property
+    def coordinate(self) -> Coordinate:
+        """Where it lies."""
+        return (self.at.topic_id, self.at.partition, self.offset)
+
+    @property
+    def is_of_stamp(self) -> bool:
+        """Tell whether it was refused with a time stamp that no table can hold."""
+        return not self.stamped and self.code == Code.OUT_OF_RANGE
+
+    def closed(self, status: Closing, message: str) -> Closed:
+        """Give a closing of it."""
+        return Closed(self.at, self.offset, status, self.code, message)
+
+
+@dataclass(slots=True)
+class Judged:
+    """What records are now: `rows` by table with `places` beside them, and who is still refused."""
+
+    rows: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
+    places: dict[str, list[Record]] = field(default_factory=dict)
+    rejects: dict[Record, Reject] = field(default_factory=dict)
+
+    def landed(self) -> Iterator[tuple[Record, str]]:
+        """Give the records that are rows now, with their tables."""
+        for table, records in self.places.items():
+            for each in records:
+                yield each, table
+
+
+def judge(
+    records: Sequence[Record],
+    batches: Mapping[TopicPartition, pa.RecordBatch],
+    jobs: Mapping[str, TableJob],
+    readers: ReadersFor,
+    functions: Functions = no_functions,
+    *,
+    judged_before: Mapping[str, frozenset[Coordinate]],
+) -> Judged:
+    """Convert refused records, given as a reader would, for the tables of `jobs`.
+
+    `judged_before` are those that a table has judged by itself: they are not landed there again.
+    Raises what `rows.convert.convert` raises.
+    """
+    known = {(each.at, each.offset): each for each in records}
+    bench = _Bench(known, judged_before, readers, functions)
+    for at, batch in batches.items():
+        sorter = Sorter(batch, at)
+        for name, job in jobs.items():
+            bench.judge(name, job, sorter)
+    judged = bench.judged
+    done = {each for each, _ in judged.landed()} | set(judged.rejects)
+    for each in records:
+        if each not in done:
+            judged.rejects[each] = Reject(each.offset, "route", each.code, _UNWANTED)
+    return judged
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    known: Mapping[tuple[TopicPartition, int], Record]
+    judged_before: Mapping[str, frozenset[Coordinate]]
+    readers: ReadersFor
+    functions: Functions
+    judged: Judged = field(default_factory=Judged)
+
+    def judge(self, name: str, job: TableJob, sorter: Sorter) -> None:
+        """Judge the records of one partition for one table."""
+        at, batch = sorter.at, sorter.batch
+        gate = job.gate(at.topic)
+        everything = np.ones(len(batch), np.bool_)
+        share = Share(everything, {}, {})
+        if not gate.is_open:
+            share = sorter.share(gate, job.options, readers=self.readers(job.registry))
+        whole = self._whole(job, sorter)
+        offsets = offsets_of(batch)
+        before = is_among(self.judged_before.get(name, ()), at, offsets) & share.mine
+        for offset in offsets[before].tolist():
+            each = self.known[at, offset]
+            self.judged.rejects[each] = Reject(offset, "route", each.code, _JUDGED)
+        mine = share.mine & ~before
+        for offset in offsets[mine & ~whole].tolist():
+            each = self.known[at, offset]
+            reason = _NO_STAMP if each.is_of_stamp else _NO_HEADERS
+            self.judged.rejects[each] = Reject(offset, "convert", each.code, reason)
+        mine &= whole
+        refused = list(share.refused.values())
+        if mine.any():
+            taken = batch.filter(pa.array(mine))
+            converted = converted_for(job, taken, at, self.readers(job.registry), self.functions)
+            refused += converted.rejects
+            if converted.rows.num_rows:
+                self.judged.rows.setdefault(name, []).append(converted.rows)
+                places = [self.known[at, offset] for offset in converted.offsets.tolist()]
+                self.judged.places.setdefault(name, []).extend(places)
+        for reject in refused:
+            self.judged.rejects[self.known[at, reject.offset]] = reject
+
+    def _whole(self, job: TableJob, sorter: Sorter) -> Mask:
+        """Tell of which records the quarantine kept all that the table is to hold."""
+        offsets = sorter.batch.column("offset").to_pylist()
+        stamps = [not self.known[sorter.at, offset].is_of_stamp for offset in offsets]
+        whole = np.array(stamps, np.bool_)
+        if job.wants_headers(sorter.at.topic):
+            whole &= sorter.batch.column("headers").is_valid().to_numpy(zero_copy_only=False)
+        return whole

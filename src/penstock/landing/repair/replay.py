@@ -1,0 +1,253 @@
+"""Land a stretch of a table again: the files that hold it are replaced by new ones, in one commit.
+
+Source: docs/design/0110. The way: read from the table which files hold the stretch, refuse unless
+they hold nothing else, read the records again under the present rules (`landing.rereading`), and
+let one compare-and-set on exactly that state take the old files away and bring the new ones.
+
+Invariants:
+- positions, chain and pending store are as before; until the commit nothing is changed, and a kill
+  leaves files behind that nobody names;
+- what is in quarantine stays there and lands in no new file;
+- a record that stood in the table and would be refused now stops it: no record leaves both places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.commit.manual import land_by_hand
+from penstock.core.accounting import Tally, total
+from penstock.core.commits import CommitKind, Committable, EpochNumber, commit_id_of
+from penstock.core.errors import InvalidError
+from penstock.core.file_ranges import Sorted, beginnings_of_rows, rows_of, sort_out
+from penstock.core.offsets import OffsetRange, TopicPartition
+from penstock.landing.ownership.exclusive import Hold
+from penstock.landing.repair.allowed_ranges import (
+    Asked,
+    Bounded,
+    meant,
+    require_alone,
+    stretch_of,
+    unlisted,
+)
+from penstock.landing.repair.reread import Stretch, read_again
+from penstock.landing.settings import Settings
+from penstock.landing.tables.progress import Track
+from penstock.ports.tables import TableState
+from penstock.rows.options import RowOptions
+
+NEEDED = ("topic", "partition", "offset")
+FILES_NAMED_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What a replay would do: the files it replaces, and the rows in them by their source."""
+
+    table: str
+    stretch: Stretch
+    files: tuple[str, ...]
+    counts: Mapping[tuple[str, int], int]
+    state: TableState
+
+    @property
+    def rows(self) -> int:
+        """Count the rows in the files."""
+        return sum(self.counts.values())
+
+    @property
+    def positions(self) -> int:
+        """Count the positions that are read again."""
+        return sum(covered.count for covered in self.stretch.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What a replay did: rows taken away, rows put there, records left out by reason."""
+
+    removed: int
+    landed: int
+    filtered: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The rows of one partition in the old files, and the positions that were to be read again."""
+
+    rows: int
+    positions: int
+
+
+def look(track: Track, wanted: Asked, bounds: Bounded) -> Replay:
+    """Work out what a replay would replace. Writes nothing.
+
+    `wanted` are ranges by topic and partition; None stands for all partitions, and for all that
+    landed. Raises InvalidError (P461, P472 not landed, P473 files across the edge, P475
+    rows deleted by marks, P478 records that Kafka no longer has, P482 two pipelines, P483 no row
+    and no beginning, P485 another topic of that name, P186), UnavailableError (P250).
+    """
+    if track.target.is_route or track.target.route is not None:
+        raise InvalidError(
+            f"{track.name} is fed record by record by a route, and cannot be replayed",
+            code="P474",
+            hint="this release replays tables of a fixed name",
+        )
+    state = _state(track)
+    asked = meant(track.name, track.origins, wanted)
+    columns = source_columns(track.name, track.target.options)
+    assert track.standing is not None, "its state was read"
+    table = track.standing.table
+    require_alone(track.chain, table.chains(state), asked)
+    ends = {(at.topic, at.partition): each.start if each else 0 for at, each in asked.items()}
+    told = table.sources(state, columns, ends)
+    firsts = beginnings_of_rows(each.found for each in told)
+    began = table.history(track.chain).began
+    stretch = stretch_of(track.name, track.origins, asked, began, firsts)
+    _require_readable(track, stretch, bounds)
+    named = {(at.topic, at.partition): covered for at, covered in stretch.items()}
+    found = sort_out((each.found for each in told), named)
+    if found.across:
+        raise across(track.name, found, named)
+    inside = {each.path for each in found.inside}
+    altered = [each.found.path for each in told if each.altered and each.found.path in inside]
+    if altered:
+        raise InvalidError(
+            f"{track.name}: rows of {altered[0]} were deleted, and would come back",
+            code="P475",
+            hint="rewrite the table's files without the deleted rows first (compaction)",
+        )
+    return Replay(track.name, stretch, tuple(sorted(inside)), rows_of(found.inside), state)
+
+
+def do(held: Hold, track: Track, planned: Replay, *, new_rows: bool = False) -> Replayed:
+    """Read the stretch again and land it in the place of the old files, once.
+
+    `new_rows`: land records as well that have no row in these files. Raises DecisionNeededError
+    (P476) when a record that stood in the table would be refused now, InvalidError (P475 more rows
+    than before and not `new_rows`, P478 rows whose records Kafka may no longer have), and what
+    engines, `land_by_hand` and writers raise.
+    """
+    standing = track.standing
+    assert standing is not None, "it was looked at"
+    found = read_again(held, track, planned.state, planned.stretch)
+    for at, covered in planned.stretch.items():
+        before = planned.counts.get((at.topic, at.partition), 0)
+        seen = Seen(before, covered.count - found.refused[at])
+        require_all_seen(track.name, at, seen, found.tallies.get(at, Tally()), new_rows=new_rows)
+    tally = total(found.tallies.values())
+    commit = Committable(
+        chain=track.chain,
+        table_uuid=planned.state.uuid,
+        segment=standing.segment,
+        commit_id=commit_id_of(
+            track.chain,
+            planned.state.uuid,
+            standing.segment,
+            {},
+            nonce=f"replay:{planned.state.head}:{held.world.token()}",
+        ),
+        attempt="replay",
+        generation=held.tenure.claim.generation,
+        owner=held.tenure.claim.owner,
+        cluster_id=held.world.cluster_id,
+        epoch=EpochNumber(0),
+        kind=CommitKind.REPLACE,
+        progress={},
+        files=tuple(found.files),
+        rules_hash=_rules(planned.state, held.settings),
+        schema_id=planned.state.schema_id,
+        removes=planned.files,
+    )
+    land_by_hand(commit, planned.state, standing.table, held.tenure.conditions)
+    return Replayed(planned.rows, tally.landed, dict(tally.filtered))
+
+
+def require_all_seen(
+    table: str, at: TopicPartition, seen: Seen, tally: Tally, *, new_rows: bool
+) -> None:
+    """Raise InvalidError where a row would be lost (P478), or one come back that was gone (P475).
+
+    Where every position gave a record, every row's record was among them. Where some gave none, as
+    after compaction and behind transactions, exactly as many rows as there were must come again.
+    """
+    silent = seen.positions - tally.examined
+    if silent and (tally.landed < seen.rows or (new_rows and tally.landed > seen.rows)):
+        raise InvalidError(
+            f"{table}: {seen.rows} rows of {at} stand in the files, {tally.landed} would come"
+            f", and Kafka has no record at {silent} positions: nothing was changed",
+            code="P478",
+            hint="the topic is compacted, or records were deleted: replay what Kafka has whole",
+        )
+    if tally.landed > seen.rows and not new_rows:
+        raise InvalidError(
+            f"{table}: {seen.rows} rows of {at} stand in the files, and {tally.landed} would come:"
+            " nothing was changed",
+            code="P475",
+            hint="left out by a former rule, or deleted since; if all are to be there:  --new-rows",
+        )
+
+
+def source_columns(table: str, options: RowOptions) -> dict[str, str]:
+    """Name the columns that tell where rows came from. Raises InvalidError (P186)."""
+    columns = options.source_columns
+    lacking = [name for name in NEEDED if name not in columns]
+    if lacking:
+        raise InvalidError(
+            f"{table}: rows cannot be told apart without source columns {', '.join(lacking)}",
+            code="P186",
+            hint="land topic, partition and offset: what to replace is known by them",
+        )
+    return {name: columns[name] for name in NEEDED}
+
+
+def across(
+    table: str, found: Sorted, stretch: Mapping[tuple[str, int], OffsetRange]
+) -> InvalidError:
+    """Name the files that hold other rows as well, and the stretch that would hold them whole."""
+    told = ", ".join(each.path for each in found.across[:FILES_NAMED_MAX])
+    more = len(found.across) - FILES_NAMED_MAX
+    strangers = any(each.strangers for each in found.across)
+    wide = " ".join(
+        f"{topic}:{number}:{covered.start}-{covered.stop}"
+        for (topic, number), covered in sorted(found.enough(stretch).items())
+    )
+    return InvalidError(
+        f"{table}: files hold rows of the stretch and others: {told}"
+        + (f" and {more} more" if more > 0 else ""),
+        code="P473",
+        hint="rows that have no source stand in them: replay cannot replace such files"
+        if strangers
+        else f"replay what they hold as a whole:  penstock replay {table} {wide}",
+    )
+
+
+def _require_readable(track: Track, stretch: Stretch, bounds: Bounded) -> None:
+    for at, covered in stretch.items():
+        found = bounds.get(at)
+        if found is None:
+            raise unlisted(track.name, at, bounds)
+        if found.start > covered.start:
+            raise InvalidError(
+                f"{track.name}: {at} offsets {covered.start} to {found.start} are gone from Kafka,"
+                " and would be gone from the table",
+                code="P478",
+                hint=f"replay what Kafka has:  {at.topic}:{at.partition}:{found.start}-"
+                f"{covered.stop}",
+            )
+
+
+def _state(track: Track) -> TableState:
+    if track.standing is None:
+        raise InvalidError(
+            f"table {track.name} does not exist",
+            code="P461",
+            hint="nothing has landed in it yet, or it was dropped; see  penstock status",
+        )
+    return track.standing.table.state(track.chain)
+
+
+def _rules(state: TableState, settings: Settings) -> str:
+    """Leave it to the ledger by which rules its newest stretch was judged."""
+    assert state.landed is not None, "a table that is replayed has landed something"
+    return state.landed.rules_hash or settings.rules_hash

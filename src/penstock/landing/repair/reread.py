@@ -1,0 +1,136 @@
+"""Read a stretch again for a replay, epoch by epoch, by the engine that a run would use.
+
+Source: docs/design/0170. Rows go from Kafka to files in the workers; what comes back is
+descriptions of files and counts.
+
+Invariants:
+- what is held here is bounded by one epoch and by the number of files, not by the stretch;
+- what is in quarantine stays there and lands in no file;
+- the first record that would be refused ends it: no record leaves the table and the quarantine.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from penstock.core.accounting import Tally
+from penstock.core.commits import DataFile, EpochNumber
+from penstock.core.errors import DecisionNeededError, UnavailableError
+from penstock.core.events import StretchRead
+from penstock.core.offsets import Offset, OffsetRange, Positions, TopicPartition
+from penstock.core.planning import Epoch, plan
+from penstock.core.resolutions import closings_of
+from penstock.landing.epoch import runner
+from penstock.landing.epoch.trigger import Pace
+from penstock.landing.ownership.exclusive import Hold
+from penstock.landing.tables.credentials import renew_all, renewed
+from penstock.landing.tables.progress import Track
+from penstock.landing.tables.quarantined_offsets import NONE
+from penstock.landing.task.messages import Coordinate, Destination
+from penstock.landing.task.results import TableSum, failures, sums
+from penstock.ports.tables import TableState
+from penstock.rows.quarantine.status import READ, fates_of, out_of_the_table
+
+TELLINGS_MAX = 100
+
+Stretch = Mapping[TopicPartition, OffsetRange]
+
+
+@dataclass(slots=True)
+class Reread:
+    """What came of a stretch: its files, its counts, and how many positions are in quarantine."""
+
+    files: list[DataFile] = field(default_factory=list)
+    tallies: dict[TopicPartition, Tally] = field(default_factory=dict)
+    refused: Counter[TopicPartition] = field(default_factory=Counter)
+
+
+def read_again(held: Hold, track: Track, state: TableState, stretch: Stretch) -> Reread:
+    """Read a stretch and write its files; tell how far it is, a hundred times at most.
+
+    Raises DecisionNeededError (P476) when a record would be refused, UnavailableError (P477) when
+    Kafka gives nothing, and what engines and writers raise.
+    """
+    reader = replace(
+        track,
+        state=state,
+        already=NONE,
+        leader_epochs={},
+        examined={at: covered.start for at, covered in stretch.items()},
+    )
+    whole = sum(covered.count for covered in stretch.values())
+    done, found, told = 0, Reread(), 0
+    for part, before in _epochs(held, reader, {at: c.stop for at, c in stretch.items()}):
+        found.files += part.files
+        for at, tally in part.tallies.items():
+            found.tallies[at] = found.tallies.get(at, Tally()) + tally
+        for topic_id, number, offset in reader.already:
+            at = TopicPartition(topic_id, number, "")
+            if at in before:  # what is beyond the epoch may be told, too
+                found.refused[at] += before[at] <= offset < reader.examined[at]
+        done += sum(reader.examined[at] - offset for at, offset in before.items())
+        if done * TELLINGS_MAX // whole > told:
+            told = done * TELLINGS_MAX // whole
+            held.world.observer(StretchRead(track.name, done, whole))
+    return found
+
+
+def _epochs(
+    held: Hold, reader: Track, stops: Positions
+) -> Iterator[tuple[TableSum, dict[TopicPartition, Offset]]]:
+    """Read epoch by epoch; give each one's sum, and where the reader stood before it."""
+    settings, world = held.settings, held.world
+    quarantine = held.fleet.quarantine.state(reader.rejects.chain)
+    pace, number = Pace(settings, world.clock), 0
+    while any(reader.examined[at] < stop for at, stop in stops.items()):
+        number += 1
+        before = dict(reader.examined)
+        budget = pace.budget(world.engine.capacity())
+        epoch = plan(EpochNumber(number), {reader.name: before}, stops, budget)
+        renew_all([reader])
+        quarantine = renewed(quarantine)
+        reader.already = NONE | _quarantined(reader, epoch)
+        rejects = Destination(settings.quarantine.connector, quarantine.target)
+        results = runner.run(settings, world, epoch, {reader.name: reader}, rejects)
+        for error in failures(results).values():
+            raise error
+        held.tenure.check()
+        found = sums(results)[reader.name]
+        _require_all_fit(reader.name, found.total)
+        reader.examined = {**before, **found.reached}
+        if reader.examined == before:
+            raise UnavailableError(
+                f"{reader.name}: Kafka gave nothing of what is to be replayed",
+                code="P477",
+                hint="nothing was changed; see the brokers' logs, and ask again",
+            )
+        pace.learn(results)
+        yield found, before
+
+
+def _require_all_fit(table: str, tally: Tally) -> None:
+    if tally.quarantined:
+        told = ", ".join(f"{count} by {code}" for code, count in tally.quarantined.items())
+        raise DecisionNeededError(
+            f"{table}: records that stand in the table would be refused now ({told}):"
+            " nothing was changed",
+            code="P476",
+            hint="penstock peek  shows why; mend the rules or the table's columns, then ask again",
+        )
+
+
+def _quarantined(reader: Track, epoch: Epoch) -> frozenset[Coordinate]:
+    """Give the records of an epoch that are in quarantine; what was retried is in the table."""
+    assert reader.state is not None, "a table that is replayed is there"
+    ranges: Sequence[Sequence[object]] = [
+        [lane.at.topic_id, lane.at.partition, lane.at.topic, lane.covered.start, lane.covered.stop]
+        for part in epoch.slices
+        for lane in part.lanes
+    ]
+    rejects, landed = reader.rejects, reader.state.landed
+    followed = 0 if landed is None else landed.offsets.get(closings_of(reader.name), 0)
+    fates = fates_of(rejects.table.refused(rejects.chain, READ, ranges))
+    found = out_of_the_table(fates, followed).select(["topic_id", "partition", "offset"])
+    return frozenset(zip(*found.to_pydict().values(), strict=True))

@@ -1,0 +1,397 @@
+"""Close refused records: land them after all, once, or give them up (docs/design/0100).
+
+The way of a retry: the records are converted by the present rules; closings are landed in the
+quarantine, numbered on; then each table that follows lands the rows of the closings it has not
+followed yet, and its ledger says how far it came.
+
+Invariants:
+- a record is landed only where its closing is in the quarantine, and a closing whose rows did not
+  land is found by its number and finished before anything else;
+- nothing of a table is decided before what was pending for it is settled, and an attempt in flight
+  is dead before its closings are decided on again;
+- a record that does not fit is left as it is: refused, and open;
+- of what a route refused for a reason that another look need not find again, nothing is landed in a
+  table that has judged it by itself (docs/design/0240).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.commits import CommitKind, Committable, DataFile, EpochNumber, Landed
+from penstock.core.crash_points import Point
+from penstock.core.errors import InvalidError, UnavailableError
+from penstock.core.offsets import Offset, TopicPartition, span
+from penstock.core.planning import Lane, Slice
+from penstock.core.resolutions import Closing, closings_of
+from penstock.landing.epoch.runner import table_job
+from penstock.landing.ownership.exclusive import Hold
+from penstock.landing.repair.reconvert import Judged, ReadersFor, Record, judge
+from penstock.landing.repair.replay import NEEDED
+from penstock.landing.tables import opening
+from penstock.landing.tables.progress import Issue, Standing, Track, commit_at
+from penstock.landing.task.messages import Coordinate
+from penstock.ports.tables import FileWriter, Table, TableState, WriterFactory
+from penstock.rows.quarantine.rows import OPEN
+from penstock.rows.quarantine.status import BYTES, READ, Closed, closing_rows, fates_of, records_of
+from penstock.rows.reject_codes import TRANSIENT, Code
+from penstock.rows.route.compute import Functions, no_functions
+
+ROUND_RECORDS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Say which open records: those of some codes, and one alone when a spot is given.
+
+    A `spot` is topic, partition and offset.
+    """
+
+    codes: tuple[str, ...] = ()
+    spot: tuple[str, int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What rows are made with in this process: writers by connector, readers by a registry's
+    settings, functions by their import path.
+    """
+
+    writers: Mapping[str, WriterFactory]
+    readers: ReadersFor
+    functions: Functions = no_functions
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """What a retry did: rows landed by table, and records still refused by code.
+
+    `finished` counts those of the landed whose closing an earlier retry had made.
+    """
+
+    landed: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
+    finished: int = 0
+
+
+def read_fates(quarantine: Table, track: Track) -> pa.Table:
+    """Read what became of all that was refused for a table or a route."""
+    return fates_of(quarantine.refused(track.rejects.chain, READ))
+
+
+def chosen(fates: pa.Table, choice: Choice) -> pa.Table:
+    """Give the open records that a choice means."""
+    wanted = pc.equal(fates["status"], OPEN)
+    if choice.codes:
+        wanted = pc.and_(wanted, pc.is_in(fates["code"], value_set=pa.array(choice.codes)))
+    if choice.spot is not None:
+        for name, value in zip(("topic", "partition", "offset"), choice.spot, strict=True):
+            wanted = pc.and_(wanted, pc.equal(fates[name], value))
+    return fates.filter(wanted)
+
+
+def to_try(fates: pa.Table, choice: Choice) -> pa.Table:
+    """Give the open records to be tried: those that kill who reads them only when they are named.
+
+    They are named by their code or by their spot.
+    """
+    found = chosen(fates, choice)
+    if choice.codes or choice.spot:
+        return found
+    return found.filter(pc.not_equal(found["code"], str(Code.POISON)))
+
+
+@dataclass(frozen=True, slots=True)
+class Closer:
+    """Closes refused records of one table, or of one route, of a pipeline that is held."""
+
+    held: Hold
+    means: Means
+    name: str
+
+    def retry(self, choice: Choice) -> Retried:
+        """Land records that fit by now, those first that an earlier retry left unfinished.
+
+        Raises what keeps a table from being opened, and what `commit.once.land` raises.
+        """
+        track = self.held.settled(self.name)
+        followers = self._followers(track)
+        landed: Counter[str] = Counter()
+        refused: Counter[str] = Counter()
+        finished = self._finish(track, followers, refused)
+        landed.update(finished)
+        fates = to_try(read_fates(self.held.fleet.quarantine, track), choice)
+        for records in rounds(fates):
+            judged = self._tried(track, followers, records)
+            closed = [each.closed(Closing.RETRIED, into) for each, into in judged.landed()]
+            refused.update(reject.code for reject in judged.rejects.values())
+            if closed:
+                self._close(track.rejects, closed)
+                landed.update(self._follow(track, followers, judged))
+        return Retried(dict(landed), dict(refused), sum(finished.values()))
+
+    def drop(self, choice: Choice) -> int:
+        """Give records up; tell how many. Raises like `retry`."""
+        track = self.held.settled(self.name)
+        count = 0
+        for records in rounds(chosen(read_fates(self.held.fleet.quarantine, track), choice)):
+            closed = [each.closed(Closing.DROPPED, "") for each in records]
+            self._close(track.rejects, closed)
+            count += len(closed)
+        return count
+
+    def reopen(self, rejects: Standing, fates: pa.Table, why: str) -> None:
+        """Close records anew as open, whatever was decided of them; `rejects` is their chain.
+
+        Nothing else of their table is touched, which may be parked. Raises like `retry`.
+        """
+        for records in rounds(fates):
+            self._close(rejects, [each.closed(Closing.REOPENED, why) for each in records])
+
+    def _followers(self, track: Track) -> list[Track]:
+        """Give the tables whose rows these records may become."""
+        if not track.target.is_route:
+            return [track]
+        return [self.held.settled(name) for name in sorted(track.members or ())]
+
+    def _finish(
+        self, track: Track, followers: Sequence[Track], refused: Counter[str]
+    ) -> Counter[str]:
+        """Land what was closed and did not land; what fits no more is open again."""
+        fates = read_fates(self.held.fleet.quarantine, track)
+        landed: Counter[str] = Counter()
+        for follower in followers:
+            if not self._unfinished(follower, fates):
+                continue
+            opening.take_over(
+                self.held.settings, self.held.world, follower, self.held.tenure.conditions
+            )  # what is in flight can land no more
+            for records in _batched(iter(self._unfinished(follower, fates))):
+                judged = self._tried(track, [follower], records)
+                again = [
+                    replace(each, code=reject.code).closed(Closing.REOPENED, reject.message)
+                    for each, reject in judged.rejects.items()
+                ]
+                refused.update(each.code for each in again)
+                if again:
+                    self._close(track.rejects, again)
+                landed.update(self._follow(track, [follower], judged, upto=records[-1].closing))
+        return landed
+
+    def _unfinished(self, follower: Track, fates: pa.Table) -> list[Record]:
+        """List, by number, what was closed into a table that has not followed so far."""
+        if follower.standing is None:
+            return []
+        reached = _position(_state(follower.standing), self._log)
+        mine = pc.and_(
+            pc.equal(fates["into"], follower.name), pc.greater_equal(fates["closing"], reached)
+        )
+        found = fates.filter(pc.fill_null(mine, fill_value=False))
+        return sorted(_records(found), key=lambda each: each.closing)
+
+    def _tried(self, track: Track, followers: Sequence[Track], records: Sequence[Record]) -> Judged:
+        return tried(self.held.fleet.quarantine, track, followers, records, self.means)
+
+    def _close(self, standing: Standing, closed: Sequence[Closed]) -> None:
+        """Land closings in the quarantine, numbered on."""
+        world = self.held.world
+        state = _state(standing)
+        first = _position(state, self._log)
+        rows = closing_rows(
+            closed,
+            pipeline=self.held.settings.pipeline,
+            table=self.name,
+            first=first,
+            at_ms=world.clock.now_ms(),
+        )
+        connector = self.held.settings.quarantine.connector
+        files = self._written(connector, state, [rows])
+        self._land(self._commit(standing, state, files, first + len(closed)), standing.table)
+
+    def _follow(
+        self,
+        track: Track,
+        followers: Sequence[Track],
+        judged: Judged,
+        upto: int | None = None,
+    ) -> Counter[str]:
+        """Land the rows of closings in their tables; `upto` is the last number they are of."""
+        stop = _position(_state(track.rejects), self._log) if upto is None else Offset(upto + 1)
+        landed: Counter[str] = Counter()
+        for each in followers:
+            rows = judged.rows.get(each.name, ())
+            if upto is None and not rows:
+                continue
+            assert each.standing is not None, "rows were made for a table that is there"
+            state = _state(each.standing)
+            files = self._written(each.target.place.connector, state, rows) if rows else ()
+            commit = self._commit(each.standing, state, files, stop)
+            self._land(commit, each.standing.table)
+            landed[each.name] += sum(batch.num_rows for batch in rows)
+        return landed
+
+    @property
+    def _log(self) -> TopicPartition:
+        return closings_of(self.name)
+
+    def _written(
+        self, connector: str, state: TableState, rows: Sequence[pa.RecordBatch]
+    ) -> tuple[DataFile, ...]:
+        world = self.held.world
+        prefix = f"{self.held.settings.pipeline}-closing-{world.token()}"
+        opened = self.means.writers[connector](state.target, prefix=prefix, observer=world.observer)
+        return _all_written(opened, rows)
+
+    def _commit(
+        self, standing: Standing, state: TableState, files: tuple[DataFile, ...], stop: int
+    ) -> Committable:
+        landed, log = _ledger(standing, state), self._log
+        start = _position(state, log)
+        covered = {log: span(start, stop)}
+        issue = Issue(
+            self.held.tenure.claim,
+            self.held.world.cluster_id,
+            EpochNumber(0),
+            landed.rules_hash,  # the rules that count for its topics are not touched
+            self.held.world.token(),
+        )
+        at = replace(standing, schema_id=state.schema_id, segment=landed.segment)
+        named = tuple(replace(file, ranges=covered) for file in files)
+        origins = {} if log in landed.offsets else {log: Offset(0)}
+        kind = CommitKind.APPEND if files else CommitKind.ANCHOR
+        return commit_at(at, covered, named, issue, kind=kind, origins=origins)
+
+    def _land(self, commit: Committable, table: Table) -> None:
+        """Prepare a commit and land it. Raises UnavailableError when another was faster."""
+        world, held = self.held.world, self.held
+        world.observer.reached(Point.PREPARE_BEFORE)
+        world.store.prepare(held.settings.pipeline, held.tenure.claim, (commit,), {})
+        world.observer.reached(Point.PREPARE_AFTER)
+        (landing,) = held.two_phase.recover([(commit, table)])
+        if not landing.landed:
+            raise UnavailableError(
+                f"{self.name}: {landing.reason}",
+                code="P491",
+                hint="another changed the table meanwhile: do it once more",
+            )
+
+
+def tried(
+    quarantine: Table,
+    track: Track,
+    followers: Sequence[Track],
+    records: Sequence[Record],
+    means: Means,
+) -> Judged:
+    """Read refused records back and judge them for the tables that are there. Writes nothing."""
+    wanted: dict[TopicPartition, list[int]] = defaultdict(list)
+    for each in records:
+        wanted[each.at].append(each.offset)
+    ranges = [
+        [at.topic_id, at.partition, at.topic, min(offsets), max(offsets) + 1]
+        for at, offsets in wanted.items()
+    ]
+    read = quarantine.refused(track.rejects.chain, (*BYTES, "stage"), ranges)
+    batches = records_of(read, {at: sorted(offsets) for at, offsets in wanted.items()})
+    jobs = {
+        each.name: table_job(each, _slice_of(each, wanted))
+        for each in followers
+        if each.standing is not None
+    }
+    judged_before = {
+        each.name: _judged_before(quarantine, track, each, records, ranges)
+        for each in followers
+        if each.name in jobs
+    }
+    return judge(
+        records, batches, jobs, means.readers, means.functions, judged_before=judged_before
+    )
+
+
+def _judged_before(
+    quarantine: Table,
+    track: Track,
+    follower: Track,
+    records: Sequence[Record],
+    ranges: Sequence[Sequence[object]],
+) -> frozenset[Coordinate]:
+    """Return the coordinates of a route's records that a table of it must not be given once more.
+
+    Of what the route refused for time, or for killing its process, those are the ones that the
+    table refused by itself, or has a row of; all, where it has no source columns to tell. Raises
+    UnavailableError.
+    """
+    transient = {each.coordinate: each.at for each in records if each.code in TRANSIENT}
+    if not track.target.is_route or not transient:
+        return frozenset()
+    assert follower.standing is not None, "it is a table that is there"
+    columns = {name: follower.target.options.source_columns.get(name, "") for name in NEEDED}
+    if not all(columns.values()):
+        return frozenset(transient)
+    offsets = pa.array(sorted({offset for _, _, offset in transient}), pa.int64())
+    found = follower.standing.table.coordinates(columns, None, offsets).to_pylist()
+    rows = {tuple(row[name] for name in NEEDED) for row in found}
+    refused = set(quarantine.quarantined(follower.rejects.chain, ranges))
+    return frozenset(
+        coordinate
+        for coordinate, at in transient.items()
+        if coordinate in refused or (at.topic, *coordinate[1:]) in rows
+    )
+
+
+def rounds(fates: pa.Table) -> Iterator[list[Record]]:
+    """Give records in lots that fit into memory."""
+    yield from _batched(_records(fates))
+
+
+def _batched(records: Iterator[Record]) -> Iterator[list[Record]]:
+    while batch := list(islice(records, ROUND_RECORDS)):
+        yield batch
+
+
+def _records(fates: pa.Table) -> Iterator[Record]:
+    partitions: dict[tuple[str, int], TopicPartition] = {}
+    for batch in fates.to_batches():
+        for row in batch.to_pylist():
+            place = (row["topic_id"], row["partition"])
+            at = partitions.setdefault(place, TopicPartition(*place, row["topic"]))
+            stamped = row["timestamp"] is not None
+            yield Record(at, row["offset"], row["code"], stamped=stamped, closing=row["closing"])
+
+
+def _state(standing: Standing) -> TableState:
+    return standing.table.state(standing.chain)
+
+
+def _position(state: TableState, log: TopicPartition) -> Offset:
+    return Offset(0) if state.landed is None else state.landed.offsets.get(log, Offset(0))
+
+
+def _ledger(standing: Standing, state: TableState) -> Landed:
+    if state.landed is None:
+        raise InvalidError(
+            f"nothing has landed in {standing.chain.table} for {standing.chain.name}",
+            code="P492",
+            hint="run the pipeline first:  penstock run --until-caught-up",
+        )
+    return state.landed
+
+
+def _slice_of(track: Track, wanted: Mapping[TopicPartition, Sequence[int]]) -> Slice:
+    lanes = [
+        Lane(at, span(min(offsets), max(offsets) + 1), (track.name,))
+        for at, offsets in wanted.items()
+    ]
+    return Slice(0, tuple(lanes))
+
+
+def _all_written(writer: FileWriter, rows: Sequence[pa.RecordBatch]) -> tuple[DataFile, ...]:
+    for batch in rows:
+        writer.write(batch)
+    return tuple(writer.close())

@@ -1,0 +1,386 @@
+"""Put a table's ledger back to where its rows end, so that what is gone is landed again.
+
+Source: docs/design/0111 and 0219. It is the way out of a rollback, and of rows that somebody
+deleted at the end of a table. A seek begins a new segment: what landed before it may land once
+more.
+
+Invariants:
+- a position is put back to the end of the partition's rows or behind it, never before it: no row
+  that is there lands twice;
+- a retried record whose row went is open in the quarantine again before the seek lands; one whose
+  row is there is left as it is;
+- positions are never put forward: what shall not land is left out by the spec, where it is counted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.commit.land import fence_rollback, rolled_back
+from penstock.commit.manual import land_by_hand
+from penstock.core.commits import (
+    Chain,
+    CommitKind,
+    Committable,
+    EpochNumber,
+    Landed,
+    commit_id_of,
+)
+from penstock.core.errors import InvalidError
+from penstock.core.file_ranges import ends_of_rows
+from penstock.core.offsets import Offset, Positions, TopicPartition
+from penstock.core.planning import Bounds
+from penstock.core.resolutions import closings_of, records_only
+from penstock.landing.ownership.exclusive import Hold
+from penstock.landing.repair.allowed_ranges import (
+    Bounded,
+    beginning_unknown,
+    not_landed,
+    require_alone,
+    unlisted,
+)
+from penstock.landing.repair.replay import source_columns
+from penstock.landing.repair.retry import Closer, Means
+from penstock.landing.settings import Settings, Target, World
+from penstock.landing.tables import opening
+from penstock.ports.tables import FileSource, Table, TableState, Verdict
+from penstock.rows.quarantine.status import READ, fates_of
+from penstock.spec.naming import no_table
+
+Wanted = Mapping[tuple[str, int], Offset]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Where a partition is put back from and to; `given_up` positions hold no row and stay so.
+
+    `gone` of them are no longer in Kafka.
+    """
+
+    at: TopicPartition
+    start: Offset
+    stop: Offset
+    given_up: int
+    gone: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """What a seek would do, on the state it was worked out from.
+
+    `reopened` are the fates (rows/quarantine/status.py) of retried records whose rows went: they
+    are to be open again before it lands.
+    """
+
+    chain: Chain
+    table: Table
+    state: TableState
+    moves: tuple[Move, ...]
+    reopened: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What bounds a seek: where rows end, where the chain began, what Kafka has.
+
+    `whole`: all partitions go back, named or not. So they do after a rollback, for a seek accepts
+    it for the chain: what is gone of the others would never be landed again.
+    """
+
+    ends: Mapping[tuple[str, int], int]
+    began: Positions
+    bounds: Bounded
+    whole: bool
+    rolled_back: bool = False
+
+
+WINDOW = 1 << 16
+"""Offsets that are looked for at once."""
+WENT = "its row went, and the table was put back: penstock seek"
+
+
+def look(settings: Settings, world: World, name: str, wanted: Wanted) -> Seek:
+    """Work out where a table is put back to; without `wanted`, where its rows end. Writes nothing.
+
+    Raises InvalidError (P185, P186, P461, P474, P472 forward, P479 rows would land twice,
+    P482 two pipelines, P483 no row and no beginning, P485 another topic of that name),
+    DecisionNeededError (P455) when the witnesses do not tell what was rolled back.
+    """
+    target = _target(settings, world, name)
+    chain = Chain(settings.pipeline, name)
+    table = world.catalogs[target.place.catalog].load(target.place.name)
+    state = None if table is None else table.state(chain)
+    if table is None or state is None or state.landed is None:
+        raise InvalidError(
+            f"{name} has no ledger of this pipeline",
+            code="P461",
+            hint="nothing has landed in it yet, or it was dropped; see  penstock status",
+        )
+    if state.verdict is Verdict.UNCERTAIN:
+        raise rolled_back(name, state.evidence)
+    positions = records_only(state.landed.offsets)
+    require_alone(chain, table.chains(state), positions)
+    known = {(at.topic, at.partition) for at in positions}
+    for topic, number in wanted:
+        if (topic, number) not in known:
+            raise InvalidError(
+                f"{name} has landed nothing of {topic}:{number}",
+                code="P472",
+                hint="seek puts back what has landed; see  penstock audit",
+            )
+    columns = source_columns(name, target.options)
+    told = table.sources(state, columns, dict.fromkeys(known, 0))
+    retried = _retried(settings, world, chain, state.landed)
+    ends = _Rows(table, state, columns, told).ends(retried)
+    bounds = world.log.bounds(
+        [at for at in world.log.partitions() if (at.topic, at.partition) in known]
+    )
+    back = state.verdict is Verdict.ROLLED_BACK
+    reach = Reach(
+        ends, table.history(chain).began, bounds, whole=back or not wanted, rolled_back=back
+    )
+    moves = moves_of(name, positions, wanted, reach)
+    gone = _behind(retried, positions, wanted, reach)
+    return Seek(chain, table, state, moves, _without_rows(gone, table, state, columns))
+
+
+def put_back(held: Hold, name: str, wanted: Wanted, means: Means) -> Seek:
+    """Look and do: what lost its row is opened again, then the ledger is put back.
+
+    Killed in between, it is asked again: what is open stays so, and its row is not there. A
+    rollback is fenced first: it may arm a request that brings such a row back (docs/design/0218).
+    Raises what `look` and `do` raise, and what closing raises.
+    """
+    planned = look(held.settings, held.world, name, wanted)
+    if planned.reopened.num_rows and planned.state.verdict is Verdict.ROLLED_BACK:
+        fence_rollback(planned.chain, planned.state, planned.table, held.tenure.conditions)
+        planned = look(held.settings, held.world, name, wanted)
+    if planned.reopened.num_rows:
+        quarantine = held.fleet.quarantine
+        rejects = opening.standing_in(
+            quarantine, _rejects(held.settings, planned.chain), held.world
+        )
+        Closer(held, means, name).reopen(rejects, planned.reopened, WENT)
+    if planned.moves or planned.state.verdict is Verdict.ROLLED_BACK:
+        do(held, replace(planned, reopened=planned.reopened.slice(0, 0)))
+    return planned
+
+
+def do(held: Hold, planned: Seek) -> None:
+    """Put the ledger back, once, and drop what is pending for the table from before.
+
+    Raises what `land_by_hand` raises.
+    """
+    assert not planned.reopened.num_rows, "what lost its row is opened again before"
+    landed = planned.state.landed
+    assert landed is not None, "it was looked at"
+    segment = landed.segment + 1
+    nonce = f"seek:{planned.state.head}:{held.world.token()}"
+    commit = Committable(
+        chain=planned.chain,
+        table_uuid=planned.state.uuid,
+        segment=segment,
+        commit_id=commit_id_of(planned.chain, planned.state.uuid, segment, {}, nonce=nonce),
+        attempt="seek",
+        generation=held.tenure.claim.generation,
+        owner=held.tenure.claim.owner,
+        cluster_id=held.world.cluster_id,
+        epoch=EpochNumber(0),
+        kind=CommitKind.SEEK,
+        progress={},
+        files=(),
+        rules_hash=landed.rules_hash,
+        schema_id=planned.state.schema_id,
+        origins={move.at: move.stop for move in planned.moves},
+    )
+    land_by_hand(commit, planned.state, planned.table, held.tenure.conditions)
+    store, pipeline = held.world.store, held.settings.pipeline
+    for row in store.pending(pipeline):
+        if row.chain == planned.chain:
+            # The head has moved, so nothing of it that is in flight can land (protocol.md 3).
+            store.settle(
+                pipeline, held.tenure.claim, row, landed=False, reason="the table was put back"
+            )
+
+
+def _target(settings: Settings, world: World, name: str) -> Target:
+    targets, _, _ = opening.routed(settings, world.log.partitions())
+    fixed = {known: each for known, each in targets.items() if each.route is None}
+    if name in targets and name not in fixed:
+        raise InvalidError(
+            f"{name} is fed record by record by a route, and cannot be put back",
+            code="P474",
+            hint="this release puts back tables of a fixed name",
+        )
+    if name not in fixed:
+        raise no_table(name, fixed)
+    return fixed[name]
+
+
+def moves_of(name: str, positions: Positions, wanted: Wanted, reach: Reach) -> tuple[Move, ...]:
+    """Work out where partitions are put back to. Raises what `look` raises of them."""
+    moves = []
+    for at, stands in sorted(positions.items()):
+        place = (at.topic, at.partition)
+        if not reach.whole and place not in wanted:
+            continue
+        if at not in reach.bounds:
+            raise unlisted(name, at, reach.bounds)
+        first, end = reach.began.get(at), _end(at, stands, reach)
+        asked = wanted.get(place, end if stands else stands)
+        if asked is None:
+            raise beginning_unknown(name, at, f"penstock seek {name} {at.topic}:{at.partition}:0")
+        _require_between(name, at, asked, (first, end, stands))
+        move = _move(at, stands, asked, asked if end is None else end, reach.bounds[at])
+        if move is not None:
+            moves.append(move)
+    return tuple(moves)
+
+
+def _require_between(
+    name: str,
+    at: TopicPartition,
+    asked: Offset,
+    known: tuple[Offset | None, Offset | None, Offset],
+) -> None:
+    first, end, stands = known
+    if asked > stands:
+        raise InvalidError(
+            f"{name} stands at {stands} in {at}, and is never put forward",
+            code="P472",
+            hint=f'leave records out by the spec:  where: "_kafka_offset >= {asked}"',
+        )
+    if first is not None and asked < first:
+        raise not_landed(name, f"{at} from {first} on, not from {asked}")
+    if end is not None and asked < end:
+        raise InvalidError(
+            f"{name} holds rows of {at} up to offset {end - 1}: from {asked} on they would"
+            " land twice",
+            code="P479",
+            hint=f"to land them again:  penstock replay {name} {at.topic}:{at.partition}:"
+            f"{asked}-{stands}",
+        )
+
+
+def _end(at: TopicPartition, stands: Offset, reach: Reach) -> Offset | None:
+    """Tell where the rows of a partition end; without any, where the chain began, if that is told.
+
+    A retried row may stand ahead of the position, which is never put forward.
+    """
+    found = reach.ends.get((at.topic, at.partition))
+    return reach.began.get(at) if found is None else Offset(min(found, stands))
+
+
+def _rejects(settings: Settings, chain: Chain) -> Chain:
+    return Chain(f"{settings.pipeline}/{chain.table}", settings.quarantine.table)
+
+
+def _retried(settings: Settings, world: World, chain: Chain, landed: Landed) -> pa.Table:
+    """Give the fates of the records whose retry this table's ledger says it followed."""
+    followed = landed.offsets.get(closings_of(chain.table), Offset(0))
+    place = settings.quarantine
+    quarantine = world.catalogs[place.catalog].load(place.name) if followed else None
+    if quarantine is None:
+        return fates_of(())
+    fates = fates_of(quarantine.refused(_rejects(settings, chain), READ))
+    landed_here = pc.and_(pc.equal(fates["into"], chain.table), pc.less(fates["closing"], followed))
+    return fates.filter(pc.fill_null(landed_here, fill_value=False))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of a state, by their files and, where these do not tell enough, one by one."""
+
+    table: Table
+    state: TableState
+    columns: Mapping[str, str]
+    files: Sequence[FileSource]
+
+    def ends(self, retried: pa.Table) -> dict[tuple[str, int], int]:
+        """Give, by topic and partition, the offset behind the last row that was read in its turn.
+
+        A retried row says nothing of what stands before it: it landed late, by itself.
+        """
+        ends = ends_of_rows(each.found for each in self.files)
+        late: dict[tuple[str, int], set[int]] = defaultdict(set)
+        for row in retried.select(["topic", "partition", "offset"]).to_pylist():
+            late[row["topic"], row["partition"]].add(row["offset"])
+        for place, offsets in late.items():
+            if ends.get(place, 0) - 1 in offsets:
+                end = self._end_of_others(place, ends.pop(place), offsets)
+                if end is not None:
+                    ends[place] = end
+        return ends
+
+    def _end_of_others(self, place: tuple[str, int], end: int, late: set[int]) -> int | None:
+        """Look down from the last row, a window at a time, for one that was not retried."""
+        ranges = [r for each in self.files if (r := each.found.ranges.get(place)) is not None]
+        stop: int = end
+        while True:
+            start = max(stop - WINDOW, 0)
+            others = self._at(place, np.arange(start, stop)) - late
+            if others:
+                break
+            below = [min(r.stop, start) for r in ranges if r.start < start]
+            if not below:
+                return None
+            stop = max(below)
+        found, there = max(others) + 1, self._at(place, np.array(sorted(late)))
+        while found in there:  # retried, and nothing stands between
+            found += 1
+        return found
+
+    def _at(self, place: tuple[str, int], offsets: np.ndarray) -> set[int]:
+        there = self.table.coordinates(self.columns, self.state, pa.array(offsets, pa.int64()))
+        topic, partition = place
+        here = pc.and_(pc.equal(there["topic"], topic), pc.equal(there["partition"], partition))
+        return set(there["offset"].filter(here).to_pylist())
+
+
+def _behind(retried: pa.Table, positions: Positions, wanted: Wanted, reach: Reach) -> pa.Table:
+    """Leave out what a seek does not mean: what lies before the positions that it puts back to.
+
+    After a rollback what lies before the end of the rows may be gone as well, for retries land
+    late; only what is given up in between is left out.
+    """
+    meant = pa.array(np.zeros(retried.num_rows, np.bool_))
+    for at, stands in positions.items():
+        place = (at.topic, at.partition)
+        if not reach.whole and place not in wanted:
+            continue
+        end = _end(at, stands, reach) or Offset(0)
+        asked = wanted.get(place, end)
+        here = pc.and_(
+            pc.equal(retried["topic_id"], at.topic_id), pc.equal(retried["partition"], at.partition)
+        )
+        behind = pc.greater_equal(retried["offset"], asked)
+        if reach.rolled_back:
+            behind = pc.or_(behind, pc.less(retried["offset"], end))
+        meant = pc.or_(meant, pc.and_(here, behind))
+    return retried.filter(meant)
+
+
+def _without_rows(
+    retried: pa.Table, table: Table, state: TableState, columns: Mapping[str, str]
+) -> pa.Table:
+    """Leave out the records whose rows are there: what is looked for is few, the rows are many."""
+    if not retried.num_rows:
+        return retried
+    there = table.coordinates(columns, state, pc.unique(retried["offset"]))
+    return retried.join(there, there.column_names, join_type="left anti")
+
+
+def _move(
+    at: TopicPartition, stands: Offset, asked: Offset, end: Offset, found: Bounds
+) -> Move | None:
+    stop = Offset(min(max(asked, found.start), stands))
+    gone = max(stop - asked, 0)
+    if stop == stands and not gone:
+        return None
+    return Move(at, stands, stop, max(stop - end, 0), gone)

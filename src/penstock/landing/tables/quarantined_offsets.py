@@ -1,0 +1,88 @@
+"""Records of a table whose fate is the quarantine, from an earlier reading (data.md 5).
+
+Invariant: those of one partition stand together and ascend, so that a lane finds its own without a
+look at the others, and what was passed leaves at once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.core.offsets import Positions, TopicPartition
+from penstock.core.planning import Lane
+from penstock.landing.task.messages import Coordinate
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_Partition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Already:
+    """Hold coordinates by topic id and partition."""
+
+    _offsets: Mapping[_Partition, tuple[int, ...]] = field(default_factory=dict, repr=False)
+
+    def __iter__(self) -> Iterator[Coordinate]:
+        for (topic_id, number), offsets in self._offsets.items():
+            yield from ((topic_id, number, offset) for offset in offsets)
+
+    def __or__(self, found: Iterable[Coordinate]) -> Already:
+        """Take more along."""
+        more: dict[_Partition, set[int]] = defaultdict(set)
+        for topic_id, number, offset in found:
+            more[topic_id, number].add(offset)
+        joined = {
+            key: tuple(sorted(offsets.union(self._offsets.get(key, ()))))
+            for key, offsets in more.items()
+        }
+        return Already({**self._offsets, **joined})
+
+    def within(self, lanes: Iterable[Lane]) -> frozenset[Coordinate]:
+        """Give those that lanes cover."""
+        return frozenset(
+            (lane.at.topic_id, lane.at.partition, offset)
+            for lane in lanes
+            if (held := self._offsets.get((lane.at.topic_id, lane.at.partition)))
+            for offset in held[
+                bisect_left(held, lane.covered.start) : bisect_left(held, lane.covered.stop)
+            ]
+        )
+
+    def beyond(self, examined: Positions) -> Already:
+        """Leave out those below positions: they were passed, and are not asked for again."""
+        if not self._offsets:
+            return self
+        reached = {(at.topic_id, at.partition): offset for at, offset in examined.items()}
+        left = {
+            key: held[bisect_left(held, reached.get(key, 0)) :]
+            for key, held in self._offsets.items()
+        }
+        return Already({key: held for key, held in left.items() if held})
+
+
+NONE = Already()
+
+
+def offsets_of(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """Give the offsets of records as a reader gives them."""
+    found: npt.NDArray[np.int64] = batch.column("offset").to_numpy()
+    return found
+
+
+def is_among(
+    coordinates: Iterable[Coordinate], at: TopicPartition, offsets: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """Tell which offsets of a partition are named by coordinates."""
+    here = (at.topic_id, at.partition)
+    named = [offset for *partition, offset in coordinates if tuple(partition) == here]
+    found: npt.NDArray[np.bool_] = np.isin(offsets, np.array(named, np.int64))
+    return found

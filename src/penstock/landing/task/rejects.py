@@ -1,0 +1,60 @@
+"""Refuse records for what they are to a table, not for what is in them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.core.errors import InvalidError
+from penstock.rows.convert.batch import Converted, Reject
+from penstock.rows.options import Policy, RowOptions
+from penstock.rows.reject_codes import MEANINGS, OF_TYPES, Code, MisfitError
+
+_OF_TYPES = OF_TYPES | {Code.MISSING}
+
+
+def refuse(code: Code, offsets: npt.NDArray[np.int64], path: str = "") -> list[Reject]:
+    """Refuse the records of some offsets, for a column or as a whole, in the words of a code."""
+    meaning = MEANINGS[code]
+    misfit = MisfitError(code, meaning.fact, path)
+    stage, name, message = str(meaning.stage), str(code), misfit.message
+    return [Reject(offset, stage, name, message) for offset in offsets.tolist()]
+
+
+def nowhere(converted: Converted) -> Converted:
+    """Refuse what would land in a table that does not exist and that no record gave columns."""
+    empty = replace(converted, rows=converted.rows.slice(0, 0), offsets=converted.offsets[:0])
+    return with_rejects(empty, refuse(Code.NO_COLUMNS, converted.offsets))
+
+
+def with_rejects(converted: Converted, rejects: Sequence[Reject]) -> Converted:
+    """Put further rejects among those of a batch, by their offsets."""
+    if not rejects:
+        return converted
+    everyone = sorted((*converted.rejects, *rejects), key=lambda reject: reject.offset)
+    return replace(converted, rejects=tuple(everyone))
+
+
+def counted(rejects: Sequence[Reject]) -> dict[str, int]:
+    """Count rejects by code."""
+    return dict(Counter(reject.code for reject in rejects))
+
+
+def policy_for(reject: Reject, options: RowOptions) -> Policy:
+    """Give what is to be done about a refused record."""
+    if reject.code == Code.UNKNOWN_FIELD:
+        return options.columns
+    return options.types if reject.code in _OF_TYPES else "quarantine"
+
+
+def frozen(name: str, reject: Reject) -> InvalidError:
+    """Say that a table takes no record that does not fit."""
+    return InvalidError(
+        f"{name} is frozen, and a record does not fit: {reject.message}",
+        code="P467",
+        hint="change the table, or set  schema.columns  or  schema.types  to something else",
+    )

@@ -1,0 +1,44 @@
+"""What a run waits for, told as it begins: nobody looks at a display that says nothing.
+
+Invariant: of a run, each wait is told once, and what waits in Kafka as soon as it is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.core.events import BacklogCounted, EpochPlanned, WaitBegan
+from penstock.core.planning import Epoch
+from penstock.landing.epoch.trigger import Pace
+from penstock.ports.runtime import Observer
+
+ENGINE = "Java and Spark to start"
+SETTLED = "commits of an earlier run to be settled"
+KAFKA = "Kafka to answer"
+LISTED = "Kafka to tell where topics end"
+
+
+@dataclass(slots=True)
+class Waits:
+    """Tells waits and backlogs of one run. Used by the coordinator's thread only."""
+
+    observer: Observer
+    _what: str = ""
+    _counted: bool = False
+
+    def begin(self, what: str) -> None:
+        """Tell what is waited for from now on, once."""
+        if what != self._what:
+            self._what = what
+            self.observer(WaitBegan(what))
+
+    def counted(self, pace: Pace) -> None:
+        """Tell what waits in Kafka when that is known for the first time."""
+        if not self._counted:
+            self._counted = True
+            self.observer(BacklogCounted(dict(pace.lag), dict(pace.behind), dict(pace.waiting)))
+
+    def planned(self, epoch: Epoch, pace: Pace) -> None:
+        """Tell that an epoch is opened, over what waits in Kafka."""
+        backlog = dict(pace.lag), dict(pace.behind), dict(pace.waiting)
+        self.observer(EpochPlanned(epoch.number, len(epoch.slices), epoch.records, *backlog))

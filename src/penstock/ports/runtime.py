@@ -1,0 +1,74 @@
+"""Who runs the work, who listens, what time it is, and where secrets come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from penstock.core.crash_points import Point
+from penstock.core.events import Event
+
+
+class Engine(Protocol):
+    """Runs workers. A job and its result are versioned JSON; no rows pass through the driver."""
+
+    def run(self, jobs: Sequence[str]) -> Sequence[str]:
+        """Run all jobs and give one result for each, in order, whatever was retried underneath.
+
+        Called from one thread. Raises UnavailableError when the engine is gone for good in this
+        process (exit 75 and restart), InvalidError when it refuses the jobs, or the PenstockError
+        that a job ended with.
+        """
+        ...
+
+    def is_ready(self, patience_seconds: float) -> bool:
+        """Tell whether it has started, or failed to; with patience, wait that long for it."""
+        ...
+
+    def capacity(self) -> int:
+        """Give the number of jobs that run at once."""
+        ...
+
+    def cancel(self) -> None:
+        """Ask running jobs to end, from another thread; files they wrote are leftovers."""
+        ...
+
+    def close(self) -> None:
+        """Stop what this engine started."""
+        ...
+
+
+class Observer(Protocol):
+    """Listens. Must not raise and must be quick; called from several threads."""
+
+    def __call__(self, event: Event) -> None:
+        """Take notice of an event."""
+        ...
+
+    def reached(self, point: Point) -> None:
+        """Pass a crash point; tests stop the process here."""
+        ...
+
+
+class Clock(Protocol):
+    """Tells time and waits."""
+
+    def now_ms(self) -> int:
+        """Give wall-clock epoch milliseconds."""
+        ...
+
+    def monotonic(self) -> float:
+        """Give seconds that never run backwards."""
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """Wait, or less when something asks for attention."""
+        ...
+
+
+class Secrets(Protocol):
+    """Resolves `${env:NAME}`, `${env:NAME:-default}` and `${file:/path}` where they are used."""
+
+    def resolve(self, text: str) -> str:
+        """Give the text with references replaced. Raises InvalidError that names the reference."""
+        ...

@@ -1,0 +1,1 @@
+"""Decoded values become exact values of column types, or the reason why they cannot."""

@@ -1,0 +1,146 @@
+"""Fields that are spelled otherwise than their columns, where `case_sensitive: false` lets them be.
+
+Theory of operation: the records of a block are mostly spelled alike. The block is read with the
+schema as its first records spell it; a record that is spelled otherwise fails it, is read alone,
+and is respelled field by field.
+
+Invariants:
+- two fields of one object that are one column refuse the record, whatever they hold;
+- keys of maps are data and stay as they are;
+- without `case_sensitive: false` nothing here is asked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.core.errors import InvalidError
+from penstock.core.names import folded
+from penstock.core.schema import Field, List, Map, Schema, Struct, Type
+from penstock.rows.cast.record_cast import joined_path
+from penstock.rows.decode.json.parser import parse_object
+from penstock.rows.options import RowOptions
+from penstock.rows.reject_codes import Code, MisfitError
+
+_SAMPLE = 64
+
+
+def require_distinct(schema: Schema, table: str) -> None:
+    """Raise InvalidError (P435) when columns of a table differ in case only."""
+    for path, names in _structs(schema, ""):
+        seen: dict[str, str] = {}
+        for name in names:
+            other = seen.setdefault(folded(name), name)
+            if other is not name:
+                raise InvalidError(
+                    f"{table} has the columns {joined_path(path, other)} and {name}, which are the"
+                    " same where case does not count",
+                    code="P435",
+                    hint="remove  case_sensitive: false  from its rule, or rename one of them",
+                )
+
+
+def respelled(record: dict[str, Any], schema: Schema) -> dict[str, Any]:
+    """Give a record's fields the names of their columns.
+
+    Raises MisfitError of stage convert when two fields are one column.
+    """
+    return _object(record, schema, "")
+
+
+def spelled(values: pa.BinaryArray, schema: Schema, options: RowOptions) -> Schema:
+    """Give the schema as the first records of a block spell it."""
+    found = schema
+    for value in values[:_SAMPLE].to_pylist():
+        try:
+            record = parse_object(value, depth_max=options.depth_max)
+            _object(record, schema, "")
+        except MisfitError:
+            continue
+        found = _struct_as_in(record, found, schema)
+    return found
+
+
+def spelled_as(shown: Schema, schema: Schema, options: RowOptions) -> Schema:
+    """Give what records show the names of the columns they land in."""
+    return shown if options.case_sensitive else _named_as(shown, schema)
+
+
+def _named_as(shown: Struct, schema: Struct) -> Struct:
+    columns = {folded(field.name): field for field in schema.fields}
+    fields = []
+    for field in shown.fields:
+        column = columns.get(folded(field.name), field)
+        type_ = field.type
+        if isinstance(type_, Struct) and isinstance(column.type, Struct):
+            type_ = _named_as(type_, column.type)
+        fields.append(Field(column.name, type_, field.required))
+    return Struct(tuple(fields))
+
+
+def _structs(type_: Type, path: str) -> list[tuple[str, tuple[str, ...]]]:
+    match type_:
+        case Struct(fields):
+            below = [_structs(f.type, joined_path(path, f.name)) for f in fields]
+            return [(path, type_.names), *(each for found in below for each in found)]
+        case List(element):
+            return _structs(element, f"{path}[]")
+        case Map(_, value):
+            return _structs(value, f"{path}{{}}")
+        case _:
+            return []
+
+
+def _object(value: dict[str, Any], type_: Struct, path: str) -> dict[str, Any]:
+    columns = {folded(field.name): field for field in type_.fields}
+    found: dict[str, Any] = {}
+    filled: set[str] = set()
+    for name, member in value.items():
+        field = columns.get(folded(name))
+        if field is None:
+            found[name] = member
+            continue
+        place = joined_path(path, field.name)
+        if field.name in filled:
+            reason = "two fields are this column where case does not count"
+            raise MisfitError(Code.DUPLICATE_KEY, reason, place)
+        filled.add(field.name)
+        found[field.name] = _value(member, field.type, place)
+    return found
+
+
+def _value(value: Any, type_: Type, path: str) -> Any:
+    match value, type_:
+        case dict(), Struct():
+            return _object(value, type_, path)
+        case dict(), Map(_, inner):
+            return {key: _value(member, inner, f"{path}{{}}") for key, member in value.items()}
+        case list(), List(element):
+            return [_value(member, element, f"{path}[]") for member in value]
+        case _:
+            return value
+
+
+def _struct_as_in(value: dict[str, Any], found: Struct, own: Struct) -> Struct:
+    """Take over a record's spelling of columns that are not spelled otherwise yet."""
+    names = {folded(name): name for name in value}
+    fields = []
+    for now, column in zip(found.fields, own.fields, strict=True):
+        name = names.get(folded(column.name), now.name)
+        kept = now.name if now.name != column.name else name
+        fields.append(
+            Field(kept, _type_as_in(value.get(name), now.type, column.type), now.required)
+        )
+    return Struct(tuple(fields))
+
+
+def _type_as_in(value: Any, found: Type, own: Type) -> Type:
+    match value, found, own:
+        case dict(), Struct(), Struct():
+            return _struct_as_in(value, found, own)
+        case [dict() as first, *_], List(Struct() as now, required), List(Struct() as element):
+            return List(_struct_as_in(first, now, element), required)
+        case _:
+            return found

@@ -1,0 +1,338 @@
+"""Parsed columns become the table's columns: cast exactly, or marked.
+
+`finish` never decides against a record: it marks rows that are not certainly right, and the record
+converter (record_cast.py) has the word on those. So this module may be as fast as it likes, as long
+as what it does not mark is exact.
+
+Invariants:
+- an unmarked row holds what the record converter would give for it;
+- buffers of untouched columns are passed on, not copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal as Exact
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.schema import PRECISION_MAX, Decimal, Fixed, Kind, List, Struct, Type
+from penstock.rows.arrow_types import arrow_type
+from penstock.rows.cast import iso8601
+from penstock.rows.cast.scalars import READABLE, scalar
+from penstock.rows.options import RowOptions
+from penstock.rows.reject_codes import MisfitError
+
+Marks = npt.NDArray[np.uint8]
+
+DOUBTFUL = 1
+"""The record converter must look at the row."""
+LARGE = 2
+"""A double of the row may have been a rounded integer; its text tells."""
+_LARGE_INTEGER = "[0-9]{16}"
+"""What the text of a record has, if one of its integers may be too long for a double."""
+
+_DOUBLE_INTEGERS = float(1 << 53)
+_FLOAT_INTEGERS = float(1 << 24)
+_BITS = {Kind.INT: 31, Kind.LONG: 63}
+_DIGITS_MAX = 76
+_COLON_AT = 13
+_STAMP = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?"
+_OFFSET = r"(Z|[+-]\d{2}(:?\d{2})?)"
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Hold a column in its final type, and marks where rows need a second look."""
+
+    array: pa.Array
+    marks: Marks | None = None
+
+
+def finish(array: pa.Array, type_: Type, options: RowOptions) -> Finished:
+    """Bring a column from `block.parsed_type` to `arrow_type`.
+
+    A struct may have further members behind those of its type (sampled_fields.py): they are looked
+    at for NaN, and left out.
+    """
+    match type_:
+        case Struct():
+            return _struct(array, type_, options)
+        case List():
+            return _list(array, type_, options)
+        case Decimal(precision, scale):
+            largest = Exact((0, (9,) * precision, -scale))
+            bounds = (largest.copy_negate(), largest)  # a minus would round to 28 digits
+            return narrowed(array, arrow_type(type_), scale, bounds)
+        case Kind.INT | Kind.LONG if pa.types.is_decimal(array.type):
+            half = 1 << _BITS[type_]
+            return narrowed(array, arrow_type(type_), 0, (Exact(-half), Exact(half - 1)))
+        case Kind.DOUBLE:
+            return Finished(array, _doubles(array))
+        case Kind.FLOAT:
+            return Finished(array, _floats(array))
+        case Kind.DATE | Kind.TIME | Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
+            return _dated(array, type_, options)
+        case Kind.BINARY | Kind.UUID | Fixed():
+            return _by_value(array, type_, options)
+        case _:
+            return Finished(array)
+
+
+def _struct(array: pa.StructArray, type_: Struct, options: RowOptions) -> Finished:
+    assert array.offset == 0, "parsed and filtered arrays begin at zero"
+    marks: Marks | None = None
+    members = []
+    for index, field in enumerate(type_.fields):
+        member = finish(array.field(index), field.type, options)
+        members.append(member.array)
+        marks = both(marks, member.marks)
+        if field.required and member.array.null_count:
+            absent = mask_of(pc.and_(array.is_valid(), member.array.is_null()))
+            marks = both(marks, absent.astype(np.uint8) * np.uint8(DOUBTFUL))
+    for index in range(len(type_.fields), array.type.num_fields):
+        marks = both(marks, not_numbers(array.field(index)))
+    done = pa.Array.from_buffers(
+        arrow_type(type_), len(array), [array.buffers()[0]], children=members
+    )
+    return Finished(done, marks)
+
+
+def _list(array: pa.ListArray, type_: List, options: RowOptions) -> Finished:
+    assert array.offset == 0, "parsed and filtered arrays begin at zero"
+    inner = finish(array.values, type_.element, options)
+    marks = inner.marks
+    if type_.element_required and inner.array.null_count:
+        marks = both(marks, mask_of(inner.array.is_null()).astype(np.uint8) * np.uint8(DOUBTFUL))
+    done = pa.Array.from_buffers(
+        arrow_type(type_), len(array), array.buffers()[:2], children=[inner.array]
+    )
+    return Finished(done, None if marks is None else of_lists(array, marks))
+
+
+def not_numbers(array: pa.Array) -> Marks | None:
+    """Mark rows of a column without a type of ours that hold NaN or infinity, at any depth."""
+    marks: Marks | None = None
+    if pa.types.is_float64(array.type):
+        doubles = _doubles(array)
+        return None if doubles is None else doubles & np.uint8(DOUBTFUL)
+    if pa.types.is_float32(array.type):
+        valid = mask_of(array.is_valid())
+        odd = valid & ~np.isfinite(_numbers(array, np.float32))
+        return odd.astype(np.uint8) * np.uint8(DOUBTFUL) if odd.any() else None
+    if pa.types.is_struct(array.type):
+        for index in range(array.type.num_fields):
+            marks = both(marks, not_numbers(array.field(index)))
+        return marks
+    if pa.types.is_list(array.type):
+        marks = not_numbers(array.values)
+    return None if marks is None else of_lists(array, marks)
+
+
+def without_text(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """Tell which texts or bytes of a column are empty; null is not."""
+    return mask_of(pc.equal(pc.binary_length(array), 0).fill_null(False))
+
+
+def of_lists(array: pa.ListArray, marks: Marks) -> Marks:
+    """Give marks of elements to the lists that hold them."""
+    found = np.flatnonzero(marks)
+    owners = np.searchsorted(array.offsets.to_numpy(), found, side="right") - 1
+    lists = np.zeros(len(array), np.uint8)
+    np.bitwise_or.at(lists, owners, marks[found])
+    return lists
+
+
+def _doubles(array: pa.Array) -> Marks | None:
+    numbers = _numbers(array, np.float64)
+    with np.errstate(invalid="ignore"):
+        suspicious = ~(np.abs(numbers) < _DOUBLE_INTEGERS)
+    if not suspicious.any():
+        return None
+    suspicious &= mask_of(array.is_valid())
+    marks: Marks = suspicious.astype(np.uint8) * np.uint8(LARGE)
+    marks[suspicious & ~np.isfinite(numbers)] = DOUBTFUL
+    return marks
+
+
+def _floats(array: pa.Array) -> Marks | None:
+    suspicious = ~(np.abs(_numbers(array, np.float32)) < _FLOAT_INTEGERS)
+    suspicious &= mask_of(array.is_valid())
+    return suspicious.astype(np.uint8) * np.uint8(DOUBTFUL) if suspicious.any() else None
+
+
+def narrowed(
+    array: pa.Array, target: pa.DataType, scale: int, bounds: tuple[Exact, Exact]
+) -> Finished:
+    """Bring decimals to another type; mark what would be rounded or is out of bounds."""
+    if not _has_room(array, scale):
+        array = array.cast(pa.decimal256(_DIGITS_MAX, array.type.scale))
+    try:
+        return Finished(array.cast(target))
+    except pa.ArrowInvalid:
+        cut, uncut = shortened(array, scale)
+        low, high = (pa.scalar(bound, cut.type) for bound in bounds)
+        fits = pc.and_(pc.greater_equal(cut, low), pc.less_equal(cut, high))
+        fits = pc.and_(fits, uncut)
+        kept = pc.if_else(fits, cut, pa.scalar(None, cut.type)).cast(target)
+        misfits = mask_of(pc.invert(fits).fill_null(False))
+        return Finished(kept, misfits.astype(np.uint8) * np.uint8(DOUBTFUL))
+
+
+def _has_room(array: pa.Array, scale: int) -> bool:
+    """Tell whether more digits behind the point cannot overflow.
+
+    In 128 bits Arrow (pyarrow 26) wraps around without a word, and fits what is left.
+    """
+    grown: int = scale - array.type.scale
+    if grown <= 0 or not pa.types.is_decimal128(array.type):
+        return True
+    bounds = pc.min_max(array).as_py()
+    if bounds["min"] is None:
+        return True
+    return max(_digits_of(bounds["min"]), _digits_of(bounds["max"])) + grown <= PRECISION_MAX
+
+
+def _digits_of(number: Exact) -> int:
+    return len(number.as_tuple().digits)
+
+
+def shortened(array: pa.Array, scale: int) -> tuple[pa.Array, pa.BooleanArray]:
+    """Cut decimals to so many digits behind the point, and tell which of them lose nothing."""
+    whole = pa.decimal256(_DIGITS_MAX, array.type.scale)
+    cut = array.cast(pa.decimal256(_DIGITS_MAX, scale), safe=False)
+    return cut, pc.equal(cut.cast(whole), array.cast(whole))
+
+
+def _dated(array: pa.Array, type_: Kind, options: RowOptions) -> Finished:
+    quick = _QUICK[type_]
+    done = quick(array)
+    if done is not None:
+        return Finished(done)
+    if type_ not in _PATTERNS:
+        return _by_value(array, type_, options)
+    # Some are not of the common form: read the others at once, and these one by one.
+    common = pc.match_substring_regex(array, _PATTERNS[type_])
+    done = quick(pc.if_else(common, array, pa.scalar(None, pa.string())))
+    if done is None:
+        return _by_value(array, type_, options)
+    rest = pc.invert(common).fill_null(False)
+    odd = _by_value(array.filter(rest), type_, options)
+    if odd.marks is None:
+        return Finished(pc.replace_with_mask(done, rest, odd.array))
+    marks = np.zeros(len(array), np.uint8)
+    marks[mask_of(rest)] = odd.marks
+    return Finished(pc.replace_with_mask(done, rest, odd.array), marks)
+
+
+def _quick_date(array: pa.Array) -> pa.Array | None:
+    return _cast_within(array, pa.date32(), iso8601.DAY_MIN, iso8601.DAY_MAX)
+
+
+def _quick_timestamp(array: pa.Array) -> pa.Array | None:
+    if not _name_minutes(array):
+        return None
+    return _cast_within(array, pa.timestamp("us"), iso8601.STAMP_MIN, iso8601.STAMP_MAX)
+
+
+def _quick_timestamptz(array: pa.Array) -> pa.Array | None:
+    if not _name_minutes(array):
+        return None
+    return _cast_within(array, pa.timestamp("us", "UTC"), iso8601.STAMP_MIN, iso8601.STAMP_MAX)
+
+
+def _quick_time(array: pa.Array) -> pa.Array | None:
+    stamps = _quick_timestamp(pc.binary_join_element_wise("1970-01-01T", array, ""))
+    return None if stamps is None else stamps.view(pa.int64()).view(pa.time64("us"))
+
+
+def _name_minutes(array: pa.Array) -> bool:
+    """Tell whether each text has a colon behind the hour: Arrow would fill in absent minutes."""
+    if array.null_count == len(array):
+        return True
+    _, offsets, data = array.buffers()
+    bounds = np.frombuffer(offsets, np.int32, count=len(array) + 1, offset=4 * array.offset)
+    starts, lengths = bounds[:-1], np.diff(bounds)
+    if array.null_count:
+        valid = mask_of(array.is_valid())
+        starts, lengths = starts[valid], lengths[valid]
+    if lengths.min() <= _COLON_AT:
+        return False
+    return bool((np.frombuffer(data, np.uint8)[starts + _COLON_AT] == ord(":")).all())
+
+
+def _cast_within(array: pa.Array, target: pa.DataType, low: int, high: int) -> pa.Array | None:
+    try:
+        done = array.cast(target)
+    except pa.ArrowInvalid:
+        return None
+    plain = done.view(pa.int32() if pa.types.is_date32(target) else pa.int64())
+    bounds = pc.min_max(plain).as_py()
+    within = bounds["min"] is None or (bounds["min"] >= low and bounds["max"] <= high)
+    return done if within else None
+
+
+def _by_value(array: pa.Array, type_: Any, options: RowOptions) -> Finished:
+    """Convert text by text with the record converter's own function."""
+    convert = scalar(type_, options)
+    marks = np.zeros(len(array), np.uint8)
+    if type_ in READABLE:  # what is not even of the form need not be tried
+        odd = pc.invert(pc.match_substring_regex(array, f"^(?:{READABLE[type_]})$"))
+        marks[mask_of(odd.fill_null(False))] = DOUBTFUL
+        array = pc.if_else(odd, pa.scalar(None, pa.string()), array)
+    values = []
+    for index, text in enumerate(array.to_pylist()):
+        try:
+            values.append(None if text is None else convert(text))
+        except MisfitError:
+            values.append(None)
+            marks[index] = DOUBTFUL
+    return Finished(pa.array(values, arrow_type(type_)), marks if marks.any() else None)
+
+
+def both(first: Marks | None, second: Marks | None) -> Marks | None:
+    """Join marks of the same rows."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first | second
+
+
+def settled(marks: Marks, values: pa.BinaryArray) -> Marks:
+    """Take the marks from large doubles of records without an integer that a double would round.
+
+    `values` are the texts of the records.
+    """
+    (large,) = np.nonzero(marks == LARGE)
+    if not len(large):
+        return marks
+    rounded = mask_of(pc.match_substring_regex(values.take(pa.array(large)), _LARGE_INTEGER))
+    marks = marks.copy()
+    marks[large[~rounded]] = 0
+    return marks
+
+
+def mask_of(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """Give booleans without nulls as numpy's."""
+    mask: npt.NDArray[np.bool_] = array.to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _numbers(array: pa.Array, kind: type[np.floating[Any]]) -> npt.NDArray[Any]:
+    if not len(array):
+        return np.zeros(0, kind)
+    offset = array.offset * np.dtype(kind).itemsize
+    return np.frombuffer(array.buffers()[1], kind, count=len(array), offset=offset)
+
+
+_QUICK: dict[Kind, Callable[[pa.Array], pa.Array | None]] = {
+    Kind.DATE: _quick_date,
+    Kind.TIME: _quick_time,
+    Kind.TIMESTAMP: _quick_timestamp,
+    Kind.TIMESTAMPTZ: _quick_timestamptz,
+}
+_PATTERNS = {Kind.TIMESTAMP: rf"{_STAMP}$", Kind.TIMESTAMPTZ: rf"{_STAMP}{_OFFSET}$"}

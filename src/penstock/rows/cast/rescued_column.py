@@ -1,0 +1,109 @@
+"""What does not fit a landed row is kept in one of its columns, as JSON text by column path.
+
+Invariants:
+- a record with nothing to rescue has null there; numbers of JSON keep their digits;
+- a path that names elements (`a[].b`, `m{}`) may hold several values, and always has an array of
+  them; so has any other that was met more than once: nothing is left out.
+
+Source: data.md 2 and 3, `_rescued`.
+"""
+
+from __future__ import annotations
+
+import base64
+import decimal
+import json
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.rows.decode.json.parser import Number
+from penstock.rows.decode.logical_types import Temporal
+
+_ELEMENTS = re.compile(r"(?<!\\)(?:\\\\)*(?:\[\]|\{\})")
+
+
+@dataclass(slots=True)
+class Drops:
+    """Collect what one record's row leaves out: `paths` are dropped, `rescued` kept beside it."""
+
+    paths: list[str] = field(default_factory=list)
+    rescued: list[tuple[str, Any]] = field(default_factory=list)
+
+    def mark(self) -> tuple[int, int]:
+        """Note how much there is."""
+        return len(self.paths), len(self.rescued)
+
+    def back_to(self, mark: tuple[int, int]) -> None:
+        """Forget what came after a mark."""
+        del self.paths[mark[0] :]
+        del self.rescued[mark[1] :]
+
+    def leave(self, path: str, value: Any, policy: str) -> None:
+        """Leave one value out, as the policy says."""
+        if policy == "rescue":
+            self.rescued.append((path, value))
+        else:
+            self.paths.append(path)
+
+
+def rescued_text(rescued: Iterable[tuple[str, Any]]) -> str | None:
+    """Show rescued values as the text of an object; None when there are none."""
+    found: dict[str, list[Any]] = {}
+    for path, value in rescued:
+        found.setdefault(path, []).append(value)
+    if not found:
+        return None
+    members = (
+        f"{_string(path)}:{shown(values if _is_several(path, values) else values[0])}"
+        for path, values in found.items()
+    )
+    return f"{{{','.join(members)}}}"
+
+
+def frame_of(path: str) -> tuple[str, str]:
+    """Give what stands before and behind the one value of a path."""
+    opening, closing = ("[", "]") if _is_several(path, [None]) else ("", "")
+    return f"{_string(path)}:{opening}", closing
+
+
+def _is_several(path: str, values: list[Any]) -> bool:
+    return len(values) > 1 or _ELEMENTS.search(path) is not None
+
+
+def shown(value: Any) -> str:
+    """Show a decoded value as JSON."""
+    match value:
+        case Number():
+            return str(value)
+        case dict():
+            return _object(value)
+        case list():
+            return f"[{','.join(map(shown, value))}]"
+        case bytes():
+            return _string(base64.b64encode(value).decode())
+        case float() if not math.isfinite(value):
+            return _string(str(value))
+        case decimal.Decimal():
+            return f"{value:f}"
+        case None | bool() | int() | float() | str():
+            return json.dumps(value, ensure_ascii=False)
+        case _:
+            assert isinstance(value, Temporal), value
+            return str(value.count)
+
+
+def _object(entries: dict[Any, Any]) -> str:
+    """Show members; a key that is no text is the text of what it would be as a value."""
+    members = []
+    for key, each in entries.items():
+        name = shown(key)
+        is_text = name.startswith('"')
+        members.append(f"{name if is_text else _string(name)}:{shown(each)}")
+    return f"{{{','.join(members)}}}"
+
+
+def _string(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

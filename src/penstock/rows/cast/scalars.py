@@ -1,0 +1,331 @@
+"""One decoded scalar becomes the exact value of a column type, or a misfit that says why.
+
+A scalar comes from JSON, where a number is still its text, or from a format with types
+(logical_types.py).
+
+Invariants: nothing is rounded but the digits of a fractional JSON number in a float or double,
+once, to the nearest; numbers with a type stay exact or are refused; text stands for a number only
+in decimal notation; base64 and UUID text are taken only in their one standard form.
+
+Values are what `pyarrow.array` takes: dates, times and time stamps are integers of their unit.
+
+Source: data.md 2.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import decimal
+import math
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+from types import MappingProxyType
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.schema import Decimal, Fixed, Kind
+from penstock.rows.cast import iso8601
+from penstock.rows.decode.json.parser import Number, kind_of
+from penstock.rows.decode.logical_types import Clock, Day, Moment
+from penstock.rows.options import RowOptions
+from penstock.rows.reject_codes import Code, MisfitError
+
+Scalar = Callable[[Any], Any]
+
+_NUMERIC = re.compile(r"([+-]?)(?:([0-9]+)(?:\.([0-9]*))?|\.([0-9]+))(?:[eE]([+-]?[0-9]+))?")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_POWER_DIGITS_MAX = 12
+_SHORT_DIGITS = 18
+_BOOLEANS = {"true": True, "false": False}
+_UUID_BYTES = 16
+_ZEROS_MAX = 400
+_FLOAT_MAX = float(np.finfo(np.float32).max)
+_BITS = {Kind.INT: 31, Kind.LONG: 63}
+
+READABLE: Mapping[Any, str] = MappingProxyType(
+    {
+        **dict.fromkeys((Kind.INT, Kind.LONG, Kind.FLOAT, Kind.DOUBLE, Decimal), _NUMERIC.pattern),
+        **iso8601.READABLE,
+        Kind.BOOLEAN: "true|false",
+        Kind.UUID: _UUID.pattern,
+    }
+)
+"""What a text must be to be read as a value of a type: any other is refused for the same reason."""
+
+
+def scalar(type_: Kind | Decimal | Fixed, options: RowOptions) -> Scalar:
+    """Give the function that converts one non-null value; it raises MisfitError."""
+    match type_:
+        case Decimal():
+            return partial(_decimal, type_=type_)
+        case Fixed(length):
+            return partial(_fixed, length=length)
+        case Kind.INT | Kind.LONG:
+            return partial(_integer, bits=_BITS[type_])
+        case Kind.TIMESTAMP:
+            return _dated(
+                partial(iso8601.timestamp_us, drop_offset=options.drop_offset),
+                partial(_local, drop_offset=options.drop_offset),
+            )
+        case Kind.TIMESTAMPTZ:
+            zone = None if options.assume_zone is None else ZoneInfo(options.assume_zone)
+            return _dated(partial(iso8601.timestamptz_us, zone=zone), partial(_instant, zone=zone))
+        case _:
+            return _SCALARS[type_]
+
+
+def stands_for_integer(text: str) -> bool:
+    """Tell whether a number or text is an integer in any notation but the plain one."""
+    if isinstance(text, Number) and _INTEGER.fullmatch(text):
+        return False
+    return _NUMERIC.fullmatch(text) is not None and _parts(text)[2] >= 0
+
+
+def digits_of(text: str) -> tuple[int, int]:
+    """Count the digits of a number before and behind its point, without outer zeros."""
+    _, digits, exponent = _parts(text)
+    return max(len(digits) + exponent, 0) if digits != "0" else 0, max(-exponent, 0)
+
+
+def is_double(text: str) -> bool:
+    """Tell whether a double, as it is commonly written, reads back as this very number."""
+    number = float(text)
+    return math.isfinite(number) and _parts(repr(number)) == _parts(text)
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    text = _text(value, "a boolean")
+    if text not in _BOOLEANS:
+        raise MisfitError(Code.UNREADABLE, "the text is neither true nor false")
+    return _BOOLEANS[text]
+
+
+def _string(value: Any) -> str:
+    if value.__class__ is str:
+        return value
+    return _text(value, "a string")
+
+
+def _integer(value: Any, *, bits: int) -> int:
+    if isinstance(value, Number) and len(value) <= _SHORT_DIGITS and value.isdecimal():
+        short = int(value)
+        if short < 1 << bits:
+            return short
+    if isinstance(value, Day | Clock | Moment):
+        value = value.count
+    sign, digits, exponent = _parts(_numeric(value))
+    if exponent < 0:
+        raise MisfitError(Code.INEXACT, "the number has a fraction, the column holds integers")
+    if len(digits) + exponent <= len(str(1 << bits)):
+        number: int = int(f"{sign}{digits}") * 10**exponent
+        if -(1 << bits) <= number < 1 << bits:
+            return number
+    raise MisfitError(Code.OUT_OF_RANGE, f"the number does not fit {bits + 1} bits")
+
+
+def _decimal(value: Any, *, type_: Decimal) -> decimal.Decimal:
+    sign, digits, exponent = _parts(_numeric(value))
+    if exponent < -type_.scale:
+        raise MisfitError(Code.INEXACT, f"more than {type_.scale} fraction digits for {type_}")
+    if len(digits) + exponent > type_.precision - type_.scale and digits != "0":
+        raise MisfitError(Code.OUT_OF_RANGE, f"too many digits for {type_}")
+    return decimal.Decimal(f"{sign}{digits}E{exponent}") if digits != "0" else decimal.Decimal(0)
+
+
+def _double(value: Any) -> float:
+    if isinstance(value, float):
+        return value
+    text = _numeric(value)
+    return _unrounded(value, _faithful(text, float(text)))
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, float):
+        return _narrow(value)
+    # Arrow reads the text straight into 32 bits; by way of a double it would be rounded twice.
+    text = _numeric(value)
+    return _unrounded(value, _faithful(text, pa.scalar(str(text)).cast(pa.float32()).as_py()))
+
+
+def _unrounded(value: Any, number: float) -> float:
+    """Give the number a decimal with a type became, when it is the same; JSON's digits may round.
+
+    Raises MisfitError.
+    """
+    if isinstance(value, decimal.Decimal) and decimal.Decimal(number) != value:
+        raise MisfitError(Code.INEXACT, "the decimal would be rounded")
+    return number
+
+
+def _narrow(number: float) -> float:
+    """Give a double that is one of 32 bits as well."""
+    if not math.isfinite(number):
+        return number
+    if abs(number) > _FLOAT_MAX:
+        raise MisfitError(Code.OUT_OF_RANGE, "the number is too large for the column")
+    if float(np.float32(number)) != number:
+        raise MisfitError(Code.INEXACT, "the double would be rounded")
+    return number
+
+
+def _faithful(text: str, number: float) -> float:
+    if not math.isfinite(number):
+        raise MisfitError(Code.OUT_OF_RANGE, "the number is too large for the column")
+    if _INTEGER.fullmatch(text):
+        sign, digits, exponent = _parts(text)
+        if int(f"{sign}{digits}") * 10**exponent != int(number):
+            raise MisfitError(Code.INEXACT, "the integer would be rounded")
+    return number
+
+
+def _numeric(value: Any) -> str:
+    if isinstance(value, Number):
+        return value
+    if isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool):
+        return _written(value)
+    text = _text(value, "a number")
+    if _NUMERIC.fullmatch(text) is None:
+        raise MisfitError(Code.UNREADABLE, "the text is not a number")
+    return text
+
+
+def _written(number: float | decimal.Decimal) -> str:
+    """Write a number with all its digits; an integer without a point or an exponent."""
+    if isinstance(number, int):
+        return Number(number)
+    exact = decimal.Decimal(number)
+    if not exact.is_finite():
+        raise MisfitError(Code.OUT_OF_RANGE, "not a finite number")
+    sign, digits, exponent = exact.as_tuple()
+    assert isinstance(exponent, int), "a finite number has an exponent"
+    text = f"{'-' if sign else ''}{''.join(map(str, digits))}"
+    if 0 <= exponent <= _ZEROS_MAX:
+        return Number(text + "0" * exponent)
+    return Number(f"{text}E{exponent}")
+
+
+@lru_cache(maxsize=4096)
+def _parts(text: str) -> tuple[str, str, int]:
+    """Split a number into sign, digits without outer zeros, and exponent; zero is `0`, 0."""
+    found = _NUMERIC.fullmatch(text)
+    assert found is not None, "JSON numbers match"
+    sign, whole, fraction, bare, power = found.groups(default="")
+    fraction = fraction or bare
+    digits = (whole + fraction).lstrip("0")
+    kept = digits.rstrip("0")
+    if not kept:
+        return "", "0", 0
+    exponent = _power(power) - len(fraction) + len(digits) - len(kept)
+    return sign.replace("+", ""), kept, exponent
+
+
+def _power(text: str) -> int:
+    digits = text.lstrip("+-").lstrip("0")
+    # An exponent of more digits than this is beyond every type, whatever it is exactly.
+    size = int(digits or 0) if len(digits) <= _POWER_DIGITS_MAX else 10**_POWER_DIGITS_MAX
+    return -size if text.startswith("-") else size
+
+
+def _binary(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    text = _text(value, "base64 text")
+    try:
+        data = binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
+    except (binascii.Error, UnicodeEncodeError) as error:
+        raise MisfitError(Code.UNREADABLE, "the text is not base64") from error
+    if base64.b64encode(data) != text.encode("ascii"):
+        raise MisfitError(Code.UNREADABLE, "the base64 text has bits to spare")
+    return data
+
+
+def _fixed(value: Any, *, length: int) -> bytes:
+    data = _binary(value)
+    if len(data) != length:
+        raise MisfitError(Code.WRONG_LENGTH, f"{len(data)} bytes, the column holds {length}")
+    return data
+
+
+def _uuid(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return _fixed(value, length=_UUID_BYTES)
+    text = _text(value, "a UUID")
+    if _UUID.fullmatch(text) is None:
+        raise MisfitError(Code.UNREADABLE, "the text is not a UUID (RFC 4122)")
+    return bytes.fromhex(text.replace("-", ""))
+
+
+def _dated(read: Callable[[str], int], count: Callable[[Any], int]) -> Scalar:
+    """Convert text by `read` and a value that is a date or time already by `count`."""
+
+    def convert(value: Any) -> int:
+        if isinstance(value, Day | Clock | Moment):
+            return count(value)
+        if isinstance(value, Number | int | float | decimal.Decimal) and not isinstance(
+            value, bool
+        ):
+            raise MisfitError(Code.UNIT_MISSING, "a number, and its unit is not declared")
+        return read(_text(value, "a date or time"))
+
+    return convert
+
+
+def _day(value: Any) -> int:
+    if not isinstance(value, Day):
+        raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, the column takes a date")
+    return iso8601.day(value.count)
+
+
+def _clock(value: Any) -> int:
+    if not isinstance(value, Clock):
+        raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, the column takes a time of day")
+    return iso8601.time_of_day_us(value.count, value.per_second)
+
+
+def _local(value: Any, *, drop_offset: bool) -> int:
+    stamp_us = _moment_us(value)
+    if value.zoned and not drop_offset:
+        raise MisfitError(Code.ZONE_UNEXPECTED, "the time stamp is in UTC")
+    return stamp_us
+
+
+def _instant(value: Any, *, zone: ZoneInfo | None) -> int:
+    stamp_us = _moment_us(value)
+    return stamp_us if value.zoned else iso8601.in_zone_us(stamp_us, zone)
+
+
+def _moment_us(value: Any) -> int:
+    if not isinstance(value, Moment):
+        raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, the column takes a time stamp")
+    return iso8601.moment_us(value.count, value.per_second)
+
+
+def _nothing(value: Any) -> None:
+    raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, the column holds nulls only")
+
+
+def _text(value: Any, wanted: str) -> str:
+    if isinstance(value, str) and not isinstance(value, Number):
+        return value
+    raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, the column takes {wanted}")
+
+
+_SCALARS: dict[Kind, Scalar] = {
+    Kind.UNKNOWN: _nothing,
+    Kind.BOOLEAN: _boolean,
+    Kind.FLOAT: _float,
+    Kind.DOUBLE: _double,
+    Kind.STRING: _string,
+    Kind.BINARY: _binary,
+    Kind.UUID: _uuid,
+    Kind.DATE: _dated(iso8601.date_days, _day),
+    Kind.TIME: _dated(iso8601.time_us, _clock),
+}

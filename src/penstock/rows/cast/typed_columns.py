@@ -1,0 +1,290 @@
+"""Columns that have types already become a table's columns: cast exactly, or marked.
+
+The counterpart of `columns.finish` for formats with schemas. It never decides against a record: a
+row it is not sure of is marked, and the record converter (record_cast.py) has the word on it.
+
+Invariant: an unmarked row holds what the record converter would give for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import Decimal as Exact
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.schema import Decimal, Fixed, Kind, List, Map, Struct, Type
+from penstock.rows.arrow_types import arrow_type
+from penstock.rows.cast import iso8601
+from penstock.rows.cast.json_columns import (
+    DOUBTFUL,
+    Finished,
+    Marks,
+    both,
+    finish,
+    mask_of,
+    narrowed,
+)
+from penstock.rows.cast.record_cast import joined_path
+from penstock.rows.decode.envelope.json_envelopes import WITH_PLACEHOLDERS
+from penstock.rows.decode.envelope.toast_placeholder import placeholder
+from penstock.rows.options import RowOptions
+
+_TIME_UNITS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
+_US = 1_000_000
+_UUID_BYTES = 16
+_DOUBLE_INTEGERS, _FLOAT_INTEGERS = 1 << 53, 1 << 24
+_DIGITS_MAX = 38
+_WRITTEN = (Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
+
+
+def adapt(array: pa.Array, type_: Type, options: RowOptions) -> Finished:
+    """Bring a column of any Arrow type to `arrow_type`; null stays null."""
+    source = array.type
+    match type_:
+        case Struct() if pa.types.is_struct(source):
+            return _struct(array, type_, options)
+        case List() if pa.types.is_list(source):
+            return _list(array, type_, options)
+        case Map() if pa.types.is_map(source):
+            return _map(array, type_, options)
+        case Struct() | List() | Map():
+            return _doubted(array, type_)
+        case _ if pa.types.is_null(source):
+            return _doubted(array, type_)
+        case _ if pa.types.is_string(source):
+            return _from_text(array, type_, options)
+        case _ if pa.types.is_binary(source) or pa.types.is_fixed_size_binary(source):
+            return _from_bytes(array, type_, options)
+        case _ if pa.types.is_temporal(source):
+            return _from_time(array, type_, options)
+        case _ if source == arrow_type(type_):
+            return Finished(array)
+        case Kind.INT | Kind.LONG if pa.types.is_decimal(source):
+            return finish(array, type_, options)
+        case _:
+            return _from_number(array, type_)
+
+
+def count_unknown(array: pa.Array, type_: Type, drops: Counter[str], path: str = "") -> None:
+    """Count the non-null values that have no column, by path, in an array before it is adapted."""
+    if isinstance(type_, Struct) and pa.types.is_struct(array.type):
+        for name, member in zip(array.type.names, array.flatten(), strict=True):
+            place, known = joined_path(path, name), type_.field(name)
+            if known is not None:
+                count_unknown(member, known.type, drops, place)
+            elif len(member) > member.null_count:
+                drops[place] += len(member) - member.null_count
+    elif isinstance(type_, List) and pa.types.is_list(array.type):
+        count_unknown(array.flatten(), type_.element, drops, f"{path}[]")
+    elif isinstance(type_, Map) and pa.types.is_map(array.type):
+        entries = _filled(array)
+        count_unknown(entries.items, type_.value, drops, f"{path}{{}}")
+
+
+def _struct(array: pa.StructArray, type_: Struct, options: RowOptions) -> Finished:
+    marks: Marks | None = None
+    names, members = array.type.names, array.flatten()
+    given = dict(zip(names, members, strict=True))
+    done = []
+    for field in type_.fields:
+        member = given.pop(field.name, None)
+        if member is None:
+            member = pa.nulls(len(array))
+        adapted = adapt(member, field.type, options)
+        done.append(adapted.array)
+        marks = both(marks, adapted.marks)
+        if field.required:
+            marks = _marked(marks, pc.and_(array.is_valid(), adapted.array.is_null()))
+    if options.columns != "drop_value":
+        for member in given.values():
+            if member.null_count < len(member):
+                marks = _marked(marks, member.is_valid())
+    valid = array.is_valid() if array.null_count else None
+    return Finished(_assembled(done, type_, valid, len(array)), marks)
+
+
+def _assembled(
+    members: list[pa.Array], type_: Struct, valid: pa.BooleanArray | None, count: int
+) -> pa.StructArray:
+    bits = None if valid is None else valid.buffers()[1]
+    return pa.Array.from_buffers(arrow_type(type_), count, [bits], children=members)
+
+
+def _list(array: pa.ListArray, type_: List, options: RowOptions) -> Finished:
+    lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+    inner = adapt(array.flatten(), type_.element, options)
+    marks = inner.marks
+    if type_.element_required and inner.array.null_count:
+        marks = _marked(marks, inner.array.is_null())
+    offsets = _offsets(lengths)
+    bits = array.is_valid().buffers()[1] if array.null_count else None
+    done = pa.Array.from_buffers(
+        arrow_type(type_), len(array), [bits, offsets], children=[inner.array]
+    )
+    owned = _of_owners(marks, lengths)
+    if options.envelope in WITH_PLACEHOLDERS:
+        numbers = placeholder(options.unavailable_value).numbers
+        owned = _marked(owned, pa.array(lengths == len(numbers)))
+    return Finished(done, owned)
+
+
+def _map(array: pa.MapArray, type_: Map, options: RowOptions) -> Finished:
+    filled = _filled(array)
+    lengths = np.diff(filled.offsets.to_numpy())
+    keys = adapt(filled.keys, type_.key, options)
+    if keys.array.null_count or keys.array.type != array.type.key_type:
+        # Arrow ends the process over a key that is null; and two that were cast may be equal.
+        return _doubted(array, type_)
+    values = adapt(filled.items, type_.value, options)
+    marks = both(keys.marks, values.marks)
+    if type_.value_required and values.array.null_count:
+        marks = _marked(marks, values.array.is_null())
+    target = arrow_type(type_)
+    entries = pa.StructArray.from_arrays(
+        [keys.array, values.array],
+        fields=[target.key_field, target.item_field],
+    )
+    bits = array.is_valid().buffers()[1] if array.null_count else None
+    buffers = [bits, _offsets(lengths)]
+    done = pa.Array.from_buffers(target, len(array), buffers, children=[entries])
+    return Finished(done, _of_owners(marks, lengths))
+
+
+def _filled(array: pa.MapArray) -> pa.MapArray:
+    """Give a map array that begins at zero and holds no entries behind nulls."""
+    if array.offset == 0 and not array.null_count:
+        return array
+    return pa.concat_arrays([array.take(pa.array(np.arange(len(array))))])
+
+
+def _offsets(lengths: npt.NDArray[Any]) -> pa.Buffer:
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return pa.py_buffer(offsets)
+
+
+def _of_owners(marks: Marks | None, lengths: npt.NDArray[Any]) -> Marks | None:
+    if marks is None:
+        return None
+    owners = np.repeat(np.arange(len(lengths)), lengths)
+    owned = np.zeros(len(lengths), np.uint8)
+    found = np.flatnonzero(marks)
+    np.bitwise_or.at(owned, owners[found], marks[found])
+    return owned
+
+
+def _from_text(array: pa.StringArray, type_: Type, options: RowOptions) -> Finished:
+    if type_ is Kind.STRING:
+        if options.envelope in WITH_PLACEHOLDERS:
+            wanted = pa.array(placeholder(options.unavailable_value).texts)
+            return Finished(array, _marked(None, pc.is_in(array, wanted)))
+        return Finished(array)
+    return finish(array, type_, options) if type_ in _WRITTEN else _doubted(array, type_)
+
+
+def _from_bytes(array: pa.Array, type_: Type, options: RowOptions) -> Finished:
+    target = arrow_type(type_)
+    if options.envelope in WITH_PLACEHOLDERS and pa.types.is_binary(array.type):
+        wanted = pa.array([options.unavailable_value.encode()], pa.binary())
+        if pc.any(pc.is_in(array, wanted), min_count=0).as_py():
+            return _doubted(array, type_)
+    if type_ is Kind.BINARY:
+        return Finished(array if array.type == target else array.cast(target))
+    if not isinstance(type_, Fixed) and type_ is not Kind.UUID:
+        return _doubted(array, type_)
+    length = _UUID_BYTES if type_ is Kind.UUID else type_.length
+    if array.type == target:
+        return Finished(array)
+    right = pc.equal(pc.binary_length(array), length).fill_null(True)
+    kept = pc.if_else(right, array, pa.scalar(None, array.type)).cast(pa.binary())
+    return _settled(kept.cast(target), right)
+
+
+def _from_number(array: pa.Array, type_: Type) -> Finished:
+    source, target = array.type, arrow_type(type_)
+    if pa.types.is_decimal(source):
+        if not isinstance(type_, Decimal):
+            return _doubted(array, type_)
+        largest = Exact((0, (9,) * type_.precision, -type_.scale))
+        return narrowed(array, target, type_.scale, (largest.copy_negate(), largest))
+    if pa.types.is_integer(source) and type_ in (Kind.INT, Kind.LONG):
+        return _within(array, target, np.iinfo(target.to_pandas_dtype()))
+    if pa.types.is_integer(source) and type_ in (Kind.DOUBLE, Kind.FLOAT):
+        bound = _DOUBLE_INTEGERS if type_ is Kind.DOUBLE else _FLOAT_INTEGERS
+        right = pc.and_(pc.less_equal(array, bound), pc.greater_equal(array, -bound))
+        right = right.fill_null(True)
+        return _settled(pc.if_else(right, array, None).cast(target), right)
+    if pa.types.is_float32(source) and type_ is Kind.DOUBLE:
+        return Finished(array.cast(target))
+    return _doubted(array, type_)
+
+
+def _within(array: pa.Array, target: pa.DataType, bounds: Any) -> Finished:
+    if target.bit_width >= array.type.bit_width:
+        return Finished(array.cast(target))
+    low, high = int(bounds.min), int(bounds.max)
+    right = pc.and_(pc.greater_equal(array, low), pc.less_equal(array, high)).fill_null(True)
+    return _settled(pc.if_else(right, array, None).cast(target), right)
+
+
+def _from_time(array: pa.Array, type_: Type, options: RowOptions) -> Finished:
+    source = array.type
+    plain = array.view(pa.int64() if source.bit_width == pa.int64().bit_width else pa.int32())
+    if type_ in (Kind.INT, Kind.LONG):
+        return _from_number(plain, type_) if plain.type != arrow_type(type_) else Finished(plain)
+    if type_ is Kind.DATE and pa.types.is_date32(source):
+        return _bounded(plain, iso8601.DAY_MIN, iso8601.DAY_MAX, arrow_type(type_))
+    if type_ is Kind.TIME and pa.types.is_time(source):
+        return _in_micros(plain, source.unit, 0, iso8601.DAY_US - 1, arrow_type(type_))
+    if pa.types.is_timestamp(source):
+        zoned = source.tz is not None
+        if (type_ is Kind.TIMESTAMPTZ and zoned) or (
+            type_ is Kind.TIMESTAMP and (not zoned or options.drop_offset)
+        ):
+            target = arrow_type(type_)
+            return _in_micros(plain, source.unit, iso8601.STAMP_MIN, iso8601.STAMP_MAX, target)
+    return _doubted(array, type_)
+
+
+def _in_micros(plain: pa.Array, unit: str, low: int, high: int, target: pa.DataType) -> Finished:
+    """Count in microseconds what has another unit; mark what is finer or out of bounds."""
+    per_second = _TIME_UNITS[unit]
+    counts = plain.cast(pa.int64())
+    if per_second <= _US:
+        factor = _US // per_second
+        bounded = _bounded(counts, -(-low // factor), high // factor, pa.int64())
+        return Finished(pc.multiply(bounded.array, factor).view(target), bounded.marks)
+    factor = per_second // _US
+    whole = pc.divide(counts, factor)
+    right = pc.equal(pc.multiply(whole, factor), counts).fill_null(True)
+    bounded = _bounded(whole, low, high, target)
+    return Finished(bounded.array, _marked(bounded.marks, pc.invert(right)))
+
+
+def _bounded(plain: pa.Array, low: int, high: int, target: pa.DataType) -> Finished:
+    right = pc.and_(pc.greater_equal(plain, low), pc.less_equal(plain, high)).fill_null(True)
+    kept = plain if pc.all(right, min_count=0).as_py() else pc.if_else(right, plain, None)
+    return _settled(kept.view(target) if kept.type != target else kept, right)
+
+
+def _settled(array: pa.Array, right: pa.BooleanArray) -> Finished:
+    if pc.all(right, min_count=0).as_py():
+        return Finished(array)
+    return Finished(array, _marked(None, pc.invert(right)))
+
+
+def _doubted(array: pa.Array, type_: Type) -> Finished:
+    nothing = pa.nulls(len(array), arrow_type(type_))
+    if array.null_count == len(array):
+        return Finished(nothing)
+    return Finished(nothing, _marked(None, array.is_valid()))
+
+
+def _marked(marks: Marks | None, doubtful: pa.BooleanArray) -> Marks:
+    found = mask_of(doubtful).astype(np.uint8) * np.uint8(DOUBTFUL)
+    return found if marks is None else marks | found

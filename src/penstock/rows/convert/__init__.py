@@ -1,0 +1,1 @@
+"""A batch of records becomes the rows of one table, and rejects."""

@@ -1,0 +1,246 @@
+"""A batch of records becomes rows of one table, rejects, and counts: nothing else happens to one.
+
+The way of a block: parse it at once (block_parser.py) → finish its columns (json_columns.py) → rows
+marked doubtful go to the record converter (record_cast.py), which lands or rejects them. A block
+that does not parse is tried again with the unknown fields that its records share
+(sampled_fields.py), then sifted (prescan.py): plain records as blocks, the others one by one. A
+record for which all that raises what nobody foresaw is looked for, and refused (bisection.py).
+
+Invariants:
+- examined = rows + rejects + filtered (accounting, protocol.md I2);
+- rows and rejects stand in the order of their offsets;
+- the verdict on a record does not depend on the records beside it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.core.offsets import TopicPartition
+from penstock.core.schema import Schema
+from penstock.rows.arrow_types import arrow_schema, lengths_of, validity_of
+from penstock.rows.bisection import Apart, made_apart
+from penstock.rows.block_result import Fitted, summed
+from penstock.rows.convert import source_columns
+from penstock.rows.convert.blocks import Plan, fit_group
+from penstock.rows.convert.keys_and_headers import columns_beside
+from penstock.rows.decode.decoder import EMPTY, Readers, open_values
+from penstock.rows.options import RowOptions
+from penstock.rows.reject_codes import MEANINGS, OF_TYPES, Code, MisfitError
+
+
+class Reject(NamedTuple):
+    """Say at which offset a record was refused, where on its way, and why.
+
+    `message` is one bounded, printable line that names the column and holds no value. It is a tuple
+    because a storm of bad records makes one for each: a dataclass takes four times as long.
+    """
+
+    offset: int
+    stage: str
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """Hold the fate of every record of a batch.
+
+    `rows` has the columns of the table's schema in order, and `offsets` tells whose they are;
+    `filtered` counts by reason. `dropped` counts values of landed records that were left out, by
+    column path: values that did not fit under `types: drop_value`, unknown fields under
+    `columns: drop_value`, and unknown fields that hold an empty object or array, which are no
+    reason to refuse a record.
+    """
+
+    rows: pa.RecordBatch
+    offsets: npt.NDArray[np.int64]
+    rejects: tuple[Reject, ...]
+    filtered: Mapping[str, int]
+    dropped: Mapping[str, int]
+
+
+def convert(
+    batch: pa.RecordBatch,
+    *,
+    at: TopicPartition,
+    schema: Schema,
+    options: RowOptions,
+    readers: Readers | None = None,
+) -> Converted:
+    """Turn the records of one partition into rows of a table.
+
+    `batch` is as in `ports.log.Fetched`; `readers` may be left out for formats without schemas.
+    Raises InvalidError (P399) when a source column of the table has a type that cannot hold it, and
+    what `Registry.find` raises.
+    """
+    made = made_apart(
+        batch,
+        partial(_convert, at=at, schema=schema, options=options, readers=readers or Readers()),
+    )
+    if made.raising or len(made.parts) != 1:
+        return _joined(batch, made, schema)
+    return made.parts[0]
+
+
+def _joined(batch: pa.RecordBatch, made: Apart[Converted], schema: Schema) -> Converted:
+    """Join what became of the parts of a batch, and refuse the records that raise by themselves."""
+    empty = pa.RecordBatch.from_pylist([], arrow_schema(schema))
+    rows = pa.concat_batches([empty, *(each.rows for each in made.parts)])
+    if not schema.fields:  # rows without columns have their number alone
+        rows = batch.select([]).slice(0, sum(each.rows.num_rows for each in made.parts))
+    fact = MEANINGS[Code.UNFORESEEN].fact
+    raising = {i: MisfitError(Code.UNFORESEEN, f"{fact}: {s}") for i, s in made.raising.items()}
+    rejects = [reject for each in made.parts for reject in each.rejects]
+    return Converted(
+        rows,
+        np.concatenate([np.empty(0, np.int64), *(each.offsets for each in made.parts)]),
+        tuple(sorted((*rejects, *_rejects(batch, raising)), key=lambda reject: reject.offset)),
+        dict(summed(Counter(each.filtered) for each in made.parts)),
+        dict(summed(Counter(each.dropped) for each in made.parts)),
+    )
+
+
+def _convert(
+    batch: pa.RecordBatch,
+    *,
+    at: TopicPartition,
+    schema: Schema,
+    options: RowOptions,
+    readers: Readers,
+) -> Converted:
+    values = batch.column("value")
+    misfits = _refused_unread(batch, schema, options)
+    readable = validity_of(values)
+    tombstones = ~readable
+    readable[list(misfits)] = False
+    plan = Plan.of(schema, options)
+    changes = {
+        role: column
+        for role, column in options.change_columns.items()
+        if schema.field(column) is not None
+    }
+    readable_at = np.flatnonzero(readable)
+    opened = open_values(batch, readable_at, options, readers, changes)
+    pieces = [piece for group in opened.groups for piece in fit_group(group, plan)]
+    fitted = Fitted.joined(pieces, plan.payload)
+    misfits |= opened.misfits | fitted.misfits
+    fitted, beside = _with_beside(batch, fitted, plan, readers)
+    misfits |= fitted.misfits
+    filtered = dict(opened.filtered + fitted.filtered)
+    if options.tombstones == "quarantine":
+        gone = MisfitError(Code.TOMBSTONE, "the record has no value")
+        misfits |= dict.fromkeys(np.flatnonzero(tombstones).tolist(), gone)
+    elif tombstones.any():
+        filtered["tombstone"] = int(tombstones.sum())
+    rows = _rows(batch, fitted, beside, at=at, plan=plan)
+    assert len(rows) + len(misfits) + sum(filtered.values()) == len(batch), "none is lost"
+    offsets = batch.column("offset").to_numpy()[fitted.positions]
+    rejects = _rejects(batch, misfits, _nowhere_to_keep(options, plan.options))
+    return Converted(rows, offsets, rejects, filtered, dict(fitted.dropped))
+
+
+def _nowhere_to_keep(asked: RowOptions, had: RowOptions) -> Mapping[Code, str]:
+    """Say, by code, that a table without the column for it rescues nothing."""
+    told = f"; nothing is rescued without a string column {asked.rescued_column} in the table"
+    codes = OF_TYPES if asked.types == "rescue" != had.types else frozenset()
+    if asked.columns == "rescue" != had.columns:
+        codes |= {Code.UNKNOWN_FIELD}
+    return dict.fromkeys(codes, told)
+
+
+def _refused_unread(
+    batch: pa.RecordBatch, schema: Schema, options: RowOptions
+) -> dict[int, MisfitError]:
+    """Find records that need not be decoded: empty, too large, with an impossible time stamp."""
+    valued = validity_of(batch.column("value"))
+    lengths = lengths_of(batch.column("value"))
+    reason = f"the value has more than {options.record_bytes_max} bytes"
+    misfits = source_columns.misfits(batch, schema, options)
+    found = {index: misfit for index, misfit in misfits.items() if valued[index]}
+    may_be_empty = options.format in ("text", "bytes") and options.compression == "none"
+    empty = [] if may_be_empty else np.flatnonzero(valued & (lengths == 0)).tolist()
+    found |= dict.fromkeys(empty, MisfitError(Code.EMPTY, EMPTY))
+    large = np.flatnonzero(valued & (lengths > options.record_bytes_max)).tolist()
+    return found | dict.fromkeys(large, MisfitError(Code.TOO_LARGE, reason))
+
+
+def _with_beside(
+    batch: pa.RecordBatch, fitted: Fitted, plan: Plan, readers: Readers
+) -> tuple[Fitted, Mapping[str, pa.Array]]:
+    """Read keys and headers of the records that fit, and leave out those whose do not."""
+    if plan.options.key_format == "bytes" and not plan.options.header_columns:
+        return fitted, {}
+    landed = _landed(batch, fitted)
+    beside = columns_beside(landed, plan.schema, plan.options, readers)
+    if not beside.misfits:
+        return fitted, beside.columns
+    kept = np.ones(len(landed), np.bool_)
+    kept[list(beside.misfits)] = False
+    mask = pa.array(kept)
+    misfits = {int(fitted.positions[at]): misfit for at, misfit in beside.misfits.items()}
+    fewer = replace(
+        fitted,
+        rows=fitted.rows.filter(mask),
+        positions=fitted.positions[kept],
+        misfits=fitted.misfits | misfits,
+    )
+    return fewer, {name: column.filter(mask) for name, column in beside.columns.items()}
+
+
+def _landed(batch: pa.RecordBatch, fitted: Fitted) -> pa.RecordBatch:
+    if len(fitted.positions) == len(batch):
+        return batch
+    return batch.take(pa.array(fitted.positions))
+
+
+def _rows(
+    batch: pa.RecordBatch,
+    fitted: Fitted,
+    beside: Mapping[str, pa.Array],
+    *,
+    at: TopicPartition,
+    plan: Plan,
+) -> pa.RecordBatch:
+    landed = _landed(batch, fitted)
+    columns = dict(zip(plan.payload.names, fitted.rows.flatten(), strict=True))
+    columns |= source_columns.columns(landed, at=at, schema=plan.schema, options=plan.options)
+    columns |= beside
+    if plan.options.rescues:
+        texts = [fitted.rescued.get(position) for position in fitted.positions.tolist()]
+        columns[plan.options.rescued_column] = pa.array(texts, pa.string())
+    arrays = [columns[name] for name in plan.schema.names]
+    if not arrays:
+        return landed.select([])  # made of no arrays it would have no rows
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(plan.schema))
+
+
+def _rejects(
+    batch: pa.RecordBatch,
+    misfits: Mapping[int, MisfitError],
+    more: Mapping[Code, str] = MappingProxyType({}),
+) -> tuple[Reject, ...]:
+    """List refused records by their offsets; `more` is what a code's message ends with."""
+    if not misfits:
+        return ()
+    places = np.array(sorted(misfits), np.int64)
+    offsets = batch.column("offset").to_numpy()[places].tolist()
+    told: dict[int, tuple[str, str, str]] = {}  # records of a storm share few misfits
+    rejects = []
+    for offset, place in zip(offsets, places.tolist(), strict=True):
+        misfit = misfits[place]
+        if (what := told.get(id(misfit))) is None:
+            code = misfit.code
+            message = misfit.message + more.get(code, "")
+            what = told[id(misfit)] = (str(MEANINGS[code].stage), str(code), message)
+        rejects.append(Reject(offset, *what))
+    return tuple(rejects)

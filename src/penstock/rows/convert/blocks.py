@@ -1,0 +1,299 @@
+"""Sort the records of one block into rows and misfits, by blocks where that can be.
+
+Invariants: every record of a block is either a row or a misfit, under its position in the block;
+rows stand in the order of their positions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.schema import Kind, Schema, Struct
+from penstock.rows.arrow_types import arrow_type, lengths_of
+from penstock.rows.block_result import Fitted, Positions, summed
+from penstock.rows.cast.case_insensitive import respelled, spelled
+from penstock.rows.cast.json_columns import DOUBTFUL, Marks, finish, mask_of, settled, without_text
+from penstock.rows.cast.record_cast import Fit, record_fit
+from penstock.rows.cast.rescued_column import Drops, rescued_text
+from penstock.rows.cast.typed_columns import adapt, count_unknown
+from penstock.rows.convert.bulk_rejects import sort_alike, sort_typed, sort_whole
+from penstock.rows.convert.prescan import looks
+from penstock.rows.convert.sampled_fields import count_dropped, learn
+from penstock.rows.decode.decoder import Group
+from penstock.rows.decode.envelope.json_envelopes import WITH_PLACEHOLDERS
+from penstock.rows.decode.envelope.toast_placeholder import placeholder
+from penstock.rows.decode.format_reader import Reader, WithoutRowError
+from penstock.rows.decode.json.block_parser import (
+    BLOCK_BYTES_MAX,
+    BLOCK_ROWS_MAX,
+    Refused,
+    can_parse,
+    parse_block,
+)
+from penstock.rows.decode.json.parser import parse_object
+from penstock.rows.options import Policy, RowOptions
+from penstock.rows.reject_codes import MisfitError
+
+_PARTS = 8
+_PART_ROWS, _PART_ROWS_MIN = 4096, 64
+_FAULTS_MAX = 16
+FEW_ROWS, FEW_BYTES = 16, 2048
+"""What a block takes at the least is the time of so many small records one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Hold what is worked out once for a table: payload columns and compiled converter."""
+
+    schema: Schema
+    payload: Schema
+    options: RowOptions
+    fit: Fit
+    by_block: bool
+    not_empty: tuple[int, ...]
+    """Which columns of the payload must not hold an empty text."""
+
+    @classmethod
+    def of(cls, schema: Schema, options: RowOptions) -> Plan:
+        """Work out the plan of a table. Raises ZoneInfoNotFoundError for an unknown zone."""
+        apart = {*options.source_columns.values(), *options.header_columns}
+        options = _with_rescue(options, schema)
+        if options.rescues:
+            apart.add(options.rescued_column)
+        payload = Struct(tuple(f for f in schema.fields if f.name not in apart))
+        by_block = can_parse(payload, options.depth_max)
+        not_empty = tuple(
+            index
+            for index, field in enumerate(payload.fields)
+            if field.type is Kind.STRING and field.name in options.not_empty
+        )
+        return cls(schema, payload, options, record_fit(payload, options), by_block, not_empty)
+
+
+def _with_rescue(options: RowOptions, schema: Schema) -> RowOptions:
+    """Give options that rescue only where the table has the column for it."""
+    if not options.rescues:
+        return options
+    found = schema.field(options.rescued_column)
+    if found is not None and found.type is Kind.STRING:
+        return options
+    kept: dict[str, Policy] = {
+        name: "quarantine" if policy == "rescue" else policy
+        for name, policy in (("columns", options.columns), ("types", options.types))
+    }
+    return replace(options, columns=kept["columns"], types=kept["types"])
+
+
+@dataclass(slots=True)
+class _Sorting:
+    """Collect the pieces of one block while it is taken apart."""
+
+    plan: Plan
+    values: pa.BinaryArray
+    pieces: list[Fitted] = field(default_factory=list)
+    doubtful: list[Positions] = field(default_factory=list)
+    broken: Positions = field(default_factory=lambda: np.zeros(0, np.int64))
+    """What is no JSON: no other way of reading it is tried."""
+
+    def parse(self, positions: Positions, read: Schema) -> Refused | None:
+        """Land the records at some positions as one block, or tell that it does not parse."""
+        values = self.values
+        if len(positions) != len(values):
+            values = values.take(pa.array(positions))
+        parsed = parse_block(values, read)
+        if isinstance(parsed, Refused):
+            return parsed
+        done = finish(parsed, self.plan.payload, self.plan.options)
+        rows, doubts = done.array, _doubts(parsed, done.marks, values)
+        for index in self.plan.not_empty:
+            doubts |= without_text(rows.field(index))
+        if self.plan.options.envelope in WITH_PLACEHOLDERS:
+            pattern = placeholder(self.plan.options.unavailable_value).pattern
+            doubts |= mask_of(pc.match_substring_regex(values, pattern))
+        if doubts.any():
+            self.doubtful.append(positions[doubts])
+            certain = pa.array(~doubts)
+            rows, parsed = rows.filter(certain), parsed.filter(certain)
+            positions = positions[~doubts]
+        dropped: Counter[str] = Counter()
+        if read is not self.plan.payload:
+            count_dropped(parsed, self.plan.payload, dropped)
+        self.pieces.append(Fitted(rows, positions, {}, dropped))
+        return None
+
+    def take_apart(self, positions: Positions, read: Schema) -> None:
+        """Parse what can be parsed as blocks; the records around each fault are doubtful.
+
+        Where faults are many, one parse for each would cost more than to look at all records.
+        """
+        faults = 0
+        while len(positions) > _PART_ROWS_MIN and faults < _FAULTS_MAX:
+            refused = self.parse(positions, read)
+            if refused is None:
+                return
+            if len(positions) > _PART_ROWS or refused.row is None or refused.row >= len(positions):
+                for part in np.array_split(positions, _PARTS):
+                    self.take_apart(part, read)
+                return
+            self.take_apart(positions[: refused.row], read)
+            self.doubtful.append(positions[refused.row : refused.row + 1])
+            faults += 1
+            positions = positions[refused.row + 1 :]
+        self.doubtful.append(positions)
+
+
+def fit_group(group: Group, plan: Plan) -> Iterator[Fitted]:
+    """Sort the values of one group, block by block; positions are the group's."""
+    for start, stop in _blocks(group.values):
+        values = group.values.slice(start, stop - start)
+        if group.reader is None and _are_few(values):
+            fitted = fit_records(values, np.arange(len(values)), plan)
+        elif group.reader is None:
+            fitted = fit_block(values, plan)
+        else:
+            fitted = fit_typed(values, group.reader, plan)
+        yield fitted.moved(group.positions[start:stop])
+
+
+def _are_few(values: pa.BinaryArray) -> bool:
+    """Tell whether values are read faster one by one: a parse of a block waits for a thread."""
+    return len(values) <= FEW_ROWS and int(lengths_of(values).sum()) <= FEW_BYTES
+
+
+def _blocks(values: pa.BinaryArray) -> Iterator[tuple[int, int]]:
+    """Cut values into blocks bounded in rows and bytes; one value may exceed the bytes."""
+    ends = np.cumsum(lengths_of(values), dtype=np.int64)
+    start = 0
+    while start < len(values):
+        before = ends[start - 1] if start else 0
+        stop = int(np.searchsorted(ends, before + BLOCK_BYTES_MAX, side="right"))
+        stop = min(max(stop, start + 1), start + BLOCK_ROWS_MAX)
+        yield start, stop
+        start = stop
+
+
+def fit_block(values: pa.BinaryArray, plan: Plan) -> Fitted:
+    """Sort the values of one block, none of them null or without bytes."""
+    everything = np.arange(len(values))
+    if not plan.by_block:
+        return fit_records(values, everything, plan)
+    sorting = _Sorting(plan, values)
+    own = plan.payload
+    if not plan.options.case_sensitive:
+        own = spelled(values, own, plan.options)
+    if sorting.parse(everything, own) is not None:
+        _sort_faulty(sorting, everything, own)
+    if sorting.doubtful:
+        rest = np.sort(np.concatenate(sorting.doubtful))
+        alike, rest = sort_alike(values, rest, own, plan.options)
+        sorting.pieces += alike
+        rest = np.sort(np.concatenate([rest, sorting.broken]))
+        sorting.pieces.append(fit_records(values, rest, plan))
+    return Fitted.joined(sorting.pieces, plan.payload)
+
+
+def _sort_faulty(sorting: _Sorting, everything: Positions, own: Schema) -> None:
+    """Sort a block that did not parse: with what its records share, or show, then sifted.
+
+    `own` are the columns as the records spell them.
+    """
+    read = learn(sorting.values, own, sorting.plan.options)
+    if read != own and sorting.parse(everything, read) is None:
+        return
+    whole = sort_whole(sorting.values, own, sorting.plan.options)
+    if whole is not None:
+        alike, undecided = whole
+        sorting.pieces.append(alike)
+        sorting.doubtful.append(everything[undecided])
+        return
+    look = looks(sorting.values, read, decimals=int | float | str)
+    sorting.broken = everything[look.broken]
+    sorting.doubtful.append(everything[~(look.plain | look.broken)])
+    sorting.take_apart(everything[look.plain], read)
+
+
+def fit_typed(values: pa.BinaryArray, reader: Reader, plan: Plan) -> Fitted:
+    """Sort the values of one block of a format with types, none of them null."""
+    everything = np.arange(len(values))
+    try:
+        decoded = reader.block(values)
+    except pa.ArrowInvalid:  # a value that Arrow cannot hold: one by one it is found
+        return fit_records(values, everything, plan, reader.record)
+    done = adapt(decoded.array, plan.payload, plan.options)
+    doubts = decoded.doubtful.copy()
+    if done.marks is not None:
+        doubts |= (done.marks & DOUBTFUL) != 0
+    for index in plan.not_empty:
+        doubts |= without_text(done.array.field(index))
+    rows, taken, positions = done.array, decoded.array, everything
+    if doubts.any():
+        certain = pa.array(~doubts)
+        rows, taken, positions = rows.filter(certain), taken.filter(certain), everything[~doubts]
+    dropped: Counter[str] = Counter()
+    if plan.options.columns == "drop_value":
+        count_unknown(taken, plan.payload, dropped)
+    pieces = [Fitted(rows, positions, {}, dropped)]
+    if doubts.any():
+        alike, rest = sort_typed(decoded, everything[doubts], plan.payload, plan.options)
+        pieces += [alike, fit_records(values, rest, plan, reader.record)]
+    return Fitted.joined(pieces, plan.payload)
+
+
+def fit_records(
+    values: pa.BinaryArray,
+    positions: Positions,
+    plan: Plan,
+    read: Callable[[bytes], dict[str, Any]] | None = None,
+) -> Fitted:
+    """Sort the values at some positions one by one; they are JSON unless `read` is given."""
+    if read is None:
+        read = partial(_read, plan=plan)
+    rows, landed = [], []
+    misfits: dict[int, MisfitError] = {}
+    dropped: Counter[str] = Counter()
+    filtered: Counter[str] = Counter()
+    rescued: dict[int, str] = {}
+    taken = values if len(positions) == len(values) else values.take(pa.array(positions))
+    for position, value in zip(positions.tolist(), taken.to_pylist(), strict=True):
+        drops = Drops()
+        try:
+            rows.append(plan.fit(read(value), drops))
+        except MisfitError as misfit:
+            misfits[position] = misfit.alone()
+            continue
+        except WithoutRowError as without:
+            filtered[without.reason] += 1
+            continue
+        landed.append(position)
+        if drops.paths:
+            dropped.update(drops.paths)
+        if (text := rescued_text(drops.rescued)) is not None:
+            rescued[position] = text
+    array = pa.array(rows, arrow_type(plan.payload))
+    return Fitted(array, np.array(landed, np.int64), misfits, summed([dropped]), filtered, rescued)
+
+
+def _read(value: bytes, *, plan: Plan) -> dict[str, Any]:
+    record = parse_object(value, depth_max=plan.options.depth_max)
+    return record if plan.options.case_sensitive else respelled(record, plan.payload)
+
+
+def _doubts(
+    parsed: pa.StructArray, marks: Marks | None, values: pa.BinaryArray
+) -> npt.NDArray[np.bool_]:
+    """Tell which rows the record converter must look at: null records, and marked ones."""
+    doubts: npt.NDArray[np.bool_] = np.zeros(len(parsed), np.bool_)
+    if parsed.null_count:
+        doubts |= parsed.is_null().to_numpy(zero_copy_only=False)
+    if marks is not None:
+        doubts |= settled(marks, values) != 0
+    return doubts

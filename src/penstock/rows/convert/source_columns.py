@@ -1,0 +1,97 @@
+"""The source columns of a table: where each row came from.
+
+Invariants: they are filled from the record's coordinates, never from its value; a time stamp that
+no table can hold refuses the record like any other value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.errors import InvalidError
+from penstock.core.offsets import TopicPartition
+from penstock.core.schema import Field, Kind, Schema
+from penstock.rows.arrow_types import arrow_type
+from penstock.rows.cast import iso8601
+from penstock.rows.cast.json_columns import without_text
+from penstock.rows.options import SOURCE_TYPES, RowOptions
+from penstock.rows.reject_codes import NO_TEXT, Code, MisfitError
+
+_MS_US = 1000
+_STAMP_MIN_MS = iso8601.STAMP_MIN // _MS_US
+_STAMP_MAX_MS = iso8601.STAMP_MAX // _MS_US
+
+
+def columns(
+    batch: pa.RecordBatch, *, at: TopicPartition, schema: Schema, options: RowOptions
+) -> dict[str, pa.Array]:
+    """Give the source columns that a table has, by name. Raises InvalidError (P399)."""
+    return {
+        field.name: _cast(_column(role, batch, at), field)
+        for role, field in _held(schema, options).items()
+        if role != "key" or options.key_format == "bytes"
+    }
+
+
+def misfits(batch: pa.RecordBatch, schema: Schema, options: RowOptions) -> dict[int, MisfitError]:
+    """Find records whose coordinates do not fit the table's source columns."""
+    found: dict[int, MisfitError] = {}
+    held = _held(schema, options)
+    if (field := held.get("timestamp")) is not None:
+        reason = "the record's time stamp is not in years 1 to 9999"
+        misfit = MisfitError(Code.OUT_OF_RANGE, reason, field.name)
+        found |= dict.fromkeys(beyond(batch.column("timestamp")), misfit)
+    for role in ("timestamp", "key", "headers"):
+        field = held.get(role)
+        if field is not None and field.required and role in batch.schema.names:
+            absent = batch.column(role).is_null().to_numpy(zero_copy_only=False)
+            misfit = MisfitError(Code.MISSING, "a required column is null", field.name)
+            found |= dict.fromkeys(np.flatnonzero(absent).tolist(), misfit)
+    field = held.get("key") if options.key_format == "bytes" else None
+    if field is not None and field.type is Kind.STRING and field.name in options.not_empty:
+        misfit = MisfitError(Code.EMPTY_TEXT, NO_TEXT, field.name)
+        empty = without_text(batch.column("key"))
+        found |= dict.fromkeys(np.flatnonzero(empty).tolist(), misfit)
+    return found
+
+
+def beyond(stamps: pa.Array) -> list[int]:
+    """List the positions of time stamps that lie outside of years 1 to 9999."""
+    plain = stamps.cast(pa.timestamp("ms", "UTC")).view(pa.int64()).fill_null(0).to_numpy()
+    outside: list[int] = np.flatnonzero((plain < _STAMP_MIN_MS) | (plain > _STAMP_MAX_MS)).tolist()
+    return outside
+
+
+def _held(schema: Schema, options: RowOptions) -> Mapping[str, Field]:
+    return {
+        role: field
+        for role, column in options.source_columns.items()
+        if (field := schema.field(column)) is not None
+    }
+
+
+def _column(role: str, batch: pa.RecordBatch, at: TopicPartition) -> pa.Array:
+    match role:
+        case "topic":
+            return pa.repeat(pa.scalar(at.topic, pa.string()), len(batch))
+        case "partition":
+            return pa.repeat(pa.scalar(at.partition, pa.int32()), len(batch))
+        case _ if role in batch.schema.names:
+            return batch.column(role)
+        case _:
+            return pa.nulls(len(batch), arrow_type(SOURCE_TYPES[role]))
+
+
+def _cast(array: pa.Array, field: Field) -> pa.Array:
+    target = arrow_type(field.type)
+    try:
+        return array if array.type == target else array.cast(target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidError(
+            f"the source column {field.name} is a {field.type}, which cannot hold its values",
+            code="P399",
+            hint="name another column under  source_columns  in the spec",
+        ) from error

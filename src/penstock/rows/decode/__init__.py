@@ -1,0 +1,1 @@
+"""Bytes become values: compression, schema ids, JSON, Avro, Connect, Protobuf, envelopes."""

@@ -1,0 +1,400 @@
+"""A block of Avro datums of one schema becomes Arrow columns, all records at once.
+
+Each record has a cursor. Each field is read for all records by a few numpy steps, which move the
+cursors. So a damaged datum spoils no other, unlike in a container, where bytes too many or too few
+move the ones behind it.
+
+Invariants:
+- a record that is not marked holds what `read_datum` gives for it, and took exactly its own bytes;
+- a cursor never leaves its record: a record in which it would is marked, and stands at its end;
+- marked are damaged records, and those with what has no one Arrow type (unions of several types).
+
+Source: Apache Avro specification 1.12, "Binary Encoding"; design decision 0030.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.schema import Kind
+from penstock.rows.decode.avro.datum_errors import CERTAIN, Fault
+from penstock.rows.decode.avro.datum_reader import VARINT_BYTES_MAX, trailing
+from penstock.rows.decode.avro.schema import (
+    Array,
+    Enumeration,
+    FixedBytes,
+    Mapped,
+    Node,
+    Record,
+    Scalar,
+    Union,
+)
+from penstock.rows.decode.format_reader import Decoded
+from penstock.rows.decode.logical_types import MS, NS, US, Counted, OwnScale, Unscaled
+from penstock.rows.reject_codes import MisfitError
+
+Rows = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+ITEMS_MAX = 256
+"""Arrays and maps with more items are read record by record."""
+
+_PADDING = 16
+_DECIMAL_BYTES = 16
+_DECIMAL_DIGITS = 38
+_MORE = 0x80
+_ASCII_MAX = 0x7F
+_COUNTED: dict[tuple[str, Counted], pa.DataType] = {
+    ("int", Counted(Kind.DATE)): pa.date32(),
+    ("int", Counted(Kind.TIME, MS)): pa.time32("ms"),
+    ("long", Counted(Kind.TIME, US)): pa.time64("us"),
+    ("long", Counted(Kind.TIME, NS)): pa.time64("ns"),
+    **{
+        ("long", Counted(kind, per_second)): pa.timestamp(unit, zone)
+        for kind, zone in ((Kind.TIMESTAMPTZ, "UTC"), (Kind.TIMESTAMP, None))
+        for per_second, unit in ((MS, "ms"), (US, "us"), (NS, "ns"))
+    },
+}
+
+
+def read_block(node: Record, values: pa.BinaryArray) -> Decoded:
+    """Read non-null values, each one datum of a schema."""
+    block = _Block.of(values)
+    array = block.value(node, np.arange(len(values)))
+    return Decoded(array, block.doubtful | (block.at != block.end), dict(block.told()))
+
+
+@dataclass(slots=True)
+class _Block:
+    """The bytes of all records, and for each the next position to read and the end."""
+
+    data: npt.NDArray[np.uint8]
+    at: Rows
+    end: Rows
+    doubtful: Mask
+    first: npt.NDArray[np.uint8]
+    """The first fault of each record, a `Fault`; fields are read in their order."""
+
+    @classmethod
+    def of(cls, values: pa.BinaryArray) -> _Block:
+        """Copy values into one padded buffer, each with a cursor at its begin."""
+        _, offsets, data = values.buffers()
+        bounds = np.frombuffer(offsets, np.int32, count=len(values) + 1, offset=4 * values.offset)
+        first, last = int(bounds[0]), int(bounds[-1])
+        taken = np.zeros(last - first + _PADDING, np.uint8)
+        if last > first:
+            taken[: last - first] = np.frombuffer(data, np.uint8)[first:last]
+        places = bounds.astype(np.int64) - first
+        doubtful, faults = np.zeros(len(values), np.bool_), np.zeros(len(values), np.uint8)
+        return cls(taken, places[:-1].copy(), places[1:], doubtful, faults)
+
+    def told(self) -> Iterator[tuple[int, MisfitError]]:
+        """Give the fault of each record that has one which is certain."""
+        left = self.end - self.at
+        for fault, misfit in CERTAIN.items():
+            for row in np.flatnonzero(self.first == fault).tolist():
+                yield row, misfit
+        for row in np.flatnonzero(
+            (self.first == Fault.NONE) & (left != 0) & ~self.doubtful
+        ).tolist():
+            yield row, trailing(int(left[row]))
+
+    def give_up(self, rows: Rows, fault: Fault) -> None:
+        """Mark records and put their cursors out of the way."""
+        self.doubt(rows, fault)
+        self.at[rows] = self.end[rows]
+
+    def doubt(self, rows: Rows, fault: Fault) -> None:
+        """Mark records; of their faults the first counts."""
+        self.doubtful[rows] = True
+        self.first[rows[self.first[rows] == Fault.NONE]] = fault
+
+    def move(self, rows: Rows, to: Rows) -> None:
+        self.at[rows] = to
+        beyond = to > self.end[rows]
+        if beyond.any():
+            self.give_up(rows[beyond], Fault.CUT_OFF)
+
+    def value(self, node: Node, rows: Rows) -> pa.Array:
+        """Read one value of each of some records, no record twice."""
+        match node:
+            case Scalar(kind, meaning):
+                return self._scalar(kind, meaning, rows)
+            case Enumeration(symbols):
+                return self._symbol(symbols, rows)
+            case FixedBytes(length, meaning):
+                return self._fixed(length, meaning, rows)
+            case Union():
+                return self._union(node, rows)
+            case Record(fields, meaning):
+                return self._record(fields, meaning, rows)
+            case Array(items):
+                return self._array(items, rows)
+            case Mapped(values):
+                return self._map(values, rows)
+            case _:
+                raise AssertionError(node)
+
+    def long(self, rows: Rows) -> npt.NDArray[np.int64]:
+        at = self.at[rows]
+        byte = self.data[at]
+        number = (byte & _ASCII_MAX).astype(np.uint64)
+        length = np.ones(len(rows), np.int64)
+        more = np.flatnonzero(byte & _MORE)
+        for place in range(1, VARINT_BYTES_MAX):
+            if not len(more):
+                break
+            byte = self.data[at[more] + place]
+            number[more] |= (byte & _ASCII_MAX).astype(np.uint64) << np.uint64(7 * place)
+            length[more] += 1
+            if place == VARINT_BYTES_MAX - 1:
+                # Ten bytes hold 70 bits: the last one may bring a single one, and no more follow.
+                self.doubt(rows[more[byte > 1]], Fault.UNSURE)
+            more = more[(byte & _MORE) != 0]
+        self.move(rows, at + length)
+        signs = (number & np.uint64(1)).astype(np.int64)
+        return (number >> np.uint64(1)).astype(np.int64) ^ -signs
+
+    def _scalar(self, kind: str, meaning: Any, rows: Rows) -> pa.Array:
+        if kind == "null":
+            return pa.nulls(len(rows))
+        if isinstance(meaning, Unscaled):
+            return self._decimal(rows, meaning.scale, *self._lengths(rows))
+        array = self._plain(kind, rows)
+        if not isinstance(meaning, Counted):
+            return array
+        target = _COUNTED.get((kind, meaning))
+        return self._doubt(rows) if target is None else array.view(target)
+
+    def _plain(self, kind: str, rows: Rows) -> pa.Array:
+        match kind:
+            case "boolean":
+                at = self.at[rows]
+                bytes_ = self.data[at]
+                self.move(rows, at + 1)
+                self._require(rows, bytes_ <= 1, Fault.UNSURE)
+                return pa.array(bytes_ == 1)
+            case "int":
+                numbers = self.long(rows)
+                narrow = numbers.astype(np.int32)
+                self._require(rows, narrow == numbers, Fault.WIDE)
+                return pa.array(narrow)
+            case "long":
+                return pa.array(self.long(rows))
+            case "float":
+                return pa.array(self._taken(rows, 4).view("<f4").reshape(-1))
+            case "double":
+                return pa.array(self._taken(rows, 8).view("<f8").reshape(-1))
+            case "bytes":
+                return self._bytes(rows)
+            case _:
+                return self._text(rows)
+
+    def _doubt(self, rows: Rows) -> pa.Array:
+        self.doubt(rows, Fault.UNSURE)
+        return pa.nulls(len(rows))
+
+    def _require(self, rows: Rows, right: Mask, fault: Fault) -> None:
+        if not right.all():
+            self.give_up(rows[~right], fault)
+
+    def _taken(self, rows: Rows, length: int) -> npt.NDArray[np.uint8]:
+        """Take as many bytes of each record, as a matrix."""
+        at = self.at[rows]
+        self.move(rows, at + length)
+        index = np.minimum(at, len(self.data) - length)[:, None] + np.arange(length)
+        return self.data[index]
+
+    def _lengths(self, rows: Rows) -> tuple[Rows, Rows]:
+        """Read a length that the record has room for: give the positions behind, and lengths."""
+        lengths = self.long(rows)
+        at = self.at[rows]
+        negative = lengths < 0
+        right = ~negative & (lengths <= self.end[rows] - at)
+        lengths = np.where(right, lengths, 0)
+        self.at[rows] = at + lengths
+        self._require(rows, ~negative, Fault.NEGATIVE)
+        self._require(rows, right, Fault.CUT_OFF)
+        return at, lengths
+
+    def _bytes(self, rows: Rows) -> pa.BinaryArray:
+        return self._gathered(*self._lengths(rows))
+
+    def _gathered(self, at: Rows, lengths: Rows) -> pa.BinaryArray:
+        offsets = np.zeros(len(at) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        taken = self.data[np.arange(offsets[-1]) + np.repeat(at - offsets[:-1], lengths)]
+        buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(taken)]
+        return pa.Array.from_buffers(pa.binary(), len(at), buffers)
+
+    def _text(self, rows: Rows) -> pa.StringArray:
+        data = self._bytes(rows)
+        try:
+            return data.cast(pa.string())
+        except pa.ArrowInvalid:
+            texts = [_utf8(each.as_py()) for each in data]
+            self._require(
+                rows, np.array([text is not None for text in texts], np.bool_), Fault.NOT_UTF8
+            )
+            return pa.array([text or "" for text in texts], pa.string())
+
+    def _decimal(self, rows: Rows, scale: int, at: Rows, lengths: Rows) -> pa.Array:
+        """Read big-endian two's complement numbers of up to 16 bytes; mark what is larger."""
+        if scale not in range(_DECIMAL_DIGITS + 1):
+            return self._doubt(rows)
+        place = np.arange(_DECIMAL_BYTES)
+        index = np.clip((at + lengths - 1)[:, None] - place, 0, len(self.data) - 1)
+        negative = (lengths > 0) & (self.data[np.minimum(at, len(self.data) - 1)] >= _MORE)
+        sign = np.where(negative, np.uint8(0xFF), np.uint8(0))
+        data = np.where(place < lengths[:, None], self.data[index], sign[:, None])
+        buffer = pa.py_buffer(data)
+        wide = pa.Array.from_buffers(pa.decimal128(_DECIMAL_DIGITS, 0), len(rows), [None, buffer])
+        bound = pa.scalar(10**_DECIMAL_DIGITS - 1, pa.decimal128(_DECIMAL_DIGITS, 0))
+        low = pc.negate(bound)
+        fits = pc.and_(pc.less_equal(wide, bound), pc.greater_equal(wide, low))
+        right = fits.to_numpy(zero_copy_only=False) & (lengths <= _DECIMAL_BYTES)
+        self.doubt(rows[~right], Fault.UNSURE)
+        data[~right] = 0  # Arrow fails on a number of more digits than its type has
+        return pa.Array.from_buffers(
+            pa.decimal128(_DECIMAL_DIGITS, scale), len(rows), [None, buffer]
+        )
+
+    def _fixed(self, length: int, meaning: Any, rows: Rows) -> pa.Array:
+        at = self.at[rows]
+        lengths = np.where(at + length <= self.end[rows], length, 0)
+        self.move(rows, at + length)
+        if isinstance(meaning, Unscaled):
+            return self._decimal(rows, meaning.scale, at, lengths)
+        # Not as wide as the type for each row: records may be many, and too short to hold one.
+        return self._gathered(at, lengths)
+
+    def _symbol(self, symbols: tuple[str, ...], rows: Rows) -> pa.Array:
+        index = self.long(rows)
+        right = (index >= 0) & (index < len(symbols))
+        self._require(rows, right, Fault.UNSURE)
+        return pa.array([*symbols, ""]).take(pa.array(np.where(right, index, len(symbols))))
+
+    def _union(self, node: Union, rows: Rows) -> pa.Array:
+        index = self.long(rows)
+        self._require(rows, (index >= 0) & (index < len(node.branches)), Fault.UNSURE)
+        if node.only is not None:
+            present = index == node.only
+            return spread(self.value(node.branches[node.only], rows[present]), present)
+        for number, branch in enumerate(node.branches):
+            taking = rows[index == number]
+            self.value(branch, taking)
+            if number != node.null:
+                self.doubtful[taking] = True  # what it holds was read, and is right
+        return pa.nulls(len(rows))
+
+    def _record(self, fields: Any, meaning: Any, rows: Rows) -> pa.Array:
+        members = [self.value(member, rows) for _, member in fields]
+        if isinstance(meaning, OwnScale):
+            return self._doubt(rows)
+        if not fields:
+            return pa.array([{}] * len(rows), pa.struct([]))
+        names = [name for name, _ in fields]
+        types = [pa.field(name, array.type) for name, array in zip(names, members, strict=True)]
+        return pa.StructArray.from_arrays(members, fields=types)
+
+    def _array(self, items: Node, rows: Rows) -> pa.Array:
+        def entries(those: Rows) -> tuple[pa.Array, ...]:
+            return (self.value(items, those),)
+
+        offsets, (elements,) = self._items(rows, entries, filled=_takes_bytes(items))
+        listed = pa.list_(pa.field("element", elements.type))
+        return pa.ListArray.from_arrays(offsets, elements, type=listed)
+
+    def _map(self, values: Node, rows: Rows) -> pa.Array:
+        def entries(those: Rows) -> tuple[pa.Array, ...]:
+            return self._text(those), self.value(values, those)
+
+        offsets, (keys, members) = self._items(rows, entries, filled=True)
+        self._refuse_twins(rows, np.diff(offsets.to_numpy()), keys)
+        return pa.MapArray.from_arrays(offsets, keys, members)
+
+    def _refuse_twins(self, rows: Rows, counts: Rows, keys: pa.Array) -> None:
+        owners = np.repeat(np.arange(len(rows)), counts)
+        codes = keys.dictionary_encode().indices.to_numpy().astype(np.int64)
+        pairs = owners * (len(keys) + 1) + codes
+        found, first = np.unique(pairs, return_index=True)
+        if len(found) != len(pairs):
+            twins = np.ones(len(pairs), np.bool_)
+            twins[first] = False
+            self.doubt(rows[owners[twins]], Fault.UNSURE)
+
+    def _items(
+        self, rows: Rows, read: Callable[[Rows], tuple[pa.Array, ...]], *, filled: bool
+    ) -> tuple[pa.Array, list[pa.Array]]:
+        """Read the items of an array or map of each record, one step for the n-th of all."""
+        left = np.zeros(len(rows), np.int64)
+        live = np.arange(len(rows))
+        owners, pieces = [live[:0]], [read(rows[:0])]
+        for _ in range(ITEMS_MAX):
+            live = self._with_items(rows, live, left)
+            if not len(live):
+                break
+            owners.append(live)
+            pieces.append(read(rows[live]))
+            left[live] -= 1
+        if len(live) or not filled:
+            self.doubt(rows[np.unique(np.concatenate(owners))], Fault.UNSURE)
+            self.give_up(rows[live], Fault.UNSURE)
+        self.doubt(rows[self.doubtful[rows]], Fault.UNSURE)  # items of these were not read
+        owned = np.concatenate(owners)
+        order = pa.array(np.argsort(owned, kind="stable"))
+        offsets = np.zeros(len(rows) + 1, np.int32)
+        np.cumsum(np.bincount(owned, minlength=len(rows)), out=offsets[1:])
+        columns = [pa.concat_arrays(column).take(order) for column in zip(*pieces, strict=True)]
+        return pa.array(offsets), columns
+
+    def _with_items(self, rows: Rows, live: Rows, left: Rows) -> Rows:
+        """Tell which records have an item to come, reading counts where a block of items begins."""
+        while len(need := live[(left[live] == 0) & ~self.doubtful[rows[live]]]):
+            count = self.long(rows[need])
+            sized = need[count < 0]
+            if len(sized):
+                self._require(rows[sized], self.long(rows[sized]) >= 0, Fault.NEGATIVE)
+            count = np.abs(count)
+            right = (count >= 0) & (count <= self.end[rows[need]] - self.at[rows[need]])
+            self._require(rows[need], right, Fault.UNSURE)
+            left[need] = np.where(right, count, 0)
+            live = live[(left[live] > 0) & ~self.doubtful[rows[live]]]
+        return live[~self.doubtful[rows[live]]]
+
+
+def spread(array: pa.Array, present: Mask) -> pa.Array:
+    """Put nulls where nothing is present."""
+    if present.all():
+        return array
+    if not len(array):
+        return pa.nulls(len(present), array.type)
+    index = np.maximum(np.cumsum(present) - 1, 0)
+    return array.take(pa.array(index, mask=~present))
+
+
+def _takes_bytes(node: Node) -> bool:
+    """Tell whether each value of a type has at least one byte."""
+    match node:
+        case Scalar(kind):
+            return kind != "null"
+        case FixedBytes(length):
+            return length > 0
+        case Record(fields):
+            return any(_takes_bytes(member) for _, member in fields)
+        case _:
+            return True
+
+
+def _utf8(data: bytes) -> str | None:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,176 @@
+"""One Avro datum becomes a tree of values: the authority on what bytes mean, and why they do not.
+
+Invariants:
+- a datum takes all of its bytes, or the record is refused;
+- no bytes, however hostile, make many more items than they have bytes (items may be empty);
+- values are as they stood: numbers in the schema's unit (typed.py), nothing is rounded.
+
+Source: Apache Avro specification 1.12, "Binary Encoding".
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.rows.decode.avro.schema import (
+    Array,
+    Enumeration,
+    FixedBytes,
+    Mapped,
+    Node,
+    Record,
+    Scalar,
+    Union,
+)
+from penstock.rows.decode.logical_types import Counted, OwnScale, Unscaled, unscaled
+from penstock.rows.reject_codes import Code, MisfitError
+
+NO_UTF8 = "a string is not UTF-8"
+VARINT_BYTES_MAX = 10
+EMPTY_ITEMS_MAX = 1000
+_INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
+_LONG_BITS = 64
+_FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
+
+
+def read_datum(node: Record, data: bytes) -> dict[str, Any]:
+    """Read one datum, which is the whole of `data`. Raises MisfitError."""
+    cursor = _Cursor(data)
+    value = _value(node, cursor)
+    if cursor.at != len(data):
+        raise trailing(len(data) - cursor.at)
+    assert isinstance(value, dict), "records become dicts"
+    return value
+
+
+@dataclass(slots=True)
+class _Cursor:
+    data: bytes
+    at: int = 0
+    items: int = 0
+
+    def take(self, count: int) -> bytes:
+        if not 0 <= count <= len(self.data) - self.at:
+            raise cut_off() if count >= 0 else malformed("a length is negative")
+        start, self.at = self.at, self.at + count
+        return self.data[start : self.at]
+
+    def long(self) -> int:
+        """Read a zigzag varint of at most 64 bits. Raises MisfitError."""
+        number = 0
+        for place in range(VARINT_BYTES_MAX):
+            if self.at >= len(self.data):
+                raise cut_off()
+            byte = self.data[self.at]
+            self.at += 1
+            number |= (byte & 0x7F) << (7 * place)
+            if byte < 0x80:  # noqa: PLR2004  the high bit says that more follows
+                if number >> _LONG_BITS:
+                    break
+                return (number >> 1) ^ -(number & 1)
+        raise malformed("an integer of more than 64 bits")
+
+    def int(self) -> int:
+        number = self.long()
+        if not _INT_MIN <= number <= _INT_MAX:
+            raise malformed("an int of more than 32 bits")
+        return number
+
+    def text(self) -> str:
+        data = self.take(self.long())
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise MisfitError(Code.NOT_UTF8, NO_UTF8) from error
+
+
+def _value(node: Node, cursor: _Cursor) -> Any:
+    match node:
+        case Scalar(kind, meaning):
+            value = _plain(kind, cursor)
+            return meaning.lifted(value) if isinstance(meaning, Counted | Unscaled) else value
+        case Enumeration(symbols):
+            return symbols[_index(cursor, len(symbols), "a symbol")]
+        case FixedBytes(length, meaning):
+            data = cursor.take(length)
+            return meaning.lifted(data) if isinstance(meaning, Unscaled) else data
+        case Union(branches):
+            return _value(branches[_index(cursor, len(branches), "a type of the union")], cursor)
+        case Record(fields, meaning):
+            record = {name: _value(member, cursor) for name, member in fields}
+            if isinstance(meaning, OwnScale):
+                return unscaled(record["value"], record["scale"])
+            return record
+        case Array(items):
+            return [_value(items, cursor) for _ in _items(cursor)]
+        case Mapped(values):
+            return _mapped(values, cursor)
+        case _:
+            raise AssertionError(node)
+
+
+def _plain(kind: str, cursor: _Cursor) -> Any:
+    match kind:
+        case "null":
+            return None
+        case "boolean":
+            return _index(cursor, 2, "a boolean", wide=False) == 1
+        case "int":
+            return cursor.int()
+        case "long":
+            return cursor.long()
+        case "float":
+            return _FLOAT.unpack(cursor.take(_FLOAT.size))[0]
+        case "double":
+            return _DOUBLE.unpack(cursor.take(_DOUBLE.size))[0]
+        case "bytes":
+            return cursor.take(cursor.long())
+        case _:
+            return cursor.text()
+
+
+def _index(cursor: _Cursor, count: int, what: str, *, wide: bool = True) -> int:
+    index = cursor.long() if wide else cursor.take(1)[0]
+    if not 0 <= index < count:
+        raise malformed(f"number {index} stands for {what}, there are {count}")
+    return index
+
+
+def _items(cursor: _Cursor) -> Any:
+    """Yield once for each item of an array or map; the caller reads the item."""
+    while count := cursor.long():
+        if count < 0:
+            count = -count
+            if cursor.long() < 0:
+                raise malformed("a length is negative")
+        cursor.items += count
+        if cursor.items > len(cursor.data) + EMPTY_ITEMS_MAX:
+            raise malformed("more items than bytes")
+        yield from range(count)
+
+
+def _mapped(values: Node, cursor: _Cursor) -> dict[str, Any]:
+    entries: dict[str, Any] = {}
+    for _ in _items(cursor):
+        key = cursor.text()
+        if key in entries:
+            raise MisfitError(Code.DUPLICATE_KEY, "a map has the same key twice")
+        entries[key] = _value(values, cursor)
+    return entries
+
+
+def malformed(reason: str) -> MisfitError:
+    """Say that bytes are no datum of their schema."""
+    return MisfitError(Code.MALFORMED, reason)
+
+
+def cut_off() -> MisfitError:
+    """Say that a value ends before its datum does."""
+    return malformed("the value is cut off")
+
+
+def trailing(count: int) -> MisfitError:
+    """Say that a value goes on behind its datum."""
+    return MisfitError(Code.TRAILING_DATA, f"{count} bytes follow the datum")

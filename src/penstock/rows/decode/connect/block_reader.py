@@ -1,0 +1,203 @@
+"""A block of payloads of one schema becomes Arrow columns in one parse (block.py).
+
+Payloads are parsed as what JSON can hold: counts as integers, bytes as text. Then columns are given
+the meaning of their schema.
+
+Invariants:
+- a row that is not doubtful holds what `payload.read_payload` gives for its record;
+- a payload that does not parse costs the others a further parse, never a verdict.
+"""
+
+from __future__ import annotations
+
+import decimal
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.schema import Field, Kind, List, Map, Struct, Type
+from penstock.rows.decode.connect.payload_reader import base64_bytes
+from penstock.rows.decode.connect.schema import Listed, Mapped, Node, Record, Scalar
+from penstock.rows.decode.format_reader import Decoded
+from penstock.rows.decode.json.block_parser import Refused, can_parse, parse_block, parsed_type
+from penstock.rows.decode.logical_types import MS, NS, US, Counted, Meaning, Unscaled
+from penstock.rows.reject_codes import MisfitError
+
+_PARTS, _PART_ROWS_MIN = 8, 64
+_INEXACT = {Kind.FLOAT: float(1 << 24), Kind.DOUBLE: float(1 << 53)}
+_DIGITS = 38
+_SECONDS = {MS: "ms", US: "us", NS: "ns"}
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Reads blocks of payloads of one schema."""
+
+    node: Record
+    depth_max: int
+
+    def read(self, values: pa.BinaryArray) -> Decoded:
+        """Read payloads; what is not plain is doubtful."""
+        physical = _physical(self.node)
+        assert isinstance(physical, Struct), "records are parsed as structs"
+        if physical.fields and can_parse(physical, self.depth_max):
+            return self._parts(values, physical)
+        unread = pa.struct([pa.field(name, pa.null()) for name, _ in self.node.fields])
+        return Decoded(pa.nulls(len(values), unread), np.ones(len(values), np.bool_))
+
+    def _parts(self, values: pa.BinaryArray, physical: Struct) -> Decoded:
+        parsed = parse_block(values, physical)
+        if not isinstance(parsed, Refused):
+            lifting = _Lifting(np.array(parsed.is_null().to_numpy(zero_copy_only=False)))
+            return Decoded(lifting.value(self.node, parsed, np.arange(len(values))), lifting.doubts)
+        if len(values) <= _PART_ROWS_MIN:
+            nothing = pa.array([], parsed_type(physical))
+            lifting = _Lifting(np.zeros(0, np.bool_))
+            type_ = lifting.value(self.node, nothing, np.arange(0)).type
+            return Decoded(pa.nulls(len(values), type_), np.ones(len(values), np.bool_))
+        bounds = np.linspace(0, len(values), _PARTS + 1).astype(int).tolist()
+        parts = [self._parts(values.slice(a, b - a), physical) for a, b in pairwise(bounds)]
+        array = pa.concat_arrays([part.array for part in parts])
+        return Decoded(array, np.concatenate([part.doubtful for part in parts]))
+
+
+@dataclass(slots=True)
+class _Lifting:
+    """Gives parsed columns their meaning, and notes the records to read one by one."""
+
+    doubts: npt.NDArray[np.bool_]
+
+    def value(self, node: Node, array: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
+        """Bring an array to the form of its schema; `rows` tells whose record each item is."""
+        match node:
+            case Scalar():
+                return self._scalar(node, array, rows)
+            case Listed(items):
+                lengths = pc.list_value_length(array).fill_null(0).to_numpy()
+                inner = self.value(items, array.flatten(), np.repeat(rows, lengths))
+                offsets = np.zeros(len(array) + 1, np.int32)
+                np.cumsum(lengths, out=offsets[1:])
+                listed = pa.list_(pa.field("element", inner.type))
+                bits = array.is_valid().buffers()[1] if array.null_count else None
+                buffers = [bits, pa.py_buffer(offsets)]
+                return pa.Array.from_buffers(listed, len(array), buffers, children=[inner])
+            case Record(_, meaning) if meaning is not None:
+                return self._keep(pa.nulls(len(array)), array.is_null(), rows)
+            case Record(fields):
+                return self._record(fields, array, rows)
+            case Mapped():
+                raise AssertionError("maps are read record by record")
+
+    def _record(
+        self, fields: tuple[tuple[str, Node], ...], array: pa.Array, rows: npt.NDArray[np.int64]
+    ) -> pa.Array:
+        members = [
+            self.value(node, member, rows)
+            for (_, node), member in zip(fields, array.flatten(), strict=True)
+        ]
+        if not fields:
+            return array
+        typed = [pa.field(name, m.type) for (name, _), m in zip(fields, members, strict=True)]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(members, fields=typed, mask=mask)
+
+    def _scalar(self, node: Scalar, array: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
+        match node.kind:
+            case Kind.INT | Kind.LONG:
+                return self._integers(node, array, rows)
+            case Kind.FLOAT | Kind.DOUBLE:
+                # Beyond these the digits may be an integer's, which the number may round.
+                sure = pc.less(pc.abs(array), _INEXACT[node.kind]).fill_null(True)
+                self._keep(array, sure, rows)
+                return array
+            case Kind.BINARY:
+                return self._bytes(node, array, rows)
+            case _:
+                return array
+
+    def _integers(self, node: Scalar, array: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
+        bits = min(node.bits, pa.int32().bit_width) if _is_narrow(node.meaning) else node.bits
+        if bits < pa.int64().bit_width:
+            bound = 1 << (bits - 1)
+            sure = pc.and_(pc.less(array, bound), pc.greater_equal(array, -bound)).fill_null(True)
+            array = self._keep(array, sure, rows)
+        if not isinstance(node.meaning, Counted):
+            return array.cast(pa.int32()) if node.kind is Kind.INT else array
+        return _counted(array, node.meaning)
+
+    def _bytes(self, node: Scalar, array: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
+        decoded = [_decoded(each) for each in array.to_pylist()]
+        meaning = node.meaning
+        if not isinstance(meaning, Unscaled):
+            found = pa.array(decoded, pa.binary())
+        elif not 0 <= meaning.scale <= _DIGITS:
+            found = pa.nulls(len(decoded), pa.decimal128(_DIGITS, 0))
+        else:
+            numbers = [_number(each, meaning) for each in decoded]
+            found = pa.array(numbers, pa.decimal128(_DIGITS, meaning.scale))
+        lost = pc.and_(found.is_null(), array.is_valid())
+        self._keep(array, pc.invert(lost), rows)
+        return found
+
+    def _keep(
+        self, array: pa.Array, sure: pa.BooleanArray, rows: npt.NDArray[np.int64]
+    ) -> pa.Array:
+        if pc.all(sure, min_count=0).as_py():
+            return array
+        self.doubts[rows[~sure.to_numpy(zero_copy_only=False)]] = True
+        return pc.if_else(sure, array, pa.scalar(None, array.type))
+
+
+def _is_narrow(meaning: Meaning | None) -> bool:
+    """Tell whether Arrow has no more than 32 bits for what a number counts."""
+    if not isinstance(meaning, Counted):
+        return False
+    return meaning.kind is Kind.DATE or meaning == Counted(Kind.TIME, MS)
+
+
+def _counted(array: pa.Array, meaning: Counted) -> pa.Array:
+    match meaning.kind:
+        case Kind.DATE:
+            return array.cast(pa.int32()).view(pa.date32())
+        case Kind.TIME if meaning.per_second == MS:
+            return array.cast(pa.int32()).view(pa.time32("ms"))
+        case Kind.TIME:
+            return array.view(pa.time64(_SECONDS[meaning.per_second]))
+        case kind:
+            zone = "UTC" if kind is Kind.TIMESTAMPTZ else None
+            return array.view(pa.timestamp(_SECONDS[meaning.per_second], zone))
+
+
+def _decoded(text: str | None) -> bytes | None:
+    try:
+        return None if text is None else base64_bytes(text)
+    except MisfitError:
+        return None
+
+
+def _number(data: bytes | None, meaning: Unscaled) -> decimal.Decimal | None:
+    if data is None or len(data) > pa.decimal128(1).byte_width:
+        return None
+    number = meaning.lifted(data)
+    return number if len(number.as_tuple().digits) <= _DIGITS else None
+
+
+def _physical(node: Node) -> Type:
+    """Give the type that JSON can be parsed as."""
+    match node:
+        case Scalar(Kind.INT | Kind.LONG):
+            return Kind.LONG
+        case Scalar(Kind.BINARY):
+            return Kind.STRING
+        case Scalar(kind):
+            return kind
+        case Listed(items):
+            return List(_physical(items))
+        case Mapped(key, value):
+            return Map(_physical(key), _physical(value))
+        case Record(fields):
+            return Struct(tuple(Field(name, _physical(member)) for name, member in fields))

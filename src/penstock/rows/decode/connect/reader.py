@@ -1,0 +1,96 @@
+"""Values of JSON with a schema of Connect: cut in two, and payloads read by their schema.
+
+Invariants: each value is in one part, a misfit, or without a row; values whose schemas are the same
+text are read together.
+
+Source: Kafka Connect, `JsonConverter` with `schemas.enable`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.core.schema import Struct
+from penstock.rows.decode.connect.block_reader import Columns
+from penstock.rows.decode.connect.payload_reader import read_payload
+from penstock.rows.decode.connect.schema import Record, node_of, type_of_record
+from penstock.rows.decode.envelope.json_envelopes import members_of
+from penstock.rows.decode.format_reader import BARE, Decoded
+from penstock.rows.decode.json.parser import parse_object
+from penstock.rows.reject_codes import Code, MisfitError
+
+_NULL = b"null"
+_MEMBERS = frozenset({"schema", "payload"})
+
+
+@dataclass(slots=True)
+class Cut:
+    """Hold payloads by the text of their schemas, with positions; null is the schema of none."""
+
+    parts: dict[bytes, tuple[list[int], list[bytes]]] = field(default_factory=dict)
+    misfits: dict[int, MisfitError] = field(default_factory=dict)
+    empty: list[int] = field(default_factory=list)
+    """Values whose payload is null, which say no more than a tombstone."""
+
+
+def cut_values(values: pa.BinaryArray, *, depth_max: int) -> Cut:
+    """Cut values into schemas and payloads."""
+    cut = Cut()
+    for position, value in enumerate(values.to_pylist()):
+        try:
+            members = members_of(value, depth_max=depth_max)
+        except MisfitError as misfit:
+            cut.misfits[position] = misfit
+            continue
+        if members.keys() != _MEMBERS:
+            reason = "the value is not an object of 'schema' and 'payload'"
+            cut.misfits[position] = MisfitError(Code.NO_ENVELOPE, reason)
+            continue
+        if members["payload"] == _NULL:
+            cut.empty.append(position)
+            continue
+        positions, payloads = cut.parts.setdefault(members["schema"], ([], []))
+        positions.append(position)
+        payloads.append(members["payload"])
+    return cut
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectReader:
+    """Reads payloads of one schema."""
+
+    node: Record
+    is_bare: bool
+    depth_max: int
+
+    @classmethod
+    def of(cls, schema: bytes, depth_max: int) -> ConnectReader:
+        """Give the reader of a schema's payloads. Raises MisfitError."""
+        return cls(*node_of(parse_object(schema, depth_max=depth_max)), depth_max)
+
+    @property
+    def type(self) -> Struct:
+        """Give the columns that the schema asks for."""
+        return type_of_record(self.node)
+
+    def block(self, values: pa.BinaryArray) -> Decoded:
+        """Read payloads, each the whole of its value."""
+        return Columns(self.node, self.depth_max).read(self._shown(values))
+
+    def record(self, value: bytes) -> dict[str, Any]:
+        """Read one payload. Raises MisfitError."""
+        text = _wrapped(value) if self.is_bare else value
+        return read_payload(self.node, parse_object(text, depth_max=self.depth_max))
+
+    def _shown(self, values: pa.BinaryArray) -> pa.BinaryArray:
+        if not self.is_bare:
+            return values
+        return pa.array([_wrapped(value) for value in values.to_pylist()], pa.binary())
+
+
+def _wrapped(value: bytes) -> bytes:
+    """Make a record of a payload that is none: it was cut as one JSON value, so it stays one."""
+    return b'{"%s":%s}' % (BARE.encode(), value)

@@ -1,0 +1,1 @@
+"""Envelopes of change events: Debezium, Maxwell, Canal, DMS."""

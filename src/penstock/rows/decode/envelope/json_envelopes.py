@@ -1,0 +1,285 @@
+"""JSON change events become JSON rows: the image of the row, and in front what changed it.
+
+An event is cut into its members without reading them; the row is read, strictly, by whatever reads
+bare rows. What the envelope says of the change becomes further members of the row, under the names
+of the table's change columns; a row that has such a member itself is refused for its duplicate key.
+
+Invariants:
+- an event's row is the image after it, or before it for a delete; never a mixture;
+- an event without a row (truncate, schema change, control) is filtered with a reason;
+- an operation that is not known is refused.
+
+Source: Debezium, "Change events", and `UnchangedToastedPlaceholder` of its PostgreSQL connector;
+AWS DMS, "Using Apache Kafka as a target"; Maxwell, "Data format"; Canal, "FlatMessage".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from penstock.rows.decode.json.parser import check_depth, parse_object
+from penstock.rows.options import Envelope
+from penstock.rows.reject_codes import Code, MisfitError
+
+Members = Mapping[str, bytes]
+
+OPERATIONS = ("insert", "update", "delete", "read")
+"""What stands in a column of operations; `read` is a row of a snapshot."""
+
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  the text gets its Z below
+_MS_US, _SECOND_US = 1000, 1_000_000
+_NULL = b"null"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Hold one event: its row as JSON text, its operation, and when and where it happened.
+
+    `time_us` counts microseconds since 1970; `time_text` is an ISO text that stands for it instead.
+    `source` is the JSON text of what tells its place in the source.
+    """
+
+    row: bytes
+    operation: str | None
+    time_us: int | None = None
+    time_text: str | None = None
+    source: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NoRow:
+    """Say why an event has no row to land."""
+
+    reason: str
+
+
+def unwrap(
+    value: bytes, envelope: Envelope, columns: Mapping[str, str], *, depth_max: int
+) -> bytes | NoRow:
+    """Give the row of an event with the change columns that are asked for, as JSON.
+
+    Raises MisfitError.
+    """
+    members = members_of(value, depth_max=depth_max)
+    change = _READERS[envelope](members, value)
+    return change if isinstance(change, NoRow) else _joined(change, columns)
+
+
+def members_of(value: bytes, *, depth_max: int) -> dict[str, bytes]:
+    """Cut an object into its members, each as it is written. Raises MisfitError."""
+    check_depth(value, depth_max)
+    try:
+        members = _MEMBERS.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        parse_object(value, depth_max=depth_max)
+        raise MisfitError(Code.MALFORMED, "the event cannot be cut into members") from error
+    cut = {name: bytes(member) for name, member in members.items()}
+    if len(value) != _compact_length(cut):
+        # White space, escapes in names, or a key that stands twice: only a strict look can tell.
+        parse_object(value, depth_max=depth_max)
+    return cut
+
+
+def _compact_length(members: Members) -> int:
+    colons = sum(len(name.encode()) + len(member) + len('"":') for name, member in members.items())
+    return len("{}") + colons + max(len(members) - 1, 0)
+
+
+def _debezium(members: Members, _: bytes) -> Change | NoRow:
+    if "op" not in members:
+        if {"ddl", "databaseName"} & members.keys():
+            return NoRow("schema change")
+        raise _no_envelope("the event names no 'op'")
+    op = _text(members["op"], "op")
+    if op in DEBEZIUM_WITHOUT_ROW:
+        return NoRow(DEBEZIUM_WITHOUT_ROW[op])
+    operation = _known(op, DEBEZIUM_OPERATIONS)
+    row = _image(members.get("before" if operation == "delete" else "after"), operation)
+    source = members.get("source")
+    return Change(row, operation, _debezium_us(source), source=source)
+
+
+def _debezium_us(source: bytes | None) -> int | None:
+    if source is None or source == _NULL:
+        return None
+    times = _decoded(source, _SOURCE_TIMES, "source")
+    if times.ts_us is not None:
+        return int(times.ts_us)
+    return None if times.ts_ms is None else int(times.ts_ms) * _MS_US
+
+
+def _flattened(members: Members, value: bytes) -> Change:
+    """ExtractNewRecordState: the row stands alone, what it was may stand in members with `__`."""
+    operation = None
+    if members.get("__op", _NULL) != _NULL:
+        operation = _known(_text(members["__op"], "__op"), DEBEZIUM_OPERATIONS)
+    elif members.get("__deleted") in (b'"true"', b"true"):
+        operation = "delete"
+    time = members.get("__source_ts_ms", _NULL)
+    time_us = None if time == _NULL else _whole(time, "__source_ts_ms") * _MS_US
+    return Change(value.strip(), operation, time_us)
+
+
+def _dms(members: Members, _: bytes) -> Change | NoRow:
+    if "metadata" not in members:
+        raise _no_envelope("the event has no 'metadata'")
+    metadata = _decoded(members["metadata"], _DMS_METADATA, "metadata")
+    if metadata.record_type == "control":
+        return NoRow("control")
+    if metadata.record_type != "data":
+        raise _no_envelope("the event's 'record-type' is neither data nor control")
+    operation = _known(metadata.operation, _DMS_OPERATIONS)
+    row = _image(members.get("data"), operation)
+    return Change(row, operation, time_text=metadata.timestamp, source=members["metadata"])
+
+
+def _maxwell(members: Members, _: bytes) -> Change | NoRow:
+    if "type" not in members:
+        raise _no_envelope("the event names no 'type'")
+    kind = _text(members["type"], "type")
+    if kind.startswith(("table-", "database-")):
+        return NoRow("schema change")
+    if kind in ("bootstrap-start", "bootstrap-complete"):
+        return NoRow("control")
+    operation = _known(kind, _MAXWELL_OPERATIONS)
+    row = _image(members.get("data"), operation)
+    time_us = _whole(members["ts"], "ts") * _SECOND_US if "ts" in members else None
+    return Change(row, operation, time_us, source=_rest(members, ("data", "old", "type", "ts")))
+
+
+def _canal(members: Members, _: bytes) -> Change | NoRow:
+    if "type" not in members:
+        raise _no_envelope("the event names no 'type'")
+    kind = _text(members["type"], "type")
+    if members.get("isDdl") == b"true" or kind in _CANAL_SCHEMA_CHANGES:
+        return NoRow("schema change")
+    operation = _known(kind, _CANAL_OPERATIONS)
+    data = members.get("data", _NULL)
+    rows = [] if data == _NULL else _decoded(data, _ROWS, "data")
+    if len(rows) > 1:
+        raise MisfitError(Code.SEVERAL_ROWS, f"the event holds {len(rows)} rows")
+    row = _image(bytes(rows[0]) if rows else None, operation)
+    time_us = _whole(members["es"], "es") * _MS_US if "es" in members else None
+    left_out = ("data", "old", "type", "es", "mysqlType", "sqlType", "sql")
+    return Change(row, operation, time_us, source=_rest(members, left_out))
+
+
+def _image(row: bytes | None, operation: str) -> bytes:
+    if row is None or row == _NULL:
+        raise MisfitError(Code.IMAGE_MISSING, f"the event of {operation} holds no row")
+    if not row.startswith(b"{"):
+        raise _no_envelope("the row is not an object")
+    return row
+
+
+def _known(name: str, operations: Mapping[str, str]) -> str:
+    if name not in operations:
+        raise MisfitError(Code.UNKNOWN_OPERATION, "the event's operation is not known")
+    return operations[name]
+
+
+def _rest(members: Members, left_out: tuple[str, ...]) -> bytes:
+    kept = {name: member for name, member in members.items() if name not in left_out}
+    return b"{%s}" % b",".join(_member(name, member) for name, member in kept.items())
+
+
+def _joined(change: Change, columns: Mapping[str, str]) -> bytes:
+    said: list[bytes] = []
+    if "operation" in columns:
+        said.append(_member(columns["operation"], _json(change.operation)))
+    if "timestamp" in columns:
+        text = change.time_text
+        if change.time_us is not None:
+            text = _iso(change.time_us, columns["timestamp"])
+        said.append(_member(columns["timestamp"], _json(text)))
+    if "source" in columns:
+        source = None if change.source in (None, _NULL) else change.source
+        text = None if source is None else source.decode("utf-8", "surrogateescape")
+        said.append(_member(columns["source"], _json(text)))
+    if not said:
+        return change.row
+    body = change.row[1:].lstrip()
+    comma = b"" if body.startswith(b"}") else b","
+    return b"{%s%s%s" % (b",".join(said), comma, body)
+
+
+def _iso(time_us: int, column: str) -> str:
+    try:
+        return f"{(_EPOCH + timedelta(microseconds=time_us)).isoformat()}Z"
+    except OverflowError as error:
+        reason = "the time of the change is not in years 1 to 9999"
+        raise MisfitError(Code.OUT_OF_RANGE, reason, column) from error
+
+
+def _member(name: str, value: bytes) -> bytes:
+    return b"%s:%s" % (_json(name), value)
+
+
+def _json(value: str | None) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogateescape")
+
+
+def _text(raw: bytes, name: str) -> str:
+    return str(_decoded(raw, _STRING, name))
+
+
+def _whole(raw: bytes, name: str) -> int:
+    return int(_decoded(raw, _LONG, name))
+
+
+def _decoded(raw: bytes, decoder: Any, name: str) -> Any:
+    try:
+        return decoder.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _no_envelope(f"'{name}' is not what it should be") from error
+
+
+def _no_envelope(reason: str) -> MisfitError:
+    return MisfitError(Code.NO_ENVELOPE, reason)
+
+
+class _SourceTimes(msgspec.Struct):
+    ts_ms: int | None = None
+    ts_us: int | None = None
+
+
+class _DmsMetadata(msgspec.Struct, rename={"record_type": "record-type"}):
+    operation: str
+    record_type: str = "data"
+    timestamp: str | None = None
+
+
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ROWS = msgspec.json.Decoder(list[msgspec.Raw])
+_STRING, _LONG = msgspec.json.Decoder(str), msgspec.json.Decoder(int)
+_SOURCE_TIMES = msgspec.json.Decoder(_SourceTimes)
+_DMS_METADATA = msgspec.json.Decoder(_DmsMetadata)
+
+DEBEZIUM_OPERATIONS = {"c": "insert", "u": "update", "d": "delete", "r": "read"}
+DEBEZIUM_WITHOUT_ROW = {"t": "truncate", "m": "message"}
+_DMS_OPERATIONS = {"load": "read", "insert": "insert", "update": "update", "delete": "delete"}
+_MAXWELL_OPERATIONS = {
+    "insert": "insert",
+    "update": "update",
+    "delete": "delete",
+    "bootstrap-insert": "read",
+}
+_CANAL_OPERATIONS = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete"}
+_CANAL_SCHEMA_CHANGES = frozenset(
+    {"CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY"}
+)
+_READERS: Mapping[str, Callable[[Members, bytes], Change | NoRow]] = {
+    "debezium": _debezium,
+    "flattened": _flattened,
+    "dms": _dms,
+    "maxwell": _maxwell,
+    "canal": _canal,
+}
+
+WITH_PLACEHOLDERS = frozenset({"debezium", "flattened"})

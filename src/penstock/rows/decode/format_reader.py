@@ -1,0 +1,106 @@
+"""What a format with types offers: blocks of values as columns, and single values as trees.
+
+Both ways lead to the table's columns: columns by `adapting.adapt`, trees by `record.record_fit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.schema import Field, Kind, Struct
+from penstock.rows.reject_codes import Code, MisfitError
+
+BARE = "value"
+"""The column of values that are no records of named members."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Hold a row for each value; those that are `doubtful` mean nothing and are read one by one.
+
+    But for those in `faults`, which tells, by position, why `record` refuses them.
+    """
+
+    array: pa.StructArray
+    doubtful: npt.NDArray[np.bool_]
+    faults: Mapping[int, MisfitError] = field(default_factory=dict)
+
+
+class WithoutRowError(Exception):
+    """Say why a value holds no row to land: it is filtered, and counted under `reason`."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Reader(Protocol):
+    """Reads values of one schema."""
+
+    @property
+    def type(self) -> Struct:
+        """Give the columns that the schema asks for, `unknown` where it does not tell."""
+        ...
+
+    def block(self, values: pa.BinaryArray) -> Decoded:
+        """Read non-null values; a row that is not doubtful holds what `record` gives."""
+        ...
+
+    def record(self, value: bytes) -> dict[str, Any]:
+        """Read one value. Raises MisfitError, and WithoutRowError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BytesReader:
+    """Takes values as they are."""
+
+    @property
+    def type(self) -> Struct:
+        """Give the one column."""
+        return Struct((Field(BARE, Kind.BINARY),))
+
+    def block(self, values: pa.BinaryArray) -> Decoded:
+        """Give values unread."""
+        return Decoded(_bare(values), np.zeros(len(values), np.bool_))
+
+    def record(self, value: bytes) -> dict[str, Any]:
+        """Give a value unread."""
+        return {BARE: value}
+
+
+@dataclass(frozen=True, slots=True)
+class TextReader:
+    """Takes values as UTF-8 text."""
+
+    @property
+    def type(self) -> Struct:
+        """Give the one column."""
+        return Struct((Field(BARE, Kind.STRING),))
+
+    def block(self, values: pa.BinaryArray) -> Decoded:
+        """Give values as text; if one of them is none, all are doubtful."""
+        try:
+            return Decoded(_bare(values.cast(pa.string())), np.zeros(len(values), np.bool_))
+        except pa.ArrowInvalid:
+            nothing = pa.nulls(len(values), pa.string())
+            return Decoded(_bare(nothing), np.ones(len(values), np.bool_))
+
+    def record(self, value: bytes) -> dict[str, Any]:
+        """Give a value as text. Raises MisfitError."""
+        try:
+            return {BARE: value.decode("utf-8")}
+        except UnicodeDecodeError as error:
+            reason = f"byte {error.start} is not UTF-8"
+            raise MisfitError(Code.NOT_UTF8, reason) from error
+
+
+def _bare(array: pa.Array) -> pa.StructArray:
+    return pc.make_struct(array, field_names=[BARE])

@@ -1,0 +1,1 @@
+"""JSON parsed record by record with exact numbers, and block by block into Arrow."""

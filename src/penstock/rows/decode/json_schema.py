@@ -1,0 +1,243 @@
+"""What a JSON Schema says of its records: which columns they ask for, and what Connect meant.
+
+The records themselves are plain JSON, and are read as such. A schema that Connect's converter wrote
+names types that JSON has not (`org.apache.kafka.connect.data.Decimal`): its records are read by the
+schema of Connect that it stands for.
+
+Invariants:
+- a schema tells types and checks nothing: records that violate it are refused where a value does
+  not fit its column, and only there (docs/design/0161);
+- what it leaves open, or says in a way that is not known here, is `unknown`.
+
+Source: JSON Schema 2020-12 and draft-07, "Validation"; Confluent, `JsonSchemaData`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.core.schema import Field, Kind, List, Map, Struct, Type, join
+from penstock.rows.decode.connect.reader import ConnectReader
+from penstock.rows.decode.connect.schema import node_of
+from penstock.rows.decode.logical_types import CONNECT_DECIMAL, NAMED
+from penstock.rows.reject_codes import Code, MisfitError
+
+NODES_MAX, DEPTH_MAX = 10_000, 64
+_FORMATS = {"date-time": Kind.TIMESTAMPTZ, "date": Kind.DATE, "uuid": Kind.UUID}
+_SHORT = ("int8", "int16", "int32")
+_SINGLE = ("float", "float32")
+_PLAIN = {"boolean": "boolean", "string": "string", "integer": "int64", "number": "double"}
+_INDEX, _KIND = "connect.index", "connect.type"
+
+
+@dataclass(frozen=True, slots=True)
+class PlainJson:
+    """Say that values are plain JSON, and which type their schema tells for them."""
+
+    told: Type
+
+
+class _OtherError(Exception):
+    """The schema is none that Connect's converter writes."""
+
+
+def read_by(
+    text: str, references: Iterable[tuple[str, str]], depth_max: int
+) -> PlainJson | ConnectReader:
+    """Tell how the records of a schema are read. Raises MisfitError (P312)."""
+    reading = _Reading({name: _parsed(each) for name, each in references})
+    document = _parsed(text)
+    if any(name in text for name in (CONNECT_DECIMAL, *NAMED)):
+        try:
+            return ConnectReader(*node_of(reading.of_connect(document, document, 0)), depth_max)
+        except _OtherError:
+            reading.nodes = 0
+    return PlainJson(reading.type(document, document, ()))
+
+
+def overlaid_struct(told: Struct, shown: Struct) -> Struct:
+    """Give the told members; where nothing is told, what values show."""
+    own = [
+        Field(each.name, _overlaid(each.type, _member(shown, each.name))) for each in told.fields
+    ]
+    names = told.names
+    return Struct((*own, *(each for each in shown.fields if each.name not in names)))
+
+
+def _overlaid(told: Type, shown: Type) -> Type:
+    match told, shown:
+        case Kind.UNKNOWN, _:
+            return shown
+        case Struct(), Struct():
+            return overlaid_struct(told, shown)
+        case List(element), List(other):
+            return List(_overlaid(element, other))
+        case _:
+            return told
+
+
+def _member(struct: Struct, name: str) -> Type:
+    found = struct.field(name)
+    return Kind.UNKNOWN if found is None else found.type
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None  # it tells nothing; the registry took it
+
+
+@dataclass(slots=True)
+class _Reading:
+    others: Mapping[str, Any]
+    nodes: int = field(default=0)
+
+    def type(self, schema: Any, document: Any, within: tuple[int, ...]) -> Type:
+        """Give the type of a schema that stands within others, in a document."""
+        self._count()
+        if not isinstance(schema, dict) or id(schema) in within or len(within) > DEPTH_MAX:
+            return Kind.UNKNOWN
+        within = (*within, id(schema))
+        if "$ref" in schema:
+            found, document = self._referred(schema["$ref"], document)
+            return self.type(found, document, within)
+        own = self._own(schema, document, within)
+        for each in _listed(schema.get("allOf")):
+            part = self.type(each, document, within)
+            own = part if own is Kind.UNKNOWN else join(own, part)[0]
+        for word in ("oneOf", "anyOf"):
+            if own is Kind.UNKNOWN and word in schema:
+                parts = [each for each in _listed(schema[word]) if not _is_null(each)]
+                own = _one_for(self.type(each, document, within) for each in parts)
+        return own
+
+    def _own(self, schema: Mapping[str, Any], document: Any, within: tuple[int, ...]) -> Type:
+        names = _listed(schema.get("type")) or _implied(schema)
+        return _one_for(
+            self._named(str(name), schema, document, within) for name in names if name != "null"
+        )
+
+    def _named(
+        self, name: str, schema: Mapping[str, Any], document: Any, within: tuple[int, ...]
+    ) -> Type:
+        sizes = (schema.get("format"), schema.get(_KIND))
+        match name:
+            case "string" if schema.get("contentEncoding") == "base64" or "bytes" in sizes:
+                return Kind.BINARY
+            case "string":
+                return _FORMATS.get(str(schema.get("format")), Kind.STRING)
+            case "integer":
+                return Kind.INT if any(size in _SHORT for size in sizes) else Kind.LONG
+            case "number":
+                return Kind.FLOAT if any(size in _SINGLE for size in sizes) else Kind.DOUBLE
+            case "boolean":
+                return Kind.BOOLEAN
+            case "array":
+                return List(self.type(schema.get("items"), document, within))
+            case "object":
+                return self._object(schema, document, within)
+            case _:
+                return Kind.UNKNOWN
+
+    def _object(self, schema: Mapping[str, Any], document: Any, within: tuple[int, ...]) -> Type:
+        properties = schema.get("properties")
+        if isinstance(properties, dict) and properties:
+            members = [
+                Field(name, self.type(each, document, within)) for name, each in properties.items()
+            ]
+            return Struct(tuple(members))
+        value = self.type(schema.get("additionalProperties"), document, within)
+        return Kind.UNKNOWN if value is Kind.UNKNOWN else Map(Kind.STRING, value)
+
+    def of_connect(self, schema: Any, document: Any, depth: int) -> dict[str, Any]:
+        """Give the schema of Connect that a schema stands for. Raises _OtherError."""
+        self._count()
+        if not isinstance(schema, dict) or depth > DEPTH_MAX:
+            raise _OtherError
+        if "$ref" in schema:
+            found, document = self._referred(schema["$ref"], document)
+            return self.of_connect(found, document, depth + 1)
+        parts = [each for each in _listed(schema.get("oneOf")) if not _is_null(each)]
+        if len(parts) == 1 and "type" not in schema:
+            return self.of_connect(parts[0], document, depth + 1)
+        inside = self._inside_connect(schema, document, depth + 1)
+        if "title" in schema:
+            inside["name"] = schema["title"]
+        return {**inside, "parameters": schema.get("connect.parameters")}
+
+    def _inside_connect(
+        self, schema: Mapping[str, Any], document: Any, depth: int
+    ) -> dict[str, Any]:
+        kind = schema.get(_KIND)
+        match schema.get("type"):
+            case "string" | "number" if kind == "bytes":
+                return {"type": "bytes"}
+            case "boolean" | "string" | "integer" | "number" as name:
+                return {"type": kind or _PLAIN[name]}
+            case "array" if kind != "map":
+                return {
+                    "type": "array",
+                    "items": self.of_connect(schema.get("items"), document, depth),
+                }
+            case "object" if kind == "map":
+                values = self.of_connect(schema.get("additionalProperties"), document, depth)
+                return {"type": "map", "keys": {"type": "string"}, "values": values}
+            case "object" if isinstance(schema.get("properties"), dict):
+                members = [
+                    {**self.of_connect(each, document, depth), "field": name}
+                    for name, each in schema["properties"].items()
+                ]
+                return {"type": "struct", "fields": members}
+            case _:
+                raise _OtherError
+
+    def _referred(self, reference: Any, document: Any) -> tuple[Any, Any]:
+        """Find what a reference means, in this document or another: that, and its document."""
+        name, _, pointer = str(reference).partition("#")
+        found = document = self.others.get(name) if name else document
+        for step in pointer.split("/")[1:]:
+            step = step.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901  as it is written
+            found = found.get(step) if isinstance(found, dict) else None
+        return found, document
+
+    def _count(self) -> None:
+        self.nodes += 1
+        if self.nodes > NODES_MAX:
+            raise MisfitError(Code.SCHEMA_UNUSABLE, f"it has more than {NODES_MAX} types")
+
+
+def _listed(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    return [] if value is None else [value]
+
+
+def _is_null(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get("type") == "null"
+
+
+def _implied(schema: Mapping[str, Any]) -> list[str]:
+    """Name the type of a schema that names none, by what it says of its members."""
+    if "properties" in schema:
+        return ["object"]
+    if "items" in schema:
+        return ["array"]
+    values = [schema["const"]] if "const" in schema else _listed(schema.get("enum"))
+    return ["string"] if values and all(isinstance(each, str) for each in values) else []
+
+
+def _one_for(types: Iterable[Type]) -> Type:
+    """Give the type that holds all of some; `unknown` where none does."""
+    found: Type | None = None
+    for each in types:
+        if each is Kind.UNKNOWN:
+            return each
+        joined, clashes = (each, []) if found is None else join(found, each)
+        if clashes:
+            return Kind.UNKNOWN
+        found = joined
+    return Kind.UNKNOWN if found is None else found

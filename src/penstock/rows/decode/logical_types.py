@@ -1,0 +1,155 @@
+"""Values that formats with schemas give beside plain Python ones, and what makes them of numbers.
+
+A decoded value is None, bool, int, float, `decimal.Decimal`, str, bytes, a list, a dict, or one of
+the three here. A `Meaning` says what stands behind a number, bytes or text of a schema.
+
+Invariant: a value is exactly what stood in the record, in the unit it stood there.
+
+Source: Apache Avro specification, "Logical Types"; Kafka Connect `org.apache.kafka.connect.data`;
+Debezium connectors, "Temporal types".
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from penstock.core.schema import PRECISION_MAX, Decimal, Kind, Type
+from penstock.rows.reject_codes import Code, MisfitError
+
+MS, US, NS = 1000, 1_000_000, 1_000_000_000
+DECIMAL_BYTES_MAX = 256
+DECIMAL_SCALE_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """A date: days since 1970-01-01."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A time of day: units since midnight."""
+
+    count: int
+    per_second: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A point in time: units since 1970, in UTC when it is `zoned`, else on a clock on the wall."""
+
+    count: int
+    per_second: int
+    zoned: bool
+
+
+Temporal = Day | Clock | Moment
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The number counts: days for a date, else units of a second."""
+
+    kind: Kind
+    per_second: int = 0
+
+    @property
+    def type(self) -> Type:
+        """Give the column type that holds it."""
+        return self.kind
+
+    def lifted(self, count: int) -> Temporal:
+        """Give a number its meaning."""
+        match self.kind:
+            case Kind.DATE:
+                return Day(count)
+            case Kind.TIME:
+                return Clock(count, self.per_second)
+            case _:
+                return Moment(count, self.per_second, zoned=self.kind is Kind.TIMESTAMPTZ)
+
+
+@dataclass(frozen=True, slots=True)
+class Unscaled:
+    """The bytes are a big-endian two's complement number of 10**-scale."""
+
+    precision: int
+    scale: int
+
+    @property
+    def type(self) -> Type:
+        """Give the column type that holds it; `unknown` when there is none."""
+        if not 1 <= self.precision <= PRECISION_MAX or not 0 <= self.scale <= self.precision:
+            return Kind.UNKNOWN
+        return Decimal(self.precision, self.scale)
+
+    def lifted(self, data: bytes) -> decimal.Decimal:
+        """Give bytes their meaning."""
+        return unscaled(data, self.scale)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The text is a value of a type in its standard form."""
+
+    kind: Kind
+
+    @property
+    def type(self) -> Type:
+        """Give the column type that holds it."""
+        return self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class OwnScale:
+    """The record has a scale and unscaled bytes: a decimal whose scale changes."""
+
+    @property
+    def type(self) -> Type:
+        """No column type is told by the schema alone: it takes a hint."""
+        return Kind.UNKNOWN
+
+
+Meaning = Counted | Unscaled | Written | OwnScale
+
+CONNECT_PRECISION = PRECISION_MAX
+"""Connect's Decimal names a scale only, unless `connect.decimal.precision` is among its parameters.
+"""
+
+NAMED: Mapping[str, Meaning] = MappingProxyType(
+    {
+        "org.apache.kafka.connect.data.Date": Counted(Kind.DATE),
+        "org.apache.kafka.connect.data.Time": Counted(Kind.TIME, MS),
+        "org.apache.kafka.connect.data.Timestamp": Counted(Kind.TIMESTAMPTZ, MS),
+        "io.debezium.time.Date": Counted(Kind.DATE),
+        "io.debezium.time.Time": Counted(Kind.TIME, MS),
+        "io.debezium.time.MicroTime": Counted(Kind.TIME, US),
+        "io.debezium.time.NanoTime": Counted(Kind.TIME, NS),
+        "io.debezium.time.Timestamp": Counted(Kind.TIMESTAMP, MS),
+        "io.debezium.time.MicroTimestamp": Counted(Kind.TIMESTAMP, US),
+        "io.debezium.time.NanoTimestamp": Counted(Kind.TIMESTAMP, NS),
+        "io.debezium.time.ZonedTimestamp": Written(Kind.TIMESTAMPTZ),
+        "io.debezium.data.Uuid": Written(Kind.UUID),
+        "io.debezium.data.VariableScaleDecimal": OwnScale(),
+    }
+)
+"""What Connect's and Debezium's names of schemas mean; other names mean nothing more."""
+
+CONNECT_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+
+
+def unscaled(data: bytes, scale: int) -> decimal.Decimal:
+    """Read a big-endian two's complement number and move its point, exactly.
+
+    Raises MisfitError for a number that no type could hold.
+    """
+    if len(data) > DECIMAL_BYTES_MAX or abs(scale) > DECIMAL_SCALE_MAX:
+        raise MisfitError(Code.OUT_OF_RANGE, "a decimal of so many digits")
+    number = int.from_bytes(data, "big", signed=True)
+    digits = tuple(map(int, str(abs(number))))
+    return decimal.Decimal((int(number < 0), digits, -scale))

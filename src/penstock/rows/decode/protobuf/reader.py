@@ -1,0 +1,119 @@
+"""The reader of one Protobuf message: single records as trees, blocks by block_reader.py.
+
+Invariants:
+- a record that holds a field which its schema does not have is refused: nothing is left out unseen;
+- what was not set is null where the schema can tell it, never a default of the schema.
+
+Source: Protocol Buffers, "Encoding", "Application Note: Field Presence"; JSON mapping of `Struct`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.core.schema import Kind, Struct
+from penstock.rows.decode.format_reader import Decoded
+from penstock.rows.decode.logical_types import unscaled
+from penstock.rows.decode.protobuf.block_reader import Parsed, message_column
+from penstock.rows.decode.protobuf.schema import (
+    STAMP,
+    Mapped,
+    Message,
+    Node,
+    OwnScale,
+    Plain,
+    Repeated,
+    Stamp,
+    Symbols,
+    Text,
+    message_class,
+    node_of,
+    type_of_message,
+)
+from penstock.rows.decode.protobuf.well_known_types import (
+    discarded,
+    has_field,
+    json_text,
+    keys_in_order,
+    nanoseconds,
+)
+from penstock.rows.reject_codes import Code, MisfitError
+
+
+@dataclass(frozen=True, slots=True)
+class ProtobufReader:
+    """Reads messages of one class."""
+
+    node: Message
+    parse: Any
+
+    @classmethod
+    def of(cls, descriptors: bytes, indexes: tuple[int, ...]) -> ProtobufReader:
+        """Give the reader of a message of a compiled schema. Raises MisfitError (P312)."""
+        found = message_class(descriptors, indexes)
+        return cls(node_of(found.DESCRIPTOR), found.FromString)
+
+    @property
+    def type(self) -> Struct:
+        """Give the columns that the schema asks for."""
+        return type_of_message(self.node)
+
+    def block(self, values: pa.BinaryArray) -> Decoded:
+        """Read messages, each the whole of its value."""
+        parsed = Parsed.of(values, self.parse)
+        return Decoded(message_column(self.node, parsed), parsed.doubtful)
+
+    def record(self, value: bytes) -> dict[str, Any]:
+        """Read one message. Raises MisfitError."""
+        from google.protobuf.message import DecodeError  # noqa: PLC0415  of the extra `protobuf`
+
+        try:
+            message = self.parse(value)
+        except DecodeError as error:
+            if "UTF-8" in str(error):
+                raise MisfitError(Code.NOT_UTF8, "a string is not UTF-8") from error
+            reason = "the bytes are no message of the record's schema"
+            raise MisfitError(Code.MALFORMED, reason) from error
+        if discarded(message):
+            reason = "the message has a field, or a value of an enum, that its schema does not have"
+            raise MisfitError(Code.MALFORMED, reason)
+        return _members(self.node, message)
+
+
+def _members(node: Message, message: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for member in node.members:
+        if member.presence and not has_field(message, member.name):
+            found[member.name] = None
+        else:
+            found[member.name] = _value(member.node, getattr(message, member.name))
+    return found
+
+
+def _value(node: Node, value: Any) -> Any:
+    match node:
+        case Plain():
+            if isinstance(value, bytes) and node.kind is Kind.STRING:
+                raise MisfitError(Code.NOT_UTF8, "a string is not UTF-8")
+            return value
+        case Symbols(names):
+            if value not in names:
+                raise MisfitError(Code.MALFORMED, "an enum has no value of the record's number")
+            return names[value]
+        case Stamp():
+            return STAMP.lifted(nanoseconds(value.seconds, value.nanos))
+        case Text():
+            return json_text(value)
+        case OwnScale():
+            return unscaled(value.value, value.scale)
+        case Repeated(element):
+            return [_value(element, each) for each in value]
+        case Mapped(key, inner):
+            return {_value(key, each): _value(inner, value[each]) for each in keys_in_order(value)}
+        case Message():
+            return _members(node, value)
+        case _:
+            return _value(node.inner, value.value)

@@ -1,0 +1,243 @@
+"""Where a record of a format with schemas says by which schema it was written.
+
+- registry: byte 0 and a four byte number, or byte 1 and a 16 byte GUID, before the value, or in the
+  header `__value_schema_id`, for keys `__key_schema_id`;
+- Protobuf: the same, and behind the id which message of the schema it is: how many indexes follow,
+  and the indexes, each in zigzag; a zero byte alone means the first message;
+- single object: the bytes C3 01 and an eight byte fingerprint, before the value.
+
+Invariant: a record belongs to one schema, or is a misfit; none is left out.
+
+Source: Confluent Schema Registry, "Wire format" and "Schema ID in header"; Apache Avro
+specification 1.12, "Single-object encoding".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.ports.registry import SchemaKey
+from penstock.rows.options import RowOptions
+from penstock.rows.reject_codes import Code, MisfitError
+
+Positions = npt.NDArray[np.int64]
+
+_INDEX_MAX, _NESTED_MAX = 100_000, 64
+_VARINT_BYTES_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Framed:
+    """Hold the values of one schema without their frames; `positions` are in the values given.
+
+    `message` are the indexes of a Protobuf message in its schema.
+    """
+
+    key: SchemaKey
+    positions: Positions
+    values: pa.BinaryArray
+    message: tuple[int, ...] = ()
+
+
+def framed(
+    values: pa.BinaryArray, headers: pa.Array | None, options: RowOptions
+) -> tuple[list[Framed], dict[int, MisfitError]]:
+    """Sort non-null values by their schemas, and give the misfits by position."""
+    single = options.framing == "single-object"
+    with_messages = options.format == "protobuf"
+    found: list[Framed] = []
+    rest = np.arange(len(values))
+    if headers is not None and not single:
+        named = pa.array(
+            _in_headers(headers, options.schema_id_header, longer=with_messages), pa.binary()
+        )
+        for frame in _REGISTRY:
+            found += _sorted(frame, values, named, rest, 0)
+        rest = np.flatnonzero(named.is_null().to_numpy(zero_copy_only=False))
+    misfits: dict[int, MisfitError] = {}
+    for frame in _SINGLE if single else _REGISTRY:
+        heads = _heads(values, frame.length)
+        some = _sorted(frame, values, heads, rest, frame.length)
+        rest = np.setdiff1d(rest, np.concatenate([rest[:0], *(each.positions for each in some)]))
+        for each in some:
+            found += _by_message(each, misfits) if with_messages else [each]
+    reason = "it begins with no " + ("fingerprint" if single else "schema id")
+    misfits |= dict.fromkeys(rest.tolist(), MisfitError(Code.UNFRAMED, reason))
+    return found, misfits
+
+
+def _by_message(framed: Framed, misfits: dict[int, MisfitError]) -> list[Framed]:
+    """Sort the values of one Protobuf schema by the messages that they name."""
+    named: dict[tuple[int, ...], tuple[list[int], list[bytes]]] = {}
+    for position, value in zip(framed.positions.tolist(), framed.values.to_pylist(), strict=True):
+        found = message_indexes(value)
+        if found is None:
+            reason = "the id of its schema is not followed by the indexes of a message"
+            misfits[position] = MisfitError(Code.UNFRAMED, reason)
+            continue
+        message, length = found
+        positions, bodies = named.setdefault(message, ([], []))
+        positions.append(position)
+        bodies.append(value[length:])
+    return [
+        Framed(framed.key, np.array(at, np.int64), pa.array(bodies, pa.binary()), message)
+        for message, (at, bodies) in named.items()
+    ]
+
+
+def message_indexes(data: bytes) -> tuple[tuple[int, ...], int] | None:
+    """Read the indexes of a message, and how many bytes they take; None where there are none."""
+    if data[:1] == b"\x00":
+        return (0,), 1
+    numbers: list[int] = []
+    at = 0
+    while True:
+        number, at = _zigzag(data, at)
+        if number is None or not 0 <= number <= _INDEX_MAX:
+            return None
+        numbers.append(number)
+        if not 1 <= numbers[0] <= _NESTED_MAX:
+            return None
+        if len(numbers) > numbers[0]:
+            return tuple(numbers[1:]), at
+
+
+def _zigzag(data: bytes, at: int) -> tuple[int | None, int]:
+    number = 0
+    for place in range(_VARINT_BYTES_MAX):
+        if at + place >= len(data):
+            break
+        byte = data[at + place]
+        number |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:  # noqa: PLR2004  the high bit says that more follows
+            return (number >> 1) ^ -(number & 1), at + place + 1
+    return None, at
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    magic: bytes
+    length: int
+    kind: Literal["id", "guid", "fingerprint"]
+
+    def key(self, head: bytes) -> SchemaKey:
+        """Read from the head of a value which schema it was written with."""
+        data = head[len(self.magic) :]
+        match self.kind:
+            case "id":
+                return SchemaKey("id", str(int.from_bytes(data, "big")))
+            case "guid":
+                text = data.hex()
+                parts = (text[:8], text[8:12], text[12:16], text[16:20], text[20:])
+                return SchemaKey("guid", "-".join(parts))
+            case "fingerprint":
+                return SchemaKey("fingerprint", data[::-1].hex())
+
+
+_REGISTRY = (_Frame(b"\x00", 5, "id"), _Frame(b"\x01", 17, "guid"))
+_SINGLE = (_Frame(b"\xc3\x01", 10, "fingerprint"),)
+
+
+def named_by(value: bytes) -> SchemaKey | None:
+    """Return the schema that the first bytes of a value name, if they are a frame at all."""
+    frame = next((each for each in (*_REGISTRY, *_SINGLE) if value.startswith(each.magic)), None)
+    if frame is None or len(value) <= frame.length:
+        return None
+    return frame.key(value[: frame.length])
+
+
+def _sorted(
+    frame: _Frame, values: pa.BinaryArray, heads: pa.BinaryArray, among: Positions, bare: int
+) -> list[Framed]:
+    """Group the values at some positions whose heads are whole ones of a frame."""
+    heads = heads.take(pa.array(among))
+    # A head that is longer, in a header, names a message as well (`_in_headers`).
+    right = pc.and_(
+        pc.starts_with(heads, frame.magic),
+        pc.greater_equal(pc.binary_length(heads), frame.length),
+    ).fill_null(False)
+    positions = among[right.to_numpy(zero_copy_only=False)]
+    if not len(positions):
+        return []
+    encoded = heads.filter(right).dictionary_encode()
+    codes = encoded.indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+    found = []
+    for group in groups:
+        at = positions[group]
+        taken = values if len(at) == len(values) else values.take(pa.array(at))
+        head = encoded.dictionary[int(codes[group[0]])].as_py()
+        message = message_indexes(head[frame.length :])
+        found.append(
+            Framed(
+                frame.key(head[: frame.length]),
+                at,
+                _bodies(taken, bare) if bare else taken,
+                () if message is None else message[0],
+            )
+        )
+    return found
+
+
+def _heads(values: pa.BinaryArray, length: int) -> pa.BinaryArray:
+    """Give the first bytes of values, null where there are less."""
+    _, offsets, data = values.buffers()
+    bounds = np.frombuffer(offsets, np.int32, count=len(values) + 1, offset=4 * values.offset)
+    whole = np.diff(bounds) >= length
+    index = bounds[:-1][whole].astype(np.int64)[:, None] + np.arange(length)
+    taken = np.frombuffer(data or b"", np.uint8)[index]
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(taken))]
+    heads = pa.Array.from_buffers(pa.binary(length), int(whole.sum()), buffers).cast(pa.binary())
+    places = np.maximum(np.cumsum(whole) - 1, 0)
+    return heads.take(pa.array(places, mask=~whole))
+
+
+def _bodies(values: pa.BinaryArray, head: int) -> pa.BinaryArray:
+    """Leave out the first bytes of values, none of which has less.
+
+    `pc.binary_slice` fails on short values (pyarrow 26: negative buffer resize).
+    """
+    _, offsets, data = values.buffers()
+    bounds = np.frombuffer(offsets, np.int32, count=len(values) + 1, offset=4 * values.offset)
+    lengths = np.diff(bounds) - head
+    ends = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(lengths, out=ends[1:])
+    moved = np.repeat(bounds[:-1].astype(np.int64) + head - ends[:-1], lengths)
+    taken = np.frombuffer(data, np.uint8)[np.arange(ends[-1]) + moved]
+    return pa.Array.from_buffers(
+        pa.binary(), len(values), [None, pa.py_buffer(ends), pa.py_buffer(taken)]
+    )
+
+
+def _in_headers(headers: pa.Array, name: str, *, longer: bool) -> list[bytes | None]:
+    """Give the last header that names a schema, as consumers do; a malformed one names none.
+
+    With `longer` it names a message behind the schema, and nothing else.
+    """
+    named: list[bytes | None] = []
+    for entries in headers.to_pylist():
+        found = None
+        for entry in entries or ():
+            value = entry["value"] or b""
+            if entry["key"] == name and _names_schema(value, longer=longer):
+                found = value
+        named.append(found)
+    return named
+
+
+def _names_schema(value: bytes, *, longer: bool) -> bool:
+    frame = next((each for each in _REGISTRY if value.startswith(each.magic)), None)
+    if frame is None or len(value) < frame.length:
+        return False
+    behind = value[frame.length :]
+    if not longer:
+        return not behind
+    found = message_indexes(behind)
+    return found is not None and found[1] == len(behind)

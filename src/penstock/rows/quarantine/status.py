@@ -1,0 +1,169 @@
+"""What became of refused records: refusals and closings of a quarantine table, put together.
+
+Invariants: the first refusal of a record stays as it is; of its closings the one with the largest
+number counts (docs/design/0100); a record without closings is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.offsets import TopicPartition
+from penstock.core.resolutions import STAGE, Closing
+from penstock.core.schema import Struct
+from penstock.rows.arrow_types import arrow_schema
+from penstock.rows.quarantine.rows import OPEN, QUARANTINE_SCHEMA
+
+PLACE = ("table", "topic_id", "partition", "offset")
+READ = (
+    *("topic", *PLACE, "timestamp", "stage", "code", "message", "epoch"),
+    *("quarantined_at", "status"),
+)
+"""The columns that `fates_of` is to be given."""
+_ORDER = [(name, "ascending") for name in ("table", "topic", *PLACE[1:])]
+_LATER = ("status", "epoch", "code", "message")
+NEVER = -1
+BYTES = ("topic", "topic_id", "partition", "offset", "timestamp", "key", "value", "headers")
+"""The columns that `records_of` is to be given, beside `stage`."""
+
+
+def fates_of(batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    """Give one row for each refused record: `READ` as it was refused, and what became of it.
+
+    `status` is `open`, `retried` or `dropped`; `closing` the number of the closing that counts, or
+    -1; `into` the table that a retried record landed in. Of a record that is open again after a
+    closing, `code` and `message` are the closing's.
+    """
+    rows = _table(READ, batches)
+    closes = pc.equal(rows["stage"], STAGE)
+    if not pc.any(closes).as_py():
+        return _all_open(rows)
+    refusals = rows.filter(pc.invert(closes))
+    latest = _latest(rows.filter(closes))
+    merged = refusals.join(latest, list(PLACE), join_type="left outer")
+    number = pc.fill_null(merged["epoch_last"], NEVER)
+    status = pc.fill_null(merged["status_last"], OPEN)
+    again = pc.and_(pc.equal(status, OPEN), pc.greater(number, NEVER))
+    retried = pc.equal(status, str(Closing.RETRIED))
+    columns: dict[str, pa.ChunkedArray] = {name: merged[name] for name in READ}
+    columns["status"] = status
+    for name in ("code", "message"):
+        columns[name] = pc.if_else(again, merged[f"{name}_last"], merged[name])
+    columns["closing"] = number
+    columns["into"] = pc.if_else(retried, merged["message_last"], pa.scalar(None, pa.string()))
+    return pa.table(columns).sort_by(_ORDER)
+
+
+def out_of_the_table(fates: pa.Table, followed: int) -> pa.Table:
+    """Leave out the records whose retry has landed; `followed` is how far their table followed."""
+    retried = pc.equal(fates["status"], str(Closing.RETRIED))
+    landed = pc.and_(retried, pc.less(fates["closing"], followed))
+    return fates.filter(pc.invert(landed))
+
+
+def records_of(
+    batches: Iterable[pa.RecordBatch], wanted: Mapping[TopicPartition, Sequence[int]]
+) -> dict[TopicPartition, pa.RecordBatch]:
+    """Give refused records as a reader of the log would, at the offsets wanted (ascending)."""
+    kept: list[pa.RecordBatch] = []
+    for batch in batches:
+        mine = pc.invert(pc.equal(batch["stage"], STAGE))
+        kept.append(batch.filter(mine).select(BYTES))
+    rows = _table(BYTES, kept)
+    found = {}
+    for at, offsets in wanted.items():
+        here = pc.and_(
+            pc.equal(rows["topic_id"], at.topic_id), pc.equal(rows["partition"], at.partition)
+        )
+        asked = pc.is_in(rows["offset"], value_set=pa.array(offsets, pa.int64()))
+        mine = rows.filter(pc.and_(here, asked)).sort_by("offset").combine_chunks()
+        found[at] = _as_read(mine)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """One closing to be written: of which record, what was decided, and what is said of it."""
+
+    at: TopicPartition
+    offset: int
+    status: Closing
+    code: str
+    message: str
+
+
+def closing_rows(
+    closed: Sequence[Closed], *, pipeline: str, table: str, first: int, at_ms: int
+) -> pa.RecordBatch:
+    """Give the rows of closings, numbered from `first`; `table` is the chain's table or route.
+
+    A closing holds no bytes: those stand in the row that refused the record.
+    """
+    rows = [
+        {
+            "pipeline": pipeline,
+            "table": table,
+            "topic": each.at.topic,
+            "topic_id": each.at.topic_id,
+            "partition": each.at.partition,
+            "offset": each.offset,
+            "stage": STAGE,
+            "code": each.code,
+            "message": each.message,
+            "epoch": first + number,
+            "quarantined_at": at_ms * 1000,
+            "status": str(each.status),
+        }
+        for number, each in enumerate(closed)
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=arrow_schema(QUARANTINE_SCHEMA))
+
+
+def _all_open(rows: pa.Table) -> pa.Table:
+    count = len(rows)
+    columns = {name: rows[name] for name in READ}
+    columns["status"] = pa.chunked_array([pa.repeat(pa.scalar(OPEN), count)])
+    columns["closing"] = pa.chunked_array([pa.repeat(pa.scalar(NEVER, pa.int64()), count)])
+    columns["into"] = pa.chunked_array([pa.nulls(count, pa.string())])
+    return pa.table(columns).sort_by(_ORDER)
+
+
+def _latest(closings: pa.Table) -> pa.Table:
+    ordered = closings.sort_by("epoch")
+    grouped = ordered.group_by(list(PLACE), use_threads=False)
+    return grouped.aggregate([(name, "last") for name in _LATER])
+
+
+def _table(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    fields = [field for name in names if (field := QUARANTINE_SCHEMA.field(name)) is not None]
+    nullable = [field.with_nullable(True) for field in arrow_schema(Struct(tuple(fields)))]
+    schema = pa.schema(nullable)
+    tables = [pa.Table.from_batches([batch]).select(list(names)).cast(schema) for batch in batches]
+    return pa.concat_tables([schema.empty_table(), *tables])
+
+
+def _as_read(rows: pa.Table) -> pa.RecordBatch:
+    """Give records the form in which a reader gives them (ports/log.py)."""
+    offsets = rows["offset"].to_numpy()
+    first = np.ones(len(offsets), np.bool_)
+    first[1:] = offsets[1:] != offsets[:-1]
+    rows = rows.filter(pa.array(first))
+    columns = {
+        "offset": rows["offset"],
+        "timestamp": rows["timestamp"].cast(pa.timestamp("ms", "UTC")),
+        "key": rows["key"],
+        "value": rows["value"],
+        "headers": rows["headers"],
+    }
+    (batch,) = pa.table(columns).combine_chunks().to_batches() or [_none(columns)]
+    return batch
+
+
+def _none(columns: Mapping[str, pa.ChunkedArray]) -> pa.RecordBatch:
+    schema = pa.schema([(name, column.type) for name, column in columns.items()])
+    return pa.RecordBatch.from_pylist([], schema=schema)

@@ -1,0 +1,1 @@
+"""Which table a record belongs to, and which columns are computed for it."""

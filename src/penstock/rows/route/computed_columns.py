@@ -1,0 +1,52 @@
+"""What is computed for a table, as plain data: part of a job, like gates.
+
+Invariant: with equal data, records get equal columns (protocol.md 2: verdicts are reproducible).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.rows.route.filters import Look, look_from_data, look_to_data
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """What is computed for a table: looks by column, and a function with the columns it fills.
+
+    `call` is the import path of the function, "" without one.
+    """
+
+    looks: Mapping[str, Look] = field(default_factory=dict)
+    call: str = ""
+    filled: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """List the computed columns."""
+        return (*self.looks, *self.filled)
+
+    @property
+    def reads_headers(self) -> bool:
+        """Tell whether an expression may look at headers."""
+        return any("_kafka_headers" in look.sql.lower() for look in self.looks.values())
+
+
+NOTHING = Computed()
+
+
+def computed_to_data(computed: Computed) -> dict[str, Any]:
+    """Give the plain form."""
+    return {
+        "looks": {name: look_to_data(look) for name, look in computed.looks.items()},
+        "call": computed.call,
+        "filled": list(computed.filled),
+    }
+
+
+def computed_from_data(data: Mapping[str, Any]) -> Computed:
+    """Read the plain form."""
+    looks = {name: look_from_data(look) for name, look in data["looks"].items()}
+    return Computed(looks, data["call"], tuple(data["filled"]))

@@ -1,0 +1,304 @@
+"""Sort a batch by gates: whose record is it, who left it out, and which cannot be told.
+
+Equal looks happen once a batch, however many tables ask. A record whose declared fields do not fit
+is refused at the first rule that looks at it, and rules below count it as taken. One that is too
+slow for an expression is refused by each rule that asks for its answer: whose it is, none can tell.
+
+Invariants:
+- for one gate, a record is the table's, or filtered under a place of the spec, or refused;
+- the verdict on a record does not depend on the records beside it: where SQL fails on one, or takes
+  too long, the others are judged as if it were not there;
+- a table of a route refuses a slow record itself, and passes by what the route refuses for ever: it
+  relies on no verdict of the route's that another look may change (docs/design/0240).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.core.offsets import TopicPartition
+from penstock.core.schema import Field, Kind, Schema, Struct
+from penstock.rows.cast.record_cast import LENIENT
+from penstock.rows.convert.batch import Reject, convert
+from penstock.rows.decode.decoder import Readers
+from penstock.rows.options import RowOptions
+from penstock.rows.reject_codes import MEANINGS, Code
+from penstock.rows.route.filters import Gate, Look, Route
+from penstock.rows.route.sql_values import RECORD_SECONDS_MAX, answers, true_of
+from penstock.rows.route.table_names import Names, names_of
+from penstock.spec.sandbox import sandbox
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+Mask = npt.NDArray[np.bool_]
+TAKEN = "taken by"
+
+_OFFSET = "_kafka_offset"
+_WHY = {
+    Code.UNDECIDED: "{} cannot be computed for this record",
+    Code.SLOW: f"{{}} takes longer than {RECORD_SECONDS_MAX:.0f} s for this record alone",
+    Code.UNROUTABLE: "{} gives no usable part of a table's name",
+    Code.UNKNOWN_TABLE: "{} names a table that does not exist, and none is created",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one gate makes of a batch: masks over its records, and refusals by position.
+
+    `unknown` gives, before a route itself, which records ask for which table.
+    """
+
+    mine: Mask
+    filtered: Mapping[str, Mask]
+    refused: Mapping[int, Reject]
+    unknown: Mapping[str, Mask] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Hold declared fields beside coordinates, a row for each record, and what did not fit."""
+
+    table: pa.Table
+    misfits: Mapping[int, Reject]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    values: pa.Array
+    refused: Mapping[int, Reject]
+    slow: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """What records are read with: equal keys see equal fields."""
+
+    options: RowOptions
+    readers: Readers
+
+    @property
+    def key(self) -> tuple[str, Readers]:
+        return repr(self.options), self.readers
+
+
+@dataclass(eq=False)
+class Sorter:
+    """Looks at one batch of one partition (as in `ports.log.Fetched`) for many gates."""
+
+    batch: pa.RecordBatch
+    at: TopicPartition
+    _seen: dict[Any, _Seen] = field(default_factory=dict)
+    _answers: dict[Any, _Answer] = field(default_factory=dict)
+    _names: dict[Any, Names] = field(default_factory=dict)
+    _plain: Readers = field(default_factory=Readers)
+
+    def share(
+        self,
+        gate: Gate,
+        options: RowOptions,
+        *,
+        known: frozenset[str] = frozenset(),
+        readers: Readers | None = None,
+    ) -> Share:
+        """Tell what a gate makes of the batch; `known` are the tables of its route.
+
+        `readers` may be left out for formats without schemas. Raises what `Registry.find` raises.
+        """
+        sight = _Sight(_eyes(options), readers or self._plain)
+        rest = np.ones(len(self.batch), np.bool_)
+        filtered: dict[str, Mask] = {}
+        refused: dict[int, Reject] = {}
+        for look in gate.above:
+            answer = self._decided(look, sight)
+            refused |= _within({at: answer.refused[at] for at in answer.slow}, rest)
+            rest[list(answer.slow)] = False
+            taken = true_of(answer.values)
+            taken[list(answer.refused)] = True
+            filtered[f"{TAKEN} {look.place.partition('.')[0]}"] = taken & rest
+            rest &= ~taken
+        if gate.where is not None:
+            answer = self._decided(gate.where, sight)
+            refused |= _within(answer.refused, rest)
+            rest[list(answer.refused)] = False
+            true = true_of(answer.values)
+            filtered[gate.where.place] = rest & ~true
+            rest &= true
+        if gate.route is None:
+            return Share(rest, filtered, refused)
+        return self._routed(gate, gate.route, sight, _Left(rest, filtered, refused), known)
+
+    def _routed(
+        self, gate: Gate, route: Route, sight: _Sight, left: _Left, known: frozenset[str]
+    ) -> Share:
+        names, misfits = self._named(route, sight)
+        rest = left.rest.copy()
+        rest[list(misfits)] = False  # the route refuses them, whatever name is made of them
+        refused = {**left.refused, **_within(misfits, left.rest)}
+        if gate.share:
+            slow = {index: each for index, each in refused.items() if each.code == Code.SLOW}
+            return Share(rest & names.asks(gate.share), {}, slow)
+        place = next(iter(route.parts.values())).place
+        for index in np.flatnonzero(rest & names.unusable).tolist():
+            refused[index] = self._reject(index, Code.UNROUTABLE, place)
+        rest &= ~names.unusable
+        unknown = {}
+        for name in names.different:
+            asking = rest & names.asks(name)
+            if name in route.reserved:
+                for index in np.flatnonzero(asking).tolist():
+                    refused[index] = self._reject(index, Code.UNROUTABLE, place)
+                rest &= ~asking
+            elif name not in known and asking.any():
+                unknown[name] = asking
+                rest &= ~asking
+        return Share(
+            np.zeros(len(rest), np.bool_), {**left.filtered, "routed": rest}, refused, unknown
+        )
+
+    def values(
+        self, look: Look, options: RowOptions, readers: Readers
+    ) -> tuple[pa.Array, Mapping[int, Reject]]:
+        """Compute an expression for every record; where it cannot be, the record is refused."""
+        answer = self._answer(f"(\n{look.sql}\n)", look, _Sight(_eyes(options), readers))
+        return answer.values, answer.refused
+
+    def refuse(self, asking: Mask, route: Route) -> dict[int, Reject]:
+        """Refuse records whose table does not exist."""
+        place = next(iter(route.parts.values())).place
+        return {
+            index: self._reject(index, Code.UNKNOWN_TABLE, place)
+            for index in np.flatnonzero(asking).tolist()
+        }
+
+    def _named(self, route: Route, sight: _Sight) -> tuple[Names, Mapping[int, Reject]]:
+        found = {
+            name: self._answer(f"cast((\n{look.sql}\n) as varchar)", look, sight)
+            for name, look in route.parts.items()
+        }
+        key = (route.template, tuple(look.sql for look in route.parts.values()))
+        if key not in self._names:
+            parts = {name: answer.values for name, answer in found.items()}
+            self._names[key] = names_of(route.template, parts)
+        misfits = {at: r for answer in found.values() for at, r in answer.refused.items()}
+        return self._names[key], misfits
+
+    def _decided(self, look: Look, sight: _Sight) -> _Answer:
+        return self._answer(f"((\n{look.sql}\n) is true)", look, sight)
+
+    def _answer(self, sql: str, look: Look, sight: _Sight) -> _Answer:
+        key = (sql, look.fields, sight.key)
+        if key not in self._answers:
+            seen = self._looked(look.fields, sight)
+            found = answers(self._connection, sql, seen.table)
+            refused = dict(seen.misfits)
+            for code, places in ((Code.UNDECIDED, found.failed), (Code.SLOW, found.slow)):
+                for index in places:
+                    refused.setdefault(index, self._reject(index, code, look.place))
+            slow = [index for index in found.slow if refused[index].code == Code.SLOW]
+            self._answers[key] = _Answer(found.values, refused, tuple(slow))
+        return self._answers[key]
+
+    @cached_property
+    def _connection(self) -> DuckDBPyConnection:
+        return sandbox()
+
+    def _looked(self, fields: Schema, sight: _Sight) -> _Seen:
+        key = (fields, sight.key)
+        if key not in self._seen:
+            self._seen[key] = self._look(fields, sight)
+        return self._seen[key]
+
+    def _look(self, fields: Schema, sight: _Sight) -> _Seen:
+        columns = _coordinates(self.batch, self.at)
+        if not fields.fields:
+            return _Seen(pa.table(columns), {})
+        schema = Struct((*fields.fields, Field(_OFFSET, Kind.LONG)))
+        converted = convert(
+            self.batch, at=self.at, schema=schema, options=sight.options, readers=sight.readers
+        )
+        offsets = self.batch.column("offset").to_numpy()
+        places = np.searchsorted(offsets, converted.rows.column(_OFFSET).to_numpy())
+        rows = np.full(len(self.batch), -1, np.int64)
+        rows[places] = np.arange(len(places))
+        taken = converted.rows.take(pa.array(rows, mask=rows < 0))
+        own = {name: taken.column(name) for name in fields.names}
+        misfits = {int(np.searchsorted(offsets, r.offset)): r for r in converted.rejects}
+        return _Seen(pa.table({**own, **columns}), misfits)
+
+    def _reject(self, index: int, code: Code, place: str) -> Reject:
+        offset = self.batch.column("offset")[index].as_py()
+        return Reject(offset, str(MEANINGS[code].stage), str(code), _WHY[code].format(place))
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    rest: Mask
+    filtered: dict[str, Mask]
+    refused: dict[int, Reject]
+
+
+def _eyes(options: RowOptions) -> RowOptions:
+    """Give the options by which declared fields are read: none of the table's own columns."""
+    return replace(
+        options,
+        source_columns={"offset": _OFFSET},
+        columns="drop_value",
+        types="drop_value" if options.types in LENIENT else "quarantine",
+        tombstones="skip",
+        not_empty=(),
+        key_format="bytes",
+        header_columns={},
+    )
+
+
+def _coordinates(batch: pa.RecordBatch, at: TopicPartition) -> dict[str, pa.Array]:
+    count = len(batch)
+    found = {
+        "_kafka_topic": pa.repeat(pa.scalar(at.topic, pa.string()), count),
+        "_kafka_partition": pa.repeat(pa.scalar(at.partition, pa.int32()), count),
+        _OFFSET: batch.column("offset"),
+        "_kafka_timestamp": batch.column("timestamp"),
+        "_kafka_key": _texts(batch.column("key")),
+    }
+    if "headers" in batch.schema.names:
+        found["_kafka_headers"] = _headers(batch.column("headers"))
+    else:
+        found["_kafka_headers"] = pa.nulls(count, pa.map_(pa.string(), pa.string()))
+    return found
+
+
+def _texts(values: pa.Array) -> pa.Array:
+    """Give bytes as text, and null where they are none."""
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([_text(value) for value in values.to_pylist()], pa.string())
+
+
+def _text(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _headers(headers: pa.Array) -> pa.Array:
+    """Give headers as a map; of several with one name the last counts, as Kafka's `lastHeader`."""
+    maps = [
+        {str(header["key"]): _text(header["value"]) for header in record or ()}
+        for record in headers.to_pylist()
+    ]
+    return pa.array([list(each.items()) for each in maps], pa.map_(pa.string(), pa.string()))
+
+
+def _within(refused: Mapping[int, Reject], mask: Mask) -> dict[int, Reject]:
+    return {index: reject for index, reject in refused.items() if mask[index]}

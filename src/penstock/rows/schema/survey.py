@@ -1,0 +1,67 @@
+"""What columns a batch asks for, whatever its format: for tables that do not exist yet."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.schema import Field, Schema, Struct, united
+from penstock.rows.arrow_types import validity_of
+from penstock.rows.bisection import made_apart
+from penstock.rows.convert.keys_and_headers import key_type
+from penstock.rows.decode.decoder import Readers, open_values
+from penstock.rows.decode.json_schema import overlaid_struct
+from penstock.rows.options import RowOptions
+from penstock.rows.schema.inference import columns_in, infer, usable
+
+
+def survey(
+    batch: pa.RecordBatch, options: RowOptions, readers: Readers, *, columns_max: int
+) -> Schema:
+    """Join the schemas of a batch's records, those that can be read.
+
+    Raises what `Registry.find` raises.
+    """
+    make = partial(_survey, options=options, readers=readers, columns_max=columns_max)
+    first, *others = made_apart(batch, make).parts or [Struct(())]
+    for each in others:
+        wider = united((first, each))
+        if columns_in(wider) <= columns_max:
+            first = wider
+    return first
+
+
+def _survey(
+    batch: pa.RecordBatch, *, options: RowOptions, readers: Readers, columns_max: int
+) -> Schema:
+    valued = validity_of(batch.column("value"))
+    joined: Struct = Struct(())
+    for group in open_values(batch, np.flatnonzero(valued), options, readers, {}).groups:
+        if group.reader is not None:
+            asked = usable(group.reader.type)
+        else:
+            shown = infer(
+                pa.record_batch({"value": group.values}),
+                record_bytes_max=options.record_bytes_max,
+                depth_max=options.depth_max,
+                columns_max=columns_max,
+            )
+            told = usable(group.told) if isinstance(group.told, Struct) else Struct(())
+            asked = overlaid_struct(told, shown)
+        wider = united((joined, options.asked_for(asked)))
+        if columns_in(wider) <= columns_max:
+            joined = wider
+    return _with_key(joined, batch, options, readers)
+
+
+def _with_key(
+    joined: Struct, batch: pa.RecordBatch, options: RowOptions, readers: Readers
+) -> Struct:
+    """Put the type that typed keys ask for in place of a field of that name."""
+    column = options.source_columns.get("key")
+    if column is None or options.key_format == "bytes":
+        return joined
+    own = tuple(field for field in joined.fields if field.name != column)
+    return Struct((*own, Field(column, key_type(batch, options, readers))))

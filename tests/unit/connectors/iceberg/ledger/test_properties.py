@@ -1,0 +1,50 @@
+"""What stands in the property beside a ledger, as it was and as it is written."""
+
+import pytest
+
+from penstock.connectors.iceberg.ledger.properties import (
+    NEWEST_RANGES_MAX,
+    Newest,
+    few,
+    newest_in,
+    newest_key,
+)
+from penstock.testing.prepared import progress
+
+
+def newest(text):
+    return newest_in({newest_key("shop"): text}, "shop", "main")
+
+
+def test_what_is_written_is_read():
+    told = Newest("c1", 7, 3, 2, 6, 4, progress({0: (2, 5), 1: (0, 1)}))
+
+    assert told == newest(told.to_json())
+
+
+def test_a_property_of_before_rows_were_told_is_read_without():
+    assert Newest("c1", 7, 3, 2, 6) == newest('[1,"c1","7",3,2,"6"]')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        "[3]",
+        '[9,"c1","7",3,2,"6",4,[]]',
+        '[2,"c1","7",3,2,"6"]',
+        '[2,"c1","7",3,2,"6",4,[["id",0,"orders",5,2]]]',
+        '[2,"c1","7",3,2,"6",4,7]',
+    ],
+)
+def test_a_damaged_or_newer_property_tells_nothing(text):
+    assert newest(text) is None
+
+
+def test_ranges_are_told_unless_they_are_many():
+    few_ranges = progress(dict.fromkeys(range(NEWEST_RANGES_MAX), (0, 10)))
+
+    assert few_ranges == few(few_ranges)
+    assert {} == few(few_ranges | progress({NEWEST_RANGES_MAX: (0, 1)}))

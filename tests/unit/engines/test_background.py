@@ -1,0 +1,94 @@
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from penstock.core.errors import UnavailableError
+from penstock.engines.background import StartingEngine, Wanted
+from penstock.engines.inline import InlineEngine
+
+
+class Counted(InlineEngine):
+    """An engine that knows how often it was closed."""
+
+    closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def starting(engine: InlineEngine, may_start: threading.Event) -> StartingEngine:
+    def start(_wanted: Callable[[], bool]) -> InlineEngine:
+        assert may_start.wait(10)
+        return engine
+
+    return StartingEngine(start)
+
+
+def test_its_owner_goes_on_while_it_starts_and_waits_when_it_needs_it() -> None:
+    may_start = threading.Event()
+    engine = starting(InlineEngine(capacity=3), may_start)
+    engine.cancel()
+    threading.Timer(0.01, may_start.set).start()
+
+    assert 3 == engine.capacity()
+    assert [] == engine.run([])
+
+
+def test_who_needs_it_is_told_what_its_start_failed_with() -> None:
+    def start(_wanted: Callable[[], bool]) -> InlineEngine:
+        raise UnavailableError("there is no memory for Java", code="P610", hint="make room")
+
+    engine = StartingEngine(start)
+    for act in (engine.capacity, lambda: engine.run([])):
+        with pytest.raises(UnavailableError, match="no memory for Java"):
+            act()
+    engine.cancel()
+    engine.close()
+
+
+def test_it_is_closed_once_started_and_its_start_knows_that_it_is_not_wanted() -> None:
+    inner, told = Counted(), []
+    asked = threading.Event()
+
+    def start(wanted: Callable[[], bool]) -> InlineEngine:
+        told.append(wanted())
+        asked.set()
+        while wanted():
+            pass
+        told.append(wanted())
+        return inner
+
+    engine = StartingEngine(start)
+    assert asked.wait(10)
+    engine.close()
+
+    assert [True, False] == told
+    assert 1 == inner.closed
+
+
+def test_a_start_that_is_not_wanted_any_more_is_ended_and_fails_in_silence() -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def start(wanted: Wanted) -> InlineEngine:
+        wanted.otherwise(ended.set)
+        begun.set()
+        assert ended.wait(10)
+        raise OSError("the Java process is gone")
+
+    engine = StartingEngine(start)
+    assert begun.wait(10)
+    assert not engine.is_ready(0.0)
+    engine.close()
+
+    assert ended.is_set()
+    assert engine.is_ready(0.0)
+
+
+def test_what_is_begun_once_it_is_not_wanted_is_ended_at_once() -> None:
+    wanted, ends = Wanted(), []
+    wanted.otherwise(lambda: ends.append("before"))
+    wanted.withdraw()
+    wanted.otherwise(lambda: ends.append("behind"))
+
+    assert (False, ["before", "behind"]) == (wanted(), ends)

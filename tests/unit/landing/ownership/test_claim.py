@@ -1,0 +1,122 @@
+"""A pipeline is held while its run lives, whatever one beat meets."""
+
+import threading
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+
+from penstock.connectors.memory.store import MemoryStore
+from penstock.core.errors import FencedError, InvalidError, UnavailableError
+from penstock.landing.ownership.claim import Tenure
+from penstock.ports.store import Owner
+from penstock.testing.clock import ManualClock
+
+CANNOT_OPEN = InvalidError("unable to open database file", code="P506", hint="look")
+NO_ANSWER = UnavailableError("the store does not answer", code="P512", hint="look")
+
+
+@dataclass
+class Beating:
+    """Keeps the beat, to be done by hand."""
+
+    act: object = None
+    ended: bool = False
+
+    def __call__(self, act, every_seconds):
+        del every_seconds
+        self.act = act
+        return self
+
+    def end(self):
+        self.ended = True
+
+
+@dataclass
+class Failing(MemoryStore):
+    """A store whose next heartbeats meet errors."""
+
+    errors: list = field(default_factory=list)
+
+    def __post_init__(self):
+        super().__init__()
+
+    def heartbeat(self, pipeline, claim, *, alive_until_ms):
+        if self.errors:
+            raise self.errors.pop(0)
+        super().heartbeat(pipeline, claim, alive_until_ms=alive_until_ms)
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def store():
+    return Failing()
+
+
+def tenure_of(store, clock, beating, owner="me"):
+    settings = SimpleNamespace(pipeline="shop", alive_seconds=15.0, heartbeat_seconds=3.0)
+    world = SimpleNamespace(
+        store=store,
+        clock=clock,
+        owner=Owner(owner, "here.test", 1),
+        observer=SimpleNamespace(reached=lambda _: None),
+        token=lambda: "a-line",
+        beats=beating,
+    )
+    return Tenure(settings, world)
+
+
+@pytest.mark.parametrize("error", [CANNOT_OPEN, NO_ANSWER])
+def test_a_beat_that_fails_is_followed_by_others(store, clock, error):
+    beating = Beating()
+    tenure = tenure_of(store, clock, beating)
+    tenure.take([], takeover=False)
+    store.errors.append(error)
+    clock.advance(10)
+
+    assert beating.act()
+    assert beating.act()
+    tenure.check()
+    clock.advance(10)
+    with pytest.raises(UnavailableError) as alive:
+        tenure_of(store, clock, Beating(), "another").take([], takeover=False)
+    assert "P510" == alive.value.code
+
+
+def test_the_beat_of_a_run_that_was_fenced_ends(store, clock):
+    beating = Beating()
+    tenure = tenure_of(store, clock, beating)
+    tenure.take([], takeover=False)
+    tenure_of(store, clock, Beating(), "another").take([], takeover=True)
+
+    assert not beating.act()
+    with pytest.raises(FencedError):
+        tenure.check()
+
+
+class Between(MemoryStore):
+    """A store under which a beat comes between a claim and its answer."""
+
+    def claim(self, *given, **named):
+        claimed = super().claim(*given, **named)
+        beating = threading.Thread(target=self.beat)
+        beating.start()
+        beating.join(0.2)
+        return claimed
+
+
+def test_a_beat_does_not_take_our_own_new_claim_for_anothers(clock):
+    store, beating = Between(), Beating()
+    store.beat = lambda: None
+    tenure = tenure_of(store, clock, beating)
+    tenure.take([], takeover=False)
+    store.beat = beating.act
+    tenure.again([], FencedError("fenced", code="P520"))
+
+    assert beating.act()
+    tenure.check()
+    assert 2 == tenure.claim.generation

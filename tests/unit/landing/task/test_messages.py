@@ -1,0 +1,96 @@
+"""Jobs and results cross processes as JSON, and come back as they were."""
+
+import json
+from decimal import Decimal
+
+import pytest
+
+from penstock.core.accounting import Tally
+from penstock.core.commits import DataFile
+from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
+from penstock.core.offsets import Offset, span
+from penstock.core.planning import Lane
+from penstock.core.schema import Field, Kind, Struct
+from penstock.landing.task.messages import (
+    Destination,
+    Job,
+    LaneResult,
+    Result,
+    TableJob,
+    job_from_json,
+    job_to_json,
+    result_from_json,
+    result_to_json,
+)
+from penstock.rows.options import RowOptions
+from penstock.testing.prepared import part
+
+LANE = Lane(part(3), span(5, 9), ("lake.a", "lake.b"))
+AHEAD = Lane(part(3), span(9, 12), ("lake.c",))
+SCHEMA = Struct((Field("n", Kind.LONG),))
+OPTIONS = RowOptions(
+    {"topic": "_kafka_topic"},
+    columns="drop_value",
+    not_empty=("place", "country"),
+    reserved=("_file",),
+)
+JOB = Job(
+    pipeline="shop",
+    epoch=7,
+    number=2,
+    survey=False,
+    prefix="shop-7-2-x",
+    lanes=(LANE, AHEAD),
+    tables={
+        "lake.a": TableJob(SCHEMA, OPTIONS, Destination("iceberg", "{}"), frozenset({("t", 3, 6)})),
+        "lake.b": TableJob(SCHEMA, OPTIONS, None, least={("place", "price"): Decimal("-9.90")}),
+    },
+    quarantine=Destination("iceberg", '{"v": 1}'),
+    timeout_seconds=120.0,
+    now_ms=1_700_000_000_000,
+    log={"brokers": "here:9092"},
+    leader_epochs={LANE: 4},
+)
+RESULT = Result(
+    number=2,
+    lanes=(LaneResult(LANE, Offset(8), 3, 300, 17, 4),),
+    files={"lake.a": (DataFile("a", 2, 100, {part(3): span(5, 8)}),)},
+    rejects={"lake.a": (DataFile("q", 1, 100, {part(3): span(5, 8)}),)},
+    tallies={"lake.a": {part(3): Tally(3, 2, {}, {"P302": 1})}},
+    schemas={"lake.b": SCHEMA},
+    seconds=0.5,
+)
+
+
+def test_a_job_comes_back_as_it_was():
+    assert JOB == job_from_json(job_to_json(JOB))
+
+
+def test_a_result_comes_back_as_it_was():
+    assert RESULT == result_from_json(result_to_json(RESULT))
+
+
+@pytest.mark.parametrize("kind", [InvalidError, UnavailableError, DecisionNeededError])
+def test_errors_come_back_with_kind_code_and_hint(kind):
+    error = kind("it is so", code="P402", hint="do this")
+    read = result_from_json(result_to_json(Result(0, failed={"lake.a": error}, error=error)))
+
+    for back in (read.error, read.failed["lake.a"]):
+        assert (kind, "it is so", "P402", "do this") == (
+            type(back),
+            back.message,
+            back.code,
+            back.hint,
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [(job_to_json(JOB), job_from_json), (result_to_json(RESULT), result_from_json)],
+)
+def test_another_version_is_refused_by_name(text, read):
+    other = json.dumps({**json.loads(text), "v": 99})
+
+    with pytest.raises(InvalidError, match="version 99") as caught:
+        read(other)
+    assert "P620" == caught.value.code

@@ -1,0 +1,209 @@
+"""What counts of an epoch's results, and what is refused as our bug."""
+
+import pytest
+
+from penstock.core.accounting import Tally
+from penstock.core.commits import DataFile, EpochNumber
+from penstock.core.errors import BugError, DecisionNeededError, UnavailableError
+from penstock.core.offsets import Offset, span
+from penstock.core.planning import Epoch, Lane, Slice
+from penstock.core.schema import Field, Kind, Struct
+from penstock.landing.task.messages import LaneResult, Result
+from penstock.landing.task.results import (
+    counted,
+    failures,
+    floods,
+    sums,
+    surveyed,
+    too_many_rejects,
+)
+from penstock.testing.prepared import part
+
+TABLE = "lake.bronze.orders"
+
+
+def lane(start, stop, partition=0, *tables):
+    return Lane(part(partition), span(start, stop), tables or (TABLE,))
+
+
+def epoch(*lanes):
+    return Epoch(EpochNumber(1), tuple(Slice(n, (each,)) for n, each in enumerate(lanes)))
+
+
+def came_to(number, each, reached, *, leader_epoch=None, **given):
+    records = reached - each.covered.start
+    done = LaneResult(each, Offset(reached), records, records * 100, None, leader_epoch)
+    return Result(number=number, lanes=(done,), **given)
+
+
+def file(rows, path="a"):
+    return DataFile(path, rows, 100, {})
+
+
+def test_a_result_for_each_slice_counts():
+    first, second = lane(0, 5), lane(0, 3, 1)
+    results = [came_to(0, first, 5), came_to(1, second, 3)]
+
+    assert results == counted(epoch(first, second), results)
+
+
+@pytest.mark.parametrize("numbers", [[0], [0, 0], [0, 1, 1], [0, 2], []])
+def test_c8_completion_is_set_equality_never_a_count(numbers):
+    lanes = [lane(0, 5), lane(0, 3, 1), lane(0, 1, 2)]
+    results = [came_to(n, lanes[n], lanes[n].covered.stop) for n in numbers]
+
+    with pytest.raises(BugError, match="results came for") as told:
+        counted(epoch(lanes[0], lanes[1]), results)
+    assert "P702" == told.value.code
+
+
+def test_a_part_behind_one_that_stopped_early_is_dropped_with_its_files():
+    parts = [lane(0, 5), lane(5, 10), lane(10, 15)]
+    results = [
+        came_to(n, each, reached)
+        for n, (each, reached) in enumerate(zip(parts, (5, 8, 15), strict=True))
+    ]
+
+    assert results[:2] == counted(epoch(*parts), results)
+
+
+def test_parts_of_other_partitions_or_tables_do_not_wait_for_each_other():
+    parts = [lane(0, 5), lane(5, 10), lane(0, 9, 1), lane(20, 30, 0, "lake.b")]
+    results = [came_to(0, parts[0], 2), came_to(1, parts[1], 10)]
+    results += [came_to(2, parts[2], 9), came_to(3, parts[3], 30)]
+
+    assert [0, 2, 3] == [each.number for each in counted(epoch(*parts), results)]
+
+
+@pytest.mark.parametrize("reached", [-1, 6])
+def test_a_lane_that_says_it_came_where_it_was_not_sent_is_a_bug(reached):
+    each = lane(0, 5)
+    result = Result(0, (LaneResult(each, Offset(reached), 0, 0, None),))
+
+    with pytest.raises(BugError, match="says") as told:
+        counted(epoch(each), [result])
+    assert "P703" == told.value.code
+
+
+def test_a_table_that_failed_anywhere_gets_nothing_and_the_others_get_theirs():
+    both = (TABLE, "lake.b")
+    error = UnavailableError("no space left", code="P484")
+    first = came_to(
+        0, lane(0, 5, 0, *both), 5, files={TABLE: (file(5),), "lake.b": (file(5, "b"),)}
+    )
+    second = came_to(1, lane(0, 2, 1, *both), 2, failed={TABLE: error}, files={"lake.b": ()})
+    tallies = {each: {part(0): Tally(5, 5)} for each in both}
+    found = sums([Result(**{**_fields(first), "tallies": tallies}), second])
+
+    assert {"lake.b": {part(0): 5, part(1): 2}} == {
+        n: dict(each.reached) for n, each in found.items()
+    }
+    assert {TABLE: error} == failures([first, second])
+
+
+def _fields(result):
+    return {name: getattr(result, name) for name in result.__slots__}
+
+
+def test_books_that_do_not_balance_are_a_bug():
+    result = came_to(0, lane(0, 5), 5, tallies={TABLE: {part(0): Tally(5, 4)}})
+
+    with pytest.raises(BugError, match="5 records examined, but 4 landed"):
+        sums([result])
+
+
+def test_files_that_hold_other_than_the_books_say_are_a_bug():
+    tallies = {TABLE: {part(0): Tally(5, 5)}}
+    result = came_to(0, lane(0, 5), 5, tallies=tallies, files={TABLE: (file(4),)})
+
+    with pytest.raises(BugError, match="files hold 4 rows") as told:
+        sums([result])
+    assert "P704" == told.value.code
+
+
+@pytest.mark.parametrize(
+    ("examined", "rejected", "share", "breaks"),
+    [(200, 150, 0.5, True), (200, 100, 0.5, False), (3, 3, 0.1, False), (150, 150, 1.0, False)],
+)
+def test_a_table_is_flooded_above_the_share_and_not_by_a_handful(examined, rejected, share, breaks):
+    tally = Tally(examined, examined - rejected, {}, {"P302": rejected})
+    files = {TABLE: (file(examined - rejected),)}
+    rejects = {TABLE: (file(rejected, "q"),)}
+    result = came_to(
+        0,
+        lane(0, examined),
+        examined,
+        tallies={TABLE: {part(0): tally}},
+        files=files,
+        rejects=rejects,
+    )
+
+    assert ([TABLE] if breaks else []) == [*floods(sums([result]), share)]
+    assert breaks == too_many_rejects(tally, share)
+
+
+def test_a_flood_tells_the_counts_and_the_three_reasons_that_were_given_most():
+    tally = Tally(300, 0, {}, {"P364": 100, "P363": 200})
+    said = {"a: text": 150, "b: too large": 90, "c: no zone": 10, "d: too long": 50}
+    results = [
+        came_to(
+            number,
+            lane(300 * number, 300 * number + 300),
+            300 * number + 300,
+            tallies={TABLE: {part(0): tally}},
+            rejects={TABLE: (file(300, "q"),)},
+            reasons={TABLE: said},
+        )
+        for number in range(2)
+    ]
+    (flood,) = floods(sums(results), 0.5).values()
+
+    assert (
+        f"{TABLE}: 600 of 600 records do not fit (P363 400, P364 200), more than "
+        "quarantine.stop_above allows (50.0%): a: text, 300 times; b: too large, 180 times; "
+        "d: too long, 100 times"
+    ) == flood.message
+    assert "P345" == flood.code
+    assert isinstance(flood, DecisionNeededError)
+
+
+def test_a_flood_is_told_of_its_table_alone():
+    bad, good = Tally(150, 0, {}, {"P302": 150}), Tally(150, 150)
+    files, rejects = {"lake.b.well": (file(150),)}, {TABLE: (file(150, "q"),)}
+    both = lane(0, 150, 0, TABLE, "lake.b.well")
+    tallies = {TABLE: {part(0): bad}, "lake.b.well": {part(0): good}}
+    result = came_to(0, both, 150, tallies=tallies, files=files, rejects=rejects)
+
+    assert [TABLE] == [*floods(sums([result]), 0.5)]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+@pytest.mark.parametrize("epochs", [(3, 4, 9), (4, None, 9), (None, 4, 9)])
+def test_the_epoch_behind_a_range_is_that_of_the_part_that_came_farthest(order, epochs):
+    """The third part read nothing: what it was given says nothing of the position it stands at."""
+    parts = [(lane(0, 5), 5), (lane(5, 10), 10), (lane(10, 15), 10)]
+    results = [came_to(n, *parts[n], leader_epoch=epochs[n]) for n in order]
+
+    assert {part(0): epochs[1]} == sums(results)[TABLE].leader_epochs
+
+
+def test_a_table_is_surveyed_whole_or_not_at_all():
+    down = UnavailableError("the registry does not answer", code="P220", hint="look")
+    first, second = Struct((Field("a", Kind.LONG),)), Struct((Field("b", Kind.LONG),))
+    results = [
+        Result(number=0, schemas={TABLE: first, "other": first}),
+        Result(number=1, schemas={"other": second}, failed={TABLE: down}),
+    ]
+
+    assert {"other": Struct((*first.fields, *second.fields))} == surveyed(results)
+
+
+def test_what_tasks_spell_in_different_cases_is_one_column():
+    def seen(*names):
+        return Struct(tuple(Field(name, Kind.LONG) for name in names))
+
+    results = [
+        Result(number=0, schemas={TABLE: seen("id", "Colour")}),
+        Result(number=1, schemas={TABLE: seen("id", "colour", "size")}),
+    ]
+    assert {TABLE: seen("id", "Colour", "size")} == surveyed(results)

@@ -1,0 +1,80 @@
+"""What a worker does where there is no table yet, without a log and without writers."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from penstock.core.offsets import span
+from penstock.core.planning import Lane
+from penstock.core.schema import Struct
+from penstock.landing.task.messages import Destination, Job, TableJob
+from penstock.landing.task.sink import Bench, Tools
+from penstock.rows.options import RowOptions
+from penstock.testing.clock import ManualClock
+from penstock.testing.prepared import part
+from penstock.testing.table_bench import Quiet
+
+NAME = "lake.b.unborn"
+LANE = Lane(part(0), span(0, 9), (NAME,))
+
+
+class Kept:
+    """A writer that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.batches: list[pa.RecordBatch] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.batches.append(batch)
+
+
+@pytest.fixture
+def kept() -> Kept:
+    return Kept()
+
+
+@pytest.fixture
+def bench(kept: Kept) -> Bench:
+    """Give a worker of a table that no record has given a column."""
+    job = Job(
+        pipeline="shop",
+        epoch=1,
+        number=0,
+        survey=False,
+        prefix="x",
+        lanes=(LANE,),
+        tables={NAME: TableJob(Struct(()), RowOptions({}), None)},
+        quarantine=Destination("memory", "q"),
+        timeout_seconds=1.0,
+        now_ms=0,
+        log={},
+    )
+    writers = {"memory": lambda _target, **_given: kept}
+    return Bench(job, Tools(None, writers, Quiet(), ManualClock()))
+
+
+def batch(*records: object) -> pa.RecordBatch:
+    values = [json.dumps(each).encode() for each in records]
+    columns = {
+        "offset": pa.array(range(len(values)), pa.int64()),
+        "timestamp": pa.array([0] * len(values), pa.timestamp("ms", "UTC")),
+        "key": pa.array([None] * len(values), pa.binary()),
+        "value": pa.array(values, pa.binary()),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def test_a_record_beyond_the_survey_that_gives_columns_waits_for_the_next_epoch(bench) -> None:
+    bench.take(LANE, batch({"n": 1}))
+
+    assert {NAME: "P462"} == {name: error.code for name, error in bench.failed.items()}
+
+
+def test_a_record_that_gives_no_column_is_refused(bench, kept) -> None:
+    bench.take(LANE, batch({}, {"n": None}))
+
+    assert {} == bench.failed
+    assert ["P371", "P371"] == [code for each in kept.batches for code in each["code"].to_pylist()]

@@ -1,0 +1,254 @@
+"""Gates over a batch: every record is the table's, filtered under a place, or refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.offsets import TopicPartition
+from penstock.core.type_text import parse_type
+from penstock.rows.decode.decoder import Readers, plain_readers
+from penstock.rows.options import RowOptions
+from penstock.rows.route import sql_values
+from penstock.rows.route.filters import OPEN, Gate, Look, Route, gate_from_data, gate_to_data
+from penstock.rows.route.router import Sorter
+from penstock.rows.route.sql_values import LateError
+from penstock.rows.route.table_names import filled_name
+from penstock.spec.expressions import fields_of
+
+AT = TopicPartition("id", 0, "orders")
+OPTIONS = RowOptions(source_columns={})
+FIELDS = fields_of({"n": parse_type("long"), "kind": parse_type("string")})
+FEW = Look("n < 3", FIELDS, "tables[0].where")
+EVEN = Look("n % 2 = 0", FIELDS, "tables[1].where")
+KIND = Route("lake.b.of_{kind}", {"kind": Look("kind", FIELDS, "tables[2].route.kind")})
+
+
+def batch(values: Sequence[bytes | None], keys: Sequence[bytes | None] = ()) -> pa.RecordBatch:
+    count = len(values)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(range(7, 7 + count), pa.int64()),
+            pa.array([0] * count, pa.timestamp("ms", "UTC")),
+            pa.array(list(keys) or [None] * count, pa.binary()),
+            pa.array(values, pa.binary()),
+        ],
+        names=["offset", "timestamp", "key", "value"],
+    )
+
+
+def numbered(*numbers: object) -> pa.RecordBatch:
+    return batch([json.dumps({"n": n, "more": [1]}).encode() for n in numbers])
+
+
+def test_a_record_taken_above_is_not_the_table_s_and_is_counted_under_the_rule_that_took_it() -> (
+    None
+):
+    share = Sorter(numbered(0, 1, 2, 3, 4, 5, None), AT).share(Gate((FEW,), EVEN), OPTIONS)
+
+    assert [False, False, False, False, True, False, False] == share.mine.tolist()
+    counts = {reason: int(mask.sum()) for reason, mask in share.filtered.items()}
+    assert {"taken by tables[0]": 3, "tables[1].where": 3} == counts
+
+
+def test_a_record_that_a_condition_cannot_read_is_refused_once_at_the_first_rule() -> None:
+    sorter = Sorter(batch([b"{", b'{"n": "x"}', b'{"n": 1}', None]), AT)
+    first, second = sorter.share(Gate(where=FEW), OPTIONS), sorter.share(Gate((FEW,)), OPTIONS)
+
+    assert {7: "P302", 8: "P366"} == {r.offset: r.code for r in first.refused.values()}
+    assert {} == second.refused
+    assert [False, False, False, True] == second.mine.tolist()
+
+
+@pytest.mark.parametrize("neighbour", [b'{"n": 1}', b'{"n": 0}', b"{"])
+def test_where_sql_fails_on_one_record_the_others_are_judged_as_if_it_were_not_there(
+    neighbour: bytes,
+) -> None:
+    look = Look("cast(kind as integer) > n", FIELDS, "tables[0].where")
+    values = [b'{"n": 1, "kind": "2"}', b'{"n": 1, "kind": "two"}', neighbour]
+    share = Sorter(batch(values), AT).share(Gate(where=look), OPTIONS)
+
+    assert [True, False] == share.mine.tolist()[:2]
+    assert "P380" == share.refused[1].code
+    assert "two" not in share.refused[1].message
+
+
+def test_a_route_leads_records_to_tables_and_keeps_what_none_takes() -> None:
+    kinds = ["a", "B", "c", None, "", "x" * 200, "\u0430", "reserved"]
+    values = [json.dumps({"kind": kind}).encode() for kind in kinds]
+    sorter = Sorter(batch(values), AT)
+    reserved = Route(KIND.template, KIND.parts, reserved=("lake.b.of_reserved",))
+    share = sorter.share(
+        Gate(route=reserved), OPTIONS, known=frozenset({"lake.b.of_a", "lake.b.of_b"})
+    )
+    mine = sorter.share(Gate(route=reserved, share="lake.b.of_b"), OPTIONS)
+
+    assert ["lake.b.of_c"] == list(share.unknown)
+    assert [3, 4, 5, 6, 7] == sorted(share.refused)
+    assert {"P381"} == {reject.code for reject in share.refused.values()}
+    assert [1] == mine.mine.nonzero()[0].tolist()
+    assert 2 == int(share.filtered["routed"].sum())
+    unknown = sorter.refuse(share.unknown["lake.b.of_c"], reserved)
+    assert [(2, "P382")] == [(index, reject.code) for index, reject in unknown.items()]
+
+
+@pytest.mark.parametrize("neighbour", [b'{"n": 1, "kind": "x"}', b'{"n": 1, "kind": "two"}'])
+def test_a_record_that_needs_too_much_memory_is_refused_alone(neighbour: bytes) -> None:
+    look = Look("if(n = 1, cast(kind as integer), len(repeat(kind, n))) > 0", FIELDS, "tables[0]")
+    values = [b'{"n": 3, "kind": "9"}', neighbour, b'{"n": 100000000000, "kind": "9"}']
+    values += [b'{"n": 1, "kind": "0"}', b'{"n": 1, "kind": "1"}']
+    share = Sorter(batch(values), AT).share(Gate(where=look), OPTIONS)
+
+    assert [True, False, False, False, True] == share.mine.tolist()
+    assert [1, 2] == sorted(share.refused)
+    assert {"P380"} == {reject.code for reject in share.refused.values()}
+
+
+@pytest.fixture
+def _slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have whatever is asked of a record with `n = 3` take too long."""
+    column = sql_values._column
+
+    def slowly(connection: object, sql: str, records: pa.Table, seconds: float) -> pa.Array:
+        if 3 in records.column("n").to_pylist():
+            raise LateError
+        return column(connection, sql, records, seconds)
+
+    monkeypatch.setattr(sql_values, "_column", slowly)
+
+
+@pytest.mark.usefixtures("_slow")
+def test_a_record_that_is_too_slow_for_a_condition_is_refused_by_its_table() -> None:
+    share = Sorter(numbered(1, 3, 4), AT).share(Gate(where=EVEN), OPTIONS)
+
+    assert [False, False, True] == share.mine.tolist()
+    assert [(1, 8, "P314")] == [(at, r.offset, r.code) for at, r in share.refused.items()]
+    assert "tables[1].where takes longer than 60 s" in share.refused[1].message
+
+
+@pytest.mark.usefixtures("_slow")
+def test_a_record_that_is_too_slow_for_a_rule_above_is_refused_below_too() -> None:
+    below = Sorter(numbered(1, 3, 4), AT).share(Gate((FEW,), EVEN), OPTIONS)
+
+    assert [False, False, True] == below.mine.tolist()
+    assert {1: "P314"} == {at: reject.code for at, reject in below.refused.items()}
+    assert {"taken by tables[0]": 1} == {
+        reason: int(mask.sum()) for reason, mask in below.filtered.items() if mask.any()
+    }
+
+
+@pytest.mark.usefixtures("_slow")
+def test_a_route_and_each_of_its_tables_refuse_a_slow_record() -> None:
+    kind = Look("if(n > 0, 'a', kind)", FIELDS, "tables[2].route.kind")
+    route = Gate(route=Route("lake.b.of_{kind}", {"kind": kind}))
+    sorter = Sorter(numbered(1, 3, 4), AT)
+
+    for gate in (route, *(replace(route, share=f"lake.b.of_{name}") for name in "ab")):
+        share = sorter.share(gate, OPTIONS, known=frozenset({"lake.b.of_a", "lake.b.of_b"}))
+        assert {1: "P314"} == {at: reject.code for at, reject in share.refused.items()}
+        assert [gate.share.endswith("_a") and at != 1 for at in range(3)] == share.mine.tolist()
+
+
+@pytest.mark.usefixtures("_slow")
+def test_a_table_of_a_route_refuses_what_a_condition_is_too_slow_for_and_nothing_else() -> None:
+    kind = Look("kind", FIELDS, "tables[2].route.kind")
+    gate = Gate(where=EVEN, route=Route("lake.b.of_{kind}", {"kind": kind}), share="lake.b.of_a")
+    share = Sorter(batch([b"{", b'{"n": 3}', b'{"n": 4, "kind": "a"}']), AT).share(gate, OPTIONS)
+
+    assert {1: "P314"} == {at: reject.code for at, reject in share.refused.items()}
+    assert [False, False, True] == share.mine.tolist()
+
+
+def test_records_are_led_by_header_key_pattern_and_operation() -> None:
+    changes = [{"op": op, "before": {"n": 1}, "after": {"n": 2}} for op in "cud"]
+    values = [json.dumps({**each, "ts_ms": 1, "source": {}}).encode() for each in changes]
+    plain = batch(values, keys=[b"a-1", b"b-2", None])
+    headers = [[{"key": "tenant", "value": b"me"}], [], []]
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    sorter = Sorter(plain.append_column("headers", pa.array(headers, kind)), AT)
+    options = RowOptions(
+        source_columns={}, envelope="debezium", change_columns={"operation": "_change_operation"}
+    )
+    operation = fields_of({"_change_operation": parse_type("string")})
+
+    def taken(sql: str) -> list[bool]:
+        return sorter.share(Gate(where=Look(sql, operation, "w")), options).mine.tolist()
+
+    assert [True, True, False] == taken("_change_operation <> 'delete'")
+    assert [True, False, False] == taken("_kafka_headers['tenant'] = 'me'")
+    assert [False, True, False] == taken("regexp_matches(_kafka_key, '^b-[0-9]+$')")
+
+
+def test_what_a_route_refuses_reaches_none_of_its_tables() -> None:
+    look = Look("coalesce(kind, 'other')", FIELDS, "tables[0].route.kind")
+    route = Route(KIND.template, {"kind": look})
+    sorter = Sorter(batch([b"{", b'{"kind": null}', b'{"kind": {}}', b'{"kind": "a"}']), AT)
+    other = sorter.share(Gate(route=route, share="lake.b.of_other"), OPTIONS)
+    refused = sorter.share(Gate(route=route), OPTIONS, known=frozenset({"lake.b.of_other"}))
+
+    assert not other.mine[list(refused.refused)].any()
+    assert [False, True, False, False] == other.mine.tolist()
+
+
+@given(st.text(max_size=300))
+def test_whatever_a_record_says_a_name_is_plain_or_none(value: str) -> None:
+    name = filled_name("lake.b.{kind}", {"kind": value})
+
+    assert name is None or name.removeprefix("lake.b.").replace("_", "a").isalnum()
+    assert name is None or name.isascii()
+
+
+@settings(deadline=None)  # the first one opens DuckDB
+@given(st.lists(st.one_of(st.none(), st.integers(-5, 5), st.text(max_size=3)), max_size=30))
+def test_a_condition_decides_as_plain_python_does_whatever_stands_beside(
+    numbers: list[object],
+) -> None:
+    found = Sorter(numbered(*numbers), AT).share(Gate(where=FEW), OPTIONS)
+    fits = [isinstance(n, int) or n is None or _is_integer(n) for n in numbers]
+    expected = [
+        ok and n is not None and int(str(n)) < 3 for n, ok in zip(numbers, fits, strict=True)
+    ]
+
+    assert expected == found.mine.tolist()
+    assert [not ok for ok in fits] == [index in found.refused for index in range(len(numbers))]
+
+
+def _is_integer(text: object) -> bool:
+    plain = str(text).removeprefix("-")
+    return plain.isascii() and plain.isdigit() and (plain == "0" or not plain.startswith("0"))
+
+
+@pytest.mark.parametrize("gate", [OPEN, Gate((FEW,), EVEN, KIND, "lake.b.of_a")])
+def test_a_gate_survives_its_way_to_a_worker(gate: Gate) -> None:
+    assert gate == gate_from_data(json.loads(json.dumps(gate_to_data(gate))))
+
+
+def test_records_are_looked_at_once_for_all_who_read_with_the_same_readers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks, compute = [0], sql_values.answers
+
+    def counted(*given: Any) -> sql_values.Answers:
+        looks[0] += 1
+        return compute(*given)
+
+    monkeypatch.setattr("penstock.rows.route.router.answers", counted)
+    sorter, same = Sorter(numbered(1, 2, 3), AT), plain_readers()
+    for _ in range(20):
+        sorter.share(Gate(where=FEW), OPTIONS, readers=same(None))
+    assert [1] == looks
+
+
+def test_what_other_readers_saw_is_nobody_else_s_even_where_they_are_gone() -> None:
+    """Another's may be found at the same address in memory once these are let go."""
+    sorter = Sorter(numbered(1, 2, 3), AT)
+    for _ in range(20):
+        sorter.share(Gate(where=FEW), OPTIONS, readers=Readers())
+    assert 20 == len(sorter._answers)

@@ -1,6 +1,6 @@
 """Play a counterexample of TLC in the simulator: the real coordinators, by its schedule.
 
-    Play(model.constants, steps_of(said)).run()      # [] when every record stands once in the end
+    Play(model.constants, read_trace(name)).run()    # [] when every record stands once in the end
 
 - Each life is a thread of its own, held at every crash point and before every listing; the schedule
   lets one go on at a time, so a trace is one story however threads are scheduled.
@@ -22,7 +22,7 @@ from tests.proof.actors import (
     CappedGround,
     DirectedHands,
 )
-from tests.proof.traces import Step, life_of
+from tests.proof.steps import Step
 
 from penstock.core.commits import Landed
 from penstock.core.crash_points import Point
@@ -42,7 +42,6 @@ from penstock.testing.observer import Crash
 from penstock.testing.world import ORDERS, QUARANTINE, World, either
 
 TOPIC = "orders"
-BY_HAND = 10_000_000
 REQUESTS = {Point.COMMIT_BEFORE, Point.QUARANTINE_BEFORE, Point.ANCHOR_BEFORE}
 
 
@@ -171,67 +170,63 @@ class Play:
         return self.actors[step.life]
 
     def _open(self, step: Step) -> None:
-        if step.facts["tables"]:  # a strange claim fences
+        if step.tables:  # a strange claim fences
             self._actor(step).until({Point.FENCE_AFTER, Point.ANCHOR_AFTER, LISTING})
 
     def _begin(self, step: Step) -> None:
         actor = self._actor(step)
-        actor.cap = max(step.after["log"]["end"])
+        actor.cap = step.end
         actor.until({Point.ANCHOR_AFTER, Point.FENCE_AFTER})
         actor.cap = 0
 
     def _epoch(self, step: Step) -> None:
-        tracks = step.after["life"][step.life - 1]["trk"]
         actor = self._actor(step)
-        actor.cap = max(offset for track in tracks for offset in track["exam"])
+        actor.cap = step.end
         actor.until({Point.PREPARE_AFTER})
 
     def _turn(self, step: Step) -> None:
         actor = self._actor(step) if step.life in self.actors else None
         if actor is None:
             return
-        if step.facts["sent"]:
+        if step.request:
             if actor.at not in REQUESTS:
                 actor.until(REQUESTS)
             if self._arrivals(step) != 1 or self._goes_on(step):
                 self._late(step, actor)
-        elif step.facts["settled"]:
+        elif step.settled:
             actor.until({Point.SETTLE_AFTER})
-        elif step.facts["tables"]:
+        elif step.tables:
             actor.until({Point.FENCE_AFTER})
         else:
             actor.until({LISTING, Point.CLAIM_AFTER})
 
     def _goes_on(self, step: Step) -> bool:
         """Tell whether a life takes a step of its own before its request arrives."""
-        [request] = step.facts["sent"]
         for each in self.steps[self.number + 1 :]:
-            if each.action == "Arrives" and _arrived(each) == _name(request):
+            if each.action == "Arrives" and each.request == step.request:
                 return False
             if each.life == step.life:
                 return True
         return False
 
     def _arrivals(self, step: Step) -> int:
-        [request] = step.facts["sent"]
         ahead = self.steps[self.number + 1 :]
-        return sum(each.action == "Arrives" and _arrived(each) == _name(request) for each in ahead)
+        return sum(each.action == "Arrives" and each.request == step.request for each in ahead)
 
     def _late(self, step: Step, actor: Actor) -> None:
         """Send a request on its way; its sender hears nothing of it, and goes on."""
-        [request] = step.facts["sent"]
         if not self._arrivals(step) and not self._goes_on(step):
             return
-        self.world.faults.queue(self._table(request["row"]["k"]), Fault.DELAY)
+        self.world.faults.queue(self._table(step.chain), Fault.DELAY)
         actor.move()
         self.world.faults.clear()
-        self.late[_name(request)] = self.world.faults.take_delayed()
+        self.late[step.request] = self.world.faults.take_delayed()
 
     def _arrives(self, step: Step) -> None:
-        life, _ = arrived = _arrived(step)
+        life, _ = step.request
         actor = self.actors.get(life)
-        if arrived in self.late:
-            for apply in self.late[arrived]:
+        if step.request in self.late:
+            for apply in self.late[step.request]:
                 self.world.faults.delay(apply)
             self.world.faults.release()
         elif actor is not None and actor.at in REQUESTS:
@@ -253,11 +248,8 @@ class Play:
         actor.until(until)
 
     def _replay(self, step: Step) -> None:
-        [request] = step.facts["sent"]
-        gone = [f for f in step.before["tab"][0]["files"] if f["n"] in request["gone"]]
-        rows = request["row"]["rows"] or {each for file in gone for each in file["rows"]}
-        stretch = (min(rows) % 10, max(rows) % 10 + 1)
-        self._by_hand(step, lambda life: life.change(replay(*stretch)), {Point.COMMIT_BEFORE})
+        act = replay(*step.offsets)
+        self._by_hand(step, lambda life: life.change(act), {Point.COMMIT_BEFORE})
 
     def _seek(self, step: Step) -> None:
         self._by_hand(step, lambda life: life.change(seek), {Point.COMMIT_BEFORE})
@@ -288,7 +280,7 @@ class Play:
         return catalog_name([*self.tables, QUARANTINE][table - 1])
 
     def _touched(self, step: Step) -> str:
-        [table] = step.facts["tables"]
+        [table] = step.tables
         return self._place(table)
 
     def _produce(self, step: Step) -> None:
@@ -301,12 +293,10 @@ class Play:
         self.ground.expire(self._touched(step))
 
     def _rollback(self, step: Step) -> None:
-        [table] = step.facts["tables"]
-        name = self._place(table)
-        rows = {r for file in step.after["tab"][table - 1]["files"] for r in file["rows"]}
+        name = self._touched(step)
         contents = self.ground.warehouse.get(name).contents
         older = list(contents.ancestry())[1:]
-        fitting = [e for e in older if sum(file.record_count for file in e.files) == len(rows)]
+        fitting = [e for e in older if sum(file.record_count for file in e.files) == step.rows]
         if fitting:
             self.ground.roll_back(name, fitting[0].id)
 
@@ -322,32 +312,26 @@ class Play:
             self.ground.widen(name)
 
     def _leave(self, step: Step) -> None:
-        for table in step.after["away"] - step.before["away"]:
+        for table in step.leaving:
             self.world.faults.take_away(self._place(table))
-        for table in step.before["away"] - step.after["away"]:
+        for table in step.returning:
             self.world.faults.give_back(self._place(table))
 
     def _lose(self, step: Step) -> None:
-        pairs = zip(step.before["store"], step.after["store"], strict=True)
-        for number, (old, new) in enumerate(pairs, 1):
-            if old != new:
-                self.ground.lose_store("here" if number == 1 else "there")
+        for number in step.stores:
+            self.ground.lose_store("here" if number == 1 else "there")
 
     def _orphans(self, step: Step) -> None:
-        [(chain, att)] = step.after["ghost"]["gone"] - step.before["ghost"]["gone"]
-        store = [row for each in step.before["store"] for row in each["rows"]]
-        [place] = [n for n, row in enumerate(store) if (row["k"], row["att"]) == (chain, att)]
         pending = [row for host in sorted(self.world.hosts) for row in self.world.pending(host)]
-        if place < len(pending):
-            for file in pending[place].files:
+        if step.pending < len(pending):
+            for file in pending[step.pending].files:
                 self.ground.remove_file(file.path)
 
     def _retention(self, step: Step) -> None:
-        for partition, low in enumerate(step.after["log"]["low"][: self.partitions]):
+        for partition, low in enumerate(step.low[: self.partitions]):
             self.world.delete_before(TOPIC, partition, low)
 
-    def _retopic(self, step: Step) -> None:
-        assert step.before["log"]["live"] != step.after["log"]["live"], "another topic is there"
+    def _retopic(self, _: Step) -> None:
         read = {offset for _, _, offset in self.world.rows()}
         for row in self.world.pending():
             read |= {n for each in row.progress.values() for n in range(each.start, each.stop)}
@@ -388,33 +372,14 @@ class Play:
 
     def _give_up(self) -> None:
         """Say what need not be there: what was before the start, and what retention took."""
-        state = self.steps[-1].after
-        for source, base in enumerate(state["ghost"]["base"][0][: self.partitions]):
+        starts = [step.starts for step in self.steps if step.starts is not None]
+        for source, base in enumerate(starts[-1][: self.partitions] if starts else ()):
             self.world.give_up(TOPIC, source, range(max(base, 0)))
         there = {at for name in self.tables for at in self.world.rows(name)}
-        for source, low in enumerate(state["log"]["low"][: self.partitions]):
+        lows = [step.low for step in self.steps if step.low is not None]
+        for source, low in enumerate(lows[-1][: self.partitions] if lows else ()):
             gone = [offset for offset in range(low) if (TOPIC, source, offset) not in there]
             self.world.give_up(TOPIC, source, gone)
-
-
-def _name(request: Mapping[str, Any]) -> tuple[int, int]:
-    return _sender(request["led"]["own"], request["row"]["att"]), request["row"]["att"]
-
-
-def _sender(owner: int, att: int) -> int:
-    """Give the life that sent a request; what is done by hand bears it in its number."""
-    return att // 1000 % 10 if att > BY_HAND else life_of(owner)
-
-
-def _arrived(step: Step) -> tuple[int, int]:
-    """Give the life and the attempt whose request landed, or was refused."""
-    for old, new in zip(step.before["led"], step.after["led"], strict=True):
-        if old != new:
-            landed = new["recent"] - old["recent"]
-            att = max(att for _, att in landed or new["recent"])
-            return _sender(new["own"], att), att
-    [request] = step.before["net"] - step.after["net"]
-    return _name(request)
 
 
 def _round_and_round() -> None:

@@ -1,24 +1,23 @@
 """TLC's counterexamples, played against the real code: with the defence exact, without it wrong.
 
-The traces are those kept in docs/design/spec/results. After each one all lives are killed, and the
+The traces are those of tests/proof/traces. After each one all lives are killed, and the
 world is healed twice: with its pending stores, and without them.
 """
 
 import pytest
-from tests.proof import prove
+from tests.proof.models import MUTANTS
 from tests.proof.playing import Play
-from tests.proof.traces import steps_of
+from tests.proof.steps import read_trace
 from tests.proof.undefended import UNDEFENDED
 
 OF_ROUTES = {"own refusal"}
 """No route is played; tests/simulation/test_slow_records.py has the stories, with and without."""
-MODELS = {model.name: model for model in prove.MUTANTS if model.name not in OF_ROUTES}
+MODELS = {model.name: model for model in MUTANTS if model.name not in OF_ROUTES}
 
 
 def played(name: str) -> list[str]:
     """Play a kept counterexample; tell what is wrong in the end, whichever way it is healed."""
-    kept = prove.RESULTS / f"{name.replace(' ', '-')}.txt"
-    steps = steps_of(kept.read_text())
+    steps = read_trace(name)
     assert steps, f"{name}: no counterexample is kept"
     constants = MODELS[name].constants
     return [

@@ -253,10 +253,10 @@ def conversions() -> Iterator[str]:
     yield from golden["page"]()
 
 
-def proof_page() -> str:
-    """Write the page of the proof from what TLC and the histories said, word for word kept."""
-    prove = runpy.run_path(str(ROOT / "tests/proof/prove.py"), run_name="prove")
-    return str(prove["page"](MARKED))
+def verification_page() -> str:
+    """Write the page of models, histories, crashes, storms and mutants from their kept results."""
+    path = ROOT / "tests/proof/verification_page.py"
+    return str(runpy.run_path(str(path), run_name=path.stem)["page"](MARKED))
 
 
 def pages() -> dict[str, str]:
@@ -271,7 +271,7 @@ def pages() -> dict[str, str]:
         "docs/reference/spec.md": spec_page(json_schema()),
         "docs/reference/cli.md": cli_page(),
         "docs/reference/conversions.md": "\n".join(conversions()),
-        "docs/reference/proof.md": proof_page(),
+        "docs/reference/verification.md": verification_page(),
         SCHEMA_FILE: json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n",
     }
 

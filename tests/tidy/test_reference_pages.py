@@ -12,7 +12,7 @@ NAMES = [
     "docs/reference/spec.md",
     "docs/reference/cli.md",
     "docs/reference/conversions.md",
-    "docs/reference/proof.md",
+    "docs/reference/verification.md",
     "penstock.schema.json",
 ]
 

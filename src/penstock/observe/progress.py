@@ -1,12 +1,12 @@
 """The live display of a running pipeline, on a terminal.
 
 Invariants:
-- at most four updates a second, drawn by a thread of its own from the board's snapshot: events cost
-  nothing here;
-- on anything but a terminal it draws nothing;
-- it ends with the last snapshot standing, the cursor shown, and the lines above it kept;
-- what a terminal that is gone does not take is lost, and stops nothing;
-- the last line is empty, so that what a terminal echoes (`^C`) stands in no line of the table.
+- at most four updates a second, drawn by a thread of its own from the board's snapshot, so that
+  events cost nothing here;
+- it draws on a terminal only;
+- at the end the last snapshot stays, the cursor is shown, and the lines above are kept;
+- output to a terminal that is gone is lost, and stops nothing;
+- the last line is empty, so that an echo of the terminal (`^C`) is not in a line of the table.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
-from typing import Self, TextIO, cast
+from typing import Literal, Self, TextIO, cast
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -33,18 +32,17 @@ TIME_CELLS = len("10:40:00  ")
 
 
 def console_on(stream: TextIO, *, colour: bool) -> Console:
-    """Give a console for talk on a stream, which outlives the stream's terminal.
+    """Return a console for messages on a stream, which outlives the stream's terminal.
 
-    Without `colour` no text has a style: nothing is written but text and moves of the cursor.
+    Without `colour` it writes only text and cursor movements.
     """
     file = cast("TextIO", _Lossy(stream))
-    if colour:
-        return Console(file=file, stderr=True, highlight=False)
-    return Console(file=file, stderr=True, highlight=False, color_system=None)
+    system: Literal["auto"] | None = "auto" if colour else None
+    return Console(file=file, stderr=True, highlight=False, color_system=system)
 
 
 def above(console: Console) -> Callable[[str], None]:
-    """Return what writes a log line above the display; what goes on stands behind the time."""
+    """Return a function that writes a log line above the display, wrapped after the time."""
 
     def write(text: str) -> None:
         line, grid = Text.from_ansi(text, overflow="fold"), Table.grid()
@@ -55,7 +53,7 @@ def above(console: Console) -> Callable[[str], None]:
 
 
 class _Lossy(io.TextIOBase):
-    """A stream that never fails. Rich would keep what failed, and try all of it at every line."""
+    """A stream that never fails. Rich would keep failed output, and retry all of it each line."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -81,7 +79,7 @@ class _Lossy(io.TextIOBase):
 
 
 class Progress:
-    """Show a board while inside the `with` block; lines for `console` go above the display.
+    """Show a board inside the `with` block; lines for `console` go above the display.
 
     `interval_ms` is the commit interval, against which a stall is judged.
     """
@@ -97,7 +95,7 @@ class Progress:
         self._note = ""
 
     def note(self, text: str) -> None:
-        """Show a sentence below the tables from now on. May be called by a signal's handler."""
+        """Show a note below the tables from now on. A signal handler may call it."""
         self._note = text
 
     def __enter__(self) -> Self:
@@ -112,18 +110,13 @@ class Progress:
             self._live.start(refresh=True)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._live is not None:
             self._note = ""
             self._live.stop()
 
     def drawn(self) -> RenderableType:
-        """Give what the display shows now."""
+        """Return what the display shows now."""
         snapshot, now_ms = self._board.snapshot(), self._clock.now_ms()
         status = render_status(
             snapshot,

@@ -2,10 +2,10 @@
 
 Invariants:
 - pure: the same snapshot, time and width give the same text;
-- useful from 60 columns on; with more room more columns appear; names lose their middle, by cells
-  of the terminal, numbers never;
-- what is not known is `?`, and never 0;
-- trouble first: parked tables and those that wait stand on top when not all can be shown.
+- readable from 60 columns on, with more columns on a wider terminal; a long name loses its middle
+  (widths are in terminal cells), a number never;
+- what is not known is `?`, never 0;
+- parked tables and those that wait come first when not all can be shown.
 """
 
 from __future__ import annotations
@@ -50,9 +50,10 @@ _STATE_STYLES = {
 def render_status(
     snapshot: Snapshot, now_ms: int, *, stall: Stall | None = None, tables_max: int | None = None
 ) -> RenderableType:
-    """Show a snapshot as it stands at `now_ms`, in the width of the console it is printed on.
+    """Return a snapshot as text at `now_ms`, in the width of the console that prints it.
 
-    `stall` is what `snapshot.stalled` found. Of more than `tables_max` tables the rest is counted.
+    `stall` is the result of `snapshot.stalled`. Of more than `tables_max` tables the rest is
+    counted.
     """
     return _Status(snapshot, now_ms, stall, tables_max)
 
@@ -96,7 +97,7 @@ class _Column:
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """A name in the cells that are left for it."""
+    """A name, cut to the cells that are left for it."""
 
     text: str
 
@@ -114,7 +115,7 @@ def _headline(snapshot: Snapshot, now_ms: int) -> Text:
     line.append("  ")
     line.append(snapshot.state.value, _STATE_STYLES.get(snapshot.state, ""))
     if snapshot.state.ended and not snapshot.updated_ms:
-        line.append("  no run has left its status here")
+        line.append("  no run has written its status here")
     elif snapshot.state.ended:
         line.append(f" {age_text(now_ms - snapshot.updated_ms)} ago")
     else:
@@ -143,7 +144,7 @@ def _second_line(snapshot: Snapshot, now_ms: int) -> Text:
 
 
 def _lag_of_all(snapshot: Snapshot) -> str:
-    """Say what waits; where all other tables are level, what waits for those that are parked."""
+    """Return the lag; where all other tables are level, that of the parked ones."""
     parked = snapshot.parked_lag_records
     if snapshot.lag_records == 0 and parked != 0:
         return f"lag {number_of(parked, 'record')} of parked tables"
@@ -166,7 +167,7 @@ def _table(snapshot: Snapshot, names: list[str], now_ms: int, *, width: int) -> 
 
 
 def _landed(snapshot: Snapshot, names: list[str]) -> Iterator[Text]:
-    """Say how far tables have landed; beside a run that changes while it is read."""
+    """Return how far tables have landed, unless a run is active: it would change while read."""
     for name in names if snapshot.state.ended else ():
         offsets = snapshot.tables[name].offsets
         told = [f"{at} to {next_:,}" for at, next_ in sorted(offsets.items())]
@@ -201,12 +202,12 @@ def _remarks(snapshot: Snapshot, now_ms: int, stall: Stall | None) -> Iterator[T
         yield Text(one_line(f"failed  {snapshot.code}  {snapshot.reason}"), "bold red")
     elif snapshot.state is State.STOPPED and snapshot.reason:
         yield _line(
-            f"stopped: {snapshot.reason}; rows, files, sizes and last commits are of that run"
+            f"stopped: {snapshot.reason}; rows, files, sizes and last commits are those of that run"
         )
     elif snapshot.reason:
         yield _line(snapshot.reason)
     if snapshot.clean is False and snapshot.state is State.STOPPED:
-        yield _line("not all tables are level; the next run goes on where they stand")
+        yield _line("not all tables are level; the next run continues from where they are")
 
 
 def _codes(table: TableStatus) -> str:
@@ -226,14 +227,6 @@ def _line(text: str, style: str = "") -> Text:
     return Text(one_line(text), style, no_wrap=True, overflow="ellipsis")
 
 
-def _rows(table: TableStatus, _snapshot: Snapshot, _now_ms: int) -> str:
-    return count_text(table.rows)
-
-
-def _holds(table: TableStatus, _snapshot: Snapshot, _now_ms: int) -> str:
-    return NOTHING if table.holds is None else count_text(table.holds)
-
-
 def _rate(table: TableStatus, snapshot: Snapshot, now_ms: int) -> str:
     if snapshot.state.ended:
         return NOTHING
@@ -241,46 +234,28 @@ def _rate(table: TableStatus, snapshot: Snapshot, now_ms: int) -> str:
 
 
 def _lag(table: TableStatus, snapshot: Snapshot, _now_ms: int) -> str:
-    """Show what is not known yet as such; a quarantine table has no lag at all."""
+    """Return `?` for what is not known yet, and a dash for a quarantine table, which has no lag."""
     not_yet = table.parked is not None or snapshot.lag_records is None
     return NOT_KNOWN if table.lag_records is None and not_yet else count_text(table.lag_records)
 
 
 def _last(table: TableStatus, _snapshot: Snapshot, now_ms: int) -> str:
-    last = table.last_commit
-    return NOTHING if last is None else f"{age_text(now_ms - last.at_ms)} ago"
+    return _ago(table.last_commit.at_ms if table.last_commit else None, now_ms)
 
 
-def _pending(table: TableStatus, _snapshot: Snapshot, _now_ms: int) -> str:
-    return "parked" if table.parked else count_text(len(table.pending))
-
-
-def _through(table: TableStatus, _snapshot: Snapshot, now_ms: int) -> str:
-    at_ms = table.valid_through_ms
+def _ago(at_ms: int | None, now_ms: int) -> str:
     return NOTHING if at_ms is None else f"{age_text(now_ms - at_ms)} ago"
 
 
-def _files(table: TableStatus, _snapshot: Snapshot, _now_ms: int) -> str:
-    return count_text(table.files)
-
-
-def _size(table: TableStatus, _snapshot: Snapshot, _now_ms: int) -> str:
-    return size_text(table.size_bytes)
-
-
-def _quarantined(table: TableStatus, _snapshot: Snapshot, _now_ms: int) -> str:
-    return count_text(table.quarantined_total)
-
-
 _COLUMNS = (
-    _Column("rows", _rows),
-    _Column("in table", _holds),
+    _Column("rows", lambda table, *_: count_text(table.rows)),
+    _Column("in table", lambda table, *_: count_text(table.holds)),
     _Column("rows/s", _rate, USUAL_FROM),
     _Column("lag", _lag),
-    _Column("pending", _pending),
+    _Column("pending", lambda table, *_: "parked" if table.parked else f"{len(table.pending):,}"),
     _Column("last commit", _last, USUAL_FROM),
-    _Column("valid through", _through, WIDE_FROM),
-    _Column("files", _files, WIDE_FROM),
-    _Column("size", _size, WIDE_FROM),
-    _Column("quarantined", _quarantined, WIDE_FROM),
+    _Column("valid through", lambda table, _, now: _ago(table.valid_through_ms, now), WIDE_FROM),
+    _Column("files", lambda table, *_: count_text(table.files), WIDE_FROM),
+    _Column("size", lambda table, *_: size_text(table.size_bytes), WIDE_FROM),
+    _Column("quarantined", lambda table, *_: count_text(table.quarantined_total), WIDE_FROM),
 )

@@ -1,8 +1,8 @@
 """What a pipeline looks like at one moment, and its versioned JSON form.
 
 Invariants:
-- a snapshot is made of events alone (reducer.py); it is for people and never decides anything;
-- times are epoch milliseconds; ages and rates are worked out against a `now` that is handed in;
+- a snapshot is made of events alone; it is for people and decides nothing;
+- times are epoch milliseconds; ages and rates are computed for a `now` that the caller gives;
 - the JSON form only grows: a reader ignores keys it does not know and refuses a newer version.
 """
 
@@ -22,11 +22,11 @@ RATE_WINDOW_MS = 30_000
 RECENT_COMMITS_MAX = 64
 STALLED_AFTER_INTERVALS = 2
 SILENT_FOR_MS = 60_000
-"""After so long without a word of its silence, Kafka is taken to answer again."""
+"""When its silence was not reported for so long, Kafka is assumed to answer again."""
 
 
 class State(StrEnum):
-    """Tell what a pipeline is doing."""
+    """What a pipeline is doing."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -38,13 +38,13 @@ class State(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Tell whether nothing more will happen in this run."""
+        """Return whether nothing more will happen in this run."""
         return self in {State.STOPPED, State.FAILED}
 
 
 @dataclass(frozen=True, slots=True)
 class PendingEpoch:
-    """Hold one epoch whose files for a table are written and not yet visible."""
+    """An epoch whose files for a table are written and not yet visible."""
 
     epoch: int
     rows: int
@@ -53,7 +53,7 @@ class PendingEpoch:
 
 @dataclass(frozen=True, slots=True)
 class LastCommit:
-    """Hold the newest commit of a table in this run."""
+    """The newest commit of a table in this run."""
 
     at_ms: int
     epoch: int
@@ -67,7 +67,7 @@ class LastCommit:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """Hold why a table is parked, and since when."""
+    """Why a table is parked, and since when."""
 
     code: str
     reason: str
@@ -77,10 +77,10 @@ class Parked:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """Hold one table: totals are those of this run. `recent` are (time, rows) of new commits.
+    """One table; totals are those of this run. `recent` holds (time, rows) of new commits.
 
-    `holds` are the rows in the table, whoever wrote them, and `offsets` the next ones to land by
-    `topic:partition`, where the table was asked.
+    Where the table was read, `holds` counts all its rows, whichever writer they are from, and
+    `offsets` are the next to land, by `topic:partition`.
     """
 
     rows: int = 0
@@ -99,13 +99,13 @@ class TableStatus:
 
     @property
     def quarantined_total(self) -> int:
-        """Count the records quarantined in this run, whatever the code."""
+        """Return the number of records quarantined in this run."""
         return sum(self.quarantined.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Hold an epoch that is being read: `since_ms` is when its first records came in."""
+    """An epoch that is being read; `since_ms` is when its first records arrived."""
 
     epoch: int
     records: int = 0
@@ -114,7 +114,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Hold since when Kafka gives no answer, and when that was told last."""
+    """Since when Kafka does not answer, and when that was last reported."""
 
     since_ms: int
     told_ms: int
@@ -122,7 +122,7 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Hold what is to happen before a run goes on, and since when it waits for that."""
+    """What a run waits for, and since when."""
 
     what: str
     since_ms: int
@@ -130,8 +130,8 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Hold a whole pipeline. `recovering` counts commits an earlier run left to be settled; `lag`
-    is empty until it is known. `updated_ms` is 0 where no run has told of itself.
+    """A whole pipeline. `recovering` counts an earlier run's commits that are still to be settled;
+    `lag` is empty until it is known. `updated_ms` is 0 where no run has written its status.
     """
 
     pipeline: str
@@ -153,34 +153,28 @@ class Snapshot:
 
     @property
     def lag_records(self) -> int | None:
-        """Count the records of all topics that were waiting when the newest epoch was planned.
-
-        None while that is not known.
-        """
+        """Return the backlog of all topics when the newest epoch was planned; None if unknown."""
         return sum(self.lag.values()) if self.lag else None
 
     @property
     def parked_lag_records(self) -> int | None:
-        """Count the records that wait for parked tables, for each table its own.
-
-        None where that is not known of one of them.
-        """
+        """Return the sum of the lags of parked tables; None if one of them is unknown."""
         lags = [table.lag_records for table in self.tables.values() if table.parked]
         known = [lag for lag in lags if lag is not None]
         return sum(known) if len(known) == len(lags) else None
 
     @property
     def pending(self) -> int:
-        """Count the commits of all tables that are prepared and not yet visible."""
+        """Return the number of commits that are prepared and not yet visible."""
         return sum(len(table.pending) for table in self.tables.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """Tell that records were consumed and not committed: by which tables, and since when.
+    """Records were consumed and not committed: by which tables, and since when.
 
-    `reading` is the epoch that does not come to its end, if one does not; `kafka` tells that the
-    brokers do not answer.
+    `reading` is the epoch whose reading does not finish, if any; `kafka` is set when the brokers do
+    not answer.
     """
 
     tables: tuple[str, ...]
@@ -202,9 +196,9 @@ class _Version:
 
 
 def stalled(snapshot: Snapshot, now_ms: int, interval_ms: int) -> Stall | None:
-    """Tell whether records were consumed and not committed for two commit intervals.
+    """Return the stall if records were consumed and not committed for two commit intervals.
 
-    The one alert that matters (interface.md 4). A parked table counts: its records wait, too.
+    The one alert that matters (interface.md 4). A parked table counts: its records wait too.
     """
     if snapshot.state.ended:
         return None
@@ -214,28 +208,30 @@ def stalled(snapshot: Snapshot, now_ms: int, interval_ms: int) -> Stall | None:
         for name, table in sorted(snapshot.tables.items())
         if (since_ms := _waits_since(table)) is not None and since_ms < before_ms
     }
-    reading = snapshot.reading
-    since = reading.since_ms if reading is not None else None
-    late = reading.epoch if reading and since is not None and since < before_ms else None
-    silence = snapshot.silence
-    mute = silence is not None and silence.since_ms < before_ms
-    mute = mute and silence is not None and now_ms - silence.told_ms < SILENT_FOR_MS
-    if not waiting and late is None and not mute:
+    reading, silence = snapshot.reading, snapshot.silence
+    if reading is not None and (reading.since_ms is None or reading.since_ms >= before_ms):
+        reading = None
+    if silence is not None and (
+        silence.since_ms >= before_ms or now_ms - silence.told_ms >= SILENT_FOR_MS
+    ):
+        silence = None
+    others = [each.since_ms for each in (reading, silence) if each is not None]
+    times = [*waiting.values(), *(since_ms for since_ms in others if since_ms is not None)]
+    if not times:
         return None
-    times = [*waiting.values(), *([since] if late is not None and since is not None else [])]
-    times += [silence.since_ms] if mute and silence is not None else []
-    return Stall(tuple(waiting), late, min(times), mute)
+    epoch = None if reading is None else reading.epoch
+    return Stall(tuple(waiting), epoch, min(times), silence is not None)
 
 
 def _waits_since(table: TableStatus) -> int | None:
-    """Tell since when records of a table wait: written and not visible, or since it is parked."""
+    """Return since when records of a table wait: written but not visible, or since it is parked."""
     times = [each.since_ms for each in table.pending[:1]]
     times += [table.parked.since_ms] if table.parked else []
     return min(times, default=None)
 
 
 def rows_per_second(table: TableStatus, now_ms: int, *, started_ms: int) -> float:
-    """Give the rows landed per second over the last half minute, or since the start if shorter."""
+    """Return the rows landed per second over the last half minute, or since a later start."""
     begun_ms = max(now_ms - RATE_WINDOW_MS, started_ms)
     if table.recent and len(table.recent) == RECENT_COMMITS_MAX:
         begun_ms = max(begun_ms, table.recent[0][0])
@@ -244,12 +240,12 @@ def rows_per_second(table: TableStatus, now_ms: int, *, started_ms: int) -> floa
 
 
 def to_json(snapshot: Snapshot, *, written_ms: int) -> bytes:
-    """Write a snapshot as one JSON document, with the time at which that was done."""
+    """Return a snapshot as one JSON document, with the time of writing."""
     return msgspec.json.encode(_Document(SNAPSHOT_VERSION, written_ms, snapshot), order="sorted")
 
 
 def from_json(text: bytes) -> tuple[Snapshot, int]:
-    """Read a snapshot and the time it was written.
+    """Return the snapshot of a document and the time it was written.
 
     Raises InvalidError (P590) when it is not one, or of a newer version.
     """
@@ -259,7 +255,7 @@ def from_json(text: bytes) -> tuple[Snapshot, int]:
             raise InvalidError(
                 f"the status is of version {version}; this Penstock reads {SNAPSHOT_VERSION}",
                 code="P590",
-                hint="ask with the same version of penstock that runs the pipeline",
+                hint="use the version of penstock that runs the pipeline",
             )
         document = msgspec.json.decode(text, type=_Document)
     except msgspec.MsgspecError as error:

@@ -60,7 +60,7 @@ LINES = [
     ),
     (PipelineStarted("shop", 3, "h:1", 1, 0), "started as generation 3, 1 table"),
     (TableCreated(T, 19), "created with 19 columns"),
-    (events.StretchRead(T, 2000, 9000), "2,000 of 9,000 positions are read again"),
+    (events.StretchRead(T, 2000, 9000), "2,000 of 9,000 offsets read again"),
     (events.KafkaAnswered(12.3), "answers again after 12.3 s"),
     (COMMIT, "epoch 17: 20,000 rows in 4 files, 1.2 MB, committed in 24 ms"),
     (
@@ -69,27 +69,27 @@ LINES = [
     ),
     (
         CommitFoundLanded(T, "shop", "abcdef0123", ours=True),
-        "commit abcdef01 had landed already, ours",
+        "commit abcdef01 had landed already, as prepared",
     ),
     (
         CommitFoundLanded(T, "shop", "abcdef0123", ours=False),
-        "commit abcdef01 had landed already, of other files",
+        "commit abcdef01 had landed already, with other files",
     ),
     (
         CommitConflicted(T, "shop", "abcdef0123", 2, "head moved"),
-        "warning: commit abcdef01, turn 2: the table moved: head moved",
+        "warning: commit abcdef01, turn 2: the table changed: head moved",
     ),
     (
         CommitLeftInDoubt(T, "shop", "abcdef0123", 1, "timeout"),
         "warning: commit abcdef01, turn 1: the answer was lost: timeout",
     ),
-    (CommitAborted(T, "shop", "abcdef0123", "gap"), "warning: commit abcdef01 given up: gap"),
+    (CommitAborted(T, "shop", "abcdef0123", "gap"), "warning: commit abcdef01 dropped: gap"),
     (
         GapFound(T, "shop", "abcdef0123"),
         "warning: commit abcdef01 is ahead of the table; planned again",
     ),
     (TableParked(T, "P404", "it is gone"), "error: parked, P404: it is gone"),
-    (TableResumed(T, 65.0), "is back after 1m 05s and catches up"),
+    (TableResumed(T, 65.0), "resumed after 1m 05s, catching up"),
     (
         RecordsQuarantined(18, T, {"P301": 3_000, "P310": 1}),
         "warning: epoch 18 quarantined records: 3,000 by P301, 1 by P310",
@@ -99,20 +99,20 @@ LINES = [
     (PartitionStalled("flights-0", "no leader"), "warning: cannot be read: no leader"),
     (
         HousekeepingFailed("lake.orders", "the disk is full"),
-        "warning: housekeeping failed, without harm: the disk is full",
+        "warning: housekeeping failed, which does no harm: the disk is full",
     ),
     (
         PoisonFound(3, "flights-0", 17),
-        "warning: the process that reads offset 17 dies of it: it is refused, P343",
+        "warning: offset 17 kills the process that reads it; the record is rejected, P343",
     ),
     (
         events.ConcurrencyLowered(3, 8, 4),
         (
-            "warning: 8 slices together want more memory than workers have: 4 at once for now; "
-            "give them more, or lower slice_bytes"
+            "warning: 8 slices together need more memory than workers have; at most 4 run at once "
+            "for now: raise workers' memory, or lower slice_bytes"
         ),
     ),
-    (TopicUnrouted("audit"), "warning: goes to no table; its records are not read"),
+    (TopicUnrouted("audit"), "warning: no rule writes it to a table; its records are not read"),
     (PipelineStopped("shop", "SIGTERM", clean=True), "stopped: SIGTERM"),
     (
         PipelineStopped("shop", "SIGTERM", clean=False),

@@ -123,7 +123,7 @@ def test_a_stall_is_told() -> None:
 def test_where_no_run_has_left_its_status_no_time_is_made_up_for_its_end() -> None:
     never = Snapshot("shop", State.STOPPED, NOW_MS, 0, tables={"lake.a": TableStatus()})
 
-    assert "shop  stopped  no run has left its status here" == shown(never).splitlines()[0]
+    assert "shop  stopped  no run has written its status here" == shown(never).splitlines()[0]
 
 
 def test_a_stopped_pipeline_has_no_rate() -> None:
@@ -147,8 +147,8 @@ lag 0 records  pending 0 commits  all valid through 1m 05s ago
 table      rows  rows/s  lag  pending  last commit
 lake.a  336,776       -    0        0       2s ago
 
-stopped: SIGTERM; rows, files, sizes and last commits are of that run
-not all tables are level; the next run goes on where they stand""" == shown(snapshot)
+stopped: SIGTERM; rows, files, sizes and last commits are those of that run
+not all tables are level; the next run continues from where they are""" == shown(snapshot)
 
 
 def test_a_failure_is_told_with_its_code() -> None:

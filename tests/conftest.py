@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.story.unforeseen_errors import without_fence
 
 from penstock.rows import bisection
-from penstock.testing.fence import without_fence
 
 without_fence()
 # A deadline, or a bound on how long examples take to make, would make a timed test of each property.
@@ -33,7 +33,7 @@ def fence(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A real Kafka broker, one for each test process: every test names topics of its own."""
-    from penstock.testing.broker import running_broker
+    from tests.processes.broker import running_broker
 
     with running_broker(tmp_path_factory.mktemp("broker")) as running:
         yield running

@@ -10,9 +10,9 @@ from deltalake import DeltaTable, write_deltalake
 from penstock.connectors.delta import connector
 from penstock.ports.tables import Table, TableDefinition, TableFormat, WriterFactory
 from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.contracts.table import TableContract
+from penstock.testing.contracts.table_fixture import Quiet, foreign_row
 from penstock.testing.prepared import ORDERS
-from penstock.testing.table_bench import Quiet, foreign_row
-from penstock.testing.table_contract import TableContract
 
 
 class TestDeltaTables(TableContract):

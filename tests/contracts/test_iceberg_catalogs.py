@@ -12,7 +12,7 @@ from penstock.connectors.iceberg import connector
 from penstock.core.errors import ConflictError, OutcomeUnknownError
 from penstock.ports.tables import Table, TableFormat
 from penstock.spec.secrets import ProcessSecrets
-from penstock.testing.table_bench import Quiet
+from penstock.testing.contracts.table_fixture import Quiet
 
 
 class OnAnyCatalog(IcebergContract):

@@ -14,9 +14,9 @@ from penstock.core.errors import InvalidError
 from penstock.core.offsets import span
 from penstock.ports.tables import Table, TableDefinition, TableFormat, Verdict, WriterFactory
 from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.contracts.table import TableContract
+from penstock.testing.contracts.table_fixture import COLUMNS, RETAIN, Quiet, foreign_row
 from penstock.testing.prepared import ORDERS, TOPIC, origin, positions
-from penstock.testing.table_bench import COLUMNS, RETAIN, Quiet, foreign_row
-from penstock.testing.table_contract import TableContract
 
 
 class Plain:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from tests.processes.broker import Cluster
 
 from penstock.connectors.kafka import connector
 from penstock.dev.broker import Running
 from penstock.ports.log import Log, RangeReader
-from penstock.testing.broker import Cluster
-from penstock.testing.log_contract import LogBench, LogContract, OpenTransaction, ReadingTests
+from penstock.testing.contracts.log import LogBench, LogContract, OpenTransaction, ReadingTests
 from penstock.testing.sent import Sent
 
 pytestmark = pytest.mark.broker

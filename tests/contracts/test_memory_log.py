@@ -5,14 +5,14 @@ from dataclasses import astuple
 from typing import Any
 
 import pytest
+from tests.story.clock import ManualClock
 
 from penstock.connectors.memory.cluster import MemoryCluster, Message
 from penstock.connectors.memory.log import MemoryLog, MemoryReader
 from penstock.core.errors import DecisionNeededError, UnavailableError
 from penstock.core.offsets import span
 from penstock.ports.log import Log, RangeReader
-from penstock.testing.clock import ManualClock
-from penstock.testing.log_contract import LogContract, OpenTransaction
+from penstock.testing.contracts.log import LogContract, OpenTransaction
 from penstock.testing.sent import Sent
 
 DEADLINE = 1e9

@@ -4,8 +4,8 @@ from pathlib import Path
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.memory.warehouse import Warehouse
 from penstock.ports.tables import Table, TableFormat, WriterFactory
-from penstock.testing.table_bench import foreign_row
-from penstock.testing.table_contract import TableContract
+from penstock.testing.contracts.table import TableContract
+from penstock.testing.contracts.table_fixture import foreign_row
 
 
 class TestMemoryTables(TableContract):

@@ -12,10 +12,10 @@ from penstock.connectors.memory.store import MemoryStore, Shelf
 from penstock.connectors.memory.tables import MemoryTable, MemoryTables
 from penstock.connectors.memory.warehouse import Stored, Warehouse
 from penstock.ports.tables import Verdict
+from penstock.testing.contracts.store import StoreContract
+from penstock.testing.contracts.table import TableContract
+from penstock.testing.contracts.table_fixture import foreign_row
 from penstock.testing.prepared import origin
-from penstock.testing.store_contract import StoreContract
-from penstock.testing.table_bench import foreign_row
-from penstock.testing.table_contract import TableContract
 
 
 class Bench(TableContract):

@@ -12,6 +12,7 @@ from typing import Any
 
 import fastavro
 import pytest
+from tests.processes.schema_registry import Registered, serving
 
 from penstock.connectors.registry import connector
 from penstock.connectors.registry.directory import fingerprint
@@ -20,7 +21,6 @@ from penstock.core.errors import InvalidError, UnavailableError
 from penstock.ports.registry import RegisteredSchema, Registry, SchemaKey
 from penstock.rows.decode.protobuf.reader import ProtobufReader
 from penstock.spec.secrets import ProcessSecrets
-from penstock.testing.registry import Registered, serving
 
 ORDER = {
     "type": "record",

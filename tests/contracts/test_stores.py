@@ -13,7 +13,7 @@ from penstock.connectors.sql import open_postgresql
 from penstock.connectors.sql.store import sqlite_store
 from penstock.ports.store import PendingStore
 from penstock.spec.secrets import ProcessSecrets
-from penstock.testing.store_contract import StoreContract
+from penstock.testing.contracts.store import StoreContract
 
 
 class TestMemoryStore(StoreContract):

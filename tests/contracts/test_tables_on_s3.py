@@ -13,7 +13,7 @@ from tests.servers.s3 import KEY, REGION, SECRET
 from penstock.connectors import delta, iceberg
 from penstock.ports.tables import Table, TableFormat, WriterFactory
 from penstock.spec.secrets import ProcessSecrets
-from penstock.testing.table_bench import Quiet
+from penstock.testing.contracts.table_fixture import Quiet
 
 SECRETS = ProcessSecrets({"KEY": KEY, "SECRET": SECRET})
 

@@ -23,9 +23,9 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 from tests.crash.values import Compared, compared
+from tests.processes.broker import Cluster
+from tests.story.oracle import Finding, Record, Row, committed_records, compare
 
-from penstock.testing.broker import Cluster
-from penstock.testing.oracle import Finding, Record, Row, committed_records, compare
 from penstock.testing.sent import Sent
 
 PARTITIONS = 2

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from penstock.testing.marks import mark_of
+from tests.source_marks import mark_of
 
 ROOT = Path(__file__).parents[2]
 

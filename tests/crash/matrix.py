@@ -26,13 +26,13 @@ from tests.crash.field import Field
 from tests.crash.kept import Kept
 from tests.crash.replies import ACTS, LANDED_OR_LATER, NOT_OF_REST, Line
 from tests.crash.values import NOTHING, Compared
+from tests.processes.process import KILLED, Driver, Finished
+from tests.processes.sigstop import let_locks_go, sleeps
 from tests.servers.warm import WarmProcess
+from tests.story.oracle import summary
 
 from penstock.app.assembly import crash_points
 from penstock.core.crash_points import Point
-from penstock.testing.oracle import summary
-from penstock.testing.process import KILLED, Driver, Finished
-from penstock.testing.standing import let_locks_go, sleeps
 
 OUR_BUG, FENCED = 70, 3
 

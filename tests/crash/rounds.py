@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tests.crash.stage import INLINE, Stage
+from tests.processes.process import KILLED, Driver
+from tests.story.oracle import summary
 
 from penstock.core.crash_points import Point
-from penstock.testing.oracle import summary
-from penstock.testing.process import KILLED, Driver
 
 START_SECONDS = 120.0
 CATCH_UP_SECONDS = 240.0

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.testing.broker import Cluster
-from penstock.testing.oracle import (
+from tests.processes.broker import Cluster
+from tests.story.oracle import (
     Finding,
     Record,
     Row,
@@ -30,6 +30,7 @@ from penstock.testing.oracle import (
     delta_rows,
     iceberg_rows,
 )
+
 from penstock.testing.sent import Sent
 
 PARTITIONS = {"orders": 3, "clicks": 2}

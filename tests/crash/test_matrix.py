@@ -13,10 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.crash.matrix import CELLS, SCENES, Blow, Cell, Fields, Histogram
+from tests.processes.broker import wait_until
+from tests.processes.sigstop import sleeps
 
 from penstock.core.crash_points import Point
-from penstock.testing.broker import wait_until
-from penstock.testing.standing import sleeps
 
 SOURCE = Path(__file__).parents[2] / "src/penstock"
 FEW = (

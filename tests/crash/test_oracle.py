@@ -10,10 +10,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import load_catalog
 from tests.crash.stage import Stage
+from tests.processes.broker import Cluster
+from tests.processes.process import penstock
 
 from penstock.dev.broker import Running
-from penstock.testing.broker import Cluster
-from penstock.testing.process import penstock
 from penstock.testing.sent import Sent
 
 Plant = Callable[[pa.Table], pa.Table]

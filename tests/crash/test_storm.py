@@ -16,6 +16,7 @@ import pytest
 from deltalake import write_deltalake
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.typedef import Record
+from tests.processes.process import KILLED
 from tests.storm.judgement import judged
 from tests.storm.plan import Fault, digest, plan
 from tests.storm.report import Report, lines
@@ -25,7 +26,6 @@ from tests.storm.strangers import Strangers
 from tests.storm.watch import NOWHERE, SHIFT, Standing, Watch, wrong
 
 from penstock.core.statistics import Fault as Wrong
-from penstock.testing.process import KILLED
 
 OF_COLUMNS = {
     "column_sizes": Wrong.VALUES,

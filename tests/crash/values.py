@@ -9,7 +9,7 @@ from typing import Any
 from penstock.app.inspect.metadata_audit import values_of
 from penstock.connectors import delta, iceberg
 from penstock.spec.secrets import ProcessSecrets
-from penstock.testing.table_bench import Quiet
+from penstock.testing.contracts.table_fixture import Quiet
 
 CONNECTORS = {"iceberg": iceberg.connector, "delta": delta.connector}
 

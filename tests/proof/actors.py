@@ -13,11 +13,12 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
+from tests.story.backend import MemoryGround
+from tests.story.observer import Crash
+from tests.story.run import Life
+from tests.story.single_thread import Waiting
+
 from penstock.core.crash_points import Point
-from penstock.testing.grounds import MemoryGround
-from penstock.testing.hands import Waiting
-from penstock.testing.life import Life
-from penstock.testing.observer import Crash
 
 LISTING = "listing"
 LISTINGS_MAX, PASSINGS_MAX, MOVES_MAX = 60, 12, 80

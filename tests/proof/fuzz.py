@@ -387,7 +387,7 @@ def fuzzed(name: str, seconds: int) -> Figures:
 
 def main(words: list[str]) -> int:
     """Fuzz targets one after the other, and keep the figures."""
-    from penstock.testing.fence import without_fence
+    from tests.story.unforeseen_errors import without_fence
 
     without_fence()
     if words[0] == "--play":

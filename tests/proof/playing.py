@@ -23,6 +23,11 @@ from tests.proof.actors import (
     DirectedHands,
 )
 from tests.proof.steps import Step
+from tests.story.backend import catalog_name
+from tests.story.faulty_catalog import Fault
+from tests.story.observer import Crash
+from tests.story.run import Life
+from tests.story.world import ORDERS, QUARANTINE, World, either
 
 from penstock.core.commits import Landed
 from penstock.core.crash_points import Point
@@ -35,11 +40,6 @@ from penstock.landing.repair import replay as replaying
 from penstock.landing.repair import seek as seeking
 from penstock.landing.repair.retry import Choice
 from penstock.ports.tables import TableDefinition
-from penstock.testing.faults import Fault
-from penstock.testing.grounds import catalog_name
-from penstock.testing.life import Life
-from penstock.testing.observer import Crash
-from penstock.testing.world import ORDERS, QUARANTINE, World, either
 
 TOPIC = "orders"
 REQUESTS = {Point.COMMIT_BEFORE, Point.QUARANTINE_BEFORE, Point.ANCHOR_BEFORE}

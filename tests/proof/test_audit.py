@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.story.backend import MemoryGround, catalog_name
+from tests.story.world import ORDERS, PIPELINE, World
 
 from penstock.app.inspect.row_count import _compare, _Coordinates
 from penstock.core.audit import chain_breaks, doubled_commits, doubled_files, newest_segment
@@ -15,9 +17,7 @@ from penstock.core.commits import Chain
 from penstock.core.offsets import Offset, TopicPartition, span
 from penstock.core.serialization import ledger_from_json, ledger_to_json, progress_from_json
 from penstock.ports.tables import CommitRecord, Verdict
-from penstock.testing.grounds import MemoryGround, catalog_name
 from penstock.testing.prepared import origin
-from penstock.testing.world import ORDERS, PIPELINE, World
 
 AT = TopicPartition("topic-1", 0, "orders")
 CHAIN = Chain(PIPELINE, ORDERS)

@@ -15,13 +15,13 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import load_catalog
 from tests.crash.field import Field
+from tests.processes.process import Driver
 from tests.servers.warm import WarmProcess
 
 from penstock.app.inspect.audit import audit
 from penstock.connectors.delta.log.ledger import MARK_KEY
 from penstock.dev.broker import Running
 from penstock.spec.load import load
-from penstock.testing.process import Driver
 
 NAME = "field.one"
 CONNECTORS = ("iceberg", "delta")

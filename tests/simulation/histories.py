@@ -30,14 +30,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pyarrow as pa
+from tests.source_marks import mark_of
+from tests.story.backend import NOWHERE_REACHED, MemoryGround, catalog_name
+from tests.story.faulty_catalog import Fault
+from tests.story.unforeseen_errors import without_fence
+from tests.story.world import QUARANTINE, World, either, tables_named
 
 from penstock.core.crash_points import Point
 from penstock.core.errors import PenstockError
-from penstock.testing.faults import Fault
-from penstock.testing.fence import without_fence
-from penstock.testing.grounds import NOWHERE_REACHED, MemoryGround, catalog_name
-from penstock.testing.marks import mark_of
-from penstock.testing.world import QUARANTINE, World, either, tables_named
 
 POINTS = sorted(set(Point) - NOWHERE_REACHED - {Point.MANIFEST_WRITTEN})
 FAULTS = [each for each in Fault if each is not Fault.FORBID]

@@ -4,12 +4,12 @@ Ids are those of the holes in docs/explanation/guarantee.md.
 """
 
 import pytest
+from tests.story.backend import catalog_name
+from tests.story.world import ORDERS, World
 
 from penstock.core.crash_points import Point
 from penstock.core.errors import FencedError
 from penstock.core.events import EpochPlanned
-from penstock.testing.grounds import catalog_name
-from penstock.testing.world import ORDERS, World
 
 NAME = catalog_name(ORDERS)
 MINUTES_10 = 600_000

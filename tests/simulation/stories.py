@@ -5,6 +5,9 @@ chains gapless, and nothing left pending, unless it says otherwise.
 """
 
 import pytest
+from tests.story.backend import CATALOG, catalog_name
+from tests.story.faulty_catalog import Fault
+from tests.story.world import ORDERS, PIPELINE, QUARANTINE, World, either, tables_named
 
 from penstock.core.commits import Chain
 from penstock.core.crash_points import Point
@@ -19,9 +22,6 @@ from penstock.core.events import (
     TableResumed,
 )
 from penstock.ports.tables import TableDefinition
-from penstock.testing.faults import Fault
-from penstock.testing.grounds import CATALOG, catalog_name
-from penstock.testing.world import ORDERS, PIPELINE, QUARANTINE, World, either, tables_named
 
 ORDERS_NAME = catalog_name(ORDERS)
 QUARANTINE_NAME = catalog_name(QUARANTINE)

@@ -5,13 +5,13 @@ import threading
 import pytest
 from tests.simulation.test_ends import Hiding
 from tests.simulation.test_fan_out import by_kind, table_of
+from tests.story.backend import catalog_name
+from tests.story.faulty_catalog import Fault
+from tests.story.world import QUARANTINE, World, tables_named
 
 from penstock.core.crash_points import Point
 from penstock.core.errors import InvalidError
 from penstock.core.events import TableLeft, TableParked, TableResumed
-from penstock.testing.faults import Fault
-from penstock.testing.grounds import catalog_name
-from penstock.testing.world import QUARANTINE, World, tables_named
 
 TWO = tables_named("orders", "items")
 ITEMS = TWO["items"][0]

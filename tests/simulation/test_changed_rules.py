@@ -4,13 +4,13 @@ In memory: what is told here are crashes between two changes, and many records t
 """
 
 import pytest
+from tests.story.backend import CATALOG, MemoryGround, catalog_name
+from tests.story.world import ORDERS as ORDERS_TABLE
+from tests.story.world import RULES, World
 
 from penstock.core.crash_points import Point
 from penstock.core.schema import Field, Kind, Struct
 from penstock.rows.route.filters import Gate, Look, Route
-from penstock.testing.grounds import CATALOG, MemoryGround, catalog_name
-from penstock.testing.world import ORDERS as ORDERS_TABLE
-from penstock.testing.world import RULES, World
 
 TOMBSTONES = 120  # enough for a breaker
 TABLES = tuple(f"{CATALOG}.bronze.orders_{number}" for number in (1, 2, 3))

@@ -1,8 +1,9 @@
 """A pipeline is changed by hand: never beside a run, and only where nothing is pending."""
 
+from tests.story.backend import MemoryGround
+from tests.story.world import ORDERS, PIPELINE, World
+
 from penstock.core.crash_points import Point
-from penstock.testing.grounds import MemoryGround
-from penstock.testing.world import ORDERS, PIPELINE, World
 
 
 def test_a_change_is_refused_while_another_owner_is_alive() -> None:

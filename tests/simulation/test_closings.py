@@ -1,14 +1,14 @@
 """Refused records are retried and dropped: each lands once or stays refused, whatever dies when."""
 
 import pytest
+from tests.story.backend import MemoryGround, catalog_name
+from tests.story.faulty_catalog import Fault
+from tests.story.world import ORDERS, PIPELINE, QUARANTINE, World, either
 
 from penstock.core.commits import Chain
 from penstock.core.crash_points import Point
 from penstock.landing.repair import replay, seek
 from penstock.landing.repair.retry import Choice, Retried
-from penstock.testing.faults import Fault
-from penstock.testing.grounds import MemoryGround, catalog_name
-from penstock.testing.world import ORDERS, PIPELINE, QUARANTINE, World, either
 
 pytestmark = pytest.mark.usefixtures("portion_bytes")
 ALL = Choice()

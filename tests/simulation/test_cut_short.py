@@ -1,13 +1,13 @@
 """Something of an epoch fails: a survey in one of its tasks, the listing behind its work."""
 
 import pytest
+from tests.story.backend import CATALOG, MemoryGround
+from tests.story.world import ORDERS, World
 
 from penstock.connectors.memory.log import MemoryReader
 from penstock.core.crash_points import Point
 from penstock.core.errors import UnavailableError
 from penstock.landing.task import sink
-from penstock.testing.grounds import CATALOG, MemoryGround
-from penstock.testing.world import ORDERS, World
 
 OTHERS = f"{CATALOG}.bronze.others"
 

@@ -1,6 +1,9 @@
 """When a run ends by itself: when what it found has landed, whoever goes on to send, or gives nothing."""
 
 import pytest
+from tests.story.backend import MemoryGround, catalog_name
+from tests.story.faulty_catalog import Fault
+from tests.story.world import ORDERS, World, tables_named
 
 from penstock.connectors.memory.log import MemoryLog, MemoryReader
 from penstock.core.crash_points import Point
@@ -12,9 +15,6 @@ from penstock.core.events import (
     TableParked,
     TopicUnrouted,
 )
-from penstock.testing.faults import Fault
-from penstock.testing.grounds import MemoryGround, catalog_name
-from penstock.testing.world import ORDERS, World, tables_named
 
 TWO = tables_named("orders", "items")
 ITEMS = TWO["items"][0]

@@ -3,12 +3,12 @@
 import json
 
 import pytest
+from tests.story.backend import CATALOG, MemoryGround, catalog_name
+from tests.story.world import ORDERS, RULES, SOURCE, World
 
 from penstock.core.events import SchemaChanged, TableCommitted
 from penstock.core.schema import Field, Kind, Struct
 from penstock.ports.tables import TableDefinition
-from penstock.testing.grounds import CATALOG, MemoryGround, catalog_name
-from penstock.testing.world import ORDERS, RULES, SOURCE, World
 
 pytestmark = pytest.mark.usefixtures("portion_bytes")
 OTHER = f"{CATALOG}.bronze.other"
@@ -39,8 +39,9 @@ def schema_of(world, name=ORDERS):
 
 
 def _chain(name):
+    from tests.story.world import PIPELINE
+
     from penstock.core.commits import Chain
-    from penstock.testing.world import PIPELINE
 
     return Chain(PIPELINE, name)
 
@@ -136,7 +137,7 @@ def test_a_column_that_another_drops_meanwhile_is_wished_for_again_only_by_its_r
 
 
 def test_a_lost_answer_to_a_schema_change_makes_it_once(ground):
-    from penstock.testing.faults import Fault
+    from tests.story.faulty_catalog import Fault
 
     world = growing(ground)
     world.send("orders", 1)

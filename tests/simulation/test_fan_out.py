@@ -8,6 +8,9 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from tests.story.backend import CATALOG, MemoryGround, catalog_name
+from tests.story.single_thread import SeededHands
+from tests.story.world import PIPELINE, SOURCE, World
 
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.core.commits import Chain
@@ -22,10 +25,7 @@ from penstock.landing.task.messages import job_from_json
 from penstock.ports.tables import TableDefinition
 from penstock.rows.decode.portions import PORTION_BYTES_MAX
 from penstock.rows.route.filters import Gate, Look, Route
-from penstock.testing.grounds import CATALOG, MemoryGround, catalog_name
-from penstock.testing.hands import SeededHands
-from penstock.testing.table_bench import Quiet
-from penstock.testing.world import PIPELINE, SOURCE, World
+from penstock.testing.contracts.table_fixture import Quiet
 
 pytestmark = pytest.mark.usefixtures("portion_bytes")
 BIG, REST = f"{CATALOG}.bronze.big", f"{CATALOG}.bronze.rest"

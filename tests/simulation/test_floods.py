@@ -6,10 +6,10 @@ In memory: what a human does then is told on real parts in tests/integration/cli
 from dataclasses import replace
 
 import pytest
+from tests.story.backend import CATALOG, MemoryGround
+from tests.story.world import ORDERS, RULES, World, tables_named
 
 from penstock.core.events import TableParked
-from penstock.testing.grounds import CATALOG, MemoryGround
-from penstock.testing.world import ORDERS, RULES, World, tables_named
 
 ITEMS = f"{CATALOG}.bronze.items"
 FLOOD = 150

@@ -9,14 +9,14 @@ from itertools import count
 
 import pytest
 from tests.simulation.test_fan_out import by_kind, table_of
+from tests.story.backend import MemoryGround, catalog_name
+from tests.story.run import WatchedLog
+from tests.story.world import ORDERS, PIPELINE, QUARANTINE, World, either, tables_named
 
 from penstock.core.commits import Chain
 from penstock.core.crash_points import Point
 from penstock.core.serialization import ledger_from_json
 from penstock.ports.tables import TableDefinition
-from penstock.testing.grounds import MemoryGround, catalog_name
-from penstock.testing.life import WatchedLog
-from penstock.testing.world import ORDERS, PIPELINE, QUARANTINE, World, either, tables_named
 
 NAME = catalog_name(ORDERS)
 

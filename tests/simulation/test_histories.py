@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from tests.simulation import histories
 from tests.simulation.histories import Play, Step, history_of
+from tests.story.backend import catalog_name
+from tests.story.world import ORDERS
 
 from penstock.rows.convert import batch
-from penstock.testing.grounds import catalog_name
-from penstock.testing.world import ORDERS
 
 HISTORIES = int(os.environ.get("PENSTOCK_HISTORIES", "10000"))
 CHUNK = 200

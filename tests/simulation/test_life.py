@@ -2,8 +2,7 @@
 
 import pytest
 from tests.simulation.life_stories import LifeStories
-
-from penstock.testing.grounds import MemoryGround
+from tests.story.backend import MemoryGround
 
 
 class TestLifeInMemory(LifeStories):

@@ -2,11 +2,11 @@
 
 import pytest
 from tests.simulation.test_fan_out import by_kind, human_made, table_of
+from tests.story.backend import MemoryGround
+from tests.story.world import World
 
 from penstock.core.commits import CommitKind
 from penstock.core.errors import UnavailableError
-from penstock.testing.grounds import MemoryGround
-from penstock.testing.world import World
 
 LOST = [
     *[("claim", 1), ("keep_rules", 1), ("prepare", 1), ("settle", 1), ("settle", 2)],

@@ -1,14 +1,14 @@
 """Many tables, many partitions, long silences: nobody holds up anybody, and little is read twice."""
 
 import pytest
+from tests.story.backend import CATALOG, MemoryGround, catalog_name
+from tests.story.faulty_catalog import Fault
+from tests.story.world import ORDERS, PIPELINE, QUARANTINE, World, tables_named
 
 from penstock.core.commits import Chain
 from penstock.core.crash_points import Point
 from penstock.core.events import EpochPlanned, TableCommitted, TableParked
 from penstock.landing.task.messages import job_from_json
-from penstock.testing.faults import Fault
-from penstock.testing.grounds import CATALOG, MemoryGround, catalog_name
-from penstock.testing.world import ORDERS, PIPELINE, QUARANTINE, World, tables_named
 
 NAMES = tuple(f"{CATALOG}.bronze.orders_{n}" for n in (1, 2, 3))
 TWO = tables_named("orders", "items")

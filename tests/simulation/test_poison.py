@@ -2,12 +2,12 @@
 
 import pytest
 from tests.simulation.test_fan_out import BY_KIND, by_kind, table_of
+from tests.story.backend import MemoryGround, catalog_name
+from tests.story.world import ORDERS, World, either
 
 from penstock.core.crash_points import Point
 from penstock.core.events import ConcurrencyLowered, PoisonFound
 from penstock.landing.task.messages import Poison
-from penstock.testing.grounds import MemoryGround, catalog_name
-from penstock.testing.world import ORDERS, World, either
 
 A = table_of("a")
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 from itertools import combinations, permutations
 
 import pytest
+from tests.story.backend import MemoryGround
+from tests.story.world import World
 
 from penstock.core.commits import EpochNumber
 from penstock.core.serialization import committable_to_json
-from penstock.testing.grounds import MemoryGround
-from penstock.testing.world import World
 
 ROWS = 4
 

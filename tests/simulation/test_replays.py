@@ -6,6 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.story.backend import MemoryGround
+from tests.story.faulty_catalog import Fault
+from tests.story.world import ORDERS, World
 
 from penstock.core.commits import Chain, DataFile
 from penstock.core.crash_points import Point
@@ -13,9 +16,6 @@ from penstock.core.events import StretchRead
 from penstock.core.offsets import span
 from penstock.landing.ownership.exclusive import Hold
 from penstock.landing.repair import replay as replaying
-from penstock.testing.faults import Fault
-from penstock.testing.grounds import MemoryGround
-from penstock.testing.world import ORDERS, World
 
 TOPIC = "orders"
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.story.backend import MemoryGround
+from tests.story.world import ORDERS, World
 
 from penstock.core.crash_points import Point
 from penstock.core.offsets import Offset
 from penstock.landing.ownership.exclusive import Hold
 from penstock.landing.repair import seek as seeking
-from penstock.testing.grounds import MemoryGround
-from penstock.testing.world import ORDERS, World
 
 NAME = "bronze.orders"
 TOPIC = "orders"

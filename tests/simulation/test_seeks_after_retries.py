@@ -10,16 +10,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.story.backend import MemoryGround, catalog_name
+from tests.story.faulty_catalog import Fault
+from tests.story.run import Life
+from tests.story.world import ORDERS, PIPELINE, QUARANTINE, World, either
 
 from penstock.core.commits import Chain
 from penstock.core.crash_points import Point
 from penstock.core.offsets import Offset
 from penstock.landing.repair import seek as seeking
 from penstock.landing.repair.retry import Choice, Closer, Retried
-from penstock.testing.faults import Fault
-from penstock.testing.grounds import MemoryGround, catalog_name
-from penstock.testing.life import Life
-from penstock.testing.world import ORDERS, PIPELINE, QUARANTINE, World, either
 
 NAME = catalog_name(ORDERS)
 

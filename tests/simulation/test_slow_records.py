@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 from tests.simulation.test_fan_out import BY_KIND, by_kind, table_of, value
+from tests.story.backend import MemoryGround, catalog_name
+from tests.story.world import QUARANTINE, either
 
 from penstock.core.crash_points import Point
 from penstock.landing.repair.retry import Choice
 from penstock.rows.route import sql_values
 from penstock.rows.route.router import Sorter
-from penstock.testing.grounds import MemoryGround, catalog_name
-from penstock.testing.world import QUARANTINE, either
 
 A, B = table_of("a"), table_of("b")
 

@@ -3,14 +3,14 @@
 from itertools import count
 
 import pytest
+from tests.story.backend import MemoryGround, catalog_name
+from tests.story.faulty_catalog import Fault
+from tests.story.single_thread import SeededHands
+from tests.story.world import ORDERS, World, tables_named
 
 from penstock.core.crash_points import Point
 from penstock.core.events import TableCreated, TableParked, TableResumed
 from penstock.landing.tables.parking import RETRY_SECONDS_MAX, TRIES_MAX, pause_seconds
-from penstock.testing.faults import Fault
-from penstock.testing.grounds import MemoryGround, catalog_name
-from penstock.testing.hands import SeededHands
-from penstock.testing.world import ORDERS, World, tables_named
 
 TWO = tables_named("orders", "items")
 NAMES = {catalog_name(name) for (name,) in TWO.values()}

@@ -8,8 +8,7 @@ from tests.simulation.stories import (
     RulesStories,
     TableStories,
 )
-
-from penstock.testing.grounds import MemoryGround
+from tests.story.backend import MemoryGround
 
 
 @pytest.fixture

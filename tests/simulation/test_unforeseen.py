@@ -4,6 +4,8 @@ read with it; nobody else goes without it.
 
 import pytest
 from tests.simulation.test_fan_out import BY_KIND, by_kind, table_of, two_tables, value
+from tests.story.backend import CATALOG, MemoryGround, catalog_name
+from tests.story.world import ORDERS, RULES, World, either, tables_named
 
 from penstock.connectors.memory.tables import MemoryTable, MemoryTables, MemoryWriter
 from penstock.core.crash_points import Point
@@ -15,8 +17,6 @@ from penstock.landing.task import convert as converting
 from penstock.landing.task import sink
 from penstock.rows.convert import batch as conversion
 from penstock.rows.route.router import Sorter
-from penstock.testing.grounds import CATALOG, MemoryGround, catalog_name
-from penstock.testing.world import ORDERS, RULES, World, either, tables_named
 
 pytestmark = pytest.mark.usefixtures("fence")
 A = table_of("a")

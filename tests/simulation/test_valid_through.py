@@ -1,16 +1,16 @@
 """Valid-through: through what time all of a table's records have been read (protocol.md 2)."""
 
 import pytest
+from tests.story.backend import MemoryGround
+from tests.story.clock import START_MS
+from tests.story.world import ORDERS, PIPELINE, World
 
 from penstock.core.commits import Chain
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.planning import Bounds
 from penstock.landing.tables.progress import Track, advance, watch_through
 from penstock.landing.task.results import TableSum
-from penstock.testing.clock import START_MS
-from penstock.testing.grounds import MemoryGround
 from penstock.testing.sent import Sent
-from penstock.testing.world import ORDERS, PIPELINE, World
 
 AT = TopicPartition("topic-1", 0, "orders")
 

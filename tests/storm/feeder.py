@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 from tests.crash.field import BAD
+from tests.processes.broker import Cluster, Transaction
 from tests.storm.stage import TOPIC, Stage
 
-from penstock.testing.broker import Cluster, Transaction
 from penstock.testing.sent import Sent
 
 SHORT = {"transaction.timeout.ms": 6_000}

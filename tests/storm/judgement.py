@@ -28,8 +28,7 @@ from tests.crash.values import Compared, compared
 from tests.storm.lives import Life
 from tests.storm.stage import TOPIC, Stage, path_of
 from tests.storm.strangers import Strangers, in_spark
-
-from penstock.testing.oracle import Finding, Row, committed_records, compare, same
+from tests.story.oracle import Finding, Row, committed_records, compare, same
 
 ATTEMPT = re.compile(
     r"(?P<pipe>[a-z]+)-(?P<epoch>\d+)-(?P<slice>\d+)-(?P<token>[0-9a-f]{8})(-sought-\d+)?(-q)?-"

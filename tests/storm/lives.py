@@ -22,11 +22,10 @@ from pathlib import Path
 
 import psutil
 from deltalake.exceptions import DeltaError
+from tests.processes.process import KILLED, Driver
 from tests.servers.warm import WarmProcess
 from tests.storm.plan import Fault, Gust, overdue
 from tests.storm.stage import Pipe, Stage, path_of
-
-from penstock.testing.process import KILLED, Driver
 
 FENCED, BUG, UNAVAILABLE = 3, 70, 75
 END_SECONDS_MAX = 240.0

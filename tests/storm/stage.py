@@ -20,15 +20,15 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
+from tests.processes.broker import PROPERTIES, Cluster
 from tests.servers import rest
 from tests.servers.kafka_proxy import KafkaProxy, before
 from tests.servers.lying import Liar, lying
+from tests.story.oracle import Row
 
 from penstock.core.errors import UnavailableError
 from penstock.dev.broker import Options, down, up
 from penstock.dev.ports import HOST, free_port
-from penstock.testing.broker import PROPERTIES, Cluster
-from penstock.testing.oracle import Row
 
 TOPIC, PARTITIONS = "storm", 3
 HINTS = {"id": "long", "text": "string", "shop": "string"}

@@ -42,7 +42,7 @@ def expected(tree: ast.Module, pages) -> Iterator[str]:
 def expected_by_tests(root: Path, pages) -> set[str]:
     suites = [each for each in (root / "tests").iterdir() if each.name != "tidy"]
     modules = [path for each in suites for path in each.rglob("*.py")]
-    modules += (root / "src/penstock/testing").glob("*.py")
+    modules += (root / "src/penstock/testing").rglob("*.py")
     golden = [path.read_text() for path in (root / "tests/golden").glob("*.jsonl")]
     return {code for path in modules for code in expected(ast.parse(path.read_text()), pages)} | {
         code for text in golden for code in pages.CODE.findall(text)

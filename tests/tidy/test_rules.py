@@ -63,8 +63,8 @@ PLANTED = {
         ),
         (
             "penstock/app/a.py",
-            "def f():\n    from penstock.testing.faults import Faults",
-            "penstock/app/a.py:2: penstock.testing.faults.Faults",
+            "def f():\n    from penstock.testing.prepared import origin",
+            "penstock/app/a.py:2: penstock.testing.prepared.origin",
         ),
     ],
     "worldly": [

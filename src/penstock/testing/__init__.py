@@ -1,1 +1,1 @@
-"""testing"""
+"""What the author of a connector proves it with: contract suites, and small prepared data."""

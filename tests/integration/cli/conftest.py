@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from tests.integration.cli.shop import Shop
+from tests.processes.broker import Cluster, running_broker
 
 from penstock.dev.broker import Running
-from penstock.testing.broker import Cluster, running_broker
 
 NUMBERS = itertools.count()
 

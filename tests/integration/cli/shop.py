@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from tests.processes.broker import Cluster
+from tests.processes.process import Driver, Finished, penstock
+from tests.story.oracle import Row, delta_rows, iceberg_rows
 
 from penstock.app.inspect.audit import audit
 from penstock.spec.load import load
-from penstock.testing.broker import Cluster
-from penstock.testing.oracle import Row, delta_rows, iceberg_rows
-from penstock.testing.process import Driver, Finished, penstock
 from penstock.testing.sent import Sent
 
 

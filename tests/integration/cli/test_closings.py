@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from tests.integration.cli.shop import Shop
+from tests.processes.process import KILLED
 
 from penstock.app.repair import quarantine
 from penstock.landing.repair.retry import Choice
 from penstock.spec.load import load
-from penstock.testing.process import KILLED
 from penstock.testing.sent import Sent
 
 ICEBERG, DELTA = "lake.shop.orders", "delta.shop.orders"

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.integration.cli.shop import Shop
-
-from penstock.testing.process import penstock
+from tests.processes.process import penstock
 
 COMMANDS = (
     "init",

@@ -7,8 +7,7 @@ import signal
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 from tests.integration.cli.shop import Shop, problem
-
-from penstock.testing.broker import Cluster
+from tests.processes.broker import Cluster
 
 BOTH = {"lake.shop.orders", "delta.shop.orders"}
 

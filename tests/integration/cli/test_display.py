@@ -16,10 +16,9 @@ import pytest
 from rich.cells import cell_len
 from tests.integration.cli.shop import Shop
 from tests.integration.cli.within import within
-
-from penstock.testing.broker import wait_until
-from penstock.testing.process import command
-from penstock.testing.screen import Screen
+from tests.processes.broker import wait_until
+from tests.processes.process import command
+from tests.processes.screen import Screen
 
 CTRL_C = b"\x03"
 

@@ -17,6 +17,7 @@ from pyiceberg.catalog import load_catalog
 from tests.integration.cli.shop import Shop
 from tests.integration.cli.within import within
 from tests.messy import TOPICS
+from tests.story.oracle import Row
 
 import penstock
 from penstock.app.init import draft, topics
@@ -24,7 +25,6 @@ from penstock.app.inspect.audit import audit
 from penstock.app.inspect.peek import Spot, peek
 from penstock.rows.schema.hints import Format
 from penstock.spec.load import load
-from penstock.testing.oracle import Row
 from penstock.testing.sent import Sent
 
 

@@ -7,9 +7,9 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 from tests.integration.cli.shop import Shop
 from tests.integration.cli.within import fingerprint, land, within
+from tests.processes.process import penstock as command
 
 import penstock
-from penstock.testing.process import penstock as command
 
 LAKE, DELTA = "lake.shop.orders", "delta.shop.orders"
 

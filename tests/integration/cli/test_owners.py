@@ -6,8 +6,7 @@ import signal
 
 import psutil
 from tests.integration.cli.shop import Shop, problem
-
-from penstock.testing.standing import let_locks_go
+from tests.processes.sigstop import let_locks_go
 
 DATABASES = ("state/shop.db", "lake/catalog.db")
 

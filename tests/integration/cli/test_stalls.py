@@ -21,12 +21,12 @@ from pathlib import Path
 import pytest
 from tests.integration.cli.shop import Shop
 from tests.integration.cli.test_full_disk import fill, mount
+from tests.processes.broker import PROPERTIES, Cluster
+from tests.processes.process import Driver
 from tests.servers import rest
 from tests.servers.lying import Liar, Lie, lying
 
 from penstock.dev.broker import Options, down, up
-from penstock.testing.broker import PROPERTIES, Cluster
-from penstock.testing.process import Driver
 
 ENOUGH = 10_000
 SECONDS_MAX = 120

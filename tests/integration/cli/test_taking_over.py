@@ -11,10 +11,10 @@ from confluent_kafka.admin import AdminClient
 from deltalake import CommitProperties, Transaction, write_deltalake
 from tests.integration.cli.shop import Shop
 from tests.integration.cli.within import within
+from tests.processes.broker import wait_until
 
 import penstock
 from penstock.spec.load import load
-from penstock.testing.broker import wait_until
 
 
 def sink(shop: Shop, name: str) -> Path:

@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 from tests.integration.cli.shop import Shop
 from tests.integration.cli.within import within
+from tests.processes.broker import Cluster
 from tests.servers.listening import listening, shut
 
 from penstock.connectors.kafka import errors, log
 from penstock.dev.ports import free_port
-from penstock.testing.broker import Cluster
 
 TABLE = "lake.shop.orders"
 OTHER = "delta.shop.orders"

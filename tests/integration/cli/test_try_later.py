@@ -8,10 +8,10 @@ import socket
 from pathlib import Path
 
 from tests.integration.cli.shop import Shop, problem
+from tests.processes.broker import wait_until
 from tests.servers import rest
 
 from penstock.dev.ports import free_port
-from penstock.testing.broker import wait_until
 
 
 def test_a_broker_that_does_not_answer_is_told_by_its_address(shop: Shop) -> None:

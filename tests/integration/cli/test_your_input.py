@@ -11,8 +11,7 @@ from deltalake import write_deltalake
 from pyiceberg.catalog import load_catalog
 from tests.integration.cli.shop import Shop, problem
 from tests.integration.cli.within import within
-
-from penstock.testing.process import penstock
+from tests.processes.process import penstock
 
 
 def test_all_mistakes_of_a_spec_are_told_at_once_with_their_places(tmp_path: Path) -> None:

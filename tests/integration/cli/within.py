@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.cli.shop import Shop
+from tests.processes.process import Finished
 
 import penstock
 from penstock.cli import main
-from penstock.testing.process import Finished
 
 
 def within(*words: str | Path) -> Finished:

@@ -12,8 +12,8 @@ from penstock.core.commits import Chain
 from penstock.core.offsets import TopicPartition
 from penstock.ports.tables import TableDefinition
 from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.contracts.table_fixture import COLUMNS, Quiet, batch_of
 from penstock.testing.prepared import ORDERS, fence, orders, origin, positions, prepared
-from penstock.testing.table_bench import COLUMNS, Quiet, batch_of
 
 CHAIN = Chain("shop", "delta.bronze.orders")
 NAME = "bronze.orders"

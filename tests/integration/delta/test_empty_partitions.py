@@ -6,14 +6,14 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from tests.integration.delta.lake import CHAIN, Lake
+from tests.story.backend import CATALOG, MemoryGround, catalog_name
+from tests.story.world import ORDERS, QUARANTINE, World
 
 from penstock.connectors import delta
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Field, Kind, Struct
 from penstock.ports.tables import TableDefinition
 from penstock.spec.secrets import ProcessSecrets
-from penstock.testing.grounds import CATALOG, MemoryGround, catalog_name
-from penstock.testing.world import ORDERS, QUARANTINE, World
 
 COLUMNS = Struct(
     (

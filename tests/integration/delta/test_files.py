@@ -171,7 +171,7 @@ def test_24_partitions_of_one_task_make_24_files(lake):
     lake.create(schema=schema, partition_by=["hour"])
     state = lake.state()
     from penstock.connectors.delta import connector
-    from penstock.testing.table_bench import Quiet
+    from penstock.testing.contracts.table_fixture import Quiet
 
     writer = connector.open_writer(
         state.target, prefix="shop-1-0-", observer=Quiet(), secrets=ProcessSecrets({})

@@ -20,10 +20,10 @@ from tests.integration.docs.snippets import (
     run_pages,
     snippets,
 )
+from tests.processes.broker import running_broker
 
 from penstock.cli import COMMANDS, application
 from penstock.spec.load import loads
-from penstock.testing.broker import running_broker
 
 # The pages of a story run in one folder, in order; the second text is added to each spec.
 STORIES = {

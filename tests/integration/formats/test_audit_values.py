@@ -33,8 +33,8 @@ from penstock.core.statistics import Fault
 from penstock.ports.tables import Table, TableDefinition, TableFormat
 from penstock.spec.load import load
 from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.contracts.table_fixture import Quiet, batch_of
 from penstock.testing.prepared import origin, prepared
-from penstock.testing.table_bench import Quiet, batch_of
 
 NAME = "shop.orders"
 CONNECTORS = {"lake": iceberg.connector, "delta": delta.connector}

@@ -14,12 +14,12 @@ from typing import Any
 import fastavro
 import pytest
 from tests.integration.cli.shop import Shop, problem
+from tests.processes.schema_registry import Registered, serving
 
 from penstock.connectors.registry.http import HttpRegistry
 from penstock.ports.registry import SchemaKey
 from penstock.rows.decode.protobuf.schema import message_class
 from penstock.spec.secrets import ProcessSecrets
-from penstock.testing.registry import Registered, serving
 from penstock.testing.sent import Sent
 
 ORDER: dict[str, Any] = {

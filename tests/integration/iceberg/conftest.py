@@ -11,8 +11,8 @@ from penstock.connectors.iceberg import connector
 from penstock.core.commits import Chain
 from penstock.core.crash_points import Point
 from penstock.ports.tables import TableDefinition
+from penstock.testing.contracts.table_fixture import batch_of, foreign_row
 from penstock.testing.prepared import ORDERS, claim, fence, orders, origin, prepared
-from penstock.testing.table_bench import batch_of, foreign_row
 
 CHAIN = Chain("shop", "lake.bronze.orders")
 NAME = "bronze.orders"

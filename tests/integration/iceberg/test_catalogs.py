@@ -12,8 +12,8 @@ from penstock.connectors.iceberg import connector
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.schema import Field, Kind, Struct
 from penstock.ports.tables import TableDefinition
+from penstock.testing.contracts.table_fixture import Quiet, batch_of
 from penstock.testing.prepared import ORDERS, orders, origin
-from penstock.testing.table_bench import Quiet, batch_of
 
 
 class Environment:

@@ -17,8 +17,8 @@ from penstock.core.crash_points import Point
 from penstock.core.errors import ConflictError, InvalidError, UnavailableError
 from penstock.core.serialization import progress_to_json
 from penstock.ports.tables import Verdict
+from penstock.testing.contracts.table_fixture import batch_of
 from penstock.testing.prepared import orders, positions
-from penstock.testing.table_bench import batch_of
 
 ASKED_FOR = "write.metadata.delete-after-commit.enabled"
 

@@ -19,8 +19,8 @@ import penstock
 from penstock.connectors.iceberg.files.manifests import MERGE_AT
 from penstock.core.commits import CommitKind
 from penstock.core.schema import Field, Kind, Struct
+from penstock.testing.contracts.table_fixture import batch_of
 from penstock.testing.prepared import prepared
-from penstock.testing.table_bench import batch_of
 
 ROWS = Struct((Field("id", Kind.LONG), Field("wide", Kind.DOUBLE), Field("slim", Kind.FLOAT)))
 VALUES = [0.1, 1e300, -1e-320, 2.0**53 + 2, inf, -inf, nan, None, 0.0, 1.0 / 3, 16777217.0]

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from tests.servers import hive
 from tests.servers.s3 import KEY, REGION, SECRET
+from tests.story.backend import CATALOG
+from tests.story.real_backends import IcebergWithoutBroker
+from tests.story.world import World
 
 from penstock.connectors import iceberg
 from penstock.core.crash_points import Point
 from penstock.spec.secrets import ProcessSecrets
-from penstock.testing.grounds import CATALOG
-from penstock.testing.real_grounds import IcebergWithoutBroker
-from penstock.testing.world import World
 
 SECRETS = ProcessSecrets({"GLUE_KEY": KEY, "GLUE_SECRET": SECRET})
 

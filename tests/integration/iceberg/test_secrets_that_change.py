@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tests.story.observer import RecordingObserver
 
 from penstock.connectors.delta.locations import Resolving, Root
 from penstock.connectors.iceberg import connector
@@ -11,7 +12,6 @@ from penstock.core.errors import UnavailableError
 from penstock.core.schema import Field, Kind, Struct
 from penstock.ports.tables import TableDefinition
 from penstock.spec.secrets import ProcessSecrets
-from penstock.testing.observer import RecordingObserver
 
 CHAIN = Chain("shop", "lake.bronze.orders")
 

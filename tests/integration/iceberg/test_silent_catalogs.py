@@ -15,7 +15,7 @@ from penstock.connectors.iceberg.catalogs.timeouts import with_timeouts
 from penstock.core.errors import UnavailableError
 from penstock.ports.connectors import READ_ONLY
 from penstock.ports.tables import TableFormat
-from penstock.testing.table_bench import Quiet
+from penstock.testing.contracts.table_fixture import Quiet
 
 CONFIG = json.dumps({"defaults": {}, "overrides": {}}).encode()
 ANSWER = (

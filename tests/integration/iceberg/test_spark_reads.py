@@ -9,8 +9,8 @@ from penstock.engines.spark.session import start_session
 from penstock.engines.spark.settings import SparkSettings
 from penstock.ports.tables import TableDefinition
 from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.contracts.table_fixture import Quiet, batch_of
 from penstock.testing.prepared import ORDERS, orders, origin, prepared
-from penstock.testing.table_bench import Quiet, batch_of
 
 pytestmark = pytest.mark.spark
 _SPARK = "org.apache.iceberg.spark.SparkCatalog"

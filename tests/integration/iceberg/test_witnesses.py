@@ -13,6 +13,7 @@ from penstock.core.offsets import Offset, span
 from penstock.core.resolutions import closings_of
 from penstock.core.schema import Field, Kind, Struct
 from penstock.ports.tables import TableDefinition, Verdict
+from penstock.testing.contracts.table_fixture import batch_of
 from penstock.testing.prepared import (
     ORDERS,
     QUARANTINE,
@@ -22,7 +23,6 @@ from penstock.testing.prepared import (
     positions,
     rejects,
 )
-from penstock.testing.table_bench import batch_of
 
 NAME = "bronze.orders"
 CHAIN = Chain("shop", f"lake.{NAME}")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
+from tests.processes.broker import PROPERTIES, Cluster, wait_until
 from tests.servers.kafka_proxy import FrameFault, KafkaProxy, Kind, before
 
 from penstock.connectors.kafka import connector
@@ -17,7 +18,6 @@ from penstock.core.offsets import span
 from penstock.core.planning import Bounds
 from penstock.dev.broker import Options, down, up
 from penstock.dev.ports import free_port
-from penstock.testing.broker import PROPERTIES, Cluster, wait_until
 from penstock.testing.sent import Sent
 
 pytestmark = pytest.mark.broker

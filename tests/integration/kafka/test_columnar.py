@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from tests.processes.broker import Cluster, Transaction, wait_until
 
 from penstock.connectors.kafka.librdkafka.reader import KafkaReader
 from penstock.connectors.kafka.native import reader as columnar_reader
@@ -23,7 +24,6 @@ from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.core.offsets import TopicPartition, span
 from penstock.dev.broker import Running
 from penstock.ports.log import RangeReader
-from penstock.testing.broker import Cluster, Transaction, wait_until
 from penstock.testing.sent import Sent
 
 pytestmark = pytest.mark.broker

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.processes.broker import Cluster, wait_until
 
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.dev.broker import Options, Running, down, status, up
 from penstock.dev.records import create_topics, produce
-from penstock.testing.broker import Cluster, wait_until
 from penstock.testing.sent import Sent
 
 pytestmark = pytest.mark.broker

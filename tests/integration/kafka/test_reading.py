@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.processes.broker import Cluster, wait_until
 
 from penstock.connectors.kafka import connector
 from penstock.connectors.kafka.columns import BATCH_RECORDS
@@ -22,7 +23,6 @@ from penstock.core.offsets import TopicPartition, span
 from penstock.core.planning import Bounds
 from penstock.dev.broker import Options, Running, down, up
 from penstock.ports.log import Fetched, RangeReader
-from penstock.testing.broker import Cluster, wait_until
 from penstock.testing.sent import Sent
 
 pytestmark = pytest.mark.broker

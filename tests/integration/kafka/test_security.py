@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from tests.processes.broker import Cluster, running_broker
 from tests.servers.listening import listening, shut
 
 from penstock.app.assembly.reopening_log import KeptLog
@@ -32,7 +33,6 @@ from penstock.dev.ports import free_port
 from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
 from penstock.files.reopening import Kept
 from penstock.spec.secrets import ProcessSecrets
-from penstock.testing.broker import Cluster, running_broker
 from penstock.testing.sent import Sent
 
 pytestmark = pytest.mark.broker

@@ -4,9 +4,8 @@ import shutil
 
 import pytest
 from tests.simulation.life_stories import NAME, LifeStories
-
-from penstock.testing.real_grounds import DeltaWithoutBroker, IcebergWithoutBroker
-from penstock.testing.world import ORDERS, World
+from tests.story.real_backends import DeltaWithoutBroker, IcebergWithoutBroker
+from tests.story.world import ORDERS, World
 
 
 @pytest.fixture(params=[IcebergWithoutBroker, DeltaWithoutBroker])

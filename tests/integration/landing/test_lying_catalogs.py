@@ -15,11 +15,11 @@ from pyiceberg.catalog import load_catalog
 from tests.integration.s3.lake import SECRETS, DeltaGroundOnS3
 from tests.servers import rest
 from tests.servers.lying import Liar, Lie, lying
+from tests.story.backend import CATALOG, catalog_name
+from tests.story.real_backends import IcebergWithoutBroker
+from tests.story.world import ORDERS, QUARANTINE, World
 
 from penstock.connectors import iceberg
-from penstock.testing.grounds import CATALOG, catalog_name
-from penstock.testing.real_grounds import IcebergWithoutBroker
-from penstock.testing.world import ORDERS, QUARANTINE, World
 
 RUNS = itertools.count()
 APPENDS = {

@@ -2,8 +2,7 @@
 
 import pytest
 from tests.simulation.stories import OwnerStories, PointStories, RulesStories, TableStories
-
-from penstock.testing.real_grounds import DeltaWithoutBroker
+from tests.story.real_backends import DeltaWithoutBroker
 
 
 @pytest.fixture

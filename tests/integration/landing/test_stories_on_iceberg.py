@@ -11,8 +11,7 @@ from tests.simulation.stories import (
     RulesStories,
     TableStories,
 )
-
-from penstock.testing.real_grounds import IcebergGround, IcebergWithoutBroker
+from tests.story.real_backends import IcebergGround, IcebergWithoutBroker
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from penstock.connectors.sql.server import StoreServer
 from penstock.connectors.sql.store import SqlStore, postgresql_store
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.spec.secrets import ProcessSecrets
-from penstock.testing.store_contract import commit_of, take
+from penstock.testing.contracts.store import commit_of, take
 
 
 @pytest.fixture

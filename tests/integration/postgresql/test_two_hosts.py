@@ -1,13 +1,13 @@
 """Fail-over: two hosts share one PostgreSQL store; catalog and tables are on PostgreSQL too."""
 
 import pytest
+from tests.story.backend import CATALOG
+from tests.story.real_backends import IcebergWithoutBroker
+from tests.story.world import World
 
 from penstock.connectors import iceberg, sql
 from penstock.core.crash_points import Point
 from penstock.spec.secrets import ProcessSecrets
-from penstock.testing.grounds import CATALOG
-from penstock.testing.real_grounds import IcebergWithoutBroker
-from penstock.testing.world import World
 
 SECRETS = ProcessSecrets({})
 

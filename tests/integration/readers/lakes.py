@@ -21,8 +21,8 @@ from penstock.connectors import delta, iceberg
 from penstock.core.commits import Chain, CommitKind, Committable, DataFile
 from penstock.ports.tables import Table, TableDefinition, TableFormat, TableState
 from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.contracts.table_fixture import Quiet, batch_of
 from penstock.testing.prepared import claim, origin, prepared
-from penstock.testing.table_bench import Quiet, batch_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

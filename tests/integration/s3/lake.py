@@ -3,11 +3,11 @@
 from functools import partial
 
 from tests.servers.s3 import KEY, REGION, SECRET
+from tests.story.backend import CATALOG
+from tests.story.real_backends import DeltaWithoutBroker, IcebergWithoutBroker
 
 from penstock.connectors import delta, iceberg
 from penstock.spec.secrets import ProcessSecrets
-from penstock.testing.grounds import CATALOG
-from penstock.testing.real_grounds import DeltaWithoutBroker, IcebergWithoutBroker
 
 SECRETS = ProcessSecrets({"LAKE_KEY": KEY, "LAKE_SECRET": SECRET})
 

@@ -10,7 +10,7 @@ from tests.integration.s3.lake import SECRETS, delta_settings
 
 from penstock.connectors import delta
 from penstock.core.errors import InvalidError
-from penstock.testing.table_bench import Quiet
+from penstock.testing.contracts.table_fixture import Quiet
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ from functools import partial
 import pytest
 from tests.servers import rest
 from tests.servers.s3 import KEY, REGION, SECRET
+from tests.story.real_backends import IcebergWithoutBroker
+from tests.story.world import World
 
 from penstock.connectors import iceberg
 from penstock.core.commits import Chain
@@ -15,10 +17,8 @@ from penstock.dev.ports import free_port
 from penstock.landing.tables.credentials import renewed
 from penstock.ports.tables import TableDefinition
 from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.contracts.table_fixture import Quiet, batch_of
 from penstock.testing.prepared import ORDERS, orders, origin, prepared
-from penstock.testing.real_grounds import IcebergWithoutBroker
-from penstock.testing.table_bench import Quiet, batch_of
-from penstock.testing.world import World
 
 CHAIN = Chain("shop", "lake.bronze.orders")
 NOTHING = ProcessSecrets({})

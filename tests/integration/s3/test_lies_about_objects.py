@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 from tests.integration.s3.lake import IcebergGroundOnS3
 from tests.servers.lying import Liar, Lie, lying
+from tests.story.world import ORDERS, World
 
 from penstock.connectors.iceberg.files.manifests import MERGE_AT
-from penstock.testing.world import ORDERS, World
 
 OBJECTS = {
     "rows": r"PUT .*/orders/data/.*\.parquet",

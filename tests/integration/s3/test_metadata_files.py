@@ -9,8 +9,8 @@ from tests.servers.s3 import KEY, REGION, SECRET
 from penstock.connectors.iceberg.io.s3_file_io import ObjectIO, WholeObject
 from penstock.core.commits import Chain
 from penstock.ports.tables import TableDefinition
+from penstock.testing.contracts.table_fixture import Quiet
 from penstock.testing.prepared import ORDERS, origin, part, prepared
-from penstock.testing.table_bench import Quiet
 
 CHAIN = Chain("shop", "lake.bronze.orders")
 UUID = "0a1b2c3d-0000-4000-8000-0123456789ab"

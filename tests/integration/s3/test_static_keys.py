@@ -9,6 +9,8 @@ from tests.integration.s3.lake import (
     iceberg_settings,
 )
 from tests.servers.s3 import KEY, SECRET
+from tests.story.world import ORDERS as ORDERS_NAME
+from tests.story.world import PIPELINE, World
 
 from penstock.connectors import delta, iceberg
 from penstock.core.commits import Chain
@@ -16,10 +18,8 @@ from penstock.core.crash_points import Point
 from penstock.core.errors import InvalidError
 from penstock.ports.tables import TableDefinition
 from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.contracts.table_fixture import Quiet, batch_of
 from penstock.testing.prepared import ORDERS, claim, orders, origin, prepared
-from penstock.testing.table_bench import Quiet, batch_of
-from penstock.testing.world import ORDERS as ORDERS_NAME
-from penstock.testing.world import PIPELINE, World
 
 CHAIN = Chain(PIPELINE, ORDERS_NAME)
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 import pytest
 from tests.integration.cli.conftest import cluster, shop, shops
 from tests.integration.cli.shop import Shop
-
-from penstock.testing.process import penstock
+from tests.processes.process import penstock
 
 __all__ = ["cluster", "shop", "shops"]
 

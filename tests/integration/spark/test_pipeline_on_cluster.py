@@ -17,6 +17,8 @@ import pyspark
 import pytest
 from deltalake import DeltaTable
 from tests.integration.cli.shop import Shop
+from tests.processes.broker import Cluster, wait_until
+from tests.processes.process import Driver, penstock
 from tests.servers.s3 import KEY, REGION, SECRET, S3Server
 from tests.servers.spark import (
     EXECUTOR,
@@ -31,8 +33,6 @@ from tests.servers.spark import (
 from penstock.app.inspect.audit import audit
 from penstock.dev.broker import Running
 from penstock.spec.load import load
-from penstock.testing.broker import Cluster, wait_until
-from penstock.testing.process import Driver, penstock
 from penstock.testing.sent import Sent
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(600)]

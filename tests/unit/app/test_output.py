@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TextIO
 
 import pytest
+from tests.processes.process import command, penstock
 
 from penstock.app.assembly.process import SystemClock
 from penstock.cli.output import (
@@ -26,7 +27,6 @@ from penstock.core.events import PipelineStopped
 from penstock.landing.coordinator import Ended
 from penstock.observe.log import json_log, written_to
 from penstock.spec.load import loads
-from penstock.testing.process import command, penstock
 
 
 def fail(error: BaseException):

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.story.clock import ManualClock
 
 from penstock.commit.catalog_probe import rehearse
 from penstock.connectors.memory.tables import MemoryTable, MemoryTables
 from penstock.connectors.memory.warehouse import Warehouse
 from penstock.core.errors import BugError, ConflictError, InvalidError
-from penstock.testing.clock import ManualClock
 
 
 class Careless(MemoryTables):

@@ -3,6 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from tests.story.clock import ManualClock
+from tests.story.faulty_catalog import Fault, FaultPlan, FaultyTables
+from tests.story.observer import RecordingObserver
 
 from penstock.commit.creation import begin, create
 from penstock.commit.evolution import widen
@@ -34,9 +37,7 @@ from penstock.landing.background import Threads
 from penstock.landing.epoch.commit_queue import Batch, CommitLine
 from penstock.ports.store import Owner
 from penstock.ports.tables import TableDefinition, Verdict
-from penstock.testing.clock import ManualClock
-from penstock.testing.faults import Fault, FaultPlan, FaultyTables
-from penstock.testing.observer import RecordingObserver
+from penstock.testing.contracts.table_fixture import Quiet, batch_of
 from penstock.testing.prepared import (
     ORDERS,
     QUARANTINE,
@@ -48,7 +49,6 @@ from penstock.testing.prepared import (
     progress,
     rejects,
 )
-from penstock.testing.table_bench import Quiet, batch_of
 
 OWN = Chain("shop", "lake.bronze.orders")
 REJECTS = Chain("shop/lake.bronze.orders", "lake.ops.quarantine")

@@ -17,7 +17,7 @@ from penstock.files.directories import why_not_made
 from penstock.ports.connectors import READ_ONLY
 from penstock.ports.tables import TableDefinition
 from penstock.spec.secrets import ProcessSecrets
-from penstock.testing.table_bench import Quiet
+from penstock.testing.contracts.table_fixture import Quiet
 
 PLACES = ("/proc/nope", "/proc/nope/deeper", "{file}", "{file}/below")
 DEFINITION = TableDefinition(Struct((Field("n", Kind.LONG),)))

@@ -2,8 +2,9 @@
 
 import threading
 
+from tests.story.single_thread import BEATS_SHARE, OneThread
+
 from penstock.landing.background import in_a_thread
-from penstock.testing.hands import BEATS_SHARE, OneThread
 
 SOON_SECONDS = 0.001
 PATIENCE_SECONDS = 60.0

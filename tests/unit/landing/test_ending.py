@@ -3,12 +3,12 @@
 from collections.abc import Callable
 
 import pytest
+from tests.story.backend import MemoryGround
+from tests.story.run import StoryObserver
+from tests.story.world import World
 
 from penstock.core.events import Event, PipelineStarted, PipelineStopped
 from penstock.landing.background import Threads, in_a_thread
-from penstock.testing.grounds import MemoryGround
-from penstock.testing.life import StoryObserver
-from penstock.testing.world import World
 
 
 class Deafened(StoryObserver):

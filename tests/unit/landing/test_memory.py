@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyarrow import fs
+from tests.story.clock import ManualClock
 
 from penstock.core.offsets import span
 from penstock.core.planning import Lane
@@ -21,9 +22,8 @@ from penstock.landing.task.messages import Destination, Job, TableJob
 from penstock.landing.task.sink import Bench, Tools
 from penstock.rows.arrow_types import arrow_schema
 from penstock.rows.options import RowOptions
-from penstock.testing.clock import ManualClock
+from penstock.testing.contracts.table_fixture import Quiet
 from penstock.testing.prepared import part
-from penstock.testing.table_bench import Quiet
 
 MIB = 1 << 20
 RECORDS = 50

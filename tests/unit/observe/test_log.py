@@ -5,6 +5,7 @@ from datetime import timedelta, timezone
 from typing import get_type_hints
 
 import pytest
+from tests.story.clock import START_MS, ManualClock
 
 from penstock.core import events
 from penstock.core.events import (
@@ -33,7 +34,6 @@ from penstock.core.events import (
     TopicUnrouted,
 )
 from penstock.observe.log import console_log, json_log, line_of, wants_colour, written_to
-from penstock.testing.clock import START_MS, ManualClock
 
 T = "lake.bronze.flights"
 COMMIT = TableCommitted(17, T, "shop", "append", "c", "81", 20_000, 4, 1_234_567, 0.0249, 9)

@@ -9,12 +9,12 @@ from typing import TextIO
 
 import pytest
 from rich.console import Console
+from tests.processes.broker import wait_until
+from tests.processes.screen import Screen
 
 from penstock.core.events import FilesWritten, PipelineStopped, TableCommitted, WaitBegan
 from penstock.observe.progress import Progress, above, console_on
 from penstock.observe.status import StatusBoard
-from penstock.testing.broker import wait_until
-from penstock.testing.screen import Screen
 
 COMMIT = TableCommitted(1, "lake.a", "shop", "append", "c", "s", 20_000, 4, 1_000, 0.1)
 

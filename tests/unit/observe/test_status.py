@@ -2,6 +2,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.story.clock import START_MS, ManualClock
 
 from penstock.core.crash_points import Point
 from penstock.core.errors import InvalidError, UnavailableError
@@ -15,7 +16,6 @@ from penstock.observe.status import (
     silent,
     status_path,
 )
-from penstock.testing.clock import START_MS, ManualClock
 
 STARTED = PipelineStarted("shop", 3, "host:1", 1, 0)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.story.backend import CATALOG, MemoryGround, catalog_name
+from tests.story.world import ORDERS, SOURCE, World
 
 from penstock.app.assembly.process import SystemClock
 from penstock.app.inspect.audit import Audit, Auditor, TableAudit
@@ -17,8 +19,6 @@ from penstock.ports.log import Log, RangeReader
 from penstock.ports.tables import Table, TableDefinition, TableFormat
 from penstock.rows.route import sql_values
 from penstock.rows.route.filters import Gate, Look, Route
-from penstock.testing.grounds import CATALOG, MemoryGround, catalog_name
-from penstock.testing.world import ORDERS, SOURCE, World
 
 BY_KIND = f"{CATALOG}.bronze.of_{{kind}}"
 OF_A = f"{CATALOG}.bronze.of_a"

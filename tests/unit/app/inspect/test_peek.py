@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
+from tests.story.clock import ManualClock
 
 from penstock.app.inspect import peek
 from penstock.app.inspect.peek import Peeked, decoded, records_of
@@ -13,7 +14,6 @@ from penstock.cli.peek import _lines
 from penstock.core.errors import UnavailableError
 from penstock.core.offsets import Offset
 from penstock.core.planning import Bounds
-from penstock.testing.clock import ManualClock
 from penstock.testing.prepared import part
 
 LAST_MS, BEYOND_MS = 253_402_300_799_999, 253_402_300_800_000

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from confluent_kafka import KafkaError
+from tests.story.clock import ManualClock
 
 from penstock.connectors.kafka.errors import (
     DOWN_SECONDS_MAX,
@@ -28,7 +29,6 @@ from penstock.core.errors import (
     UnavailableError,
 )
 from penstock.core.offsets import TopicPartition, span
-from penstock.testing.clock import ManualClock
 
 SETTINGS = KafkaSettings(
     "k1:9092,k2:9092",

@@ -19,7 +19,7 @@ from penstock.connectors.sql.owners import has_ended, started_ms
 from penstock.connectors.sql.store import sqlite_store
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.ports.store import Owner
-from penstock.testing.store_contract import commit_of, owner, take
+from penstock.testing.contracts.store import commit_of, owner, take
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
+from tests.story.observer import RecordingObserver
 
 from penstock.core.errors import UnavailableError
 from penstock.core.events import ConcurrencyLowered, PoisonFound
@@ -25,7 +26,6 @@ from penstock.landing.task.messages import (
     job_from_json,
     result_to_json,
 )
-from penstock.testing.observer import RecordingObserver
 from penstock.testing.prepared import TOPIC_ID, part
 
 

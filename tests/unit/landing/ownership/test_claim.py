@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
+from tests.story.clock import ManualClock
 
 from penstock.connectors.memory.store import MemoryStore
 from penstock.core.errors import FencedError, InvalidError, UnavailableError
 from penstock.landing.ownership.claim import Tenure
 from penstock.ports.store import Owner
-from penstock.testing.clock import ManualClock
 
 CANNOT_OPEN = InvalidError("unable to open database file", code="P506", hint="look")
 NO_ANSWER = UnavailableError("the store does not answer", code="P512", hint="look")

@@ -4,14 +4,14 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from tests.story.backend import CATALOG, MemoryGround
+from tests.story.world import World
 
 from penstock.core.errors import UnavailableError
 from penstock.landing.repair import replay as replaying
 from penstock.landing.tables.credentials import renewed
 from penstock.ports.tables import Lease, TableState, Verdict
-from penstock.testing.grounds import CATALOG, MemoryGround
 from penstock.testing.prepared import ORDERS
-from penstock.testing.world import World
 
 STATE = TableState("u", "h", ORDERS, 1, None, Verdict.ABSENT, "", "old keys", None)
 

@@ -6,6 +6,7 @@ import json
 
 import pyarrow as pa
 import pytest
+from tests.story.clock import ManualClock
 
 from penstock.core.offsets import span
 from penstock.core.planning import Lane
@@ -13,9 +14,8 @@ from penstock.core.schema import Struct
 from penstock.landing.task.messages import Destination, Job, TableJob
 from penstock.landing.task.sink import Bench, Tools
 from penstock.rows.options import RowOptions
-from penstock.testing.clock import ManualClock
+from penstock.testing.contracts.table_fixture import Quiet
 from penstock.testing.prepared import part
-from penstock.testing.table_bench import Quiet
 
 NAME = "lake.b.unborn"
 LANE = Lane(part(0), span(0, 9), (NAME,))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 import pytest
+from tests.story.clock import ManualClock
 
 from penstock.app.inspect.sample import sampling
 from penstock.app.inspect.sample.backlog import Backlog, Piece, would_trip
@@ -14,7 +15,6 @@ from penstock.connectors.memory.cluster import MemoryCluster, Message
 from penstock.connectors.memory.log import MemoryLog, MemoryReader
 from penstock.core.accounting import Tally
 from penstock.core.offsets import Offset, TopicPartition, span
-from penstock.testing.clock import ManualClock
 from penstock.testing.prepared import part
 
 TABLE = "lake.bronze.orders"

@@ -1,7 +1,8 @@
 """Lent credentials are renewed in time, whatever becomes of one of the machine's two clocks."""
 
+from tests.story.clock import START_MS, ManualClock
+
 from penstock.connectors.iceberg.io.lease_clock import passing
-from penstock.testing.clock import START_MS, ManualClock
 
 
 def test_a_wait_has_passed_at_its_end_and_not_before():

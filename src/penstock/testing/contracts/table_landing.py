@@ -21,6 +21,7 @@ from penstock.core.errors import (
     UnavailableError,
 )
 from penstock.ports.tables import Table, TableDefinition, TableFormat, TableState, Verdict
+from penstock.testing.contracts.table_fixture import RETAIN, TableBench
 from penstock.testing.prepared import (
     ORDERS,
     claim,
@@ -30,7 +31,6 @@ from penstock.testing.prepared import (
     positions,
     progress,
 )
-from penstock.testing.table_bench import RETAIN, TableBench
 
 HOSTILE_NAMES = (
     "bronze." + "x" * 10_000,

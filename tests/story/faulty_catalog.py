@@ -29,6 +29,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, assert_never
 
+from tests.story.observer import Crash
+
 from penstock.core.commits import Chain, Committable, DataFile, Landed
 from penstock.core.errors import (
     ConflictError,
@@ -49,7 +51,6 @@ from penstock.ports.tables import (
     TableFormat,
     TableState,
 )
-from penstock.testing.observer import Crash
 
 if TYPE_CHECKING:
     import pyarrow as pa

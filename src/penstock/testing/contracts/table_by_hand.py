@@ -15,8 +15,8 @@ from penstock.core.commits import Chain, CommitKind, Committable
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import span
 from penstock.ports.tables import FILES_UNFIT, Table, TableFormat, TableState, Verdict
+from penstock.testing.contracts.table_fixture import COLUMNS, RETAIN, TableBench
 from penstock.testing.prepared import TOPIC, claim, orders, origin, positions
-from penstock.testing.table_bench import COLUMNS, RETAIN, TableBench
 
 ALL = {(TOPIC, 0): 0, (TOPIC, 1): 0}
 

@@ -2,11 +2,11 @@ import subprocess
 import sys
 
 import pytest
+from tests.story.clock import ManualClock
+from tests.story.observer import Crash, CrashPlan, RecordingObserver, parse_plan
 
 from penstock.core.crash_points import Point
 from penstock.core.events import PartitionStalled, TableCreated
-from penstock.testing.clock import ManualClock
-from penstock.testing.observer import Crash, CrashPlan, RecordingObserver, parse_plan
 
 
 def test_events_and_points_are_kept_in_order():
@@ -60,7 +60,7 @@ def test_another_text_is_refused(text):
 
 def test_a_plan_that_kills_kills_the_process():
     script = (
-        "from penstock.testing.observer import RecordingObserver\n"
+        "from tests.story.observer import RecordingObserver\n"
         "from penstock.core.crash_points import Point\n"
         "observer = RecordingObserver('kill heartbeat.before:2')\n"
         "for number in range(3):\n"

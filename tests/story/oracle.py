@@ -103,7 +103,7 @@ def _read(consumer: Consumer, topics: Iterable[str]) -> Iterable[Record]:
             error = message.error()
             if error is None:
                 yield _record(message)
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  it has no other name
+            elif error.code() == KafkaError._PARTITION_EOF:
                 open_partitions.discard((message.topic(), message.partition()))
             else:
                 raise KafkaException(error)

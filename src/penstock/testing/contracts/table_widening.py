@@ -9,8 +9,8 @@ import pytest
 
 from penstock.core.schema import Field, Kind, List, Schema, Struct
 from penstock.ports.tables import Table, TableFormat
+from penstock.testing.contracts.table_fixture import RETAIN, TableBench
 from penstock.testing.prepared import ORDERS, origin
-from penstock.testing.table_bench import RETAIN, TableBench
 
 INNER = Struct((Field("a", Kind.LONG), Field("more", List(Struct((Field("b", Kind.DOUBLE),))))))
 WIDE: Schema = Struct((*ORDERS.fields, Field("inner", INNER), Field("at", Kind.TIMESTAMPTZ)))

@@ -15,6 +15,10 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from tests.story.backend import CATALOG
+from tests.story.faulty_catalog import FaultyTables
+from tests.story.observer import Crash, RecordingObserver
+
 from penstock.core.crash_points import Point
 from penstock.core.errors import PenstockError, UnavailableError
 from penstock.core.events import Event
@@ -34,12 +38,9 @@ from penstock.ports.runtime import Observer
 from penstock.ports.store import Owner
 from penstock.ports.tables import FileWriter, WriterFactory
 from penstock.rows.decode.decoder import plain_readers
-from penstock.testing.faults import FaultyTables
-from penstock.testing.grounds import CATALOG
-from penstock.testing.observer import Crash, RecordingObserver
 
 if TYPE_CHECKING:
-    from penstock.testing.world import World
+    from tests.story.world import World
 
 Kind = TypeVar("Kind", bound=Event)
 Act = Callable[[], object]

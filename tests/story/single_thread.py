@@ -29,7 +29,7 @@ class OneThread:
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._random = random.Random(~seed)  # noqa: S311  no secret is drawn
+        self._random = random.Random(~seed)
         self._beats: dict[int, Callable[[], bool]] = {}
 
     def hands(self, count: int) -> SeededHands:
@@ -89,20 +89,20 @@ class SeededHands(Waiting):
 
     def __init__(self, seed: int, beat: Callable[[], None]) -> None:
         super().__init__()
-        self._random = random.Random(seed)  # noqa: S311  no secret is drawn
+        self._random = random.Random(seed)
         self._beat = beat
 
     def submit(self, act: Callable[[str], None], name: str, /) -> Future[None]:
         """Do something now, after what waits, or let it wait too."""
         future = self.put(act, name)
-        if self._random.random() < 0.5:  # noqa: PLR2004  a coin
+        if self._random.random() < 0.5:
             self._work()
         return future
 
     def about_to_wait(self, seconds: float) -> float:
         """Do all that waits, when the coordinator has time; else perhaps. Nothing comes later."""
         self._beat()
-        if seconds > 0 or self._random.random() < 0.5:  # noqa: PLR2004  a coin
+        if seconds > 0 or self._random.random() < 0.5:
             self._work()
         return 0.0
 

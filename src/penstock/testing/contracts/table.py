@@ -7,10 +7,10 @@ and run pytest. Each test gets a fresh catalog in `tmp_path`; nothing sleeps.
 
 from __future__ import annotations
 
-from penstock.testing.table_by_hand import ByHandTests
-from penstock.testing.table_landing import LandingTests
-from penstock.testing.table_telling import TellingTests
-from penstock.testing.table_widening import WideningTests
+from penstock.testing.contracts.table_by_hand import ByHandTests
+from penstock.testing.contracts.table_history import TellingTests
+from penstock.testing.contracts.table_landing import LandingTests
+from penstock.testing.contracts.table_widening import WideningTests
 
 
 class TableContract(LandingTests, TellingTests, WideningTests, ByHandTests):

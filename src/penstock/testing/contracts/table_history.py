@@ -27,6 +27,7 @@ from penstock.ports.tables import (
     TableState,
     Verdict,
 )
+from penstock.testing.contracts.table_fixture import COLUMNS, RETAIN, TableBench
 from penstock.testing.prepared import (
     ORDERS,
     TOPIC,
@@ -37,7 +38,6 @@ from penstock.testing.prepared import (
     positions,
     rejects,
 )
-from penstock.testing.table_bench import COLUMNS, RETAIN, TableBench
 
 
 class TellingTests(TableBench):

@@ -22,8 +22,7 @@ from types import TracebackType
 from typing import IO, Any, Protocol, Self
 
 import psutil
-
-from penstock.testing.broker import wait_until
+from tests.processes.broker import wait_until
 
 SECONDS_MAX = 120.0
 POLL_SECONDS = 0.005
@@ -63,7 +62,7 @@ def penstock(
     seconds_max: float = SECONDS_MAX,
 ) -> Finished:
     """Run a command to its end. Raises subprocess.TimeoutExpired, after killing it."""
-    done = subprocess.run(  # noqa: S603  our own program
+    done = subprocess.run(
         command(*words),
         env={**os.environ, **(environment or {})},
         cwd=directory,
@@ -114,7 +113,7 @@ Start = Callable[[Sequence[str], Mapping[str, str]], Process]
 
 
 def _cold(words: Sequence[str], environment: Mapping[str, str]) -> Process:
-    return subprocess.Popen(  # noqa: S603  our own program
+    return subprocess.Popen(
         command(*words),
         env=environment,
         stdin=subprocess.DEVNULL,

@@ -24,6 +24,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tests.story.backend import CATALOG, Ending, Ground, Held, catalog_name, numbered
+from tests.story.clock import ManualClock
+from tests.story.faulty_catalog import FaultPlan
+from tests.story.run import Life
+from tests.story.single_thread import OneThread
+
 from penstock.core.audit import chain_breaks, doubled_commits, doubled_files, newest_segment
 from penstock.core.commits import Chain, Committable, Landed
 from penstock.core.resolutions import records_only
@@ -36,13 +42,8 @@ from penstock.rows.options import RowOptions
 from penstock.rows.quarantine.rows import QUARANTINE_SCHEMA
 from penstock.rows.quarantine.status import READ, fates_of
 from penstock.rows.route.filters import Gate
-from penstock.testing.clock import ManualClock
-from penstock.testing.faults import FaultPlan
-from penstock.testing.grounds import CATALOG, Ending, Ground, Held, catalog_name, numbered
-from penstock.testing.hands import OneThread
-from penstock.testing.life import Life
+from penstock.testing.contracts.table_fixture import Quiet
 from penstock.testing.sent import Sent
-from penstock.testing.table_bench import Quiet
 
 Coordinate = tuple[str, int, int]
 

@@ -1,9 +1,8 @@
 """A checker counts only if it was shown a planted fault: `World.breaks` finds each of these."""
 
 import pytest
-
-from penstock.testing.grounds import MemoryGround, catalog_name
-from penstock.testing.world import ORDERS, QUARANTINE, World
+from tests.story.backend import MemoryGround, catalog_name
+from tests.story.world import ORDERS, QUARANTINE, World
 
 NAME = catalog_name(ORDERS)
 

@@ -1,6 +1,8 @@
-"""Each fault does to table and caller what the table in `testing/faults.py` says."""
+"""Each fault does to table and caller what the table in `tests/story/faulty_catalog.py` says."""
 
 import pytest
+from tests.story.faulty_catalog import Fault, FaultPlan, FaultyTables
+from tests.story.observer import Crash
 
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.memory.warehouse import Warehouse
@@ -12,8 +14,6 @@ from penstock.core.errors import (
     UnavailableError,
 )
 from penstock.ports.tables import TableDefinition
-from penstock.testing.faults import Fault, FaultPlan, FaultyTables
-from penstock.testing.observer import Crash
 from penstock.testing.prepared import ORDERS, origin, positions, prepared
 
 CHAIN = Chain("shop", "lake.bronze.orders")

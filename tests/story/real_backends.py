@@ -25,6 +25,8 @@ from confluent_kafka import (
 from deltalake import DeltaTable, Field, Schema, write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.types import StringType
+from tests.processes.broker import Cluster
+from tests.story.backend import CATALOG, NOWHERE_REACHED, Ending, Held, LogInMemory
 
 from penstock.connectors import delta, iceberg, kafka, sql
 from penstock.core.crash_points import Point
@@ -33,8 +35,6 @@ from penstock.ports.runtime import Clock, Observer
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat, WriterFactory
 from penstock.spec.secrets import ProcessSecrets
-from penstock.testing.broker import Cluster
-from penstock.testing.grounds import CATALOG, NOWHERE_REACHED, Ending, Held, LogInMemory
 from penstock.testing.sent import Sent
 
 _RUNS = itertools.count(1)
@@ -92,7 +92,7 @@ def read_all(consumer: Consumer, topic: str) -> Iterator[Held]:
         error = message.error()
         if error is None:
             yield Held(message.partition(), message.offset(), message.value())
-        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  it has no other name
+        elif error.code() == KafkaError._PARTITION_EOF:
             left.discard(message.partition())
         else:
             raise KafkaException(error)

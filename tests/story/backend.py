@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from tests.story.clock import START_MS
+
 from penstock.connectors.memory.cluster import MemoryCluster, Message
 from penstock.connectors.memory.log import MemoryLog, MemoryReader
 from penstock.connectors.memory.store import MemoryStore, Shelf
@@ -25,7 +27,6 @@ from penstock.ports.log import Log, RangeReader
 from penstock.ports.runtime import Clock, Observer
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat, WriterFactory
-from penstock.testing.clock import START_MS
 from penstock.testing.sent import Sent
 
 CATALOG = "lake"

@@ -195,7 +195,7 @@ import resource, signal
 from pathlib import Path
 from penstock.connectors.sql.store import sqlite_store
 from penstock.core.errors import UnavailableError
-from penstock.testing.store_contract import commit_of, take
+from penstock.testing.contracts.store import commit_of, take
 store = sqlite_store(Path({str(path)!r}))
 held = take(store)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -288,7 +288,7 @@ def test_what_was_told_before_a_kill_is_there_after_it(path):
     script = f"""
 from pathlib import Path
 from penstock.connectors.sql.store import sqlite_store
-from penstock.testing.store_contract import commit_of, take
+from penstock.testing.contracts.store import commit_of, take
 store = sqlite_store(Path({str(path)!r}))
 held = take(store)
 for number in range(100_000):

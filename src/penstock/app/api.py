@@ -49,7 +49,7 @@ class Followed:
     records: tuple[Peeked, ...]
 
     def to_arrow(self) -> pa.Table:
-        """Give a row for each record and table, as Arrow."""
+        """Return a row for each record and table, as Arrow."""
         return arrow(peeked_rows(self.records))
 
     def _repr_html_(self) -> str:
@@ -92,7 +92,7 @@ class OpenPipeline:
         self._stop.set()
 
     def plan(self) -> Plan:
-        """Tell what a run would do; writes nothing. Raises as `penstock plan`."""
+        """Return what a run would do; writes nothing. Raises as `penstock plan`."""
         return work_out(self.spec)
 
     def peek(self, topic: str, count: int = 5, *, at: str = "") -> Followed:
@@ -113,7 +113,7 @@ class OpenPipeline:
 
 
 def open_pipeline(pipeline: Pipeline | Path | str, spark: Any = None) -> OpenPipeline:
-    """Give a pipeline from a spec's path or from a `Pipeline` made in Python.
+    """Return a pipeline from a spec's path or from a `Pipeline` made in Python.
 
     Raises SpecError with all problems of a file.
     """

@@ -51,7 +51,7 @@ class ManualPage:
 
 
 def explain(code: str) -> ManualPage:
-    """Give the page of a code, written in any case, with or without its P.
+    """Return the page of a code, written in any case, with or without its P.
 
     Raises InvalidError (P160) when no such code exists.
     """
@@ -66,7 +66,7 @@ def explain(code: str) -> ManualPage:
 
 @cache
 def manual() -> Mapping[str, ManualPage]:
-    """Give all pages by code, in order."""
+    """Return all pages by code, in order."""
     folder = files("penstock.app") / "manual"
     facts: dict[str, Any] = json.loads((folder / "facts.json").read_text("utf-8"))
     told = [

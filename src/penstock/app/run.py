@@ -55,7 +55,7 @@ def run(
 
 
 def exit_code(ended: Ended, until: Until, *, asked_to_stop: bool) -> int:
-    """Give the exit code of a run that came to its end (interface.md 2).
+    """Return the exit code of a run that came to its end (interface.md 2).
 
     A stop that was asked for is clean; otherwise tables that are parked count: those that need a
     human first, then those whose input is at fault, then those that may come back.

@@ -74,7 +74,7 @@ def _show(told: Told, seconds: float) -> None:
 
 
 def reading(spec: Path) -> str:
-    """Say where the tables are and how to read them, three lines each, and what to try next.
+    """Return where the tables are and how to read them, three lines each, and what to try next.
 
     Tables are read through their metadata, never by the files that lie there: those may hold rows
     of a commit that never landed.

@@ -107,7 +107,7 @@ def _translated(config: Path, base: Path | None) -> tuple[str, dict[str, Any], l
 
 
 def _tell_outcome(spec: Path, data: dict[str, Any], lines: list[str], *, as_json: bool) -> int:
-    """Tell what was written and what is left to do; give the exit code, 0 when nothing is."""
+    """Print what was written and what is left to do; return the exit code."""
     problem = _problem(spec)
     code = 0 if problem is None else problem.exit_code
     if as_json:
@@ -125,7 +125,7 @@ def _tell_outcome(spec: Path, data: dict[str, Any], lines: list[str], *, as_json
 
 
 def _progress(done: int, of: int) -> None:
-    """Tell how far it is on a terminal, in one line that is written over."""
+    """Show the progress on a terminal, in one line that is overwritten."""
     if sys.stderr.isatty():
         end = "\n" if done == of else ""
         sys.stderr.write(f"{ERASE}looked at {done} of {of} topics{end}")
@@ -133,7 +133,7 @@ def _progress(done: int, of: int) -> None:
 
 
 def _looked_at(looked: Looked[Rule]) -> tuple[dict[str, Any], list[str]]:
-    """Tell what topics hold, as data and as lines."""
+    """Return what topics hold, as data and as lines."""
     topics = looked.topics
     data = {
         "topics": [
@@ -166,7 +166,7 @@ def _fate(rule: Rule) -> str:
 
 
 def _account(found: Migrated) -> tuple[dict[str, Any], list[str]]:
-    """Tell of every option what became of it, as data and as lines."""
+    """Return what became of every option, as data and as lines."""
     data = {
         "from": found.system,
         "mapped": [{"option": option, "setting": setting} for option, setting in found.mapped],

@@ -85,7 +85,7 @@ def _ended(act: Callable[[], Any], words: Sequence[str]) -> int:
 
 
 def _stand_in_for_closed_streams() -> None:
-    """Give Python streams to write to where it began without, as under `>&-`."""
+    """Open streams that the process was started without, as under `>&-`."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115  for good
@@ -150,12 +150,12 @@ def _filled(text: str, indent: str) -> str:
 
 
 def talk_width() -> int:
-    """Give the columns that talk may take: those of the terminal, within what reads well."""
+    """Return the width of messages: that of the terminal, within what reads well."""
     return min(max(shutil.get_terminal_size((WIDTH_MAX, 24)).columns, WIDTH_MIN), WIDTH_MAX)
 
 
 def error_data(error: PenstockError) -> dict[str, Any]:
-    """Give an error as plain data; a spec's with all its problems."""
+    """Return an error as plain data; a spec's with all its problems."""
     data: dict[str, Any] = {
         "kind": type(error).__name__,
         "code": error.code,

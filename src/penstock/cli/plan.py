@@ -114,7 +114,7 @@ def _run(accept: tuple[str, ...], *, takeover: bool) -> str:
 
 
 def plan_lines(found: Plan, run: str = "penstock run") -> Iterator[RenderableType]:
-    """Give a plan line by line, for people; `run` is the command that was planned."""
+    """Yield a plan line by line, for people; `run` is the command that was planned."""
     from rich.text import Text
 
     yield Text.assemble((found.pipeline, "bold"), f"  {_outcome(found, run)}")
@@ -138,7 +138,7 @@ def plan_lines(found: Plan, run: str = "penstock run") -> Iterator[RenderableTyp
 
 
 def _outcome(found: Plan, run: str) -> str:
-    """Say in a line what a run would do, or with which exit code it would end."""
+    """Return in a line what a run would do, or the exit code it would end with."""
     reason = found.reason
     if reason is None or found.problem_code != found.exit_code:
         return OUTCOMES[found.change].format(run=one_line(run))
@@ -175,7 +175,7 @@ def _table_lines(table: TablePlan) -> Iterator[RenderableType]:
 
 
 def _said(table: TablePlan, error: PenstockError) -> str:
-    """Give an error's sentence without the name of the table that it stands below."""
+    """Return an error's message without the name of the table that it is listed under."""
     return one_line(error.message.removeprefix(f"{table.table}: "))
 
 
@@ -188,7 +188,7 @@ def _below(text: str, style: str = "", *, cells: int = 4) -> RenderableType:
 
 
 def _way_out(error: PenstockError, *, cells: int = 4) -> Iterator[RenderableType]:
-    """Say what to do about an error; the command that a hint ends with is a line of its own."""
+    """Yield an error's hint; a command at its end gets a line of its own."""
     from rich.text import Text
 
     says, gap, command = one_line(pasteable(error.hint)).rpartition("  penstock ")
@@ -230,7 +230,7 @@ def _backlog_lines(table: TablePlan) -> Iterator[RenderableType]:
 
 
 def _sampled_lines(sampled: Sampled) -> Iterator[RenderableType]:
-    """Say how many sampled records fit, and of those that do not why, with an example."""
+    """Yield how many sampled records fit, and why others do not, with an example."""
     from rich.text import Text
 
     if not sampled.quarantined and not sampled.filtered:

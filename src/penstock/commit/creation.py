@@ -47,7 +47,7 @@ def begin(
 ) -> Positions:
     """Write start positions into a chain where it has none, before anything is read from them.
 
-    Gives the positions that are in the ledger now: another may have written his first.
+    Returns the positions that are in the ledger now: another may have written its own first.
     Raises what `land` raises.
     """
     state = table.state(chain)

@@ -55,7 +55,7 @@ from penstock.ports.tables import FILES_UNFIT, Table, TableState, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """Tell how one commit ended: `landed` with these very files, or proven unable to land."""
+    """How one commit ended: `landed` with these very files, or proven unable to land."""
 
     landed: bool
     reason: str
@@ -102,7 +102,7 @@ class Turn(NamedTuple):
 
 
 def turns(conditions: Conditions) -> Iterator[Turn]:
-    """Give as many turns as may be tried, each as it begins."""
+    """Yield as many turns as may be tried, each as it begins."""
     for number in range(conditions.turns_max):
         yield Turn(number, conditions.clock.monotonic())
 
@@ -164,14 +164,14 @@ def land(
 
 
 def _outlived(commit: Committable, state: TableState) -> bool:
-    """Tell whether files are of a schema that is gone: landing them would lose their columns
+    """Return whether files are of a schema that is gone: landing them would lose their columns
     (protocol.md 5). A schema may come back, and with it an attempt that was refused.
     """
     return bool(commit.files) and state.schema_id != commit.schema_id
 
 
 def examined_ledger(commit: Committable, state: TableState) -> Landed:
-    """Give the ledger a commit is decided on: the table's, with start positions it lacks.
+    """Return the ledger a commit is decided on: the table's, with start positions it lacks.
 
     Origins count only where the ledger has no position; a chain without a ledger begins with them.
     """
@@ -341,7 +341,7 @@ def _aborted(commit: Committable, observer: Observer, reason: str) -> Landing:
 
 
 def committed(commit: Committable, snapshot: str, seconds: float, landed: Landed) -> TableCommitted:
-    """Tell of a commit that landed."""
+    """Return the event of a commit that landed."""
     return TableCommitted(
         epoch=commit.epoch,
         table=commit.chain.table,
@@ -358,7 +358,7 @@ def committed(commit: Committable, snapshot: str, seconds: float, landed: Landed
 
 
 def fenced(by: Claim, claim: Claim) -> FencedError:
-    """Say who took over."""
+    """Build the error for a pipeline that a newer owner took over."""
     error = FencedError(
         f"generation {by.generation} of owner {by.owner} has landed since generation "
         f"{claim.generation} of {claim.owner} began",
@@ -370,7 +370,7 @@ def fenced(by: Claim, claim: Claim) -> FencedError:
 
 
 def ledger_gone(commit: Committable) -> DecisionNeededError:
-    """Say that a table forgot its progress."""
+    """Build the error for a table that lost its progress."""
     return DecisionNeededError(
         f"{commit.chain.table} has no record of what {commit.chain.name} has landed in it",
         code="P453",
@@ -379,7 +379,7 @@ def ledger_gone(commit: Committable) -> DecisionNeededError:
 
 
 def other_cluster(table: str, ledger: str, here: str) -> DecisionNeededError:
-    """Say that the brokers are not those the table was fed from."""
+    """Build the error for brokers of another cluster than the table's."""
     return DecisionNeededError(
         f"{table} was fed from Kafka cluster {ledger}, and the brokers given are cluster {here}",
         code="P454",
@@ -388,7 +388,7 @@ def other_cluster(table: str, ledger: str, here: str) -> DecisionNeededError:
 
 
 def rolled_back(table: str, evidence: str, *, quarantine: bool = False) -> PenstockError:
-    """Say that a table went back behind what it had landed; a quarantine is not put back."""
+    """Build the error for a table that was rolled back; a quarantine cannot be put back."""
     meant = "a quarantine cannot be put back" if quarantine else f"meant:  penstock seek {table}"
     return DecisionNeededError(
         f"{table} no longer holds what its ledger says: {evidence}",

@@ -63,7 +63,7 @@ def land_by_hand(
 
 
 def _sound(commit: Committable, state: TableState) -> Landed:
-    """Give the ledger of a table that a commit by hand may land on."""
+    """Return the ledger of a table that a commit by hand may land on."""
     name = commit.chain.table
     if state.landed is None:
         raise InvalidError(
@@ -80,7 +80,7 @@ def _sound(commit: Committable, state: TableState) -> Landed:
 
 
 def _shape(state: TableState) -> tuple[str, str, int]:
-    """Tell what a decision was made from: a change of columns moves no head in Iceberg."""
+    """Return what a decision was based on: a change of columns moves no head in Iceberg."""
     return state.uuid, state.head, state.schema_id
 
 

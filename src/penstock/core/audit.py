@@ -47,7 +47,7 @@ def chain_breaks(landed: Landed, commits: Sequence[Progress]) -> list[Break]:
 
 
 def newest_segment(commits: Sequence[Kinded]) -> Sequence[Kinded]:
-    """Give the commits since the newest seek, which begins a new chain from where it put back to.
+    """Return the commits since the newest seek, which begins a new chain from where it put back to.
 
     What landed before it was proven before it, or is what the seek mended.
     """

@@ -50,7 +50,7 @@ class Chain:
 
     @property
     def is_quarantine(self) -> bool:
-        """Tell whether this is the quarantine chain of some table; pipelines have no slash."""
+        """Return whether this is the quarantine chain of some table; pipelines have no slash."""
         return "/" in self.name
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ class DataFile:
 
 
 class CommitKind(StrEnum):
-    """Tell why a commit exists."""
+    """Why a commit exists."""
 
     APPEND = "append"
     ANCHOR = "anchor"
@@ -85,7 +85,7 @@ class CommitKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Committable:
-    """Hold one prepared commit of one chain: all that is needed to land it after a crash.
+    """One prepared commit of one chain: all that is needed to land it after a crash.
 
     `removes` are paths of live files that a replacement takes away; such a commit is never kept.
     """
@@ -121,7 +121,7 @@ class Committable:
 
     @property
     def claim(self) -> Claim:
-        """Give the claim that it was prepared under."""
+        """Return the claim that it was prepared under."""
         return Claim(self.generation, self.owner)
 
     @property
@@ -137,7 +137,7 @@ class Committable:
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """Hold what one chain has landed in a table: the ledger (protocol.md 3).
+    """What one chain has landed in a table: the ledger (protocol.md 3).
 
     `offsets` are next-to-read, for every partition ever read, also of topics no longer read;
     `leader_epochs` are those of the records before them, where known (KIP-320): with them a log
@@ -158,17 +158,17 @@ class Landed:
 
     @property
     def claim(self) -> Claim:
-        """Give the claim that landed last."""
+        """Return the claim that landed last."""
         return Claim(self.generation, self.owner)
 
     def digest_of(self, commit_id: CommitId) -> str | None:
-        """Give the file digest of a recent commit, or None when it is not among them."""
+        """Return the file digest of a recent commit, or None when it is not among them."""
         return dict(self.recent).get(commit_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Hold the right to commit for a pipeline.
+    """The right to commit for a pipeline.
 
     Generations order the claims of one line: those that one pending store gave out, one after the
     other (docs/design/0225). `owner` is `<line>/<run>`; a ledger may have forgotten it ("").
@@ -205,7 +205,7 @@ def digest_of(files: Iterable[DataFile]) -> str:
 
 
 def landed_after(landed: Landed, commit: Committable) -> Landed:
-    """Give the ledger as it reads once `commit` has landed on `landed`.
+    """Return the ledger as it reads once `commit` has landed on `landed`.
 
     Origins are written only where the ledger has no position; progress must begin at the ledger's
     positions, which `decide` has checked on the same state. After a seek the origins stand, and of
@@ -252,7 +252,7 @@ def target_of(pipeline: str, chain: Chain) -> str:
 def first_ledger(
     chain: Chain, claim: Claim, cluster_id: str, rules_hash: str, origins: Positions
 ) -> Landed:
-    """Give the ledger a table is created with: start positions and nothing landed."""
+    """Return the ledger a table is created with: start positions and nothing landed."""
     return Landed(
         chain.name, cluster_id, claim.generation, claim.owner, 0, rules_hash, dict(origins)
     )
@@ -269,5 +269,5 @@ def _later(first: int | None, second: int | None) -> int | None:
 
 
 def position(positions: Positions, at: TopicPartition) -> Offset:
-    """Give the position of a partition, or -1 where none is known."""
+    """Return the position of a partition, or -1 where none is known."""
     return positions.get(at, Offset(-1))

@@ -78,7 +78,7 @@ def decide(
 
 
 def outranks(theirs: Claim, ours: Claim, over: Collection[str] = ()) -> bool:
-    """Tell whether a claim that has landed fences ours: higher, equal with another known owner, or
+    """Return whether a landed claim fences ours: higher, equal with another known owner, or
     of another line, whose numbers say nothing of ours (docs/design/0225).
 
     Not where ours was made `over` that line. A ledger may have forgotten its owner (""), never its

@@ -26,7 +26,7 @@ _BY_RANK = (4, 2, 3, 70, 75)
 
 
 class PenstockError(Exception):
-    """Tell a fact, its stable code, and what to do next."""
+    """A fact, its stable code, and what to do next."""
 
     exit_code = 70
 
@@ -83,7 +83,7 @@ class OutcomeUnknownError(PenstockError):
 
 
 def gravest(codes: Iterable[int]) -> int:
-    """Give the exit code that a human should see first; 0 when there is none but that.
+    """Return the exit code that a human should see first; 0 when there is none but that.
 
     Source: docs/reference/exit-codes.md, "4 before 2 before 75".
     """

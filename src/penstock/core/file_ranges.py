@@ -37,7 +37,7 @@ class Sorted:
     across: tuple[FileRanges, ...]
 
     def enough(self, stretch: Ranges) -> dict[tuple[str, int], OffsetRange]:
-        """Give the stretch widened to hold the files across its edge, as far as one look tells."""
+        """Return the range widened to hold the files across its edge, as far as one look shows."""
         wide = dict(stretch)
         for file in self.across:
             for at, covered in file.ranges.items():

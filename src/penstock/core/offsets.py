@@ -29,7 +29,7 @@ class TopicPartition:
 
 @dataclass(frozen=True, slots=True, order=True)
 class OffsetRange:
-    """Hold the offsets `start <= offset < stop`."""
+    """The offsets `start <= offset < stop`."""
 
     start: Offset
     stop: Offset
@@ -70,7 +70,7 @@ def without_empty(progress: Progress) -> dict[TopicPartition, OffsetRange]:
 
 
 def stops(progress: Progress) -> dict[TopicPartition, Offset]:
-    """Give the position behind each range."""
+    """Return the position behind each range."""
     return {at: covered.stop for at, covered in progress.items()}
 
 
@@ -84,7 +84,7 @@ def advanced(positions: Positions, progress: Progress) -> dict[TopicPartition, O
 
 
 def between(start: Positions, stop: Positions) -> dict[TopicPartition, OffsetRange]:
-    """Give the non-empty ranges that lead from `start` to `stop`, for partitions in both."""
+    """Return the non-empty ranges that lead from `start` to `stop`, for partitions in both."""
     return {
         at: OffsetRange(start[at], end)
         for at, end in stop.items()

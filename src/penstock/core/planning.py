@@ -25,7 +25,7 @@ from penstock.core.offsets import Offset, OffsetRange, Positions, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Tell what of a partition can be read now.
+    """What can be read of a partition now.
 
     `stop` is the last stable offset, listed under the isolation level of the reader; `high` is the
     high watermark: the two are equal when no transaction is open.

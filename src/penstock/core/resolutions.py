@@ -25,7 +25,7 @@ Value = TypeVar("Value")
 
 
 class Closing(StrEnum):
-    """Tell what was decided: the record landed after all, is given up, or is refused again."""
+    """What was decided: the record has landed, was dropped, or was rejected again."""
 
     RETRIED = "retried"
     DROPPED = "dropped"
@@ -38,7 +38,7 @@ def closings_of(name: str) -> TopicPartition:
 
 
 def is_of_closings(at: TopicPartition) -> bool:
-    """Tell a log of closings from a partition of a topic."""
+    """Return whether this is a log of resolutions, and not a partition of a topic."""
     return at.topic_id.startswith(_PREFIX)
 
 

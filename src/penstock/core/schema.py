@@ -45,7 +45,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decimal:
-    """Hold exact numbers of up to `precision` digits, `scale` of them behind the point."""
+    """Exact numbers of up to `precision` digits, `scale` of them behind the point."""
 
     precision: int
     scale: int
@@ -60,7 +60,7 @@ class Decimal:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """Hold byte strings of one length."""
+    """Byte strings of one length."""
 
     length: int
 
@@ -82,7 +82,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """Hold named members in order."""
+    """Named members in order."""
 
     fields: tuple[Field, ...]
 
@@ -101,7 +101,7 @@ class Struct:
 
 @dataclass(frozen=True, slots=True)
 class List:
-    """Hold any number of elements of one type."""
+    """Any number of elements of one type."""
 
     element: Type
     element_required: bool = False
@@ -112,7 +112,7 @@ class List:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """Hold values by key."""
+    """Values by key."""
 
     key: Type
     value: Type
@@ -144,7 +144,7 @@ _PROMOTIONS = {
 
 
 def join(left: Type, right: Type, *, path: str = "") -> tuple[Type, list[Clash]]:
-    """Give the smallest type both sides fit in; on a clash the left side stays and is reported."""
+    """Return the smallest type both sides fit in; on a clash the left side, which is reported."""
     if left == right or right is Kind.UNKNOWN:
         return left, []
     if left is Kind.UNKNOWN:
@@ -258,7 +258,7 @@ def _known_field(field: Field) -> Field | None:
 
 
 def is_known(type_: Type) -> bool:
-    """Tell whether something in it has a type."""
+    """Return whether something in it has a type."""
     return _known_type(type_) is not None
 
 
@@ -305,7 +305,7 @@ def scalar_type(text: str) -> Kind | Decimal | Fixed | None:
 
 
 def type_to_json(type_: Type) -> Any:
-    """Give the plain-data form of a type; scalars are their text."""
+    """Return the plain-data form of a type; scalars are their text."""
     match type_:
         case Struct():
             return {"struct": [[f.name, type_to_json(f.type), f.required] for f in type_.fields]}

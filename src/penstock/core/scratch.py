@@ -9,7 +9,7 @@ SCRATCH = "penstock_scratch_"
 
 
 def is_scratch(name: str) -> bool:
-    """Tell whether a table's name is that of a scratch table."""
+    """Return whether a table's name is that of a scratch table."""
     return name.rpartition(".")[2].startswith(SCRATCH)
 
 

@@ -192,7 +192,7 @@ def progress_from_json(rows: list[list[Any]]) -> Progress:
 
 
 def file_to_data(file: DataFile) -> dict[str, Any]:
-    """Give the plain-data form of a file description."""
+    """Return the plain-data form of a file description."""
     return {
         "path": file.path,
         "records": file.record_count,
@@ -243,12 +243,12 @@ def _malformed(what: str, error: Exception) -> InvalidError:
 
 
 def _rows(value: Any) -> list[list[Any]]:
-    """Give a list of lists: a text, say, would be taken for a row of its letters."""
+    """Return a list of lists, or raise: a text would pass as a row of its letters."""
     return [_list(each) for each in _list(value)]
 
 
 def _list(value: Any) -> list[Any]:
-    """Give a list; any other thing without members would be taken for an empty one."""
+    """Return a list; raise for anything else: what has no members would pass as an empty list."""
     if not isinstance(value, list):
         raise TypeError(f"a list was expected, not {value!r}")
     return value

@@ -103,7 +103,7 @@ class PartitionSummary:
     upper: Value | None = None
 
     def covers(self, value: Any) -> bool:
-        """Tell whether a reader that looks for a file's partition value reads the manifest."""
+        """Return whether a reader that looks for a file's partition value reads the manifest."""
         if value is None:
             return self.has_nulls
         if isinstance(value, float) and math.isnan(value):
@@ -215,7 +215,7 @@ class Mismatch:
 
     @property
     def harm(self) -> str:
-        """Say what comes of it."""
+        """Return the harm it does."""
         return _HARM[self.fault]
 
 
@@ -251,12 +251,12 @@ def mismatches(stated: FileStatistics, held: FileContents) -> list[Mismatch]:
 
 
 def unreadable(stated: FileStatistics) -> list[Mismatch]:
-    """Tell what stands in the metadata of a file and cannot be understood."""
+    """Return what is in the metadata of a file and cannot be read."""
     return [Mismatch(stated.path, "", Fault.UNREADABLE, each, "—") for each in stated.unreadable]
 
 
 def is_same_value(one: Any, other: Any) -> bool:
-    """Tell whether two partition values are the same: NaN is NaN, and -0.0 is 0.0."""
+    """Return whether two partition values are the same: NaN is NaN, and -0.0 is 0.0."""
     if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
         return math.isnan(other)
     return bool(one == other)
@@ -292,7 +292,7 @@ def _of_column(path: str, stated: ColumnStatistics, held: ColumnContents) -> Ite
 
 
 def _is_less(one: Value | None, other: Value | None) -> bool:
-    """Tell whether both are known and one is less; values of a file's own odd type are not."""
+    """Return whether both are known and one is less; values of a file's own odd type are not."""
     if one is None or other is None or isinstance(one, bytes) != isinstance(other, bytes):
         return False
     return bool(one < other)

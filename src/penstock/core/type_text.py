@@ -40,7 +40,7 @@ def parse_type(text: str) -> Type:
 
 
 def is_writable(type_: Type) -> bool:
-    """Tell whether the text of a type reads back: names of members may have signs of types."""
+    """Return whether the text of a type reads back: names of members may have signs of types."""
     match type_:
         case Struct(fields):
             return all(_NAME.fullmatch(each.name) and is_writable(each.type) for each in fields)

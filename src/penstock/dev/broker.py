@@ -67,7 +67,7 @@ LOGGING = (
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Tell where a broker answers, and its process."""
+    """Where a broker answers, and its process."""
 
     bootstrap: str
     pid: int
@@ -130,7 +130,7 @@ def down(directory: Path) -> bool:
 
 
 def status(directory: Path) -> Running | None:
-    """Tell the broker that runs on a directory, or None."""
+    """Return the broker that runs on a directory, or None."""
     found = _found(directory.absolute())
     if found is None:
         return None
@@ -148,7 +148,7 @@ class _Launch:
     options: Options
 
     def command(self, *arguments: str) -> list[str]:
-        """Give a command line for one of Kafka's main classes."""
+        """Return a command line for one of Kafka's main classes."""
         return [str(self.java.path), *JVM, *LOGGING, "-cp", f"{self.jars}/*", *arguments]
 
 
@@ -223,7 +223,7 @@ def _write_settings(launch: _Launch, port: int) -> Path:
 
 
 def _format(launch: _Launch, settings: Path) -> None:
-    """Give a new data directory its cluster id; one that has it is left alone."""
+    """Write the cluster id into a new data directory; one that has it is left alone."""
     if (launch.directory / "data" / "meta.properties").exists():
         return
     arguments = ("format", "-t", _new_cluster_id(), "-c", str(settings))
@@ -330,7 +330,7 @@ def _new_cluster_id() -> str:
 
 
 def _log_tail(directory: Path) -> str:
-    """Give the end of what the broker has logged since its last start."""
+    """Return the end of what the broker has logged since its last start."""
     try:
         with _log_file(directory).open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_TAIL_BYTES))
@@ -340,7 +340,7 @@ def _log_tail(directory: Path) -> str:
 
 
 def _telling(text: str) -> str:
-    """Give the last line that names an exception or error, else the last line."""
+    """Return the last line that names an exception or error, else the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if "xception:" in line or "ERROR" in line]
     return (telling or lines or ["no reason was given"])[-1]

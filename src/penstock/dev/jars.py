@@ -66,14 +66,14 @@ def silent(_jar: str, _done: int, _total: int) -> None:
 
 
 def home(environment: Mapping[str, str] | None = None) -> Path:
-    """Give the folder for what is kept between runs: $PENSTOCK_HOME, else ~/.cache/penstock."""
+    """Return the folder for what is kept between runs: $PENSTOCK_HOME, else ~/.cache/penstock."""
     known = os.environ if environment is None else environment
     chosen = known.get("PENSTOCK_HOME", "").strip()
     return Path(chosen).expanduser().resolve() if chosen else Path.home() / ".cache" / "penstock"
 
 
 def broker_jars(java: Java, *, cache: Path | None = None, progress: Progress = silent) -> Path:
-    """Give the folder with the broker's jars; raises like `jars_of`."""
+    """Return the folder with the broker's jars; raises like `jars_of`."""
     bundle = Bundle(f"kafka-{KAFKA_VERSION}", COORDINATES, LOCK)
     return jars_of(bundle, java, cache=cache, progress=progress)
 
@@ -81,7 +81,7 @@ def broker_jars(java: Java, *, cache: Path | None = None, progress: Progress = s
 def jars_of(
     bundle: Bundle, java: Java, *, cache: Path | None = None, progress: Progress = silent
 ) -> Path:
-    """Give the folder with a bundle's jars, checked; fetch them when they are not there.
+    """Return the folder with a bundle's jars, checked; fetch them when they are not there.
 
     Raises UnavailableError when they cannot be fetched (P654), InvalidError when a jar is not the
     one in the lock file (P653).

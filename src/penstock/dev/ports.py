@@ -35,7 +35,7 @@ def free_port(*but: int) -> int:
 
 
 def ephemeral_from() -> int:
-    """Tell the lowest port that this system gives to whoever asks for any."""
+    """Return the lowest of the ports that this system assigns itself."""
     try:
         return int(EPHEMERAL_OF_LINUX.read_text().split()[0])
     except (OSError, ValueError, IndexError):
@@ -43,7 +43,7 @@ def ephemeral_from() -> int:
 
 
 def is_free(port: int) -> bool:
-    """Tell whether a server could listen on a port now."""
+    """Return whether a server could listen on a port now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

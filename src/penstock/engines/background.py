@@ -16,7 +16,7 @@ from penstock.ports.runtime import Engine
 
 
 class Wanted:
-    """Tells a start whether its engine is still wanted. For use by several threads."""
+    """Whether an engine that starts is still wanted; safe for threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -24,7 +24,7 @@ class Wanted:
         self._is_wanted = True
 
     def __call__(self) -> bool:
-        """Tell whether the engine is wanted."""
+        """Return whether the engine is wanted."""
         return self._is_wanted
 
     def otherwise(self, end: Callable[[], None]) -> None:
@@ -57,11 +57,11 @@ class StartingEngine:
         return self._started.result().run(jobs)
 
     def is_ready(self, patience_seconds: float) -> bool:
-        """Tell whether it has started, or failed to; with patience, wait that long for it."""
+        """Return whether it has started, or failed to; with patience, wait that long for it."""
         return bool(wait([self._started], timeout=patience_seconds).done)
 
     def capacity(self) -> int:
-        """Give the number of jobs that run at once; raises what its start raised."""
+        """Return the number of jobs that run at once; raises what its start raised."""
         return self._started.result().capacity()
 
     def cancel(self) -> None:

@@ -47,12 +47,12 @@ class InlineEngine:
             self._cancelled = None
 
     def is_ready(self, patience_seconds: float) -> bool:
-        """Tell that it can run jobs: there is nothing to start."""
+        """Return True: there is nothing to start."""
         del patience_seconds
         return True
 
     def capacity(self) -> int:
-        """Give the number of jobs that run at once."""
+        """Return the number of jobs that run at once."""
         return self._capacity
 
     def cancel(self) -> None:

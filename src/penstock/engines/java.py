@@ -37,7 +37,7 @@ class Java:
 
     @property
     def major(self) -> int:
-        """Give its major version (17, 21, …); `1.8.0_392` counts as 8, `21-ea` as 21."""
+        """Return its major version (17, 21, …); `1.8.0_392` counts as 8, `21-ea` as 21."""
         return int(re.split(r"\D", self.version.removeprefix("1."), maxsplit=1)[0])
 
 

@@ -30,7 +30,7 @@ TIMES_MIN = 5
 
 
 def repeating(rows: pa.Table) -> Literal[True] | list[str]:
-    """Give the paths of the columns whose values repeat, as `pq.ParquetWriter` names them; True is
+    """Return the paths of columns whose values repeat, as `pq.ParquetWriter` names them; True is
     all of them.
     """
     if rows.num_rows < ROWS_MIN:
@@ -44,7 +44,7 @@ def repeating(rows: pa.Table) -> Literal[True] | list[str]:
 
 
 def _repeating(path: str, column: pa.Array, share: float) -> Iterator[str]:
-    """Give the paths at and below a column, of which a share is looked at."""
+    """Yield the paths at and below a column, of which a share is looked at."""
     type_ = column.type
     if isinstance(column, pa.ExtensionArray):
         yield from _repeating(path, column.storage, share)

@@ -14,7 +14,7 @@ _OF_THE_KERNEL = ("/proc", "/sys")
 
 
 def why_not_made(directory: Path) -> str:
-    """Say why nobody can make a directory, with those above it; "" where somebody can."""
+    """Return why a directory, with its parents, cannot be created; "" where it can."""
     above = next(
         each for each in (directory, *directory.absolute().parents) if os.path.lexists(each)
     )

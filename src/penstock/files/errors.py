@@ -7,11 +7,11 @@ _TOLD_MAX = 200
 
 
 def told(error: BaseException) -> str:
-    """Give the first line of a foreign message, short."""
+    """Return the first line of a foreign message, short."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0][:_TOLD_MAX]
 
 
 def is_panic(error: BaseException) -> bool:
-    """Tell whether a library in Rust panicked: such an exception derives from BaseException."""
+    """Return whether a library in Rust panicked: such an exception derives from BaseException."""
     return type(error).__name__ == _PANIC

@@ -46,7 +46,7 @@ _CODECS_WITH_LEVELS = {"zstd", "gzip", "brotli"}
 
 @dataclass(frozen=True, slots=True)
 class ParquetOptions:
-    """Say how files are written; sizes are bytes, of Arrow memory where buffered.
+    """How files are written; sizes are bytes, of Arrow memory where buffered.
 
     `buffer_bytes` bounds what all partitions of one writer hold together. `compression_level`
     counts only for codecs that know levels.
@@ -67,7 +67,7 @@ class ParquetOptions:
 
     @property
     def level(self) -> int | None:
-        """Give the compression level, or None where the codec has none."""
+        """Return the compression level, or None where the codec has none."""
         return self.compression_level if self.compression in _CODECS_WITH_LEVELS else None
 
 
@@ -107,7 +107,7 @@ class _OpenFile:
     texts: Beginnings = field(default_factory=dict)
 
     def takes(self, odd: Odd) -> bool:
-        """Tell whether rows can follow: what is odd in them was so in the first of the file."""
+        """Return whether rows can follow: what is odd in them was so in the first of the file."""
         return odd.with_nans <= self.first.with_nans and (
             odd.negative_zeros <= self.first.negative_zeros
         )

@@ -38,7 +38,7 @@ class Kept(Generic[Opened]):
         self._opened: list[Opened] = []
 
     def __call__(self) -> Opened:
-        """Give what is open. Raises what opening does."""
+        """Return what is open. Raises what opening does."""
         with self._guard:
             mark = self._current_mark()
             if mark != self._mark or not self._opened:

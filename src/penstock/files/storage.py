@@ -87,7 +87,7 @@ class Storage:
 
 
 def _local_path(filesystem: fs.FileSystem, path: str) -> str | None:
-    """Give the path on this machine's disk, or None where the storage is elsewhere."""
+    """Return the path on this machine's disk, or None where the storage is elsewhere."""
     if isinstance(filesystem, fs.SubTreeFileSystem):
         return _local_path(filesystem.base_fs, filesystem.base_path + path)
     return path if isinstance(filesystem, fs.LocalFileSystem) else None

@@ -39,7 +39,7 @@ S3_SETTINGS = (
 
 
 def references(catalog: str, written: Mapping[str, str], keys: Collection[str]) -> dict[str, str]:
-    """Give the keys among a catalog's settings as the spec has them.
+    """Return the keys among a catalog's settings as the spec has them.
 
     Raises InvalidError (P441) for one that is written out.
     """
@@ -56,7 +56,7 @@ def references(catalog: str, written: Mapping[str, str], keys: Collection[str]) 
 
 
 def resolved(storage: Mapping[str, str], keys: Collection[str], secrets: Secrets) -> dict[str, str]:
-    """Give a worker's settings with its keys. Raises InvalidError when a reference is not there."""
+    """Return a worker's settings with its keys. Raises InvalidError: a reference is missing."""
     return {
         name: secrets.resolve(value) if name in keys else value for name, value in storage.items()
     }

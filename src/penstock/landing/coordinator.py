@@ -184,7 +184,7 @@ class Coordinator:
                 self._line.submit(batch)
 
     def _leveling(self) -> Leveling | None:
-        """Tell what must be brought level before the present rules may count."""
+        """Return what must be brought level before the present rules may count."""
         if self.horizon.given is not None:
             return None
         return needed(list(self.fleet.tracks.values()), self.settings, self.world.store)

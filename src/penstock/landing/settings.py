@@ -53,23 +53,23 @@ class Target:
     computed_types: Mapping[str, Type] = field(default_factory=dict)
 
     def schema_for(self, shown: Schema) -> Schema:
-        """Give the schema to create the table with, for what records show."""
+        """Return the schema to create the table with, for what records show."""
         own = [each for each in shown.fields if each.name not in self.computed_types]
         computed = [Field(name, type_) for name, type_ in self.computed_types.items()]
         return table_schema(Struct((*own, *computed)), self.hints, self.options)
 
     @property
     def route(self) -> Route | None:
-        """Give the route that this stands for or leads to; None for a table of a fixed name."""
+        """Return the route that this stands for or leads to; None for a table of a fixed name."""
         return next((gate.route for gate in self.gates.values() if gate.route), None)
 
     @property
     def is_route(self) -> bool:
-        """Tell whether this is a route itself, which no rows land in."""
+        """Return whether this is a route itself, which no rows land in."""
         return any(gate.route and not gate.share for gate in self.gates.values())
 
     def beside(self, others: Collection[str]) -> Target:
-        """Give the same, with the names of other tables kept from a route."""
+        """Return the same, with the names of other tables reserved."""
         if not self.is_route:
             return self
         reserved = tuple(sorted(others))
@@ -81,7 +81,7 @@ class Target:
         return replace(self, gates=gates)
 
     def member(self, table: str) -> Target:
-        """Give one table of a route."""
+        """Return one table of a route."""
         _, _, name = table.partition(".")
         return replace(
             self,

@@ -20,25 +20,25 @@ LISTED = "Kafka to tell where topics end"
 
 @dataclass(slots=True)
 class Waits:
-    """Tells waits and backlogs of one run. Used by the coordinator's thread only."""
+    """Reports waits and backlogs of one run. Used by the coordinator's thread only."""
 
     observer: Observer
     _what: str = ""
     _counted: bool = False
 
     def begin(self, what: str) -> None:
-        """Tell what is waited for from now on, once."""
+        """Report what the run waits for from now on, once."""
         if what != self._what:
             self._what = what
             self.observer(WaitBegan(what))
 
     def counted(self, pace: Pace) -> None:
-        """Tell what waits in Kafka when that is known for the first time."""
+        """Report the backlog when it is known for the first time."""
         if not self._counted:
             self._counted = True
             self.observer(BacklogCounted(dict(pace.lag), dict(pace.behind), dict(pace.waiting)))
 
     def planned(self, epoch: Epoch, pace: Pace) -> None:
-        """Tell that an epoch is opened, over what waits in Kafka."""
+        """Report that an epoch is opened, with the backlog."""
         backlog = dict(pace.lag), dict(pace.behind), dict(pace.waiting)
         self.observer(EpochPlanned(epoch.number, len(epoch.slices), epoch.records, *backlog))

@@ -19,7 +19,7 @@ class Observers:
         self._observers = observers
 
     def __call__(self, event: Event) -> None:
-        """Tell every observer."""
+        """Pass the event to every observer."""
         for observer in self._observers:
             observer(event)
 

@@ -32,14 +32,14 @@ from penstock.observe.snapshot import (
 
 
 def beginning(pipeline: str, now_ms: int, *, tables: tuple[str, ...] = ()) -> Snapshot:
-    """Give the snapshot of a pipeline of which nothing was heard yet."""
+    """Return the snapshot of a pipeline of which nothing was heard yet."""
     return Snapshot(
         pipeline, State.STARTING, now_ms, now_ms, tables={name: TableStatus() for name in tables}
     )
 
 
 def folded(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
-    """Give the snapshot after an event. Events that say nothing about status change only times."""
+    """Return the snapshot after an event; one that says nothing about status changes only times."""
     match event:
         case events.PipelineStarted():
             after = _started(snapshot, event, now_ms)
@@ -68,7 +68,7 @@ def folded(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
 
 
 def stopping(snapshot: Snapshot) -> Snapshot:
-    """Give the snapshot once the coordinator was asked to end."""
+    """Return the snapshot once the coordinator was asked to end."""
     return snapshot if snapshot.state.ended else replace(snapshot, state=State.STOPPING)
 
 

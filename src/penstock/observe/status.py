@@ -50,7 +50,7 @@ class StatusBoard:
                 self._snapshot = stopping(self._snapshot)
 
     def snapshot(self) -> Snapshot:
-        """Give what is known now."""
+        """Return what is known now."""
         with self._guard:
             return self._snapshot
 
@@ -92,7 +92,7 @@ class StatusFile:
     def write_if_due(self) -> bool:
         """Write the file when there is news and a second has passed, or nothing for five.
 
-        Tells whether it was time to.
+        Returns whether it did.
         """
         snapshot = self._board.snapshot()
         if self._written is not None:
@@ -141,7 +141,7 @@ def read_status(path: Path) -> tuple[Snapshot, int] | None:
 
 
 def silent(snapshot: Snapshot, written_ms: int, now_ms: int) -> bool:
-    """Tell whether the process that wrote a status is gone without having said so.
+    """Return whether the process that wrote a status is gone without having said so.
 
     One from times to come is as old: the clock was set back since, and nobody wrote it anew.
     """

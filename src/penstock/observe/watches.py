@@ -59,7 +59,7 @@ class WaitWatch:
         self._told: tuple[Waiting, int] | None = None
 
     def look(self) -> None:
-        """Tell of the present wait when it has lasted long enough since that was told last."""
+        """Report the present wait when it has lasted long enough since the last report."""
         waiting = self._board.snapshot().waiting
         if waiting is None:
             return

@@ -12,7 +12,7 @@ from penstock.core.errors import PenstockError
 
 
 class Standing(StrEnum):
-    """Tell how well a thing is: `odd` works, and deserves a look; `unknown` could not be seen."""
+    """How well a thing is: `odd` works, and deserves a look; `unknown` could not be checked."""
 
     GOOD = "good"
     ODD = "odd"
@@ -22,7 +22,7 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Tell of one check on one subject: a sentence, and the next command or act.
+    """One check on one subject: a sentence, and the next command or act.
 
     `exit_code` is what a run would end with for it; 0 unless the standing is bad.
     """
@@ -37,22 +37,22 @@ class Finding:
 
 
 def good(check: str, subject: str, message: str) -> Finding:
-    """Tell that all is well."""
+    """Return a finding that all is well."""
     return Finding(check, subject, Standing.GOOD, message)
 
 
 def odd(check: str, subject: str, message: str, hint: str) -> Finding:
-    """Tell of something that works and deserves a look."""
+    """Return a finding of something that works and deserves a look."""
     return Finding(check, subject, Standing.ODD, message, hint)
 
 
 def unseen(check: str, subject: str, message: str, hint: str) -> Finding:
-    """Tell that a thing could not be looked at."""
+    """Return a finding of something that could not be checked."""
     return Finding(check, subject, Standing.UNKNOWN, message, hint)
 
 
 def bad(check: str, subject: str, error: PenstockError) -> Finding:
-    """Tell what a run would end with."""
+    """Return a finding of what a run would end with."""
     return Finding(
         check, subject, Standing.BAD, error.message, error.hint, error.code, error.exit_code
     )

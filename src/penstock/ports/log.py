@@ -21,7 +21,7 @@ class Log(Protocol):
     """Lists a cluster's topics; used by the driver only."""
 
     def cluster_id(self) -> str:
-        """Give the cluster's id. Raises UnavailableError."""
+        """Return the cluster's id. Raises UnavailableError."""
         ...
 
     def partitions(self) -> Sequence[TopicPartition]:
@@ -34,14 +34,14 @@ class Log(Protocol):
         ...
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
-        """Tell what of each partition can be read now; a partition without a leader is left out.
+        """Return what can be read of each partition now; one without a leader is left out.
 
         Raises UnavailableError when no broker answers.
         """
         ...
 
     def positions_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Positions:
-        """Give the first position whose record is not older than a time, else the end."""
+        """Return the first position whose record is not older than a time, else the end."""
         ...
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ class SchemaKey:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """Hold a schema as it was registered, and the texts it refers to, those used by others first.
+    """A schema as it was registered, and the texts it refers to, those used by others first.
 
     `references` are pairs of the name it is referred to by, and its text. A Protobuf schema comes
     compiled: as a serialized `FileDescriptorSet` whose last file it is, or with the `fault` that
@@ -42,7 +42,7 @@ class Registry(Protocol):
     """One schema registry. Schemas never change under a key, so answers are kept."""
 
     def find(self, key: SchemaKey) -> RegisteredSchema | None:
-        """Give a schema, or None when the registry answers that it has none of that key.
+        """Return a schema, or None when the registry answers that it has none of that key.
 
         Raises UnavailableError when it does not answer, InvalidError when it refuses us or is none.
         """

@@ -22,11 +22,11 @@ class Engine(Protocol):
         ...
 
     def is_ready(self, patience_seconds: float) -> bool:
-        """Tell whether it has started, or failed to; with patience, wait that long for it."""
+        """Return whether it has started, or failed to; with patience, wait that long for it."""
         ...
 
     def capacity(self) -> int:
-        """Give the number of jobs that run at once."""
+        """Return the number of jobs that run at once."""
         ...
 
     def cancel(self) -> None:
@@ -51,14 +51,14 @@ class Observer(Protocol):
 
 
 class Clock(Protocol):
-    """Tells time and waits."""
+    """Returns the time and waits."""
 
     def now_ms(self) -> int:
-        """Give wall-clock epoch milliseconds."""
+        """Return wall-clock epoch milliseconds."""
         ...
 
     def monotonic(self) -> float:
-        """Give seconds that never run backwards."""
+        """Return seconds that never run backwards."""
         ...
 
     def wait(self, seconds: float) -> None:
@@ -70,5 +70,5 @@ class Secrets(Protocol):
     """Resolves `${env:NAME}`, `${env:NAME:-default}` and `${file:/path}` where they are used."""
 
     def resolve(self, text: str) -> str:
-        """Give the text with references replaced. Raises InvalidError that names the reference."""
+        """Return the text with references replaced. Raises InvalidError: a reference is missing."""
         ...

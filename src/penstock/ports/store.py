@@ -12,7 +12,7 @@ from penstock.core.offsets import Positions
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Tell who holds a pipeline: `id` is unique for each run.
+    """The owner of a pipeline: `id` is unique for each run.
 
     `started_ms` is when the process began, by the machine's own books: in milliseconds since its
     boot, which no clock moves, or since the epoch; 0 when unknown. With it a store on the same host
@@ -77,15 +77,15 @@ class PendingStore(Protocol):
         ...
 
     def heartbeat(self, pipeline: str, claim: Claim, *, alive_until_ms: int) -> None:
-        """Say that the owner is alive."""
+        """Record that the owner is alive."""
         ...
 
     def release(self, pipeline: str, claim: Claim) -> None:
-        """Say that the owner has ended; a no-op when fenced."""
+        """Record that the owner has ended; a no-op when fenced."""
         ...
 
     def holding(self, pipeline: str) -> Holding | None:
-        """Tell who holds the pipeline, dead or alive."""
+        """Return the owner of the pipeline, dead or alive."""
         ...
 
     def prepare(
@@ -109,7 +109,7 @@ class PendingStore(Protocol):
         ...
 
     def examined(self, pipeline: str, *tables: str) -> Mapping[str, Examined]:
-        """Give the offsets examined by table, as of the last prepare. Advisory.
+        """Return the offsets examined by table, as of the last prepare. Advisory.
 
         Of all tables, or of those named: a run with a thousand opens them one by one.
         """
@@ -120,7 +120,7 @@ class PendingStore(Protocol):
         ...
 
     def rules(self, pipeline: str, rules_hash: str) -> str | None:
-        """Give the text of a spec kept before."""
+        """Return the text of a spec kept before."""
         ...
 
     def close(self) -> None:

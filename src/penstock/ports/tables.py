@@ -36,7 +36,7 @@ ColumnPath = tuple[str, ...]
 
 
 class Verdict(StrEnum):
-    """Tell how the witnesses of a chain agree (protocol.md 3)."""
+    """How the witnesses of a chain agree (protocol.md 3)."""
 
     AGREED = "agreed"
     ABSENT = "absent"
@@ -59,7 +59,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """Hold one consistent reading of a table, for one chain.
+    """One consistent reading of a table, for one chain.
 
     `landed` is None exactly when the verdict is ABSENT. `target` is versioned JSON for the
     connector's own FileWriter (location, field ids, partition spec, write properties). It holds
@@ -162,7 +162,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """Tell where the rows of one live file came from, by its source columns.
+    """Where the rows of one live file came from, by its source columns.
 
     The path is the file as a `Committable.removes` names it. `altered`: rows of it were deleted by
     marks beside it, and would come back with a new file.
@@ -174,7 +174,7 @@ class FileSource:
 
 @dataclass(frozen=True, slots=True)
 class StatedFile:
-    """Tell what metadata says of one live data file, and how to open it for reading.
+    """What metadata says about one live data file, and how to open it for reading.
 
     `open` gives a seekable file, and raises OSError (FileNotFoundError where there is none).
     """
@@ -262,7 +262,7 @@ class Table(Protocol):
     def sources(
         self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]
     ) -> Sequence[FileSource]:
-        """Tell which files of a state hold rows from an offset on, by topic name and partition.
+        """Return which files of a state hold rows from an offset on, by topic name and partition.
 
         `columns` maps `topic`, `partition`, `offset` to the table's columns. Files that hold no
         such row may be told as well, or left out; each that is told is read. Raises
@@ -271,21 +271,21 @@ class Table(Protocol):
         ...
 
     def stated(self) -> Iterator[StatedFile | Mismatch]:
-        """Tell what metadata says of each live data file, read afresh, and where metadata disagree
-        among themselves; features that no writer of ours honours are no hindrance. Raises
+        """Return what metadata says about each live data file, read afresh, and where it disagrees
+        with itself; features that no writer of ours honours are no hindrance. Raises
         UnavailableError, InvalidError, also while it is read.
         """
         ...
 
     def chains(self, state: TableState) -> Sequence[Landed]:
-        """Give the ledgers of all chains in a state: other pipelines' as well.
+        """Return the ledgers of all chains in a state: other pipelines' as well.
 
         Raises UnavailableError, InvalidError (P190, P191 one cannot be read).
         """
         ...
 
     def facts(self) -> TableFacts:
-        """Tell what people want to know of it. Raises UnavailableError, InvalidError."""
+        """Return what people want to know about it. Raises UnavailableError, InvalidError."""
         ...
 
     def housekeep(self) -> None:

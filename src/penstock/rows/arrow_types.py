@@ -32,7 +32,7 @@ _SCALARS = {
 
 
 def arrow_type(type_: Type) -> pa.DataType:
-    """Give the Arrow form of a type."""
+    """Return the Arrow form of a type."""
     match type_:
         case Kind():
             return _SCALARS[type_]
@@ -51,7 +51,7 @@ def arrow_type(type_: Type) -> pa.DataType:
 
 
 def lengths_of(values: pa.BinaryArray) -> npt.NDArray[np.int32]:
-    """Give the bytes of each value; of a null, no meaning has what is given."""
+    """Return the length in bytes of each value; that of a null has no meaning."""
     if not len(values):
         return np.zeros(0, np.int32)
     offsets = values.buffers()[1]
@@ -81,17 +81,17 @@ def counts_of(values: pa.BinaryArray, what: bytes) -> npt.NDArray[np.int64]:
 
 
 def validity_of(array: pa.Array) -> npt.NDArray[np.bool_]:
-    """Tell which values are not null."""
+    """Return which values are not null."""
     if not array.null_count:
         return np.ones(len(array), np.bool_)
     return np.array(array.is_valid().to_numpy(zero_copy_only=False))
 
 
 def arrow_field(field: Field) -> pa.Field:
-    """Give the Arrow form of a struct's member."""
+    """Return the Arrow form of a struct's member."""
     return pa.field(field.name, arrow_type(field.type), nullable=not field.required)
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
-    """Give the Arrow form of a table's schema, columns in order."""
+    """Return the Arrow form of a table's schema, columns in order."""
     return pa.schema([arrow_field(field) for field in schema.fields])

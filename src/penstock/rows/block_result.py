@@ -25,7 +25,7 @@ _OTHER_PATHS = "*"
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Hold the rows of some records with their positions, and the misfits by position; the rest is
+    """The rows of some records with their positions, and the misfits by position; the rest is
     filtered, with a reason. `rescued` holds the text of what a row left out, by position.
     """
 
@@ -37,7 +37,7 @@ class Fitted:
     rescued: Mapping[int, str] = field(default_factory=dict)
 
     def moved(self, positions: Positions) -> Fitted:
-        """Give the same with positions taken from a list of positions."""
+        """Return the same with positions taken from a list of positions."""
         return replace(
             self,
             positions=positions[self.positions],
@@ -47,7 +47,7 @@ class Fitted:
 
     @classmethod
     def none_of(cls, payload: Schema) -> Fitted:
-        """Give no row of a schema, and no misfit."""
+        """Return no row of a schema, and no misfit."""
         nothing = pa.array([], arrow_type(payload))
         return cls(nothing, np.zeros(0, np.int64), {}, Counter())
 

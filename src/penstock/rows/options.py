@@ -41,7 +41,7 @@ Envelope = Literal["none", "debezium", "flattened", "dms", "maxwell", "canal"]
 
 @dataclass(frozen=True, slots=True)
 class RowOptions:
-    """Hold one table's rules for records.
+    """One table's rules for records.
 
     `source_columns` maps topic, partition, offset, timestamp, key, headers to the columns that
     hold them; one that the table has not is left out. `columns` is the fate of unknown fields,
@@ -89,7 +89,7 @@ class RowOptions:
 
     @property
     def rescues(self) -> bool:
-        """Tell whether something may be rescued."""
+        """Return whether something may be rescued."""
         return "rescue" in (self.columns, self.types)
 
     def asked_for(self, shown: Struct, there: Struct = _NOTHING) -> Struct:

@@ -75,7 +75,7 @@ TRANSIENT = frozenset({Code.SLOW, Code.POISON})
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """Say where a code arises, what it states, and what a user can do about it."""
+    """Where a code arises, what it states, and what a user can do about it."""
 
     stage: Stage
     fact: str
@@ -297,7 +297,7 @@ OF_TYPES = frozenset({Code.WRONG_TYPE, Code.OUT_OF_RANGE, Code.INEXACT, Code.UNR
 
 
 class MisfitError(Exception):
-    """Say why one record or value cannot be landed exactly; never leaves this room."""
+    """Why one record or value cannot be landed exactly; never leaves this package."""
 
     def __init__(self, code: Code, reason: str, path: str = "") -> None:
         super().__init__(code, reason, path)
@@ -307,26 +307,26 @@ class MisfitError(Exception):
 
     @property
     def message(self) -> str:
-        """Give path and reason: one bounded, printable line without the record's values."""
+        """Return path and reason: one bounded, printable line without the record's values."""
         return safe_text(f"{self.path}: {self.reason}" if self.path else self.reason)
 
     def at(self, path: str) -> MisfitError:
-        """Give the same misfit with its place."""
+        """Return the same misfit with its place."""
         return self if self.path else MisfitError(self.code, self.reason, path)
 
     def alone(self) -> MisfitError:
-        """Give the same without the frames and errors it came by: a block may hold many."""
+        """Return the same without the frames and errors it came by: a block may hold many."""
         self.__traceback__ = self.__cause__ = self.__context__ = None
         return self
 
 
 def field_of(stage: str, message: str) -> str:
-    """Give the column's path that a refusal's message begins with; "" when none is named."""
+    """Return the column's path that a refusal's message begins with; "" when none is named."""
     path, colon, _ = message.partition(": ")
     return path if colon and stage in (Stage.CONVERT, Stage.UNWRAP) else ""
 
 
 def safe_text(text: str, length_max: int = _TEXT_LENGTH_MAX) -> str:
-    """Give a bounded text without control characters, whatever a record's keys were."""
+    """Return a bounded text without control characters, whatever a record's keys were."""
     cut = text if len(text) <= length_max else f"{text[: length_max - 1]}…"
     return cut if cut.isprintable() else "".join(c if c.isprintable() else "�" for c in cut)

@@ -35,7 +35,7 @@ class SqlCatalog(Setting, extra="allow"):
     )
 
     def settings(self, name: str) -> dict[str, str]:
-        """Give the entry as plain data for a connector, with references unresolved."""
+        """Return the entry as plain data for a connector, with references unresolved."""
         return {**self.model_dump(mode="json", context=REVEALED), "name": name}
 
 
@@ -55,7 +55,7 @@ class RestCatalog(Setting, extra="allow"):
     )
 
     def settings(self, name: str) -> dict[str, str]:
-        """Give the entry as plain data for a connector, with references unresolved."""
+        """Return the entry as plain data for a connector, with references unresolved."""
         return _asked(self, name, self.timeout_seconds)
 
 
@@ -75,7 +75,7 @@ class HiveCatalog(Setting, extra="allow"):
     )
 
     def settings(self, name: str) -> dict[str, str]:
-        """Give the entry as plain data for a connector, with references unresolved."""
+        """Return the entry as plain data for a connector, with references unresolved."""
         return _asked(self, name, self.timeout_seconds)
 
 
@@ -96,7 +96,7 @@ class GlueCatalog(Setting, extra="allow"):
     )
 
     def settings(self, name: str) -> dict[str, str]:
-        """Give the entry as plain data for a connector, with references unresolved."""
+        """Return the entry as plain data for a connector, with references unresolved."""
         return _asked(self, name, self.timeout_seconds)
 
 
@@ -115,7 +115,7 @@ class DeltaCatalog(Setting):
     )
 
     def settings(self, name: str) -> dict[str, Any]:
-        """Give the entry as plain data for a connector, with references unresolved."""
+        """Return the entry as plain data for a connector, with references unresolved."""
         return {**self.model_dump(mode="json", context=REVEALED), "name": name}
 
 

@@ -41,7 +41,7 @@ COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Hold the blocks of a spec that are right in themselves; a wrong one is None.
+    """The blocks of a spec that are right in themselves; a wrong one is None.
 
     `catalogs` is None when no catalog can be told from its text.
     """
@@ -272,14 +272,14 @@ def differently_read(one: Table, other: Table, shared: Records) -> str:
 
 
 def _meet(source: str, other: str, names: Sequence[str]) -> bool:
-    """Tell whether two rules surely take one topic; routing looks at topics of patterns."""
+    """Return whether two rules surely take one topic; routing looks at topics of patterns."""
     if _takes_all(source, other) or _takes_all(other, source):
         return True
     return any(matches(source, name) and matches(other, name) for name in names)
 
 
 def _takes_all(source: str, other: str) -> bool:
-    """Tell whether a rule surely takes all topics of another; two patterns are not compared."""
+    """Return whether a rule surely takes all topics of another; two patterns are not compared."""
     exact = notation.is_topic_name(other)
     return source == other or (exact and matches(source, other) is not None)
 
@@ -366,14 +366,14 @@ def _holds_secret(name: str, value: str) -> bool:
 
 
 def is_read(topic: str, kafka: Kafka) -> bool:
-    """Tell whether `kafka.topics` names a topic or matches it."""
+    """Return whether `kafka.topics` names a topic or matches it."""
     return topic in kafka.names or any(
         notation.compiled(each).fullmatch(topic) for each in kafka.patterns
     )
 
 
 def _may_match(source: str, kafka: Kafka) -> bool:
-    """Tell whether a rule can take a topic; two patterns are not compared."""
+    """Return whether a rule can take a topic; two patterns are not compared."""
     if notation.is_topic_name(source):
         return is_read(source, kafka)
     return bool(kafka.patterns) or any(matches(source, name) for name in kafka.names)

@@ -94,7 +94,7 @@ _COLUMN_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """Hold an expression that was let through, and the columns it names, by their first parts."""
+    """An expression that was let through, and the columns it names, by their first parts."""
 
     text: str
     columns: tuple[str, ...]
@@ -141,7 +141,7 @@ def quoted(text: str) -> str:
 
 
 def fields_of(hints: Mapping[str, Type]) -> Schema:
-    """Give the fields that hints declare: dotted names are members of objects.
+    """Return the fields that hints declare: dotted names are members of objects.
 
     What is declared within a list or a map alone is no field by itself.
     """
@@ -162,7 +162,7 @@ def fields_of(hints: Mapping[str, Type]) -> Schema:
 
 
 def looked_at(found: Expression, fields: Schema) -> Schema:
-    """Give the declared fields that an expression names. Raises MalformedError for others."""
+    """Return the declared fields that an expression names. Raises MalformedError for others."""
     known = (*fields.names, *KAFKA_COLUMNS.names)
     for name in found.columns:
         if name not in known:
@@ -231,7 +231,7 @@ def _struct(tree: Mapping[str, Any]) -> Schema:
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    """Give the tree of a text that is one expression, and nothing besides."""
+    """Return the tree of a text that is one expression, and nothing besides."""
     query = f"select (\n{text}\n) as it"
     ((answer,),) = sandbox().execute("select json_serialize_sql(?)", [query]).fetchall()
     data = json.loads(answer)
@@ -282,7 +282,7 @@ def _require_allowed(node: Mapping[str, Any]) -> None:
 
 
 def _first_name(names: list[str]) -> str:
-    """Give the column that a dotted name begins with; `payload.` in front says nothing."""
+    """Return the column that a dotted name begins with; `payload.` in front says nothing."""
     qualified = len(names) > 1 and names[0].lower() in _RELATIONS
     return names[1] if qualified else names[0]
 

@@ -72,7 +72,7 @@ class Setting(BaseModel):
 
 
 def reading(reader: Callable[[str], str]) -> BeforeValidator:
-    """Give the validator of a text that follows a language of `notation`."""
+    """Return the validator of a text that follows a language of `notation`."""
 
     def read(value: Any) -> Any:
         if not isinstance(value, str):

@@ -36,7 +36,7 @@ _QUOTED = re.compile(r"'([^']*)'")
 
 
 def refusal(code: str, message: str, hint: str = "", *, below: KeyPath = ()) -> PydanticCustomError:
-    """Give the error that a validator raises, so that it becomes a problem with this code.
+    """Return the error that a validator raises, so that it becomes a problem with this code.
 
     `below` leads to the setting that is meant inside of the one that is validated.
     """
@@ -53,7 +53,7 @@ def problems_of(error: ValidationError, model: type[BaseModel]) -> Iterator[Prob
 
 
 def path_of(details: ErrorDetails) -> KeyPath:
-    """Give the path a person would write: without union tags and `[key]` markers."""
+    """Return the path a person would write: without union tags and `[key]` markers."""
     steps = details["loc"]
     return tuple(
         step
@@ -63,7 +63,7 @@ def path_of(details: ErrorDetails) -> KeyPath:
 
 
 def fields_at(model: type[BaseModel], path: KeyPath) -> dict[str, FieldInfo]:
-    """Give the settings that may stand at a path, by the names people write."""
+    """Return the settings that may stand at a path, by the names people write."""
     models: list[type[BaseModel]] = [model]
     for step in path:
         found = [_fields(each).get(str(step)) for each in models]
@@ -138,7 +138,7 @@ def _wrong_kind(path: KeyPath, value: object, expected: str) -> Problem:
 
 
 def _read(path: KeyPath, value: object) -> str:
-    """Say what was read, without quoting a secret."""
+    """Return what was read, without quoting a secret."""
     secret = may_hold_secret(path)
     match value:
         case None:

@@ -80,7 +80,7 @@ def _is_within(path: str, whole: str) -> bool:
 
 
 def _is_known(name: str, table: Table) -> bool:
-    """Tell whether a hint is of the value as text, the key, or a header."""
+    """Return whether a hint is of the value as text, the key, or a header."""
     return name == "value" or name.startswith("_kafka_key") or name in table.header_columns
 
 

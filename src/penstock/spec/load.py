@@ -47,7 +47,7 @@ FILE_BYTES_MAX = 4 * yaml12.CHARS_MAX
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Hold a pipeline and what is worth a word about it."""
+    """A pipeline and what is worth a word about it."""
 
     pipeline: Pipeline
     warnings: tuple[Problem, ...]
@@ -72,7 +72,7 @@ def load_with_warnings(path: Path | str) -> Loaded:
 
 
 def _other_file(path: Path) -> str:
-    """Say which file may be meant for a spec that cannot be read."""
+    """Return which file may be meant for a spec that cannot be read."""
     there: list[str] = []
     with suppress(OSError, ValueError):
         there = [each.name for each in path.parent.iterdir() if each.suffix in (".yaml", ".yml")]
@@ -133,13 +133,13 @@ class _Reading:
             raise SpecError(self.problems, name=name)
 
     def interpolated(self, secrets: ProcessSecrets) -> Any:
-        """Give the data with references resolved that are the driver's to resolve."""
+        """Return the data with references resolved that are the driver's to resolve."""
         data, problems = _interpolated(self.document, secrets)
         self.problems += problems
         return data
 
     def placed(self, problem: Problem) -> Problem:
-        """Give a problem its place, where it has none yet."""
+        """Return a problem with its place, where it has none yet."""
         if problem.place is not None:
             return problem
         return replace(problem, place=self.place(self.span(problem), self.lines))
@@ -157,7 +157,7 @@ class _Reading:
         return span
 
     def place(self, span: Span, lines: list[str]) -> Place:
-        """Give a place in this file."""
+        """Return a place in this file."""
         line = lines[span.line] if span.line < len(lines) else ""
         stop = span.end_column if span.end_line == span.line else len(line.rstrip())
         return Place(self.name, span.line + 1, span.column + 1, max(stop - span.column, 1), line)
@@ -175,16 +175,16 @@ class _Broken:
         self.tables = any(path[:1] == ("tables",) for path in self.paths)
 
     def covers(self, path: KeyPath) -> bool:
-        """Tell whether a path is broken itself or inside of something broken."""
+        """Return whether a path is broken itself or inside of something broken."""
         return any(path[:size] in self.paths for size in range(len(path) + 1))
 
     def hides(self, problem: Problem) -> bool:
-        """Tell whether a finding may come from what is broken: rules are compared when whole."""
+        """Return whether a finding may come from what is broken: rules are compared when whole."""
         compared = problem.code == "P118" and self.tables
         return compared or self.covers(problem.path)
 
     def left_out(self, value: Any, path: KeyPath) -> Any:
-        """Give plain data without what is broken; a list is left out as a whole."""
+        """Return plain data without what is broken; a list is left out as a whole."""
         if not isinstance(value, dict):
             return value
         kept: dict[Any, Any] = {}
@@ -254,7 +254,7 @@ def _reference_problems(text: str, path: KeyPath) -> Iterator[Problem]:
 
 
 def _is_free_text(path: KeyPath) -> bool:
-    """Tell whether a library defines the setting, so that its scalars are taken as written."""
+    """Return whether a library defines the setting, so that its scalars are taken as written."""
     match path:
         case ("catalogs", _, name):
             return name not in {"type", "uri", "warehouse", "root"}

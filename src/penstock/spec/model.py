@@ -104,7 +104,7 @@ class SchemaPolicy(Setting):
     )
 
     def hint_types(self) -> dict[str, Type]:
-        """Give the hints as types."""
+        """Return the hints as types."""
         return {column: parse_type(text) for column, text in self.hints.items()}
 
 
@@ -219,17 +219,17 @@ class Table(Setting):
 
     @property
     def table(self) -> str:
-        """Give the full name, with the branch where it is not main."""
+        """Return the full name, with the branch where it is not main."""
         at = "" if self.branch == notation.MAIN else f"{notation.BRANCH_SIGN}{self.branch}"
         return f"{self.into}{at}"
 
     @property
     def takes_some(self) -> bool:
-        """Tell whether a condition of this rule decides if the rules below get a record."""
+        """Return whether a condition of this rule decides if the rules below get a record."""
         return self.where is not None and not self.continue_
 
     def partition_fields(self) -> tuple[PartitionField, ...]:
-        """Give `partition_by` as data."""
+        """Return `partition_by` as data."""
         return tuple(map(notation.partition_field, self.partition_by))
 
 
@@ -296,12 +296,12 @@ class Pipeline(Setting):
         return self
 
     def redacted(self) -> dict[str, Any]:
-        """Give the spec as plain data for people to see, with secrets hidden."""
+        """Return the spec as plain data for people to see, with secrets hidden."""
         return self.model_dump(mode="json")
 
 
 def draft_of(pipeline: Pipeline) -> Draft:
-    """Give what the checks look at."""
+    """Return what the checks look at."""
     return Draft(
         kafka=pipeline.kafka,
         records=pipeline.records,

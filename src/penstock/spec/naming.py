@@ -12,14 +12,14 @@ from penstock.spec.problems import listed, nearest, shown
 
 
 def leads_to(into: str, table: str) -> bool:
-    """Tell whether a name with placeholders may become a table's name."""
+    """Return whether a name with placeholders may become a table's name."""
     parts = PLACEHOLDER.split(into)
     told = ("[a-z0-9_]+" if n % 2 else re.escape(part) for n, part in enumerate(parts))
     return re.fullmatch("".join(told), table) is not None
 
 
 def is_led_to(pipeline: Pipeline, table: str) -> bool:
-    """Tell whether a rule of the spec may lead to a table, or is a route of this name."""
+    """Return whether a rule of the spec may lead to a table, or is a route of this name."""
     return any(table == each.table or leads_to(each.table, table) for each in pipeline.tables)
 
 

@@ -126,7 +126,7 @@ def topic_name(text: str) -> str:
 
 
 def is_topic_name(text: str) -> bool:
-    """Tell whether Kafka allows a topic of this name."""
+    """Return whether Kafka allows a topic of this name."""
     return _TOPIC.fullmatch(text) is not None and text not in {".", ".."}
 
 
@@ -165,7 +165,7 @@ def compiled(text: str) -> re.Pattern[str]:
 
 
 def matcher(source: str) -> re.Pattern[str]:
-    """Give the compiled pattern of a `from`; an exact name matches itself only."""
+    """Return the compiled pattern of a `from`; an exact name matches itself only."""
     return compiled(re.escape(source) if is_topic_name(source) else source)
 
 
@@ -291,7 +291,7 @@ def time_zone(text: str) -> str:
 
 
 def _repeats_inside_repeats(text: str) -> bool:
-    """Tell whether a repeated group holds a repeat of varying length: `(a+)*`, `(a|b*c){2,}`."""
+    """Return whether a repeated group holds a repeat of varying length: `(a+)*`, `(a|b*c){2,}`."""
     varying = [False]  # for each open group: does it hold a repeat of varying length?
     closed = False  # did the group that was just closed hold one?
     for found in _PATTERN_TOKEN.finditer(text):

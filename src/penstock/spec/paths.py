@@ -29,7 +29,7 @@ _SECURITY_PATHS = ("ca", "certificate", "key")
 
 
 def is_resolved_later(path: KeyPath) -> bool:
-    """Tell whether the references of a setting stay for the process that uses them."""
+    """Return whether the references of a setting stay for the process that uses them."""
     return (
         path[:1] == ("catalogs",)
         or path[:2] in (("kafka", "security"), ("pending", "store"), ("records", "registry"))
@@ -38,7 +38,7 @@ def is_resolved_later(path: KeyPath) -> bool:
 
 
 def located(pipeline: Pipeline, base: Path, secrets: ProcessSecrets | None = None) -> Pipeline:
-    """Give the pipeline with absolute paths. Raises SpecError when a path cannot be told."""
+    """Return the pipeline with absolute paths. Raises SpecError when a path cannot be told."""
     finding = _Finding(base.absolute(), secrets or ProcessSecrets())
     catalogs = {name: finding.catalog(name, each) for name, each in pipeline.catalogs.items()}
     security = finding.security(pipeline.kafka.security)

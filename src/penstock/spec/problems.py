@@ -113,7 +113,7 @@ def shown(value: object) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Give the known name that looks most like a word, or nothing."""
+    """Return the known name that looks most like a word, or nothing."""
     names = {name.lower(): name for name in known}
     found = difflib.get_close_matches(word[:64].lower(), names, n=1, cutoff=0.65)
     return names[found[0]] if found else ""

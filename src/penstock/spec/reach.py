@@ -20,7 +20,7 @@ _PLACES = {"delta": "root", "rest": None}
 
 
 def is_remote(master: str) -> bool:
-    """Tell whether a master surely starts workers on other hosts; a lent session may, too."""
+    """Return whether a master surely starts workers on other hosts; a lent session may, too."""
     return "${" not in master and master.partition("[")[0] not in _HERE
 
 

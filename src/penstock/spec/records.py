@@ -70,7 +70,7 @@ class RegistrySettings(Setting):
     )
 
     def settings(self) -> dict[str, Any]:
-        """Give the block as plain data for a connector, with references unresolved."""
+        """Return the block as plain data for a connector, with references unresolved."""
         data = self.model_dump(mode="json", context=REVEALED)
         return {**data, "timeout": self.timeout_seconds}
 

@@ -81,7 +81,7 @@ def tables_for(pipeline: Pipeline, topic: str) -> tuple[Target, ...]:
 
 
 def routes(pipeline: Pipeline, topics: Iterable[str]) -> Mapping[str, tuple[Target, ...]]:
-    """Give the tables of every topic, once it is sure that they can live together.
+    """Return the tables of every topic, once it is sure that they can live together.
 
     Raises InvalidError when two topics collide, or there are more tables than `limits.tables`.
     """
@@ -146,7 +146,7 @@ def _meeting(templates: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def may_meet(one: str, other: str) -> bool:
-    """Tell whether two names can become the same once records fill their placeholders.
+    """Return whether two names can become the same once records fill their placeholders.
 
     Whose a table is must be seen by its name alone, in every later run.
     """
@@ -154,7 +154,7 @@ def may_meet(one: str, other: str) -> bool:
 
 
 def _steps(template: str) -> tuple[str, ...]:
-    """Give a name as single characters; a placeholder is any one of a name, then any number."""
+    """Return a name as single characters; a placeholder is any one of a name, then any number."""
     steps: list[str] = []
     for index, part in enumerate(PLACEHOLDER.split(template)):
         steps += [_ANY, _MORE] if index % 2 else part
@@ -163,7 +163,7 @@ def _steps(template: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _meet(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Tell whether some text fits both, by the pairs of places that can be reached together."""
+    """Return whether some text fits both, by the pairs of places that can be reached together."""
     reached, waiting = set(), [(0, 0)]
     while waiting:
         pair = waiting.pop()
@@ -193,7 +193,7 @@ def _alike(one: str, other: str) -> bool:
 
 
 def _reason(sources: list[tuple[str, Table]]) -> str:
-    """Say why topics may not share a table, or nothing when they are meant to."""
+    """Return why topics may not share a table, or "" when they are meant to."""
     raws = {raw for topic, rule in sources if (raw := _raw(rule, topic))}
     if len(raws) > 1:
         return "their names differ only in what a table's name cannot hold"
@@ -209,7 +209,7 @@ def _reason(sources: list[tuple[str, Table]]) -> str:
 
 
 def _raw(rule: Table, topic: str) -> tuple[str | None, ...]:
-    """Give the values that fill a rule's table name, as they stand in the topic's name."""
+    """Return the values that fill a rule's table name, as they stand in the topic's name."""
     found = matches(rule.from_, topic)
     assert found is not None, "a target's rule matches its topic"
     groups = found.groupdict()

@@ -69,7 +69,7 @@ def rules_hash(pipeline: Pipeline) -> str:
 
 
 def with_rules(pipeline: Pipeline, text: str) -> Pipeline:
-    """Give the pipeline with rules kept before, in its present surroundings.
+    """Return the pipeline with rules kept before, in its present surroundings.
 
     Properties of a rule are those of the present rule for the same table. Raises InvalidError when
     the text is not rules of a version known here, or when it names a catalog that the spec no
@@ -151,13 +151,13 @@ def _kept(pipeline: Pipeline, rules: Mapping[str, Any]) -> Pipeline:
 
 
 def _records(records: Records) -> dict[str, Any]:
-    """Give what values are, as far as it differs from the default; a registry may be moved."""
+    """Return what values are, as far as it differs from the default; a registry may be moved."""
     data = records.model_dump(mode="json", exclude_defaults=True, exclude={"registry"})
     return {"envelope": "none", "format": "json", "registry": None, **data}
 
 
 def _at_registry(kept: Records | None, today: Records | None) -> Records | None:
-    """Give records as they were, with the registry of today."""
+    """Return records as they were, with the registry of today."""
     if kept is None or today is None:
         return kept
     return kept.model_copy(update={"registry": today.registry})

@@ -69,7 +69,7 @@ def _database() -> DuckDBPyConnection:
 
 
 def sql_type(type_: Type) -> str:
-    """Give DuckDB's name of the type in which values of a type of ours arrive."""
+    """Return DuckDB's name of the type in which values of a type of ours arrive."""
     match type_:
         case Kind():
             return _SQL_TYPES[type_]
@@ -95,7 +95,7 @@ def quoted(name: str) -> str:
 
 
 def empty_relation(schema: Schema) -> str:
-    """Give the SQL of a relation of a schema without rows, to bind expressions against."""
+    """Return the SQL of a relation of a schema without rows, to bind expressions against."""
     columns = ", ".join(
         f"cast(null as {sql_type(field.type)}) as {quoted(field.name)}" for field in schema.fields
     )

@@ -64,7 +64,7 @@ class ProcessSecrets:
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
     def resolve(self, text: str) -> str:
-        """Give the text with references replaced. Raises InvalidError that names the reference."""
+        """Return the text with references replaced. Raises InvalidError: a reference is missing."""
         return _REFERENCE.sub(self._replacement, text)
 
     def _replacement(self, found: re.Match[str]) -> str:
@@ -108,12 +108,12 @@ def escaped(text: str) -> str:
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether a setting of this name holds a secret."""
+    """Return whether a setting of this name holds a secret."""
     return _SECRET_NAME.search(name) is not None
 
 
 def may_hold_secret(path: tuple[str | int, ...]) -> bool:
-    """Tell whether a setting may hold a secret; where they are at home, a misspelt one may too."""
+    """Return whether a setting may hold a secret; among those that do, a misspelt one may too."""
     match path:
         case ("kafka", "security", name, *_):
             return name not in _SHOWN_SECURITY
@@ -128,12 +128,12 @@ def may_hold_secret(path: tuple[str | int, ...]) -> bool:
 
 
 def is_literal(text: str) -> bool:
-    """Tell whether a secret stands in the text itself and not behind references alone."""
+    """Return whether a secret stands in the text itself and not behind references alone."""
     return bool(text) and redacted(text) != text
 
 
 def redacted(text: str) -> str:
-    """Give what may be shown of a secret: a bare reference, else stars."""
+    """Return what may be shown of a secret: a bare reference, else stars."""
     found = _REFERENCE.fullmatch(text)
     reference = _reference(found) if found else None
     if reference is None or reference.kind == "malformed":
@@ -144,17 +144,17 @@ def redacted(text: str) -> str:
 
 
 def without_password(text: str) -> str:
-    """Give what may be shown of an address: `scheme://user:***@host?password=***`."""
+    """Return what may be shown of an address: `scheme://user:***@host?password=***`."""
     return _with_passwords(text, redacted)
 
 
 def referring(text: str, reference: str) -> str:
-    """Give an address with a reference in the place of each literal password."""
+    """Return an address with a reference in the place of each literal password."""
     return _with_passwords(text, lambda found: reference if is_literal(found) else found)
 
 
 def secret_parts(text: str) -> Iterator[tuple[int, int]]:
-    """Give start and stop of each literal password inside of an address."""
+    """Yield start and stop of each literal password inside of an address."""
     for pattern in (_USERINFO, _QUERY):
         for found in pattern.finditer(text):
             if is_literal(found["password"]):
@@ -162,7 +162,7 @@ def secret_parts(text: str) -> Iterator[tuple[int, int]]:
 
 
 def redacted_tree(data: Any, name: str = "") -> Any:
-    """Give plain data in which secrets, known by the names of their settings, are hidden."""
+    """Return plain data in which secrets, known by the names of their settings, are hidden."""
     match data:
         case dict():
             return {key: redacted_tree(value, str(key)) for key, value in data.items()}
@@ -183,7 +183,7 @@ def _with_passwords(text: str, written: Callable[[str], str]) -> str:
 
 
 def _reference(found: re.Match[str]) -> Reference | None:
-    """Give the reference that was found, or None for `$${`."""
+    """Return the reference that was found, or None for `$${`."""
     text = found[0]
     if text == "$${":
         return None

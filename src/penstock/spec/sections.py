@@ -229,7 +229,7 @@ class Kafka(Setting):
         return tuple(each.pattern for each in self.topics if isinstance(each, TopicPattern))
 
     def settings(self) -> dict[str, Any]:
-        """Give the block as plain data for a connector, with references unresolved."""
+        """Return the block as plain data for a connector, with references unresolved."""
         return self.model_dump(mode="json", context=REVEALED)
 
 

@@ -70,7 +70,7 @@ class Function(Setting):
     )
 
     def types(self) -> dict[str, Type]:
-        """Give the columns' types."""
+        """Return the columns' types."""
         return {name: parse_type(text) for name, text in self.columns.items()}
 
 
@@ -91,7 +91,7 @@ class Transform(Setting):
     )
 
     def types(self, fields: Schema) -> dict[str, Type]:
-        """Give the types of all computed columns; `fields` are those that hints declare.
+        """Return the types of all computed columns; `fields` are those that hints declare.
 
         Raises MalformedError.
         """
@@ -100,7 +100,7 @@ class Transform(Setting):
 
 
 def type_of(text: str, fields: Schema) -> Type:
-    """Give the type that an expression computes. Raises MalformedError."""
+    """Return the type that an expression computes. Raises MalformedError."""
     found = expression(text)
     return type_given(found, looked_at(found, fields))
 

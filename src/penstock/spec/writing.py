@@ -40,7 +40,7 @@ def to_yaml(pipeline: Pipeline) -> str:
 
 
 def json_schema() -> dict[str, Any]:
-    """Give the JSON Schema of a spec, for editors; it is committed as `penstock.schema.json`."""
+    """Return the JSON Schema of a spec, for editors; it is committed as `penstock.schema.json`."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **Pipeline.model_json_schema(by_alias=True, schema_generator=_Generating),

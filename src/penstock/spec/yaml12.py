@@ -44,7 +44,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Hold zero-based start and end of some text in a file; the end is exclusive."""
+    """Zero-based start and end of some text in a file; the end is exclusive."""
 
     line: int
     column: int
@@ -54,7 +54,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Tell what is wrong with the text as YAML, and where."""
+    """What is wrong with the text as YAML, and where."""
 
     span: Span
     path: KeyPath
@@ -65,7 +65,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Document:
-    """Hold plain data, and by path the spans of keys and values and the text of plain scalars.
+    """Plain data, and by path the spans of keys and values and the text of plain scalars.
 
     `readable` is false when the text could not be composed at all; `data` is then None. `context`
     is the zero-based line where the construct began that could not be read.
@@ -158,7 +158,7 @@ class _Building:
         self.count = 0
 
     def value(self, node: Node, path: KeyPath) -> Any:
-        """Give the plain data of a node and note its place; what is at fault becomes None."""
+        """Return the plain data of a node and note its place; what is at fault becomes None."""
         self.count += 1
         if self.count > NODES_MAX:
             if self.count == NODES_MAX + 1:
@@ -214,7 +214,7 @@ class _Building:
             yield key, self.value(value_node, here)
 
     def key(self, node: Node, path: KeyPath) -> str | int | None:
-        """Give a key, or None with a fault."""
+        """Return a key, or None with a fault."""
         if isinstance(node, ScalarNode):
             if node.tag == _STR and not _SURROGATE.search(node.value):
                 return str(node.value)
@@ -227,7 +227,7 @@ class _Building:
         return None
 
     def scalar(self, node: ScalarNode, path: KeyPath) -> Any:
-        """Give the value of a scalar; the text it was written in is kept beside it."""
+        """Return the value of a scalar; the text it was written in is kept beside it."""
         text, tag = str(node.value), str(node.tag)
         if _SURROGATE.search(text):
             return self.fault(node, path, "P101", "the text has half of a surrogate pair")
@@ -283,7 +283,7 @@ def _unreadable(code: str, message: str, *, hint: str = "") -> Document:
 
 
 def _syntax_fault(text: str, error: yaml.YAMLError) -> Document:
-    """Tell a PyYAML error in one sentence, at its place."""
+    """Return the document of a PyYAML error: one sentence, at its place."""
     if isinstance(error, ReaderError):
         before = lines_of(text[: error.position])
         span = Span(len(before) - 1, len(before[-1]), len(before) - 1, len(before[-1]) + 1)

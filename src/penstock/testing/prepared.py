@@ -61,27 +61,27 @@ def part(partition: int, topic_id: str = TOPIC_ID) -> TopicPartition:
 
 
 def progress(ranges: Mapping[int, tuple[int, int]]) -> Progress:
-    """Give ranges by partition number: `{0: (0, 10)}`."""
+    """Return ranges by partition number: `{0: (0, 10)}`."""
     return {part(number): span(start, stop) for number, (start, stop) in ranges.items()}
 
 
 def positions(offsets: Mapping[int, int]) -> Positions:
-    """Give positions by partition number: `{0: 10}`."""
+    """Return positions by partition number: `{0: 10}`."""
     return {part(number): Offset(offset) for number, offset in offsets.items()}
 
 
 def claim(generation: int = 1, owner: str = "") -> Claim:
-    """Give a claim; its owner is named after the generation unless told."""
+    """Return a claim; its owner is named after the generation unless told."""
     return Claim(Generation(generation), owner or f"owner-{generation}")
 
 
 def origin(chain: Chain, offsets: Mapping[int, int], held: Claim | None = None) -> Landed:
-    """Give the ledger a table is created with."""
+    """Return the ledger a table is created with."""
     return first_ledger(chain, held or claim(), CLUSTER, RULES, positions(offsets))
 
 
 def orders(ranges: Mapping[int, tuple[int, int]]) -> list[dict[str, Any]]:
-    """Give one row of the schema `ORDERS` for each offset; `id` is `partition * 1000 + offset`."""
+    """Return a row of the schema `ORDERS` for each offset; `id` is `partition * 1000 + offset`."""
     return [
         {
             "id": number * 1000 + offset,
@@ -96,7 +96,7 @@ def orders(ranges: Mapping[int, tuple[int, int]]) -> list[dict[str, Any]]:
 
 
 def rejects(chain: Chain, coordinates: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
-    """Give rows of the schema `QUARANTINE` for `(partition, offset)` of a chain's table."""
+    """Return rows of the schema `QUARANTINE` for `(partition, offset)` of a chain's table."""
     pipeline, _, table = chain.name.partition("/")
     return [
         {
@@ -157,7 +157,7 @@ def fence(chain: Chain, *, uuid: str, held: Claim | None = None, nonce: str = "f
 
 
 def ledger_after(first: Landed, *commits: Committable) -> Landed:
-    """Give the ledger as it reads once all commits have landed in order."""
+    """Return the ledger as it reads once all commits have landed in order."""
     landed = first
     for commit in commits:
         landed = landed_after(landed, commit)

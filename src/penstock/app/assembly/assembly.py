@@ -55,7 +55,7 @@ EXISTING = "existing"
 def settings_of(
     pipeline: Pipeline, *, accept: frozenset[Consent] = frozenset(), faults: str = ""
 ) -> Settings:
-    """Give the coordinator's settings. Raises InvalidError for a catalog nobody knows."""
+    """Return the coordinator's settings. Raises InvalidError for a catalog nobody knows."""
     commit = pipeline.commit
     return Settings(
         pipeline=pipeline.name,
@@ -85,7 +85,7 @@ def settings_of(
 
 
 def targets_of(pipeline: Pipeline, topics: Collection[str]) -> dict[str, tuple[Target, ...]]:
-    """Give the targets of topics, by the spec's rules. Raises InvalidError when they collide."""
+    """Return the targets of topics, by the spec's rules. Raises InvalidError when they collide."""
     return {
         topic: tuple(_target(pipeline, topic, each) for each in found)
         for topic, found in routes(pipeline, topics).items()
@@ -93,7 +93,7 @@ def targets_of(pipeline: Pipeline, topics: Collection[str]) -> dict[str, tuple[T
 
 
 def _former_routes(pipeline: Pipeline, text: str) -> Routes:
-    """Give the routes of the topics that kept rules read. Raises what `with_rules` raises."""
+    """Return the routes of the topics that kept rules read. Raises what `with_rules` raises."""
     kept = with_rules(pipeline, text)
     return lambda topics: targets_of(kept, [each for each in topics if is_read(each, kept.kafka)])
 
@@ -101,7 +101,7 @@ def _former_routes(pipeline: Pipeline, text: str) -> Routes:
 def former_of(
     pipeline: Pipeline, *, accept: frozenset[Consent] = frozenset(), faults: str = ""
 ) -> Former:
-    """Give what opens the settings and the log of a pipeline by rules that its store kept."""
+    """Return what opens the settings and the log of a pipeline by rules that its store kept."""
 
     @contextmanager
     def former(text: str) -> Iterator[tuple[Settings, Log]]:
@@ -121,7 +121,7 @@ def place_of(pipeline: Pipeline, table: str) -> Place:
 
 
 def log_settings(pipeline: Pipeline) -> dict[str, Any]:
-    """Give what a worker needs to read the log; references to secrets stay references."""
+    """Return what a worker needs to read the log; references to secrets stay references."""
     return {**pipeline.kafka.settings(), "connector": LOG}
 
 
@@ -365,7 +365,7 @@ def _computed_types(rule: Table) -> dict[str, Type]:
 
 
 def registry_settings(pipeline: Pipeline, records: Records) -> dict[str, Any] | None:
-    """Give what a worker needs to ask the schema registry, with references unresolved."""
+    """Return what a worker needs to ask the schema registry, with references unresolved."""
     registry = records.registry or pipeline.records.registry
     if registry is None or not {records.format, records.key_format} & REGISTERED:
         return None
@@ -373,7 +373,7 @@ def registry_settings(pipeline: Pipeline, records: Records) -> dict[str, Any] | 
 
 
 def change_columns(rule: Table, records: Records) -> dict[str, str]:
-    """Give the columns that hold what an envelope says of a change, by what it is."""
+    """Return the columns that hold what an envelope says of a change, by what it is."""
     if records.envelope == "none":
         return {}
     return {name: f"_change_{name}" for name in rule.change_columns}

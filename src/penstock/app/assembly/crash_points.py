@@ -27,7 +27,7 @@ VARIABLE = "PENSTOCK_FAULTS"
 
 
 def from_environment() -> str:
-    """Give the crash points that this process was started with; "" for none."""
+    """Return the crash points that this process was started with; "" for none."""
     return os.environ.get(VARIABLE, "")
 
 

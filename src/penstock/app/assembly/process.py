@@ -16,16 +16,16 @@ from penstock.ports.store import Owner
 
 @dataclass(frozen=True, slots=True)
 class SystemClock:
-    """Tells the machine's time; `wait` ends early when `attention` is set."""
+    """The machine's time; `wait` ends early when `attention` is set."""
 
     attention: threading.Event = field(default_factory=threading.Event)
 
     def now_ms(self) -> int:
-        """Give wall-clock epoch milliseconds."""
+        """Return wall-clock epoch milliseconds."""
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        """Give seconds that never run backwards."""
+        """Return seconds that never run backwards."""
         return time.monotonic()
 
     def wait(self, seconds: float) -> None:
@@ -39,10 +39,10 @@ def this_owner() -> Owner:
 
 
 def token() -> str:
-    """Give a short random text, for names of files and owners."""
+    """Return a short random text, for names of files and owners."""
     return secrets.token_hex(4)
 
 
 def jitter() -> float:
-    """Give a random number in 0..1."""
+    """Return a random number in 0..1."""
     return random.random()  # noqa: S311  spreads retries, guards nothing

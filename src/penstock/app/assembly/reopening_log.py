@@ -18,7 +18,7 @@ class KeptLog:
     kept: Kept[Log]
 
     def cluster_id(self) -> str:
-        """Give the cluster's id; see `Log`."""
+        """Return the cluster's id; see `Log`."""
         return self.kept().cluster_id()
 
     def partitions(self) -> Sequence[TopicPartition]:
@@ -26,11 +26,11 @@ class KeptLog:
         return self.kept().partitions()
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
-        """Tell what can be read; see `Log`."""
+        """Return what can be read; see `Log`."""
         return self.kept().bounds(partitions)
 
     def positions_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Positions:
-        """Give positions at a time; see `Log`."""
+        """Return positions at a time; see `Log`."""
         return self.kept().positions_at(partitions, timestamp_ms)
 
     def close(self) -> None:

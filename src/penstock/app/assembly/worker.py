@@ -65,12 +65,12 @@ def work_with(
 
 
 def writer(name: str) -> WriterFactory:
-    """Give the factory of a connector's writers, with the secrets of this process."""
+    """Return the factory of a connector's writers, with the secrets of this process."""
     return _writer(name)
 
 
 def readers(settings: Mapping[str, Any] | None) -> Readers:
-    """Give the readers of the schemas of a registry, kept over tasks. Raises InvalidError."""
+    """Return the readers of the schemas of a registry, kept over tasks. Raises InvalidError."""
     return _readers(None if settings is None else json.dumps(dict(settings), sort_keys=True))
 
 

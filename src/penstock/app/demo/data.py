@@ -32,7 +32,7 @@ def weather() -> pa.Table:
 
 
 def records(table: pa.Table, *, batch_rows: int = BATCH_ROWS) -> Iterator[list[bytes]]:
-    """Give the rows as JSON objects, some at a time; empty cells are null."""
+    """Yield the rows as JSON objects, some at a time; empty cells are null."""
     import msgspec
 
     encode = msgspec.json.Encoder().encode

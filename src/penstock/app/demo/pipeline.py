@@ -31,7 +31,7 @@ class PipelineProcess:
     _lines: queue.Queue[Line | None] = field(default_factory=queue.Queue)
 
     def lines(self, timeout_seconds: float) -> Iterator[Line]:
-        """Give log lines as they come. Raises UnavailableError when none comes for so long."""
+        """Yield log lines as they come. Raises UnavailableError when none comes for so long."""
         while True:
             try:
                 line = self._lines.get(timeout=timeout_seconds)

@@ -62,7 +62,7 @@ class Demo:
     _sent: int = 0
 
     def run(self) -> Told:
-        """Tell the story. Raises UnavailableError, InvalidError; stops what it started."""
+        """Run the story. Raises UnavailableError, InvalidError; stops what it started."""
         with self._stack:
             spec = self._prepare()
             running = self._broker()

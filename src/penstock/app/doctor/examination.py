@@ -39,7 +39,7 @@ class Examination:
 
     @property
     def exit_code(self) -> int:
-        """Give the exit code: the gravest that a run would end with for one of these."""
+        """Return the exit code: the gravest that a run would end with for one of these."""
         return gravest(each.exit_code for each in self.findings)
 
 

@@ -51,7 +51,7 @@ def findings(pipeline: Pipeline | None, environment: Mapping[str, str]) -> Itera
 
 
 def python(environment: Mapping[str, str]) -> Finding:
-    """Tell the Python, and whether Spark's workers are to use another one."""
+    """Return the Python, and whether Spark's workers are to use another one."""
     told = f"{platform.python_version()} at {sys.executable}"
     workers = environment.get("PYSPARK_PYTHON", "")
     if workers and Path(workers).resolve() != Path(sys.executable).resolve():
@@ -178,7 +178,7 @@ def memory(master: str, conf: Mapping[str, str]) -> Finding:
 
 
 def disk(directory: Path) -> Finding:
-    """Tell what is free on the working directory's disk, for state, local tables, Spark."""
+    """Return what is free on the working directory's disk, for state, local tables, Spark."""
     try:
         free = psutil.disk_usage(str(directory)).free
     except OSError as error:
@@ -190,7 +190,7 @@ def disk(directory: Path) -> Finding:
 
 
 def _unfit(requirement: str) -> str:
-    """Say how an installed library does not fit a requirement, or nothing."""
+    """Return how an installed library does not fit a requirement, or ""."""
     parts = _REQUIREMENT.fullmatch(requirement)
     if parts is None or parts["only"]:
         return ""

@@ -197,7 +197,7 @@ def _rules(catalog: str, rules: Sequence[Rule], active: Sequence[Rule]) -> Itera
 
 
 def _told(rule: Rule) -> Iterator[str]:
-    """Say what was found of a topic, in lines of a comment."""
+    """Yield what was found in a topic, as lines of a comment."""
     places = number_of(rule.partitions, "partition")
     yield f"{number_of(rule.records, 'record')} in {places}, {rule.looked_at:,} looked at"
     if rule.unfit:

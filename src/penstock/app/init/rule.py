@@ -55,7 +55,7 @@ _FRAMED = ("avro", "protobuf", "json-schema-envelope")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Hold what a rule says of one topic, and what is to be told of it.
+    """What a rule says of one topic, and what is to be told of it.
 
     `settings` are the rule's but for `from`, `into` and the hints; `why` tells by setting why it is
     there. `refused` counts records of the sample by code. `unfit` says why the topic cannot land.
@@ -74,7 +74,7 @@ class Rule:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether there was nothing to look at."""
+        """Return whether there was nothing to look at."""
         return self.unfit == EMPTY
 
 
@@ -106,7 +106,7 @@ def drafted(topic: Topic, setting: Setting) -> Rule:
 
 
 def _begun(rule: Rule, found: Recognised, batch: pa.RecordBatch) -> Rule:
-    """Say what records are, and what becomes of those without a value."""
+    """Return the rule with what records are, and what becomes of those without a value."""
     settings: dict[str, Any] = {"records": found.settings} if found.settings else {}
     why: dict[str, str] = {}
     if batch.column("value").null_count:
@@ -123,7 +123,7 @@ def _begun(rule: Rule, found: Recognised, batch: pa.RecordBatch) -> Rule:
 
 
 def _hinted(rule: Rule, found: Recognised, batch: pa.RecordBatch, setting: Setting) -> Rule:
-    """Give the types that the sample asks for beyond inference."""
+    """Return the types that the sample asks for beyond inference."""
     if found.format in ("text", "bytes"):
         return rule
     target = _target(rule, setting)

@@ -150,7 +150,7 @@ def chosen(names: set[str], topics: str | None) -> list[str]:
 
 
 def _how_to_choose(topics: str) -> str:
-    """Say how topics are chosen; to what looks like a pattern, how that one is written."""
+    """Return how topics are chosen; for what looks like a pattern, how to write one."""
     meant = topics.strip("/")
     if _PATTERN.search(meant):
         with suppress(MalformedError):

@@ -87,7 +87,7 @@ class Audit:
 
     @property
     def exit_code(self) -> int:
-        """Give the exit code (interface.md 2)."""
+        """Return the exit code (interface.md 2)."""
         if any(table.breaks for table in self.tables):
             return DecisionNeededError.exit_code
         return gravest(each.problem.exit_code for each in self.tables if each.problem is not None)
@@ -245,7 +245,7 @@ def _not_landed(table: str, waiting: int | None) -> InvalidError:
 
 
 def _untouched(own: ChainAudit, state: TableState) -> bool:
-    """Tell whether a table without our ledger never had one, as far as its whole history tells."""
+    """Return whether a table without a ledger never had one, as far as its history shows."""
     missed = state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN)
     return own.from_the_beginning and not own.commits and not missed
 

@@ -43,7 +43,7 @@ class Held:
         headers: bool = False,
         leader_epoch: int | None = None,
     ) -> Iterator[Fetched]:
-        """Give the held records of a range."""
+        """Yield the held records of a range."""
         del deadline, leader_epoch
         batch = self.batches[at]
         offsets = batch.column("offset")

@@ -77,7 +77,7 @@ class ValuesAudit:
 
     @property
     def outcome(self) -> Outcome:
-        """Tell what the audit of this table came to."""
+        """Return the outcome of this table's audit."""
         if self.problem is not None:
             return Outcome.ERROR
         if self.mismatches:

@@ -22,14 +22,14 @@ CELL_CHARACTERS_MAX = 200
 
 
 def arrow(rows: Rows) -> pa.Table:
-    """Give rows as an Arrow table."""
+    """Return rows as an Arrow table."""
     import pyarrow as pa
 
     return pa.Table.from_pylist(rows)
 
 
 def html(rows: Rows) -> str:
-    """Give rows as a table in HTML."""
+    """Return rows as a table in HTML."""
     if not rows:
         return "<p>nothing</p>"
     head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])

@@ -240,7 +240,7 @@ def _born(
 
 
 def records_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Give records as they are; a timestamp is a count, which may be of no date Python knows."""
+    """Return records as they are; a timestamp is a count, which may be of no date Python knows."""
     import pyarrow as pa
 
     at = batch.schema.get_field_index("timestamp")
@@ -322,7 +322,7 @@ def _waits(name: str, error: PenstockError) -> Fate:
 
 
 def decoded(value: bytes | None) -> Any:
-    """Give what the bytes say as JSON, None when they are none or nested too deep to show."""
+    """Return what the bytes say as JSON, None when they are none or nested too deep to show."""
     if value is None:
         return None
     try:

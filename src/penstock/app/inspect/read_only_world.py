@@ -56,7 +56,7 @@ class View:
     quarantine_missing: bool
 
     def survey(self, lanes: Sequence[Lane], tracks: Mapping[str, Track]) -> dict[str, Schema]:
-        """Tell what columns the records of lanes show, by table, for tables there are or not."""
+        """Return what columns the records of lanes show, by table, for tables there are or not."""
         unborn = {name: replace(track, standing=None) for name, track in tracks.items()}
         given = (self.settings, self.world, _epoch(lanes), unborn, self._quarantine)
         shown, _ = runner.survey(*given)  # a failure is told by `attempt`, which reads the same

@@ -149,7 +149,7 @@ def _made_again(offsets: Collection[TopicPartition]) -> set[str]:
 
 
 def _apart(topic: str, rows: Mapping[tuple[str, int], Offsets]) -> Census:
-    """Say that rows of a topic that was made again cannot be told apart: they hold its name."""
+    """Return a census that cannot tell rows of a recreated topic apart: they hold its name only."""
     size = sum(each.size for (name, _), each in rows.items() if name == topic)
     told = f"{topic}: the topic was made again, and rows do not tell which of the two is theirs"
     return Census(0, size, 0, 0, size, (), (told,))
@@ -166,7 +166,7 @@ class _Coordinates:
 
 
 def _began(subject: Subject, at: TopicPartition, mine: Offsets, refused: Offsets) -> Offset | None:
-    """Give where the table began in a partition; None when nothing tells it any more.
+    """Return where the table began in a partition; None when nothing tells it any more.
 
     Where its commits do not tell, it is the first record that stands somewhere.
     """
@@ -180,7 +180,7 @@ def _began(subject: Subject, at: TopicPartition, mine: Offsets, refused: Offsets
 
 
 def _beyond(at: TopicPartition, end: Offset, stop: Offset) -> Census:
-    """Tell when a ledger stands behind the log's end: nobody can have landed what is not there."""
+    """Return the census, with a break where the ledger is past the end of the log."""
     told = f"{at}: the ledger says {stop}, the log ends at {end}"
     return Census(0, 0, 0, 0, 0, (Break("ledger", str(at), told),) if stop > end else ())
 
@@ -235,7 +235,7 @@ def _read(
 
 
 def _left_out(batch: pa.RecordBatch, at: TopicPartition, target: Target) -> NDArray[np.bool_]:
-    """Tell which records are another table's, filtered, or tombstones that are skipped."""
+    """Return which records are another table's, filtered, or tombstones that are skipped."""
     gate = target.gates.get(at.topic, OPEN)
     out = np.zeros(batch.num_rows, np.bool_)
     if batch.num_rows and not gate.is_open:
@@ -251,7 +251,7 @@ def _left_out(batch: pa.RecordBatch, at: TopicPartition, target: Target) -> NDAr
 
 
 def _without_row(batch: pa.RecordBatch, at: TopicPartition, target: Target) -> NDArray[np.bool_]:
-    """Tell which records hold events without a row, such as truncate: they are read again."""
+    """Return which records hold events without a row, such as truncate: they are read again."""
     readers = readers_of(target.registry)
     done = convert(batch, at=at, schema=Struct(()), options=target.options, readers=readers)
     offsets = batch.column("offset").to_numpy()
@@ -271,7 +271,7 @@ def _silent(at: TopicPartition) -> UnavailableError:
 
 
 def _refusals(subject: Subject) -> Iterator[dict[tuple[str, int], Offsets]]:
-    """Give what is refused for the table, and by its route: all, and what is transient of that.
+    """Yield what is refused for the table, and by its route: all, and what is transient of that.
 
     What was retried into the table is left out.
     """

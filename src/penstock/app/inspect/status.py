@@ -67,7 +67,7 @@ class Status:
         return gravest(error.exit_code for error in self.unread.values())
 
     def to_arrow(self) -> pa.Table:
-        """Give a row for each table, as Arrow."""
+        """Return a row for each table, as Arrow."""
         return arrow(status_rows(self))
 
     def _repr_html_(self) -> str:
@@ -75,7 +75,7 @@ class Status:
 
 
 def status_file(pipeline: Pipeline) -> Path:
-    """Give the place of the status file: beside a pending store that is a file, else `state/`.
+    """Return the place of the status file: beside a pending store that is a file, else `state/`.
 
     That folder is in the working folder: a service's own, and the one `kubectl exec` begins in.
     """
@@ -135,7 +135,7 @@ def status(pipeline: Pipeline, clock: Clock, observer: Observer = UNHEARD) -> St
 
 
 def stall_of(pipeline: Pipeline, found: Status, clock: Clock) -> Stall | None:
-    """Tell whether the process that runs a pipeline consumes records and does not commit them.
+    """Return whether the process that runs a pipeline consumes records and does not commit them.
 
     Judged by what that process told itself, which the tables cannot know.
     """
@@ -146,14 +146,14 @@ def stall_of(pipeline: Pipeline, found: Status, clock: Clock) -> Stall | None:
 
 
 def _state(told: tuple[Snapshot, int] | None, now_ms: int, *, alive: bool) -> State:
-    """Tell what the pipeline does: of a process that tells nothing here, only that it runs."""
+    """Return what the pipeline does; of a process that reports nothing here, only that it runs."""
     if alive:
         return told[0].state if told is not None and _is_of_now(*told, now_ms) else State.RUNNING
     return told[0].state if told is not None and told[0].state.ended else State.STOPPED
 
 
 def _is_of_now(snapshot: Snapshot, written_ms: int, now_ms: int) -> bool:
-    """Tell whether a status file is kept by a process that runs, and not left by one before."""
+    """Return whether a status file is kept by a process that runs, and not left by one before."""
     return not snapshot.state.ended and not silent(snapshot, written_ms, now_ms)
 
 
@@ -184,7 +184,7 @@ def _read(
 
 
 def _refusing(known: Snapshot, routes: AbstractSet[str]) -> dict[str, TableStatus]:
-    """Give the routes that refused records: what they have refused, and nothing of their tables."""
+    """Return the routes that rejected records, with counts, without their tables' own."""
     return {
         name: replace(each, valid_through_ms=None, lag_records=None, pending=())
         for name, each in known.tables.items()

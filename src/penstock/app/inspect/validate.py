@@ -159,7 +159,7 @@ def _led(settings: Settings, catalogs: Mapping[str, TableFormat], target: Target
 def _left_behind(
     pipeline: Pipeline, store: PendingStore, tables: Mapping[str, str]
 ) -> dict[str, str]:
-    """Tell of tables that earlier runs fed, and to which no rule leads now."""
+    """Return the tables that earlier runs wrote to, and that no rule writes to now."""
     waiting = by_table(pipeline.name, store.pending(pipeline.name))
     told = {}
     for name in sorted({*store.examined(pipeline.name), *waiting} - set(tables)):

@@ -118,7 +118,7 @@ def groups(pipeline: Pipeline, table: str = "") -> tuple[Group, ...]:
 
 
 def records(pipeline: Pipeline, table: str, choice: Choice, count: int) -> tuple[Refused, ...]:
-    """Give open records of a table with their bytes, the first `count` by topic and offset.
+    """Return open records of a table with their bytes, the first `count` by topic and offset.
 
     A record named by its spot is given whatever its fate. Raises UnavailableError.
     """
@@ -152,7 +152,7 @@ def records(pipeline: Pipeline, table: str, choice: Choice, count: int) -> tuple
 def retry_forecast(
     pipeline: Pipeline, table: str, choice: Choice, observer: Observer = UNHEARD
 ) -> Change:
-    """Say what a retry would land and leave, judged as the retry will. Writes nothing.
+    """Return what a retry would land and leave, judged as the retry will. Writes nothing.
 
     `observer` is told what is waited for.
 
@@ -184,7 +184,7 @@ def retry_forecast(
 
 
 def drop_forecast(pipeline: Pipeline, table: str, choice: Choice) -> Change:
-    """Say what a drop would give up. Writes nothing. Raises UnavailableError."""
+    """Return what a drop would give up. Writes nothing. Raises UnavailableError."""
     with _looking(pipeline) as (quarantine, _):
         fates = _fates(pipeline, quarantine, table, choice)
         if fates is None:
@@ -225,7 +225,7 @@ def drop(
     observer: Observer | None = None,
     faults: str = "",
 ) -> int:
-    """Give refused records up; tell how many. Raises like `retry`."""
+    """Drop rejected records; return how many. Raises like `retry`."""
     with holding(pipeline, observer=observer, faults=faults) as held:
         return Closer(held, means_of(pipeline), table).drop(choice)
 
@@ -278,7 +278,7 @@ def _named(fates: pa.Table, choice: Choice) -> pa.Table:
 def _followed(
     pipeline: Pipeline, catalogs: Mapping[str, TableFormat], fates: pa.Table
 ) -> dict[tuple[str, str], int]:
-    """Tell by refusing table or route, and by table landed in, how many closings it followed."""
+    """Return how many resolutions were followed, by rejecting table or route and by table."""
     found: dict[tuple[str, str], int] = {}
     retried = fates.filter(pc.is_valid(fates["into"]))
     for pair in retried.group_by(["table", "into"]).aggregate([]).to_pylist():
@@ -330,7 +330,7 @@ def _track(fleet: Fleet, table: str) -> Track:
 
 
 def means_of(pipeline: Pipeline) -> Means:
-    """Give what closes records of a pipeline in this process."""
+    """Return what is needed to resolve records of a pipeline in this process."""
     names = {assembly.place_of(pipeline, f"{name}.").connector for name in pipeline.catalogs}
     writers = {name: worker.writer(name) for name in names}
     return Means(writers, worker.readers, function_at)
@@ -356,7 +356,7 @@ def _refused(row: Mapping[str, Any], record: Mapping[str, Any]) -> Refused:
 
 
 def spot_choice(codes: Sequence[str], at: tuple[str, int, int] | None) -> Choice:
-    """Give the choice that a command's words make. Raises InvalidError (P174) for no code."""
+    """Return the choice that a command's words make. Raises InvalidError (P174) for no code."""
     for code in codes:
         if not (len(code) == _CODE_LENGTH and code[0] == "P" and code[1:].isdecimal()):
             raise InvalidError(

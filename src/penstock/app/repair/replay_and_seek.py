@@ -57,7 +57,7 @@ def place_of(text: str) -> Place:
 def plan_replay(
     pipeline: Pipeline, table: str, places: Sequence[Place], observer: Observer = UNHEARD
 ) -> Change:
-    """Tell what a replay would do; `observer` is told what is waited for. Writes nothing.
+    """Return what a replay would do; `observer` is told what is waited for. Writes nothing.
 
     Raises as `landing.replaying.look`.
     """
@@ -106,7 +106,7 @@ def replay(
 def plan_seek(
     pipeline: Pipeline, table: str, places: Sequence[Place], observer: Observer = UNHEARD
 ) -> Change:
-    """Tell what a seek would do; `observer` is told what is waited for. Writes nothing.
+    """Return what a seek would do; `observer` is told what is waited for. Writes nothing.
 
     Raises as `landing.seeking.look`.
     """
@@ -137,7 +137,7 @@ def seek(
 
 
 def ranges_of(places: Sequence[Place]) -> dict[tuple[str, int | None], OffsetRange | None]:
-    """Give what is to be replayed. Raises InvalidError (P172) for an offset without an end."""
+    """Return what is to be replayed. Raises InvalidError (P172) for an offset without an end."""
     found: dict[tuple[str, int | None], OffsetRange | None] = {}
     for place in places:
         if place.start is not None and place.stop is None:
@@ -153,7 +153,7 @@ def ranges_of(places: Sequence[Place]) -> dict[tuple[str, int | None], OffsetRan
 
 
 def positions_of(places: Sequence[Place]) -> dict[tuple[str, int], Offset]:
-    """Give where partitions are to be put back to. Raises InvalidError (P172) for a range."""
+    """Return where partitions are to be put back to. Raises InvalidError (P172) for a range."""
     found = {}
     for place in places:
         if place.partition is None or place.start is None or place.stop is not None:

@@ -45,7 +45,7 @@ def _rows(
 
 
 def same(found: Any, expected: Any) -> bool:
-    """Tell whether a value of a row is what a case expects of it.
+    """Return whether a value of a row is what a case expects of it.
 
     Numbers are compared as decimals, times as moments, bytes as Base64, structs by the fields that
     are named.
@@ -72,7 +72,7 @@ def same(found: Any, expected: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Give a value as a case would write it."""
+    """Return a value as a case would write it."""
     match value:
         case bytes():
             return base64.b64encode(value).decode()

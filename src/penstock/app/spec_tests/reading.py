@@ -187,7 +187,7 @@ class _Reading:
 
 
 def _bytes_of(value: Any) -> bytes | None:
-    """Give what a producer would send: text as it is, None for none, the rest as JSON."""
+    """Return what a producer would send: text as it is, None for none, the rest as JSON."""
     if value is None:
         return None
     if isinstance(value, str):

@@ -73,7 +73,7 @@ class InMemory:
         self.settings = _settings(pipeline)
 
     def world(self, engine: Engine | None = None) -> World:
-        """Give what a run is given; jobs run in this process where no engine is."""
+        """Return what a run is given; jobs run in this process where no engine is."""
         return World(
             log=MemoryLog(self.cluster, self.settings.log),
             cluster_id=self.cluster.cluster_id(),
@@ -88,7 +88,7 @@ class InMemory:
         )
 
     def reader(self) -> MemoryReader:
-        """Give a reader of the broker's records."""
+        """Return a reader of the broker's records."""
         return MemoryReader(self.cluster, SystemClock())
 
     def _work(self, job: str) -> str:
@@ -109,7 +109,7 @@ class InMemory:
 
 
 def _settings(pipeline: Pipeline) -> Settings:
-    """Give the settings of a run, with connectors named after catalogs: each has its own memory."""
+    """Return a run's settings, with connectors named after catalogs: each its own memory."""
     settings = assembly.settings_of(pipeline)
 
     def routes(topics: Collection[str]) -> dict[str, tuple[Target, ...]]:

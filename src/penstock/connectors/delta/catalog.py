@@ -183,7 +183,7 @@ class DeltaCatalog:
         storage.sync_directories()
 
     def _is_there(self, name: str) -> bool:
-        """Tell whether a table is there; raises InvalidError (P437) when something else is."""
+        """Return whether a table is there; raises InvalidError (P437) when something else is."""
         path = storage_path(self.root.location(name))
         try:
             if self._log(name).is_there():

@@ -58,7 +58,7 @@ def reading(name: str) -> Iterator[None]:
 
 
 def not_there(name: str) -> UnavailableError:
-    """Say that a table is not there."""
+    """Build the error for a table that does not exist."""
     return UnavailableError(
         f"the table {name} is not there",
         code="P402",
@@ -67,7 +67,7 @@ def not_there(name: str) -> UnavailableError:
 
 
 def moved(name: str, why: str) -> ConflictError:
-    """Say that the commit was certainly not applied."""
+    """Build the error for a commit that was certainly not applied."""
     return ConflictError(
         f"{name} moved since it was examined: {why}",
         code="P401",
@@ -76,7 +76,7 @@ def moved(name: str, why: str) -> ConflictError:
 
 
 def in_doubt(name: str, why: str) -> OutcomeUnknownError:
-    """Say that the commit may have been applied."""
+    """Build the error for a commit that may have been applied."""
     return OutcomeUnknownError(
         f"the commit to {name} got no clear answer: {why}",
         code="P433",
@@ -85,7 +85,7 @@ def in_doubt(name: str, why: str) -> OutcomeUnknownError:
 
 
 def refused(name: str, why: str) -> InvalidError | UnavailableError:
-    """Say that a place may not be written, that there is no room, or that nobody answered."""
+    """Build the error for a place that cannot be written: no permission, no room, no answer."""
     if any(phrase in why.lower() for phrase in _SILENT):
         return _no_answer(name, why)
     if any(phrase in why.lower() for phrase in _FULL):
@@ -102,7 +102,7 @@ def refused(name: str, why: str) -> InvalidError | UnavailableError:
 
 
 def unreadable(name: str, error: BaseException) -> InvalidError:
-    """Say that a table's log is damaged."""
+    """Build the error for a damaged table log."""
     return InvalidError(
         f"the log of {name} cannot be read: {told(error)}",
         code="P438",

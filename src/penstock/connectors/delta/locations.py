@@ -58,7 +58,7 @@ class Resolving(Mapping[str, str]):
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Hold where the tables are; `options` are deltalake's, resolved when they are asked for.
+    """Where the tables are; `options` are deltalake's, resolved when they are asked for.
 
     `references` are the credentials among them as the spec has them, by short names.
     """
@@ -68,23 +68,23 @@ class Root:
     references: Mapping[str, str] = field(default_factory=dict)
 
     def location(self, name: str) -> str:
-        """Give the directory of a table. Raises InvalidError (P404) for a name we do not take."""
+        """Return the directory of a table. Raises InvalidError (P404) for a name we do not take."""
         return "/".join([self.uri, *parts_of(name)])
 
     @property
     def public(self) -> dict[str, str]:
-        """Give the options that hold no secret, and references to those that do."""
+        """Return the options that hold no secret, and references to those that do."""
         known = normalised(self.options)
         return {**{key: known[key] for key in sorted(_PUBLIC & known.keys())}, **self.references}
 
     @property
     def settings(self) -> Settings:
-        """Give the options as objects below the root are put and fetched with them."""
+        """Return the options as objects below the root are put and fetched with them."""
         return tuple(sorted(normalised(self.options).items()))
 
     @property
     def is_local(self) -> bool:
-        """Tell whether the root is a directory of this machine."""
+        """Return whether the root is a directory of this machine."""
         return not self.uri.startswith(S3)
 
     def filesystem(self) -> fs.FileSystem:
@@ -126,12 +126,12 @@ def root_of(
 
 
 def opened(storage: Mapping[str, str], secrets: Secrets) -> dict[str, str]:
-    """Give a worker's settings with credentials. Raises InvalidError without a reference."""
+    """Return a worker's settings with credentials. Raises InvalidError without a reference."""
     return resolved(storage, _CREDENTIALS, secrets)
 
 
 def normalised(options: Mapping[str, str]) -> dict[str, str]:
-    """Give options by the short lower-case names that deltalake takes as well."""
+    """Return options by the short lower-case names that deltalake takes as well."""
     short = {key.lower().removeprefix("aws_"): value for key, value in options.items()}
     if "endpoint" in short:
         short.setdefault("endpoint_url", short["endpoint"])
@@ -158,5 +158,5 @@ def _s3(options: Settings) -> fs.FileSystem:
 
 
 def storage_path(uri: str) -> str:
-    """Give the path that the location's filesystem knows."""
+    """Return the path that the location's filesystem knows."""
     return uri.removeprefix(S3)

@@ -87,7 +87,7 @@ class DeltaTable:
 
     @property
     def location(self) -> str:
-        """Give the table's directory."""
+        """Return the table's directory."""
         return self.root.location(self.name)
 
     def state(self, chain: Chain) -> TableState:
@@ -160,7 +160,7 @@ class DeltaTable:
         ]
 
     def history(self, chain: Chain, state: TableState | None = None) -> History:
-        """Tell the chain's commits from the log entries that are still there."""
+        """Return the chain's commits from the log entries that still exist."""
         log, handle = self._following.log, self._at(state)
         newest = int(handle.version())
         with reading(self.name):
@@ -216,7 +216,7 @@ class DeltaTable:
             return sources_of(self.name, handle, self.root, columns, ends)
 
     def stated(self) -> Iterator[StatedFile | Mismatch]:
-        """Tell what the log says of live data files.
+        """Yield what the log says about live data files.
 
         Raises UnavailableError, InvalidError (P435 a type nobody here knows, P438 a damaged log).
         """
@@ -229,7 +229,7 @@ class DeltaTable:
         return ledgers_in(found.view.transactions)
 
     def facts(self) -> TableFacts:
-        """Tell format, features and versions since the last checkpoint. Raises UnavailableError."""
+        """Return format, features, versions since the last checkpoint. Raises UnavailableError."""
         view = self._following.view()
         handle = self._following.handle(view)
         with reading(self.name):
@@ -265,7 +265,7 @@ class DeltaTable:
                 handle.cleanup_metadata()
 
     def application_version(self, app_id: str) -> int | None:
-        """Tell the newest version that another application has noted with its commits, or None."""
+        """Return the newest version that another application recorded with a commit, or None."""
         with reading(self.name):
             found: int | None = self._open().transaction_version(app_id)
             return found
@@ -325,7 +325,7 @@ def _rows_in(handle: Handle) -> int | None:
 def _words(
     state: TableState, commit: Committable, added: Sequence[Addition], sequence: int
 ) -> Words:
-    """Give the transactions and the commit info of a commit on a state."""
+    """Return the transactions and the commit info of a commit on a state."""
     if state.verdict is Verdict.ROLLED_BACK and commit.kind is CommitKind.FENCE:
         if state.landed is None:
             raise BugError(f"{commit.chain} is rolled back without a ledger", code="P702")
@@ -345,7 +345,7 @@ def _words(
 
 
 def _began(entries: Sequence[Entry], chain: Chain) -> dict[TopicPartition, Offset]:
-    """Tell first positions by all that was ever said of a chain, from the first version on."""
+    """Return first positions by everything recorded of a chain since the first version."""
     began: dict[TopicPartition, Offset] = {}
     for mark in (mark for entry in entries if (mark := entry.mark(chain.name))):
         landed = landed_in(mark)

@@ -45,7 +45,7 @@ _LOCAL_REQUIREMENTS = ("Requirement failed", "Table UUID does not match")
 
 
 def _optional_clients() -> tuple[type[BaseException], ...]:
-    """Give the base errors of catalog clients that may not be installed."""
+    """Return the base errors of catalog clients that may not be installed."""
     found: list[type[BaseException]] = []
     try:
         from botocore.exceptions import BotoCoreError, ClientError
@@ -105,7 +105,7 @@ def sending(name: str, catalog: Catalog) -> Iterator[None]:
 
 
 def on_reading(name: str, error: BaseException) -> PenstockError:
-    """Say what an error means for an act that can be repeated."""
+    """Return what an error means for an act that can be repeated."""
     match error:
         case library.NoSuchTableError() | library.NoSuchNamespaceError():
             return not_there(name)
@@ -135,7 +135,7 @@ def on_reading(name: str, error: BaseException) -> PenstockError:
 
 
 def on_sending(name: str, catalog: Catalog, error: BaseException) -> PenstockError:
-    """Say whether a commit that failed with `error` may have been applied."""
+    """Return the error that says whether a commit that failed may have been applied."""
     in_process = isinstance(catalog, SqlCatalog)
     match error:
         case library.CommitFailedException() if in_process or _asserted_here(catalog, error):
@@ -160,7 +160,7 @@ def on_sending(name: str, catalog: Catalog, error: BaseException) -> PenstockErr
 
 
 def not_there(name: str) -> UnavailableError:
-    """Say that a table is not in its catalog."""
+    """Build the error for a table that is not in its catalog."""
     return UnavailableError(
         f"the table {name} is not there",
         code="P402",
@@ -189,7 +189,7 @@ def _refused(name: str, error: BaseException) -> InvalidError:
 
 
 def _definite(catalog: SqlCatalog, error: SQLAlchemyError) -> bool:
-    """Tell whether SQLite proved that nothing was applied: it was locked, full or read-only."""
+    """Return whether SQLite proved that nothing was applied: it was locked, full or read-only."""
     if catalog.engine.dialect.name != "sqlite":
         return False  # a server may have committed before its connection broke
     text = str(getattr(error, "orig", error))
@@ -238,7 +238,7 @@ def _storage(name: str, error: OSError) -> PenstockError:
 
 
 def no_room_for(database: Path, why: str) -> InvalidError:
-    """Say that the directory of a SQLite catalog cannot be made."""
+    """Build the error for a SQLite catalog whose directory cannot be created."""
     return InvalidError(
         f"the directory of the catalog's database {database} cannot be made: {why}",
         code="P431",
@@ -255,6 +255,6 @@ def _full(name: str) -> UnavailableError:
 
 
 def _told(error: BaseException) -> str:
-    """Give the first line of a foreign message, cut: SQL and addresses follow on later lines."""
+    """Return the first line of a foreign message, cut: SQL and addresses follow on later lines."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0][:300] if lines else ''}"

@@ -174,7 +174,7 @@ class IcebergTable:
         return str(prepared.snapshot_id)
 
     def begin_at(self, table: PyIcebergTable) -> bool:
-        """Give main an empty snapshot where a branch needs one to begin at; tell whether it did.
+        """Create an empty snapshot on main where a branch needs one to start at; return whether.
 
         Raises what `commit` raises.
         """
@@ -269,7 +269,7 @@ class IcebergTable:
             return sources_of((table, scan_of(table, self._branch)), self.name, columns, ends)
 
     def stated(self) -> Iterator[StatedFile | Mismatch]:
-        """Tell what manifests say of live data files. Raises UnavailableError."""
+        """Yield what manifests say about live data files. Raises UnavailableError."""
         table = self._loaded()
         with reading(self.name):
             yield from stated_files(table, self._branch)
@@ -281,7 +281,7 @@ class IcebergTable:
         return [ledger_from_json(text) for text in texts.values()]
 
     def facts(self) -> TableFacts:
-        """Tell format, partitioning, delete files, snapshots. Raises UnavailableError."""
+        """Return format, partitioning, delete files, snapshots. Raises UnavailableError."""
         table = self._loaded()
         with reading(self.name):
             return facts_of(table, self._branch)
@@ -304,7 +304,7 @@ class IcebergTable:
         return table
 
     def _lease(self, table: PyIcebergTable, target: str) -> Lease | None:
-        """Say when credentials in a target are to be renewed: halfway to their end."""
+        """Return when credentials in a target are to be renewed: halfway to their end."""
         if not lends(target):
             return None
         context = self._context

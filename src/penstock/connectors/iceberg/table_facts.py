@@ -17,7 +17,7 @@ from penstock.ports.tables import TableFacts
 
 
 def facts_of(table: Table, branch: str) -> TableFacts:
-    """Tell of a table's format and features in words, count its snapshots and a branch's rows.
+    """Return a table's format and features in words, its snapshots and a branch's row count.
 
     Raises OSError.
     """

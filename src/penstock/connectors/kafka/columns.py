@@ -45,11 +45,11 @@ class Gathered:
         self.size_bytes += sum(map(len, messages))
 
     def full(self) -> bool:
-        """Tell whether this is enough for one batch."""
+        """Return whether this is enough for one batch."""
         return len(self.messages) >= BATCH_RECORDS or self.size_bytes >= BATCH_BYTES
 
     def leader_epoch(self, reached: Offset) -> int | None:
-        """Give the leader epoch of the message just before a position, or None.
+        """Return the leader epoch of the message just before a position, or None.
 
         Between the last message and the position lies what the client does not show: markers, maybe
         of a later leader.
@@ -60,7 +60,7 @@ class Gathered:
         return None if epoch is None or epoch < 0 else epoch
 
     def batch(self, *, headers: bool) -> pa.RecordBatch:
-        """Give what was gathered as one batch."""
+        """Return what was gathered as one batch."""
         messages = self.messages
         columns = [
             pa.array(map(Message.offset, messages), pa.int64(), size=len(messages)),
@@ -75,7 +75,7 @@ class Gathered:
 
 
 def timestamps(messages: Sequence[Any]) -> pa.Array:
-    """Give the messages' times; null where a record has none."""
+    """Return the messages' times; null where a record has none."""
     pairs = chain.from_iterable(map(Message.timestamp, messages))
     stamps = np.fromiter(pairs, np.int64, count=2 * len(messages))[1::2]
     missing = stamps == NO_TIMESTAMP
@@ -84,7 +84,7 @@ def timestamps(messages: Sequence[Any]) -> pa.Array:
 
 
 def headers_of(message: Any) -> list[tuple[str, bytes | None]] | None:
-    """Give a message's headers, or None when one's name is not UTF-8."""
+    """Return a message's headers, or None when one's name is not UTF-8."""
     try:
         return message.headers() or []
     except (SystemError, UnicodeDecodeError):  # the former is how the client's C code says it

@@ -76,12 +76,12 @@ class Heard:
         self.errors.append(error)
 
     def first(self, names: set[str], *, about: str = "") -> Any | None:
-        """Give the oldest error that has one of these names and begins with `about`."""
+        """Return the oldest error that has one of these names and begins with `about`."""
         matching = (error for error in self.errors if error.name() in names)
         return next((error for error in matching if error.str().startswith(about)), None)
 
     def reason(self, silent_seconds: float) -> Any | None:
-        """Give what explains a silence and makes it useless to wait longer.
+        """Return what explains a silence and makes it useless to wait longer.
 
         One broker may refuse us or be down while another answers: hence some patience.
         """
@@ -135,7 +135,7 @@ def translated(error: Any, what: str, settings: KafkaSettings, heard: Heard) -> 
 
 
 def unreachable(settings: KafkaSettings, cause: Any) -> UnavailableError:
-    """Tell that no broker answers, which ones were tried, and why."""
+    """Build the error for brokers that do not answer: which ones were tried, and why."""
     return UnavailableError(
         f"no broker answers at {settings.brokers}: {cause.str()}",
         code="P201",
@@ -144,7 +144,7 @@ def unreachable(settings: KafkaSettings, cause: Any) -> UnavailableError:
 
 
 def not_allowed(what: str, settings: KafkaSettings) -> InvalidError:
-    """Tell which permission is missing."""
+    """Build the error for a missing permission."""
     kind, _, name = what.partition(" ")
     named = f" --{kind} '{name}'" if kind in ("topic", "group") else " --cluster"
     return InvalidError(
@@ -156,7 +156,7 @@ def not_allowed(what: str, settings: KafkaSettings) -> InvalidError:
 
 
 def no_topic(name: str, settings: KafkaSettings, *, like: str = "") -> InvalidError:
-    """Tell that a topic is not there; `like` is one that is, and was perhaps meant."""
+    """Build the error for a topic that does not exist; `like` is one that was perhaps meant."""
     meant = f"; did you mean {like}?" if like else ""
     return InvalidError(
         f"topic {name} does not exist on {settings.brokers}",
@@ -166,7 +166,7 @@ def no_topic(name: str, settings: KafkaSettings, *, like: str = "") -> InvalidEr
 
 
 def overtaken(at: TopicPartition, missing: OffsetRange) -> DecisionNeededError:
-    """Tell that retention deleted records before they were read."""
+    """Build the error for records that retention deleted before they were read."""
     return DecisionNeededError(
         f"{at}: offsets {missing} are no longer in Kafka: {missing.count} positions were deleted"
         " by retention before they were read",
@@ -176,7 +176,7 @@ def overtaken(at: TopicPartition, missing: OffsetRange) -> DecisionNeededError:
 
 
 def replaced(at: TopicPartition, settings: KafkaSettings) -> InvalidError:
-    """Tell that a topic was deleted and created anew since it was planned."""
+    """Build the error for a topic that was deleted and created again since it was planned."""
     return InvalidError(
         f"topic {at.topic} does not exist under the id {at.topic_id} on {settings.brokers}: it was"
         " deleted and created again",
@@ -186,7 +186,7 @@ def replaced(at: TopicPartition, settings: KafkaSettings) -> InvalidError:
 
 
 def truncated(at: TopicPartition, position: int) -> DecisionNeededError:
-    """Tell that the log lost records that had been read (an unclean leader election)."""
+    """Build the error for a log that lost records that had been read (unclean election)."""
     return DecisionNeededError(
         f"{at}: was read up to {position}, and its leader's log no longer holds what was read:"
         " records were lost or replaced, as by an unclean leader election",
@@ -196,7 +196,7 @@ def truncated(at: TopicPartition, position: int) -> DecisionNeededError:
 
 
 def refused(error: Any, settings: KafkaSettings) -> InvalidError:
-    """Tell that librdkafka refuses a property, without the values of secret ones."""
+    """Build the error for a property that librdkafka refuses, without secret values."""
     text = error.str()
     for name, value in settings.client.items():
         if name.startswith(("sasl.", "ssl.")):

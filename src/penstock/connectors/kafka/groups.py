@@ -16,7 +16,7 @@ from penstock.ports.runtime import Secrets
 
 
 def group_offsets(settings: Settings, secrets: Secrets, group: str) -> dict[tuple[str, int], int]:
-    """Give the next offsets that a group has committed, by topic and partition.
+    """Return the next offsets that a group has committed, by topic and partition.
 
     Raises InvalidError (P167) while it has members, UnavailableError when no broker answers.
     """

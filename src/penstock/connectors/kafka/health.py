@@ -118,7 +118,7 @@ class _Checkup:
         )
 
     def release(self) -> Finding:
-        """Tell the brokers' release as far as it can be told."""
+        """Return the brokers' release as far as it is known."""
         self._client.poll(0)
         found = release_of(self._lines.lines)
         subject = self._settings.brokers
@@ -136,7 +136,7 @@ class _Checkup:
         return good("release", subject, f"Kafka {name}, by the requests it understands")
 
     def permissions(self) -> Iterator[Finding]:
-        """Tell of each topic what we may not do, of all others that we may, and of their clocks."""
+        """Yield missing permissions by topic, that all others are granted, and clocks."""
         try:
             names = sorted({*self._settings.topics, *self._matching()})
         except PenstockError as error:
@@ -170,7 +170,7 @@ class _Checkup:
             yield self._records_clock(readable)
 
     def _permitted(self, name: str, asked: Any) -> Any:
-        """Give a topic's description, or the finding that it may not be read or is not there."""
+        """Return a topic's description, or the finding that it may not be read or is not there."""
         try:
             topic = self._answer(asked, f"topic {name}")
         except PenstockError as error:

@@ -91,7 +91,7 @@ class KafkaLog:
         return sorted(found)
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
-        """Tell what of each partition can be read now; those without a leader are left out."""
+        """Return what can be read of each partition now; those without a leader are left out."""
         committed = IsolationLevel.READ_COMMITTED
         asked = (
             self._ask(partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
@@ -109,7 +109,7 @@ class KafkaLog:
         return known
 
     def positions_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Positions:
-        """Give the first position whose record is not older than a time, else the end."""
+        """Return the first position whose record is not older than a time, else the end."""
         committed = IsolationLevel.READ_COMMITTED
         at_time = self._ask(partitions, OffsetSpec.for_timestamp(timestamp_ms), committed)
         ends = self._offsets(self._ask(partitions, OffsetSpec.latest(), committed))
@@ -145,7 +145,7 @@ class KafkaLog:
         return [name for name in listed if not name.startswith("__")]
 
     def _described(self) -> dict[str, Any]:
-        """Give the descriptions of all topics that are named or matched, and there."""
+        """Return the descriptions of all topics that are named or matched, and there."""
         names = {*self._settings.topics, *self._matching()}
         described = self._admin().describe_topics(
             TopicCollection(sorted(names)),

@@ -29,7 +29,7 @@ PEM_BEGIN = "-----BEGIN"
 
 @dataclass(frozen=True, slots=True)
 class KafkaSettings:
-    """Hold where the brokers are, which topics are meant, and how to prove who we are.
+    """Where the brokers are, which topics are meant, and how to prove who we are.
 
     `client` are librdkafka properties, with secrets in the clear.
     """

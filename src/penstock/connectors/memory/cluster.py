@@ -30,7 +30,7 @@ class Message:
 
 
 class Fate(StrEnum):
-    """Tell what became of a transaction."""
+    """The outcome of a transaction."""
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -39,7 +39,7 @@ class Fate(StrEnum):
 
 @dataclass(slots=True)
 class Standing:
-    """Hold the fate that all entries of one transaction share."""
+    """The fate that all entries of one transaction share."""
 
     fate: Fate
 
@@ -55,7 +55,7 @@ class Entry:
 
     @property
     def readable(self) -> bool:
-        """Tell whether a reader of committed records gets it."""
+        """Return whether a reader of committed records gets it."""
         return self.message is not None and self.standing.fate is Fate.COMMITTED
 
 
@@ -77,7 +77,7 @@ class Partition:
 
     @property
     def stable(self) -> int:
-        """Give the last stable offset."""
+        """Return the last stable offset."""
         return min(
             (each.offset for each in self.entries if each.standing.fate is Fate.OPEN),
             default=self.end,
@@ -85,7 +85,7 @@ class Partition:
 
     @property
     def bounds(self) -> Bounds:
-        """Tell what can be read now."""
+        """Return what can be read now."""
         return Bounds(Offset(self.start), Offset(max(self.stable, self.start)), Offset(self.end))
 
 
@@ -142,7 +142,7 @@ class MemoryCluster:
     # What logs and readers ask.
 
     def cluster_id(self) -> str:
-        """Give the cluster's id. Raises UnavailableError."""
+        """Return the cluster's id. Raises UnavailableError."""
         self._check_up()
         return self._id
 
@@ -227,7 +227,7 @@ class MemoryCluster:
             self.partition(name, partition).led = False
 
     def elect_leader(self, name: str, partition: int, *, truncate_to: int | None = None) -> None:
-        """Give a partition a leader again; an unclean one has lost what lay behind an offset."""
+        """Elect a leader for a partition; an unclean one has lost the records after an offset."""
         with self.guard:
             found = self.partition(name, partition)
             found.led = True

@@ -37,7 +37,7 @@ class MemoryLog:
         self._by_name = settings.get("identity") == "name"
 
     def cluster_id(self) -> str:
-        """Give the cluster's id."""
+        """Return the cluster's id."""
         return self._cluster.cluster_id()
 
     def partitions(self) -> Sequence[TopicPartition]:
@@ -52,12 +52,12 @@ class MemoryLog:
         )
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
-        """Tell what can be read now of partitions that have a leader."""
+        """Return what can be read now of partitions that have a leader."""
         found = {at: self._cluster.find(at) for at in partitions}
         return {at: each.bounds for at, each in found.items() if each is not None and each.led}
 
     def positions_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Positions:
-        """Give the first position whose record is not older than a time, else the end."""
+        """Return the first position whose record is not older than a time, else the end."""
         found = {at: self._cluster.find(at) for at in partitions}
         return {
             at: _position_at(each, timestamp_ms)

@@ -33,7 +33,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class Shelf:
-    """Hold what a store holds; several stores may be opened over one shelf."""
+    """What a store holds; several stores may be opened over one shelf."""
 
     guard: threading.RLock = field(default_factory=threading.RLock)
     numbers: itertools.count[int] = field(default_factory=itertools.count)
@@ -90,20 +90,20 @@ class MemoryStore:
         )
 
     def heartbeat(self, pipeline: str, claim: Claim, *, alive_until_ms: int) -> None:
-        """Say that the owner is alive."""
+        """Record that the owner is alive."""
         with self._shelf.guard:
             held = self._check(pipeline, claim)
             self._shelf.holdings[pipeline] = replace(held, alive_until_ms=alive_until_ms)
 
     def release(self, pipeline: str, claim: Claim) -> None:
-        """Say that the owner has ended; a no-op when fenced, and when the store is lost."""
+        """Record that the owner has ended; a no-op when fenced, and when the store is lost."""
         with self._shelf.guard:
             held = self._shelf.holdings.get(pipeline)
             if held is not None and held.claim == claim:
                 self._shelf.holdings[pipeline] = replace(held, alive_until_ms=0)
 
     def holding(self, pipeline: str) -> Holding | None:
-        """Tell who holds the pipeline, dead or alive."""
+        """Return the owner of the pipeline, dead or alive."""
         with self._shelf.guard:
             return self._shelf.holdings.get(pipeline)
 
@@ -156,7 +156,7 @@ class MemoryStore:
             self._prune(pipeline, commit.chain)
 
     def examined(self, pipeline: str, *tables: str) -> Mapping[str, Examined]:
-        """Give the offsets examined by table, of all or of those named. Advisory."""
+        """Return the offsets examined by table, of all or of those named. Advisory."""
         with self._shelf.guard:
             found = self._shelf.examined.get(pipeline, {})
             return {name: noted for name, noted in found.items() if name in (tables or found)}
@@ -167,7 +167,7 @@ class MemoryStore:
             self._shelf.rules[pipeline, rules_hash] = text
 
     def rules(self, pipeline: str, rules_hash: str) -> str | None:
-        """Give the text of a spec kept before."""
+        """Return the text of a spec kept before."""
         with self._shelf.guard:
             return self._shelf.rules.get((pipeline, rules_hash))
 

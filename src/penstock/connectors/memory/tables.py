@@ -158,7 +158,7 @@ class MemoryTable:
         return snapshot.id
 
     def evolve(self, state: TableState, schema: Schema) -> None:
-        """Give the table other columns, if it is as it was examined."""
+        """Replace the table's columns, if it is as it was examined."""
         base: Contents = state.handle
         definition = replace(base.definition, schema=schema)
         changed = replace(base, definition=definition, schema_id=base.schema_id + 1)
@@ -170,7 +170,7 @@ class MemoryTable:
         return [file.path for file, size in sizes if size != file.size_bytes]
 
     def history(self, chain: Chain, state: TableState | None = None) -> History:
-        """Tell the chain's commits on the ancestry of the head."""
+        """Return the chain's commits on the ancestry of the head."""
         contents = self._contents(state)
         told = list(contents.ancestry())[::-1]
         own = [each for each in told if each.summary and each.summary.chain == chain.name]
@@ -238,13 +238,13 @@ class MemoryTable:
         ]
 
     def stated(self) -> Iterator[StatedFile]:
-        """Tell how many records each file has; opened, it is Parquet."""
+        """Yield how many records each file has; opened, it is Parquet."""
         for file in self._warehouse.get(self.name).contents.files:
             opened = partial(self._warehouse.opened, file)
             yield StatedFile(FileStatistics(file.path, file.record_count), opened)
 
     def chains(self, state: TableState) -> Sequence[Landed]:
-        """Give all ledgers."""
+        """Return all ledgers."""
         contents: Contents = state.handle
         return [_ledger(text) for text in contents.ledgers.values()]
 
@@ -378,7 +378,7 @@ def _record(snapshot: Snapshot) -> CommitRecord:
 
 
 def _began(contents: Contents, chain: Chain) -> dict[TopicPartition, Offset]:
-    """Tell first positions by the commits up to the first one that was trimmed."""
+    """Return first positions by the commits up to the first one that was trimmed."""
     began: dict[TopicPartition, Offset] = {}
     for each in contents.log:
         if each not in contents.snapshots:

@@ -60,7 +60,7 @@ class Contents:
 
     @property
     def schema(self) -> Schema:
-        """Give the columns."""
+        """Return the columns."""
         return self.definition.schema
 
     @property
@@ -78,7 +78,7 @@ class Contents:
 
     @property
     def broken(self) -> bool:
-        """Tell whether the ancestry ends at an expired snapshot."""
+        """Return whether the ancestry ends at an expired snapshot."""
         oldest = list(self.ancestry())[-1:]
         return any(snapshot.parent is not None for snapshot in oldest)
 
@@ -120,7 +120,7 @@ class Warehouse:
         self._files: dict[str, tuple[tuple[Row, ...], int]] = {}
 
     def number(self) -> int:
-        """Give a number never given before: for ids, and for times that move by a millisecond."""
+        """Return a number never given before: for ids, and for times that move by a millisecond."""
         return next(self._numbers)
 
     def require_name(self, name: str) -> None:
@@ -164,7 +164,7 @@ class Warehouse:
             self._files[path] = (tuple(rows), size_bytes)
 
     def file_size(self, path: str) -> int | None:
-        """Give the size of a file on storage, or None."""
+        """Return the size of a file on storage, or None."""
         with self._guard:
             found = self._files.get(path)
             return None if found is None else found[1]

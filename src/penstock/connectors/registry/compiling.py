@@ -66,7 +66,7 @@ _KNOWN: Mapping[str, str] = {
 
 
 def compiled(schema: RegisteredSchema) -> RegisteredSchema:
-    """Give a Protobuf schema with its descriptors, or with its fault; another as it is.
+    """Return a Protobuf schema with its descriptors, or with its fault; another as it is.
 
     Raises InvalidError (P676) where protoc is not installed, UnavailableError (P677) when it cannot
     be run to its end.

@@ -32,7 +32,7 @@ _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "b
 
 
 def is_directory(url: str) -> bool:
-    """Tell whether an address names a directory of schemas."""
+    """Return whether an address names a directory of schemas."""
     return url.startswith(SCHEME)
 
 
@@ -56,7 +56,7 @@ class DirectoryRegistry:
         return cls(place)
 
     def find(self, key: SchemaKey) -> RegisteredSchema | None:
-        """Give a schema, or None when no file holds it.
+        """Return a schema, or None when no file holds it.
 
         Raises InvalidError (P670), and UnavailableError (P671) when the directory is gone or empty.
         """
@@ -110,7 +110,7 @@ class DirectoryRegistry:
 
 
 def fingerprint(schema: Any) -> str:
-    """Give the CRC-64-AVRO of a schema's canonical form as 16 hexadecimal digits."""
+    """Return the CRC-64-AVRO of a schema's canonical form as 16 hexadecimal digits."""
     value = _EMPTY
     for byte in canonical(schema).encode():
         value = (value >> 8) ^ _row((value ^ byte) & 0xFF)

@@ -105,7 +105,7 @@ class HttpRegistry:
         return cls(url, headers, tls, float(given.get("timeout", 10.0)))
 
     def find(self, key: SchemaKey) -> RegisteredSchema | None:
-        """Give a schema, or None when the registry answers that it has none.
+        """Return a schema, or None when the registry answers that it has none.
 
         Raises UnavailableError (P671) and InvalidError (P672, P673).
         """

@@ -24,7 +24,10 @@ _LOGIN = re.compile(r"(?P<user>(?:\$\{[^}]*\}|[^:])*)(?::(?P<password>.*))?", re
 
 
 def path_of(address: str) -> Path:
-    """Give the file of `sqlite:///relative.db` or `sqlite:////absolute.db`; raises InvalidError."""
+    """Return the path of `sqlite:///relative.db` or `sqlite:////absolute.db`.
+
+    Raises InvalidError.
+    """
     path = address.removeprefix(_SQLITE)
     if not address.startswith(_SQLITE) or not path.strip() or path == ":memory:" or "\0" in path:
         raise InvalidError(
@@ -36,7 +39,7 @@ def path_of(address: str) -> Path:
 
 
 def postgresql_url(address: str, secrets: Secrets) -> URL:
-    """Give `postgresql://user:password@host:port/database?option=value` as a URL.
+    """Return `postgresql://user:password@host:port/database?option=value` as a URL.
 
     Raises InvalidError: P508 for another form, and what resolving a reference raises.
     """

@@ -30,7 +30,7 @@ class Database(Protocol):
         ...
 
     def lost(self) -> UnavailableError:
-        """Give the error of a store that is not the one we began with."""
+        """Return the error of a store that is not the one we began with."""
         ...
 
     def close(self) -> None:

@@ -75,7 +75,7 @@ class StoreFile:
                 yield connection
 
     def lost(self) -> UnavailableError:
-        """Give the error of a store that is not the one we began with."""
+        """Return the error of a store that is not the one we began with."""
         return UnavailableError(
             f"the pending store {self.path} was lost: it was deleted, replaced or restored",
             code="P502",

@@ -107,7 +107,7 @@ def prepare_file(connection: Connection, place: str) -> None:
 
 
 def is_in_schema(connection: Connection, place: str) -> bool:
-    """Tell whether the schema of a PostgreSQL database holds the tables.
+    """Return whether the schema of a PostgreSQL database holds the tables.
 
     Raises InvalidError: P505 for a newer version, P507 for a schema of another program.
     """

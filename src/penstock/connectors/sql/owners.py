@@ -23,7 +23,7 @@ _STARTED_TOLERANCE_MS = 2_000
 
 
 def started_ms(pid: int) -> int:
-    """Tell when a process began: in milliseconds since the boot on Linux, else since the epoch.
+    """Return when a process began: in milliseconds since the boot on Linux, else since the epoch.
 
     Raises psutil.Error, ValueError and OverflowError, as psutil does.
     """
@@ -36,7 +36,7 @@ def started_ms(pid: int) -> int:
 
 
 def has_ended(owner: Owner) -> bool:
-    """Tell whether the owner surely ended: on this host, and no such process, or a later one."""
+    """Return whether the owner surely ended: on this host, and no such process, or a later one."""
     if owner.host != socket.gethostname():
         return False
     try:
@@ -49,7 +49,7 @@ def has_ended(owner: Owner) -> bool:
 
 
 def _is_another(owner: Owner) -> bool:
-    """Tell whether the process that has the owner's pid now began at another time than he did."""
+    """Return whether the process that has the owner's pid now began at another time than he did."""
     if owner.started_ms <= 0:
         return False
     if owner.started_ms < _EPOCH_MS_MIN:

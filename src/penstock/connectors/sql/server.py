@@ -94,7 +94,7 @@ class StoreServer:
             yield connection if is_in_schema(connection, self._place) else None
 
     def lost(self) -> UnavailableError:
-        """Give the error of a store that is not the one we began with."""
+        """Return the error of a store that is not the one we began with."""
         return UnavailableError(
             f"the pending store {self._place} was lost: it was dropped, or restored from a backup",
             code="P502",

@@ -103,13 +103,13 @@ class SqlStore:
             _refuse_alive(pipeline, held, owner, now_ms)
 
     def heartbeat(self, pipeline: str, claim: Claim, *, alive_until_ms: int) -> None:
-        """Say that the owner is alive."""
+        """Record that the owner is alive."""
         with self._database.writing(pipeline) as connection:
             self._check(connection, pipeline, claim)
             _set_alive(connection, pipeline, alive_until_ms)
 
     def release(self, pipeline: str, claim: Claim) -> None:
-        """Say that the owner has ended; a no-op when fenced, and when the store is lost."""
+        """Record that the owner has ended; a no-op when fenced, and when the store is lost."""
         try:
             with self._database.writing(pipeline) as connection:
                 self._check(connection, pipeline, claim)
@@ -121,7 +121,7 @@ class SqlStore:
                 raise
 
     def holding(self, pipeline: str) -> Holding | None:
-        """Tell who holds the pipeline, dead or alive."""
+        """Return the owner of the pipeline, dead or alive."""
         with self._database.reading() as connection:
             return None if connection is None else _holding(connection, pipeline)
 
@@ -180,7 +180,7 @@ class SqlStore:
             _prune(connection, pipeline, commit)
 
     def examined(self, pipeline: str, *tables: str) -> Mapping[str, Examined]:
-        """Give the offsets examined by table, of all or of those named. Advisory."""
+        """Return the offsets examined by table, of all or of those named. Advisory."""
         named = examined.c.table.in_(tables) if tables else true()
         with self._database.reading() as connection:
             if connection is None:
@@ -200,7 +200,7 @@ class SqlStore:
             _put(connection, rules, key, {"text": text})
 
     def rules(self, pipeline: str, rules_hash: str) -> str | None:
-        """Give the text of a spec kept before."""
+        """Return the text of a spec kept before."""
         with self._database.reading() as connection:
             if connection is None:
                 return None

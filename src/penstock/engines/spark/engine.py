@@ -115,12 +115,12 @@ class SparkEngine:
         return [json.loads(answer) for answer in sorted(set(answers))]
 
     def is_ready(self, patience_seconds: float) -> bool:
-        """Tell that it can run jobs: it was started when it was made."""
+        """Return True: it was started when it was created."""
         del patience_seconds
         return True
 
     def capacity(self) -> int:
-        """Give the number of jobs that run at once: cores here, or of the executors known now."""
+        """Return the number of jobs that run at once: cores here, or of the executors known now."""
         with self._translated(None):
             return max(1, int(self._context.defaultParallelism))
 
@@ -246,7 +246,7 @@ class SparkEngine:
 
 
 def _is_interrupt(error: BaseException | None) -> bool:
-    """Tell whether SIGINT is behind an error: pyspark may stumble as it passes through."""
+    """Return whether SIGINT is behind an error: pyspark may stumble as it passes through."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
@@ -300,7 +300,7 @@ def _pickled_whole(conf: Any) -> Iterator[None]:
 
 
 def result_bytes_max(conf: Any) -> int | None:
-    """Give how many bytes of results the driver of a session takes, by its SparkConf; None: any."""
+    """Return how many bytes of results the driver accepts, by its SparkConf; None: any."""
     size: int = conf._jconf.getSizeAsBytes(RESULT_BYTES_KEY, SPARKS_RESULT_SIZE)  # noqa: SLF001
     return size or None
 

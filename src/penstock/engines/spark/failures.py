@@ -73,7 +73,7 @@ def start_failed(text: str, last_words: str, *, output: str, killed: bool = Fals
 
 
 def java_gone(last_words: str = "") -> UnavailableError:
-    """Say that the Java process is gone; it cannot be started again in this process."""
+    """Build the error for a Java process that is gone; it cannot be restarted in this process."""
     said = f" Its last words: {last_words[:LINE_CHARACTERS_MAX]}" if last_words else ""
     return UnavailableError(
         f"The Java process of Spark is gone.{said}",
@@ -111,7 +111,7 @@ def job_failed(text: str) -> PenstockError:
 
 
 def results_too_large(told: str = "") -> InvalidError:
-    """Say that the descriptions of an epoch's files do not fit on the driver."""
+    """Build the error for descriptions of an epoch's files that do not fit on the driver."""
     return InvalidError(
         f"The results of one run are larger than the driver takes{told}.",
         code="P607",
@@ -129,7 +129,7 @@ def _died(said: str) -> UnavailableError:
 
 
 def _python_line(text: str) -> str:
-    """Give the line of the last traceback that names the exception, else the first line."""
+    """Return the line of the last traceback that names the exception, else the first line."""
     _, mark, trace = text.rpartition(_TRACEBACK)
     if not mark:
         named = next((line for line in text.splitlines() if "No module named" in line), "")
@@ -139,7 +139,7 @@ def _python_line(text: str) -> str:
 
 
 def _first_line(text: str) -> str:
-    """Give the line that names the Java exception, without Py4J's introduction."""
+    """Return the line that names the Java exception, without Py4J's introduction."""
     cause = _CAUSE.search(text)
     if cause is not None:
         return cause.group("cause")[:LINE_CHARACTERS_MAX]

@@ -62,7 +62,7 @@ class LastWords:
         self._thread.start()
 
     def telling(self) -> str:
-        """Give the last line that names an error, or nothing; waits a moment for a stream's end.
+        """Return the last line that names an error, or nothing; waits a moment for a stream's end.
 
         Where Java does not get as far as to run, the reason is on the line after.
         """
@@ -75,7 +75,7 @@ class LastWords:
         return ": ".join(lines[at : at + 2]) if lines[at] == _NO_JAVA else lines[at]
 
     def output(self) -> str:
-        """Give all lines remembered."""
+        """Return all lines remembered."""
         return "\n".join(list(self._lines))
 
     def _read(self, stream: IO[bytes]) -> None:
@@ -101,7 +101,7 @@ class OwnSession:
         self._folder = folder
 
     def is_alive(self, *, patience_seconds: float = 0.0) -> bool:
-        """Tell whether Java runs; with patience, wait that long for it to end."""
+        """Return whether Java runs; with patience, wait that long for it to end."""
         try:
             self.process.wait(timeout=patience_seconds)
         except subprocess.TimeoutExpired:
@@ -109,7 +109,7 @@ class OwnSession:
         return False
 
     def last_words(self) -> str:
-        """Give the last line of Java's output that names an error, or nothing."""
+        """Return the last line of Java's output that names an error, or nothing."""
         return self._last_words.telling()
 
     def stop(self, patience_seconds: float = STOP_SECONDS_MAX) -> None:
@@ -159,7 +159,7 @@ def start_session(
 
 
 def existing_session() -> Any:
-    """Give the session of this process: the one that runs, or that spark-submit has configured.
+    """Return the session of this process: the one that runs, or that spark-submit has configured.
 
     Raises InvalidError: there is none (P604), Spark refused its settings (P603); UnavailableError:
     the cluster does not answer (P610).
@@ -283,7 +283,7 @@ def _start_failures(
 
 
 def _was_killed(process: subprocess.Popen[bytes]) -> bool:
-    """Tell whether a signal has ended Java; its connections break a moment before it is gone."""
+    """Return whether a signal has ended Java; its connections break a moment before it is gone."""
     try:
         code = process.wait(timeout=DEATH_SECONDS_MAX)
     except subprocess.TimeoutExpired:
@@ -292,7 +292,7 @@ def _was_killed(process: subprocess.Popen[bytes]) -> bool:
 
 
 def _text(error: Exception) -> str:
-    """Give an error's text; Py4J asks Java for it, which may be gone."""
+    """Return an error's text; Py4J asks Java for it, which may be gone."""
     from py4j.protocol import Py4JError
 
     try:

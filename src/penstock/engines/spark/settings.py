@@ -65,7 +65,7 @@ _ALWAYS = {
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """Say how to start Spark. `conf` may hold secrets and is never shown.
+    """How to start Spark. `conf` may hold secrets and is never shown.
 
     `python` is the interpreter of the workers: this one by default in local mode; on a cluster
     `PYSPARK_PYTHON`, `spark.pyspark.python` or `python3` as Spark itself decides.
@@ -81,12 +81,12 @@ class SparkSettings:
 
 
 def is_local(master: str) -> bool:
-    """Tell whether the workers are children of the driver's own Java process."""
+    """Return whether the workers are children of the driver's own Java process."""
     return master == "local" or master.startswith("local[")
 
 
 def with_retries(master: str) -> str:
-    """Give a local master the retries that a cluster has; leave every other master alone.
+    """Return a local master with the retries that a cluster has; any other master as it is.
 
     In plain local mode the first lost Python worker fails the job.
     """
@@ -103,7 +103,7 @@ def names_an_archive(conf: Mapping[str, str]) -> bool:
 
 
 def java_options_of(environment: Mapping[str, str], spark: Path) -> str:
-    """Give the options that Java gets without us: by variables, and by `spark-defaults.conf`.
+    """Return the Java options set outside: by variables, and by `spark-defaults.conf`.
 
     `spark` is the folder of Spark where the environment names none. A file that cannot be read is
     Spark's to judge.
@@ -151,7 +151,7 @@ def configuration(
 
 
 def sharing(archive: Path) -> str:
-    """Give the Java options that take classes from an archive, or without a word from the jars."""
+    """Return the Java options that take classes from an archive, or silently from the jars."""
     return f'"-XX:SharedArchiveFile={archive}" -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off'
 
 

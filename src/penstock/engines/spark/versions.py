@@ -23,7 +23,7 @@ _EXTRAS = ("protobuf",)
 
 
 def versions_here() -> dict[str, str]:
-    """Give the versions of this process: Python's as major.minor, libraries' in full."""
+    """Return the versions of this process: Python's as major.minor, libraries' in full."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     return {"python": python} | {name: _version(name) for name in (*_DISTRIBUTIONS, *_EXTRAS)}
 

@@ -91,7 +91,7 @@ class CommitLine:
         self._hands.submit(self._drain, batch.name).add_done_callback(self._outcomes.put)
 
     def take(self, timeout_seconds: float = 0.0) -> list[Outcome]:
-        """Give the outcomes so far, waiting up to a time for the first. Re-raises our own bugs."""
+        """Return the outcomes so far, after waiting for the first. Re-raises our own bugs."""
         taken: list[Outcome] = []
         worth_seconds = self._hands.about_to_wait(timeout_seconds)
         block = worth_seconds > 0

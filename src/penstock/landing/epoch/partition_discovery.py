@@ -121,7 +121,7 @@ class Lookout:
         self.world.observer(PartitionStalled("all", error.message))
 
     def unlisted(self, listed: Listed) -> bool:
-        """Tell whether a partition cannot be listed. Raises UnavailableError when that lasts."""
+        """Return whether a partition cannot be listed. Raises UnavailableError when that lasts."""
         absent = self._absent(listed)
         if not absent:
             return False
@@ -136,7 +136,7 @@ class Lookout:
         return sorted(wanted - set(listed))
 
     def moved(self, results: Sequence[Result]) -> bool:
-        """Tell whether an epoch read anything at all, and remember who gave nothing.
+        """Return whether an epoch read anything at all, and remember who gave nothing.
 
         Raises UnavailableError when only those are left for long, in a run that ends by itself.
         """
@@ -188,7 +188,7 @@ class Lookout:
 
 
 def without_leader(partitions: Collection[TopicPartition]) -> UnavailableError:
-    """Say that partitions cannot be listed."""
+    """Build the error for partitions that cannot be listed."""
     return UnavailableError(
         f"{', '.join(map(str, sorted(partitions)[:3]))} cannot be read: no leader",
         code="P254",
@@ -197,7 +197,7 @@ def without_leader(partitions: Collection[TopicPartition]) -> UnavailableError:
 
 
 def giving_nothing(partitions: Collection[TopicPartition]) -> UnavailableError:
-    """Say that partitions have records, and give none."""
+    """Build the error for partitions that have records and return none."""
     return UnavailableError(
         f"{', '.join(map(str, sorted(partitions)[:3]))} cannot be read: there are records, and "
         "none came",

@@ -115,7 +115,7 @@ class Isolation:
 
 
 def within(lanes: Iterable[Lane], found: Mapping[Coordinate, Poison]) -> dict[Coordinate, Poison]:
-    """Give what lanes cover of what was found."""
+    """Return what lanes cover of what was found."""
     covered: dict[tuple[str, int], list[OffsetRange]] = defaultdict(list)
     for lane in lanes:
         covered[lane.at.topic_id, lane.at.partition].append(lane.covered)
@@ -178,7 +178,7 @@ class _Search:
         self.seek(lane, span(middle, covered.stop))
 
     def _lives(self, lane: Lane, covered: OffsetRange, poison: Mapping[Coordinate, Poison]) -> bool:
-        """Tell whether who reads a range by itself lives, told of some poison."""
+        """Return whether who reads a range by itself lives, told of some poison."""
         self.runs += 1
         alone = replace(
             self.job,

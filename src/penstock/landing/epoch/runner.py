@@ -93,7 +93,7 @@ def survey(
 
 
 def not_surveyed(table: str, at: TopicPartition) -> UnavailableError:
-    """Say that a table is not created yet, for some of its records could not be looked at."""
+    """Build the error for a table that is not created yet: some records could not be read."""
     return UnavailableError(
         f"{table} is not created before {at} was looked at, which gave nothing",
         code="P250",
@@ -102,7 +102,7 @@ def not_surveyed(table: str, at: TopicPartition) -> UnavailableError:
 
 
 def left_to(epoch: Epoch, tables: Collection[str]) -> Epoch:
-    """Give what of an epoch is read for tables: the others were parked since it was planned."""
+    """Return what of an epoch is read for tables: the others were parked since it was planned."""
     parts = [_only(part, tables) for part in epoch.slices]
     return replace(epoch, slices=tuple(part for part in parts if part.lanes))
 
@@ -186,7 +186,7 @@ class _Desk:
 
 
 def leader_epochs(lanes: Iterable[Lane], tracks: Tracks) -> dict[Lane, int]:
-    """Give the leader epochs of the records before each lane that begins where a table stands."""
+    """Return the leader epochs of the records before each lane that begins where a table stands."""
     return {
         lane: track.leader_epochs[lane.at]
         for lane in lanes
@@ -196,7 +196,7 @@ def leader_epochs(lanes: Iterable[Lane], tracks: Tracks) -> dict[Lane, int]:
 
 
 def table_job(track: Track, part: Slice) -> TableJob:
-    """Say what a worker needs to know of a table for a slice."""
+    """Return what a worker needs to know about a table for a slice."""
     options = track.target.options
     gates = _gates(track, part)
     if track.target.is_route:

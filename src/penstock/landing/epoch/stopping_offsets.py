@@ -22,7 +22,7 @@ class Horizon:
     _first: dict[TopicPartition, Offset] = field(default_factory=dict)
 
     def ends(self, listed: Mapping[TopicPartition, Bounds]) -> dict[TopicPartition, Offset]:
-        """Give the end of each partition that is read, of those that are listed now."""
+        """Return the end of each partition that is read, of those that are listed now."""
         ends = {at: bounds.stop for at, bounds in listed.items()}
         if self.stays:
             self._first = {**ends, **self._first}

@@ -63,11 +63,11 @@ class Pace:
         self.behind = opening.behind({**parked, **positions}, ends)
 
     def due(self, epoch: Epoch) -> bool:
-        """Tell whether the time has come, or the planned epoch is full."""
+        """Return whether the time has come, or the planned epoch is full."""
         return self.wait_seconds() <= 0 or self._full(epoch)
 
     def wait_seconds(self) -> float:
-        """Give the time until the next epoch is due by the clock."""
+        """Return the time until the next epoch is due by the clock."""
         if self._opened_at is None:
             return 0.0
         return self._opened_at + self.settings.every_seconds - self.clock.monotonic()

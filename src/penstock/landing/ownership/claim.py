@@ -81,14 +81,14 @@ class Tenure:
 
     @property
     def conditions(self) -> Conditions:
-        """Give what landing needs, under our claim."""
+        """Return what landing needs, under our claim."""
         world, retain = self.world, self.settings.retain
         return Conditions(
             self.claim, world.observer, world.clock, world.jitter, retain, over=self.over
         )
 
     def release(self) -> None:
-        """Say that this run has ended."""
+        """Record that this run has ended."""
         self.world.observer.reached(Point.RELEASE_BEFORE)
         self.world.store.release(self.settings.pipeline, self.claim)
         self.world.observer.reached(Point.RELEASE_AFTER)
@@ -117,7 +117,7 @@ class Tenure:
         world.observer.reached(Point.CLAIM_AFTER)
 
     def _beat(self) -> bool:
-        """Say once that we are alive; false when there is no more need to."""
+        """Record once that this run is alive; return False when that is no longer needed."""
         until = self.world.clock.now_ms() + int(self.settings.alive_seconds * 1000)
         self.world.observer.reached(Point.HEARTBEAT_BEFORE)
         try:

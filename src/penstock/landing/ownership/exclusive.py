@@ -34,7 +34,7 @@ class Hold:
 
     @property
     def two_phase(self) -> TwoPhase:
-        """Give what settles prepared commits."""
+        """Return what settles prepared commits."""
         pipeline, store = self.settings.pipeline, self.world.store
         return TwoPhase(pipeline, store, self.tenure.conditions)
 

@@ -18,7 +18,7 @@ from penstock.ports.tables import Table, TableState, Verdict
 
 
 def claims(fleet: Fleet) -> list[Claim]:
-    """Give the claims that had landed last when tables were opened."""
+    """Return the claims that had landed last when tables were opened."""
     return [each.seen for track in fleet.tracks.values() for each in track.standings]
 
 

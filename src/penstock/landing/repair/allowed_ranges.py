@@ -88,7 +88,7 @@ def stretch_of(
 
 
 def beginning_unknown(table: str, at: TopicPartition, example: str) -> InvalidError:
-    """Say that a partition has no row, and that nothing tells where it was begun."""
+    """Build the error for a partition without rows whose start is unknown."""
     return InvalidError(
         f"{table} holds no row of {at}, and its history no longer tells where that began",
         code="P483",
@@ -97,7 +97,7 @@ def beginning_unknown(table: str, at: TopicPartition, example: str) -> InvalidEr
 
 
 def not_landed(table: str, what: str) -> InvalidError:
-    """Say what has landed instead of what is asked for."""
+    """Build the error that names what has landed instead of what is asked for."""
     return InvalidError(
         f"{table} has landed {what}",
         code="P472",
@@ -106,7 +106,7 @@ def not_landed(table: str, what: str) -> InvalidError:
 
 
 def unlisted(table: str, at: TopicPartition, bounds: Bounded) -> PenstockError:
-    """Say why a partition cannot be read: another topic of its name is there, or no leader."""
+    """Build the error for a partition that cannot be read: another topic, or no leader."""
     if any(each.topic == at.topic and each.topic_id != at.topic_id for each in bounds):
         return InvalidError(
             f"{table} has landed {at} of a topic that was deleted; another has its name now, and"

@@ -55,11 +55,11 @@ class Record:
 
     @property
     def is_of_stamp(self) -> bool:
-        """Tell whether it was refused with a time stamp that no table can hold."""
+        """Return whether it was refused with a time stamp that no table can hold."""
         return not self.stamped and self.code == Code.OUT_OF_RANGE
 
     def closed(self, status: Closing, message: str) -> Closed:
-        """Give a closing of it."""
+        """Return a closing of it."""
         return Closed(self.at, self.offset, status, self.code, message)
 
 
@@ -72,7 +72,7 @@ class Judged:
     rejects: dict[Record, Reject] = field(default_factory=dict)
 
     def landed(self) -> Iterator[tuple[Record, str]]:
-        """Give the records that are rows now, with their tables."""
+        """Yield the records that are rows now, with their tables."""
         for table, records in self.places.items():
             for each in records:
                 yield each, table
@@ -147,7 +147,7 @@ class _Bench:
             self.judged.rejects[self.known[at, reject.offset]] = reject
 
     def _whole(self, job: TableJob, sorter: Sorter) -> Mask:
-        """Tell of which records the quarantine kept all that the table is to hold."""
+        """Return of which records the quarantine kept everything that the table is to hold."""
         offsets = sorter.batch.column("offset").to_pylist()
         stamps = [not self.known[sorter.at, offset].is_of_stamp for offset in offsets]
         whole = np.array(stamps, np.bool_)

@@ -122,7 +122,7 @@ def _require_all_fit(table: str, tally: Tally) -> None:
 
 
 def _quarantined(reader: Track, epoch: Epoch) -> frozenset[Coordinate]:
-    """Give the records of an epoch that are in quarantine; what was retried is in the table."""
+    """Return the records of an epoch that are in quarantine; what was retried is in the table."""
     assert reader.state is not None, "a table that is replayed is there"
     ranges: Sequence[Sequence[object]] = [
         [lane.at.topic_id, lane.at.partition, lane.at.topic, lane.covered.start, lane.covered.stop]

@@ -48,7 +48,7 @@ ROUND_RECORDS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Say which open records: those of some codes, and one alone when a spot is given.
+    """Which open records: those of some codes, or one alone when a spot is given.
 
     A `spot` is topic, partition and offset.
     """
@@ -86,7 +86,7 @@ def read_fates(quarantine: Table, track: Track) -> pa.Table:
 
 
 def chosen(fates: pa.Table, choice: Choice) -> pa.Table:
-    """Give the open records that a choice means."""
+    """Return the open records that a choice means."""
     wanted = pc.equal(fates["status"], OPEN)
     if choice.codes:
         wanted = pc.and_(wanted, pc.is_in(fates["code"], value_set=pa.array(choice.codes)))
@@ -97,7 +97,7 @@ def chosen(fates: pa.Table, choice: Choice) -> pa.Table:
 
 
 def to_try(fates: pa.Table, choice: Choice) -> pa.Table:
-    """Give the open records to be tried: those that kill who reads them only when they are named.
+    """Return the open records to be tried: those that kill who reads them only when they are named.
 
     They are named by their code or by their spot.
     """
@@ -137,7 +137,7 @@ class Closer:
         return Retried(dict(landed), dict(refused), sum(finished.values()))
 
     def drop(self, choice: Choice) -> int:
-        """Give records up; tell how many. Raises like `retry`."""
+        """Drop records; return how many. Raises like `retry`."""
         track = self.held.settled(self.name)
         count = 0
         for records in rounds(chosen(read_fates(self.held.fleet.quarantine, track), choice)):
@@ -155,7 +155,7 @@ class Closer:
             self._close(rejects, [each.closed(Closing.REOPENED, why) for each in records])
 
     def _followers(self, track: Track) -> list[Track]:
-        """Give the tables whose rows these records may become."""
+        """Return the tables whose rows these records may become."""
         if not track.target.is_route:
             return [track]
         return [self.held.settled(name) for name in sorted(track.members or ())]
@@ -346,7 +346,7 @@ def _judged_before(
 
 
 def rounds(fates: pa.Table) -> Iterator[list[Record]]:
-    """Give records in lots that fit into memory."""
+    """Yield records in lots that fit into memory."""
     yield from _batched(_records(fates))
 
 

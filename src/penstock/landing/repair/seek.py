@@ -269,7 +269,7 @@ def _require_between(
 
 
 def _end(at: TopicPartition, stands: Offset, reach: Reach) -> Offset | None:
-    """Tell where the rows of a partition end; without any, where the chain began, if that is told.
+    """Return where the rows of a partition end; without rows, where the chain began if known.
 
     A retried row may stand ahead of the position, which is never put forward.
     """
@@ -282,7 +282,7 @@ def _rejects(settings: Settings, chain: Chain) -> Chain:
 
 
 def _retried(settings: Settings, world: World, chain: Chain, landed: Landed) -> pa.Table:
-    """Give the fates of the records whose retry this table's ledger says it followed."""
+    """Return the fates of the records whose retry this table's ledger says it followed."""
     followed = landed.offsets.get(closings_of(chain.table), Offset(0))
     place = settings.quarantine
     quarantine = world.catalogs[place.catalog].load(place.name) if followed else None

@@ -24,7 +24,7 @@ def renew_all(tracks: Iterable[Track]) -> None:
 
 
 def renewed(state: TableState) -> TableState:
-    """Give a table's state with credentials that have at least half of their time left."""
+    """Return a table's state with credentials that have at least half of their time left."""
     lease = state.lease
     if lease is not None and lease.is_due():
         try:

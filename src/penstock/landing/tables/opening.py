@@ -32,7 +32,7 @@ RETENTION = "P252"
 def routed(
     settings: Settings, partitions: Listing
 ) -> tuple[dict[str, Target], dict[str, list[TopicPartition]], list[str]]:
-    """Give targets by table, partitions by table, and the topics that no table takes."""
+    """Return targets by table, partitions by table, and the topics that no table takes."""
     routes = settings.routes(sorted({at.topic for at in partitions}))
     targets: dict[str, Target] = {}
     for found in routes.values():
@@ -51,7 +51,7 @@ def routed(
 
 
 def open_quarantine(settings: Settings, world: World) -> Table:
-    """Give the quarantine table, created when it is not there."""
+    """Return the quarantine table, created when it is not there."""
     place = settings.quarantine
     catalog = world.catalogs[place.catalog]
     table = catalog.load(place.name)
@@ -103,7 +103,7 @@ def open_route(settings: Settings, world: World, target: Target, quarantine: Tab
 def chains(
     settings: Settings, world: World, target: Target, quarantine: Table
 ) -> list[tuple[Chain, Table]]:
-    """Give the chains of a target with the tables they are in, as far as these are there."""
+    """Return the chains of a target with the tables they are in, as far as these are there."""
     own, rejects = _chains(settings, target)
     if target.is_route:
         return [(rejects, quarantine)]
@@ -129,7 +129,7 @@ def adopt(track: Track, table: Table, world: World) -> None:
 
 
 def absent(table: str) -> InvalidError:
-    """Say that a table is not there and may not be created."""
+    """Build the error for a table that does not exist and may not be created."""
     return InvalidError(
         f"table {table} does not exist",
         code="P456",
@@ -177,7 +177,7 @@ def _standing_of(table: Table, chain: Chain, state: TableState, world: World) ->
 
 
 def claim_in(landed: Landed | None) -> Claim:
-    """Give the claim that landed last in a chain; the lowest there is where nothing did."""
+    """Return the claim that landed last in a chain; the lowest there is where nothing did."""
     return Claim(Generation(0), "") if landed is None else landed.claim
 
 
@@ -353,7 +353,7 @@ def recreated(tracks: Iterable[Track], listing: Listing) -> None:
 
 
 def overtaken(track: Track, bounds: Mapping[TopicPartition, Bounds]) -> DecisionNeededError | None:
-    """Tell when the log no longer reaches back to where a table stands, or was cut off above it."""
+    """Return the error when the log no longer holds a table's position, or was truncated."""
     for at, offset in sorted(track.examined.items()):
         found = bounds.get(at)
         if found is None:

@@ -36,26 +36,26 @@ class Aside:
 
     @property
     def final(self) -> bool:
-        """Tell whether only a human can bring it back, or a version that mends a bug."""
+        """Return whether only a human can bring it back, or a version that mends a bug."""
         return isinstance(self.error, DecisionNeededError | BugError)
 
     def is_due(self, now: float, *, patient: bool) -> bool:
-        """Tell whether it is to be tried again; in a run without patience that has an end."""
+        """Return whether it is to be tried again; in a run without patience that has an end."""
         return not self.final and self.retry_at <= now and (patient or self.tries < TRIES_MAX)
 
 
 def pause_seconds(tries: int) -> float:
-    """Give the pause before a table is tried again: it doubles with each try, to half a minute."""
+    """Return the pause before a table is tried again: it doubles each time, to half a minute."""
     return min(RETRY_SECONDS * 2.0 ** min(tries - 1, 5), RETRY_SECONDS_MAX)
 
 
 def out_of_step(table: str, reason: str) -> UnavailableError:
-    """Say that a table stands elsewhere than was thought."""
+    """Build the error for a table whose position is not the expected one."""
     return UnavailableError(f"{table}: {reason}", code="P460", hint="it is opened again")
 
 
 def missing(place: Place) -> UnavailableError:
-    """Say that a table with pending commits is not there."""
+    """Build the error for a missing table with pending commits."""
     return UnavailableError(
         f"table {place.table} is missing, and commits are prepared for it",
         code="P459",
@@ -64,7 +64,7 @@ def missing(place: Place) -> UnavailableError:
 
 
 def away_when_rules_changed(table: str) -> UnavailableError:
-    """Say that a table trails under rules that are no longer in force."""
+    """Build the error for a table that trails under rules no longer in force."""
     return UnavailableError(
         f"table {table} was away when the spec changed, and trails the other tables",
         code="P463",

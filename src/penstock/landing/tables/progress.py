@@ -125,17 +125,17 @@ class Track:
 
     @property
     def trailing(self) -> bool:
-        """Tell whether more was examined than the table's ledger will say."""
+        """Return whether more was examined than the table's ledger will say."""
         return self.standing is not None and bool(between(self.standing.expected, self.examined))
 
     @property
     def waits(self) -> bool:
-        """Tell whether to read on would be to read the same again."""
+        """Return whether to read on would be to read the same again."""
         return self.wish is not None or (self.asks and self.waiting > 0)
 
     @property
     def is_level(self) -> bool:
-        """Tell whether all that was examined has landed."""
+        """Return whether all that was examined has landed."""
         return not self.trailing and self.waiting == 0
 
 
@@ -266,7 +266,7 @@ def skip(track: Track, reached: Positions) -> None:
 
 
 def _epochs_after(track: Track, found: TableSum) -> dict[TopicPartition, int]:
-    """Give the leader epochs before the positions reached; what is not known is forgotten."""
+    """Return the leader epochs before the positions reached; what is not known is forgotten."""
     passed = {**track.leader_epochs, **found.leader_epochs}
     return {at: epoch for at, epoch in passed.items() if epoch is not None}
 
@@ -333,7 +333,7 @@ def by_table(pipeline: str, rows: Iterable[Committable]) -> dict[str, list[Commi
 
 
 def positions_of(tracks: Iterable[Track], ends: Positions | None) -> dict[str, Positions]:
-    """Give what each table has examined, on the partitions it wants; none beyond `ends`."""
+    """Return what each table has examined, on the partitions it wants; none beyond `ends`."""
     return {
         track.name: {
             at: track.examined[at]
@@ -345,7 +345,7 @@ def positions_of(tracks: Iterable[Track], ends: Positions | None) -> dict[str, P
 
 
 def examined_of(track: Track, rules_hash: str) -> Examined:
-    """Give what to keep of a table beside its pending commits, under the rules it was read with."""
+    """Return what to keep of a table with its pending commits, under the rules it was read by."""
     return Examined(
         dict(track.origins), dict(track.rejects.expected), dict(track.examined), rules_hash
     )

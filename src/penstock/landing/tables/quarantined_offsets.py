@@ -27,7 +27,7 @@ _Partition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Already:
-    """Hold coordinates by topic id and partition."""
+    """Coordinates by topic id and partition."""
 
     _offsets: Mapping[_Partition, tuple[int, ...]] = field(default_factory=dict, repr=False)
 
@@ -47,7 +47,7 @@ class Already:
         return Already({**self._offsets, **joined})
 
     def within(self, lanes: Iterable[Lane]) -> frozenset[Coordinate]:
-        """Give those that lanes cover."""
+        """Return those that lanes cover."""
         return frozenset(
             (lane.at.topic_id, lane.at.partition, offset)
             for lane in lanes
@@ -73,7 +73,7 @@ NONE = Already()
 
 
 def offsets_of(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """Give the offsets of records as a reader gives them."""
+    """Return the offsets of records as a reader gives them."""
     found: npt.NDArray[np.int64] = batch.column("offset").to_numpy()
     return found
 
@@ -81,7 +81,7 @@ def offsets_of(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
 def is_among(
     coordinates: Iterable[Coordinate], at: TopicPartition, offsets: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.bool_]:
-    """Tell which offsets of a partition are named by coordinates."""
+    """Return which offsets of a partition are among coordinates."""
     here = (at.topic_id, at.partition)
     named = [offset for *partition, offset in coordinates if tuple(partition) == here]
     found: npt.NDArray[np.bool_] = np.isin(offsets, np.array(named, np.int64))

@@ -56,7 +56,7 @@ def among(target: Target, catalog: TableFormat) -> list[str]:
 
 
 def may_lead(target: Target, place: Place) -> bool:
-    """Tell by its name whether a table is a target's own, or one that its records may ask for."""
+    """Return whether a table, by its name, is a target's own or one its records may ask for."""
     if not target.is_route or target.place.table == place.table:
         return target.place.table == place.table
     same = target.place.catalog == place.catalog
@@ -68,14 +68,14 @@ def _names_of(route: Target) -> re.Pattern[str]:
 
 
 def is_ours(settings: Settings, catalog: TableFormat, target: Target) -> bool:
-    """Tell whether a table of a route has a ledger of this pipeline, or may be given one."""
+    """Return whether a table of a route has a ledger of this pipeline, or may be given one."""
     assert target.route is not None, "it is a table of a route"
     there = _ledger_in(settings, catalog, target)
     return bool(there) or (there is not None and target.route.unknown != "create")
 
 
 def _ledger_in(settings: Settings, catalog: TableFormat, target: Target) -> bool | None:
-    """Tell whether a table has a ledger of this pipeline; None when there is no table."""
+    """Return whether a table has a ledger of this pipeline; None when there is no table."""
     try:
         table = catalog.load(target.place.name)
     except InvalidError:
@@ -88,7 +88,7 @@ def _ledger_in(settings: Settings, catalog: TableFormat, target: Target) -> bool
 def newcomers(
     settings: Settings, world: World, route: Track, known: Collection[str]
 ) -> tuple[dict[str, bool], PenstockError | None]:
-    """Give the tables of a route that are there and not known yet, whether each has a ledger, and
+    """Return the tables of a route that are there and not known yet, whether each has a ledger, and
     what kept from telling.
 
     One table that cannot be read does not hide the others. A stranger's is looked at again after
@@ -217,7 +217,7 @@ def unlevel(fleet: Fleet) -> list[Track]:
 
 
 def of_two_routes(route: str, name: str) -> PenstockError:
-    """Say that two rules make the same name."""
+    """Build the error for two rules that make the same table name."""
     return InvalidError(
         f"{route}: a record asks for {name}, to which another rule leads as well",
         code="P466",

@@ -41,7 +41,7 @@ class ColumnBudget:
     _added: dict[str, deque[tuple[float, int]]] = field(default_factory=lambda: defaultdict(deque))
 
     def left(self, table: str, now: float) -> int:
-        """Tell how many columns may be added to a table now."""
+        """Return how many columns may be added to a table now."""
         added = self._added.get(table)
         if not added:
             return self.per_hour
@@ -98,7 +98,7 @@ def _told(name: str, before: Schema, wide: Schema) -> SchemaChanged:
 
 
 def with_declared(before: Schema, wide: Schema, hints: Mapping[str, Type]) -> Schema:
-    """Give what is new in a schema the types that the spec declares, at all depths."""
+    """Return a schema whose new columns have the types that the spec declares, at all depths."""
     found = _where_new(before, wide, with_hints(wide, hints))
     assert isinstance(found, Struct), "a schema stays one"
     return found

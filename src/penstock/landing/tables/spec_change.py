@@ -45,7 +45,7 @@ class Leveling:
 
 
 def needed(tracks: Sequence[Track], settings: Settings, store: PendingStore) -> Leveling | None:
-    """Tell what trails under other rules than the present ones; None when these may count, be it
+    """Return what trails under other rules than the present ones; None when these may count, be it
     because a human said so.
 
     A table that no former rules have fed, since it only begins now, reads its history under the
@@ -67,7 +67,7 @@ def needed(tracks: Sequence[Track], settings: Settings, store: PendingStore) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Former:
-    """Tells what former rules gave a table, by their text alone: a topic may be gone by now."""
+    """What former rules gave a table, by their text alone: a topic may be gone by now."""
 
     settings: Settings
     store: PendingStore
@@ -79,7 +79,7 @@ class _Former:
         return {at: covered for at, covered in stretches.items() if at.topic in given}
 
     def _gave(self, track: Track, topic: str) -> bool:
-        """Tell whether a table was given a topic, or that cannot be told: leveling says why."""
+        """Return whether a table was given a topic, or that cannot be told: leveling says why."""
         (rules_hash,) = former_rules([track], self.settings.rules_hash)
         try:
             routes = self._routes_by(rules_hash)
@@ -102,7 +102,7 @@ def former_rules(tracks: Iterable[Track], rules_hash: str) -> set[str]:
 
 
 def furthest(tracks: Iterable[Track]) -> dict[TopicPartition, Offset]:
-    """Give the furthest position of any chain on each partition."""
+    """Return the furthest position of any chain on each partition."""
     ends: dict[TopicPartition, Offset] = {}
     for positions in _all_positions(tracks):
         for at, offset in positions.items():

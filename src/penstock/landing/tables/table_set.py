@@ -37,7 +37,7 @@ TURNED_AWAY_MAX = 3
 
 @dataclass(slots=True)
 class Fleet:
-    """Holds the tracks of a run. Used by the coordinator's thread only."""
+    """The tracks of a run. Used by the coordinator's thread only."""
 
     settings: Settings
     world: World
@@ -73,7 +73,7 @@ class Fleet:
 
     @property
     def stepping(self) -> bool:
-        """Tell whether a table is about to be opened again without anybody's help."""
+        """Return whether a table is about to be opened again without anybody's help."""
         return bool(self._recovering) or any(
             aside.quiet for name, aside in self.aside.items() if name not in self._left
         )
@@ -139,7 +139,7 @@ class Fleet:
             track.room = self._room(track)
 
     def _room(self, track: Track) -> int:
-        """Tell how many tables a route may still be given, or columns a table."""
+        """Return how many more tables a route may have, or columns a table."""
         if not track.target.is_route:
             left = self.column_budget.left(track.name, self.world.clock.monotonic())
             held = columns_in(track.state.schema) if track.state else 0
@@ -178,12 +178,12 @@ class Fleet:
                 self.tracks[name].already |= opening.refused_by(route.rejects, self.tracks[name])
 
     def has_begun(self, name: str) -> bool:
-        """Tell whether a table is known to have a ledger that says where it stands."""
+        """Return whether a table is known to have a ledger that says where it stands."""
         known = name in self.tracks and bool(self.tracks[name].origins)
         return known or name in self._ledgered
 
     def _goes_on(self, track: Track) -> bool:
-        """Tell whether a route, if it is one, may count records as its tables'."""
+        """Return whether a route, if it is one, may count records as its tables'."""
         if not track.target.is_route:
             return True
         known = self._members.get(track.name, ())
@@ -217,7 +217,7 @@ class Fleet:
         return any(name in each for each in self._members.values())
 
     def route_of(self, name: str) -> Track | None:
-        """Give the route that leads to a table, when it takes part."""
+        """Return the route that leads to a table, when it takes part."""
         route = next((route for route, each in self._members.items() if name in each), None)
         return None if route is None else self.active.get(route)
 
@@ -389,7 +389,7 @@ class Fleet:
         return table
 
     def examined(self) -> dict[str, Examined]:
-        """Give what to keep beside the pending commits, of tables that take part."""
+        """Return what to keep beside the pending commits, of tables that take part."""
         return {
             name: examined_of(track, self.settings.rules_hash)
             for name, track in self.active.items()

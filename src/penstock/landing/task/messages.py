@@ -93,11 +93,11 @@ class TableJob:
     least: Mapping[ColumnPath, Decimal] = field(default_factory=dict)
 
     def gate(self, topic: str) -> Gate:
-        """Give the gate that a topic's records stand before."""
+        """Return the gate that a topic's records stand before."""
         return self.gates.get(topic, OPEN)
 
     def is_like(self, other: TableJob) -> bool:
-        """Tell whether another table gets the same rows from a batch."""
+        """Return whether another table gets the same rows from a batch."""
         return (
             self.schema == other.schema
             and self.options == other.options
@@ -110,7 +110,7 @@ class TableJob:
         )
 
     def wants_headers(self, topic: str) -> bool:
-        """Tell whether it has a column for headers, a gate that reads them, or schemas that are
+        """Return whether it has a column for headers, a gate that reads them, or schemas that are
         named in them.
         """
         return (

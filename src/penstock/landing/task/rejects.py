@@ -45,14 +45,14 @@ def counted(rejects: Sequence[Reject]) -> dict[str, int]:
 
 
 def policy_for(reject: Reject, options: RowOptions) -> Policy:
-    """Give what is to be done about a refused record."""
+    """Return what is to be done about a refused record."""
     if reject.code == Code.UNKNOWN_FIELD:
         return options.columns
     return options.types if reject.code in _OF_TYPES else "quarantine"
 
 
 def frozen(name: str, reject: Reject) -> InvalidError:
-    """Say that a table takes no record that does not fit."""
+    """Build the error for a table that accepts no record that does not fit."""
     return InvalidError(
         f"{name} is frozen, and a record does not fit: {reject.message}",
         code="P467",

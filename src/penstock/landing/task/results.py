@@ -68,7 +68,7 @@ class _Sum:
 
 
 def counted(epoch: Epoch, results: Sequence[Result]) -> list[Result]:
-    """Give the results that count, in slice order. Raises BugError when the sets differ."""
+    """Return the results that count, in slice order. Raises BugError when the sets differ."""
     planned = {part.number for part in epoch.slices}
     got = [result.number for result in results]
     if sorted(got) != sorted(planned):
@@ -110,7 +110,7 @@ def _reached(result: Result, lane: Lane) -> Offset:
 
 
 def failures(results: Sequence[Result]) -> dict[str, PenstockError]:
-    """Give the first error of every table that failed somewhere in the epoch."""
+    """Return the first error of every table that failed somewhere in the epoch."""
     found: dict[str, PenstockError] = {}
     for result in results:
         for table, error in result.failed.items():
@@ -166,7 +166,7 @@ def sums(results: Sequence[Result]) -> dict[str, TableSum]:
 
 
 def too_many_rejects(books: Tally, share_max: float) -> bool:
-    """Tell whether a table's books of one epoch trip the breaker (docs/design/0010).
+    """Return whether a table's books of one epoch trip the breaker (docs/design/0010).
 
     `share_max` is `quarantine.stop_above` in 0..1. Handfuls do not count: one bad record among
     three says nothing about a source.

@@ -93,7 +93,7 @@ class Bench:
         self._rejects = Shelf(self._reject_writer, self.job.held_bytes_max)
 
     def wants_headers(self, lane: Lane) -> bool:
-        """Tell whether a table of the lane needs headers."""
+        """Return whether a table of the lane needs headers."""
         tables = [self.job.tables[name] for name in lane.tables]
         return any(table.wants_headers(lane.at.topic) for table in tables)
 
@@ -191,7 +191,7 @@ class Bench:
         return is_among(poison, at, offsets_of(batch))
 
     def _share(self, name: str, table: TableJob, sorter: Sorter) -> Share:
-        """Tell which records are for a table, without those whose fate was decided before."""
+        """Return which records are for a table, without those decided before."""
         fresh = ~is_among(table.already, sorter.at, offsets_of(sorter.batch))
         gate = table.gate(sorter.at.topic)
         if gate.is_open:

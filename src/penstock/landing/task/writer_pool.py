@@ -37,7 +37,7 @@ class Shelf:
         return [*dict.fromkeys((*self._finished, *self._writers, *self._broken))]
 
     def write(self, name: str, rows: pa.RecordBatch) -> None:
-        """Give rows to a table's writer. Raises what that raises, or raised before."""
+        """Pass rows to a table's writer. Raises what that raises, or raised before."""
         self._require_whole(name)
         if name not in self._writers:
             self._writers[name] = self.open(name)

@@ -43,7 +43,7 @@ def require_distinct(schema: Schema, table: str) -> None:
 
 
 def respelled(record: dict[str, Any], schema: Schema) -> dict[str, Any]:
-    """Give a record's fields the names of their columns.
+    """Return a record with the names of its columns.
 
     Raises MisfitError of stage convert when two fields are one column.
     """
@@ -51,7 +51,7 @@ def respelled(record: dict[str, Any], schema: Schema) -> dict[str, Any]:
 
 
 def spelled(values: pa.BinaryArray, schema: Schema, options: RowOptions) -> Schema:
-    """Give the schema as the first records of a block spell it."""
+    """Return the schema as the first records of a block spell it."""
     found = schema
     for value in values[:_SAMPLE].to_pylist():
         try:
@@ -64,7 +64,7 @@ def spelled(values: pa.BinaryArray, schema: Schema, options: RowOptions) -> Sche
 
 
 def spelled_as(shown: Schema, schema: Schema, options: RowOptions) -> Schema:
-    """Give what records show the names of the columns they land in."""
+    """Return the schema that records show with the names of the columns they land in."""
     return shown if options.case_sensitive else _named_as(shown, schema)
 
 

@@ -77,21 +77,21 @@ def timestamptz_us(text: str, *, zone: ZoneInfo | None) -> int:
 
 
 def in_zone_us(local_us: int, zone: ZoneInfo | None) -> int:
-    """Give the instant of a local time in the zone that is assumed. Raises MisfitError."""
+    """Return the instant of a local time in the zone that is assumed. Raises MisfitError."""
     if zone is None:
         raise MisfitError(Code.ZONE_MISSING, "the time stamp names no zone")
     return _in_range(_from_zone(local_us, zone))
 
 
 def day(count: int) -> int:
-    """Give days since 1970-01-01 that lie in years 1 to 9999. Raises MisfitError."""
+    """Return days since 1970-01-01 that lie in years 1 to 9999. Raises MisfitError."""
     if not DAY_MIN <= count <= DAY_MAX:
         raise MisfitError(Code.OUT_OF_RANGE, "the date is not in years 1 to 9999")
     return count
 
 
 def time_of_day_us(count: int, per_second: int) -> int:
-    """Give microseconds since midnight, of units. Raises MisfitError."""
+    """Return microseconds since midnight, of units. Raises MisfitError."""
     time_us = _exact_us(count, per_second)
     if not 0 <= time_us < DAY_US:
         raise MisfitError(Code.OUT_OF_RANGE, "there is no such time of day")
@@ -99,7 +99,7 @@ def time_of_day_us(count: int, per_second: int) -> int:
 
 
 def moment_us(count: int, per_second: int) -> int:
-    """Give microseconds since 1970, of units. Raises MisfitError."""
+    """Return microseconds since 1970, of units. Raises MisfitError."""
     return _in_range(_exact_us(count, per_second))
 
 

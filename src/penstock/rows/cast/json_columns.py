@@ -48,7 +48,7 @@ _OFFSET = r"(Z|[+-]\d{2}(:?\d{2})?)"
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Hold a column in its final type, and marks where rows need a second look."""
+    """A column in its final type, and marks where rows need a second look."""
 
     array: pa.Array
     marks: Marks | None = None
@@ -135,12 +135,12 @@ def not_numbers(array: pa.Array) -> Marks | None:
 
 
 def without_text(array: pa.Array) -> npt.NDArray[np.bool_]:
-    """Tell which texts or bytes of a column are empty; null is not."""
+    """Return which texts or bytes of a column are empty; null is not."""
     return mask_of(pc.equal(pc.binary_length(array), 0).fill_null(False))
 
 
 def of_lists(array: pa.ListArray, marks: Marks) -> Marks:
-    """Give marks of elements to the lists that hold them."""
+    """Return the marks of the lists whose elements are marked."""
     found = np.flatnonzero(marks)
     owners = np.searchsorted(array.offsets.to_numpy(), found, side="right") - 1
     lists = np.zeros(len(array), np.uint8)
@@ -185,7 +185,7 @@ def narrowed(
 
 
 def _has_room(array: pa.Array, scale: int) -> bool:
-    """Tell whether more digits behind the point cannot overflow.
+    """Return whether more digits behind the point cannot overflow.
 
     In 128 bits Arrow (pyarrow 26) wraps around without a word, and fits what is left.
     """
@@ -252,7 +252,7 @@ def _quick_time(array: pa.Array) -> pa.Array | None:
 
 
 def _name_minutes(array: pa.Array) -> bool:
-    """Tell whether each text has a colon behind the hour: Arrow would fill in absent minutes."""
+    """Return whether each text has a colon behind the hour: Arrow would fill in absent minutes."""
     if array.null_count == len(array):
         return True
     _, offsets, data = array.buffers()
@@ -317,7 +317,7 @@ def settled(marks: Marks, values: pa.BinaryArray) -> Marks:
 
 
 def mask_of(array: pa.Array) -> npt.NDArray[np.bool_]:
-    """Give booleans without nulls as numpy's."""
+    """Return booleans without nulls as numpy's."""
     mask: npt.NDArray[np.bool_] = array.to_numpy(zero_copy_only=False)
     return mask
 

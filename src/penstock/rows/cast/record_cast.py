@@ -42,7 +42,7 @@ def record_fit(schema: Schema, options: RowOptions) -> Fit:
 
 
 def available_scalar(type_: Any, options: RowOptions) -> Scalar:
-    """Give the function that converts a value, and refuses what stands in place of one.
+    """Return the function that converts a value, and refuses what stands in place of one.
 
     It raises MisfitError.
     """
@@ -91,7 +91,7 @@ def _available(
 
 
 def _stands_in(items: list[Any], numbers: tuple[str, ...]) -> bool:
-    """Tell whether an array of numbers, or of days and times, is the placeholder's bytes."""
+    """Return whether an array of numbers, or of days and times, is the placeholder's bytes."""
     if len(items) != len(numbers):
         return False
     counts = (each.count if isinstance(each, Temporal) else each for each in items)
@@ -222,7 +222,7 @@ def _required(fit: Fit, path: str) -> Fit:
 
 
 def joined_path(path: str, name: str) -> str:
-    """Give the dotted path of a member; elements are `[]` and map values `{}`.
+    """Return the dotted path of a member; elements are `[]` and map values `{}`.
 
     These signs get a backslash where they stand in a name, so that no two paths are spelled alike.
     """

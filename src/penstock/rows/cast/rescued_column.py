@@ -64,7 +64,7 @@ def rescued_text(rescued: Iterable[tuple[str, Any]]) -> str | None:
 
 
 def frame_of(path: str) -> tuple[str, str]:
-    """Give what stands before and behind the one value of a path."""
+    """Return what stands before and behind the one value of a path."""
     opening, closing = ("[", "]") if _is_several(path, [None]) else ("", "")
     return f"{_string(path)}:{opening}", closing
 

@@ -60,7 +60,7 @@ READABLE: Mapping[Any, str] = MappingProxyType(
 
 
 def scalar(type_: Kind | Decimal | Fixed, options: RowOptions) -> Scalar:
-    """Give the function that converts one non-null value; it raises MisfitError."""
+    """Return the function that converts one non-null value; it raises MisfitError."""
     match type_:
         case Decimal():
             return partial(_decimal, type_=type_)
@@ -81,7 +81,7 @@ def scalar(type_: Kind | Decimal | Fixed, options: RowOptions) -> Scalar:
 
 
 def stands_for_integer(text: str) -> bool:
-    """Tell whether a number or text is an integer in any notation but the plain one."""
+    """Return whether a number or text is an integer in any notation but the plain one."""
     if isinstance(text, Number) and _INTEGER.fullmatch(text):
         return False
     return _NUMERIC.fullmatch(text) is not None and _parts(text)[2] >= 0
@@ -94,7 +94,7 @@ def digits_of(text: str) -> tuple[int, int]:
 
 
 def is_double(text: str) -> bool:
-    """Tell whether a double, as it is commonly written, reads back as this very number."""
+    """Return whether a double, as it is commonly written, reads back as this very number."""
     number = float(text)
     return math.isfinite(number) and _parts(repr(number)) == _parts(text)
 
@@ -156,7 +156,7 @@ def _float(value: Any) -> float:
 
 
 def _unrounded(value: Any, number: float) -> float:
-    """Give the number a decimal with a type became, when it is the same; JSON's digits may round.
+    """Return the number a decimal with a type became, when it is the same; JSON's digits may round.
 
     Raises MisfitError.
     """
@@ -166,7 +166,7 @@ def _unrounded(value: Any, number: float) -> float:
 
 
 def _narrow(number: float) -> float:
-    """Give a double that is one of 32 bits as well."""
+    """Return a double that is one of 32 bits as well."""
     if not math.isfinite(number):
         return number
     if abs(number) > _FLOAT_MAX:

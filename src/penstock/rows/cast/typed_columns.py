@@ -156,7 +156,7 @@ def _map(array: pa.MapArray, type_: Map, options: RowOptions) -> Finished:
 
 
 def _filled(array: pa.MapArray) -> pa.MapArray:
-    """Give a map array that begins at zero and holds no entries behind nulls."""
+    """Return a map array that begins at zero and holds no entries behind nulls."""
     if array.offset == 0 and not array.null_count:
         return array
     return pa.concat_arrays([array.take(pa.array(np.arange(len(array))))])

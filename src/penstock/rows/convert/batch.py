@@ -39,7 +39,7 @@ from penstock.rows.reject_codes import MEANINGS, OF_TYPES, Code, MisfitError
 
 
 class Reject(NamedTuple):
-    """Say at which offset a record was refused, where on its way, and why.
+    """At which offset a record was rejected, at which stage, and why.
 
     `message` is one bounded, printable line that names the column and holds no value. It is a tuple
     because a storm of bad records makes one for each: a dataclass takes four times as long.
@@ -53,7 +53,7 @@ class Reject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """Hold the fate of every record of a batch.
+    """The fate of every record of a batch.
 
     `rows` has the columns of the table's schema in order, and `offsets` tells whose they are;
     `filtered` counts by reason. `dropped` counts values of landed records that were left out, by

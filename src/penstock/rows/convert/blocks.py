@@ -52,7 +52,7 @@ FEW_ROWS, FEW_BYTES = 16, 2048
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Hold what is worked out once for a table: payload columns and compiled converter."""
+    """What is worked out once for a table: payload columns and compiled converter."""
 
     schema: Schema
     payload: Schema
@@ -80,7 +80,7 @@ class Plan:
 
 
 def _with_rescue(options: RowOptions, schema: Schema) -> RowOptions:
-    """Give options that rescue only where the table has the column for it."""
+    """Return options that rescue only where the table has the column for it."""
     if not options.rescues:
         return options
     found = schema.field(options.rescued_column)
@@ -165,7 +165,7 @@ def fit_group(group: Group, plan: Plan) -> Iterator[Fitted]:
 
 
 def _are_few(values: pa.BinaryArray) -> bool:
-    """Tell whether values are read faster one by one: a parse of a block waits for a thread."""
+    """Return whether values are read faster one by one: a parse of a block waits for a thread."""
     return len(values) <= FEW_ROWS and int(lengths_of(values).sum()) <= FEW_BYTES
 
 
@@ -290,7 +290,7 @@ def _read(value: bytes, *, plan: Plan) -> dict[str, Any]:
 def _doubts(
     parsed: pa.StructArray, marks: Marks | None, values: pa.BinaryArray
 ) -> npt.NDArray[np.bool_]:
-    """Tell which rows the record converter must look at: null records, and marked ones."""
+    """Return which rows the record converter must read: null records, and marked ones."""
     doubts: npt.NDArray[np.bool_] = np.zeros(len(parsed), np.bool_)
     if parsed.null_count:
         doubts |= parsed.is_null().to_numpy(zero_copy_only=False)

@@ -154,7 +154,7 @@ def _takes_texts_for_numbers(shape: Type, own: Type | None) -> bool:
 
 
 def _shown(values: pa.BinaryArray, own: Schema, options: RowOptions) -> Schema | None:
-    """Give the types that a sample shows where its values are not of a schema's own."""
+    """Return the types that a sample shows where its values are not of a schema's own."""
     shape, seen = own, False
     for index in sample(len(values)):
         try:
@@ -180,7 +180,7 @@ def _with_shown(record: dict[str, Any], shape: Struct, own: Struct) -> Struct:
 
 
 def _type_shown(value: Any, shape: Type, own: Type) -> Type:
-    """Give the type to read a column by: the first one that a value asks for counts."""
+    """Return the type to read a column by: the first one that a value asks for counts."""
     if isinstance(value, dict) and isinstance(own, Struct) and isinstance(shape, Struct):
         return _with_shown(value, shape, own)
     if value is None or shape != own:

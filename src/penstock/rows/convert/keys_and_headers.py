@@ -36,7 +36,7 @@ _ANY = msgspec.json.Decoder(msgspec.Raw)
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Hold columns by name, and the misfits by position; columns are null there."""
+    """Columns by name, and the misfits by position; columns are null there."""
 
     columns: dict[str, pa.Array]
     misfits: dict[int, MisfitError]
@@ -61,7 +61,7 @@ def columns_beside(
 
 
 def key_field(schema: Schema, options: RowOptions) -> Field | None:
-    """Give the column of typed keys, when a table has one."""
+    """Return the column of typed keys, when a table has one."""
     column = options.source_columns.get("key")
     if options.key_format == "bytes" or column is None:
         return None
@@ -105,7 +105,7 @@ def _key_options(options: RowOptions) -> RowOptions:
 def _opened(
     batch: pa.RecordBatch, options: RowOptions, readers: Readers, misfits: dict[int, MisfitError]
 ) -> Iterator[Group]:
-    """Give the groups of keys; JSON ones as objects with the single member `value`."""
+    """Yield the groups of keys; JSON ones as objects with the single member `value`."""
     own = _key_options(options)
     given = {"value": batch.column("key")}
     if "headers" in batch.schema.names:
@@ -201,7 +201,7 @@ def _headers(batch: pa.RecordBatch) -> list[Any]:
 
 
 def _text_fit(field: Field, options: RowOptions) -> Callable[[bytes], Any]:
-    """Give what makes a column's value of a header's bytes."""
+    """Return what makes a column's value of a header's bytes."""
     if field.type is Kind.BINARY:
         return lambda data: data
     fit = record_fit(Struct((Field(BARE, field.type),)), _key_options(options))

@@ -52,7 +52,7 @@ class Left:
 
     @property
     def path(self) -> str:
-        """Give the column path."""
+        """Return the column path."""
         path = ""
         for name in self.names:
             path = joined_path(path, name)
@@ -115,7 +115,7 @@ class _Salvage:
     def struct(
         self, array: pa.StructArray, own: Struct, here: Mask, names: tuple[str, ...]
     ) -> pa.StructArray:
-        """Give objects the members that fit."""
+        """Return objects with the members that fit."""
         given = dict(zip(array.type.names, array.flatten(), strict=True))
         members = []
         for each in own.fields:
@@ -162,7 +162,7 @@ class _Salvage:
     def _value(
         self, array: pa.Array, own: Type, here: Mask, names: tuple[str, ...]
     ) -> tuple[pa.Array, Mask]:
-        """Give the values that fit, and tell which do not."""
+        """Return the values that fit, and which do not."""
         nothing = np.zeros(len(array), np.bool_)
         match own:
             case Struct() if pa.types.is_struct(array.type):
@@ -233,7 +233,7 @@ class _Salvage:
         return drops
 
     def rescued(self, landed: Mask) -> dict[int, str]:
-        """Give the text of what each row leaves out, by its place."""
+        """Return the text of what each row leaves out, by its place."""
         members: dict[int, str] = {}
         for path, places, found in self.kept:
             before, behind = frame_of(path)

@@ -34,7 +34,7 @@ _PLAIN: dict[Kind, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """Tell which values look like records of a schema, and which seem to be no JSON at all."""
+    """Which values look like records of a schema, and which seem to be no JSON at all."""
 
     plain: Mask
     broken: Mask

@@ -34,7 +34,7 @@ Wanted = tuple[tuple[str, ...], Positions]
 
 
 def texts_of(values: pa.BinaryArray, wanted: Sequence[Wanted]) -> list[list[str]]:
-    """Give the texts of members of some records."""
+    """Return the texts of members of some records."""
     found: list[list[str]] = [[] for _ in wanted]
     for first in range(0, len(values), CUT_AT_ONCE):
         bounds = (first, first + CUT_AT_ONCE)

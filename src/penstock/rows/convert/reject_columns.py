@@ -47,7 +47,7 @@ _UNITS = {"s": 1, "ms": MS, "us": US, "ns": NS}
 def judged(
     array: pa.StructArray, own: Struct, options: RowOptions, *, finish: Finish, unsure: Mask
 ) -> Verdict:
-    """Tell of each record why it is refused, if columns can tell.
+    """Return why each record is rejected, where columns show it.
 
     `unsure` tells of which records nothing is to be said. Under a lenient policy a record that is
     not refused may still hold values that do not fit, and that its row is to be without.
@@ -187,7 +187,7 @@ class _Judge:
 def alike(
     array: pa.Array, own: Type, here: Mask, options: RowOptions
 ) -> Iterator[tuple[Mask, Any]]:
-    """Give values that are refused for the same reason, and one that stands for them.
+    """Yield values that are refused for the same reason, and one that stands for them.
 
     `here` tells of which values, some at least, that is asked: those that `Finish` marks.
     """
@@ -209,7 +209,7 @@ def alike(
 
 
 def _is_refused_whatever_it_is(array: pa.Array, own: Type) -> bool:
-    """Tell whether no value of a column's type is ever one of another type."""
+    """Return whether no value of a column's type is ever one of another type."""
     if pa.types.is_nested(array.type):
         return True
     if pa.types.is_boolean(array.type):
@@ -218,7 +218,7 @@ def _is_refused_whatever_it_is(array: pa.Array, own: Type) -> bool:
 
 
 def values_at(array: pa.Array, places: Positions) -> list[Any]:
-    """Give values at some places, none of them null, as the record converter gets them."""
+    """Return values at some places, none of them null, as the record converter gets them."""
     kind = array.type
     taken = array.take(pa.array(places))
     if pa.types.is_struct(kind):
@@ -239,18 +239,18 @@ def values_at(array: pa.Array, places: Positions) -> list[Any]:
 
 
 def _first(array: pa.Array, here: Mask) -> Any:
-    """Give one value of those that are here: only their kind counts."""
+    """Return one value of those that are here: only their kind counts."""
     return values_at(array, np.flatnonzero(here)[:1])[0]
 
 
 def holds_map(kind: pa.DataType) -> bool:
-    """Tell whether a type is a map or has one within."""
+    """Return whether a type is a map or has one within."""
     inside = [kind.field(index).type for index in range(kind.num_fields)]
     return pa.types.is_map(kind) or any(map(holds_map, inside))
 
 
 def says(array: pa.Array) -> Mask:
-    """Tell which values are more than nulls and empty shells (`document.says_nothing`)."""
+    """Return which values are more than nulls and empty shells (`document.says_nothing`)."""
     valid = mask_of(array.is_valid())
     if pa.types.is_struct(array.type):
         said = np.zeros(len(array), np.bool_)

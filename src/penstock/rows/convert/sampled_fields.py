@@ -35,7 +35,7 @@ _STEP_MIN = 17
 
 
 def learn(values: pa.BinaryArray, schema: Schema, options: RowOptions) -> Schema:
-    """Give the schema to read with: wide decimals, and a sample's unknown fields behind its own."""
+    """Return the schema to read with: wide decimals, and a sample's unknown fields last."""
     learned = _widened(schema)
     for index in sample(len(values)):
         try:
@@ -49,7 +49,7 @@ def learn(values: pa.BinaryArray, schema: Schema, options: RowOptions) -> Schema
 
 
 def sample(count: int) -> list[int]:
-    """Give places all over a block, by steps that no short rhythm of its records divides."""
+    """Return places all over a block, by steps that no short rhythm of its records divides."""
     step = max(_STEP_MIN, count // _SAMPLE)
     while gcd(step, _RHYTHMS) > 1:
         step += 1

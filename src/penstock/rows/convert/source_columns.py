@@ -28,7 +28,7 @@ _STAMP_MAX_MS = iso8601.STAMP_MAX // _MS_US
 def columns(
     batch: pa.RecordBatch, *, at: TopicPartition, schema: Schema, options: RowOptions
 ) -> dict[str, pa.Array]:
-    """Give the source columns that a table has, by name. Raises InvalidError (P399)."""
+    """Return the source columns that a table has, by name. Raises InvalidError (P399)."""
     return {
         field.name: _cast(_column(role, batch, at), field)
         for role, field in _held(schema, options).items()

@@ -51,7 +51,7 @@ def gunzipped(
 
 
 def unpacked_sizes(values: pa.BinaryArray, bytes_max: int) -> Sizes:
-    """Give how many bytes each value has once it is unpacked, 0 for one that cannot be.
+    """Return how many bytes each value has once it is unpacked, 0 for one that cannot be.
 
     A value of one member tells it in its last bytes, or is damaged; others are unpacked for it. A
     larger value than allowed may give any number, for it becomes nothing.

@@ -42,7 +42,7 @@ EMPTY = "the value is empty"
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Hold values that one reader reads, and their positions in the batch; None reads JSON.
+    """Values that one reader reads, and their positions in the batch; None reads JSON.
 
     `told` is the type that a schema tells for plain JSON, `unknown` without one.
     """
@@ -55,7 +55,7 @@ class Group:
 
 @dataclass(slots=True)
 class Opened:
-    """Hold the fate of each value, by its position in the batch: whole once `groups` are taken.
+    """The fate of each value, by its position in the batch: whole once `groups` are taken.
 
     The groups are made when they are asked for, so that not all is unpacked at the same time.
     """
@@ -67,7 +67,7 @@ class Opened:
 
 @dataclass(slots=True, eq=False)
 class Readers:
-    """Give the readers of schemas, and keep them: schemas never change under a key.
+    """The readers of schemas, cached: schemas never change under a key.
 
     At most READERS_MAX are kept, of schemas of KEPT_BYTES_MAX in all: beyond that all are let go.
     """
@@ -79,7 +79,7 @@ class Readers:
     def reader(
         self, key: SchemaKey, options: RowOptions, message: tuple[int, ...] = ()
     ) -> Reader | PlainJson:
-        """Give the reader of a schema, and of one message in it.
+        """Return the reader of a schema, and of one message in it.
 
         Raises MisfitError, and what `Registry.find` raises.
         """
@@ -95,7 +95,7 @@ class Readers:
         return self._found(place)
 
     def of_text(self, schema: bytes, options: RowOptions) -> Reader | PlainJson:
-        """Give the reader of a schema that stands in its records; `null` is none: plain JSON.
+        """Return the reader of a schema that stands in its records; `null` is none: plain JSON.
 
         Raises MisfitError.
         """

@@ -23,7 +23,7 @@ BARE = "value"
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """Hold a row for each value; those that are `doubtful` mean nothing and are read one by one.
+    """A row for each value; those that are `doubtful` mean nothing and are read one by one.
 
     But for those in `faults`, which tells, by position, why `record` refuses them.
     """
@@ -34,7 +34,7 @@ class Decoded:
 
 
 class WithoutRowError(Exception):
-    """Say why a value holds no row to land: it is filtered, and counted under `reason`."""
+    """Why a value holds no row to land: it is filtered, and counted under `reason`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -46,7 +46,7 @@ class Reader(Protocol):
 
     @property
     def type(self) -> Struct:
-        """Give the columns that the schema asks for, `unknown` where it does not tell."""
+        """Return the columns that the schema asks for, `unknown` where it does not tell."""
         ...
 
     def block(self, values: pa.BinaryArray) -> Decoded:
@@ -64,15 +64,15 @@ class BytesReader:
 
     @property
     def type(self) -> Struct:
-        """Give the one column."""
+        """Return the one column."""
         return Struct((Field(BARE, Kind.BINARY),))
 
     def block(self, values: pa.BinaryArray) -> Decoded:
-        """Give values unread."""
+        """Return values unread."""
         return Decoded(_bare(values), np.zeros(len(values), np.bool_))
 
     def record(self, value: bytes) -> dict[str, Any]:
-        """Give a value unread."""
+        """Return a value unread."""
         return {BARE: value}
 
 
@@ -82,11 +82,11 @@ class TextReader:
 
     @property
     def type(self) -> Struct:
-        """Give the one column."""
+        """Return the one column."""
         return Struct((Field(BARE, Kind.STRING),))
 
     def block(self, values: pa.BinaryArray) -> Decoded:
-        """Give values as text; if one of them is none, all are doubtful."""
+        """Return values as text; if one of them is none, all are doubtful."""
         try:
             return Decoded(_bare(values.cast(pa.string())), np.zeros(len(values), np.bool_))
         except pa.ArrowInvalid:
@@ -94,7 +94,7 @@ class TextReader:
             return Decoded(_bare(nothing), np.ones(len(values), np.bool_))
 
     def record(self, value: bytes) -> dict[str, Any]:
-        """Give a value as text. Raises MisfitError."""
+        """Return a value as text. Raises MisfitError."""
         try:
             return {BARE: value.decode("utf-8")}
         except UnicodeDecodeError as error:

@@ -35,7 +35,7 @@ _INDEX, _KIND = "connect.index", "connect.type"
 
 @dataclass(frozen=True, slots=True)
 class PlainJson:
-    """Say that values are plain JSON, and which type their schema tells for them."""
+    """Values that are plain JSON, and the type their schema gives them."""
 
     told: Type
 
@@ -47,7 +47,7 @@ class _OtherError(Exception):
 def read_by(
     text: str, references: Iterable[tuple[str, str]], depth_max: int
 ) -> PlainJson | ConnectReader:
-    """Tell how the records of a schema are read. Raises MisfitError (P312)."""
+    """Return how the records of a schema are read. Raises MisfitError (P312)."""
     reading = _Reading({name: _parsed(each) for name, each in references})
     document = _parsed(text)
     if any(name in text for name in (CONNECT_DECIMAL, *NAMED)):
@@ -59,7 +59,7 @@ def read_by(
 
 
 def overlaid_struct(told: Struct, shown: Struct) -> Struct:
-    """Give the told members; where nothing is told, what values show."""
+    """Return the told members; where nothing is told, what values show."""
     own = [
         Field(each.name, _overlaid(each.type, _member(shown, each.name))) for each in told.fields
     ]
@@ -97,7 +97,7 @@ class _Reading:
     nodes: int = field(default=0)
 
     def type(self, schema: Any, document: Any, within: tuple[int, ...]) -> Type:
-        """Give the type of a schema that stands within others, in a document."""
+        """Return the type of a schema that stands within others, in a document."""
         self._count()
         if not isinstance(schema, dict) or id(schema) in within or len(within) > DEPTH_MAX:
             return Kind.UNKNOWN
@@ -154,7 +154,7 @@ class _Reading:
         return Kind.UNKNOWN if value is Kind.UNKNOWN else Map(Kind.STRING, value)
 
     def of_connect(self, schema: Any, document: Any, depth: int) -> dict[str, Any]:
-        """Give the schema of Connect that a schema stands for. Raises _OtherError."""
+        """Return the schema of Connect that a schema stands for. Raises _OtherError."""
         self._count()
         if not isinstance(schema, dict) or depth > DEPTH_MAX:
             raise _OtherError
@@ -231,7 +231,7 @@ def _implied(schema: Mapping[str, Any]) -> list[str]:
 
 
 def _one_for(types: Iterable[Type]) -> Type:
-    """Give the type that holds all of some; `unknown` where none does."""
+    """Return the type that holds all of some; `unknown` where none does."""
     found: Type | None = None
     for each in types:
         if each is Kind.UNKNOWN:

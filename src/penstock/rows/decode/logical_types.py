@@ -60,11 +60,11 @@ class Counted:
 
     @property
     def type(self) -> Type:
-        """Give the column type that holds it."""
+        """Return the column type that holds it."""
         return self.kind
 
     def lifted(self, count: int) -> Temporal:
-        """Give a number its meaning."""
+        """Return a number as its logical type."""
         match self.kind:
             case Kind.DATE:
                 return Day(count)
@@ -83,13 +83,13 @@ class Unscaled:
 
     @property
     def type(self) -> Type:
-        """Give the column type that holds it; `unknown` when there is none."""
+        """Return the column type that holds it; `unknown` when there is none."""
         if not 1 <= self.precision <= PRECISION_MAX or not 0 <= self.scale <= self.precision:
             return Kind.UNKNOWN
         return Decimal(self.precision, self.scale)
 
     def lifted(self, data: bytes) -> decimal.Decimal:
-        """Give bytes their meaning."""
+        """Return bytes as their logical type."""
         return unscaled(data, self.scale)
 
 
@@ -101,7 +101,7 @@ class Written:
 
     @property
     def type(self) -> Type:
-        """Give the column type that holds it."""
+        """Return the column type that holds it."""
         return self.kind
 
 

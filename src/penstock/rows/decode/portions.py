@@ -60,7 +60,7 @@ class Growth:
         )
 
     def weights(self, values: pa.BinaryArray) -> Weights:
-        """Give for each value what it grows to at most; larger ones than allowed stay unread."""
+        """Return what each value grows to at most; larger ones than allowed stay unread."""
         sizes = unpacked_sizes(values, self.record_bytes_max) if self.is_packed else _sizes(values)
         sizes = np.minimum(sizes, self.record_bytes_max)
         weights: Weights = sizes + self.row_bytes
@@ -94,7 +94,7 @@ def portions(batch: pa.RecordBatch, growths: Iterable[Growth]) -> Iterator[pa.Re
 
 
 def _most(growths: Iterable[Growth]) -> Iterator[Growth]:
-    """Give one growth for all tables that read records alike."""
+    """Yield one growth for all tables that read records alike."""
     alike: dict[tuple[Format, bool, int], list[Growth]] = {}
     for each in growths:
         alike.setdefault((each.format, each.is_packed, each.record_bytes_max), []).append(each)
@@ -119,7 +119,7 @@ def _cells(type_: Type) -> int:
 
 
 def _items(type_: Type) -> Iterator[int]:
-    """Give the bytes of an item, in its columns, of each list or map that holds objects."""
+    """Yield the bytes of an item, in its columns, of each list or map that holds objects."""
     match type_:
         case Struct(fields):
             for field in fields:

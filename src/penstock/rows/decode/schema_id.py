@@ -34,7 +34,7 @@ _VARINT_BYTES_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """Hold the values of one schema without their frames; `positions` are in the values given.
+    """The values of one schema without their frames; `positions` are in the values given.
 
     `message` are the indexes of a Protobuf message in its schema.
     """
@@ -187,7 +187,7 @@ def _sorted(
 
 
 def _heads(values: pa.BinaryArray, length: int) -> pa.BinaryArray:
-    """Give the first bytes of values, null where there are less."""
+    """Return the first bytes of values, null where there are less."""
     _, offsets, data = values.buffers()
     bounds = np.frombuffer(offsets, np.int32, count=len(values) + 1, offset=4 * values.offset)
     whole = np.diff(bounds) >= length
@@ -217,7 +217,7 @@ def _bodies(values: pa.BinaryArray, head: int) -> pa.BinaryArray:
 
 
 def _in_headers(headers: pa.Array, name: str, *, longer: bool) -> list[bytes | None]:
-    """Give the last header that names a schema, as consumers do; a malformed one names none.
+    """Return the last header that names a schema, as consumers do; a malformed one names none.
 
     With `longer` it names a message behind the schema, and nothing else.
     """

@@ -57,7 +57,7 @@ def quarantine_rows(
     epoch: int,
     at_ms: int,
 ) -> pa.RecordBatch:
-    """Give one row per reject, in the order of the rejects.
+    """Return one row per reject, in the order of the rejects.
 
     `batch` is the one that was converted, `at_ms` the time in milliseconds since 1970. A record's
     time stamp outside of years 1 to 9999 is null here.

@@ -33,7 +33,7 @@ BYTES = ("topic", "topic_id", "partition", "offset", "timestamp", "key", "value"
 
 
 def fates_of(batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    """Give one row for each refused record: `READ` as it was refused, and what became of it.
+    """Return one row for each refused record: `READ` as it was refused, and what became of it.
 
     `status` is `open`, `retried` or `dropped`; `closing` the number of the closing that counts, or
     -1; `into` the table that a retried record landed in. Of a record that is open again after a
@@ -69,7 +69,7 @@ def out_of_the_table(fates: pa.Table, followed: int) -> pa.Table:
 def records_of(
     batches: Iterable[pa.RecordBatch], wanted: Mapping[TopicPartition, Sequence[int]]
 ) -> dict[TopicPartition, pa.RecordBatch]:
-    """Give refused records as a reader of the log would, at the offsets wanted (ascending)."""
+    """Return refused records as a reader of the log would, at the offsets wanted (ascending)."""
     kept: list[pa.RecordBatch] = []
     for batch in batches:
         mine = pc.invert(pc.equal(batch["stage"], STAGE))
@@ -100,7 +100,7 @@ class Closed:
 def closing_rows(
     closed: Sequence[Closed], *, pipeline: str, table: str, first: int, at_ms: int
 ) -> pa.RecordBatch:
-    """Give the rows of closings, numbered from `first`; `table` is the chain's table or route.
+    """Return the rows of closings, numbered from `first`; `table` is the chain's table or route.
 
     A closing holds no bytes: those stand in the row that refused the record.
     """
@@ -148,7 +148,7 @@ def _table(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> pa.Table:
 
 
 def _as_read(rows: pa.Table) -> pa.RecordBatch:
-    """Give records the form in which a reader gives them (ports/log.py)."""
+    """Return records in the form in which a reader returns them (ports/log.py)."""
     offsets = rows["offset"].to_numpy()
     first = np.ones(len(offsets), np.bool_)
     first[1:] = offsets[1:] != offsets[:-1]

@@ -55,7 +55,7 @@ def no_functions(path: str) -> Call:
 
 
 def without_computed(schema: Schema, computed: Computed) -> Schema:
-    """Give the columns that records fill themselves."""
+    """Return the columns that records fill themselves."""
     return Struct(tuple(f for f in schema.fields if f.name not in computed.names))
 
 
@@ -167,7 +167,7 @@ def _typed(values: pa.Array, column: Field) -> pa.Array:
 def _misfits(
     values: pa.Array, column: Field, options: RowOptions
 ) -> Iterator[tuple[Mask, Code, str]]:
-    """Tell which computed values a column must not hold, and why."""
+    """Yield which computed values a column must not hold, and why."""
     if column.required:
         yield mask_of(values.is_null()), Code.MISSING, REQUIRED
     yield _beyond(values), Code.OUT_OF_RANGE, "the column cannot hold what is computed"
@@ -192,7 +192,7 @@ def _refuse(
 
 
 def _beyond(values: pa.Array) -> Mask:
-    """Tell which values no column holds, or hold one such within."""
+    """Return which values no column holds, or hold one such within."""
     kind = values.type
     if pa.types.is_floating(kind):
         return mask_of(pc.invert(pc.is_finite(values)).fill_null(False))

@@ -30,7 +30,7 @@ class Computed:
 
     @property
     def reads_headers(self) -> bool:
-        """Tell whether an expression may look at headers."""
+        """Return whether an expression may look at headers."""
         return any("_kafka_headers" in look.sql.lower() for look in self.looks.values())
 
 
@@ -38,7 +38,7 @@ NOTHING = Computed()
 
 
 def computed_to_data(computed: Computed) -> dict[str, Any]:
-    """Give the plain form."""
+    """Return the plain form."""
     return {
         "looks": {name: look_to_data(look) for name, look in computed.looks.items()},
         "call": computed.call,

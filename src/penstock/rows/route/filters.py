@@ -57,7 +57,7 @@ class Gate:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether it lets everything in, unlooked."""
+        """Return whether it lets everything in, unlooked."""
         return not self.above and self.where is None and self.route is None
 
     @property
@@ -69,7 +69,7 @@ class Gate:
 
     @property
     def reads_headers(self) -> bool:
-        """Tell whether an expression may look at headers."""
+        """Return whether an expression may look at headers."""
         return any("_kafka_headers" in look.sql.lower() for look in self.looks)
 
 
@@ -77,7 +77,7 @@ OPEN = Gate()
 
 
 def gate_to_data(gate: Gate) -> dict[str, Any]:
-    """Give a gate's plain form."""
+    """Return a gate's plain form."""
     route = gate.route
     return {
         "above": [look_to_data(look) for look in gate.above],
@@ -113,7 +113,7 @@ def gate_from_data(data: Mapping[str, Any]) -> Gate:
 
 
 def look_to_data(look: Look) -> list[Any]:
-    """Give a look's plain form."""
+    """Return a look's plain form."""
     return [look.sql, type_to_json(look.fields), look.place]
 
 

@@ -65,7 +65,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Hold declared fields beside coordinates, a row for each record, and what did not fit."""
+    """Declared fields beside coordinates, a row for each record, and what did not fit."""
 
     table: pa.Table
     misfits: Mapping[int, Reject]
@@ -109,7 +109,7 @@ class Sorter:
         known: frozenset[str] = frozenset(),
         readers: Readers | None = None,
     ) -> Share:
-        """Tell what a gate makes of the batch; `known` are the tables of its route.
+        """Return what a gate makes of the batch; `known` are the tables of its route.
 
         `readers` may be left out for formats without schemas. Raises what `Registry.find` raises.
         """
@@ -247,7 +247,7 @@ class _Left:
 
 
 def _eyes(options: RowOptions) -> RowOptions:
-    """Give the options by which declared fields are read: none of the table's own columns."""
+    """Return the options by which declared fields are read: none of the table's own columns."""
     return replace(
         options,
         source_columns={"offset": _OFFSET},
@@ -277,7 +277,7 @@ def _coordinates(batch: pa.RecordBatch, at: TopicPartition) -> dict[str, pa.Arra
 
 
 def _texts(values: pa.Array) -> pa.Array:
-    """Give bytes as text, and null where they are none."""
+    """Return bytes as text, and null where they are none."""
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:
@@ -292,7 +292,7 @@ def _text(value: bytes | None) -> str | None:
 
 
 def _headers(headers: pa.Array) -> pa.Array:
-    """Give headers as a map; of several with one name the last counts, as Kafka's `lastHeader`."""
+    """Return headers as a map; of several with one name the last one, as Kafka's `lastHeader`."""
     maps = [
         {str(header["key"]): _text(header["value"]) for header in record or ()}
         for record in headers.to_pylist()

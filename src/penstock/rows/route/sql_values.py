@@ -43,7 +43,7 @@ _ROWS_AT_ONCE_IN_PARTS = 16
 
 @dataclass(slots=True)
 class Answers:
-    """Hold a value for each record, null for those that `failed` or are too `slow` by themselves,
+    """A value for each record, null for those that `failed` or are too `slow` by themselves,
     both by position.
     """
 
@@ -76,7 +76,7 @@ def answers(connection: DuckDBPyConnection, sql: str, records: pa.Table) -> Answ
 
 
 def true_of(values: pa.Array) -> npt.NDArray[np.bool_]:
-    """Tell where booleans, or nulls of no type, are true."""
+    """Return where booleans, or nulls of no type, are true."""
     return mask_of(pc.fill_null(values.cast(pa.bool_()), False))
 
 
@@ -109,7 +109,7 @@ def _by_parts(sql: str, records: pa.Table) -> Answers:
 
 
 def _in_chunks(records: pa.Table, rows: int) -> pa.Table:
-    """Give a table in chunks of so many rows: as many DuckDB takes at a time."""
+    """Return a table in chunks of so many rows: as many DuckDB takes at a time."""
     return pa.Table.from_batches(records.to_batches(max_chunksize=rows), records.schema)
 
 

@@ -25,19 +25,19 @@ _SEPARATORS = str.maketrans(" ./:-", "_____")
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Hold the table each record asks for, as an index into `different`; -1 where it has none."""
+    """The table each record asks for, as an index into `different`; -1 where it has none."""
 
     indices: npt.NDArray[np.int64]
     different: tuple[str, ...]
 
     @property
     def unusable(self) -> npt.NDArray[np.bool_]:
-        """Tell which records ask for no table."""
+        """Return which records ask for no table."""
         mask: npt.NDArray[np.bool_] = self.indices < 0
         return mask
 
     def asks(self, name: str) -> npt.NDArray[np.bool_]:
-        """Tell which records ask for a table."""
+        """Return which records ask for a table."""
         if name not in self.different:
             return np.zeros(len(self.indices), np.bool_)
         mask: npt.NDArray[np.bool_] = self.indices == self.different.index(name)

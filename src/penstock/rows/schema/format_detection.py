@@ -35,7 +35,7 @@ Find = Callable[[SchemaKey], RegisteredSchema | None]
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """Hold what a spec says under `records`, or in `unfit` why no setting of it fits."""
+    """What a spec says under `records`, or in `unfit` why no setting of it fits."""
 
     format: Format = "json"
     envelope: Envelope = "none"
@@ -133,7 +133,7 @@ _SIGNS: Mapping[Envelope, Callable[[Mapping[str, Any]], bool]] = {
 
 
 def _is_likely(key: SchemaKey) -> bool:
-    """Tell whether a registry may have given out such a number."""
+    """Return whether a registry may have given out such a number."""
     return key.kind != "id" or 0 < int(key.value) < ID_MAX
 
 

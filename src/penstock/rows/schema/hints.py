@@ -63,7 +63,7 @@ _DATA_KEY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Hold the type that a place is declared with, and why, in a few words without values."""
+    """The type that a place is declared with, and why, in a few words without values."""
 
     type: Type
     why: str
@@ -71,7 +71,7 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Hinted:
-    """Hold hints by path (core/schema.py, `with_hints`).
+    """Hints by path (core/schema.py, `with_hints`).
 
     `counts` are numbers that seem to count a unit since 1970, by path; each has a hint as long.
     `keyed` tells that the keys of the records themselves are data, so that no columns fit them.
@@ -84,7 +84,7 @@ class Hinted:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Hold the type of a place and the hints at it and within; `mixed` where not all fits it."""
+    """The type of a place and the hints at it and within; `mixed` where not all fits it."""
 
     type: Type
     hints: Mapping[Path, Hint] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class _Found:
     mixed: bool = False
 
     def declared(self, path: Path, why: str, *, mixed: bool = False) -> _Found:
-        """Give the whole type one hint, in place of those within."""
+        """Return the hints with one for the whole type, in place of those within."""
         text = str(self.type)
         if not is_known(self.type) or not is_writable(self.type) or len(text) > TEXT_CHARS_MAX:
             return self
@@ -183,7 +183,7 @@ def _keys_are_data(
     keys_min: int = KEYS_MIN,
     share_max: float = KEYS_SHARE_MAX,
 ) -> bool:
-    """Tell whether keys change from object to object, or are numbers, days, UUIDs, addresses."""
+    """Return whether keys change from object to object, or are numbers, days, UUIDs, addresses."""
     keys = Counter(key for each in objects for key in each)
     full = sum(1 for each in objects if each)
     if full < OBJECTS_MIN or len(keys) <= 1:
@@ -237,7 +237,7 @@ def _text(texts: Sequence[str], path: Path, to: Format) -> _Found:
 
 
 def _is_money(texts: Sequence[str], path: Path) -> bool:
-    """Tell whether texts are amounts: by their names, or as all have two digits behind the point.
+    """Return whether texts are amounts: by their names, or as all have two digits behind the point.
 
     Texts such as 1.10 may be versions, and 007 is no number.
     """
@@ -274,7 +274,7 @@ def _number(numbers: Sequence[str], path: Path) -> _Found:
 
 
 def _unit(numbers: Sequence[str], path: Path) -> str | None:
-    """Tell what numbers count since 1970, by their name and if all lie between 2000 and 2100."""
+    """Return the unit of numbers since 1970, by their name and if all are in 2000 to 2100."""
     if _TIME.search(path.rpartition(".")[2]) is None:
         return None
     counts = [int(number) for number in numbers]
@@ -285,7 +285,7 @@ def _unit(numbers: Sequence[str], path: Path) -> str | None:
 
 
 def _together(kinds: Mapping[str, Sequence[Any]]) -> Type | None:
-    """Give the type that takes values of two kinds, some of them written as text."""
+    """Return the type that takes values of two kinds, some of them written as text."""
     if kinds.keys() == {"boolean", "text"} and _fits(Kind.BOOLEAN, kinds["text"]):
         return Kind.BOOLEAN
     if kinds.keys() == {"number", "text"} and all(map(_PLAIN.fullmatch, kinds["text"])):

@@ -74,7 +74,7 @@ def infer(
 
 
 def table_schema(inferred: Schema, hints: Mapping[str, Type], options: RowOptions) -> Schema:
-    """Give the schema to create a table with: hints win, what has no type yet is left out, all is
+    """Return the schema to create a table with: hints win, what has no type yet is left out, all is
     optional, and the source columns stand behind.
 
     A field that bears the name of a source, header, change or rescue column, in whatever case,
@@ -99,7 +99,7 @@ def _source_fields(options: RowOptions) -> Iterator[Field]:
 
 
 def _typed_key(field: Field, payload: Schema, options: RowOptions) -> Field:
-    """Give the column of typed keys the type that they ask for (survey.py)."""
+    """Return the column of typed keys with the type that they ask for (survey.py)."""
     if options.key_format == "bytes" or field.name != options.source_columns.get("key"):
         return field
     asked = payload.field(field.name)
@@ -113,7 +113,7 @@ def _added(types: Mapping[str, Type], names: Mapping[str, str]) -> Iterator[Fiel
 
 
 def type_of(value: Any) -> Type:
-    """Give the type that a parsed JSON value asks for."""
+    """Return the type that a parsed JSON value asks for."""
     match value:
         case None:
             return Kind.UNKNOWN
@@ -187,7 +187,7 @@ def _new_columns(asked: Type, joined: Type) -> int:
 
 
 def _shape(value: Any) -> Any:
-    """Give a cheap key that is equal only for values of equal types."""
+    """Return a cheap key that is equal only for values of equal types."""
     match value:
         case dict():
             return tuple((name, _shape(member)) for name, member in value.items())
@@ -263,7 +263,7 @@ def _cut(type_: Type, levels: int) -> Type | None:
 
 
 def is_usable_name(name: str) -> bool:
-    """Tell whether a record's key may become a column's name."""
+    """Return whether a record's key may become a column's name."""
     return len(name) <= NAME_LENGTH_MAX and name.isprintable() and _NAME.fullmatch(name) is not None
 
 

@@ -171,7 +171,7 @@ def _digits_in_front(text: str) -> int:
 
 
 def changes_between(before: Schema, after: Schema) -> list[str]:
-    """Tell in words what was added or widened, by column path."""
+    """Return in words what was added or widened, by column path."""
     return _changes(before, after, "")
 
 

@@ -45,7 +45,7 @@ class OpenTransaction(Protocol):
 
 
 class LogBench:
-    """Hold the hooks a subclass gives, and the acts built on them."""
+    """The hooks a subclass gives, and the acts built on them."""
 
     # Hooks, to be given by the subclass.
 
@@ -106,7 +106,7 @@ class LogBench:
             log.close()
 
     def bounds(self, topic: str, partition: int = 0) -> Bounds:
-        """Give the bounds of one partition."""
+        """Return the bounds of one partition."""
         log = self.open_log({"topics": [topic]})
         try:
             listed = log.partitions()

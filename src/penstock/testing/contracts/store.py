@@ -70,7 +70,7 @@ class StoreContract:
 
     @pytest.fixture
     def place(self, tmp_path: Path) -> Path:
-        """Give the directory the store lives in."""
+        """Return the directory the store lives in."""
         return tmp_path
 
     @pytest.fixture
@@ -309,7 +309,7 @@ class StoreContract:
         ]
 
     def is_kept(self, store: PendingStore, held: Claim, commit: Committable) -> bool:
-        """Tell whether a row is still there: it then refuses to be prepared with another body."""
+        """Return whether a row is still there: it then refuses to be prepared with another body."""
         try:
             store.prepare("shop", held, [replace(commit, rules_hash="other")], {})
         except BugError:

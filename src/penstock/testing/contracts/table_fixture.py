@@ -41,7 +41,7 @@ class Quiet:
 
 
 class TableBench:
-    """Hold the hooks a subclass gives, and the acts built on them."""
+    """The hooks a subclass gives, and the acts built on them."""
 
     name: ClassVar[str] = "bronze.orders"
     quarantine_name: ClassVar[str] = "ops.quarantine"
@@ -68,7 +68,7 @@ class TableBench:
         raise NotImplementedError
 
     def open_writer(self) -> WriterFactory:
-        """Give the connector's own factory of writers."""
+        """Return the connector's own factory of writers."""
         raise NotImplementedError
 
     def rows(self, table: Table) -> list[dict[str, Any]]:
@@ -109,7 +109,7 @@ class TableBench:
 
     @pytest.fixture
     def place(self, tmp_path: Path) -> Path:
-        """Give the directory the test's catalog lives in."""
+        """Return the directory the test's catalog lives in."""
         return tmp_path
 
     @pytest.fixture
@@ -178,7 +178,7 @@ class TableBench:
 
 
 def foreign_row() -> dict[str, Any]:
-    """Give the row a stranger appends: the id -1 and no source columns."""
+    """Return the row a stranger appends: the id -1 and no source columns."""
     return {
         "id": -1,
         "name": "foreign",
@@ -189,5 +189,5 @@ def foreign_row() -> dict[str, Any]:
 
 
 def batch_of(schema: Schema, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-    """Give rows as a batch with the schema's columns; a column that a row lacks is null."""
+    """Return rows as a batch with the schema's columns; a column that a row lacks is null."""
     return pa.RecordBatch.from_pylist([dict(row) for row in rows], schema=arrow_schema(schema))

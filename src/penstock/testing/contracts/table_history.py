@@ -382,13 +382,13 @@ def rows_told(read: pa.Table) -> list[tuple[str, int, int]]:
 
 
 def _fitting(state: TableState) -> tuple[object, ...]:
-    """Give what of a state decides which records fit."""
+    """Return what of a state decides which records fit."""
     bounds = (state.not_empty, state.identifiers, state.reserved, dict(state.least))
     return (state.schema, state.widens, *bounds)
 
 
 def _refusal(act: Callable[[], object]) -> str:
-    """Tell by which code something is refused; nothing where it is not."""
+    """Return the code by which something is refused; "" where it is not."""
     try:
         act()
     except InvalidError as error:

@@ -98,18 +98,18 @@ class Migrated:
         self.beginning.append(Question(option, value, BEGINNING))
 
     def questions(self) -> list[Question]:
-        """Give all that is undecided, what moves the beginning first."""
+        """Return all that is undecided, what moves the beginning first."""
         return [*self.beginning, *self.undecided]
 
     def secret(self, option: str, name: str) -> str:
-        """Give what stands in a secret's place, a reference to a variable, and note that."""
+        """Return what stands in a secret's place, a reference to a variable, and note that."""
         reference, why = in_place_of_secret(name)
         self.leave(option, why)
         return reference
 
 
 def in_place_of_secret(name: str) -> tuple[str, str]:
-    """Give the reference to write for a secret of this name, and what its reader has to do."""
+    """Return the reference to write for a secret of this name, and what its reader has to do."""
     variable = re.sub(r"\W", "_", name).upper()
     return f"${{env:{variable}}}", f"a secret is not copied: export {variable}=…"
 
@@ -135,7 +135,7 @@ def delta_table(found: Migrated, option: str, topic: str, location: str) -> None
 
 
 def unknown(why: str) -> InvalidError:
-    """Say that a configuration is none that is known."""
+    """Build the error for a configuration of an unknown system."""
     return InvalidError(
         f"the configuration is not understood: {why}",
         code="P165",

@@ -116,7 +116,7 @@ def _untold(found: CatalogOptions) -> None:
 
 
 def _complete(found: CatalogOptions) -> None:
-    """Give an SQL catalog what it cannot be without, and its password a place in the address."""
+    """Add the required settings of an SQL catalog, and move its password into the address."""
     user = found.settings.pop("jdbc.user", "")
     if found.settings["type"] != "sql":
         return
@@ -134,7 +134,7 @@ def _address(value: str) -> str:
 
 
 def account_of(catalog: CatalogOptions, name: str) -> Iterator[tuple[str, str]]:
-    """Give the options that were mapped, each with its setting."""
+    """Yield the options that were mapped, each with its setting."""
     for key in catalog.mapped:
         setting = "type" if key in ("catalog-type", "catalog-impl") else key
         yield key, f"catalogs.{name}.{setting}"

@@ -84,7 +84,7 @@ def _block(data: Mapping[str, Any], name: str, default: Mapping[str, Any]) -> Ma
 
 
 def _texts(options: Mapping[str, Any]) -> Options:
-    """Give values as Connect takes them: all are text to it, and null is none."""
+    """Return values as Connect takes them: all are text to it, and null is none."""
     return {str(key): _text(value) for key, value in options.items() if value is not None}
 
 
@@ -112,7 +112,7 @@ def _meant(escape: re.Match[str]) -> str:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Give lines that say something, with their numbers.
+    """Yield lines that say something, with their numbers.
 
     A line goes on when a backslash ends it that no other one escapes.
     """

@@ -232,7 +232,7 @@ _ASKED = {
 
 
 def _layout(options: Options, table: str) -> dict[str, Any]:
-    """Give a table's branch and identifier fields, its own or the connector's default."""
+    """Return a table's branch and identifier fields, its own or the connector's default."""
     found: dict[str, Any] = {}
     for setting, option in (("branch", "commit-branch"), ("identifier_fields", "id-columns")):
         default = options.get(f"iceberg.tables.default-{option}", "")

@@ -90,7 +90,7 @@ def _variable(found: Migrated, word: str) -> None:
 
 
 def _words(text: str) -> tuple[list[str], list[str]]:
-    """Give what stands before `ingest`, other programs and what they are told, and behind it."""
+    """Return what stands before `ingest`, other programs and what they are told, and behind it."""
     try:
         words = shlex.split(text.replace("\\\n", " "), comments=True)
     except ValueError as error:
@@ -102,7 +102,7 @@ def _words(text: str) -> tuple[list[str], list[str]]:
 
 
 def _options(words: list[str]) -> Iterator[tuple[str, str]]:
-    """Give options with their values, one for each value; the topic and the table have no name."""
+    """Yield options with their values, one for each value; the topic and the table have no name."""
     places, several = 0, ""
     words = [*words]
     while words:

@@ -76,7 +76,7 @@ class Script:
     database: str = ""
 
     def named(self, text: str) -> str:
-        """Give a table's whole name, as far as a script tells it."""
+        """Return a table's whole name, as far as a script tells it."""
         parts = [part.strip("`") for part in text.split(".")]
         if len(parts) == 1 and self.database:
             parts = [self.database, *parts]
@@ -94,7 +94,7 @@ def script_of(found: Migrated, text: str) -> Script:
 
 
 def without_hints(text: str) -> str:
-    """Give a statement in one line, without its hints."""
+    """Return a statement in one line, without its hints."""
     return " ".join(_HINTS.sub(" ", text).split())
 
 

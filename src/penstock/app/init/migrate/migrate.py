@@ -49,7 +49,7 @@ def migrated(text: str) -> Migrated:
 
 
 def incomplete(found: Migrated) -> dict[str, Any]:
-    """Give the spec with an entry for each question that is left."""
+    """Return the spec with an entry for each question that is left."""
     entries = [
         {"option": each.option, "value": each.value, "decide": each.decide}
         for each in found.questions()

@@ -100,7 +100,7 @@ class TablePlan:
 
     @property
     def adds_columns(self) -> bool:
-        """Tell whether a run would add the missing columns."""
+        """Return whether a run would add the missing columns."""
         return bool(self.missing) and self.fate == "evolve"
 
     @property

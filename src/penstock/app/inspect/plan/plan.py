@@ -41,7 +41,7 @@ def plan(
     takeover: bool = False,
     observer: Observer = UNHEARD,
 ) -> Plan:
-    """Tell what a run would do now, if it were given these consents.
+    """Return what a run would do now, if it were given these consents.
 
     `observer` is told what is waited for.
 
@@ -118,7 +118,7 @@ def _waiting(fleet: Fleet) -> set[str]:
 def _refusals(
     view: View, leveling: Leveling | None, former: Former, *, takeover: bool
 ) -> list[PenstockError]:
-    """Tell what ends a run before it reads: a quarantine that cannot be created, another owner,
+    """Return what ends a run before it reads: a quarantine that cannot be created, another owner,
     former rules that are not to be had.
     """
     settings, world = view.settings, view.world
@@ -145,7 +145,7 @@ def _refusals(
 
 
 def _unreadable(drafts: Iterable[Draft], sheet: Sheet) -> list[PenstockError]:
-    """Tell what a run gives up waiting for, when all else has landed."""
+    """Return what a run gives up waiting for, when all else has landed."""
     absent = {at for draft in drafts for at in draft.absent}
     mute = {
         at

@@ -138,7 +138,7 @@ class Sheet:
         )
 
     def _problem(self, name: str, own: Sampled) -> PenstockError | None:
-        """Tell what a run would park the table for, by what became of its sample."""
+        """Return what a run would park the table for, by what became of its sample."""
         if name in self.tried.failed:
             return self.tried.failed[name]
         silent = [at for at, tables in self.sample.silent.items() if name in tables]
@@ -193,7 +193,7 @@ def misfits_of(rejects: Iterable[Row]) -> tuple[Misfits, ...]:
 
 
 def _tripped(name: str, own: Sampled, share_max: float, *, there: bool) -> DecisionNeededError:
-    """Tell of a breaker that would trip; what hints say counts until the table is `there`."""
+    """Build the error of a breaker that would trip; hints count until the table is `there`."""
     codes = ", ".join(f"{code} {count}" for code, count in own.quarantined.items())
     hint = (
         "correct hints or source for what does not fit, or raise quarantine.stop_above to "

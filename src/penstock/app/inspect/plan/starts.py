@@ -31,7 +31,7 @@ class Draft:
 
     @property
     def stops(self) -> bool:
-        """Tell whether a run would not read for this table."""
+        """Return whether a run would not read for this table."""
         return self.problem is not None or bool(self.destructive)
 
     def reads_from(self, level: Positions) -> dict[TopicPartition, Offset]:
@@ -137,7 +137,7 @@ def _why_new(at: TopicPartition, topics: set[str], start: object) -> str:
 
 
 def _twice(at: TopicPartition, begin: Offset, others: Sequence[Landed]) -> str:
-    """Say which pipelines have landed in the table what a run would land once more."""
+    """Return which pipelines have landed in the table what a run would land once more."""
     beyond = {each.chain: each.offsets.get(at, Offset(0)) for each in others}
     return "".join(
         f"; pipeline {name} has landed it here up to {stop}: both have rows of it then"

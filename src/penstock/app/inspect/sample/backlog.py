@@ -60,7 +60,7 @@ class Backlog:
         return sum(max(self.ends.get(at, stands) - stands, 0) for at, stands in offsets.items())
 
     def covers_first(self, table: str, at: TopicPartition, covered: OffsetRange) -> bool:
-        """Tell whether a range is within a table's first epoch."""
+        """Return whether a range is within a table's first epoch."""
         found = self.first.get(table, {}).get(at)
         return found is not None and found.start <= covered.start <= covered.stop <= found.stop
 
@@ -86,7 +86,7 @@ class Piece:
 def would_trip(
     source: str, books: Mapping[Piece, Tally], backlog: Backlog, share_max: float
 ) -> bool:
-    """Tell whether the first epoch of a table, or a later one, would trip its breaker.
+    """Return whether the first epoch of a table, or a later one, would trip its breaker.
 
     `source` is who reads the backlog for it: the table itself, or the route that is to create it.
     """

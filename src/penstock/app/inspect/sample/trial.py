@@ -129,7 +129,7 @@ def _lanes(pieces: Iterable[Piece], tables: Collection[str]) -> list[tuple[Piece
 
 
 def widen(found: Tried, results: Sequence[Result]) -> bool:
-    """Give tables the columns and types that refused records wish for; tell whether any got some.
+    """Add the columns and types that rejected records ask for; return whether there were any.
 
     `room` is for those that may still be added within the hour.
     """
@@ -149,7 +149,7 @@ def widen(found: Tried, results: Sequence[Result]) -> bool:
 def _granted(
     view: View, found: Tried, pieces: list[Piece], results: Sequence[Result]
 ) -> list[Piece]:
-    """Give routes the tables that records ask for, as far as there is room; they read it again."""
+    """Add the tables that records ask for to routes, within their limits; they read it again."""
     for route, asked in route_tables.asked_for(results).items():
         if route in found.failed:
             continue

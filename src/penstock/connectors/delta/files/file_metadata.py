@@ -106,13 +106,13 @@ def _addition(
 
 
 def relative(path: str, location: str) -> str:
-    """Give a file's name in the table's directory, "" when it is not one of ours there."""
+    """Return a file's name in the table's directory, "" when it is not one of ours there."""
     name = path.removeprefix(f"{location}/")
     return name if name != path and NAME.fullmatch(name) else ""
 
 
 def _print(field: Field) -> int:
-    """Give a short fingerprint of a column: its name and type, not whether it is required."""
+    """Return a short fingerprint of a column: its name and type, not whether it is required."""
     text = json.dumps([field.name, type_to_json(field.type)])
     return zlib.crc32(text.encode())
 

@@ -42,13 +42,13 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """Say which columns get statistics: the first `count` leaves (-1: all), or those named."""
+    """The columns with statistics: the first `count` leaves (-1: all), or those named."""
 
     count: int = INDEXED_COLUMNS
     names: tuple[str, ...] = ()
 
     def takes(self, position: int, path: tuple[str, ...]) -> bool:
-        """Tell whether a leaf is indexed."""
+        """Return whether a leaf is indexed."""
         if self.names:
             return path[0] in self.names or ".".join(path) in self.names
         return self.count < 0 or position < self.count

@@ -86,7 +86,7 @@ def put(root: Root, name: str, version: int, body: bytes) -> bool:
 
 
 def fetcher(root: Root, name: str) -> Fetch | None:
-    """Give what reads files of a table's log in a request each; None on a disk of this machine."""
+    """Return a reader of a table's log files, a request each; None on a local disk."""
     if root.is_local:
         return None
 
@@ -102,7 +102,7 @@ def fetcher(root: Root, name: str) -> Fetch | None:
 def _info(
     mark: Mapping[str, Any], added: Sequence[Addition], removed: Sequence[Removal], now_ms: int
 ) -> dict[str, Any]:
-    """Say what Spark's streaming writer says, for those who look for it, and our own words."""
+    """Return the commit info that Spark's streaming writer adds, and our own."""
     return {
         "timestamp": now_ms,
         "operation": "STREAMING UPDATE",

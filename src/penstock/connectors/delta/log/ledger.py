@@ -53,7 +53,7 @@ def app_id(chain: str, *parts: str) -> str:
 def transactions_of(
     landed: Landed, before: Landed | None, sequence: int, paths: Iterable[str] = ()
 ) -> dict[str, int]:
-    """Give the `txn` actions that move the ledger from `before` to `landed`."""
+    """Return the `txn` actions that move the ledger from `before` to `landed`."""
     found = {GENERATION: landed.generation, SEQUENCE: sequence}
     known: Mapping[TopicPartition, int] = {} if before is None else before.offsets
     if before is None or before.segment != landed.segment:
@@ -76,7 +76,7 @@ def transactions_of(
 
 
 def fence_transactions(landed: Landed, sequence: int) -> dict[str, int]:
-    """Give the `txn` actions of a fence that reports a rollback: no position moves."""
+    """Return the `txn` actions of a fence that reports a rollback: no position moves."""
     chain = landed.chain
     return {
         app_id(chain, GENERATION): landed.generation,
@@ -118,7 +118,7 @@ def ledgers_in(transactions: Mapping[str, int]) -> list[Landed]:
 def mark_of_commit(
     commit: Committable, landed: Landed, sequence: int, rolled_back: str
 ) -> dict[str, Any]:
-    """Give our words on one commit; `rolled_back` is the evidence a fence carries on, or ""."""
+    """Return our words on one commit; `rolled_back` is the evidence a fence carries on, or ""."""
     return {
         "chain": commit.chain.name,
         "sequence": sequence,
@@ -134,13 +134,13 @@ def mark_of_commit(
 
 
 def mark_of_creation(landed: Landed) -> dict[str, Any]:
-    """Give our words on a ledger that a table is created with."""
+    """Return our words on a ledger that a table is created with."""
     ledger = json.loads(ledger_to_json(landed))
     return {"chain": landed.chain, "sequence": 0, "kind": CREATED, "ledger": ledger}
 
 
 def commit_info(marks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Give what goes into the commit info under our key."""
+    """Return what goes into the commit info under our key."""
     return {MARK_KEY: {"v": MARK_VERSION, "chains": list(marks)}}
 
 
@@ -153,7 +153,7 @@ def landed_in(mark: Mapping[str, Any]) -> Landed | None:
 
 
 def file_hash(path: str) -> int:
-    """Give 63 bits that stand for a file's path."""
+    """Return 63 bits that stand for a file's path."""
     return int.from_bytes(hashlib.sha256(path.encode()).digest()[:8], "big") & _BITS_63
 
 

@@ -40,7 +40,7 @@ _RESHAPING = {"metaData", "protocol"}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Tell what one version of a table did."""
+    """What one version of a table did."""
 
     version: int
     timestamp_ms: int
@@ -124,7 +124,7 @@ class Log:
             return []
 
     def is_there(self) -> bool:
-        """Tell whether a table's log is here."""
+        """Return whether a table's log is here."""
         return any(_ENTRY.fullmatch(name) or _CHECKPOINT.fullmatch(name) for name in self.names())
 
     def versions(self) -> list[int]:
@@ -133,7 +133,7 @@ class Log:
         return sorted(int(each[1]) for each in found if each)
 
     def checkpointed(self) -> int:
-        """Give the version of the checkpoint written last, -1 when there is none.
+        """Return the version of the checkpoint written last, -1 when there is none.
 
         Where the hint at it is damaged, all checkpoints are listed.
         """
@@ -202,7 +202,7 @@ def _name_of(version: int) -> str:
 
 
 def _whole(parts: Sequence[str]) -> list[str]:
-    """Give the files of a checkpoint: all its parts where it has parts; [] for a torn one."""
+    """Return the files of a checkpoint: all its parts where it has parts; [] for a torn one."""
     numbered = [each for name in parts if (each := _PART.search(name))]
     for each in numbered:
         same = [other[0] for other in numbered if other[2] == each[2]]

@@ -26,7 +26,7 @@ from penstock.ports.tables import TableState, Verdict
 
 @dataclass(slots=True)
 class Examined:
-    """Hold the view a state was read from, for one commit."""
+    """The view a state was read from, for one commit."""
 
     view: View = field(repr=False)
     used: bool = False

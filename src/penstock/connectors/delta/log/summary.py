@@ -50,7 +50,7 @@ class Past:
 
 
 def past_of(first: int, entries: Iterable[Entry | None]) -> Past:
-    """Tell what entries of consecutive versions did; None stands for one that is not there."""
+    """Return what entries of consecutive versions did; None stands for a missing one."""
     stop, gone = first, -1
     rollbacks: list[Act] = []
     changes: list[Act] = []

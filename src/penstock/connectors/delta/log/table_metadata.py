@@ -97,5 +97,5 @@ def _demands(handle: Handle, configuration: Mapping[str, str]) -> Demands:
 
 
 def _schema_id(schema: Schema, partition_by: tuple[str, ...]) -> int:
-    """Give a number for the columns, since Delta numbers no schemas."""
+    """Return a number for the columns, since Delta numbers no schemas."""
     return zlib.crc32(f"{schema} by {partition_by}".encode()) >> 1

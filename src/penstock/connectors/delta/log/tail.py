@@ -76,7 +76,7 @@ class Following:
         return self._keep(self._open(before or self._former) if view is None else view)
 
     def last(self) -> View:
-        """Give the view given last, for what need not be new; a new one when there is none."""
+        """Return the view given last, for what need not be new; a new one when there is none."""
         return self._view or self.view()
 
     def landed(self, before: View, body: bytes, checkpointed: int) -> None:
@@ -85,7 +85,7 @@ class Following:
         self._keep(_moved_on(before, [entry], checkpointed, body))
 
     def reaching(self, view: View, version: int) -> View:
-        """Give a view whose past reaches down to a version, reading what is not known of it.
+        """Return a view whose past reaches down to a version, reading what is not known of it.
 
         Raises UnavailableError, InvalidError (P438).
         """

@@ -95,7 +95,7 @@ def _plain_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """Give the type that Arrow can filter: views are made strings and bytes."""
+    """Return the type that Arrow can filter: views are made strings and bytes."""
     if pa.types.is_string_view(kind):
         return pa.string()
     if pa.types.is_binary_view(kind):

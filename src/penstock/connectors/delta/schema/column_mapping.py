@@ -41,17 +41,17 @@ class Stored:
     ids: tuple[int, ...] = ()
 
     def name_of(self, schema: Schema, column: str) -> str:
-        """Give the name under which files hold a column of the table's schema, by dotted path."""
+        """Return the name under which files hold a column of the table's schema, by dotted path."""
         return _path_in(self.schema, schema, column) or column
 
 
 def is_mapped(configuration: Mapping[str, str]) -> bool:
-    """Tell whether a table maps its columns."""
+    """Return whether a table maps its columns."""
     return configuration.get(MODE, "none") != "none"
 
 
 def stored_as(text: str, schema: Schema, configuration: Mapping[str, str]) -> Stored:
-    """Give the columns of a schema string as files hold them."""
+    """Return the columns of a schema string as files hold them."""
     if not is_mapped(configuration):
         return Stored(schema)
     fields = json.loads(text)["fields"]
@@ -59,7 +59,7 @@ def stored_as(text: str, schema: Schema, configuration: Mapping[str, str]) -> St
 
 
 def stored_schema(stored: Stored) -> pa.Schema:
-    """Give the Arrow schema of data files, with ids where columns are mapped."""
+    """Return the Arrow schema of data files, with ids where columns are mapped."""
     plain = arrow_schema(stored.schema)
     if not stored.ids:
         return plain
@@ -68,7 +68,7 @@ def stored_schema(stored: Stored) -> pa.Schema:
 
 
 def as_stored(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Give rows the names of a schema of the same shape; values are not copied."""
+    """Return rows with the names of a schema of the same shape; values are not copied."""
     columns = [
         _named(column, field.type) for column, field in zip(batch.columns, schema, strict=True)
     ]
@@ -76,7 +76,7 @@ def as_stored(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def mapped_anew(schema: Mapping[str, Any], largest: int) -> tuple[dict[str, Any], int]:
-    """Give all columns of a schema's JSON that have none ids above `largest`, and names.
+    """Return a schema's JSON with ids above `largest`, and names, for columns without.
 
     Also gives the largest id then.
     """

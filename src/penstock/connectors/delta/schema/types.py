@@ -84,17 +84,17 @@ def schema_of(text: str, table: str) -> Schema:
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
-    """Give the Arrow schema of data files with these columns."""
+    """Return the Arrow schema of data files with these columns."""
     return pa.schema([_arrow_field(field) for field in schema.fields])
 
 
 def holds(type_: Type, kind: Kind) -> bool:
-    """Tell whether a type is, or has at some depth, a kind."""
+    """Return whether a type is, or has at some depth, a kind."""
     return any(leaf is kind for leaf in leaves(type_))
 
 
 def has_required(type_: Type) -> bool:
-    """Tell whether a type is, or has at some depth, a struct with a required member."""
+    """Return whether a type is, or has at some depth, a struct with a required member."""
     match type_:
         case Struct(fields):
             return any(field.required or has_required(field.type) for field in fields)
@@ -233,7 +233,7 @@ def _arrow_field(field: Field) -> pa.Field:
 
 
 def arrow_type(type_: Type) -> pa.DataType:
-    """Give the Arrow type of a column; the type is one that Delta can hold."""
+    """Return the Arrow type of a column; the type is one that Delta can hold."""
     match type_:
         case Struct():
             return pa.struct([_arrow_field(field) for field in type_.fields])

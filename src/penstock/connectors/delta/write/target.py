@@ -22,14 +22,14 @@ TARGET_VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Hold the sizes a catalog is opened with; sizes are bytes."""
+    """The sizes a catalog is opened with; sizes are bytes."""
 
     target_file_bytes: int = 256 << 20
     row_group_bytes: int = 64 << 20
     open_writers: int = 64
 
     def options(self) -> ParquetOptions:
-        """Give the Parquet settings."""
+        """Return the Parquet settings."""
         return ParquetOptions(
             row_group_bytes=self.row_group_bytes,
             target_file_bytes=self.target_file_bytes,
@@ -39,7 +39,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Hold where and how files of a table are written.
+    """Where and how files of a table are written.
 
     Rows come with the columns of `schema`; files hold those of `stored`, and so do the names in
     `partition_by` and `indexed`.

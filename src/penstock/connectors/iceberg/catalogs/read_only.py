@@ -22,7 +22,7 @@ _EMPTY = {"uri": "sqlite://", "init_catalog_tables": "true"}
 
 
 def looked_at(name: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Give the settings to open a catalog without changing it.
+    """Return the settings to open a catalog without changing it.
 
     Raises UnavailableError (P430).
     """

@@ -72,7 +72,7 @@ _UNKNOWN_SNAPSHOT = -1
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Hold one request, ready to be sent once."""
+    """One request, ready to be sent once."""
 
     snapshot_id: int
     requirements: tuple[TableRequirement, ...]
@@ -89,12 +89,12 @@ class Base:
 
     @property
     def metadata(self) -> TableMetadata:
-        """Give the metadata that was examined."""
+        """Return the metadata that was examined."""
         return self.table.metadata
 
     @property
     def parent(self) -> int | None:
-        """Give the snapshot that the next one of the branch follows."""
+        """Return the snapshot that the next one of the branch follows."""
         return parent_of(self.metadata, self.branch)
 
 
@@ -139,7 +139,7 @@ def attempt(base: Base, commit: Committable, landed: Landed | None, *, retain: i
 
 
 def fence_attempt(base: Base, commit: Committable) -> Attempt:
-    """Give the request that moves the head of a rolled-back table and leaves ledger and tag.
+    """Return the request that moves the head of a rolled-back table and leaves ledger and tag.
 
     So a roll-forward to the tag finds everything as it was, and until then the verdict stays.
     """
@@ -151,7 +151,7 @@ def fence_attempt(base: Base, commit: Committable) -> Attempt:
 
 
 def beginning(base: Base) -> Attempt | None:
-    """Give the request for the empty snapshot that a branch begins at, where one is needed."""
+    """Return the request for the empty snapshot that a branch begins at, where one is needed."""
     if base.branch == MAIN_BRANCH or base.metadata.snapshots:
         return None
     on_main = Base(base.table, base.name, MAIN_BRANCH)
@@ -259,7 +259,7 @@ def _reference(
 
 
 def _newest_after(base: Base, commit: Committable, before: Landed, snapshot_id: int) -> Newest:
-    """Tell what the ledger is written with. What was lost stays unknown, and is never made up."""
+    """Return the snapshot that the ledger is written with; one that was lost stays unknown."""
     metadata = base.metadata
     last = newest_in(metadata.properties, commit.chain.name, base.branch)
     if not before.recent:
@@ -280,7 +280,7 @@ def _newest_after(base: Base, commit: Committable, before: Landed, snapshot_id: 
 
 
 def _vouched(base: Base, commit: Committable, properties: dict[str, str]) -> str:
-    """Give the digest of all ledgers as the commit leaves them, or "" when one is in doubt."""
+    """Return the digest of all ledgers as the commit leaves them, or "" when one is in doubt."""
     metadata, branch = base.metadata, base.branch
     after = ledgers_in({**metadata.properties, **properties}, branch)
     others = [key for key in after if key != ledger_key(commit.chain.name, branch)]

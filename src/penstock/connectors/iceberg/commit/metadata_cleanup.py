@@ -90,7 +90,7 @@ class Housekeeping:
         return removed
 
     def _unnamed(self) -> list[str]:
-        """Give what was not seen named since the horizon."""
+        """Return what was not seen named since the horizon."""
         seen = self._monotonic() - self._horizon_seconds
         with self._lock:
             return [each for each, named_at in self._named_at.items() if named_at <= seen]
@@ -111,7 +111,7 @@ class _Place:
     oldest: int
 
     def is_old(self, path: str) -> bool:
-        """Tell whether a path is one of the table's versions before all that it names."""
+        """Return whether a path is one of the table's versions before all that it names."""
         version = _version(path)
         inside = path.rpartition("/")[0] == self.directory
         return inside and version is not None and version < self.oldest
@@ -123,7 +123,7 @@ class _Place:
                 yield info.path
 
     def uuid_in(self, path: str) -> str:
-        """Tell which table a metadata file says it is of; "" where its beginning does not say."""
+        """Return the uuid of the table in a metadata file; "" where its beginning has none."""
         compression = "gzip" if ".gz" in path.rpartition("/")[2] else None
         with suppress(FileNotFoundError):
             with self.files.open_input_stream(path, compression=compression) as stream:
@@ -140,7 +140,7 @@ class _Place:
 
 
 def _place_of(table: Table) -> _Place | None:
-    """Tell where to look; None where nothing may be removed."""
+    """Return where to look; None where nothing may be removed."""
     if not (_wanted(table.metadata.properties) and isinstance(table.io, PyArrowFileIO)):
         return None
     place = table.location_provider().new_metadata_location("")
@@ -152,7 +152,7 @@ def _place_of(table: Table) -> _Place | None:
 
 
 def _named(table: Table) -> list[str]:
-    """Give the locations a table names, the oldest first."""
+    """Return the locations a table names, the oldest first."""
     return [*(each.metadata_file for each in table.metadata.metadata_log), table.metadata_location]
 
 
@@ -162,7 +162,7 @@ def _wanted(properties: Mapping[str, str]) -> bool:
 
 
 def _draws(location: str) -> bool:
-    """Tell by the random part of its name whether a metadata file stands for a listing."""
+    """Return whether a metadata file triggers a listing, by the random part of its name."""
     return zlib.crc32(location.rsplit("/", 1)[-1].encode()) % _LISTING_ONE_IN == 0
 
 

@@ -72,7 +72,7 @@ def _is_of(snapshot: Snapshot, line: tuple[str, str]) -> bool:
 def _kept(
     metadata: TableMetadata, name: str, reference: SnapshotRef, released: str
 ) -> Iterator[int]:
-    """Give the snapshots that a reference keeps: its own, and a branch's newest ancestors."""
+    """Yield the snapshots that a reference keeps: its own, and a branch's newest ancestors."""
     if reference.snapshot_ref_type == SnapshotRefType.TAG:
         if name != released:
             yield reference.snapshot_id
@@ -95,7 +95,7 @@ def _kept(
 
 
 def _told_age(metadata: TableMetadata) -> int | None:
-    """Give the age up to which snapshots stay, only where someone set it: Iceberg's default of
+    """Return the age up to which snapshots stay, only where someone set it: Iceberg's default of
     five days is for expiry by hand and would keep every commit of a pipeline.
     """
     text = metadata.properties.get(_AGE_KEY, "")

@@ -180,13 +180,13 @@ def _is_float(schema: IcebergSchema, number: int) -> bool:
 
 
 def _kinds(spec: PartitionSpec, schema: IcebergSchema) -> list[PrimitiveType]:
-    """Give the types of partition values."""
+    """Return the types of partition values."""
     found = [field.field_type for field in spec.partition_type(schema).fields]
     return [kind for kind in found if isinstance(kind, PrimitiveType)]
 
 
 def _plan(schema: IcebergSchema, properties: dict[str, str]) -> dict[int, StatisticsCollector]:
-    """Say for each column what is kept; the first columns only, unless a default is given."""
+    """Return what is kept for each column; without a default, for the first columns only."""
     plan = compute_statistics_plan(schema, properties)
     if TableProperties.DEFAULT_WRITE_METRICS_MODE in properties:
         return plan

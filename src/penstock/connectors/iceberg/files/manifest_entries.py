@@ -46,7 +46,7 @@ def entries_of(manifest: ManifestFile, io: FileIO) -> list[ManifestEntry]:
 
 
 def is_live(entry: ManifestEntry) -> bool:
-    """Tell whether an entry's file is there, and not one that was taken away."""
+    """Return whether an entry's file is there, and not one that was taken away."""
     return bool(entry.status != ManifestEntryStatus.DELETED)
 
 

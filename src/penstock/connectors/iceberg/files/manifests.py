@@ -162,7 +162,7 @@ class ManifestStack:
         return self._told(writer)
 
     def _schema_of(self, spec_id: int) -> Schema | None:
-        """Give the newest schema that has all columns by which a spec partitions.
+        """Return the newest schema that has all columns by which a spec partitions.
 
         Where none has those of its void fields as well, they stand in it as integers.
         """

@@ -85,5 +85,5 @@ def shared(
 
 
 def opened(storage: Mapping[str, str], lent: Mapping[str, str], secrets: Secrets) -> dict[str, str]:
-    """Give the settings with credentials. Raises InvalidError when a reference is not there."""
+    """Return the settings with credentials. Raises InvalidError when a reference is not there."""
     return {**resolved(storage, _CREDENTIALS, secrets), **lent}

@@ -20,5 +20,5 @@ def passing(
 
 
 def machine_ms() -> int:
-    """Give wall-clock epoch milliseconds."""
+    """Return wall-clock epoch milliseconds."""
     return time.time_ns() // 1_000_000

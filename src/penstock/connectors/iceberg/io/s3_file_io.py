@@ -48,12 +48,12 @@ class ObjectIO(PyArrowFileIO):
         self._settings = settings_of(properties, os.environ)
 
     def new_input(self, location: str) -> PyArrowFile:
-        """Give a file to read."""
+        """Return a file to read."""
         found = self._whole(location)
         return super().new_input(location) if found is None else found
 
     def new_output(self, location: str) -> PyArrowFile:
-        """Give a file to write."""
+        """Return a file to write."""
         found = self._whole(location)
         return super().new_output(location) if found is None else found
 
@@ -85,7 +85,7 @@ class WholeObject(PyArrowFile):
         return io.BytesIO(body)
 
     def create(self, overwrite: bool = False) -> OutputStream:  # noqa: FBT001, FBT002 - as above
-        """Give a stream that puts all of it when it is closed.
+        """Return a stream that puts all of it when it is closed.
 
         Raises FileExistsError.
         """

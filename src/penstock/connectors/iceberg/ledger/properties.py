@@ -58,17 +58,17 @@ def tag_of(chain: str, branch: str = MAIN_BRANCH) -> str:
 
 
 def pipeline_of(chain: str) -> str:
-    """Give the pipeline a chain belongs to: quarantine chains are `<pipeline>/<table>`."""
+    """Return the pipeline a chain belongs to: quarantine chains are `<pipeline>/<table>`."""
     return chain.partition("/")[0]
 
 
 def is_ledger(key: str) -> bool:
-    """Tell whether a property holds the ledger of some chain, on whatever branch."""
+    """Return whether a property holds the ledger of some chain, on whatever branch."""
     return key.startswith(_LEDGER)
 
 
 def ledgers_in(properties: Mapping[str, str], branch: str) -> dict[str, str]:
-    """Give the texts of all ledgers of a branch by property."""
+    """Return the texts of all ledgers of a branch by property."""
     return {
         key: text
         for key, text in properties.items()
@@ -84,7 +84,7 @@ def digest_of_ledgers(ledgers: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """Tell which snapshot a ledger was written with.
+    """The snapshot that a ledger was written with.
 
     `number` counts a chain's commits from 1; `files_snapshot` is the last own one that brought
     files, 0 when none has; it landed so many `rows` of the `ranges`, which are none where they are
@@ -139,13 +139,13 @@ def newest_in(properties: Mapping[str, str], chain: str, branch: str) -> Newest 
 
 
 def few(progress: Progress) -> Progress:
-    """Give the ranges by which a commit's rows are looked for, or none where they are many."""
+    """Return the ranges by which a commit's rows are looked for, or none where they are many."""
     return progress if len(progress) <= NEWEST_RANGES_MAX else {}
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Hold what an own snapshot's summary tells.
+    """What an own snapshot's summary tells.
 
     `progress` is None when the ranges were too many to be written. `keeps_ledger` marks a fence
     that was laid on a rolled-back table: it moved the head and nothing else. `ledgers` is the
@@ -169,7 +169,7 @@ class Told:
 def summary_of(
     commit: Committable, branch: str, *, number: int, ledgers: str, keeps_ledger: bool
 ) -> dict[str, str]:
-    """Give the summary keys of a commit; ranges beyond `RANGES_BYTES_MAX` are left out and said."""
+    """Return the summary keys of a commit; ranges beyond `RANGES_BYTES_MAX` are marked as cut."""
     ranges = json.dumps(progress_to_json(commit.progress), separators=(",", ":"))
     keys = {
         "penstock.pipeline": commit.chain.name,
@@ -198,7 +198,7 @@ def summary_of(
 
 
 def line_of(snapshot: Snapshot) -> tuple[str, str] | None:
-    """Tell whose an own snapshot is, chain and branch, without the rest; None for a stranger's."""
+    """Return chain and branch of a snapshot of Penstock's; None for another writer's."""
     summary = snapshot.summary
     chain = None if summary is None else summary.get("penstock.pipeline")
     if summary is None or not chain:
@@ -229,7 +229,7 @@ def told_by(snapshot: Snapshot) -> Told | None:
 
 
 def landed_from(told: Told) -> Landed:
-    """Give what a summary alone tells of a lost ledger: to be read, not continued from."""
+    """Return what a summary alone tells of a lost ledger: to be read, not continued from."""
     return Landed(
         chain=told.chain,
         cluster_id=told.cluster_id,
@@ -244,7 +244,7 @@ def landed_from(told: Told) -> Landed:
 
 @dataclass(frozen=True, slots=True)
 class Ancestry:
-    """Hold the snapshots that can be reached from the head of a branch, newest first.
+    """The snapshots that can be reached from the head of a branch, newest first.
 
     `complete` is true when the walk ended at the table's very first snapshot: one without a parent
     and with the first sequence number, for expiry may cut the parent off without a trace. Tables of
@@ -257,7 +257,7 @@ class Ancestry:
 
     @property
     def sequence_min(self) -> int:
-        """Give the lowest sequence number reached, or 0 when there is no snapshot."""
+        """Return the lowest sequence number reached, or 0 when there is no snapshot."""
         return min((each.sequence_number or 0 for each in self.snapshots), default=0)
 
     def own(self) -> Iterator[tuple[Snapshot, Told]]:
@@ -281,19 +281,19 @@ def ancestry_of(metadata: TableMetadata, branch: str) -> Ancestry:
 
 
 def head_of(metadata: TableMetadata, branch: str) -> int | None:
-    """Give the snapshot that a branch points to; None when there is no such branch yet."""
+    """Return the snapshot that a branch points to; None when there is no such branch yet."""
     reference = metadata.refs.get(branch)
     return None if reference is None else reference.snapshot_id
 
 
 def parent_of(metadata: TableMetadata, branch: str) -> int | None:
-    """Give the snapshot that the next one of a branch follows: main's head before it begins."""
+    """Return the snapshot that the next one of a branch follows: main's head before it begins."""
     head = head_of(metadata, branch)
     return head_of(metadata, MAIN_BRANCH) if head is None else head
 
 
 def chain_of_key(key: str, branch: str) -> Chain:
-    """Give the chain whose ledger a property holds."""
+    """Return the chain whose ledger a property holds."""
     return Chain(key.removeprefix(_LEDGER).removesuffix(f".{branch}"), "")
 
 

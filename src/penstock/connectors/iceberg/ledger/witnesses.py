@@ -67,7 +67,7 @@ class Live(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Hold a verdict, the ledger it is about, and a sentence for people."""
+    """A verdict, the ledger it is about, and a sentence for people."""
 
     verdict: Verdict
     landed: Landed | None
@@ -92,7 +92,7 @@ def judge(metadata: TableMetadata, chain: Chain, branch: str, live: Live) -> Fin
 
 
 def vouching(metadata: TableMetadata, ancestry: Ancestry) -> int | None:
-    """Give the nearest own snapshot when it was made with the ledgers as they stand now.
+    """Return the nearest own snapshot when it was made with the ledgers as they stand now.
 
     A rollback moves it back and leaves the ledgers; a fence on a rolled-back table vouches for
     nothing. So a match means that no ledger of the table was rolled back.
@@ -182,7 +182,7 @@ def _without_summary(
 def _rows_are_its_own(
     metadata: TableMetadata, chain: Chain, landed: Landed, ancestry: Ancestry, newest: Newest
 ) -> bool:
-    """Tell whether rows of the newest commit's ranges can be of no other commit."""
+    """Return whether rows of the newest commit's ranges can be of no other commit."""
     if not newest.ranges or not newest.rows or landed.segment:
         return False  # after a seek, what was landed again may be there from before
     summaries = [each.summary for each in ancestry.snapshots if each.summary is not None]

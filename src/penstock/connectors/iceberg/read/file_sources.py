@@ -59,7 +59,7 @@ def _rows(table: Table, task: FileScanTask, names: list[str]) -> pa.Table:
 
 
 def _filter(names: list[str], ends: Mapping[tuple[str, int], int]) -> BooleanExpression:
-    """Give one flat filter however many partitions there are: nested ones end in RecursionError."""
+    """Return one flat filter for any number of partitions: nested ones raise RecursionError."""
     topic, partition, offset = map(Reference, names)
     if not ends:
         return IsNull(term=offset)

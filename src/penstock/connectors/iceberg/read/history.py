@@ -33,7 +33,7 @@ _Own = tuple[Snapshot, Told]
 
 
 def history_of(table: Table, chain: Chain, branch: str, finding: Finding) -> History:
-    """Tell the chain's commits on a branch and the branch's live files."""
+    """Return the chain's commits on a branch and the branch's live files."""
     ancestry = ancestry_of(table.metadata, branch)
     told = _told(table.metadata, chain, finding, ancestry)
     commits = [_record(snapshot, each) for snapshot, each in told]
@@ -51,7 +51,7 @@ def history_of(table: Table, chain: Chain, branch: str, finding: Finding) -> His
 def _began(
     metadata: TableMetadata, chain: Chain, branch: str, finding: Finding
 ) -> dict[TopicPartition, Offset]:
-    """Tell first positions by the chain's commits from number 1 on, rolled back or not.
+    """Return first positions by the chain's commits from number 1 on, rolled back or not.
 
     A partition of which no commit tells has never moved, where all commits are told.
     """
@@ -83,7 +83,7 @@ def _is_foreign(snapshot: Snapshot, branch: str) -> bool:
 def _told(
     metadata: TableMetadata, chain: Chain, finding: Finding, ancestry: Ancestry
 ) -> list[_Own]:
-    """Give the commits that can be told: those on the branch, and those the ledger knows.
+    """Return the commits that can be told: those on the branch, and those the ledger knows.
 
     In a table that several chains share, trimming may cut a chain's older snapshots off the branch;
     an agreed ledger proves by commit id that they belong to it.

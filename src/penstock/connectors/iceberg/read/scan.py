@@ -101,7 +101,7 @@ class LiveData:
 
 
 def _reader(scan: DataScan, row_filter: BooleanExpression) -> ArrowScan:
-    """Give what reads the files of a scan one by one, so that no more than one is held."""
+    """Return what reads the files of a scan one by one, so that no more than one is held."""
     return ArrowScan(scan.table_metadata, scan.io, scan.projection(), row_filter)
 
 
@@ -121,7 +121,7 @@ def _places_in(scan: DataScan, chain: Chain) -> tuple[str, ...] | None:
 def _exactly(
     columns: Sequence[str], label: int, ranges: Sequence[Sequence[Any]]
 ) -> BooleanExpression:
-    """Give a filter for just the rows of a few ranges.
+    """Return a filter for just the rows of a few ranges.
 
     Topics are known by what stands at `label` in a range: 0 for their ids, 2 for their names.
     """
@@ -166,7 +166,7 @@ def _as_coordinates(read: pa.Table, names: Sequence[str]) -> pa.Table:
 
 
 def _about(column: str, offsets: pa.Array) -> BooleanExpression:
-    """Give a filter that files without such offsets do not pass, by their bounds."""
+    """Return a filter that files without such offsets do not pass, by their bounds."""
     bounds = pc.min_max(offsets).as_py()
     if bounds["min"] is None:
         return AlwaysFalse()
@@ -227,7 +227,7 @@ def _of_chain(chain: str) -> BooleanExpression:
 
 
 def _row_filter(chain: str, ranges: Sequence[Sequence[Any]]) -> BooleanExpression:
-    """Give one flat filter however many ranges there are; the rest is compared row by row."""
+    """Return one flat filter however many ranges there are; the rest is compared row by row."""
     lowest, beyond = min(each[3] for each in ranges), max(each[4] for each in ranges)
     return And(
         _of_chain(chain),

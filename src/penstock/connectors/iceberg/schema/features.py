@@ -59,7 +59,7 @@ def require_properties(properties: Mapping[str, str], name: str) -> None:
 
 
 def refusal(name: str, feature: str, why: str) -> InvalidError:
-    """Say that a table has something we cannot honour, and why (P436)."""
+    """Build the error for a table with a feature that is not supported (P436)."""
     return InvalidError(
         f"{name} has {feature}, which Penstock cannot honour: {why}",
         code="P436",

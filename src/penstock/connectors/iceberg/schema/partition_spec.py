@@ -50,7 +50,7 @@ _HINT = "write day(ts), bucket(16, id), truncate(4, name) or a column's name in 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Hold one parsed text: a transform, the column it reads and what its field's name ends in."""
+    """One parsed text: a transform, the column it reads and what its field's name ends in."""
 
     column: str
     transform: Transform[Any, Any]
@@ -69,7 +69,7 @@ def parse_term(text: str) -> Term:
 
 
 def partition_spec(texts: Sequence[str], schema: IcebergSchema) -> PartitionSpec:
-    """Give the partition spec of a new table.
+    """Return the partition spec of a new table.
 
     Raises InvalidError (P434) for unknown columns, transforms that do not fit a column's type or
     that readers misread, and names that are taken.
@@ -129,7 +129,7 @@ def source_of(text: str, term: Term, schema: IcebergSchema) -> NestedField:
 
 
 def _reachable(schema: IcebergSchema, name: str) -> bool:
-    """Tell whether a column is reached through structs alone."""
+    """Return whether a column is reached through structs alone."""
     parts = name.split(".")
     parents = [".".join(parts[:end]) for end in range(1, len(parts))]
     return all(schema.find_field(parent).field_type.is_struct for parent in parents)

@@ -97,7 +97,7 @@ class Splitter:
 
 
 def splitter(spec: PartitionSpec, schema: IcebergSchema) -> Splitter:
-    """Give the splitter of a partition spec."""
+    """Return the splitter of a partition spec."""
     return Splitter(tuple(_part(field, schema) for field in spec.fields))
 
 
@@ -124,7 +124,7 @@ def least_values(spec: PartitionSpec, schema: IcebergSchema) -> dict[ColumnPath,
 
 
 def _lowest(kind: iceberg.IcebergType) -> int | None:
-    """Give the lowest number of a type, unscaled, None for types without one."""
+    """Return the lowest number of a type, unscaled, None for types without one."""
     match kind:
         case iceberg.IntegerType():
             return -(1 << 31)
@@ -137,7 +137,7 @@ def _lowest(kind: iceberg.IcebergType) -> int | None:
 
 
 def _names(fields: Sequence[iceberg.NestedField], source: int) -> ColumnPath:
-    """Give the names of a column and of the structs that it is in, outermost first."""
+    """Return the names of a column and of the structs that it is in, outermost first."""
     names, below = [], fields
     for number in _path(fields, source):
         kind = below[number].field_type
@@ -198,7 +198,7 @@ def _void(values: pa.Array) -> pa.Array:
 
 
 def _internal(values: pa.Array) -> pa.Array:
-    """Give values as Iceberg keeps partition values: numbers for dates and times."""
+    """Return values as Iceberg keeps partition values: numbers for dates and times."""
     kind = values.type
     if isinstance(values, pa.ExtensionArray):
         return values.storage
@@ -220,7 +220,7 @@ def _known(distinct: pa.Array) -> list[Any]:
 
 
 def _longs(values: pa.Array) -> tuple[_Numbers, _Numbers]:
-    """Give values as 64-bit integers, and where they are null."""
+    """Return values as 64-bit integers, and where they are null."""
     numbers = _internal(values).cast(pa.int64())
     return pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False), _nulls(values)
 
@@ -290,7 +290,7 @@ def _encoded(values: pa.Array) -> pa.Array:
 
 
 def _codes(encoded: Sequence[pa.DictionaryArray]) -> tuple[_Numbers, _Numbers]:
-    """Give the distinct combinations of values as numbers, and for each row which it is."""
+    """Return the distinct combinations of values as numbers, and for each row which it is."""
     combined = np.zeros(len(encoded[0]), dtype=np.int64)
     for each in encoded:
         numbers = each.indices.to_numpy(zero_copy_only=False)

@@ -28,7 +28,7 @@ _LAST_ADDED = -1
 def schema_change(
     metadata: TableMetadata, wide: Schema
 ) -> tuple[tuple[TableRequirement, ...], tuple[TableUpdate, ...]]:
-    """Give requirements and updates that make a wider schema the current one."""
+    """Return requirements and updates that make a wider schema the current one."""
     schema, _ = widened(metadata.schema(), wide, metadata.last_column_id)
     numbered = schema.model_copy(update={"schema_id": _next_id(metadata)})
     requirements = (

@@ -34,7 +34,7 @@ def with_required(schema: Schema, columns: Sequence[str]) -> Schema:
 
 
 def identifier_ids(schema: IcebergSchema, columns: Sequence[str]) -> list[int]:
-    """Give the ids of identifier columns. Raises InvalidError (P434) that names the column."""
+    """Return the ids of identifier columns. Raises InvalidError (P434) that names the column."""
     return [_identifier(schema, path) for path in columns]
 
 

@@ -53,7 +53,7 @@ _ARROW: dict[iceberg.PrimitiveType, pa.DataType] = {
 
 
 def to_iceberg(schema: Schema) -> IcebergSchema:
-    """Give the Iceberg schema with ids counted from 1; a catalog assigns its own.
+    """Return the Iceberg schema with ids counted from 1; a catalog assigns its own.
 
     Raises InvalidError (P435) for types and names that Iceberg cannot hold.
     """
@@ -71,17 +71,17 @@ def to_iceberg(schema: Schema) -> IcebergSchema:
 
 
 def to_core(schema: IcebergSchema, table: str) -> Schema:
-    """Give our type tree of an Iceberg schema. Raises InvalidError (P435) that names the column."""
+    """Return the type tree of an Iceberg schema. Raises InvalidError (P435)."""
     return Struct(tuple(_core_field(field, table, field.name) for field in schema.fields))
 
 
 def file_schema(schema: IcebergSchema) -> pa.Schema:
-    """Give the Arrow schema of data files: plain types, with the field ids Parquet needs."""
+    """Return the Arrow schema of data files: plain types, with the field ids Parquet needs."""
     return pa.schema([_arrow_field(field) for field in schema.fields])
 
 
 def widened(schema: IcebergSchema, wide: Schema, last_id: int) -> tuple[IcebergSchema, int]:
-    """Give a schema with the columns of a wider one, and the last id it gave to a new column.
+    """Return a schema with the columns of a wider one, and the last id it gave to a new column.
 
     Columns that are there keep their ids, documentation and defaults.
     Raises InvalidError (P435) for types and names that Iceberg cannot hold.

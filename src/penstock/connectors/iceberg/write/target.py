@@ -40,7 +40,7 @@ _CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Hold the sizes a catalog is opened with; sizes are bytes."""
+    """The sizes a catalog is opened with; sizes are bytes."""
 
     target_file_bytes: int = 256 << 20
     row_group_bytes: int = 64 << 20
@@ -49,7 +49,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Hold where and how files of a table are written."""
+    """Where and how files of a table are written."""
 
     table: str
     location: str
@@ -61,11 +61,11 @@ class Target:
     sizes: Sizes
 
     def opened(self, secrets: Secrets) -> dict[str, str]:
-        """Give the storage's settings with credentials. Raises InvalidError without a reference."""
+        """Return the storage settings with credentials. Raises InvalidError."""
         return opened(self.storage, self.lent, secrets)
 
     def options(self) -> ParquetOptions:
-        """Give the Parquet settings: the table's properties first, then the catalog's sizes.
+        """Return the Parquet settings: the table's properties first, then the catalog's sizes.
 
         That its numbers are numbers was seen to where the table was opened (`features`).
         """
@@ -115,7 +115,7 @@ def relent(target: str, table: IcebergTable, own: Mapping[str, Credential]) -> s
 
 
 def lends(target: str) -> bool:
-    """Tell whether a target holds credentials that end."""
+    """Return whether a target holds credentials that end."""
     return bool(json.loads(target)["lent"])
 
 

@@ -206,11 +206,11 @@ class _Reading:
         return f"{self.at.topic} [{self.at.partition}]:"
 
     def goes_on(self) -> bool:
-        """Tell whether there is more of the range, and time for it."""
+        """Return whether there is more of the range, and time for it."""
         return self.position < self.stop and time.monotonic() < self.deadline
 
     def patience(self) -> float:
-        """Give the seconds to wait for a message."""
+        """Return the seconds to wait for a message."""
         return max(0.0, min(LOOK_UP_SECONDS, self.deadline - time.monotonic()))
 
     def move_to(self, offset: int) -> None:
@@ -218,7 +218,7 @@ class _Reading:
         self.position = max(self.position, Offset(min(offset, self.stop)))
 
     def within(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Give the messages that belong to the range, and move behind them."""
+        """Return the messages that belong to the range, and move behind them."""
         if not messages:
             return messages
         first, last = messages[0], messages[-1]

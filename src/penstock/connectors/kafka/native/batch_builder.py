@@ -69,7 +69,7 @@ class GatheredBatches:
         *,
         headers: bool,
     ) -> Iterator[Fetched]:
-        """Give what is gathered, then the records of a batch that lie in a range, in pieces.
+        """Yield what is gathered, then the records of a batch that lie in a range, in pieces.
 
         The last of what is given reaches the last record; `epoch` is that of the log before the
         batch. Raises UnfitError.
@@ -95,7 +95,7 @@ class GatheredBatches:
         self._records += batch.count
 
     def full_with(self, batch: RecordBatch) -> bool:
-        """Tell whether what was gathered is to be taken before one more is added."""
+        """Return whether what was gathered is to be taken before one more is added."""
         return bool(self._batches) and (
             self._records + batch.count > BATCH_RECORDS or self._room.size_bytes >= BATCH_BYTES
         )
@@ -103,7 +103,7 @@ class GatheredBatches:
     def taken(
         self, covered: OffsetRange, reached: Offset | None, *, epoch: int | None, headers: bool
     ) -> Iterator[Fetched]:
-        """Give the records that lie in a range, up to a position, and begin anew.
+        """Yield the records that lie in a range, up to a position, and begin anew.
 
         The last of what is given reaches the position, or the last record; `epoch` is that of the
         log just before it. Raises UnfitError.
@@ -165,5 +165,5 @@ def _behind(rows: pa.RecordBatch) -> Offset:
 
 
 def _last(epochs: Ints) -> int | None:
-    """Give the leader epoch of the last record, where there is one and it is known."""
+    """Return the leader epoch of the last record, where there is one and it is known."""
     return int(epochs[-1]) if len(epochs) and epochs[-1] >= 0 else None

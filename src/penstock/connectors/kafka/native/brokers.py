@@ -58,7 +58,7 @@ class Brokers:
         self._tls: ssl.SSLContext | None = None
 
     def leader(self, at: TopicPartition, *, known: Leader | None = None) -> Leader:
-        """Give the leader of a partition; look it up anew when it is the one that is `known`."""
+        """Return the leader of a partition; look it up anew when it is the one that is `known`."""
         place = (at.topic, at.partition)
         found = self._leaders.get(place)
         if found is None or found == known or _is_other(at, found.topic_id):
@@ -69,7 +69,7 @@ class Brokers:
         return found
 
     def wire(self, node: int) -> Wire:
-        """Give the connection with a broker, with no request under way."""
+        """Return the connection with a broker, with no request under way."""
         wire = self._wires.get(node)
         if wire is not None and wire.pending is not None:  # of a range that was given up
             with contextlib.suppress(UnfitError):
@@ -107,7 +107,7 @@ class Brokers:
                 self._leaders[topic, each.partition_index] = leader
 
     def _any(self) -> Wire:
-        """Give a connection with any broker, one that is there or a new one."""
+        """Return a connection with any broker, one that is there or a new one."""
         for wire in self._wires.values():
             if wire.fresh and wire.pending is None:
                 return wire
@@ -131,7 +131,7 @@ class Brokers:
 
 
 def topic_id_of(at: TopicPartition) -> uuid.UUID | None:
-    """Give the id that a partition was planned under, or None where it is known by its name."""
+    """Return the id that a partition was planned under, or None where it is known by its name."""
     if _ID.fullmatch(at.topic_id) is None:
         return None
     return uuid.UUID(bytes=base64.urlsafe_b64decode(f"{at.topic_id}=="))
@@ -142,7 +142,7 @@ def _is_other(at: TopicPartition, found: uuid.UUID) -> bool:
 
 
 def addresses(brokers: str, protocol: str) -> Iterator[tuple[str, int]]:
-    """Give host and port of each broker of a list, as librdkafka reads it.
+    """Yield host and port of each broker of a list, as librdkafka reads it.
 
     Raises UnfitError for an address of another protocol: no password goes there.
     """
@@ -159,7 +159,7 @@ def addresses(brokers: str, protocol: str) -> Iterator[tuple[str, int]]:
 
 
 def sasl_settings(client: Mapping[str, str]) -> dict[str, str]:
-    """Give what kafka-python's mechanisms are told; nothing without SASL."""
+    """Return what kafka-python's mechanisms are told; nothing without SASL."""
     if not client["security.protocol"].startswith("sasl"):
         return {}
     return {
@@ -193,7 +193,7 @@ def tls_context(client: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def only(topics: Sequence[Any] | None, at: TopicPartition, topic_id: uuid.UUID) -> Any:
-    """Give the one partition that was asked about, which an answer tells of. Raises UnfitError."""
+    """Return the one partition of an answer that was asked about. Raises UnfitError."""
     if topics and len(topics) == 1 and len(topics[0].partitions) == 1:
         topic, found = topics[0], topics[0].partitions[0]
         index = getattr(found, "partition_index", None)

@@ -33,7 +33,7 @@ class Room:
             self._buffer = np.empty(AT_FIRST_BYTES, np.uint8)
 
     def whole(self, spare: int = 0) -> npt.NDArray[np.uint8]:
-        """Give all bytes, and so many zeros behind them."""
+        """Return all bytes, and so many zeros behind them."""
         self._grow(spare)
         end = self.size_bytes + spare
         self._buffer[self.size_bytes : end] = 0

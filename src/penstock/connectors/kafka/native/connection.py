@@ -53,7 +53,7 @@ _NOT_UNDERSTOOD = (
 
 
 class UnfitError(Exception):
-    """Say what the columnar reader does not do: it is left to the librdkafka reader.
+    """What the columnar reader does not do: it is left to the librdkafka reader.
 
     `lasting` tells that trying again soon would be in vain, `lost` that a connection that had been
     made was lost, and another may do.
@@ -92,11 +92,11 @@ class Wire:
 
     @property
     def fresh(self) -> bool:
-        """Tell whether it can be used for a new request."""
+        """Return whether it can be used for a new request."""
         return not self.broken and (self._stale_at is None or time.monotonic() < self._stale_at)
 
     def version(self, request: Any, wanted_max: int) -> int:
-        """Give the version of a request that both sides know, at most the one wanted."""
+        """Return the version of a request that both sides know, at most the one wanted."""
         low, high = self._versions.get(request.API_KEY, (0, -1))
         version = min(high, wanted_max)
         if version < max(low, request.valid_versions[0]):

@@ -167,7 +167,7 @@ class _Reading:
         self.position = self.covered.start
 
     def fetches(self, sizes: dict[TopicPartition, float], *, headers: bool) -> Iterator[Fetched]:
-        """Give the records of the range. Raises UnfitError, and InvalidError (P205).
+        """Yield the records of the range. Raises UnfitError, and InvalidError (P205).
 
         `sizes` are bytes by offset, as they were found before.
         """
@@ -195,7 +195,7 @@ class _Reading:
     def _answers(
         self, sizes: dict[TopicPartition, float]
     ) -> Iterator[tuple[bytes, list[RecordBatch], list[tuple[int, int]]]]:
-        """Give what was fetched, while the next is already on its way."""
+        """Yield what was fetched, while the next is already on its way."""
         wire, failures = self._connected_in_time(), 0
         begun = False
         while wire is not None and self._goes_on():
@@ -225,7 +225,7 @@ class _Reading:
                 yield fetched, batches, [(e.producer_id, e.first_offset) for e in aborted]
 
     def _goes_on(self) -> bool:
-        """Tell whether there is more of the range, and time for it."""
+        """Return whether there is more of the range, and time for it."""
         return self.position < self.covered.stop and time.monotonic() < self.deadline
 
     def _move(
@@ -241,14 +241,14 @@ class _Reading:
         self.epoch = known[-1] if known else self.epoch
 
     def _connected_in_time(self) -> Wire | None:
-        """Give the leader's connection, or None when there is no more to read, or no time."""
+        """Return the leader's connection, or None when there is no more to read, or no time."""
         try:
             return self._connected() if self._goes_on() else None
         except _LateError:
             return None
 
     def _connected(self) -> Wire:
-        """Give a connection with the leader, once it is sure that its log is the one we read."""
+        """Return a connection with the leader, once it is sure that its log is the one we read."""
         for left in range(AGAIN_MAX, -1, -1):
             try:
                 self.leader = self._leader()
@@ -364,7 +364,7 @@ class _Reading:
 
 
 def _epochs_before(batches: list[RecordBatch], passed: int | None) -> list[int | None]:
-    """Give the epoch of the log before each batch, and behind the last; -1 is unknown."""
+    """Return the epoch of the log before each batch, and behind the last; -1 is unknown."""
     known = [passed]
     for batch in batches:
         known.append(batch.epoch if batch.epoch >= 0 else known[-1])

@@ -59,7 +59,7 @@ class RecordBatch:
     stop: int
 
     def unpacked(self, fetched: bytes) -> bytes:
-        """Give the records, decompressed. Raises UnfitError."""
+        """Return the records, decompressed. Raises UnfitError."""
         room = Room()
         if not self.unpack(fetched, room, UNPACKED_BYTES_MAX):
             raise UnfitError(f"a batch of more than {UNPACKED_BYTES_MAX} bytes")
@@ -86,7 +86,7 @@ class RecordBatch:
                 return room.drain(stream, bytes_max)
 
     def pieces(self, fetched: bytes, bytes_max: int) -> Iterator[tuple[RecordBatch, bytes]]:
-        """Give a batch as several, each with the bytes of its records: about so many at most.
+        """Yield a batch as several, each with the bytes of its records: about so many at most.
 
         Raises UnfitError.
         """
@@ -123,7 +123,7 @@ class RecordBatch:
 
 
 def headers_of(fetched: bytes) -> Iterator[RecordBatch]:
-    """Give the batches of a fetch in order, each checked; one cut off at the end is left out."""
+    """Yield the batches of a fetch in order, each checked; one cut off at the end is left out."""
     at, end, behind = 0, len(fetched), 0
     view = memoryview(fetched)
     while at + HEADER.size <= end:
@@ -179,7 +179,7 @@ def committed(
 
 
 def _is_abort(batch: RecordBatch, fetched: bytes) -> bool:
-    """Tell whether a control batch holds an abort marker; compaction may have emptied it."""
+    """Return whether a control batch holds an abort marker; compaction may have emptied it."""
     if not batch.count:
         return False
     record = batch.unpacked(fetched)
@@ -196,7 +196,7 @@ def _is_abort(batch: RecordBatch, fetched: bytes) -> bool:
 
 
 def _behind(record: bytes, at: int) -> int:
-    """Give the position behind a varint."""
+    """Return the position behind a varint."""
     while at < len(record) and record[at] & 0x80:
         at += 1
     return at + 1

@@ -99,7 +99,7 @@ def _walk_by_two_bytes(records: bytes, count: int) -> list[int] | None:
 
 
 def _walk(records: bytes, count: int) -> list[int]:
-    """Give where each record starts; together they fill the bytes exactly. Raises UnfitError."""
+    """Return where each record starts; together they fill the bytes exactly. Raises UnfitError."""
     starts, at = [], 0
     try:
         for _ in range(count):
@@ -204,7 +204,7 @@ class Records:
         return np.concatenate(found)
 
     def _linked(self, starts: Ints, size: int) -> npt.NDArray[np.bool_]:
-        """Tell which of some guesses one leads to, or the first byte is, and lead to one, or the
+        """Return which of some guesses one leads to, or the first byte is, and lead to one, or the
         end: again and again, this leaves those that the first byte leads to.
         """
         length, at = self._varints(starts)
@@ -212,7 +212,7 @@ class Records:
         return np.isin(starts, np.append(end, 0)) & np.isin(end, np.append(starts, size))
 
     def _chained(self, starts: Ints, stops: Sequence[int], counts: Sequence[int]) -> Ints | None:
-        """Give where records begin behind their lengths, if these lead from the first byte on from
+        """Return where records begin after their lengths, if these lead from the first byte on from
         each to the next and from batch to batch.
         """
         length, at = self._varints(starts)
@@ -226,15 +226,15 @@ class Records:
         return at if whole else None
 
     def key(self) -> pa.BinaryArray:
-        """Give the keys."""
+        """Return the keys."""
         return self._binary(self._key, self._key_length)
 
     def value(self) -> pa.BinaryArray:
-        """Give the values."""
+        """Return the values."""
         return self._binary(self._value, self._value_length)
 
     def headers(self) -> pa.ListArray:
-        """Give the headers; a null list where a name is not UTF-8."""
+        """Return the headers; a null list where a name is not UTF-8."""
         if self._header_count.max(initial=0) > HEADERS_MAX:
             raise UnfitError(f"a record of more than {HEADERS_MAX} headers")
         found: list[tuple[Ints, ...]] = []
@@ -355,14 +355,14 @@ class Records:
 
 
 def times_of(first_ms: Ints, delta: Ints) -> pa.Array:
-    """Give times as the port has them: null where a record has none."""
+    """Return times as the port has them: null where a record has none."""
     stamps = first_ms + delta
     missing = stamps == NO_TIMESTAMP
     return pa.array(stamps, pa.int64(), mask=missing if missing.any() else None).cast(TIMESTAMP)
 
 
 def _readable(names: pa.BinaryArray) -> tuple[pa.StringArray, Ints]:
-    """Give names as text, and where they are none."""
+    """Return names as text, and where they are none."""
     texts: list[str] = []
     bad: list[int] = []
     for index, name in enumerate(names.to_pylist()):
@@ -375,11 +375,11 @@ def _readable(names: pa.BinaryArray) -> tuple[pa.StringArray, Ints]:
 
 
 def _behind(at: Ints, length: Ints) -> Ints:
-    """Give the positions behind fields, whatever their lengths say: no sum overflows."""
+    """Return the positions behind fields, whatever their lengths say: no sum overflows."""
     behind: Ints = at + length.clip(0, LENGTH_MAX)
     return behind
 
 
 def is_ascending(offsets: Ints) -> bool:
-    """Tell whether each offset lies behind the one before."""
+    """Return whether each offset lies behind the one before."""
     return bool((np.diff(offsets) > 0).all())

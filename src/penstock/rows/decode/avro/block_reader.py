@@ -96,7 +96,7 @@ class _Block:
         return cls(taken, places[:-1].copy(), places[1:], doubtful, faults)
 
     def told(self) -> Iterator[tuple[int, MisfitError]]:
-        """Give the fault of each record that has one which is certain."""
+        """Yield the fault of each record that has one which is certain."""
         left = self.end - self.at
         for fault, misfit in CERTAIN.items():
             for row in np.flatnonzero(self.first == fault).tolist():
@@ -356,7 +356,7 @@ class _Block:
         return pa.array(offsets), columns
 
     def _with_items(self, rows: Rows, live: Rows, left: Rows) -> Rows:
-        """Tell which records have an item to come, reading counts where a block of items begins."""
+        """Return which records have more items, reading the count where a block of items begins."""
         while len(need := live[(left[live] == 0) & ~self.doubtful[rows[live]]]):
             count = self.long(rows[need])
             sized = need[count < 0]
@@ -381,7 +381,7 @@ def spread(array: pa.Array, present: Mask) -> pa.Array:
 
 
 def _takes_bytes(node: Node) -> bool:
-    """Tell whether each value of a type has at least one byte."""
+    """Return whether each value of a type has at least one byte."""
     match node:
         case Scalar(kind):
             return kind != "null"

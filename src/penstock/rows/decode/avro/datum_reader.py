@@ -162,15 +162,15 @@ def _mapped(values: Node, cursor: _Cursor) -> dict[str, Any]:
 
 
 def malformed(reason: str) -> MisfitError:
-    """Say that bytes are no datum of their schema."""
+    """Build the error for bytes that are no datum of their schema."""
     return MisfitError(Code.MALFORMED, reason)
 
 
 def cut_off() -> MisfitError:
-    """Say that a value ends before its datum does."""
+    """Build the error for a value that ends before its datum does."""
     return malformed("the value is cut off")
 
 
 def trailing(count: int) -> MisfitError:
-    """Say that a value goes on behind its datum."""
+    """Build the error for a value that goes on after its datum."""
     return MisfitError(Code.TRAILING_DATA, f"{count} bytes follow the datum")

@@ -22,7 +22,7 @@ class AvroReader:
 
     @property
     def type(self) -> Struct:
-        """Give the columns that the schema asks for."""
+        """Return the columns that the schema asks for."""
         asked = type_of_node(self.node)
         assert isinstance(asked, Struct), "a record without a meaning asks for a struct"
         return asked

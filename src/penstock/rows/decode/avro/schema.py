@@ -83,12 +83,12 @@ class Union:
 
     @property
     def null(self) -> int | None:
-        """Give the number of the branch that is null."""
+        """Return the number of the branch that is null."""
         return next((i for i, b in enumerate(self.branches) if b == Scalar("null")), None)
 
     @property
     def only(self) -> int | None:
-        """Give the number of the branch that is not null, when there is exactly one."""
+        """Return the number of the branch that is not null, when there is exactly one."""
         rest = [i for i in range(len(self.branches)) if i != self.null]
         return rest[0] if len(rest) == 1 else None
 
@@ -151,7 +151,7 @@ def parse_schema(text: str, references: Sequence[str] = ()) -> Record:
 
 
 def type_of_node(node: Node) -> Type:
-    """Give the column type that a schema asks for; `unknown` where no single type holds it."""
+    """Return the column type that a schema asks for; `unknown` where no single type holds it."""
     match node:
         case Scalar(_, None):
             return _KINDS[node.kind]
@@ -174,7 +174,7 @@ def type_of_node(node: Node) -> Type:
 
 
 def unusable(reason: str) -> MisfitError:
-    """Say that a schema cannot be used, and why."""
+    """Build the error for a schema that cannot be used, and why."""
     return MisfitError(Code.SCHEMA_UNUSABLE, reason)
 
 
@@ -267,7 +267,7 @@ _OWN_SCALE = {"scale": Scalar("int"), "value": Scalar("bytes")}
 
 
 def _full_name(data: Mapping[str, Any], space: str) -> tuple[str, str]:
-    """Give the full name of a type and the namespace inside of it."""
+    """Return the full name of a type and the namespace inside of it."""
     name = str(data["name"])
     if "." in name:
         return name, name.rpartition(".")[0]

@@ -67,7 +67,7 @@ class Columns:
 
 @dataclass(slots=True)
 class _Lifting:
-    """Gives parsed columns their meaning, and notes the records to read one by one."""
+    """Converts parsed columns to their logical types; collects the records to read one by one."""
 
     doubts: npt.NDArray[np.bool_]
 
@@ -153,7 +153,7 @@ class _Lifting:
 
 
 def _is_narrow(meaning: Meaning | None) -> bool:
-    """Tell whether Arrow has no more than 32 bits for what a number counts."""
+    """Return whether Arrow has no more than 32 bits for what a number counts."""
     if not isinstance(meaning, Counted):
         return False
     return meaning.kind is Kind.DATE or meaning == Counted(Kind.TIME, MS)
@@ -187,7 +187,7 @@ def _number(data: bytes | None, meaning: Unscaled) -> decimal.Decimal | None:
 
 
 def _physical(node: Node) -> Type:
-    """Give the type that JSON can be parsed as."""
+    """Return the type that JSON can be parsed as."""
     match node:
         case Scalar(Kind.INT | Kind.LONG):
             return Kind.LONG

@@ -33,7 +33,7 @@ _float32 = scalar(Kind.FLOAT, RowOptions({}))
 
 
 def read_payload(node: Record, tree: dict[str, Any]) -> dict[str, Any]:
-    """Give a parsed payload the meaning of its schema. Raises MisfitError."""
+    """Return a parsed payload in the logical types of its schema. Raises MisfitError."""
     return _record(node, tree, "")
 
 

@@ -28,7 +28,7 @@ _MEMBERS = frozenset({"schema", "payload"})
 
 @dataclass(slots=True)
 class Cut:
-    """Hold payloads by the text of their schemas, with positions; null is the schema of none."""
+    """Payloads by the text of their schemas, with positions; null is the schema of none."""
 
     parts: dict[bytes, tuple[list[int], list[bytes]]] = field(default_factory=dict)
     misfits: dict[int, MisfitError] = field(default_factory=dict)
@@ -68,12 +68,12 @@ class ConnectReader:
 
     @classmethod
     def of(cls, schema: bytes, depth_max: int) -> ConnectReader:
-        """Give the reader of a schema's payloads. Raises MisfitError."""
+        """Return the reader of a schema's payloads. Raises MisfitError."""
         return cls(*node_of(parse_object(schema, depth_max=depth_max)), depth_max)
 
     @property
     def type(self) -> Struct:
-        """Give the columns that the schema asks for."""
+        """Return the columns that the schema asks for."""
         return type_of_record(self.node)
 
     def block(self, values: pa.BinaryArray) -> Decoded:

@@ -97,7 +97,7 @@ def node_of(schema: Any) -> tuple[Record, bool]:
 
 
 def type_of_node(node: Node) -> Type:
-    """Give the column type that a schema asks for; `unknown` where a hint has to tell it."""
+    """Return the column type that a schema asks for; `unknown` where a hint has to tell it."""
     match node:
         case Scalar(_, _, meaning) | Record(_, meaning) if meaning is not None:
             return meaning.type
@@ -112,7 +112,7 @@ def type_of_node(node: Node) -> Type:
 
 
 def type_of_record(record: Record) -> Struct:
-    """Give the columns that a record asks for."""
+    """Return the columns that a record asks for."""
     return Struct(tuple(Field(name, type_of_node(node)) for name, node in record.fields))
 
 

@@ -39,7 +39,7 @@ _NULL = b"null"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Hold one event: its row as JSON text, its operation, and when and where it happened.
+    """One event: its row as JSON text, its operation, and when and where it happened.
 
     `time_us` counts microseconds since 1970; `time_text` is an ISO text that stands for it instead.
     `source` is the JSON text of what tells its place in the source.
@@ -54,7 +54,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class NoRow:
-    """Say why an event has no row to land."""
+    """Why an event has no row to land."""
 
     reason: str
 
@@ -62,7 +62,7 @@ class NoRow:
 def unwrap(
     value: bytes, envelope: Envelope, columns: Mapping[str, str], *, depth_max: int
 ) -> bytes | NoRow:
-    """Give the row of an event with the change columns that are asked for, as JSON.
+    """Return the row of an event with the change columns that are asked for, as JSON.
 
     Raises MisfitError.
     """

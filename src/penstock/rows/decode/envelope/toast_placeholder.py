@@ -17,7 +17,7 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """Hold the forms of one placeholder.
+    """The forms of one placeholder.
 
     `values` are texts and bytes; in an array of UUIDs it is one item, Java's `nameUUIDFromBytes` of
     the text. `numbers` stand in place of an array of numbers: the bytes of the text, each as an

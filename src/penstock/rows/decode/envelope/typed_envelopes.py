@@ -35,7 +35,7 @@ _IMAGES = ("before", "after")
 
 
 def event_reader(reader: Reader, envelope: Envelope, changes: Mapping[str, str]) -> Reader | NoRow:
-    """Give the reader of events by one schema, or why none of them has a row.
+    """Return the reader of events by one schema, or why none of them has a row.
 
     Raises MisfitError when the schema is no such event's.
     """
@@ -61,7 +61,7 @@ class DebeziumReader:
 
     @property
     def type(self) -> Struct:
-        """Give the columns of the row."""
+        """Return the columns of the row."""
         after = self.inner.type.field("after")
         assert after is not None, "event_reader looked at it"
         assert isinstance(after.type, Struct), "event_reader looked at it"
@@ -117,7 +117,7 @@ class FlattenedReader:
 
     @property
     def type(self) -> Struct:
-        """Give the columns of the row."""
+        """Return the columns of the row."""
         return self.inner.type
 
     def record(self, value: bytes) -> dict[str, Any]:

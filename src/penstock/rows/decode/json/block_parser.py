@@ -52,13 +52,13 @@ _PARSED = {
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Say that a block does not parse; `row` is a guess at the first record to blame."""
+    """A block that does not parse; `row` is a guess at the first record to blame."""
 
     row: int | None = None
 
 
 def parsed_type(type_: Type) -> pa.DataType:
-    """Give the type pyarrow.json is asked for: the exact one, or text, or a wider decimal.
+    """Return the type pyarrow.json is asked for: the exact one, or text, or a wider decimal.
 
     Decimals take 256 bits: 38 digits moved by up to 38 places cannot overflow there, while in 128
     bits pyarrow.json wraps around without a word.
@@ -79,7 +79,7 @@ def parsed_type(type_: Type) -> pa.DataType:
 
 
 def can_parse(type_: Type, depth_max: int) -> bool:
-    """Tell whether blocks of a type can be parsed at all: no maps, no deeper than the limit."""
+    """Return whether blocks of a type can be parsed at all: no maps, no deeper than the limit."""
     match type_:
         case Map():
             return False

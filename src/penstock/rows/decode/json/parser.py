@@ -79,7 +79,7 @@ def kind_of(value: Any) -> str:
 
 
 def says_nothing(value: Any) -> bool:
-    """Tell whether a value is null or an empty shell of nulls, which no column is made for."""
+    """Return whether a value is null or an empty shell of nulls, which no column is made for."""
     match value:
         case None:
             return True

@@ -56,7 +56,7 @@ _LISTED_MAX = (1 << 31) - 1
 
 @dataclass(slots=True)
 class Parsed:
-    """Hold the messages of a block, and which records are to be read one by one."""
+    """The messages of a block, and which records are to be read one by one."""
 
     messages: list[Any]
     doubtful: npt.NDArray[np.bool_]
@@ -86,7 +86,7 @@ class Parsed:
 
 
 def message_column(node: Message, parsed: Parsed) -> pa.StructArray:
-    """Give the members of all messages as columns."""
+    """Return the members of all messages as columns."""
     return _struct(node, parsed.messages, np.arange(len(parsed.messages)), parsed)
 
 
@@ -116,7 +116,7 @@ def _member(member: Member, messages: Values, rows: Rows, parsed: Parsed) -> pa.
 
 
 def _array(node: Node, values: Values, rows: Rows, parsed: Parsed) -> pa.Array:
-    """Give values of a node, none of them null, as an array of the same length."""
+    """Return values of a node, none of them null, as an array of the same length."""
     match node:
         case Plain():
             return _plain(node, values, rows, parsed)

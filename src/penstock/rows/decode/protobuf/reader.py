@@ -52,13 +52,13 @@ class ProtobufReader:
 
     @classmethod
     def of(cls, descriptors: bytes, indexes: tuple[int, ...]) -> ProtobufReader:
-        """Give the reader of a message of a compiled schema. Raises MisfitError (P312)."""
+        """Return the reader of a message of a compiled schema. Raises MisfitError (P312)."""
         found = message_class(descriptors, indexes)
         return cls(node_of(found.DESCRIPTOR), found.FromString)
 
     @property
     def type(self) -> Struct:
-        """Give the columns that the schema asks for."""
+        """Return the columns that the schema asks for."""
         return type_of_message(self.node)
 
     def block(self, values: pa.BinaryArray) -> Decoded:

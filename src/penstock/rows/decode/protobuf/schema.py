@@ -127,7 +127,7 @@ _PLAIN: Mapping[int, Plain] = MappingProxyType(
 
 
 def message_class(descriptors: bytes, indexes: tuple[int, ...]) -> Any:
-    """Give the class of a message, named by its indexes in the last file of a descriptor set.
+    """Return the class of a message, named by its indexes in the last file of a descriptor set.
 
     Raises MisfitError (P312) when there is no such message.
     """
@@ -156,13 +156,13 @@ def message_class(descriptors: bytes, indexes: tuple[int, ...]) -> Any:
 
 
 def node_of(descriptor: Any) -> Message:
-    """Give the tree of a message. Raises MisfitError (P312)."""
+    """Return the tree of a message. Raises MisfitError (P312)."""
     counted = _Counting()
     return counted.message(descriptor, ())
 
 
 def type_of_node(node: Node) -> Type:
-    """Give the column type that a node asks for; `unknown` where a hint has to tell it."""
+    """Return the column type that a node asks for; `unknown` where a hint has to tell it."""
     match node:
         case Plain(kind) | Wrapped(Plain(kind)):
             return kind
@@ -181,12 +181,12 @@ def type_of_node(node: Node) -> Type:
 
 
 def type_of_message(message: Message) -> Struct:
-    """Give the columns that a message asks for."""
+    """Return the columns that a message asks for."""
     return Struct(tuple(Field(each.name, type_of_node(each.node)) for each in message.members))
 
 
 def unusable(reason: str) -> MisfitError:
-    """Say that a schema cannot be used, and why."""
+    """Build the error for a schema that cannot be used, and why."""
     return MisfitError(Code.SCHEMA_UNUSABLE, reason)
 
 

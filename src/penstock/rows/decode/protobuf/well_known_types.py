@@ -21,7 +21,7 @@ def discarded(message: Any) -> bool:
 
 
 def has_field(message: Any, name: str) -> bool:
-    """Tell whether a field of a message was set."""
+    """Return whether a field of a message was set."""
     found: bool = type(message).HasField(message, name)
     return found
 
@@ -45,7 +45,7 @@ def json_text(message: Any) -> str:
 
 
 def keys_in_order(entries: Any) -> list[Any]:
-    """Give the keys of a map in their order. Raises MisfitError for text that is not UTF-8."""
+    """Return the keys of a map in their order. Raises MisfitError for text that is not UTF-8."""
     keys = list(entries)
     if any(type(key) is bytes for key in keys):
         raise MisfitError(Code.NOT_UTF8, "a string is not UTF-8")

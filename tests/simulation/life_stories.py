@@ -1,6 +1,6 @@
 """The life of a table: strangers, zombies, clocks and counters; on any ground.
 
-Ids are those of the holes in docs/explanation/guarantee.md.
+Ids are those of failure-modes.md.
 """
 
 import pytest

@@ -1,6 +1,6 @@
 """Stories told on every ground: in memory here, on real parts in tests/integration/landing.
 
-Ids are those of the holes that others fell into. Each story ends with every record exactly once,
+Ids are those of failure-modes.md. Each story ends with every record exactly once,
 chains gapless, and nothing left pending, unless it says otherwise.
 """
 

@@ -1,4 +1,4 @@
-"""Heavy libraries are not imported before they are needed (architecture.md 2)."""
+"""Heavy libraries are not imported before they are needed (ARCHITECTURE.md)."""
 
 import re
 import subprocess

@@ -13,7 +13,7 @@ Invariants:
 - the NaN of its columns of floats are counted, for the footer does not tell them; a column with NaN
   has no statistics in its file, one with -0.0 no dictionary, and where rows with either come later
   a new file begins (`float_statistics.py`);
-- nothing is ever deleted: what an attempt leaves behind belongs to the sweep (protocol.md 5).
+- nothing is ever deleted: what an attempt leaves behind stays (protocol.md 5).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the spec says about turning records into rows, resolved for one table.
 
-Invariant: with equal options, schema and records, the verdict on each record is equal (protocol.md:
-verdicts are reproducible).
+Invariant: with equal options, schema and records, the verdict on each record is equal
+(protocol.md 2, "Verdicts are reproducible").
 """
 
 from __future__ import annotations

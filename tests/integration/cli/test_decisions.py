@@ -13,7 +13,7 @@ BOTH = {"lake.shop.orders", "delta.shop.orders"}
 
 
 def test_a_topic_that_was_created_again_is_another_topic(shop: Shop) -> None:
-    """holes.md K7: land to 100, delete, create again with more records than before, resume."""
+    """failure-modes.md K7: land to 100, delete, create again with more records than before, resume."""
     shop.send(0, 100)
     assert 0 == shop.run().code
     shop.cluster.delete(shop.topic)
@@ -48,7 +48,7 @@ def test_a_topic_created_again_while_the_pipeline_runs_stops_it(shop: Shop) -> N
 
 
 def test_records_that_retention_took_are_named_and_skipped_only_by_consent(shop: Shop) -> None:
-    """holes.md K8."""
+    """failure-modes.md K8."""
     shop.send(0, 100)
     assert 0 == shop.run().code
     shop.send(100, 100)
@@ -94,7 +94,7 @@ def test_an_iceberg_table_that_was_rolled_back_stops_alone(shop: Shop) -> None:
 
 
 def test_a_delta_table_that_was_restored_stops_alone(shop: Shop) -> None:
-    """holes.md S4, W3."""
+    """failure-modes.md S4, W3."""
     for first in (0, 100):
         shop.send(first, 100)
         assert 0 == shop.run().code

@@ -26,7 +26,7 @@ def test_a_broker_that_does_not_answer_is_told_by_its_address(shop: Shop) -> Non
 
 
 def test_a_parked_table_holds_up_nobody_and_goes_on_when_it_is_back(shop: Shop) -> None:
-    """holes.md C6: the table's files are away for a while, with records coming in."""
+    """failure-modes.md C6: the table's files are away for a while, with records coming in."""
     shop.send(0, 100)
     assert 0 == shop.run().code
     metadata = shop.directory / "lake" / "shop" / "orders" / "metadata"
@@ -67,7 +67,7 @@ def test_a_catalog_that_is_down_at_the_start_sets_its_tables_aside_until_it_answ
 
 
 def test_a_table_dropped_under_a_running_pipeline_goes_on_when_restored(shop: Shop) -> None:
-    """holes.md C6, D of the issue: the others advance for epochs; what is pending waits."""
+    """failure-modes.md C6: the others advance for epochs; what is pending waits."""
     shop.send(0, 50)
     with shop.driver() as driver:
         driver.wait_for("TableCommitted", 2)

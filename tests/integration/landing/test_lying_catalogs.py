@@ -1,6 +1,6 @@
 """Real catalogs behind a proxy that lies: a REST catalog before Iceberg, S3 before Delta.
 
-C12 and the last section of the holes: an answer lost, doubled, delayed, 409 and 5xx after success,
+failure-modes.md C12 and its last section: an answer lost, doubled, delayed, 409 and 5xx after success,
 OK without effect, 503. Whatever is said, every record lands once.
 """
 

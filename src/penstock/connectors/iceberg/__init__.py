@@ -2,7 +2,7 @@
 
 Invariants:
 - a commit is built by hand on the examined state and sent once; the library's retrying commit,
-  which stages an append again without any check, is never called (notes of protocol.md 5);
+  which stages an append again without any check, is never called (protocol.md 5);
 - importing this package imports neither PyIceberg nor pyarrow.
 """
 

@@ -1,7 +1,7 @@
 """One epoch's work: slices to jobs, a survey for tables that do not exist yet, results back.
 
 Invariants: a table is created with its ledger before anything of the epoch that called for it is
-prepared (holes.md W8); workers never learn of catalogs or credentials.
+prepared (failure-modes.md W8); workers never learn of catalogs or credentials.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find where every table stands before anything is read: ledgers, start positions, identities.
 
 Invariants:
-- a start position is in a ledger before the first record behind it is read (holes.md C4);
+- a start position is in a ledger before the first record behind it is read (failure-modes.md C4);
 - a topic that was re-created, a cluster that is another one, a log that no longer reaches back to
   where a table stands: each stops with what was found, and nothing is skipped in silence.
 """
@@ -279,7 +279,7 @@ def write_claim(
 
 
 def refuse_strangers(table: str, known: Positions, wanted: Listing) -> None:
-    """Raise InvalidError when a ledger of our name knows nothing of what we read (holes.md F4)."""
+    """Raise InvalidError when a ledger of our name has none of our topics (failure-modes.md F4)."""
     if known and wanted and not {at.topic for at in known} & {at.topic for at in wanted}:
         names = ", ".join(sorted({at.topic for at in known}))
         raise InvalidError(
@@ -337,7 +337,7 @@ def first_positions(
 
 
 def recreated(tracks: Iterable[Track], listing: Listing) -> None:
-    """Raise DecisionNeededError when a topic's name stands for another topic now (holes.md K7)."""
+    """Raise DecisionNeededError when a topic was created again (failure-modes.md K7)."""
     now = {at.topic: at.topic_id for at in listing}
     for track in tracks:
         mine = {at.topic_id for at in track.origins}

@@ -9,7 +9,7 @@ Invariants:
 - a route goes on only while all of its tables are known and have begun: what it counts as theirs is
   at or above where they stand;
 - a route goes on only when the tables that its records ask for are there, with their ledgers
-  (protocol.md 2; holes.md W8); until then it reads the same stretch again;
+  (protocol.md 2; failure-modes.md W8); until then it reads the same stretch again;
 - there are never more tables than `limits.tables`: what asks for more is quarantined.
 """
 

@@ -2,7 +2,7 @@
 
 Invariants:
 - completion is set equality over slices: a result too many, twice or missing is a bug, never
-  counted (holes.md C8);
+  counted (failure-modes.md C8);
 - a part of a split range counts only if the parts before it reached their stop; its slice holds
   nothing else, so dropping the result drops exactly its files (protocol.md 2);
 - the books of what counts add up, per table and partition.

@@ -1,6 +1,6 @@
 """File descriptions: on the worker from a footer, on the driver back to what the log takes.
 
-The library accepts any `add` and lets it hurt at read time (notes of protocol.md 5): a missing
+The library accepts any `add` and lets it hurt at read time (protocol.md 5): a missing
 column, a wrong partition, a path elsewhere. So a description is checked whole before it is sent.
 
 Invariant: `Addition.path` is a plain name in the table's own directory.

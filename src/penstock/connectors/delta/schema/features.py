@@ -1,7 +1,7 @@
 """Refuses tables that ask their writers for more than we do, naming the feature.
 
 The library checks neither constraints nor generated columns for files that one registers oneself
-(notes of protocol.md 5), so what is in force must be found here.
+(protocol.md 5), so what is in force must be found here.
 
 Invariant: a feature we do not know is refused; one that is known is accepted only where appending
 plain files honours it, or where it is supported by the table but not in use.

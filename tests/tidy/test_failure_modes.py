@@ -1,10 +1,10 @@
-"""Every hole of the guarantee has a test that bears its id, and no test bears an id of none."""
+"""Every failure mode has a test that bears its id, and no test bears another id."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/explanation/guarantee.md"
+PAGE = ROOT / "docs/design/failure-modes.md"
 ROW = re.compile(r"^\| ([A-Z]\d+) \|.*\| `(test_\w+)` \|$", re.MULTILINE)
 TEST = re.compile(r"def test_([kcfsrdw]\d+)_")
 
@@ -15,10 +15,10 @@ def borne() -> set[str]:
     return {found.upper() for text in texts for found in TEST.findall(text)}
 
 
-def test_every_hole_has_a_test_and_every_test_its_hole():
-    assert {hole for hole, _ in ROW.findall(PAGE.read_text())} == borne()
+def test_every_failure_mode_has_a_test_and_every_id_its_failure_mode():
+    assert {mode for mode, _ in ROW.findall(PAGE.read_text())} == borne()
 
 
 def test_the_test_that_is_named_bears_the_id():
-    for hole, name in ROW.findall(PAGE.read_text()):
-        assert name.startswith(f"test_{hole.lower()}_")
+    for mode, name in ROW.findall(PAGE.read_text()):
+        assert name.startswith(f"test_{mode.lower()}_")

@@ -53,7 +53,7 @@ class Bystanders:
 
     @property
     def cores(self) -> float:
-        """Give the cores that others kept busy on average."""
+        """Return the cores that others kept busy on average."""
         used = sum(self._last[each] - first for each, first in self._first.items())
         return used / max(self.ended - self.began, 0.001)
 

@@ -46,7 +46,7 @@ class Child:
     _lines: queue.Queue[Line | None] = field(default_factory=queue.Queue)
 
     def lines(self, patience_seconds: float = 120.0) -> Iterator[Line]:
-        """Give lines as they come, to the end. Raises FailedError after so long a silence."""
+        """Yield lines as they come, to the end. Raises FailedError after so long a silence."""
         while True:
             try:
                 line = self._lines.get(timeout=patience_seconds)
@@ -94,7 +94,7 @@ class Child:
         self.process.wait()
 
     def failed(self, how: str) -> FailedError:
-        """Give the error that tells how it went wrong, with its last words."""
+        """Return the error that tells how it went wrong, with its last words."""
         return FailedError("\n  ".join([f"{self.command} {how}", *self._words]))
 
     def follow(self, stream: IO[str]) -> None:
@@ -144,5 +144,5 @@ def start(
 
 
 def now_ms() -> int:
-    """Give the wall clock's epoch milliseconds, the measure of the children's own lines."""
+    """Return the wall clock's epoch milliseconds, the measure of the children's own lines."""
     return time.time_ns() // 1_000_000

@@ -83,7 +83,7 @@ class Bench:
         )
 
     def _file(self, nth: int, number: int) -> DataFile:
-        """Give a file that was written a further name; on a disk it is there, at no cost."""
+        """Return a file that was written a further name; on a disk it is there, at no cost."""
         file = self.written[nth % WRITTEN]
         path = file.path.replace(".parquet", f"-{number}-{nth}.parquet")
         if "://" not in file.path or file.path.startswith("file://"):
@@ -151,7 +151,7 @@ def _written(made: Made) -> Sequence[DataFile]:
 
 
 def covered(options: Options) -> int:
-    """Give how many offsets of each partition a commit covers."""
+    """Return how many offsets of each partition a commit covers."""
     return max(ROWS // options.partitions, 1)
 
 

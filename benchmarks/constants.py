@@ -53,7 +53,7 @@ class Constants:
 
 
 def found(folder: Path, figure: str, **options: Any) -> Result:
-    """Give the newest result of a figure with some of its options. Raises FailedError."""
+    """Return the newest result of a figure with some of its options. Raises FailedError."""
     words = [f"--{name.replace('_', '-')} {value}" for name, value in options.items()]
     for result in reversed(kept(figure, folder)):
         if all(f"{word} " in f"{result.command} " for word in words):
@@ -62,7 +62,7 @@ def found(folder: Path, figure: str, **options: Any) -> Result:
 
 
 def used(folder: Path, table_format: Format) -> dict[str, Result]:
-    """Give the results that the constants stem from. Raises FailedError."""
+    """Return the results that the constants stem from. Raises FailedError."""
     usual = {"format": table_format, "files": 10, "partitions": 4}
     return {
         "drain": found(folder, "drain", format=table_format),

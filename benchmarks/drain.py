@@ -52,12 +52,12 @@ class Leg:
 
     @property
     def rate(self) -> float:
-        """Give rows per second."""
+        """Return rows per second."""
         return self.rows / self.seconds
 
     @property
     def cpu(self) -> float:
-        """Give CPU seconds per million rows."""
+        """Return CPU seconds per million rows."""
         return (self.java_seconds + self.python_seconds) / self.rows * MILLION
 
 

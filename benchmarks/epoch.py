@@ -100,7 +100,7 @@ def _reference(options: Options, place: Scratch) -> list[float]:
 
 
 def _small(count: int, place: Scratch) -> tuple[list[int], list[int]]:
-    """Give the times of tiny and of empty epochs, in milliseconds."""
+    """Return the times of tiny and of empty epochs, in milliseconds."""
     offsets = PARTITIONS * OFFSETS_PER_ABORT
     full = (WARM + count) * offsets
     place.topic("small", PARTITIONS)

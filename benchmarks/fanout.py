@@ -125,5 +125,5 @@ def _open_files(child: Child, every_seconds: float = 0.2) -> Iterator[list[int]]
 
 
 def _pending_kib(folder: Path) -> float:
-    """Give the size of the pending store, which held each epoch's descriptions of files."""
+    """Return the size of the pending store, which held each epoch's descriptions of files."""
     return sum(path.stat().st_size for path in (folder / "state").iterdir()) / 1024

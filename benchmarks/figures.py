@@ -41,7 +41,7 @@ class Told:
 
     @property
     def is_ratio(self) -> bool:
-        """Tell whether it compares two things measured together: it bears a busy machine."""
+        """Return whether it compares two things measured together: it bears a busy machine."""
         return self.value.endswith("ratio")
 
 
@@ -64,11 +64,11 @@ class Figure:
 
     @property
     def options(self) -> type[Any]:
-        """Give the class of its options."""
+        """Return the class of its options."""
         return type(self.full[0])
 
     def command(self, options: Any) -> list[str]:
-        """Give the words that measure it with some options."""
+        """Return the words that measure it with some options."""
         words = [self.name]
         for each in fields(options):
             value, name = getattr(options, each.name), each.name.replace("_", "-")

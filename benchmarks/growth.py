@@ -50,7 +50,7 @@ class Weight:
     range_bytes: float
 
     def more(self, of: Weight, count: int) -> dict[str, float]:
-        """Give what one more of something weighs, this kind having `count` more than another."""
+        """Return what one more of something weighs, this kind having `count` more than another."""
         return {
             name: (getattr(self, name) - getattr(of, name)) / count
             for name in ("put_bytes", "ledger_bytes", "pending_bytes", "head_bytes")

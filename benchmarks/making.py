@@ -75,7 +75,7 @@ def made(spec: Path, claim: Claim, partitions: int, *, topic: str = TOPIC) -> Ma
 
 
 def batch(start: int, stop: int) -> pa.RecordBatch:
-    """Give records as a reader hands them over."""
+    """Return records as a reader hands them over."""
     values = list(records.values(start, stop))
     stamps = pa.array(range(start, stop), pa.int64()).cast(pa.timestamp("ms", "UTC"))
     return pa.record_batch(

@@ -68,7 +68,7 @@ def measure(options: Options, place: Scratch) -> Measured:
 
 
 def _trends(samples: Samples, began: float) -> dict[str, float]:
-    """Give start, end and slope of each part's memory, without the warm-up."""
+    """Return start, end and slope of each part's memory, without the warm-up."""
     last = samples.taken[-1][0]
     since = began + WARM_SHARE * (last - began)
     steady = [(at, usage) for at, usage in samples.taken if at >= since]

@@ -90,7 +90,7 @@ class Samples:
 
     @property
     def peak_mib(self) -> float:
-        """Give the largest sum of resident memory."""
+        """Return the largest sum of resident memory."""
         return max((usage.resident_bytes for _, usage in self.taken), default=0) / MIB
 
 

@@ -94,7 +94,7 @@ def measure(options: Options, place: Scratch) -> Measured:
 
 
 def leg(readings: list[Reading], peak_mib: float) -> Leg:
-    """Tell how a run went by its commits. Raises FailedError when there were too few."""
+    """Return how a run went by its commits. Raises FailedError when there were too few."""
     if len(readings) < COMMITS_MIN:
         raise FailedError(f"{len(readings)} commits are too few to measure between them")
     first, until, last = readings[0], readings[-2], readings[-1]

@@ -133,14 +133,14 @@ class _Scale:
         return cls(low, high if high > low else low + 1, start, stop, axis.logarithmic)
 
     def at(self, value: float) -> float:
-        """Give the place of a value."""
+        """Return the place of a value."""
         low, high = self.low, self.high
         if self.logarithmic:
             value, low, high = math.log10(value), math.log10(low), math.log10(high)
         return self.start + (value - low) / (high - low) * (self.stop - self.start)
 
     def ticks(self) -> list[float]:
-        """Give round values between its ends."""
+        """Return round values between its ends."""
         if self.logarithmic:
             first, last = round(math.log10(self.low)), round(math.log10(self.high))
             return [10.0**power for power in range(first, last + 1)]

@@ -44,7 +44,7 @@ TAGS = ("a1", "beta", "promo", "vip", "newsletter", "eu", "us")
 
 
 def values(start: int, stop: int) -> Iterator[bytes]:
-    """Give the values of records start to stop."""
+    """Yield the values of records start to stop."""
     tails = pool()
     for number in range(start, stop):
         yield b'{"id":%d,%b' % (number, tails[number % POOL])

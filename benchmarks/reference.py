@@ -58,7 +58,7 @@ class Job:
 
 
 def read(brokers: str, topic: str, partition: int, start: int, stop: int) -> Iterator[pa.Array]:
-    """Give the values of a range in chunks."""
+    """Yield the values of a range in chunks."""
     from confluent_kafka import KafkaError, TopicPartition
 
     consumer = _consumer(brokers)
@@ -100,7 +100,7 @@ def parse(lines: pa.Buffer) -> pa.Table:
 
 
 def unwrap(parsed: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Give the table's columns."""
+    """Return the table's columns."""
     return pa.Table.from_struct_array(parsed["v"]).cast(schema)
 
 

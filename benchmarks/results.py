@@ -42,12 +42,12 @@ class Result:
 
     @property
     def busy(self) -> bool:
-        """Tell whether the machine is known to have been busy with others."""
+        """Return whether the machine is known to have been busy with others."""
         return self.others_seen and self.others_cores > QUIET_CORES
 
     @property
     def others(self) -> str:
-        """Tell in words what else ran."""
+        """Return in words what else ran."""
         if not self.others_seen:
             return "what other programs used was not told"
         return f"other programs used {self.others_cores:.2f} cores"
@@ -71,5 +71,5 @@ def kept(figure: str, folder: Path) -> list[Result]:
 
 
 def newest(figure: str, folder: Path) -> dict[str, Result]:
-    """Give the newest result of each command of a figure."""
+    """Return the newest result of each command of a figure."""
     return {result.command: result for result in kept(figure, folder)}

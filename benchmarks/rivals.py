@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def landed(form: str, place: Path, writers: int, seconds: float) -> list[int]:
-    """Give how many commits each writer landed, ascending."""
+    """Return how many commits each writer landed, ascending."""
     ledgers = [origin(chain_of(number), {0: 0}) for number in range(writers)]
     opened(form, place).create(NAME, TableDefinition(ORDERS), ledgers)
     spawning = multiprocessing.get_context("spawn")

@@ -32,11 +32,11 @@ class Load:
     tables: int = 1
 
     def of_records(self, times: int) -> Load:
-        """Give so many times the records, from as many more partitions, into the same tables."""
+        """Return so many times the records, from as many more partitions, into the same tables."""
         return replace(self, rate=self.rate * times, partitions=self.partitions * times)
 
     def of_tables(self, times: int) -> Load:
-        """Give the same records, led to so many times the tables."""
+        """Return the same records, led to so many times the tables."""
         return replace(self, tables=self.tables * times)
 
 
@@ -76,7 +76,7 @@ class Predicted:
 
     @property
     def keeps_up(self) -> bool:
-        """Tell whether each epoch is done when the next one is due."""
+        """Return whether each epoch is done when the next one is due."""
         return max(self.work_seconds, self.commits_seconds) <= self.site.every_seconds
 
     @property
@@ -97,7 +97,7 @@ COMPUTING = ("commit", "tables", "ledger")
 
 
 def record_seconds(measured: Constants, load: Load) -> float:
-    """Give the CPU seconds of one record, in proportion to its bytes."""
+    """Return the CPU seconds of one record, in proportion to its bytes."""
     return measured.record_cpu_seconds * load.record_bytes / measured.record_bytes
 
 
@@ -107,20 +107,20 @@ def files(load: Load, site: Site) -> int:
 
 
 def planning_seconds(measured: Constants, site: Site) -> float:
-    """Give an epoch's own time: more on executors, which a machine's cores are not enough for."""
+    """Return an epoch's own time: more on executors, which a machine's cores are not enough for."""
     local = site.cores <= measured.local_cores
     return measured.epoch_seconds if local else measured.cluster_epoch_seconds
 
 
 def partitions_bytes(measured: Constants, load: Load) -> float:
-    """Give what partitions add to the metadata of a commit; too many ranges are left out of it."""
+    """Return what partitions add to a commit's metadata; too many ranges are left out."""
     told = load.partitions <= measured.ranges_partitions
     each = measured.commit_partition_bytes if told else measured.partition_beyond_bytes
     return load.partitions * each
 
 
 def parts(measured: Constants, load: Load, site: Site) -> dict[str, float]:
-    """Give the seconds of one epoch by what they go to: `WORK`, `COMPUTING`, and answers."""
+    """Return the seconds of one epoch by what they go to: `WORK`, `COMPUTING`, and answers."""
     rows = load.rate * site.every_seconds
     return {
         "planning": planning_seconds(measured, site),
@@ -135,7 +135,7 @@ def parts(measured: Constants, load: Load, site: Site) -> dict[str, float]:
 def predicted(
     measured: Constants, load: Load, site: Site, prices: Prices | None = None
 ) -> Predicted:
-    """Tell how a load fares at a site."""
+    """Return how a load fares at a site."""
     found = parts(measured, load, site)
     epochs = DAY_SECONDS / site.every_seconds
     commits = epochs * load.tables
@@ -164,7 +164,7 @@ def predicted(
 
 
 def _commits_seconds(found: Mapping[str, float], load: Load, site: Site) -> float:
-    """Give the time of all commits: one computes at a time, as many as threads wait at once."""
+    """Return the time of all commits: one computes at a time, as many as threads wait at once."""
     computing = sum(found[name] for name in COMPUTING)
     return max(computing, _rounds(load, site) * computing / load.tables + found["answers"])
 
@@ -188,7 +188,7 @@ def _cores(work: float, left: float) -> int | None:
 
 
 def every_needed(measured: Constants, load: Load, site: Site) -> float | None:
-    """Give the shortest time between epochs in which all is done; None where none is enough."""
+    """Return the shortest time between epochs in which all is done; None where none is enough."""
     busy = load.rate * record_seconds(measured, load) / site.cores
     if busy >= 1:
         return None
@@ -197,7 +197,7 @@ def every_needed(measured: Constants, load: Load, site: Site) -> float | None:
 
 
 def drained(measured: Constants, epoch_records: int, site: Site, *, executors: int = 0) -> float:
-    """Give the records a second of a backlog on one machine that the broker shares.
+    """Return the records a second of a backlog on one machine that the broker shares.
 
     In epochs of a size, on all of its cores, or by so many executors of a core each.
     """

@@ -64,7 +64,7 @@ class Check:
 
     @property
     def error_percent(self) -> float:
-        """Give how far the prediction is off, above or below what was measured."""
+        """Return how far the prediction is off, above or below what was measured."""
         return 100 * (self.predicted / self.measured - 1)
 
 
@@ -222,7 +222,7 @@ def _ladder(title: str, measured: Constants, grown: Callable[[int], Load]) -> It
 
 
 def _enough(measured: Constants, rung: Predicted) -> Predicted:
-    """Give the site with cores and time enough: cores first, then a longer time between epochs."""
+    """Return the site with enough cores and time: cores first, then a longer time per epoch."""
     cores = scale.cores_needed(measured, rung.load, rung.site)
     site = replace(rung.site, cores=max(cores or rung.site.cores, rung.site.cores))
     every = scale.every_needed(measured, rung.load, site) or site.every_seconds

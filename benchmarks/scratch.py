@@ -45,7 +45,7 @@ class Scratch:
         return self.broker.bootstrap
 
     def broker_seconds(self) -> float:
-        """Give the CPU seconds the broker has used."""
+        """Return the CPU seconds the broker has used."""
         return 0.0 if self.broker is None else cpu_seconds_of(self.broker.pid)
 
     def subfolder(self, name: str) -> Path:
@@ -97,7 +97,7 @@ class Scratch:
 
 
 def stated(command: Sequence[str]) -> str:
-    """Give a command as it is typed."""
+    """Return a command as it is typed."""
     return " ".join([".venv/bin/python", "-m", "benchmarks", *command])
 
 

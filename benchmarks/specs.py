@@ -17,7 +17,7 @@ _CATALOGS: dict[str, str] = {"iceberg": "lake", "delta": "delta"}
 
 
 def table_name(table_format: Format) -> str:
-    """Give the table's full name."""
+    """Return the table's full name."""
     return f"{_CATALOGS[table_format]}.{TABLE}"
 
 

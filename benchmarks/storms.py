@@ -85,7 +85,7 @@ def title(kind: str, policy: str) -> str:
 
 
 def values(kind: str, count: int) -> Iterator[bytes | None]:
-    """Give the values of so many records of a kind."""
+    """Yield the values of so many records of a kind."""
     spoils = [*FAULTS.values()] if kind == MIXED else [FAULTS.get(kind, _as)]
     for number, value in enumerate(records.values(0, count)):
         yield spoils[number % len(spoils)](value)

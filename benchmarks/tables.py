@@ -76,7 +76,7 @@ def live_files(folder: Path, table_format: Format, name: str = TABLE) -> list[st
 def latencies(
     paths: list[str], commits_ms: Mapping[int, int], since_ms: int
 ) -> npt.NDArray[np.float64]:
-    """Give the seconds from a record's making to its commit, of records made since a time.
+    """Return the seconds from a record's making to its commit, of records made since a time.
 
     Files bear the number of their epoch in their names; `commits_ms` says when it was committed.
     """

@@ -55,7 +55,7 @@ def send(
 
 
 def ends(brokers: str, topic: str, partitions: int) -> list[int]:
-    """Give the end offset of each partition."""
+    """Return the end offset of each partition."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": brokers, "group.id": "ends", "log_level": 0})

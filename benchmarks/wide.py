@@ -69,7 +69,7 @@ def flat(columns: int) -> Values:
 
 
 def avro(start: int, stop: int) -> Iterator[bytes]:
-    """Give the values of records start to stop as Avro, behind the number of their schema."""
+    """Yield the values of records start to stop as Avro, behind the number of their schema."""
     tails = _avro_pool()
     for number in range(start, stop):
         yield HEADER + _long(number) + tails[number % records.POOL]

@@ -76,7 +76,7 @@ class Place(InMemory):
         return Ending(code, parked, self.columns(), hints, rows - before[0], fresh)
 
     def columns(self) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Give the columns of the tables that are there."""
+        """Return the columns of the tables that are there."""
         found = {}
         for name in self.warehouses["lake"].names():
             table = self.catalogs["lake"].load(name)
@@ -96,7 +96,7 @@ class Place(InMemory):
 
 
 def differences(said: Plan | PenstockError, before: set[str], done: Ending) -> list[str]:
-    """Tell in what a run was another than its plan; `before` are the tables that were there."""
+    """Return how a run differed from its plan; `before` are the tables that existed."""
     if isinstance(said, PenstockError):
         return [] if said.exit_code == done.code else [f"plan raised {said.code}, run {done.code}"]
     if not all(each.sampled.whole for each in said.tables if each.sampled.records):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def mark_of(paths: Iterable[Path]) -> str:
-    """Give a mark of what files hold, whatever their order."""
+    """Return a mark of what files hold, whatever their order."""
     told = hashlib.sha256()
     for path in sorted(paths):
         told.update(path.read_bytes())

@@ -84,13 +84,13 @@ class Field:
 
     @property
     def tables(self) -> dict[str, str]:
-        """Give the name in the spec of each table, by its name in the catalog."""
+        """Return the name in the spec of each table, by its name in the catalog."""
         place = f"{self.room}field"
         return {f"{place}.{each}": f"lake.{place}.{each}" for each in NAMES[: self.count]}
 
     @property
     def refused(self) -> str:
-        """Give the name of the quarantine in its catalog."""
+        """Return the name of the quarantine in its catalog."""
         return f"{self.room}ops.quarantine"
 
     def _spec(self) -> dict[str, Any]:
@@ -181,7 +181,7 @@ class Field:
 
 
 def judge(record: Record) -> Row | None:
-    """Give the row of a record, or None when it belongs in quarantine."""
+    """Return the row of a record, or None when it belongs in quarantine."""
     try:
         data = json.loads((record.value or b"").decode())
     except ValueError:

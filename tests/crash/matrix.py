@@ -121,7 +121,7 @@ class Cell:
 
     @property
     def plan(self) -> str:
-        """Say when to strike: of several tables the last but one, so that some are done."""
+        """Return when to strike: of several tables the last but one, so that some are done."""
         passing = 1 if self.point in ONCE_A_RUN else (self.tables + 1) // 2
         if self.scene is Scene.BIRTH:
             passing = self.tables + 1  # the quarantine is created first
@@ -328,7 +328,7 @@ def _unheard(ground: Field, line: Line, cell: Cell) -> None:
 
 
 def _ways_to_end(cell: Cell) -> set[int]:
-    """Give the exit codes of a zombie: fenced, or at its end when its work was done by then."""
+    """Return the exit codes of a zombie: fenced, or at its end when its work was done by then."""
     if cell.point is Point.CLAIM_BEFORE:
         return {0}  # it claims after its successor has ended
     ended = {Point.RELEASE_BEFORE, Point.RELEASE_AFTER}

@@ -39,7 +39,7 @@ class Tally:
     recoveries: dict[str, list[float]] = field(default_factory=dict)
 
     def line(self) -> str:
-        """Tell it in one line; recovery is from the new start to its first commit."""
+        """Return it in one line; recovery is from the new start to its first commit."""
         by_kind = Counter(kill.victim for kill in self.kills)
         kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(by_kind.items()))
         pending = sum(kill.pending > 0 for kill in self.kills)

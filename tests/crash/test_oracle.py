@@ -125,13 +125,13 @@ def _with(rows: pa.Table, column: str, change: Callable[[list], list]) -> pa.Tab
 
 
 def _at(rows: pa.Table, *, offset: int) -> pa.Table:
-    """Give one row of partition 1 as if it stood at another offset."""
+    """Return one row of partition 1 as if it stood at another offset."""
     one = rows.filter(pc.equal(rows["_kafka_partition"], 1)).slice(0, 1)
     return _with(one, "_kafka_offset", lambda _: [offset])
 
 
 def _misplaced(rows: pa.Table, sent: Sent) -> pa.Table:
-    """Give a reject of clicks for a record that landed: partition 0, offset 0."""
+    """Return a reject of clicks for a record that landed: partition 0, offset 0."""
     one = rows.filter(pc.equal(rows["table"], "lake.crash.clicks")).slice(0, 1)
     one = _with(one, "offset", lambda _: [0])
     return _with(one, "value", lambda _: [sent.value])

@@ -35,7 +35,7 @@ class Case:
 
     @property
     def record(self) -> bytes:
-        """Give a record whose column `a` has the value."""
+        """Return a record whose column `a` has the value."""
         return f'{{"a":{self.json}}}'.encode()
 
 

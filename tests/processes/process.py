@@ -76,7 +76,7 @@ def penstock(
 
 
 def command(*words: str | Path) -> list[str]:
-    """Give the command line of penstock in this interpreter."""
+    """Return the command line of penstock in this interpreter."""
     return [sys.executable, "-m", "penstock", *map(str, words)]
 
 
@@ -88,11 +88,11 @@ class Process(Protocol):
 
     @property
     def pid(self) -> int:
-        """Give the process id."""
+        """Return the process id."""
         ...
 
     def poll(self) -> int | None:
-        """Give the exit code, or None while it runs."""
+        """Return the exit code, or None while it runs."""
         ...
 
     def wait(self, timeout: float | None = None) -> int:
@@ -165,12 +165,12 @@ class Driver:
 
     @property
     def pid(self) -> int:
-        """Give the process id of the driver."""
+        """Return the process id of the driver."""
         return self._process.pid
 
     @property
     def running(self) -> bool:
-        """Tell whether the driver is there."""
+        """Return whether the driver is there."""
         return self._process.poll() is None
 
     def count(self, event: str) -> int:
@@ -213,7 +213,7 @@ class Driver:
 
     @property
     def log(self) -> str:
-        """Give the end of what was logged."""
+        """Return the end of what was logged."""
         return "".join(self.lines[-40:])
 
     def send(self, number: signal.Signals) -> None:
@@ -231,17 +231,17 @@ class Driver:
         self._process.wait()
 
     def family(self) -> set[psutil.Process]:
-        """Give all processes below the driver that were ever seen and still run."""
+        """Return all processes below the driver that were ever seen and still run."""
         with suppress(psutil.NoSuchProcess):
             self._seen |= set(self._own.children(recursive=True))
         return {process for process in self._seen if _runs(process)}
 
     def java(self) -> psutil.Process | None:
-        """Give the Java process of Spark, once it is there."""
+        """Return the Java process of Spark, once it is there."""
         return next((each for each in self.family() if _name(each) == "java"), None)
 
     def workers(self) -> list[psutil.Process]:
-        """Give the Python workers: children of the daemon that Java has started."""
+        """Return the Python workers: children of the daemon that Java has started."""
         java = self.java()
         daemons = [] if java is None else _children(java)
         return [worker for daemon in daemons for worker in _children(daemon)]

@@ -57,7 +57,7 @@ class Registered:
         return number
 
     def guid(self, number: int) -> str:
-        """Give the GUID of a schema."""
+        """Return the GUID of a schema."""
         return str(uuid.uuid5(_SPACE, json.dumps(self._schemas[number])))
 
     def answer(self, path: str) -> Answer:
@@ -117,7 +117,7 @@ def serving(registered: Registered) -> Iterator[str]:
             self.wfile.write(body)
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)

@@ -17,7 +17,7 @@ STAND_SECONDS_MAX = 60.0
 
 
 def sleeps(process: psutil.Process) -> bool:
-    """Tell whether every thread of a process stands: they stop one after the other."""
+    """Return whether every thread of a process stands: they stop one after the other."""
     return _states(process) == {"T"}
 
 
@@ -44,7 +44,7 @@ def let_locks_go(process: psutil.Process, databases: Sequence[Path]) -> bool:
 
 
 def _states(process: psutil.Process) -> set[str]:
-    """Give the states that the threads of a process are in: none when it has ended."""
+    """Return the states that the threads of a process are in: none when it has ended."""
     states = set()
     for task in Path(f"/proc/{process.pid}/task").glob("*/stat"):
         with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile

@@ -53,7 +53,7 @@ class Figures:
 
 
 def targets() -> Mapping[str, Target]:
-    """Give the targets by name; imports all that they read with."""
+    """Return the targets by name; imports all that they read with."""
     return {
         "ledger": _ledger(),
         "pending": _pending(),
@@ -322,7 +322,7 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
 
 
 def _changed(tree: Any, chance: random.Random) -> Any:
-    """Give a tree with one place changed."""
+    """Return a tree with one place changed."""
     if chance.random() < 0.2 or not tree or not isinstance(tree, dict | list):
         return chance.choice(ODD)
     places = list(tree) if isinstance(tree, dict) else list(range(len(tree)))
@@ -336,7 +336,7 @@ def _changed(tree: Any, chance: random.Random) -> Any:
 
 
 def damages(name: str, count: int, seed: int = 0) -> Iterator[bytes]:
-    """Give the seeds of a target, and damages of them and of each other, always the same."""
+    """Yield the seeds of a target, and damages of them and of each other, always the same."""
     chance = random.Random(f"{name} {seed}")
     kept = [*SEEDS[name]]
     yield from kept

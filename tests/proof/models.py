@@ -65,7 +65,7 @@ class Model:
 
 
 def faults(*names: str, times: int = 0, **changes: object) -> dict[str, object]:
-    """Say which faults may strike, each once at most when no number is given."""
+    """Return which faults may strike, each once at most when no number is given."""
     return {"Faults": set(names), "MaxFaults": times or len(names), **changes}
 
 

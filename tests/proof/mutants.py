@@ -201,12 +201,12 @@ class Watched:
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS_MAX)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Tell the first that fails."""
+        """Report the first test that fails."""
         if report.failed:
             self.teller.send(report.nodeid)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Tell the first file that cannot even be collected."""
+        """Report the first file that cannot even be collected."""
         if report.failed:
             self.teller.send(report.nodeid)
 
@@ -260,7 +260,7 @@ def awaited(pid: int, listener: Connection) -> tuple[int, str]:
 
 
 class Stillness:
-    """Tell whether a process does nothing for long: it sleeps, and its clock stands."""
+    """Whether a process does nothing for long: it sleeps, and its clock stands."""
 
     def __init__(self, pid: int) -> None:
         self.tasks = Path(f"/proc/{pid}/task")
@@ -366,7 +366,7 @@ def every_mutant() -> list[Mutant]:
 
 
 def summary(found: dict[str, tuple[str, str]], total: int) -> str:
-    """Tell the share that was killed."""
+    """Return the share that was killed."""
     killed = sum(verdict == "killed" for verdict, _ in found.values())
     share = 100 * killed / max(len(found), 1)
     return f"{killed:,} of {len(found):,} killed ({share:.1f} %), of {total:,} mutants in all"

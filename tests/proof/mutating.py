@@ -65,7 +65,7 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
 
 
 def mutated(mutant: Mutant, source: str) -> ast.Module:
-    """Give a file with its one change."""
+    """Return a file with its one change."""
     tree = ast.parse(source)
     for each, change in _mutants(mutant.path, tree):
         if each == mutant:
@@ -75,7 +75,7 @@ def mutated(mutant: Mutant, source: str) -> ast.Module:
 
 
 def mark(unit: str, source: str) -> str:
-    """Give a short mark of what a unit does, so that verdicts of another text count no more."""
+    """Return a short mark of what a unit does, so that verdicts of another text count no more."""
     tree = ast.parse(source)
     whole = dict(_units(tree)).get(unit, tree)
     for node in ast.walk(whole):
@@ -99,7 +99,7 @@ def _mutants(path: str, tree: ast.Module) -> Iterator[tuple[Mutant, Callable[[],
 
 
 def _units(tree: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[tuple[str, ast.stmt]]:
-    """Give the outermost functions and the methods, by their qualified names."""
+    """Yield the outermost functions and the methods, by their qualified names."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             yield f"{prefix}{node.name}", node
@@ -108,7 +108,7 @@ def _units(tree: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[tuple[
 
 
 def _changes(tree: ast.Module) -> Iterator[tuple[int, str, Callable[[], None]]]:
-    """Give every change of a tree: its line, what it is, and the act that makes it."""
+    """Yield every change of a tree: its line, what it is, and the act that makes it."""
     for parent in _worth_it(tree):
         for name, value in ast.iter_fields(parent):
             nodes = value if isinstance(value, list) else [value]

@@ -162,7 +162,7 @@ class Play:
         self.world.hands = lambda _: DirectedHands(lambda: self._due(number))
 
     def _due(self, life: int) -> bool:
-        """Tell whether the next step of a life is a commit's."""
+        """Return whether the next step of a life is a commit's."""
         ahead = (each.action for each in self.steps[self.number :] if each.life == life)
         return next(ahead, "Turn") != "Epoch"
 
@@ -201,7 +201,7 @@ class Play:
             actor.until({LISTING, Point.CLAIM_AFTER})
 
     def _goes_on(self, step: Step) -> bool:
-        """Tell whether a life takes a step of its own before its request arrives."""
+        """Return whether a life takes a step of its own before its request arrives."""
         for each in self.steps[self.number + 1 :]:
             if each.action == "Arrives" and each.request == step.request:
                 return False
@@ -371,7 +371,7 @@ class Play:
         return life.at_listing(LISTINGS_MAX, _round_and_round).run()
 
     def _give_up(self) -> None:
-        """Say what need not be there: what was before the start, and what retention took."""
+        """Note what need not be there: what was before the start, and what retention took."""
         starts = [step.starts for step in self.steps if step.starts is not None]
         for source, base in enumerate(starts[-1][: self.partitions] if starts else ()):
             self.world.give_up(TOPIC, source, range(max(base, 0)))
@@ -393,7 +393,7 @@ def seek(held: Any) -> None:
 
 
 def replay(start: int, stop: int) -> Callable[[Any], object]:
-    """Give what replays a stretch of the first partition."""
+    """Return what replays a stretch of the first partition."""
 
     def act(held: Any) -> object:
         track = held.settled(ORDERS)

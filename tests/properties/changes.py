@@ -55,7 +55,7 @@ class Change:
         return f"{FORMER}{name}" if name in self.renamed else name
 
     def as_landed(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Give a row the names of before."""
+        """Return a row with the names it had before."""
         return {self.named_at_first(name): value for name, value in row.items()}
 
     def as_read(self, row: Mapping[str, Any]) -> dict[str, Any]:

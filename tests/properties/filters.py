@@ -56,7 +56,7 @@ COMPARING: Mapping[Op, Callable[[Any, Any], bool]] = {
 
 
 class Floats(Enum):
-    """Say how a reader compares floats."""
+    """How a reader compares floats."""
 
     IEEE = "NaN compares with nothing, zeros are equal"
     NAN_LAST = "NaN is the greatest and equal to itself, zeros are equal"
@@ -76,7 +76,7 @@ class Filter:
         return f"{self.column} {self.op} {shown}".strip()
 
     def keeps(self, value: Any, floats: Floats) -> bool:
-        """Tell whether a row with this value in the column is found."""
+        """Return whether a row with this value in the column is found."""
         match self.op:
             case Op.IS_NULL:
                 return value is None
@@ -164,7 +164,7 @@ def to_arrow(asked: Filter) -> pc.Expression:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """Say how an engine's SQL writes what engines write differently."""
+    """How an engine's SQL writes what engines write differently."""
 
     quote: str
     binary: str

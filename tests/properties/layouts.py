@@ -17,7 +17,7 @@ _CALENDAR = (Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
 
 
 def is_transformed(transform: str, type_: Type) -> bool:
-    """Tell whether a partition transform of Iceberg takes a type."""
+    """Return whether a partition transform of Iceberg takes a type."""
     match transform:
         case "identity":  # others are refused: readers disagree on them
             return type_ not in (*FLOATS, Kind.UUID) and not isinstance(type_, Fixed)
@@ -47,7 +47,7 @@ LAYOUTS = tuple(
 
 
 def fits(transform: str, type_: Type, value: Any) -> bool:
-    """Tell whether a value has a partition: rounded down it may be none of its type."""
+    """Return whether a value has a partition: rounded down it may be none of its type."""
     if transform == "plain":
         return value != ""  # which is null in Delta
     if transform != "truncate" or value is None or type_ in (Kind.STRING, Kind.BINARY):

@@ -113,7 +113,7 @@ class Lived:
 
 
 def deltalake_writes(begun: Begun) -> bool:
-    """Tell whether deltalake writes into a table, and makes a data set of it.
+    """Return whether deltalake writes into a table, and makes a data set of it.
 
     It does neither where names are mapped, nor with partitions of small negative decimals.
     """

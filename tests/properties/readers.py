@@ -44,7 +44,7 @@ Reader = Callable[[Filter], Sequence[int]]
 
 
 def all_wrong(lived: Lived) -> Iterator[str]:
-    """Tell of each filter by which a reader finds other rows than it should."""
+    """Yield each filter by which a reader finds other rows than it should."""
     if lived.plan.begun.connector == "lake":
         far = far_days(lived)
         yield from wrong(
@@ -160,12 +160,12 @@ def pruning_deviates(asked: Filter) -> bool:
 
 
 def differs_from_absent(lived: Lived, asked: Filter) -> bool:
-    """Tell of what differs: PyIceberg finds all rows of files that are older than the column."""
+    """Return whether PyIceberg deviates: it finds all rows of files older than the column."""
     return asked.op in (Op.NE, Op.NOT_NAN) and asked.column in lived.plan.change.later
 
 
 def far_days(lived: Lived) -> Callable[[Filter], bool]:
-    """Tell of filters by the first or last day of a column partitioned by years or months.
+    """Return what selects filters by the first or last day of a year or month partition.
 
     PyIceberg knows no day before and behind, and raises.
     """
@@ -181,7 +181,7 @@ def far_days(lived: Lived) -> Callable[[Filter], bool]:
 
 
 def bounds_of_deltalake_deviate(lived: Lived) -> Callable[[Filter], bool]:
-    """Tell of filters on tables with files of deltalake by values that it writes bounds beside.
+    """Return what selects filters by values next to which deltalake writes its bounds.
 
     It rounds those of long decimals to doubles, and NaN stands outside of those of floats.
     """
@@ -256,7 +256,7 @@ def wrong(
     deviates: Callable[[Filter], bool],
     told: Callable[[Filter, set[int]], set[int]] = lambda _, due: due,
 ) -> Iterator[str]:
-    """Tell of each filter that finds other rows than it should; `told` is what a reader makes of it."""
+    """Yield each filter that finds other rows than it should; `told` is a reader's answer."""
     for asked in lived.plan.filters:
         if deviates(asked):
             continue
@@ -290,7 +290,7 @@ def keeps(asked: Filter, row: dict[str, Any], floats: Floats) -> bool:
 
 
 def metadata_wrong(lived: Lived) -> Iterator[str]:
-    """Tell of each file that is skipped though it holds a row, or taken whole though not all match.
+    """Yield each file that is skipped though a row matches, or taken whole though not all do.
 
     By the second a delete takes away whole files, by metadata alone.
     """

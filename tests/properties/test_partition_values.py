@@ -38,7 +38,7 @@ STAMPS = (DAYS[0] * DAY_US, (DAYS[1] + 1) * DAY_US - 1)
 
 
 def whole(least: int, greatest: int) -> st.SearchStrategy[int]:
-    """Give numbers of a range, its ends and what is near zero often."""
+    """Return numbers of a range, its ends and what is near zero often."""
     near = [least, least + 1, least + 9, -1, 0, 1, greatest - 1, greatest]
     return st.sampled_from([each for each in near if least <= each <= greatest]) | st.integers(
         least, greatest
@@ -119,7 +119,7 @@ def lake() -> Iterator[Lake]:
 
 
 def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    """Give rows as our readers would; what they hold stands in Iceberg's internal form."""
+    """Return rows as our readers would; what they hold stands in Iceberg's internal form."""
     schema = file_schema_of()
     arrays = []
     for field in schema:
@@ -141,7 +141,7 @@ _SCHEMAS: list[pa.Schema] = []
 
 
 def has_partitions(row: dict[str, Any]) -> bool:
-    """Tell by arithmetic alone whether truncation keeps the numbers of a row in their types."""
+    """Return by arithmetic alone whether truncation keeps a row's numbers in their types."""
     for name, width in WIDTHS.items():
         value = row[name]
         if value is None:
@@ -220,7 +220,7 @@ def told(partition: list[Any]) -> Partition:
 def differences(
     lacking: Counter[Partition], more: Counter[Partition]
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Give the transforms, and their values, that two sets of partitions differ in."""
+    """Yield the transforms, and their values, that two sets of partitions differ in."""
     for wanted in lacking:
         nearest = min(more, key=lambda got: sum(map(operator.ne, wanted, got)), default=())
         yield "a partition lacks", wanted[:0], nearest[:0]
@@ -230,7 +230,7 @@ def differences(
 
 
 def _plain(value: Any) -> Any:
-    """Give bytes for a UUID, and zero for minus zero: the two share a partition."""
+    """Return bytes for a UUID, and zero for minus zero: the two share a partition."""
     if isinstance(value, UUID):
         return value.bytes
     return value + 0.0 if isinstance(value, float) else value

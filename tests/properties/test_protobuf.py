@@ -165,7 +165,7 @@ def test_fields_that_are_repeated_on_the_wire_are_merged_as_the_runtime_merges_m
 
 
 def _packed_otherwise(descriptors: bytes) -> bytes:
-    """Give the same messages, whose lists of numbers are written unpacked."""
+    """Return the same messages, whose lists of numbers are written unpacked."""
     files = descriptor_pb2.FileDescriptorSet.FromString(descriptors)
     waiting = [*files.file[-1].message_type]
     while waiting:
@@ -210,7 +210,7 @@ def _of(field: Any, value: Any) -> Any:
 
 
 def _plain(record: dict[str, Any], message: Any) -> dict[str, Any]:
-    """Give a record without its stamps."""
+    """Return a record without its stamps."""
     plain = {}
     for field in type(message).DESCRIPTOR.fields:
         value, inner = record[field.name], field.message_type

@@ -102,7 +102,7 @@ ANYTHING = st.recursive(
 
 
 def texts(type_: Type) -> st.SearchStrategy[str]:
-    """Give values that mostly fit a type, and sometimes are anything."""
+    """Return values that mostly fit a type, and sometimes are anything."""
     match type_:
         case Struct(fields):
             return members(fields).map(object_text)
@@ -327,7 +327,7 @@ def test_a_time_stamp_lands_as_the_instant_datetime_reads(stamp: datetime) -> No
 
 
 def lands(text: str, type_: Type) -> Any:
-    """Give the value that lands for a JSON text, or None when the record is refused."""
+    """Return the value that lands for a JSON text, or None when the record is refused."""
     plan = Plan.of(Struct((Field("a", type_),)), RowOptions({}))
     fitted = fit_block(pa.array([f'{{"a":{text}}}'.encode()], pa.binary()), plan)
     return fitted.rows.field("a")[0].as_py() if len(fitted.rows) else None

@@ -193,7 +193,7 @@ def test_a_ledger_that_says_a_thing_in_another_way_is_refused(name, value):
 
 
 def full(text):
-    """Give the places of a document with a number or a text, and the document."""
+    """Return the places of a document with a number or a text, and the document."""
     document = json.loads(text)
     leaves = [place for place in paths(document) if type(held(document, place)) in (int, str)]
     return document, leaves

@@ -234,7 +234,7 @@ class _Proxy(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: clients are killed in mid-request here."""
+        """Log nothing: clients are killed in mid-request here."""
 
 
 def _handler(liar: Liar) -> type[BaseHTTPRequestHandler]:
@@ -242,7 +242,7 @@ def _handler(liar: Liar) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def log_message(self, *words: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     for method in ("GET", "HEAD", "POST", "PUT", "DELETE"):
         setattr(Handler, f"do_{method}", lambda handler: _answer(liar, handler))

@@ -42,7 +42,7 @@ class PostgresqlProxy:
             self._waiting = None
 
     def takes(self, said: bytes) -> bool:
-        """Tell whether the answer to this transaction is to be lost, once."""
+        """Return whether the answer to this transaction is to be lost, once."""
         with self._guard:
             if self._waiting is None or not self._waiting.search(said):
                 return False
@@ -50,7 +50,7 @@ class PostgresqlProxy:
             return True
 
     def count(self) -> None:
-        """Say that an answer came, and went nowhere."""
+        """Count an answer that came and was not passed on."""
         with self._guard:
             self.lost += 1
 

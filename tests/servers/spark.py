@@ -34,7 +34,7 @@ class SparkCluster:
     workers: tuple[int, ...]
 
     def executors(self) -> list[psutil.Process]:
-        """Give the executors that run now, of whatever application."""
+        """Return the executors that run now, of whatever application."""
         return [
             child
             for worker in self.workers
@@ -112,7 +112,7 @@ def _said(part: subprocess.Popen[bytes], log: Path, sentence: re.Pattern[str]) -
 
 
 def words_of(process: psutil.Process) -> list[str]:
-    """Give the command line of a process; nothing of one that has ended."""
+    """Return the command line of a process; nothing of one that has ended."""
     try:
         return process.cmdline()
     except psutil.NoSuchProcess:
@@ -120,7 +120,7 @@ def words_of(process: psutil.Process) -> list[str]:
 
 
 def bare_environment(**more: str) -> dict[str, str]:
-    """Give this environment without what leads a Python to our packages."""
+    """Return this environment without what leads a Python to our packages."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return {**kept, **more}
 

@@ -42,17 +42,17 @@ class WarmProcess:
 
     @property
     def pid(self) -> int:
-        """Give the process id."""
+        """Return the process id."""
         assert self._process.pid is not None, "it was started"
         return self._process.pid
 
     @property
     def returncode(self) -> int | None:
-        """Give the exit code, or minus the signal's number; None while it runs."""
+        """Return the exit code, or minus the signal's number; None while it runs."""
         return self._process.exitcode
 
     def poll(self) -> int | None:
-        """Give the same."""
+        """Return the same."""
         return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:

@@ -398,7 +398,7 @@ class Chunk:
 
 
 def code_mark() -> str:
-    """Give a short mark of the code that histories are played on."""
+    """Return a short mark of the code that histories are played on."""
     return mark_of([Path(__file__), *(p for room in ROOMS for p in (SOURCE / room).rglob("*.py"))])
 
 

@@ -78,7 +78,7 @@ class TestWhatWasExaminedByFormerRules:
 
 
 def two_topics():
-    """Give a world with three records of each topic landed."""
+    """Return a world with three records of each topic landed."""
     world = World(MemoryGround(), routes={**ORDERS, **RETURNS}, commit_threads=1)
     world.send("orders", 3)
     world.send("returns", 3)

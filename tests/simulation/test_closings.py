@@ -98,7 +98,7 @@ POINTS = (
 
 
 def passings(world_of):
-    """Tell how often a retry passes each point."""
+    """Return how often a retry passes each point."""
     world = world_of()
     points = closed(world).points
     return [f"{point}:{n + 1}" for point in POINTS for n in range(points.count(point))]

@@ -39,7 +39,7 @@ def test_a_history_that_failed_once_is_exact(seed):
 
 
 def trace(seed):
-    """Give all that a history does: what is told, every point passed, every row, every moment."""
+    """Return all that a history does: what is told, every point passed, every row, every moment."""
     play, points = Play(seed), []
     begin = play.begin
 

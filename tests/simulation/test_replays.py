@@ -27,7 +27,7 @@ def replay(
     *,
     new_rows: bool = False,
 ) -> Any:
-    """Give what replays a stretch of the table of orders."""
+    """Return what replays a stretch of the table of orders."""
 
     def act(held: Hold) -> replaying.Replayed:
         track = held.settled(ORDERS)
@@ -41,7 +41,7 @@ def replay(
 
 @pytest.fixture
 def world() -> World:
-    """Give a world whose table holds three files, of 3, 2 and 4 rows."""
+    """Return a world whose table holds three files, of 3, 2 and 4 rows."""
     world = World(MemoryGround())
     for count in (3, 2, 4):
         world.send(TOPIC, count)

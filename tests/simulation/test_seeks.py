@@ -19,7 +19,7 @@ TOPIC = "orders"
 
 
 def seek(offset: int | None = None) -> Any:
-    """Give what puts the table of orders back."""
+    """Return what puts the table of orders back."""
 
     def act(held: Hold) -> dict[int, tuple[int, int, int]]:
         wanted = {} if offset is None else {(TOPIC, 0): Offset(offset)}
@@ -32,7 +32,7 @@ def seek(offset: int | None = None) -> Any:
 
 @pytest.fixture
 def world() -> World:
-    """Give a world whose table landed 3, 2 and 4 rows and was rolled back to the first 3."""
+    """Return a world whose table landed 3, 2 and 4 rows and was rolled back to the first 3."""
     world = World(MemoryGround())
     for count in (3, 2, 4):
         world.send(TOPIC, count)
@@ -155,7 +155,7 @@ def test_where_neither_rows_nor_commits_tell_a_beginning_it_must_be_said() -> No
 
 
 def begun_late() -> World:
-    """Give a world whose table began at offset 5, landed two rows, and lost them."""
+    """Return a world whose table began at offset 5, landed two rows, and lost them."""
     late = World(MemoryGround(), start="latest")
     late.send(TOPIC, 5)
     late.run()

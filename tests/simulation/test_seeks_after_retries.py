@@ -37,7 +37,7 @@ def refused_twice() -> World:
 
 
 def retried(*order: int) -> World:
-    """Give a world whose refused records were retried one by one, in an order of their offsets."""
+    """Return a world whose rejected records were retried one by one, in an order of offsets."""
     world = refused_twice()
     topic = world.ground.topic("orders")
     for offset in order or (3, 6):
@@ -177,7 +177,7 @@ def head(world: World) -> str:
 
 
 def rolled_back() -> World:
-    """Give a world whose table was rolled back behind the retry of 3, when 6 was landed."""
+    """Return a world whose table was rolled back behind the retry of 3, when 6 was landed."""
     world = retried(6)
     before = head(world)
     retry(world)

@@ -45,7 +45,7 @@ def world():
 
 
 def counted(world):
-    """Tell what is wrong, but for records of a route in quarantine that are counted elsewhere."""
+    """Return what is wrong, but for records of a route in quarantine that are counted elsewhere."""
     return [each for each in world.breaks(judged=either) if not each.startswith(BY_KIND)]
 
 

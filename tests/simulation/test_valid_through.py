@@ -27,7 +27,7 @@ def through(world: World) -> int:
 
 
 def tracked() -> Track:
-    """Give a track that begins at the beginning; it stands in no table."""
+    """Return a track that begins at the beginning; it stands in no table."""
     track = Track(None, Chain(PIPELINE, ORDERS), None)
     track.wanted, track.examined = (AT,), {AT: Offset(0)}
     return track

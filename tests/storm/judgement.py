@@ -172,7 +172,7 @@ def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def leftovers(stage: Stage, lives: Sequence[Life], replaced: AbstractSet[Path]) -> Leftovers:
-    """Tell of every data file that no table needs by now where it came from."""
+    """Return where every data file came from that no table needs any more."""
     by: Counter[str] = Counter()
     attempts: set[str] = set()
     unknown: list[str] = []
@@ -204,7 +204,7 @@ def _life(lives: Sequence[Life], pipe: str, written: float) -> Life | None:
 
 
 def _files(stage: Stage, table: str) -> tuple[Path, AbstractSet[Path]]:
-    """Give the place of a table, and the data files that it needs, or needed once: Delta's log."""
+    """Return the place of a table, and the data files it needs, or once needed: Delta's log."""
     if table.startswith("delta."):
         place = stage.place(table)
         log = [line for path in (place / _DELTA_LOG).glob("*.json") for line in path.open()]

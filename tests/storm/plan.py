@@ -124,7 +124,7 @@ def plan(seed: int, seconds: float, paces: Paces) -> tuple[Gust, ...]:
 
 
 def overdue(gust: Gust, began: float) -> bool:
-    """Tell whether a gust comes too late to be played: on a busy machine they would pile up."""
+    """Return whether a gust comes too late to be played: on a busy machine they would pile up."""
     return time.monotonic() > began + gust.at + LATE_SECONDS_MAX
 
 
@@ -141,7 +141,7 @@ def play(gusts: Sequence[Gust], began: float, act: Callable[[Gust], object]) -> 
 
 
 def digest(gusts: Sequence[Gust]) -> str:
-    """Give a short hash of a plan."""
+    """Return a short hash of a plan."""
     return hashlib.sha256("\n".join(map(str, gusts)).encode()).hexdigest()[:16]
 
 

@@ -68,7 +68,7 @@ class Report:
         return self.judgement.findings
 
     def data(self) -> dict[str, Any]:
-        """Give everything as JSON takes it."""
+        """Return everything as JSON takes it."""
         judgement, left = self.judgement, self.judgement.leftovers
         recoveries = _merged(log.recoveries for log in self.logs.values())
         every = [each for those in recoveries.values() for each in those]
@@ -128,7 +128,7 @@ class Report:
 
 
 def lines(data: Mapping[str, Any]) -> list[str]:
-    """Tell the report of a storm, from its JSON, in lines for people."""
+    """Return the report of a storm, from its JSON, in lines for people."""
     recovery, left = data["recovery_seconds"], data["leftovers"]
     stalls = data["longest_stall_seconds"]
     slowest = max(stalls, key=stalls.__getitem__, default="")
@@ -203,7 +203,7 @@ def _longest(times: Sequence[float]) -> float:
 
 
 def _spread(seconds: Sequence[float]) -> dict[str, float]:
-    """Give count, median, 99th percentile by rank, and maximum."""
+    """Return count, median, 99th percentile by rank, and maximum."""
     if not seconds:
         return {"count": 0, "p50": 0.0, "p99": 0.0, "max": 0.0}
     ranked = sorted(seconds)
@@ -215,7 +215,7 @@ def _spread(seconds: Sequence[float]) -> dict[str, float]:
 
 
 def _machine() -> str:
-    """Tell the machine, and how many processes wanted its cores in the last quarter of an hour."""
+    """Return the machine, and how many processes wanted its cores in the last 15 minutes."""
     cores, load = os.cpu_count(), os.getloadavg()[2]
     return (
         f"{cores} cores, load {load:.1f}, Python {platform.python_version()}, {platform.machine()}"

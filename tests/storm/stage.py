@@ -142,7 +142,7 @@ class Stage:
         return DeltaTable(path) if DeltaTable.is_deltatable(path) else None
 
     def place(self, table: str) -> Path:
-        """Give the directory of a Delta table."""
+        """Return the directory of a Delta table."""
         return self.directory / "delta" / _name(table).replace(".", "/")
 
     def rows(self, table: str) -> list[Row]:
@@ -155,12 +155,12 @@ class Stage:
 
 
 def path_of(uri: str) -> Path:
-    """Give the path of a file: PyIceberg writes `file:///x` or `/x`, Hadoop `file:/x`."""
+    """Return the path of a file: PyIceberg writes `file:///x` or `/x`, Hadoop `file:/x`."""
     return Path(urlsplit(uri).path)
 
 
 def _own(table: str) -> dict[str, Any]:
-    """Give what the spec says of one table alone."""
+    """Return what the spec says of one table alone."""
     if table == SPLIT:
         return {"partition_by": ["shop"]}
     return {"properties": TRIMMED} if table.startswith("lake.") else {}

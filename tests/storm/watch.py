@@ -156,7 +156,7 @@ class Follower:
 
     @property
     def committed(self) -> Coordinates:
-        """Give the coordinates of all records seen that have a value."""
+        """Return the coordinates of all records seen that have a value."""
         return np.array(self._offsets, np.int64)
 
     def _stable(self, partitions: int) -> dict[int, int]:
@@ -194,7 +194,7 @@ class Files:
     _tops: dict[int, int] = field(default_factory=dict)
 
     def now(self, of: str = "") -> Coordinates:
-        """Give the coordinates that stand there now; `of` is the table of refused records."""
+        """Return the coordinates that stand there now; `of` is the table of refused records."""
         for again in (True, False):
             try:
                 paths = self.live()

@@ -60,7 +60,7 @@ class Ground(Protocol):
     unreached: frozenset[Point]
 
     def topic(self, name: str) -> str:
-        """Give the topic's name in this cluster."""
+        """Return the topic's name in this cluster."""
 
     def create(self, topic: str, partitions: int) -> None:
         """Create a topic."""
@@ -84,7 +84,7 @@ class Ground(Protocol):
         """List the committed records."""
 
     def log_settings(self, topics: Sequence[str]) -> dict[str, Any]:
-        """Give the settings that travel in jobs."""
+        """Return the settings that travel in jobs."""
 
     def open_log(self, topics: Sequence[str]) -> Log:
         """Open the listing side."""
@@ -93,13 +93,13 @@ class Ground(Protocol):
         """Open the reading side."""
 
     def worker_clock(self, clock: Clock) -> Clock:
-        """Give the clock that readers go by: the story's, or the machine's for a real broker."""
+        """Return the clock that readers go by: the story's, or the machine's for a real broker."""
 
     def open_catalog(self, observer: Observer) -> TableFormat:
         """Open the catalog."""
 
     def open_writer(self) -> WriterFactory:
-        """Give the factory of writers."""
+        """Return the factory of writers."""
 
     def open_store(self, host: str) -> PendingStore:
         """Open the pending store of a host."""
@@ -142,7 +142,7 @@ class LogInMemory:
         self.cluster = MemoryCluster()
 
     def topic(self, name: str) -> str:
-        """Give the name as it is: the cluster is the story's alone."""
+        """Return the name as it is: the cluster is the story's alone."""
         return name
 
     def create(self, topic: str, partitions: int) -> None:
@@ -180,7 +180,7 @@ class LogInMemory:
         ]
 
     def log_settings(self, topics: Sequence[str]) -> dict[str, Any]:
-        """Give the settings that travel in jobs."""
+        """Return the settings that travel in jobs."""
         return {"topics": list(topics)}
 
     def open_log(self, topics: Sequence[str]) -> Log:
@@ -193,7 +193,7 @@ class LogInMemory:
         return MemoryReader(self.cluster, clock)
 
     def worker_clock(self, clock: Clock) -> Clock:
-        """Give the story's clock."""
+        """Return the story's clock."""
         return clock
 
 
@@ -214,7 +214,7 @@ class MemoryGround(LogInMemory):
         return MemoryTables(self.warehouse)
 
     def open_writer(self) -> WriterFactory:
-        """Give the factory of writers."""
+        """Return the factory of writers."""
         return MemoryTables(self.warehouse).open_writer
 
     def open_store(self, host: str) -> PendingStore:
@@ -222,7 +222,7 @@ class MemoryGround(LogInMemory):
         return MemoryStore(self.shelf(host))
 
     def shelf(self, host: str) -> Shelf:
-        """Give what a host's store holds."""
+        """Return what a host's store holds."""
         return self._shelves.setdefault(host, Shelf())
 
     def lose_store(self, host: str) -> None:
@@ -292,14 +292,14 @@ def _copied(parts: Any) -> Any:
 
 
 def numbered(numbers: Sequence[int], fields: Mapping[str, Any]) -> list[Sent]:
-    """Give records `{"n": number, …fields}`, each a millisecond after the one numbered before."""
+    """Return records `{"n": number, …fields}`, each a millisecond after the one numbered before."""
     return [
         Sent(json.dumps({"n": n, **fields}).encode(), timestamp_ms=START_MS + n) for n in numbers
     ]
 
 
 def catalog_name(table: str) -> str:
-    """Give the name behind the catalog's."""
+    """Return the name behind the catalog's."""
     return table.removeprefix(f"{CATALOG}.")
 
 

@@ -11,7 +11,7 @@ START_MS = 1_700_000_000_000
 
 
 class ManualClock:
-    """Tell the time a test has set; `wait` advances it."""
+    """The time a test has set; `wait` advances it."""
 
     def __init__(self, now_ms: int = START_MS) -> None:
         self._guard = threading.Lock()
@@ -20,12 +20,12 @@ class ManualClock:
         self.waits: list[float] = []
 
     def now_ms(self) -> int:
-        """Give wall-clock epoch milliseconds."""
+        """Return wall-clock epoch milliseconds."""
         with self._guard:
             return self._start_ms + round(self._passed * 1000)
 
     def monotonic(self) -> float:
-        """Give seconds since the clock was made."""
+        """Return seconds since the clock was made."""
         with self._guard:
             return self._passed
 

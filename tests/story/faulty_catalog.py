@@ -115,7 +115,7 @@ class FaultPlan:
         return [_outcome(apply) for apply in delayed]
 
     def reason_away(self, table: str) -> str | None:
-        """Tell why a table is away, or None."""
+        """Return why a table is away, or None."""
         with self._guard:
             return self._away.get(table)
 
@@ -281,7 +281,7 @@ class FaultyTable:
         return self._table.chains(state)
 
     def facts(self) -> TableFacts:
-        """Tell of the table, if it is there."""
+        """Return the facts of the table, if it exists."""
         _check_there(self.name, self._plan)
         return self._table.facts()
 

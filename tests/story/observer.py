@@ -28,7 +28,7 @@ class Crash(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class CrashPlan:
-    """Say where a run ends: at the n-th passing of a point, counted from 1."""
+    """Where a run ends: at the n-th passing of a point, counted from 1."""
 
     point: Point
     passing: int = 1

@@ -33,7 +33,7 @@ Row = Mapping[str, Any]
 
 
 class Coordinate(NamedTuple):
-    """Say where a record stands in Kafka."""
+    """The place of a record in Kafka."""
 
     topic: str
     partition: int
@@ -192,7 +192,7 @@ def _source(record: Record) -> Row:
 
 
 def _told(row: Row, other: Row) -> dict[str, Any]:
-    """Give the columns in which a row differs from another."""
+    """Return the columns in which a row differs from another."""
     names = sorted({*row, *other})
     return {name: row.get(name) for name in names if not same(row.get(name), other.get(name))}
 
@@ -210,7 +210,7 @@ def same(wanted: Any, found: Any) -> bool:
 
 
 def summary(findings: Sequence[Finding], shown_max: int = 10) -> str:
-    """Tell findings in a few lines: counts by kind, and the first of them."""
+    """Return findings in a few lines: counts by kind, and the first of them."""
     counts = Counter(f"{finding.table} {finding.kind}" for finding in findings)
     lines = [f"{count} x {kind}" for kind, count in sorted(counts.items())]
     return "\n".join([*lines, *(str(finding) for finding in findings[:shown_max])])

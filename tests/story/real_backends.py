@@ -43,14 +43,14 @@ READ_SECONDS_MAX = 30.0
 
 
 class MachineClock:
-    """Tells the machine's time, for readers of a real broker."""
+    """The machine's time, for readers of a real broker."""
 
     def now_ms(self) -> int:
-        """Give wall-clock epoch milliseconds."""
+        """Return wall-clock epoch milliseconds."""
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        """Give seconds that never run backwards."""
+        """Return seconds that never run backwards."""
         return time.monotonic()
 
     def wait(self, seconds: float) -> None:
@@ -116,7 +116,7 @@ class LogOfKafka:
             reader.close()
 
     def topic(self, name: str) -> str:
-        """Give a name that no other story has."""
+        """Return a name that no other story has."""
         return f"{name}-{self._suffix}"
 
     def create(self, topic: str, partitions: int) -> None:
@@ -148,7 +148,7 @@ class LogOfKafka:
         return list(read_all(_consumer(self.bootstrap), topic))
 
     def log_settings(self, topics: Sequence[str]) -> dict[str, Any]:
-        """Give the settings that travel in jobs."""
+        """Return the settings that travel in jobs."""
         return {"brokers": self.bootstrap, "topics": list(topics)}
 
     def open_log(self, topics: Sequence[str]) -> Log:
@@ -163,7 +163,7 @@ class LogOfKafka:
         return self._readers[0]
 
     def worker_clock(self, clock: Clock) -> Clock:
-        """Give the machine's clock: a real broker keeps no other."""
+        """Return the machine's clock: a real broker keeps no other."""
         del clock
         return MachineClock()
 
@@ -220,7 +220,7 @@ class IcebergLake(StoresOnDisk):
         return iceberg.open_catalog({"name": CATALOG, **self._settings}, _SECRETS, observer)
 
     def open_writer(self) -> WriterFactory:
-        """Give the factory of writers."""
+        """Return the factory of writers."""
         return partial(iceberg.open_writer, secrets=_SECRETS)
 
     def drop(self, name: str) -> None:
@@ -276,7 +276,7 @@ class DeltaLake(StoresOnDisk):
         return delta.open_catalog(settings, _SECRETS, observer)
 
     def open_writer(self) -> WriterFactory:
-        """Give the factory of writers."""
+        """Return the factory of writers."""
         return partial(delta.open_writer, secrets=_SECRETS)
 
     def drop(self, name: str) -> None:
@@ -312,7 +312,7 @@ class DeltaLake(StoresOnDisk):
                 entry.unlink()
 
     def location(self, name: str) -> Path:
-        """Give the table's directory."""
+        """Return the table's directory."""
         return self._root.joinpath(*name.split("."))
 
 

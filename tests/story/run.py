@@ -201,7 +201,7 @@ class Life:
 
     @property
     def crashed(self) -> bool:
-        """Tell whether it ended in the crash that was planned."""
+        """Return whether it ended in the crash that was planned."""
         return isinstance(self.error, Crash)
 
     @property
@@ -215,13 +215,13 @@ class Life:
 
     @property
     def parked(self) -> dict[str, str]:
-        """Tell the codes of the tables that were parked in the end."""
+        """Return the codes of the tables that were parked in the end."""
         assert self.ended is not None, f"it ended with {self.error!r}"
         return {name: error.code for name, error in self.ended.parked.items()}
 
     @property
     def code(self) -> str:
-        """Tell the code of the error that ended it; "" when none did."""
+        """Return the code of the error that ended it; "" when none did."""
         return self.error.code if isinstance(self.error, PenstockError) else ""
 
     @property
@@ -236,7 +236,7 @@ class Life:
 
 
 class _Numbers:
-    """Give what a process would draw at random, different in each life."""
+    """What a process would draw at random, different in each life."""
 
     def __init__(self, life: int) -> None:
         self._life = life
@@ -335,12 +335,12 @@ class LifeEngine:
         return result_to_json(result)
 
     def is_ready(self, patience_seconds: float) -> bool:
-        """Tell that it can run jobs: there is nothing to start."""
+        """Return True: there is nothing to start."""
         del patience_seconds
         return True
 
     def capacity(self) -> int:
-        """Give the number of jobs a cluster of this size would run at once."""
+        """Return the number of jobs a cluster of this size would run at once."""
         return TASKS_AT_ONCE
 
     def cancel(self) -> None:
@@ -351,7 +351,7 @@ class LifeEngine:
 
 
 def _dies_in(lane: Lane, job: Job, offset: int, kills: Poison) -> bool:
-    """Tell whether who works on a lane dies of a record: a survey, if it was told of nothing, and
+    """Return whether who works on a lane dies of a record: a survey, if it was told of nothing, and
     otherwise who looks at it, or makes a row of it, without having been told of that.
     """
     known = job.poison.get((lane.at.topic_id, lane.at.partition, offset))

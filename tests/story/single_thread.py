@@ -33,7 +33,7 @@ class OneThread:
         self._beats: dict[int, Callable[[], bool]] = {}
 
     def hands(self, count: int) -> SeededHands:
-        """Give hands; there is one pair, whatever the count."""
+        """Return the hands; there is one pair, whatever the count."""
         del count
         return SeededHands(self._seed, self._beat)
 

@@ -136,7 +136,7 @@ class World:
         self.ground.delete_before(full, partition, offset)
 
     def give_up(self, topic: str, partition: int, offsets: Iterable[int]) -> None:
-        """Say that some records need not be anywhere: a human consented."""
+        """Note that some records need not be anywhere: a human consented."""
         self._lost |= {(self.ground.topic(topic), partition, offset) for offset in offsets}
 
     def change_rules(self, rules: str, **options: Any) -> None:
@@ -175,7 +175,7 @@ class World:
         self.clock.advance(seconds)
 
     def settings(self, rules: str, **changes: Any) -> Settings:
-        """Give a life's settings under some rules; the rules' text is their name."""
+        """Return a life's settings under some rules; the rules' text is their name."""
         routes = self._targets(rules)
         settings = Settings(
             pipeline=PIPELINE,
@@ -260,7 +260,7 @@ class World:
         return landed
 
     def offsets(self, name: str = ORDERS) -> dict[int, int]:
-        """Tell where a table's ledger stands, by partition; for tables of one topic."""
+        """Return the positions of a table's ledger, by partition; for tables of one topic."""
         return {
             at.partition: int(offset)
             for at, offset in sorted(records_only(self.landed(name).offsets).items())
@@ -309,7 +309,7 @@ class World:
         return [each for each in found if each[0] not in self._lost]
 
     def breaks(self, *, judged: Callable[[Held], bool] | None = None) -> list[str]:
-        """Tell all that is wrong: records not exactly once, broken chains, commits left pending.
+        """Return all that is wrong: records not exactly once, broken chains, commits left pending.
 
         `judged` tells whether a record fits; by default every JSON object does. Where rules differ
         over a story, pass `either`.
@@ -352,7 +352,7 @@ class World:
 
 
 def is_object(held: Held) -> bool:
-    """Tell whether a record is a JSON object."""
+    """Return whether a record is a JSON object."""
     try:
         return isinstance(json.loads(held.value or b""), dict)
     except ValueError:

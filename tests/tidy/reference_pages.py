@@ -206,7 +206,7 @@ def spec_page(schema: Mapping[str, Any]) -> str:
 
 
 def blocks(schema: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Give the blocks of settings in the order of a spec, each with its path, outer ones first."""
+    """Yield the blocks of settings in the order of a spec, each with its path, outer ones first."""
     waiting = [("", schema)]
     while waiting:
         path, block = waiting.pop(0)
@@ -260,7 +260,7 @@ def verification_page() -> str:
 
 
 def pages() -> dict[str, str]:
-    """Give every generated page by its path."""
+    """Return every generated page by its path."""
     events = (ROOT / "src/penstock/core/events.py").read_text()
     found = collected(ROOT / "src")
     return {
@@ -277,7 +277,7 @@ def pages() -> dict[str, str]:
 
 
 def _below(setting: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """Tell how a setting leads to blocks: as itself, as entries of a list, or by name."""
+    """Return how a setting leads to blocks: as itself, as entries of a list, or by name."""
     step, value = "", setting
     if "items" in setting:
         step, value = "[]", setting["items"]
@@ -331,7 +331,7 @@ def _constants(tree: ast.Module) -> dict[str, str]:
 
 
 def _code(node: ast.expr | None, named: dict[str, str]) -> str:
-    """Give the code that an expression is, or nothing."""
+    """Return the code that an expression is, or nothing."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value if CODE.fullmatch(node.value) else ""
     if isinstance(node, ast.Name | ast.Attribute):

@@ -196,7 +196,7 @@ def _caught(node: ast.ExceptHandler) -> str:
 
 
 def _public(parent: ast.AST) -> Iterator[Function | ast.ClassDef]:
-    """Give what others can name: also below conditions, not what is local to a function."""
+    """Yield what others can name: also below conditions, not what is local to a function."""
     for node in ast.iter_child_nodes(parent):
         if isinstance(node, Function | ast.ClassDef):
             if not node.name.startswith("_"):

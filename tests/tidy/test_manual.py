@@ -27,7 +27,7 @@ def raised(uses) -> set[str]:
 
 
 def expected(tree: ast.Module, pages) -> Iterator[str]:
-    """Give the codes that a test's texts name, but for those of what it makes itself."""
+    """Yield the codes that a test's texts name, but for those of what it makes itself."""
     made = {
         id(inner)
         for node in ast.walk(tree)

@@ -37,7 +37,7 @@ def served(slow: Slow) -> Iterator[str]:
             slow.answer(self)
 
         def log_message(self, *words: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)

@@ -118,11 +118,11 @@ class Shop:
         return delta_rows(self.directory / self.spec["catalogs"]["delta"]["root"] / name)
 
     def ids(self) -> tuple[list[int], list[int]]:
-        """Give the ids landed in the Iceberg and in the Delta table, sorted."""
+        """Return the ids landed in the Iceberg and in the Delta table, sorted."""
         return sorted(row["id"] for row in self.lake()), self.ids_of_delta()
 
     def ids_of_delta(self) -> list[int]:
-        """Give the ids landed in the Delta table, sorted."""
+        """Return the ids landed in the Delta table, sorted."""
         return sorted(row["id"] for row in self.delta())
 
     def rejects(self) -> list[Row]:
@@ -141,7 +141,7 @@ class Shop:
 
 
 def problem(finished: Finished) -> tuple[str, str]:
-    """Give code and hint of the error that a command with --json ended with."""
+    """Return code and hint of the error that a command with --json ended with."""
     told = finished.json
     error = told.get("error") or next(iter(told["parked"].values()))
     return error["code"], error["hint"]

@@ -21,7 +21,7 @@ READER, PASSWORD = "looker", "only"
 
 
 def looks(shop: Shop, spec: str) -> Iterator[tuple[str, ...]]:
-    """Give the commands that look, in words."""
+    """Yield the commands that look, in words."""
     yield "plan", spec, "--json"
     yield "peek", shop.topic, "--spec", spec, "--json"
     yield "status", spec, "--json"

@@ -21,7 +21,7 @@ NAME = re.compile(r"penstock_[a-z_]+")
 
 
 def rules() -> list[dict[str, Any]]:
-    """Give the alert rules."""
+    """Return the alert rules."""
     read = yaml.safe_load((ROOT / "deploy/prometheus/penstock.rules.yml").read_text())
     return [rule for group in read["groups"] for rule in group["rules"]]
 

@@ -49,11 +49,11 @@ class Field:
         self.sent += 50
 
     def goes_on(self) -> bool:
-        """Tell whether no stall is told that is not over: a slow machine makes some of its own."""
+        """Return whether every stall is over: a slow machine makes some of its own."""
         return self.driver.count("CommitsStalled") == self.driver.count("CommitsResumed")
 
     def stalls(self, tables: list[str]) -> bool:
-        """Tell whether the newest stall is of these tables, or of Kafka where none is given."""
+        """Return whether the newest stall is of these tables, or of Kafka where none is given."""
         told = [each.data for each in self.driver.told if each.event == "CommitsStalled"]
         return bool(told) and (tables, not tables) == (told[-1]["tables"], told[-1]["kafka"])
 

@@ -20,7 +20,7 @@ from typing import Any
 
 
 def executed(notebook: dict[str, Any]) -> dict[str, Any]:
-    """Give a notebook with the outputs of its cells. Raises what a cell raises."""
+    """Return a notebook with the outputs of its cells. Raises what a cell raises."""
     names: dict[str, Any] = {"__name__": "__main__"}
     cells, number = [], 0
     for cell in notebook["cells"]:

@@ -22,7 +22,7 @@ TEXTS = {page: (ROOT / page).read_text() for page in pages()}
 
 
 def anchors(text: str) -> set[str]:
-    """Give the anchors of a page's headings, as GitHub names them."""
+    """Return the anchors of a page's headings, as GitHub names them."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
 

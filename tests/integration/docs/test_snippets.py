@@ -77,7 +77,7 @@ def test_every_block_is_of_a_language_we_know() -> None:
 
 @cache
 def told_by(command: str) -> str:
-    """Give the help of a command and of those below it."""
+    """Return the help of a command and of those below it."""
     return application(command).generate_docs()
 
 

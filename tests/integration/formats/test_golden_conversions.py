@@ -18,7 +18,7 @@ NOT_IN_DELTA = (Kind.UUID, Kind.TIME, Fixed(2))
 
 
 def hintable(type_: Type) -> bool:
-    """Tell whether a type can be declared in a spec."""
+    """Return whether a type can be declared in a spec."""
     match type_:
         case Struct() | Map():
             return False
@@ -68,12 +68,12 @@ def test_every_conversion_lands_the_same_in_iceberg_and_delta_or_is_quarantined(
 
 
 def shows_column(type_: Type) -> bool:
-    """Tell whether a value of a type is there that makes a column; an empty list makes none."""
+    """Return whether a value of a type is there that makes a column; an empty list makes none."""
     return any(case.lands for case in cases() if case.type == type_)
 
 
 def example(wanted: Iterable[Case], type_: Type) -> Any:
-    """Give a value that lands, so that every column is there from the first record on."""
+    """Return a value that lands, so that every column is there from the first record on."""
     for case in wanted:
         if case.type == type_ and case.lands:
             return json.loads(case.json)

@@ -215,7 +215,7 @@ def test_manifests_are_merged_and_cost_and_history_stay_small(lake):
 
 
 def without_its_partition_column(lake, version):
-    """Give a table of manifests that are due to be merged, of a spec by a column that is gone."""
+    """Return a table of manifests that are due to be merged, of a spec by a column that is gone."""
     table = lake.create(partition_by=["name"], properties={"format-version": version})
     for turn in range(MERGE_AT):
         lake.land(table, {0: (turn, turn + 1)})

@@ -32,7 +32,7 @@ def bits(value):
 
 
 def slim(value):
-    """Give the 32-bit float nearest to a value; what is too small for one is 0.0."""
+    """Return the 32-bit float nearest to a value; what is too small for one is 0.0."""
     cast = pa.scalar(value, pa.float64()).cast(pa.float32(), safe=False).as_py()
     return None if cast is None else cast + 0.0
 
@@ -60,7 +60,7 @@ def land_row(lake, table, row):
 
 
 def by_fastavro(lake):
-    """Give path and partition values of each live file, and which manifests are merged ones."""
+    """Return path and partition values of each live file, and which manifests are merged ones."""
     foreign = lake.foreign()
     found, merged = {}, 0
     for manifest in foreign.current_snapshot().manifests(foreign.io):
@@ -75,7 +75,7 @@ def by_fastavro(lake):
 
 
 def listed(lake):
-    """Give what the newest manifest list tells of manifests."""
+    """Return what the newest manifest list tells of manifests."""
     foreign = lake.foreign()
     with foreign.io.new_input(foreign.current_snapshot().manifest_list).open() as stream:
         return list(fastavro.reader(stream))

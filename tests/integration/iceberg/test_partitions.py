@@ -199,7 +199,7 @@ def test_one_file_for_each_partition_and_task_whatever_the_batches(lake):
 
 
 def entries_by_fastavro(lake):
-    """Give what manifests tell of each live file, and the most files that one tells of."""
+    """Return what manifests tell of each live file, and the most files that one tells of."""
     foreign = lake.foreign()
     found, most = {}, 0
     for manifest in foreign.current_snapshot().manifests(foreign.io):

@@ -36,7 +36,7 @@ def silent(client: socket.socket) -> None:
 
 
 def configured(client: socket.socket) -> None:
-    """Tell the configuration of a REST catalog, and nothing else."""
+    """Serve the configuration of a REST catalog, and nothing else."""
     asked = client.recv(4096)
     if b"/v1/config" not in asked:
         silent(client)

@@ -18,7 +18,7 @@ _SPARK = "org.apache.iceberg.spark.SparkCatalog"
 
 @pytest.fixture(scope="module")
 def catalogs(tmp_path_factory, postgresql, rest_catalog):
-    """Give each catalog twice: as our settings and as Spark's."""
+    """Return each catalog twice: as our settings and as Spark's."""
     place = tmp_path_factory.mktemp("lakes")
     database = postgresql.database()
     warehouse = f"file://{place}/warehouse"

@@ -91,7 +91,7 @@ def place(topic: str) -> TopicPartition:
 def read(
     reader: RangeReader, at: TopicPartition, start: int, stop: int, epoch: int | None = None
 ) -> tuple[pa.Table, int, int | None]:
-    """Give the rows of a range, the position reached, and the epoch before it."""
+    """Return the rows of a range, the position reached, and the epoch before it."""
     deadline = time.monotonic() + 30
     covered = span(start, stop)
     fetches = list(reader.read(at, covered, deadline=deadline, headers=True, leader_epoch=epoch))
@@ -119,7 +119,7 @@ def send(clusters: dict[str, Cluster], topic: str, sendings: list[Sending]) -> i
 
 @pytest.fixture(params=[HELD_BYTES_MAX, 60], ids=["whole", "in pieces"])
 def held(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Give what a batch of the log may unpack to before it is read in pieces."""
+    """Return what a batch of the log may unpack to before it is read in pieces."""
     monkeypatch.setattr(columnar_reader, "GatheredBatches", partial(GatheredBatches, request.param))
     return int(request.param)
 

@@ -70,7 +70,7 @@ def listed(cluster: Cluster, topic: str):
 
 
 def read_once(reader: RangeReader, at: TopicPartition, start: int, stop: int) -> list[Fetched]:
-    """Give all that a reader fetches of a range, and let go of it."""
+    """Return all that a reader fetches of a range, and let go of it."""
     fetched = list(reader.read(at, span(start, stop), deadline=time.monotonic() + 30))
     reader.close()
     return fetched
@@ -82,7 +82,7 @@ def end(cluster: Cluster, topic: str) -> Bounds:
 
 
 def read(reader: RangeReader, at: TopicPartition, start: int, stop: int, **given):
-    """Give the rows of a range as one table, and the position reached."""
+    """Return the rows of a range as one table, and the position reached."""
     deadline = time.monotonic() + given.pop("seconds", 30)
     batches = list(reader.read(at, span(start, stop), deadline=deadline, **given))
     return pa.Table.from_batches([each.batch for each in batches]), batches[-1].reached

@@ -33,7 +33,7 @@ CONNECTORS = {"lake": iceberg.connector, "delta": delta.connector}
 
 
 def spark_settings(place: Path) -> dict[str, str]:
-    """Give the settings of a session that knows both catalogs and both formats."""
+    """Return the settings of a session that knows both catalogs and both formats."""
     delta_session = "io.delta.sql.DeltaSparkSessionExtension"
     iceberg_session = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
     return {
@@ -188,7 +188,7 @@ class Lakes:
             return by_id(found.to_arrow_table().to_pylist())
 
     def files(self, table: str) -> list[Any]:
-        """Give what Iceberg knows of the live files."""
+        """Return what Iceberg knows of the live files."""
         return [task.file for task in self._scan(table).plan_files()]
 
     def known(self, table: str) -> Any:
@@ -202,7 +202,7 @@ class Lakes:
         return DeltaTable(self.place / "delta" / table.split(".", 1)[1].replace(".", "/"))
 
     def version(self, table: str) -> int:
-        """Give the version that a table stands at now, as Spark's SQL takes it."""
+        """Return the version that a table stands at now, as Spark's SQL takes it."""
         if table.startswith("delta."):
             return int(self.handle(table).version())
         return int(self.known(table).metadata.current_snapshot_id)

@@ -137,7 +137,7 @@ def test_every_letter_folds_as_java_compares_it(spark: SparkSession) -> None:
 
 
 def taken_for_one(spark: SparkSession, first: str, second: str, place: Path) -> str:
-    """Tell whether two columns, and two members, are one to Spark, and no file has both."""
+    """Return whether two columns, and two members, are one to Spark, and no file has both."""
     both = StructType([StructField(name, IntegerType()) for name in (first, second)])
     columns = spark.createDataFrame([], both)
     members = spark.createDataFrame([], StructType([StructField("m", both)]))

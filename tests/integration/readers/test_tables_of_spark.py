@@ -434,7 +434,7 @@ def test_wider_types_of_iceberg_are_read_in_old_files_too(lakes: Lakes) -> None:
 
 
 def is_readable(catalog: str, type_: Type) -> bool:
-    """Tell whether a format has a type and Spark reads it: no times of Iceberg."""
+    """Return whether a format has a type and Spark reads it: no times of Iceberg."""
     if catalog == "lake":
         return type_ is not Kind.TIME
     try:
@@ -528,7 +528,7 @@ def test_columns_that_differ_in_case_only_are_kept_apart_by_iceberg(lakes: Lakes
 
 
 def shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give floats as text, which tells apart what compares equal or not at all: NaN, 0 and -0."""
+    """Return floats as text, which tells apart what compares equal or not at all: NaN, 0 and -0."""
     return [
         {name: repr(value) if isinstance(value, float) else value for name, value in each.items()}
         for each in rows

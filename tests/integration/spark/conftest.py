@@ -36,7 +36,7 @@ def engine(worker_path: Path) -> Iterator[SparkEngine]:
 
 @pytest.fixture
 def doing(engine: SparkEngine) -> Callable[[str], SparkEngine]:
-    """Give an engine with other work on the module's session."""
+    """Return an engine with other work on the module's session."""
     return lambda name: SparkEngine(engine._spark, work=f"spark_jobs:{name}")
 
 

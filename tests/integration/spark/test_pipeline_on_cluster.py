@@ -181,7 +181,7 @@ def test_a_function_reaches_executors_as_a_file_that_the_spec_names(
 
 
 def result(ended: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """Give what a run printed in the end: spark-submit mixes our two streams."""
+    """Return what a run printed in the end: spark-submit mixes our two streams."""
     (line,) = [line for line in ended.stdout.splitlines() if '"exit_code"' in line]
     told: dict[str, Any] = json.loads(line)
     return told
@@ -239,7 +239,7 @@ OWN = "environment/lib/python3.*/site-packages/penstock/landing/__pycache__"
 
 
 def standing(cluster: SparkCluster) -> dict[psutil.Process, psutil.Process]:
-    """Give the workers that stand still in a task, each with its executor."""
+    """Return the workers that stand still in a task, each with its executor."""
     found = {}
     for executor in cluster.executors():
         with suppress(psutil.NoSuchProcess):
@@ -279,7 +279,7 @@ def configuration_told(shop: Shop, folder: Path) -> Callable[[], list[Path]]:
 
 
 def arguments_of(driver: Driver, cluster: SparkCluster) -> str:
-    """Give the command lines of the driver, what it started, and the executors."""
+    """Return the command lines of the driver, what it started, and the executors."""
     root = psutil.Process(driver.pid)
     started = [root, *root.children(recursive=True), *cluster.executors()]
     return "\n".join(word for each in started for word in words_of(each))

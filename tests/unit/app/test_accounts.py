@@ -80,7 +80,7 @@ def of_ingest(*options: Option) -> str:
 
 
 def what_became(found: Migrated, name: str) -> set[str]:
-    """Tell where an option is accounted for; kafka-delta-ingest's stand with what they name."""
+    """Return where an option is accounted for; kafka-delta-ingest's stand with what they name."""
 
     def told(option: str) -> bool:
         return option == name or option.startswith(f"{name} ")

@@ -58,7 +58,7 @@ def test_what_nobody_expected_is_a_bug_of_ours_with_its_traceback(capsys) -> Non
 
 
 def lines_on_a_terminal(monkeypatch, capsys, error: InvalidError) -> list[str]:
-    """Give what is said of an error on a terminal of 80 columns."""
+    """Return what is said of an error on a terminal of 80 columns."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     show_error(error, as_json=False)
@@ -110,7 +110,7 @@ def full_disk() -> TextIO:
 
 @pytest.fixture(params=[pipe_without_reader, full_disk])
 def deaf(request: pytest.FixtureRequest) -> Iterator[TextIO]:
-    """Give a stream that takes nothing: its reader is gone, or its disk is full."""
+    """Yield a stream that takes nothing: its reader is gone, or its disk is full."""
     stream: TextIO = request.param()
     yield stream
     stream.close()  # which writes what is left of it: to nowhere, once a command has ended

@@ -52,7 +52,7 @@ def written(place: Path, *groups: list[float | None]) -> list[Written]:
 
 
 def columns(file: Written) -> dict[str, tuple[bool, bool]]:
-    """Tell by path whether all row groups have statistics, and a dictionary, of a column."""
+    """Return by path whether all row groups have statistics, and a dictionary, of a column."""
     footer = pq.read_metadata(file.path)
     groups = range(footer.num_row_groups)
     return {

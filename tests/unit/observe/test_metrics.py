@@ -15,7 +15,7 @@ from penstock.observe.status import StatusBoard
 
 @pytest.fixture
 def told(clock):
-    """Give a function that tells events to board and metrics, and reads a sample."""
+    """Return a function that tells events to board and metrics, and reads a sample."""
     board = StatusBoard("shop", clock)
     metrics = Metrics(board, clock, version="1.2", interval_ms=1000, target_file_bytes=1 << 20)
 

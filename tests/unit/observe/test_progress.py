@@ -103,7 +103,7 @@ def test_a_terminal_that_is_gone_stops_nothing_and_keeps_nothing(clock, monkeypa
 
 @contextmanager
 def terminal(width: int = 80) -> Iterator[tuple[TextIO, Callable[[], Screen]]]:
-    """Give a real terminal to write to, and what its screen shows by now."""
+    """Yield a real terminal to write to, and what its screen shows by now."""
     master, slave = os.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     os.set_blocking(master, False)

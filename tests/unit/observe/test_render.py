@@ -223,7 +223,7 @@ def test_no_name_breaks_the_columns(name: str, width: int) -> None:
 
 
 def edges(row: str) -> list[int]:
-    """Give where the words behind a row's name end, in cells, from the right."""
+    """Return where the words behind a row's name end, in cells, from the right."""
     parts = re.split(r"\s{2,}(?=\S)", row.rstrip())
     ends, at = [], 0
     for part in parts:

@@ -45,7 +45,7 @@ def stumble(monkeypatch, room, *offsets: int, error: type[BaseException] = TypeE
 
 
 def records(count: int) -> pa.RecordBatch:
-    """Give records; those of offsets that end in 5 do not fit, those in 6 are tombstones."""
+    """Return records; those of offsets that end in 5 do not fit, those in 6 are tombstones."""
     fates = {5: b'{"n": "five"}', 6: None}
     return batch(*(fates.get(n % 10, b'{"n": %d}' % n) for n in range(count)))
 

@@ -28,7 +28,7 @@ Changed = Callable[..., str]
 
 @pytest.fixture
 def spec() -> Changed:
-    """Give the small spec with texts replaced: `spec(("from", "to"), …)`."""
+    """Return the small spec with texts replaced: `spec(("from", "to"), …)`."""
 
     def changed(*replacements: tuple[str, str]) -> str:
         text = SPEC

@@ -178,6 +178,6 @@ def bounds(node: Any, path: str) -> Iterator[str]:
 
 
 def is_home(module: str, name: str, value: object) -> bool:
-    """Tell whether a module defines a constant, rather than imports it."""
+    """Return whether a module defines a constant, rather than imports it."""
     source = Path(importlib.import_module(f"penstock.spec.{module}").__file__ or "").read_text()
     return isinstance(value, int) and f"\n{name} = " in source

@@ -11,7 +11,7 @@ from penstock.core.errors import DecisionNeededError
 
 
 def length(job: str) -> str:
-    """Tell how many characters a job has."""
+    """Return how many characters a job has."""
     return str(len(job))
 
 
@@ -20,7 +20,7 @@ def echo(job: str) -> str:
 
 
 def about(job: str) -> str:
-    """Tell what a worker finds around itself."""
+    """Return what a worker finds around itself."""
     archives = [entry for entry in sys.path if Path(entry).is_file()]
     return json.dumps(
         {
@@ -55,7 +55,7 @@ def die(job: str) -> str:
 
 
 def hold(job: str) -> str:
-    """Say that the job runs, then wait until it is released."""
+    """Report that the job runs, then wait until it is released."""
     order = json.loads(job)
     folder = Path(order["folder"])
     running = folder / f"running-{order['number']}-{os.getpid()}"
@@ -75,7 +75,7 @@ def linger(job: str) -> str:
 
 
 def large(job: str) -> str:
-    """Give as many characters as asked for, hard to compress."""
+    """Return as many characters as asked for, hard to compress."""
     return os.urandom(int(job) // 2).hex()
 
 

@@ -401,7 +401,7 @@ def test_a_read_is_given_time_for_as_long_as_it_comes_forward() -> None:
     reader = world.ground.open_reader(world.topics, SystemClock())
 
     class Slow:
-        """Gives one batch of one record a time, and ends as if its time were up."""
+        """Returns one batch of one record a time, and ends as if its time were up."""
 
         def read(self, at, covered, **given):
             one = type(covered)(covered.start, covered.start + 1)

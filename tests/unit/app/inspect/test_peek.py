@@ -63,7 +63,7 @@ def test_a_record_without_a_timestamp_has_none() -> None:
 
 
 class Slow:
-    """Gives the records of partition 0 while there is time, and none of others before it is up."""
+    """Returns records of partition 0 while there is time, and none of others before it is up."""
 
     def __init__(self):
         self.clock = ManualClock()

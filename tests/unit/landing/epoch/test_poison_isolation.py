@@ -50,7 +50,7 @@ class Machine:
 
     @property
     def sizes(self) -> list[int]:
-        """Tell how many jobs ran together, and forget it."""
+        """Return how many jobs ran together, and forget it."""
         sizes = [len(jobs) for jobs in self.runs]
         self.runs.clear()
         return sizes

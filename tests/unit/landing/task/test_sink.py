@@ -38,7 +38,7 @@ def kept() -> Kept:
 
 @pytest.fixture
 def bench(kept: Kept) -> Bench:
-    """Give a worker of a table that no record has given a column."""
+    """Return a worker of a table that no record has given a column."""
     job = Job(
         pipeline="shop",
         epoch=1,

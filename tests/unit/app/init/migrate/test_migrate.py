@@ -64,7 +64,7 @@ def spec_of(tmp_path: Path):
 
 
 def decided(written: str) -> str:
-    """Give a spec as it is once somebody has decided to leave all as it stands."""
+    """Return a spec as it is once somebody has decided to leave all as it stands."""
     return yaml.safe_dump({**yaml.safe_load(written), "undecided": []})
 
 
@@ -446,7 +446,7 @@ def test_a_registry_that_is_asked_with_a_token_is_so_here() -> None:
 
 
 def told_of(text: str) -> str:
-    """Give all that a user is shown of a translation: the spec with its comments, the account."""
+    """Return all that a user is shown of a translation: the spec with its comments, the account."""
     written, found = translated(text)
     return f"{written}{found.mapped}{found.left}{found.questions()}"
 

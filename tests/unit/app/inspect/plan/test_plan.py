@@ -44,7 +44,7 @@ def place() -> Place:
 
 
 def told(said: Plan | PenstockError) -> tuple[int, str]:
-    """Give exit code and code of what a plan foretells."""
+    """Return exit code and code of what a plan foretells."""
     if isinstance(said, PenstockError):
         return said.exit_code, said.code
     return said.exit_code, said.reason.code if said.reason else ""

@@ -72,7 +72,7 @@ def test_values_stay_what_they_are_in_slices_too(cut):
 
 
 def bare(value):
-    """Give members in order, without their names."""
+    """Return members in order, without their names."""
     match value:
         case dict():
             return tuple(bare(member) for member in value.values())

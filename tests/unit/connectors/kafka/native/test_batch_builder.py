@@ -44,7 +44,7 @@ def add(gathered: GatheredBatches, header: RecordBatch, packed: bytes) -> None:
 
 
 def packed(base: int, last: int, plain: bytes, count: int) -> tuple[RecordBatch, bytes]:
-    """Give a batch that is packed by gzip, with the bytes of an answer that holds it."""
+    """Return a batch that is packed by gzip, with the bytes of an answer that holds it."""
     fetched = bytes(HEADER.size) + gzip.compress(plain)
     header = replace(batch(base, last, count), attributes=1, stop=len(fetched))
     return header, fetched

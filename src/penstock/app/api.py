@@ -13,16 +13,17 @@ handed in; it is not stopped.
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.app.assembly import assembly
 from penstock.app.assembly.process import SystemClock
 from penstock.app.inspect.audit import Audit
 from penstock.app.inspect.audit import audit as prove
-from penstock.app.inspect.notebook_tables import arrow, html, peeked_rows
+from penstock.app.inspect.notebook_tables import NotebookTable, Rows
 from penstock.app.inspect.peek import Peeked, spot
 from penstock.app.inspect.peek import peek as follow
 from penstock.app.inspect.plan.forecast import Plan
@@ -38,22 +39,28 @@ from penstock.ports.runtime import Observer
 from penstock.spec.load import load
 from penstock.spec.model import Pipeline
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class Followed(NotebookTable):
     """Records that were followed on their way."""
 
     records: tuple[Peeked, ...]
 
-    def to_arrow(self) -> pa.Table:
-        """Return a row for each record and table, as Arrow."""
-        return arrow(peeked_rows(self.records))
-
-    def _repr_html_(self) -> str:
-        return html(peeked_rows(self.records))
+    def rows(self) -> Rows:
+        """Return a row for each table that a record goes to, or one row when none takes it."""
+        return [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "offset": each.offset,
+                "table": fate.table if fate else "",
+                "outcome": fate.outcome if fate else "",
+                "rows": json.dumps(fate.rows, default=str, ensure_ascii=False) if fate else "",
+                "code": fate.code if fate else "",
+            }
+            for each in self.records
+            for fate in (each.fates or (None,))
+        ]
 
 
 @dataclass(slots=True)

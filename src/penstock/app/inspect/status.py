@@ -12,10 +12,9 @@ from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from penstock.app.assembly import assembly
-from penstock.app.inspect.notebook_tables import arrow, html, status_rows
+from penstock.app.inspect.notebook_tables import NotebookTable, Rows
 from penstock.core.commits import Chain, Committable, Landed
 from penstock.core.errors import PenstockError, gravest
 from penstock.core.events import WaitBegan
@@ -44,14 +43,11 @@ from penstock.ports.tables import TableFormat
 from penstock.spec.model import Pipeline
 from penstock.spec.secrets import ProcessSecrets
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 _SQLITE = "sqlite:///"
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class Status(NotebookTable):
     """A snapshot, and whether a process holds the pipeline now, here or on another host.
 
     `unread` are the tables that could not be read now, with their errors.
@@ -66,12 +62,19 @@ class Status:
         """Return 0, or the exit code of the gravest error that kept a table from being read."""
         return gravest(error.exit_code for error in self.unread.values())
 
-    def to_arrow(self) -> pa.Table:
-        """Return a row for each table, as Arrow."""
-        return arrow(status_rows(self))
-
-    def _repr_html_(self) -> str:
-        return html(status_rows(self))
+    def rows(self) -> Rows:
+        """Return a row for each table; times are epoch milliseconds."""
+        return [
+            {
+                "table": name,
+                "rows": each.holds,
+                "lag_records": each.lag_records,
+                "valid_through_ms": each.valid_through_ms,
+                "pending": len(each.pending),
+                "parked": "" if each.parked is None else f"{each.parked.code} {each.parked.reason}",
+            }
+            for name, each in self.snapshot.tables.items()
+        ]
 
 
 def status_file(pipeline: Pipeline) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.app.inspect.notebook_tables import html
+from penstock.app.inspect.notebook_tables import NotebookTable
 from penstock.app.inspect.plan.forecast import Beginning, Plan, TablePlan
 
 PLAN = Plan(
@@ -13,6 +13,14 @@ PLAN = Plan(
 )  # fmt: skip
 
 
+class Given(NotebookTable):
+    def __init__(self, *rows) -> None:
+        self.given = list(rows)
+
+    def rows(self):
+        return self.given
+
+
 def test_a_plan_is_a_table_in_html_and_in_arrow() -> None:
     assert "<td>lake.a</td><td>True</td><td>id long</td>" in PLAN._repr_html_()
     assert [("lake.a", 7)] == [
@@ -21,7 +29,7 @@ def test_a_plan_is_a_table_in_html_and_in_arrow() -> None:
 
 
 def test_text_of_others_is_escaped_and_cut() -> None:
-    shown = html([{"value": "<script>" + "x" * 1000}])
+    shown = Given({"value": "<script>" + "x" * 1000})._repr_html_()
 
     assert "&lt;script&gt;" in shown
     assert "<script>" not in shown
@@ -29,4 +37,4 @@ def test_text_of_others_is_escaped_and_cut() -> None:
 
 
 def test_nothing_is_shown_as_nothing() -> None:
-    assert "<p>nothing</p>" == html([])
+    assert "<p>nothing</p>" == Given()._repr_html_()

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from penstock.app.inspect.notebook_tables import arrow, html, plan_rows
+from penstock.app.inspect.notebook_tables import NotebookTable, Rows
 from penstock.core.errors import PenstockError, gravest
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 NOTHING, CHANGES, DESTRUCTIVE = 0, 10, 11
 
@@ -110,7 +106,7 @@ class TablePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NotebookTable):
     """A whole plan. `rows_per_second` is the last run's pace, where there is one to tell of.
 
     `owner` is who runs the pipeline now; `former_rules` names tables that are first brought level
@@ -127,12 +123,23 @@ class Plan:
     rows_per_second: float | None = None
     stops: tuple[PenstockError, ...] = ()
 
-    def to_arrow(self) -> pa.Table:
-        """Return a row for each table, as Arrow."""
-        return arrow(plan_rows(self))
-
-    def _repr_html_(self) -> str:
-        return html(plan_rows(self))
+    def rows(self) -> Rows:
+        """Return a row for each table."""
+        return [
+            {
+                "table": each.table,
+                "create": each.create,
+                "columns": ", ".join(f"{name} {kind}" for name, kind in each.columns),
+                "missing": ", ".join(f"{name} {kind}" for name, kind in each.missing),
+                "records": each.records,
+                "pending": each.pending,
+                "destructive": "; ".join(error.message for error in each.destructive),
+                "problem": ""
+                if each.problem is None
+                else f"{each.problem.code} {each.problem.message}",
+            }
+            for each in self.tables
+        ]
 
     @property
     def change(self) -> int:

@@ -26,7 +26,8 @@ from penstock.app.assembly import assembly
 from penstock.app.assembly.process import SystemClock, jitter, this_owner
 from penstock.commit.land import Conditions
 from penstock.commit.two_phase import TwoPhase
-from penstock.core.commits import Committable, DataFile, Generation
+from penstock.core.claims import Generation
+from penstock.core.commits import Committable, DataFile
 from penstock.observe.fanout import Observers
 from penstock.spec.load import load
 from penstock.testing.prepared import prepared

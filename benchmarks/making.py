@@ -11,7 +11,8 @@ from benchmarks import records
 from penstock.app.assembly import assembly
 from penstock.app.assembly.connectors import table_connector_named
 from penstock.commit.creation import create
-from penstock.core.commits import Chain, Claim
+from penstock.core.claims import Claim
+from penstock.core.commits import Chain
 from penstock.core.schema import Schema
 from penstock.landing.settings import Target
 from penstock.observe.fanout import Observers

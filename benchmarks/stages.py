@@ -63,7 +63,7 @@ def penstock(order: dict[str, Any], start: int, laps: Laps) -> int:
     """
     from benchmarks import making, specs
     from penstock.app.assembly import assembly
-    from penstock.core.commits import Claim, Generation
+    from penstock.core.claims import Claim, Generation
     from penstock.core.offsets import span
     from penstock.rows.convert.batch import convert
     from penstock.rows.convert.blocks import Plan

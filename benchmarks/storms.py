@@ -141,7 +141,8 @@ def _job(folder: Path, brokers: str, topic: str, policy: str) -> Callable[[int, 
     from benchmarks import making, specs
     from penstock.app.assembly import assembly
     from penstock.commit.creation import create
-    from penstock.core.commits import Chain, Claim, Generation
+    from penstock.core.claims import Claim, Generation
+    from penstock.core.commits import Chain
     from penstock.core.planning import Lane
     from penstock.landing.task.messages import Destination, Job, TableJob, job_to_json
     from penstock.observe.fanout import Observers

@@ -12,13 +12,12 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
+from penstock.core.claims import Claim, Generation
 from penstock.core.commits import (
     Chain,
-    Claim,
     CommitKind,
     Committable,
     EpochNumber,
-    Generation,
     commit_id_of,
     first_ledger,
 )

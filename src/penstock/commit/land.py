@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple, assert_never
 
+from penstock.core.claims import Claim
 from penstock.core.commits import (
     Chain,
-    Claim,
     CommitKind,
     Committable,
     EpochNumber,

@@ -1,4 +1,4 @@
-"""The nouns of the two phases: data files, committables, what a table has landed, claims.
+"""The nouns of the two phases: data files, committables, what a table has landed.
 
 Invariants:
 - one logical commit has one id over retries, restarts and failovers: it is a hash of the source
@@ -19,6 +19,7 @@ from enum import StrEnum
 from typing import NewType
 
 from penstock.core.accounting import Tally
+from penstock.core.claims import Claim, Generation
 from penstock.core.offsets import (
     LeaderEpochs,
     Offset,
@@ -30,7 +31,6 @@ from penstock.core.offsets import (
     without_empty,
 )
 
-Generation = NewType("Generation", int)
 EpochNumber = NewType("EpochNumber", int)
 CommitId = NewType("CommitId", str)
 
@@ -164,23 +164,6 @@ class Landed:
     def digest_of(self, commit_id: CommitId) -> str | None:
         """Return the file digest of a recent commit, or None when it is not among them."""
         return dict(self.recent).get(commit_id)
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """The right to commit for a pipeline.
-
-    Generations order the claims of one line: those that one pending store gave out, one after the
-    other (docs/design/0225). `owner` is `<line>/<run>`; a ledger may have forgotten it ("").
-    """
-
-    generation: Generation
-    owner: str
-
-    @property
-    def line(self) -> str:
-        """Name the line of the claim; "" where it is not known."""
-        return self.owner.rpartition("/")[0]
 
 
 def commit_id_of(

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from penstock.core.commits import Claim, Committable, Landed, position
+from penstock.core.claims import Claim
+from penstock.core.commits import Committable, Landed, position
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.core.commits import Claim
+    from penstock.core.claims import Claim
 
 _BY_RANK = (4, 2, 3, 70, 75)
 """Exit codes by rank: what waits for a human comes before what may end by itself."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from penstock.core.accounting import Tally
+from penstock.core.claims import Generation
 from penstock.core.commits import (
     Chain,
     CommitId,
@@ -20,7 +21,6 @@ from penstock.core.commits import (
     Committable,
     DataFile,
     EpochNumber,
-    Generation,
     Landed,
 )
 from penstock.core.errors import InvalidError

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from penstock.core.commits import Claim, Committable, Generation
+from penstock.core.claims import Claim, Generation
+from penstock.core.commits import Committable
 from penstock.core.offsets import Positions
 
 

@@ -12,14 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.core.accounting import Tally
+from penstock.core.claims import Claim, Generation
 from penstock.core.commits import (
     Chain,
-    Claim,
     CommitKind,
     Committable,
     DataFile,
     EpochNumber,
-    Generation,
     Landed,
     commit_id_of,
     first_ledger,

@@ -13,7 +13,7 @@ from penstock.app.assembly.assembly import open_store
 from penstock.app.assembly.process import SystemClock
 from penstock.app.inspect.status import status, status_file
 from penstock.cli.status import keep_showing
-from penstock.core.commits import Generation
+from penstock.core.claims import Generation
 from penstock.observe.snapshot import State
 from penstock.ports.store import Owner
 from penstock.spec.load import load

@@ -15,7 +15,8 @@ from penstock.commit.two_phase import TwoPhase
 from penstock.connectors.memory.store import MemoryStore
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.memory.warehouse import Warehouse
-from penstock.core.commits import Chain, CommitKind, Generation
+from penstock.core.claims import Generation
+from penstock.core.commits import Chain, CommitKind
 from penstock.core.crash_points import Point
 from penstock.core.errors import (
     ConflictError,

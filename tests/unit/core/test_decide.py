@@ -9,15 +9,8 @@ from itertools import product
 
 import pytest
 
-from penstock.core.commits import (
-    Chain,
-    Claim,
-    CommitId,
-    DataFile,
-    Landed,
-    commit_id_of,
-    landed_after,
-)
+from penstock.core.claims import Claim
+from penstock.core.commits import Chain, CommitId, DataFile, Landed, commit_id_of, landed_after
 from penstock.core.decide import AlreadyLanded, Commit, Fenced, Gap, Superseded, decide
 from penstock.testing.prepared import claim, fence, origin, part, positions, prepared
 

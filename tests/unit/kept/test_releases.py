@@ -14,7 +14,8 @@ import pytest
 
 from penstock.connectors.sql.store import sqlite_store
 from penstock.core.accounting import Tally
-from penstock.core.commits import Chain, DataFile, Generation
+from penstock.core.claims import Generation
+from penstock.core.commits import Chain, DataFile
 from penstock.core.errors import InvalidError
 from penstock.core.serialization import committable_from_json, ledger_from_json
 from penstock.landing.task.messages import job_from_json, result_from_json

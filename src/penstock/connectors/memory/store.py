@@ -13,7 +13,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.core.commits import Chain, Claim, Committable, Generation
+from penstock.core.claims import Claim, Generation
+from penstock.core.commits import Chain, Committable
 from penstock.core.errors import BugError, FencedError, UnavailableError
 from penstock.core.serialization import committable_from_json, committable_to_json
 from penstock.ports.store import Examined, Holding, Owner

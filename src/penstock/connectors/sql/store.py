@@ -41,7 +41,8 @@ from penstock.connectors.sql.layout import (
 )
 from penstock.connectors.sql.owners import has_ended
 from penstock.connectors.sql.server import StoreServer
-from penstock.core.commits import Claim, Committable, Generation
+from penstock.core.claims import Claim, Generation
+from penstock.core.commits import Committable
 from penstock.core.errors import BugError, FencedError, UnavailableError
 from penstock.core.serialization import (
     committable_from_json,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from penstock.commit.land import Landing
 from penstock.commit.two_phase import TwoPhase, Work
-from penstock.core.commits import Claim
+from penstock.core.claims import Claim
 from penstock.core.errors import PenstockError, UnavailableError
 from penstock.landing.background import Hands
 from penstock.landing.tables.foreign_errors import COMMIT, serving

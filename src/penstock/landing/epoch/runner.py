@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.commit.creation import create
-from penstock.core.commits import Claim, Landed, first_ledger
+from penstock.core.claims import Claim
+from penstock.core.commits import Landed, first_ledger
 from penstock.core.errors import UnavailableError
 from penstock.core.events import PartitionStalled, SliceRead
 from penstock.core.offsets import TopicPartition

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from penstock.commit.land import Conditions
-from penstock.core.commits import Claim, Generation
+from penstock.core.claims import Claim, Generation
 from penstock.core.crash_points import Point
 from penstock.core.decide import outranks
 from penstock.core.errors import FencedError, PenstockError

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from penstock.commit.land import Conditions, fence_rollback, fenced
-from penstock.core.commits import Chain, Claim
+from penstock.core.claims import Claim
+from penstock.core.commits import Chain
 from penstock.core.decide import outranks
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.landing.tables import opening

@@ -14,7 +14,8 @@ from dataclasses import replace
 
 from penstock.commit.creation import begin, create
 from penstock.commit.land import Conditions, other_cluster, rolled_back
-from penstock.core.commits import Chain, Claim, Generation, Landed
+from penstock.core.claims import Claim, Generation
+from penstock.core.commits import Chain, Landed
 from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
 from penstock.core.offsets import Offset, Positions, TopicPartition
 from penstock.core.planning import Bounds
@@ -54,8 +55,7 @@ def open_quarantine(settings: Settings, world: World) -> Table:
     """Return the quarantine table, created when it is not there."""
     place = settings.quarantine
     catalog = world.catalogs[place.catalog]
-    table = catalog.load(place.name)
-    if table is not None:
+    if (table := catalog.load(place.name)) is not None:
         return table
     definition = TableDefinition(settings.quarantine_schema)
     return create(catalog, (place.table, place.name), definition, (), world.observer)

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 from penstock.commit.land import Conditions, require_rank
 from penstock.core.accounting import Tally
+from penstock.core.claims import Claim
 from penstock.core.commits import (
     Chain,
-    Claim,
     CommitKind,
     Committable,
     DataFile,

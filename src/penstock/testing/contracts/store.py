@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.commits import Chain, Claim, Committable, DataFile, Generation
+from penstock.core.claims import Claim, Generation
+from penstock.core.commits import Chain, Committable, DataFile
 from penstock.core.errors import BugError, FencedError, UnavailableError
 from penstock.ports.store import Examined, Owner, PendingStore
 from penstock.testing.prepared import claim, positions, prepared, progress

@@ -27,7 +27,8 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from penstock.connectors.delta.log.reader import MARK_KEY
-from penstock.core.commits import Committable, Generation, Landed
+from penstock.core.claims import Generation
+from penstock.core.commits import Committable, Landed
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.serialization import ledger_from_json, ledger_to_json, progress_to_json

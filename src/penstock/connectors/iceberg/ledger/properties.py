@@ -26,7 +26,8 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot
 
-from penstock.core.commits import Chain, CommitId, CommitKind, Committable, Generation, Landed
+from penstock.core.claims import Generation
+from penstock.core.commits import Chain, CommitId, CommitKind, Committable, Landed
 from penstock.core.offsets import Progress, stops
 from penstock.core.serialization import progress_from_json, progress_to_json
 

@@ -14,7 +14,7 @@ from penstock.app.inspect.plan.forecast import Beginning, Misfits, Plan, TablePl
 from penstock.app.inspect.plan.sample_outcome import misfits_of
 from penstock.cli import main
 from penstock.connectors.memory.tables import MemoryTables
-from penstock.core.commits import Generation
+from penstock.core.claims import Generation
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.landing.settings import Consent
 from penstock.ports.store import Owner

@@ -1,0 +1,25 @@
+"""Claims: the right to commit for a pipeline, and the generation that orders them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NewType
+
+Generation = NewType("Generation", int)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to commit for a pipeline.
+
+    Generations order the claims of one line: those that one pending store gave out, one after the
+    other (docs/design/0225). `owner` is `<line>/<run>`; a ledger may have forgotten it ("").
+    """
+
+    generation: Generation
+    owner: str
+
+    @property
+    def line(self) -> str:
+        """Name the line of the claim; "" where it is not known."""
+        return self.owner.rpartition("/")[0]

@@ -7,6 +7,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DESIGN = ROOT / "docs/design"
+INDEX = DESIGN / "README.md"
 NORMATIVE = ("protocol", "data", "failure-modes", "interface", "spark")
 
 ID = r"^\| ([A-Z]\d+) \|"
@@ -28,7 +29,7 @@ def places() -> dict[str, set[str]]:
 
 
 def decisions() -> set[str]:
-    return set(re.findall(r"^\| \[?(\d{4})\b", (DESIGN / "README.md").read_text(), re.MULTILINE))
+    return set(re.findall(r"^\| \[?(\d{4})\b", INDEX.read_text(), re.MULTILINE))
 
 
 def broken(text: str, pages: dict[str, set[str]], ids: set[str]) -> list[str]:
@@ -65,6 +66,15 @@ def test_every_citation_leads_to_its_place(known) -> None:
         for path in files()
         if (found := broken(path.read_text(), *known))
     }
+
+
+def test_the_index_has_the_title_of_each_decision() -> None:
+    titled = {path.read_text().splitlines()[0] for path in DESIGN.glob("[0-9]*.md")}
+    rows = re.findall(
+        r"^\| \[(\d{4})\]\S+ \| (.+?) \| (?:in force|amended)", INDEX.read_text(), re.MULTILINE
+    )
+
+    assert {f"# {number}: {title}".replace("\\|", "|") for number, title in rows} == titled
 
 
 @pytest.mark.parametrize("page", ["protocol", "failure-modes"])

@@ -12,6 +12,7 @@ from tests.story.world import QUARANTINE, World, tables_named
 from penstock.core.crash_points import Point
 from penstock.core.errors import InvalidError
 from penstock.core.events import TableLeft, TableParked, TableResumed
+from penstock.landing.background import Threads
 
 TWO = tables_named("orders", "items")
 ITEMS = TWO["items"][0]
@@ -92,9 +93,17 @@ def test_tables_of_a_route_that_stands_aside_itself_come_back(ground, routed, ba
     assert 3 == len(routed.rows(table_of("a")))
 
 
+class ShortWaits(Threads):
+    """Threads that commit; the coordinator never waits long for them."""
+
+    def about_to_wait(self, seconds):
+        return min(seconds, 0.02)
+
+
 def test_a_table_is_opened_once_though_its_recovery_still_keeps_house(ground):
     """Opened twice, it was taken to wait for a commit, and got no column ever after."""
     world = World(ground, routes=TWO, every_seconds=0.0)
+    world.hands = ShortWaits
     world.change_rules("wide", columns="evolve")
     for topic in TWO:
         world.send(topic, 2)

@@ -50,6 +50,7 @@ def test_nothing_that_it_did_not_land_counts_as_examined(world):
 
 
 def test_it_stays_parked_while_the_others_go_on(world):
+    world.alone()
     life = world.life(every_seconds=0.0).at_listing(20, lambda: world.send("items", 2))
     life.at_listing(200, life.stop.set).run("stopped")
 

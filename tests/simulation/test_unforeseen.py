@@ -175,6 +175,7 @@ class TestOfFiles:
         assert {3} == {offset for each in known.values() for offset in each.reached.values()}
 
     def test_it_is_not_tried_again_in_the_same_run(self, world, monkeypatch):
+        world.alone()
         tried = break_files(monkeypatch, ORDERS, "close", 123)
         life = world.life()
         life.at_listing(300, life.stop.set).run("stopped")

@@ -226,16 +226,17 @@ def test_a_start_behind_the_end_is_told_as_truncation(
     assert "P211" == caught.value.code
 
 
-def test_brokers_that_cannot_be_reached_are_named_in_bounded_time() -> None:
-    begun = time.monotonic()
+def test_brokers_that_cannot_be_reached_are_named_before_the_time_is_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock.connectors.kafka.errors.DOWN_SECONDS_MAX", 1)
     nowhere = {"brokers": "127.0.0.1:1,127.0.0.1:2", "topics": ["t"]}
     with pytest.raises(UnavailableError, match=r"127\.0\.0\.1:1,127\.0\.0\.1:2.*refused") as caught:
         connector.open_log(nowhere, Plain()).partitions()
     with pytest.raises(UnavailableError, match=re.escape("127.0.0.1:1")):
-        read(opened_at(nowhere["brokers"]), TopicPartition("id", 0, "t"), 0, 5, seconds=60)
+        read(opened_at(nowhere["brokers"]), TopicPartition("id", 0, "t"), 0, 5, seconds=240)
 
     assert "P201" == caught.value.code
-    assert time.monotonic() - begun < 60
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -323,7 +324,10 @@ class TestABrokerOfItsOwn:
                 assert stop == read(again, at, begin, stop, leader_epoch=known)[1]
             again.close()
 
-    def test_a_broker_that_goes_away_while_reading_is_unavailable(self, home: Path) -> None:
+    def test_a_broker_that_goes_away_while_reading_is_unavailable(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("penstock.connectors.kafka.errors.DOWN_SECONDS_MAX", 1)
         running = up(home, 0)
         cluster = Cluster(running.bootstrap)
         cluster.create("orders")
@@ -332,12 +336,10 @@ class TestABrokerOfItsOwn:
         reader = opened_at(running.bootstrap)
         assert 10 == read(reader, at, 0, 10)[1]
         down(home)
-        begun = time.monotonic()
         with pytest.raises(UnavailableError, match=re.escape(running.bootstrap)) as caught:
-            read(reader, at, 0, 10, seconds=60)
+            read(reader, at, 0, 10, seconds=240)
 
         assert "P201" == caught.value.code
-        assert time.monotonic() - begun < 40
         reader.close()
 
 

@@ -67,17 +67,21 @@ DOWN_SECONDS_MAX = 8
 
 @dataclass(slots=True)
 class Heard:
-    """Listen to a client's error callback; keeps the newest of what its threads had to say."""
+    """Listen to a client's error callback; keeps the newest errors of each name.
 
-    errors: deque[Any] = field(default_factory=lambda: deque(maxlen=HEARD_MAX))
+    That all brokers are down is said once, and twenty refused connections a second follow it.
+    """
+
+    errors: dict[str, deque[Any]] = field(default_factory=dict)
 
     def __call__(self, error: Any) -> None:
         """Take note; called by the client while it is polled."""
-        self.errors.append(error)
+        self.errors.setdefault(error.name(), deque(maxlen=HEARD_MAX)).append(error)
 
     def first(self, names: set[str], *, about: str = "") -> Any | None:
-        """Return the oldest error that has one of these names and begins with `about`."""
-        matching = (error for error in self.errors if error.name() in names)
+        """Return the oldest error that begins with `about`, of the name of these heard first."""
+        named = (errors for name, errors in self.errors.items() if name in names)
+        matching = (error for errors in named for error in errors)
         return next((error for error in matching if error.str().startswith(about)), None)
 
     def reason(self, silent_seconds: float) -> Any | None:

@@ -12,6 +12,7 @@ from tests.story.clock import ManualClock
 
 from penstock.connectors.kafka.errors import (
     DOWN_SECONDS_MAX,
+    HEARD_MAX,
     REFUSAL_SECONDS_MAX,
     Heard,
     overtaken,
@@ -112,6 +113,16 @@ def test_waiting_ends_sooner_when_it_is_useless() -> None:
     heard(error(KafkaError._SSL))
     assert heard.reason(REFUSAL_SECONDS_MAX - 1) is None
     assert "_SSL" == heard.reason(REFUSAL_SECONDS_MAX + 1).name()
+
+
+def test_hundreds_of_refused_connections_do_not_hide_that_all_brokers_are_down() -> None:
+    heard = Heard()
+    heard(error(KafkaError._ALL_BROKERS_DOWN))
+    for number in range(4 * HEARD_MAX):
+        heard(error(KafkaError._TRANSPORT, f"k1: Connection refused (after {number}ms)"))
+
+    assert "_ALL_BROKERS_DOWN" == heard.reason(DOWN_SECONDS_MAX + 1).name()
+    assert HEARD_MAX == len(heard.errors["_TRANSPORT"])
 
 
 class NoAnswer:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from penstock.core.errors import InvalidError
 from penstock.core.names import folded
 from penstock.core.schema import Field, List, Map, Schema, Struct, Type
-from penstock.rows.cast.record_cast import joined_path
+from penstock.rows.column_paths import joined_path
 from penstock.rows.decode.json.parser import parse_object
 from penstock.rows.options import RowOptions
 from penstock.rows.reject_codes import Code, MisfitError

@@ -12,13 +12,13 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 from penstock.core.schema import Field, Kind, List, Map, Schema, Struct, Type
 from penstock.rows.cast.rescued_column import Drops
 from penstock.rows.cast.scalars import Scalar, scalar
+from penstock.rows.column_paths import joined_path
 from penstock.rows.decode.envelope.json_envelopes import WITH_PLACEHOLDERS
 from penstock.rows.decode.envelope.toast_placeholder import placeholder
 from penstock.rows.decode.json.parser import kind_of, says_nothing
@@ -31,7 +31,6 @@ LENIENT = ("drop_value", "rescue")
 LEFT_OUT = "the source left the value out"
 NO_COLUMN = "the table has no such column"
 REQUIRED = "a required column is null or missing"
-_SIGNS = re.compile(r"[.\[{\\]")
 
 Fit = Callable[[Any, Drops], Any]
 
@@ -219,13 +218,3 @@ def _required(fit: Fit, path: str) -> Fit:
         return fit(value, drops)
 
     return strict
-
-
-def joined_path(path: str, name: str) -> str:
-    """Return the dotted path of a member; elements are `[]` and map values `{}`.
-
-    These signs get a backslash where they stand in a name, so that no two paths are spelled alike.
-    """
-    if _SIGNS.search(name) is not None:
-        name = _SIGNS.sub(r"\\\g<0>", name)
-    return f"{path}.{name}" if path else name

@@ -14,22 +14,26 @@ Source: data.md 2.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import decimal
 import math
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.core.schema import Decimal, Fixed, Kind
 from penstock.rows.cast import iso8601
+from penstock.rows.decode.json.exact_text import (
+    NUMERIC,
+    base64_bytes,
+    float32_of,
+    number_parts,
+    require_exact,
+)
 from penstock.rows.decode.json.parser import Number, kind_of
 from penstock.rows.decode.logical_types import Clock, Day, Moment
 from penstock.rows.options import RowOptions
@@ -37,10 +41,7 @@ from penstock.rows.reject_codes import Code, MisfitError
 
 Scalar = Callable[[Any], Any]
 
-_NUMERIC = re.compile(r"([+-]?)(?:([0-9]+)(?:\.([0-9]*))?|\.([0-9]+))(?:[eE]([+-]?[0-9]+))?")
-_INTEGER = re.compile(r"[+-]?[0-9]+")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
-_POWER_DIGITS_MAX = 12
 _SHORT_DIGITS = 18
 _BOOLEANS = {"true": True, "false": False}
 _UUID_BYTES = 16
@@ -50,7 +51,7 @@ _BITS = {Kind.INT: 31, Kind.LONG: 63}
 
 READABLE: Mapping[Any, str] = MappingProxyType(
     {
-        **dict.fromkeys((Kind.INT, Kind.LONG, Kind.FLOAT, Kind.DOUBLE, Decimal), _NUMERIC.pattern),
+        **dict.fromkeys((Kind.INT, Kind.LONG, Kind.FLOAT, Kind.DOUBLE, Decimal), NUMERIC.pattern),
         **iso8601.READABLE,
         Kind.BOOLEAN: "true|false",
         Kind.UUID: _UUID.pattern,
@@ -80,25 +81,6 @@ def scalar(type_: Kind | Decimal | Fixed, options: RowOptions) -> Scalar:
             return _SCALARS[type_]
 
 
-def stands_for_integer(text: str) -> bool:
-    """Return whether a number or text is an integer in any notation but the plain one."""
-    if isinstance(text, Number) and _INTEGER.fullmatch(text):
-        return False
-    return _NUMERIC.fullmatch(text) is not None and _parts(text)[2] >= 0
-
-
-def digits_of(text: str) -> tuple[int, int]:
-    """Count the digits of a number before and behind its point, without outer zeros."""
-    _, digits, exponent = _parts(text)
-    return max(len(digits) + exponent, 0) if digits != "0" else 0, max(-exponent, 0)
-
-
-def is_double(text: str) -> bool:
-    """Return whether a double, as it is commonly written, reads back as this very number."""
-    number = float(text)
-    return math.isfinite(number) and _parts(repr(number)) == _parts(text)
-
-
 def _boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value
@@ -121,7 +103,7 @@ def _integer(value: Any, *, bits: int) -> int:
             return short
     if isinstance(value, Day | Clock | Moment):
         value = value.count
-    sign, digits, exponent = _parts(_numeric(value))
+    sign, digits, exponent = number_parts(_numeric(value))
     if exponent < 0:
         raise MisfitError(Code.INEXACT, "the number has a fraction, the column holds integers")
     if len(digits) + exponent <= len(str(1 << bits)):
@@ -132,7 +114,7 @@ def _integer(value: Any, *, bits: int) -> int:
 
 
 def _decimal(value: Any, *, type_: Decimal) -> decimal.Decimal:
-    sign, digits, exponent = _parts(_numeric(value))
+    sign, digits, exponent = number_parts(_numeric(value))
     if exponent < -type_.scale:
         raise MisfitError(Code.INEXACT, f"more than {type_.scale} fraction digits for {type_}")
     if len(digits) + exponent > type_.precision - type_.scale and digits != "0":
@@ -144,15 +126,13 @@ def _double(value: Any) -> float:
     if isinstance(value, float):
         return value
     text = _numeric(value)
-    return _unrounded(value, _faithful(text, float(text)))
+    return _unrounded(value, require_exact(text, float(text)))
 
 
 def _float(value: Any) -> float:
     if isinstance(value, float):
         return _narrow(value)
-    # Arrow reads the text straight into 32 bits; by way of a double it would be rounded twice.
-    text = _numeric(value)
-    return _unrounded(value, _faithful(text, pa.scalar(str(text)).cast(pa.float32()).as_py()))
+    return _unrounded(value, float32_of(_numeric(value)))
 
 
 def _unrounded(value: Any, number: float) -> float:
@@ -176,23 +156,13 @@ def _narrow(number: float) -> float:
     return number
 
 
-def _faithful(text: str, number: float) -> float:
-    if not math.isfinite(number):
-        raise MisfitError(Code.OUT_OF_RANGE, "the number is too large for the column")
-    if _INTEGER.fullmatch(text):
-        sign, digits, exponent = _parts(text)
-        if int(f"{sign}{digits}") * 10**exponent != int(number):
-            raise MisfitError(Code.INEXACT, "the integer would be rounded")
-    return number
-
-
 def _numeric(value: Any) -> str:
     if isinstance(value, Number):
         return value
     if isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool):
         return _written(value)
     text = _text(value, "a number")
-    if _NUMERIC.fullmatch(text) is None:
+    if NUMERIC.fullmatch(text) is None:
         raise MisfitError(Code.UNREADABLE, "the text is not a number")
     return text
 
@@ -212,39 +182,10 @@ def _written(number: float | decimal.Decimal) -> str:
     return Number(f"{text}E{exponent}")
 
 
-@lru_cache(maxsize=4096)
-def _parts(text: str) -> tuple[str, str, int]:
-    """Split a number into sign, digits without outer zeros, and exponent; zero is `0`, 0."""
-    found = _NUMERIC.fullmatch(text)
-    assert found is not None, "JSON numbers match"
-    sign, whole, fraction, bare, power = found.groups(default="")
-    fraction = fraction or bare
-    digits = (whole + fraction).lstrip("0")
-    kept = digits.rstrip("0")
-    if not kept:
-        return "", "0", 0
-    exponent = _power(power) - len(fraction) + len(digits) - len(kept)
-    return sign.replace("+", ""), kept, exponent
-
-
-def _power(text: str) -> int:
-    digits = text.lstrip("+-").lstrip("0")
-    # An exponent of more digits than this is beyond every type, whatever it is exactly.
-    size = int(digits or 0) if len(digits) <= _POWER_DIGITS_MAX else 10**_POWER_DIGITS_MAX
-    return -size if text.startswith("-") else size
-
-
 def _binary(value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
-    text = _text(value, "base64 text")
-    try:
-        data = binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
-    except (binascii.Error, UnicodeEncodeError) as error:
-        raise MisfitError(Code.UNREADABLE, "the text is not base64") from error
-    if base64.b64encode(data) != text.encode("ascii"):
-        raise MisfitError(Code.UNREADABLE, "the base64 text has bits to spare")
-    return data
+    return base64_bytes(_text(value, "base64 text"))
 
 
 def _fixed(value: Any, *, length: int) -> bytes:

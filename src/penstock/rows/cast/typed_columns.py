@@ -29,7 +29,7 @@ from penstock.rows.cast.json_columns import (
     mask_of,
     narrowed,
 )
-from penstock.rows.cast.record_cast import joined_path
+from penstock.rows.column_paths import joined_path
 from penstock.rows.decode.envelope.json_envelopes import WITH_PLACEHOLDERS
 from penstock.rows.decode.envelope.toast_placeholder import placeholder
 from penstock.rows.options import RowOptions

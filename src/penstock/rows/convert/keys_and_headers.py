@@ -8,30 +8,26 @@ one name the last counts, as Kafka's `lastHeader`; a header that a record has no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.schema import Field, Kind, Schema, Struct, Type, join
+from penstock.core.schema import Field, Kind, Schema, Struct
 from penstock.rows.arrow_types import arrow_type
 from penstock.rows.block_result import Fitted
 from penstock.rows.cast.record_cast import record_fit
 from penstock.rows.cast.rescued_column import Drops
 from penstock.rows.convert.blocks import Plan, fit_group
-from penstock.rows.decode.decoder import Group, Readers, open_values
+from penstock.rows.decode.decoder import Readers
 from penstock.rows.decode.format_reader import BARE
+from penstock.rows.decode.keys import decoded_keys, key_field, key_options
 from penstock.rows.options import RowOptions
 from penstock.rows.reject_codes import NO_TEXT, Code, MisfitError
-from penstock.rows.schema.inference import infer, usable
-
-KEY_HEADER = "__key_schema_id"
-_ANY = msgspec.json.Decoder(msgspec.Raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,81 +56,6 @@ def columns_beside(
     return found
 
 
-def key_field(schema: Schema, options: RowOptions) -> Field | None:
-    """Return the column of typed keys, when a table has one."""
-    column = options.source_columns.get("key")
-    if options.key_format == "bytes" or column is None:
-        return None
-    return schema.field(column)
-
-
-def key_type(batch: pa.RecordBatch, options: RowOptions, readers: Readers) -> Type:
-    """Join the types that the keys of a batch ask for, `unknown` when they tell none."""
-    joined: Type = Kind.UNKNOWN
-    for group in _opened(batch, options, readers, {}):
-        if group.reader is not None:
-            asked = usable(group.reader.type)
-        elif group.told is not Kind.UNKNOWN:
-            asked = usable(Struct((Field(BARE, group.told),)))
-        else:
-            asked = infer(pa.record_batch({"value": group.values}))
-        only = asked.field(BARE) if len(asked.fields) == 1 else None
-        if asked.fields:
-            joined, _ = join(joined, asked if only is None else only.type)
-    return joined
-
-
-def _key_options(options: RowOptions) -> RowOptions:
-    return replace(
-        options,
-        source_columns={},
-        change_columns={},
-        header_columns={},
-        columns="quarantine",
-        types="quarantine",
-        format=options.key_format,
-        key_format="bytes",
-        schema_id_header=KEY_HEADER,
-        framing="registry",
-        compression="none",
-        envelope="none",
-        tombstones="quarantine",
-    )
-
-
-def _opened(
-    batch: pa.RecordBatch, options: RowOptions, readers: Readers, misfits: dict[int, MisfitError]
-) -> Iterator[Group]:
-    """Yield the groups of keys; JSON ones as objects with the single member `value`."""
-    own = _key_options(options)
-    given = {"value": batch.column("key")}
-    if "headers" in batch.schema.names:
-        given["headers"] = batch.column("headers")
-    valued = np.flatnonzero(batch.column("key").is_valid().to_numpy(zero_copy_only=False))
-    opened = open_values(pa.record_batch(given), valued, own, readers, {})
-    for group in opened.groups:
-        if group.reader is None:
-            yield _as_members(group, misfits)
-        elif len(group.positions):
-            yield group
-    misfits |= opened.misfits
-
-
-def _as_members(group: Group, misfits: dict[int, MisfitError]) -> Group:
-    """Make an object of each JSON key, whatever it is."""
-    texts, positions = [], []
-    for position, value in zip(group.positions.tolist(), group.values.to_pylist(), strict=True):
-        try:
-            _ANY.decode(value)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            misfits[position] = MisfitError(Code.MALFORMED, "the key is not JSON")
-            continue
-        texts.append(b'{"%s":%s}' % (BARE.encode(), value))
-        positions.append(position)
-    values = pa.array(texts, pa.binary())
-    return Group(np.array(positions, np.int64), values, None, group.told)
-
-
 def _keys(
     batch: pa.RecordBatch,
     field: Field,
@@ -142,10 +63,10 @@ def _keys(
     readers: Readers,
     misfits: dict[int, MisfitError],
 ) -> pa.Array:
-    own = _key_options(options)
+    own = key_options(options)
     refused: dict[int, MisfitError] = {}
     pieces: list[tuple[npt.NDArray[np.int64], pa.Array]] = []
-    for group in _opened(batch, options, readers, refused):
+    for group in decoded_keys(batch, options, readers, refused):
         whole = isinstance(field.type, Struct) and group.reader is not None
         table = field.type if whole else Struct((Field(BARE, field.type),))
         assert isinstance(table, Struct), "a whole key is a struct"
@@ -204,7 +125,7 @@ def _text_fit(field: Field, options: RowOptions) -> Callable[[bytes], Any]:
     """Return what makes a column's value of a header's bytes."""
     if field.type is Kind.BINARY:
         return lambda data: data
-    fit = record_fit(Struct((Field(BARE, field.type),)), _key_options(options))
+    fit = record_fit(Struct((Field(BARE, field.type),)), key_options(options))
 
     def read(data: bytes) -> Any:
         try:

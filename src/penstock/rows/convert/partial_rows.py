@@ -25,9 +25,10 @@ from penstock.core.schema import Decimal, Field, Fixed, Kind, List, Map, Struct,
 from penstock.rows.arrow_types import arrow_type
 from penstock.rows.block_result import Fitted, Positions, summed
 from penstock.rows.cast.json_columns import mask_of, without_text
-from penstock.rows.cast.record_cast import LENIENT, available_scalar, joined_path
+from penstock.rows.cast.record_cast import LENIENT, available_scalar
 from penstock.rows.cast.rescued_column import frame_of
 from penstock.rows.cast.typed_columns import count_unknown
+from penstock.rows.column_paths import joined_path
 from penstock.rows.convert.reject_columns import (
     Finish,
     Mask,

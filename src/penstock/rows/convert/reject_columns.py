@@ -27,9 +27,9 @@ from penstock.rows.cast.record_cast import (
     NO_COLUMN,
     REQUIRED,
     available_scalar,
-    joined_path,
 )
 from penstock.rows.cast.scalars import READABLE, Scalar
+from penstock.rows.column_paths import joined_path
 from penstock.rows.decode.envelope.json_envelopes import WITH_PLACEHOLDERS
 from penstock.rows.decode.json.parser import Number, kind_of
 from penstock.rows.decode.logical_types import MS, NS, US, Clock, Day, Moment

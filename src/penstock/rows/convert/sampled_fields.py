@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from penstock.core.names import folded
 from penstock.core.schema import Decimal, Field, Kind, List, Schema, Struct, Type, join
-from penstock.rows.cast.record_cast import joined_path
-from penstock.rows.cast.scalars import stands_for_integer
+from penstock.rows.column_paths import joined_path
+from penstock.rows.decode.json.exact_text import stands_for_integer
 from penstock.rows.decode.json.parser import parse_object, says_nothing
 from penstock.rows.options import RowOptions
 from penstock.rows.reject_codes import MisfitError

@@ -22,7 +22,8 @@ from typing import Any, Literal
 from penstock.core.names import folded
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type, is_known
 from penstock.core.type_text import is_writable
-from penstock.rows.cast.scalars import digits_of, is_double, scalar
+from penstock.rows.cast.scalars import scalar
+from penstock.rows.decode.json.exact_text import digits_of, is_double
 from penstock.rows.decode.json.parser import Number, says_nothing
 from penstock.rows.options import RowOptions
 from penstock.rows.reject_codes import MisfitError

@@ -7,12 +7,13 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.schema import Field, Schema, Struct, united
+from penstock.core.schema import Field, Kind, Schema, Struct, Type, join, united
 from penstock.rows.arrow_types import validity_of
 from penstock.rows.bisection import made_apart
-from penstock.rows.convert.keys_and_headers import key_type
 from penstock.rows.decode.decoder import Readers, open_values
+from penstock.rows.decode.format_reader import BARE
 from penstock.rows.decode.json_schema import overlaid_struct
+from penstock.rows.decode.keys import decoded_keys
 from penstock.rows.options import RowOptions
 from penstock.rows.schema.inference import columns_in, infer, usable
 
@@ -64,4 +65,20 @@ def _with_key(
     if column is None or options.key_format == "bytes":
         return joined
     own = tuple(field for field in joined.fields if field.name != column)
-    return Struct((*own, Field(column, key_type(batch, options, readers))))
+    return Struct((*own, Field(column, _key_type(batch, options, readers))))
+
+
+def _key_type(batch: pa.RecordBatch, options: RowOptions, readers: Readers) -> Type:
+    """Join the types that the keys of a batch ask for, `unknown` when they tell none."""
+    joined: Type = Kind.UNKNOWN
+    for group in decoded_keys(batch, options, readers, {}):
+        if group.reader is not None:
+            asked = usable(group.reader.type)
+        elif group.told is not Kind.UNKNOWN:
+            asked = usable(Struct((Field(BARE, group.told),)))
+        else:
+            asked = infer(pa.record_batch({"value": group.values}))
+        only = asked.field(BARE) if len(asked.fields) == 1 else None
+        if asked.fields:
+            joined, _ = join(joined, asked if only is None else only.type)
+    return joined

@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.schema import Field, Kind, List, Map, Struct, Type
-from penstock.rows.decode.connect.payload_reader import base64_bytes
 from penstock.rows.decode.connect.schema import Listed, Mapped, Node, Record, Scalar
 from penstock.rows.decode.format_reader import Decoded
 from penstock.rows.decode.json.block_parser import Refused, can_parse, parse_block, parsed_type
+from penstock.rows.decode.json.exact_text import base64_bytes
 from penstock.rows.decode.logical_types import MS, NS, US, Counted, Meaning, Unscaled
 from penstock.rows.reject_codes import MisfitError
 

@@ -14,22 +14,16 @@ import re
 from typing import Any
 
 from penstock.core.schema import Kind
-from penstock.rows.cast.record_cast import joined_path
-from penstock.rows.cast.scalars import scalar
+from penstock.rows.column_paths import joined_path
 from penstock.rows.decode.connect.schema import Listed, Mapped, Node, Record, Scalar
+from penstock.rows.decode.json.exact_text import base64_bytes, float32_of
 from penstock.rows.decode.json.parser import Number, kind_of
 from penstock.rows.decode.logical_types import Counted, OwnScale, Unscaled, unscaled
-from penstock.rows.options import RowOptions
 from penstock.rows.reject_codes import Code, MisfitError
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 _NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _EXPONENT_MAX = 1000
-base64_bytes = scalar(Kind.BINARY, RowOptions({}))
-"""Read text in base64, strictly. Raises MisfitError."""
-
-_float32 = scalar(Kind.FLOAT, RowOptions({}))
-"""Read a number in 32 bits: an integer exactly, a fraction to the nearest. Raises MisfitError."""
 
 
 def read_payload(node: Record, tree: dict[str, Any]) -> dict[str, Any]:
@@ -126,11 +120,10 @@ def _real(node: Scalar, value: Any, path: str) -> Any:
     if node.kind is Kind.DOUBLE:
         return value
     try:
-        number: float = _float32(value)
+        return float32_of(value)
     except MisfitError as error:
         code = Code.MALFORMED if error.code is Code.OUT_OF_RANGE else error.code
         raise MisfitError(code, "the number does not fit its float", path) from error
-    return number
 
 
 def _bytes(node: Scalar, value: Any, path: str) -> Any:
@@ -155,10 +148,9 @@ def _decoded(value: Any, path: str) -> bytes:
     if isinstance(value, Number) or not isinstance(value, str):
         raise _clash(value, "bytes", path)
     try:
-        data: bytes = base64_bytes(value)
+        return base64_bytes(value)
     except MisfitError as error:
         raise MisfitError(Code.MALFORMED, error.reason, path) from error
-    return data
 
 
 def _clash(value: Any, wanted: str, path: str) -> MisfitError:

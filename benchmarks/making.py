@@ -63,7 +63,7 @@ def made(spec: Path, claim: Claim, partitions: int, *, topic: str = TOPIC) -> Ma
     shown = infer(batch(0, SAMPLE))
     schema = table_schema(shown, target.hints, target.options)
     chain = Chain(pipeline.name, place.table)
-    catalog = assembly.open_catalogs(pipeline, Observers())[place.catalog]
+    catalog = assembly.open_catalog(pipeline, place.catalog, Observers())
     table = create(
         catalog,
         (place.table, place.name),

@@ -154,7 +154,7 @@ def _job(folder: Path, brokers: str, topic: str, policy: str) -> Callable[[int, 
     made = making.made(specs.write(folder, brokers, topic, policy=policy), claim, 1, topic=topic)
     place = assembly.place_of(made.pipeline, made.pipeline.quarantine.into)
     chain = Chain(f"{made.pipeline.name}/{made.chain.table}", place.table)
-    catalog = assembly.open_catalogs(made.pipeline, Observers())[place.catalog]
+    catalog = assembly.open_catalog(made.pipeline, place.catalog, Observers())
     quarantine = create(
         catalog,
         (place.table, place.name),

@@ -110,7 +110,7 @@ def errors_page(found: list[Use]) -> str:
         "Every error is a sentence of fact, a code that never changes its meaning, and a hint: the",
         "next command or act. What a process ends with is explained in [exit codes](exit-codes.md).",
         "",
-        "*Tried again* and *found out* are settled inside; they reach you only in the log.",
+        "*Tried again* and *found out* are handled internally; they appear in the log only.",
         "Cause and example of each, without a network: `penstock explain CODE`.",
     ]
     for prefix, subject in SUBJECTS.items():
@@ -140,7 +140,7 @@ def events_page(source: str) -> str:
         "",
         MARKED,
         "",
-        "Everything that a pipeline tells. The JSON log has one object a line, with `time` (UTC),",
+        "Everything that a pipeline reports. The JSON log has one object a line, with `time` (UTC),",
         "`level`, `event` (the name below) and the fields of the event. Durations are seconds, sizes",
         "bytes, times epoch milliseconds. Fields may be added; none is renamed or removed.",
     ]

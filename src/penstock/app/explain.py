@@ -19,13 +19,13 @@ from typing import Any
 from penstock.core.errors import InvalidError
 
 ENDINGS = {
-    "2": "the command ends with 2: your input is to be mended",
-    "3": "the command ends with 3: a newer owner runs, this one is not to be restarted",
-    "4": "the command ends with 4: a human must decide, and nothing was skipped",
-    "70": "the command ends with 70: a bug of ours, please report it",
-    "75": "the command ends with 75: try again later",
-    "tried again": "settled inside: it is tried again, and stands in the log only",
-    "found out": "settled inside: what happened is found out, and it stands in the log only",
+    "2": "the command exits with 2: your input has to be corrected",
+    "3": "the command exits with 3: a newer owner runs; do not restart this one",
+    "4": "the command exits with 4: you must decide; nothing was skipped",
+    "70": "the command exits with 70: a bug of Penstock, please report it",
+    "75": "the command exits with 75: try again later",
+    "tried again": "handled internally: it is retried, and appears in the log only",
+    "found out": "handled internally: Penstock finds out what happened; it appears in the log only",
     "quarantined": "the record goes to the quarantine table, with its bytes and this code",
 }
 

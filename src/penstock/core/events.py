@@ -1,4 +1,4 @@
-"""Everything that can be told, as frozen data: log lines, metrics, progress and status listen.
+"""Everything that a pipeline reports, as frozen data: log, metrics, display and status listen.
 
 Names are `<Noun><PastVerb>` (interface.md 5). Durations are seconds, sizes bytes, times epoch
 milliseconds.
@@ -17,7 +17,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class PipelineStarted(Event):
-    """A coordinator holds the claim and begins with recovery."""
+    """A coordinator has the claim and starts recovery."""
 
     pipeline: str
     generation: int
@@ -28,16 +28,14 @@ class PipelineStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class WaitBegan(Event):
-    """What a run waits for from now on, before its first epoch or while one is read: `what` is to
-    happen.
-    """
+    """The run waits for `what`, before its first epoch or while an epoch is read."""
 
     what: str
 
 
 @dataclass(frozen=True, slots=True)
 class WaitLasted(Event):
-    """The run still waits for the same, after so long. Told from time to time."""
+    """The run still waits for the same after `seconds`; reported from time to time."""
 
     what: str
     seconds: float
@@ -45,8 +43,8 @@ class WaitLasted(Event):
 
 @dataclass(frozen=True, slots=True)
 class BacklogCounted(Event):
-    """What waits in Kafka is known for the first time in this run: records per topic (`lag`), per
-    table (`behind`) and per partition (`waiting`).
+    """The backlog is known for the first time in this run: records per topic (`lag`), per table
+    (`behind`) and per partition (`waiting`).
     """
 
     lag: Mapping[str, int]
@@ -56,7 +54,7 @@ class BacklogCounted(Event):
 
 @dataclass(frozen=True, slots=True)
 class TableCreated(Event):
-    """A table came into being with its ledger."""
+    """A table was created, with its ledger."""
 
     table: str
     columns: int
@@ -64,7 +62,7 @@ class TableCreated(Event):
 
 @dataclass(frozen=True, slots=True)
 class EpochPlanned(Event):
-    """An epoch was opened. `lag` is the backlog in records per topic, `behind` the same per table,
+    """An epoch was planned. `lag` is the backlog in records per topic, `behind` per table,
     `waiting` per partition, all before this epoch.
     """
 
@@ -78,7 +76,7 @@ class EpochPlanned(Event):
 
 @dataclass(frozen=True, slots=True)
 class SliceRead(Event):
-    """A task came back with what it read; `topics` counts its records by topic."""
+    """A task returned what it read; `topics` counts its records by topic."""
 
     epoch: int
     slice: int
@@ -90,7 +88,7 @@ class SliceRead(Event):
 
 @dataclass(frozen=True, slots=True)
 class FilesWritten(Event):
-    """An epoch's files for one table are on storage, not yet visible."""
+    """An epoch's files for one table are in storage, not yet visible."""
 
     epoch: int
     table: str
@@ -101,7 +99,7 @@ class FilesWritten(Event):
 
 @dataclass(frozen=True, slots=True)
 class EpochPrepared(Event):
-    """All committables of an epoch are in the pending store: the next epoch may begin."""
+    """All commits of an epoch are in the pending store; the next epoch can start."""
 
     epoch: int
     records: int
@@ -128,7 +126,9 @@ class TableCommitted(Event):
 
 @dataclass(frozen=True, slots=True)
 class CommitFoundLanded(Event):
-    """A commit of an earlier attempt was found in the table; nothing was done again."""
+    """A commit of an earlier attempt was found in the table and not repeated. `ours` is false when
+    it landed with other files than those prepared.
+    """
 
     table: str
     chain: str
@@ -138,7 +138,7 @@ class CommitFoundLanded(Event):
 
 @dataclass(frozen=True, slots=True)
 class CommitConflicted(Event):
-    """The table moved while we committed; everything is read and decided again."""
+    """The table changed during the commit; everything is read and decided again."""
 
     table: str
     chain: str
@@ -149,7 +149,7 @@ class CommitConflicted(Event):
 
 @dataclass(frozen=True, slots=True)
 class CommitLeftInDoubt(Event):
-    """The answer to a commit was lost; the next turn finds out."""
+    """The answer to a commit was lost; the next turn finds out whether it landed."""
 
     table: str
     chain: str
@@ -160,7 +160,7 @@ class CommitLeftInDoubt(Event):
 
 @dataclass(frozen=True, slots=True)
 class CommitAborted(Event):
-    """A prepared commit was proven unable to land; its range is read again where needed."""
+    """A prepared commit can never land; its range is read again where needed."""
 
     table: str
     chain: str
@@ -170,7 +170,7 @@ class CommitAborted(Event):
 
 @dataclass(frozen=True, slots=True)
 class TableParked(Event):
-    """One table is parked with its reason; the others go on."""
+    """One table is parked with a reason; the other tables continue."""
 
     table: str
     code: str
@@ -179,7 +179,7 @@ class TableParked(Event):
 
 @dataclass(frozen=True, slots=True)
 class TableResumed(Event):
-    """A parked table is back and catches up by ranges of its own."""
+    """A parked table has resumed and catches up by ranges of its own."""
 
     table: str
     seconds: float
@@ -187,14 +187,14 @@ class TableResumed(Event):
 
 @dataclass(frozen=True, slots=True)
 class TableLeft(Event):
-    """A parked table is waited for no more: its topics are gone. What is pending for it stays."""
+    """A run no longer waits for a parked table: its topics were deleted. Pending commits stay."""
 
     table: str
 
 
 @dataclass(frozen=True, slots=True)
 class RecordsQuarantined(Event):
-    """Records of an epoch did not fit; codes with their counts."""
+    """Records of an epoch were rejected; `codes` counts them by reason."""
 
     epoch: int
     table: str
@@ -203,7 +203,7 @@ class RecordsQuarantined(Event):
 
 @dataclass(frozen=True, slots=True)
 class PoisonFound(Event):
-    """The process that reads this record dies of it: it is refused, and the others are read."""
+    """This record kills the process that reads it. It is rejected; the others are read."""
 
     epoch: int
     partition: str
@@ -212,8 +212,8 @@ class PoisonFound(Event):
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyLowered(Event):
-    """So many slices killed a worker together, and none of them by itself: they want more memory
-    than there is. At most `at_once` run together now; more are tried again after some epochs.
+    """`slices` slices killed a worker together, and none of them alone: they need more memory than
+    the workers have. At most `at_once` run together now; more are tried again after some epochs.
     """
 
     epoch: int
@@ -223,7 +223,7 @@ class ConcurrencyLowered(Event):
 
 @dataclass(frozen=True, slots=True)
 class RecordsFiltered(Event):
-    """Records of an epoch were left out of a table on purpose; reasons with their counts."""
+    """Records of an epoch were filtered out of a table; `reasons` counts them by reason."""
 
     epoch: int
     table: str
@@ -232,7 +232,7 @@ class RecordsFiltered(Event):
 
 @dataclass(frozen=True, slots=True)
 class StretchRead(Event):
-    """A part of what a replay lands again was read: so many of its positions, so far."""
+    """A replay has read `read` of its `positions` offsets so far."""
 
     table: str
     read: int
@@ -241,8 +241,9 @@ class StretchRead(Event):
 
 @dataclass(frozen=True, slots=True)
 class CommitsStalled(Event):
-    """Records were consumed and not committed for two commit intervals: by these tables, in this
-    epoch's reading, or from Kafka, which does not answer. `since_ms` is when it began.
+    """Records were consumed and not committed for two commit intervals: in `tables`, in the epoch
+    that is being read (`reading`), or because Kafka does not answer (`kafka`). `since_ms` is when
+    it began.
     """
 
     tables: tuple[str, ...]
@@ -253,21 +254,21 @@ class CommitsStalled(Event):
 
 @dataclass(frozen=True, slots=True)
 class CommitsResumed(Event):
-    """What had stalled goes on."""
+    """Commits resumed after a stall."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class ClassArchiveBegun(Event):
-    """A process of its own archives Java's classes at `path`: later starts take half the time."""
+    """A background process caches Java's classes at `path`; later starts take half the time."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsServed(Event):
-    """Metrics can be asked for at this address."""
+    """Metrics are served at this address."""
 
     url: str
 
@@ -283,7 +284,7 @@ class SchemaChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorFenced(Event):
-    """A newer owner was seen."""
+    """A newer owner has taken over."""
 
     generation: int
     by_generation: int
@@ -292,7 +293,7 @@ class CoordinatorFenced(Event):
 
 @dataclass(frozen=True, slots=True)
 class GapFound(Event):
-    """A table stands before a prepared commit; the stretch is planned again."""
+    """A prepared commit starts after the table's position; the range between is planned again."""
 
     table: str
     chain: str
@@ -301,7 +302,7 @@ class GapFound(Event):
 
 @dataclass(frozen=True, slots=True)
 class PartitionStalled(Event):
-    """A partition could not be read in this epoch; it holds up nobody else."""
+    """A partition could not be read in this epoch; the other partitions are not delayed."""
 
     partition: str
     reason: str
@@ -309,14 +310,14 @@ class PartitionStalled(Event):
 
 @dataclass(frozen=True, slots=True)
 class KafkaAnswered(Event):
-    """Brokers answer again, after a silence of so long."""
+    """Brokers answer again, after a silence of `seconds`."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class HousekeepingFailed(Event):
-    """What may fail without harm after a commit did: a checkpoint, removal of old metadata."""
+    """Harmless work after a commit failed: a checkpoint, or the removal of old metadata."""
 
     table: str
     reason: str
@@ -324,8 +325,8 @@ class HousekeepingFailed(Event):
 
 @dataclass(frozen=True, slots=True)
 class TopicUnrouted(Event):
-    """A topic that the pipeline reads goes to no table; none of its records is read. `reason` when
-    it came later, and would go to one that cannot be had beside the others.
+    """No rule writes a topic to a table, so its records are not read. `reason` is set when the
+    topic appeared after start and its target table conflicts with another rule.
     """
 
     topic: str
@@ -334,8 +335,8 @@ class TopicUnrouted(Event):
 
 @dataclass(frozen=True, slots=True)
 class PipelineStopped(Event):
-    """The coordinator ended. `clean` when all chains are level and nothing is pending; `code` is
-    that of the error which ended it, empty when it was asked to stop.
+    """The coordinator stopped. `clean` is true when all chains are level and nothing is pending;
+    `code` is that of the error that stopped it, empty when it was asked to stop.
     """
 
     pipeline: str

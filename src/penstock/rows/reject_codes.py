@@ -96,23 +96,23 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
         Code.MALFORMED: Meaning(
             _DECODE,
             "the value is not of the declared format, or is cut off",
-            "mend the producer, or  records.format; JSON (RFC 8259) has no NaN, no Infinity, no raw"
+            "fix the producer, or  records.format; JSON (RFC 8259) has no NaN, no Infinity, no raw"
             " control characters",
         ),
         Code.NOT_UTF8: Meaning(
             _DECODE,
             "the value, or a text in it, is not valid UTF-8",
-            "mend the producer's encoding",
+            "fix the producer's encoding",
         ),
         Code.LONE_SURROGATE: Meaning(
             _DECODE,
-            "a string escapes one half of a surrogate pair",
-            "mend the producer: it cuts strings in the middle of a character",
+            "a string contains one half of a surrogate pair",
+            "fix the producer: it cuts strings in the middle of a character",
         ),
         Code.DUPLICATE_KEY: Meaning(
             _DECODE,
             "an object or map has the same key twice",
-            "mend the producer: which of the two values counts is undefined",
+            "fix the producer: which of the two values counts is undefined",
         ),
         Code.NOT_AN_OBJECT: Meaning(
             _DECODE, "the value is JSON but not an object", 'wrap it: {"value": …}'
@@ -120,12 +120,12 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
         Code.BYTE_ORDER_MARK: Meaning(
             _DECODE,
             "the value begins with a byte order mark",
-            "mend the producer: RFC 8259 forbids it",
+            "fix the producer: RFC 8259 forbids it",
         ),
         Code.TRAILING_DATA: Meaning(
             _DECODE,
-            "something follows the object or datum",
-            "send one in one record",
+            "more bytes follow the object or datum",
+            "send one value per record",
         ),
         Code.TOMBSTONE: Meaning(
             _DECODE,
@@ -135,53 +135,52 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
         Code.UNFRAMED: Meaning(
             _DECODE,
             "the value does not begin with the id of a schema, as records.format asks",
-            "mend  records.format  or  records.framing, or the producer's serializer",
+            "fix  records.format  or  records.framing, or the producer's serializer",
         ),
         Code.UNKNOWN_SCHEMA: Meaning(
             _DECODE,
-            "the registry has no schema of the id in the record",
-            "register it again, or mend  records.registry: it may be another registry's id",
+            "the registry has no schema with the id in the record",
+            "register it again, or fix  records.registry: the id may be another registry's",
         ),
         Code.SCHEMA_UNUSABLE: Meaning(
             _DECODE,
             "the record's schema is of another format, or cannot be mapped to columns",
-            "mend  records.format, or the schema: recursive ones have no columns",
+            "fix  records.format, or the schema: recursive schemas have no columns",
         ),
         Code.NOT_UNPACKED: Meaning(
             _DECODE,
             "the value is not compressed as declared, or is damaged",
-            "mend  records.compression, or the producer",
+            "fix  records.compression, or the producer",
         ),
         Code.SLOW: Meaning(
             _LIMIT,
-            "an expression of the spec takes too long for the record, also when it is given it"
-            " alone",
-            "make the expression simpler, or bound what it computes over; then retry the record",
+            "an expression of the spec takes too long for the record, even on its own",
+            "simplify the expression, or limit its input; then retry the record",
         ),
         Code.NO_ENVELOPE: Meaning(
             _UNWRAP,
             "the value is not in the declared envelope",
-            "mend  records.envelope, or read the topic by a rule of its own",
+            "fix  records.envelope, or read the topic by a rule of its own",
         ),
         Code.UNKNOWN_OPERATION: Meaning(
             _UNWRAP,
-            "the envelope names an operation that is not known",
-            "tell us which source sends it",
+            "the envelope names an unknown operation",
+            "please report which source sends it",
         ),
         Code.IMAGE_MISSING: Meaning(
             _UNWRAP,
             "the envelope holds no row for its operation",
-            "have the source send whole rows, also of what is deleted (REPLICA IDENTITY FULL)",
+            "make the source send whole rows, also for deletes (REPLICA IDENTITY FULL)",
         ),
         Code.NOT_AVAILABLE: Meaning(
             _UNWRAP,
-            "the source left a value out that did not change, and put a placeholder in its place",
-            "have the source send whole rows, or set  schema.types: drop_value  to land null",
+            "the source replaced a value that did not change by a placeholder",
+            "make the source send whole rows, or set  schema.types: drop_value  to land null",
         ),
         Code.SEVERAL_ROWS: Meaning(
             _UNWRAP,
             "the envelope holds several rows in one record",
-            "have the source send one row in a record",
+            "make the source send one row per record",
         ),
         Code.TOO_LARGE: Meaning(
             _LIMIT, "the value has more bytes than allowed", "raise  limits.record_bytes"
@@ -191,18 +190,18 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
         ),
         Code.POISON: Meaning(
             _LIMIT,
-            "the process that reads the record dies of it, and did so when it read it alone",
-            "look for what it needs: a worker's memory, a library that fails; then retry it",
+            "this record kills the process that reads it, even on its own",
+            "find the cause, such as a worker's memory or a library that crashes; then retry it",
         ),
         Code.UNFORESEEN: Meaning(
             _LIMIT,
-            "reading the record raises what nobody foresaw, and does so when it is read alone",
-            "please report it, with the record if you can; retry it with a version that mends it",
+            "decoding this record raises an unexpected error, even on its own",
+            "please report it, with the record if you can; retry it with a version that fixes it",
         ),
         Code.NO_PARTITION: Meaning(
             _LIMIT,
-            "truncated as the table's partitioning asks, the value is below what its type holds",
-            "give the column a wider type, or partition the table otherwise",
+            "truncated for the table's partitioning, the value is below the minimum of its type",
+            "give the column a wider type, or partition the table differently",
         ),
         Code.UNKNOWN_FIELD: Meaning(
             _CONVERT,
@@ -221,7 +220,7 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
         ),
         Code.OUT_OF_RANGE: Meaning(
             _CONVERT,
-            "the value is beyond what the column's type can hold",
+            "the value is outside the range of the column's type",
             "choose a wider type with  schema.hints",
         ),
         Code.INEXACT: Meaning(
@@ -236,43 +235,43 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
         ),
         Code.ZONE_MISSING: Meaning(
             _CONVERT,
-            "a time stamp names no zone, or a local time that is not unique in the assumed one",
+            "a timestamp has no zone, or is a local time that is not unique in the assumed zone",
             "set  assume_zone, or make the column a timestamp",
         ),
         Code.ZONE_UNEXPECTED: Meaning(
             _CONVERT,
-            "a time stamp without zone got an offset",
+            "a timestamp for a column without zone has an offset",
             "set  drop_offset, or make the column a timestamptz",
         ),
         Code.WRONG_LENGTH: Meaning(
             _CONVERT,
-            "the bytes have not the length of the column's type",
+            "the bytes do not have the length of the column's type",
             "choose binary, or the right length, with  schema.hints",
         ),
         Code.UNIT_MISSING: Meaning(
             _CONVERT,
-            "a number stands for a date or time, and its unit is not declared",
+            "a number is used for a date or time, and its unit is not declared",
             "make the column a long",
         ),
         Code.NO_COLUMNS: Meaning(
             _CONVERT,
-            "no field of it has a value, and the table does not exist yet",
+            "no field has a value, and the table does not exist yet",
             "create the table, or wait for a record that gives it columns",
         ),
         Code.EMPTY_TEXT: Meaning(
             _CONVERT,
-            "the column is one to partition by, and the format reads its empty text back as null",
-            "send null or a word for nothing, or partition by another column",
+            "the column partitions the table, and the format reads its empty text back as null",
+            "send null or a placeholder word, or partition by another column",
         ),
         Code.UNDECIDED: Meaning(
             _ROUTE,
             "an expression of the spec cannot be computed for the record",
-            "guard it: try_cast(…) gives null where cast fails, try(…) where anything does",
+            "guard it: try_cast(…) returns null where cast fails, try(…) where anything does",
         ),
         Code.UNROUTABLE: Meaning(
             _ROUTE,
-            "what fills the table's name is null, empty, too long, or has other characters than"
-            " letters, digits, blank and _-./: in it; or the name is another rule's table",
+            "a field in the table's name is null, empty, too long, or has characters other than"
+            " letters, digits, blank and _-./:; or the name is another rule's table",
             "give such records a rule of their own with  where, or map them in  route",
         ),
         Code.UNKNOWN_TABLE: Meaning(
@@ -282,8 +281,8 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
         ),
         Code.UNCOMPUTED: Meaning(
             _CONVERT,
-            "the function of  transform  raises for the record, also when it is given it alone",
-            "mend the function, then retry the record",
+            "the function of  transform  raises an error for the record, even on its own",
+            "fix the function, then retry the record",
         ),
     }
 )

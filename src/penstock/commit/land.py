@@ -49,8 +49,9 @@ from penstock.core.events import (
     GapFound,
     TableCommitted,
 )
+from penstock.core.table_errors import FILES_UNFIT
 from penstock.ports.runtime import Clock, Observer
-from penstock.ports.tables import FILES_UNFIT, Table, TableState, Verdict
+from penstock.ports.tables import Table, TableState, Verdict
 
 
 @dataclass(frozen=True, slots=True)

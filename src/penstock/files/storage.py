@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import fs
 
-from penstock.core.errors import UnavailableError
+from penstock.core import table_errors
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -64,16 +64,8 @@ class Storage:
             yield
         except OSError as error:
             if error.errno in _FULL:
-                raise UnavailableError(
-                    f"no room is left to write {path}: {os.strerror(error.errno or 0)}",
-                    code="P480",
-                    hint="free some space on that disk, then run again; nothing was committed",
-                ) from error
-            raise UnavailableError(
-                f"the file {path} could not be {act}: {error}",
-                code="P481",
-                hint="check that the storage is there and may be written, then run again",
-            ) from error
+                raise table_errors.no_room(path) from error
+            raise table_errors.storage_failed(f"the file {path}", act, str(error)) from error
 
     def _make_directory_of(self, path: str) -> None:
         directory = path.rpartition("/")[0]

@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     from penstock.ports.runtime import Observer, Secrets
 
 
-FILE_GONE = "P403"
-FILES_UNFIT = "P439"
-"""Code of the InvalidError by which `Table.commit` says that prepared files no longer fit the table
-(partitioning changed, a column is gone): it was not applied, and the range is to be read again."""
-
-
 ColumnPath = tuple[str, ...]
 
 

@@ -33,13 +33,14 @@ from penstock.core.errors import (
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.planning import waiting_beyond
 from penstock.core.serialization import progress_from_json
+from penstock.core.table_errors import FILE_GONE
 from penstock.landing.settings import Place, Settings, Target
 from penstock.landing.tables import opening, route_tables
 from penstock.landing.waiting import KAFKA
 from penstock.observe.fanout import UNHEARD
 from penstock.observe.formatting import number_of
 from penstock.ports.log import Log, RangeReader
-from penstock.ports.tables import FILE_GONE, Table, TableFormat, TableState, Verdict
+from penstock.ports.tables import Table, TableFormat, TableState, Verdict
 from penstock.spec.model import Pipeline
 from penstock.spec.naming import no_table
 

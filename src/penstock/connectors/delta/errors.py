@@ -17,13 +17,8 @@ from contextlib import contextmanager
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow.lib import ArrowException
 
-from penstock.core.errors import (
-    ConflictError,
-    InvalidError,
-    OutcomeUnknownError,
-    PenstockError,
-    UnavailableError,
-)
+from penstock.core import table_errors
+from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.files.errors import is_panic, told
 
 _DAMAGED = (
@@ -46,7 +41,7 @@ def reading(name: str) -> Iterator[None]:
     try:
         yield
     except TableNotFoundError as error:
-        raise not_there(name) from error
+        raise table_errors.missing(name) from error
     except (DeltaError, ArrowException) as error:
         raise _on_reading(name, error) from error
     except OSError as error:
@@ -57,43 +52,12 @@ def reading(name: str) -> Iterator[None]:
         raise _no_answer(name, told(error)) from error
 
 
-def not_there(name: str) -> UnavailableError:
-    """Build the error for a table that does not exist."""
-    return UnavailableError(
-        f"the table {name} is not there",
-        code="P402",
-        hint="restore it, or take it out of the spec",
-    )
-
-
-def moved(name: str, why: str) -> ConflictError:
-    """Build the error for a commit that was certainly not applied."""
-    return ConflictError(
-        f"{name} moved since it was examined: {why}",
-        code="P401",
-        hint="it is examined again; nothing has to be done",
-    )
-
-
-def in_doubt(name: str, why: str) -> OutcomeUnknownError:
-    """Build the error for a commit that may have been applied."""
-    return OutcomeUnknownError(
-        f"the commit to {name} got no clear answer: {why}",
-        code="P433",
-        hint="the table is read again to find out; nothing was deleted",
-    )
-
-
 def refused(name: str, why: str) -> InvalidError | UnavailableError:
     """Build the error for a place that cannot be written: no permission, no room, no answer."""
     if any(phrase in why.lower() for phrase in _SILENT):
         return _no_answer(name, why)
     if any(phrase in why.lower() for phrase in _FULL):
-        return UnavailableError(
-            f"no room is left to write {name}",
-            code="P480",
-            hint="free some space on that disk, then run again; nothing was committed",
-        )
+        return table_errors.no_room(name)
     return InvalidError(
         f"{name} cannot be written: {why}",
         code="P431",
@@ -101,29 +65,17 @@ def refused(name: str, why: str) -> InvalidError | UnavailableError:
     )
 
 
-def unreadable(name: str, error: BaseException) -> InvalidError:
+def unreadable_log(name: str, error: BaseException) -> InvalidError:
     """Build the error for a damaged table log."""
-    return InvalidError(
-        f"the log of {name} cannot be read: {told(error)}",
-        code="P438",
-        hint="see whether the table's other readers can read it, and restore it if not",
-    )
+    return table_errors.unreadable(f"the log of {name}", told(error))
 
 
 def _on_reading(name: str, error: Exception) -> PenstockError:
     if all(phrase in str(error).lower() for phrase in _GONE):
-        return _file_gone(name, error)
+        return table_errors.file_gone(name, told(error))
     if any(phrase in str(error).lower() for phrase in _DAMAGED):
-        return unreadable(name, error)
+        return unreadable_log(name, error)
     return _no_answer(name, told(error))
-
-
-def _file_gone(name: str, error: BaseException) -> UnavailableError:
-    return UnavailableError(
-        f"a file of {name} is gone: {told(error)}",
-        code="P403",
-        hint="restore the file, or the table to a version without it",
-    )
 
 
 def _no_answer(name: str, why: str) -> UnavailableError:

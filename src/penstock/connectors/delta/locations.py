@@ -16,6 +16,7 @@ from pathlib import PurePosixPath
 
 from pyarrow import fs
 
+from penstock.core import table_errors
 from penstock.core.errors import InvalidError
 from penstock.files.storage_settings import S3, S3_SETTINGS, Settings, references, resolved
 from penstock.ports.runtime import Secrets
@@ -98,11 +99,7 @@ def parts_of(name: str) -> list[str]:
     sound = len(parts) <= _PARTS_MAX and all(_PART.fullmatch(part) for part in parts)
     if sound and "_delta_log" not in parts:
         return parts
-    raise InvalidError(
-        f"{name[:80]!r} is no name for a table",
-        code="P404",
-        hint="use letters, digits and underscores, as in bronze.orders",
-    )
+    raise table_errors.bad_name(name)
 
 
 def root_of(

@@ -21,7 +21,7 @@ from deltalake import DeltaTable as Handle
 from deltalake.transaction import PostCommitHookProperties
 from pyarrow import fs
 
-from penstock.connectors.delta.errors import in_doubt, moved, not_there, reading
+from penstock.connectors.delta.errors import reading
 from penstock.connectors.delta.files.file_metadata import Addition, Shape, additions, relative
 from penstock.connectors.delta.locations import Root, storage_path
 from penstock.connectors.delta.log.commit_file import Removal, Words, entry_of, put
@@ -41,6 +41,7 @@ from penstock.connectors.delta.read.file_sources import removals, sources_of
 from penstock.connectors.delta.read.metadata_values import stated_files
 from penstock.connectors.delta.schema.schema_change import schema_entry
 from penstock.connectors.delta.write.target import Sizes
+from penstock.core import table_errors
 from penstock.core.commits import (
     Chain,
     CommitKind,
@@ -103,7 +104,7 @@ class DeltaTable:
         found: Examined = state.handle
         view = found.view
         if commit.table_uuid != state.uuid:
-            raise moved(self.name, "it was created again")
+            raise table_errors.moved(self.name, "it was created again")
         form = view.form
         shape = Shape(self.name, self.location, form.stored.schema, form.stored_partitions)
         added = additions(commit.files, shape)
@@ -287,11 +288,11 @@ class DeltaTable:
         (head_entry, behind), checkpointed = log.looks(view.version, view.version + 2)
         if head_entry != view.head_entry:
             if log.is_there():
-                raise moved(self.name, "its log is another one")
-            raise not_there(self.name)
+                raise table_errors.moved(self.name, "its log is another one")
+            raise table_errors.missing(self.name)
         if checkpointed > view.version or behind is not None:
             self._following.forget()
-            raise moved(self.name, f"its log went on behind version {view.version}")
+            raise table_errors.moved(self.name, f"its log went on behind version {view.version}")
 
     def _require_there(self, view: View, body: bytes, *, created: bool) -> None:
         """Read the version after a view back and, where it is on a local disk, sync it.
@@ -303,15 +304,17 @@ class DeltaTable:
         try:
             (found, before), checkpointed = log.looks(version, view.version)
             if found is not None and found != body:
-                raise moved(self.name, f"version {version} is another commit")
+                raise table_errors.moved(self.name, f"version {version} is another commit")
             if found is None or checkpointed >= version:
                 made = "was made" if created else "was there"
-                raise in_doubt(self.name, f"version {version} {made}, and the log does not tell")
+                raise table_errors.in_doubt(
+                    self.name, f"version {version} {made}, and the log does not tell"
+                )
             storage = Storage(self.root.filesystem())
             storage.sync(log.path(version))
             storage.sync_directories()
         except OSError as error:
-            raise in_doubt(self.name, told(error)) from error
+            raise table_errors.in_doubt(self.name, told(error)) from error
         if before == view.head_entry:
             self._following.landed(view, body, checkpointed)
 

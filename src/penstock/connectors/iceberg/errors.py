@@ -24,13 +24,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from requests.exceptions import RequestException
 from sqlalchemy.exc import SQLAlchemyError
 
-from penstock.core.errors import (
-    ConflictError,
-    InvalidError,
-    OutcomeUnknownError,
-    PenstockError,
-    UnavailableError,
-)
+from penstock.core import table_errors
+from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR}
@@ -108,25 +103,17 @@ def on_reading(name: str, error: BaseException) -> PenstockError:
     """Return what an error means for an act that can be repeated."""
     match error:
         case library.NoSuchTableError() | library.NoSuchNamespaceError():
-            return not_there(name)
+            return table_errors.missing(name)
         case _ if isinstance(error, _REFUSALS):
             return _refused(name, error)
         case SQLAlchemyError():
             return _database(name, error)
         case FileNotFoundError():
-            return UnavailableError(
-                f"a file of {name} is gone: {_told(error)}",
-                code="P403",
-                hint="restore the file, or roll the table back to a snapshot without it",
-            )
+            return table_errors.file_gone(name, _told(error))
         case OSError() if not isinstance(error, (RequestException, *_CLIENTS)):
             return _storage(name, error)
         case pydantic.ValidationError() | ValueError() | library.ValidationError():
-            return InvalidError(
-                f"the metadata of {name} cannot be read: {_told(error)}",
-                code="P438",
-                hint="see whether the table's other readers can read it, and restore it if not",
-            )
+            return table_errors.unreadable(f"the metadata of {name}", _told(error))
     return UnavailableError(
         f"the catalog gave no answer about {name}: {_told(error)}",
         code="P430",
@@ -139,11 +126,13 @@ def on_sending(name: str, catalog: Catalog, error: BaseException) -> PenstockErr
     in_process = isinstance(catalog, SqlCatalog)
     match error:
         case library.CommitFailedException() if in_process or _asserted_here(catalog, error):
-            return _moved(name, error)
+            return table_errors.moved(name, _told(error))
         case ValueError() if in_process and not isinstance(error, pydantic.ValidationError):
-            return _moved(name, error)  # updates that no longer fit, such as sequence numbers
+            return table_errors.moved(
+                name, _told(error)
+            )  # updates that no longer fit, such as sequence numbers
         case library.NoSuchTableError() if in_process:
-            return not_there(name)
+            return table_errors.missing(name)
         case SQLAlchemyError() if isinstance(catalog, SqlCatalog) and _definite(catalog, error):
             return _database(name, error)
         case OSError() if in_process:
@@ -152,32 +141,11 @@ def on_sending(name: str, catalog: Catalog, error: BaseException) -> PenstockErr
             return _refused(name, error)
         case library.BadRequestError() if _NUMBERED not in str(error):
             return _refused(name, error)
-    return OutcomeUnknownError(
-        f"the commit to {name} got no clear answer: {_told(error)}",
-        code="P433",
-        hint="the table is read again to find out; nothing was deleted",
-    )
-
-
-def not_there(name: str) -> UnavailableError:
-    """Build the error for a table that is not in its catalog."""
-    return UnavailableError(
-        f"the table {name} is not there",
-        code="P402",
-        hint="restore it, or take it out of the spec",
-    )
+    return table_errors.in_doubt(name, _told(error))
 
 
 def _asserted_here(catalog: Catalog, error: BaseException) -> bool:
     return isinstance(catalog, MetastoreCatalog) and str(error).startswith(_LOCAL_REQUIREMENTS)
-
-
-def _moved(name: str, error: BaseException) -> ConflictError:
-    return ConflictError(
-        f"{name} moved since it was examined: {_told(error)}",
-        code="P401",
-        hint="it is examined again; nothing has to be done",
-    )
 
 
 def _refused(name: str, error: BaseException) -> InvalidError:
@@ -202,12 +170,12 @@ def _database(name: str, error: SQLAlchemyError) -> PenstockError:
     said = str(raised).lower()
     if getattr(raised, "sqlstate", None) in _KEPT_OUT or any(words in said for words in _LOGIN):
         return InvalidError(
-            f"the database of {name} lets us not in: {text}",
+            f"the database of {name} rejected the login: {text}",
             code="P431",
             hint="check user, password and database in the catalog's uri",
         )
     if "is full" in text:
-        return _full(name)
+        return table_errors.no_room(name)
     if "readonly" in text or "unable to open" in text or "not a database" in text:
         return InvalidError(
             f"the database of {name} cannot be opened for writing: {text}",
@@ -223,18 +191,14 @@ def _database(name: str, error: SQLAlchemyError) -> PenstockError:
 
 def _storage(name: str, error: OSError) -> PenstockError:
     if error.errno in _FULL:
-        return _full(name)
+        return table_errors.no_room(name)
     if error.errno in _REFUSED or isinstance(error, PermissionError | NotADirectoryError):
         return InvalidError(
             f"the storage of {name} refuses to be written: {_told(error)}",
             code="P431",
             hint="see that the catalog's warehouse is a directory that may be written",
         )
-    return UnavailableError(
-        f"the storage of {name} does not answer: {_told(error)}",
-        code="P481",
-        hint="check that the storage is there and may be written, then run again",
-    )
+    return table_errors.storage_failed(f"the storage of {name}", "reached", _told(error))
 
 
 def no_room_for(database: Path, why: str) -> InvalidError:
@@ -243,14 +207,6 @@ def no_room_for(database: Path, why: str) -> InvalidError:
         f"the directory of the catalog's database {database} cannot be made: {why}",
         code="P431",
         hint="name a file in a directory that may be written at the catalog's uri in the spec",
-    )
-
-
-def _full(name: str) -> UnavailableError:
-    return UnavailableError(
-        f"no room is left to write {name}",
-        code="P480",
-        hint="free some space on that disk, then run again; nothing was committed",
     )
 
 

@@ -50,9 +50,9 @@ from penstock.connectors.iceberg.schema.sort_order import identifiers_of
 from penstock.connectors.iceberg.schema.types import to_core
 from penstock.connectors.iceberg.table_facts import facts_of
 from penstock.connectors.iceberg.write.target import Sizes, lends, relent, target_of
+from penstock.core import table_errors
 from penstock.core.commits import Chain, CommitKind, Committable, DataFile, Landed
 from penstock.core.crash_points import Point
-from penstock.core.errors import ConflictError
 from penstock.core.schema import Schema
 from penstock.core.serialization import ledger_from_json
 from penstock.core.statistics import Mismatch
@@ -162,11 +162,7 @@ class IcebergTable:
         """
         table: PyIcebergTable = state.handle
         if self.begin_at(table):
-            raise ConflictError(
-                f"{self.name} had no snapshot for its branch to begin at, and was given one",
-                code="P401",
-                hint="the table is examined again, and the commit decided anew",
-            )
+            raise table_errors.moved(self.name, "its branch was given a snapshot to begin at")
         prepared = self._prepared(table, state, commit, retain)
         self._context.observer.reached(Point.MANIFEST_WRITTEN)
         with sending(self.name, self._context.catalog):

@@ -11,28 +11,31 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
+from penstock.connectors.memory.ledger import (
+    began,
+    ledger_of,
+    record_of,
+    trimmed,
+    verdict_of,
+    with_ledger,
+)
 from penstock.connectors.memory.warehouse import Contents, Row, Snapshot, Summary, Warehouse
+from penstock.core import table_errors
 from penstock.core.commits import (
     Chain,
-    CommitKind,
     Committable,
     DataFile,
     Landed,
-    first_ledger,
-    landed_after,
 )
 from penstock.core.crash_points import Point
-from penstock.core.errors import ConflictError, InvalidError
-from penstock.core.offsets import Offset, TopicPartition
+from penstock.core.errors import InvalidError
 from penstock.core.schema import Schema
 from penstock.core.scratch import require_scratch
-from penstock.core.serialization import ledger_from_json, ledger_to_json, progress_to_json
+from penstock.core.serialization import ledger_to_json
 from penstock.core.statistics import FileStatistics
 from penstock.files.sources import source_of
 from penstock.ports.runtime import Observer
 from penstock.ports.tables import (
-    FILES_UNFIT,
-    CommitRecord,
     FileSource,
     FileWriter,
     History,
@@ -40,7 +43,6 @@ from penstock.ports.tables import (
     TableDefinition,
     TableFacts,
     TableState,
-    Verdict,
     not_created,
 )
 
@@ -119,8 +121,8 @@ class MemoryTable:
         """Read the table and judge the witnesses of a chain."""
         contents = self._warehouse.get(self.name).contents
         text = contents.ledgers.get(chain.name)
-        landed = None if text is None else _ledger(text)
-        verdict, evidence = _verdict(contents, chain, landed)
+        landed = None if text is None else ledger_of(text)
+        verdict, evidence = verdict_of(contents, chain, landed)
         return TableState(
             uuid=contents.uuid,
             head=str(contents.head),
@@ -139,13 +141,15 @@ class MemoryTable:
         base: Contents = state.handle
         stored = self._warehouse.get(self.name)
         if stored.contents.uuid != base.uuid:
-            raise ConflictError(f"{self.name} was created again", code="P401")
+            raise table_errors.moved(self.name, "it was created again")
         if commit.schema_id != base.schema_id and commit.files:
-            raise ConflictError(f"the schema of {self.name} changed", code="P401")
+            raise table_errors.moved(self.name, "its schema changed")
         number = self._warehouse.number()
         gone = set(commit.removes)
         if gone - {file.path for file in base.files}:
-            raise InvalidError(f"{self.name}: a file to replace is not live", code=FILES_UNFIT)
+            raise InvalidError(
+                f"{self.name}: a file to replace is not live", code=table_errors.FILES_UNFIT
+            )
         snapshot = Snapshot(
             f"s{number}",
             base.head,
@@ -153,7 +157,7 @@ class MemoryTable:
             (*(file for file in base.files if file.path not in gone), *commit.files),
             Summary(commit.chain.name, commit),
         )
-        changed = _trimmed(_with_ledger(base, state, commit, snapshot), retain)
+        changed = trimmed(with_ledger(base, state, commit, snapshot), retain)
         stored.apply(base, changed)
         return snapshot.id
 
@@ -175,11 +179,11 @@ class MemoryTable:
         told = list(contents.ancestry())[::-1]
         own = [each for each in told if each.summary and each.summary.chain == chain.name]
         return History(
-            commits=[_record(each) for each in own],
+            commits=[record_of(each) for each in own],
             complete=not contents.broken,
             paths=[file.path for file in contents.files],
             foreign_commits=sum(each.summary is None for each in told),
-            began=_began(contents, chain),
+            began=began(contents, chain),
         )
 
     def quarantined(
@@ -246,7 +250,7 @@ class MemoryTable:
     def chains(self, state: TableState) -> Sequence[Landed]:
         """Return all ledgers."""
         contents: Contents = state.handle
-        return [_ledger(text) for text in contents.ledgers.values()]
+        return [ledger_of(text) for text in contents.ledgers.values()]
 
     def facts(self) -> TableFacts:
         """Count the snapshots."""
@@ -291,10 +295,6 @@ class MemoryWriter:
 
 
 @lru_cache(maxsize=1024)
-def _ledger(text: str) -> Landed:
-    return ledger_from_json(text)
-
-
 @lru_cache(maxsize=64)
 def _target(name: str) -> str:
     return json.dumps({"v": 1, "table": name})
@@ -306,90 +306,6 @@ def _coordinates(rows: Sequence[Row], columns: Mapping[str, str]) -> pa.Table:
     schema = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
     named = [{name: row[columns[name]] for name in schema.names} for row in rows]
     return pa.Table.from_pylist(named, schema=schema)
-
-
-def _with_ledger(
-    base: Contents, state: TableState, commit: Committable, snapshot: Snapshot
-) -> Contents:
-    added = base.with_snapshot(snapshot)
-    if commit.kind is CommitKind.FENCE and state.verdict is Verdict.ROLLED_BACK:
-        return added
-    chain, claim = commit.chain, commit.claim
-    before = state.landed or first_ledger(
-        chain, claim, commit.cluster_id, commit.rules_hash, commit.origins
-    )
-    text = ledger_to_json(landed_after(before, commit))
-    return replace(
-        added,
-        ledgers={**base.ledgers, chain.name: text},
-        tags={**base.tags, chain.name: snapshot.id},
-    )
-
-
-def _trimmed(contents: Contents, retain: int) -> Contents:
-    """Remove own snapshots beyond `retain`, never the tagged, never a stranger's."""
-    own = [each.id for each in contents.snapshots.values() if each.summary is not None]
-    gone = {*own[: max(len(own) - retain, 0)]} - {*contents.tags.values(), contents.head}
-    return replace(
-        contents, snapshots={i: each for i, each in contents.snapshots.items() if i not in gone}
-    )
-
-
-def _verdict(contents: Contents, chain: Chain, landed: Landed | None) -> tuple[Verdict, str]:
-    """Judge by the table of protocol.md 3."""
-    if landed is None:
-        return Verdict.ABSENT, f"no ledger {chain.name}"
-    if not landed.recent:
-        return Verdict.AGREED, "nothing landed since the ledger was written"
-    newest, _ = landed.recent[-1]
-    for snapshot in contents.ancestry():
-        summary = snapshot.summary
-        if summary is None or summary.chain != chain.name:
-            continue
-        if summary.commit.commit_id == newest:
-            return Verdict.AGREED, f"{snapshot.id} and the ledger agree"
-        return Verdict.ROLLED_BACK, f"{snapshot.id} is older than the ledger's {newest}"
-    if not contents.broken:
-        return Verdict.ROLLED_BACK, f"the ledger's {newest} is not on the ancestry of the head"
-    return _third_witness(contents, chain)
-
-
-def _third_witness(contents: Contents, chain: Chain) -> tuple[Verdict, str]:
-    tag = contents.tags[chain.name]
-    newest_first = contents.log[::-1]
-    since = newest_first[: newest_first.index(tag)]
-    if len({*since}) == len(since) and {*since}.isdisjoint(newest_first[len(since) :]):
-        return Verdict.AGREED, f"no rollback since {tag}"
-    return Verdict.UNCERTAIN, f"{tag} is cut off from the head, and there was a rollback since"
-
-
-def _record(snapshot: Snapshot) -> CommitRecord:
-    assert snapshot.summary is not None
-    commit = snapshot.summary.commit
-    return CommitRecord(
-        commit_id=commit.commit_id,
-        snapshot=snapshot.id,
-        timestamp_ms=snapshot.timestamp_ms,
-        kind=commit.kind.value,
-        progress=progress_to_json(commit.progress),
-        rows=commit.rows,
-        files=len(commit.files),
-    )
-
-
-def _began(contents: Contents, chain: Chain) -> dict[TopicPartition, Offset]:
-    """Return first positions by the commits up to the first one that was trimmed."""
-    began: dict[TopicPartition, Offset] = {}
-    for each in contents.log:
-        if each not in contents.snapshots:
-            return began
-        summary = contents.snapshots[each].summary
-        if summary is not None and summary.chain == chain.name:
-            for at, covered in summary.commit.progress.items():
-                began.setdefault(at, covered.start)
-    text = contents.ledgers.get(chain.name)
-    offsets = {} if text is None else _ledger(text).offsets
-    return {**offsets, **began}
 
 
 def _within(row: Row, ranges: Sequence[Sequence[Any]]) -> bool:

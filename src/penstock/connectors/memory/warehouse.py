@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from penstock.core import table_errors
 from penstock.core.commits import Committable, DataFile
-from penstock.core.errors import ConflictError, InvalidError, UnavailableError
 from penstock.core.schema import Schema
 from penstock.ports.tables import TableDefinition
 
@@ -103,9 +103,7 @@ class Stored:
         """Put `changed` in place of `base`. Raises ConflictError when the table has moved."""
         with self.guard:
             if self.contents is not base:
-                raise ConflictError(
-                    f"the table moved from {base.head} to {self.contents.head}", code="P401"
-                )
+                raise table_errors.moved("the table", f"from {base.head} to {self.contents.head}")
             self.contents = changed
 
 
@@ -126,11 +124,7 @@ class Warehouse:
     def require_name(self, name: str) -> None:
         """Raise InvalidError (P404) for what is no name of a table."""
         if not NAME.fullmatch(name):
-            raise InvalidError(
-                f"{name[:80]!r} is no name for a table",
-                code="P404",
-                hint="use letters, digits and underscores, as in bronze.orders",
-            )
+            raise table_errors.bad_name(name)
 
     def names(self) -> list[str]:
         """List the tables that can be found."""
@@ -151,11 +145,7 @@ class Warehouse:
         """Find a table that must be there. Raises UnavailableError."""
         stored = self.find(name)
         if stored is None:
-            raise UnavailableError(
-                f"the table {name} is not there",
-                code="P402",
-                hint="restore it, or take it out of the spec",
-            )
+            raise table_errors.missing(name)
         return stored
 
     def keep_file(self, path: str, rows: Sequence[Row], size_bytes: int) -> None:
@@ -174,7 +164,7 @@ class Warehouse:
         with self._guard:
             gone = [file.path for file in files if file.path not in self._files]
             if gone:
-                raise UnavailableError(f"the file {gone[0]} is gone", code="P403")
+                raise table_errors.file_gone("the table", gone[0])
             return [row for file in files for row in self._files[file.path][0]]
 
     def opened(self, file: DataFile) -> io.BytesIO:

@@ -14,7 +14,8 @@ import pytest
 from penstock.core.commits import Chain, CommitKind, Committable
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import span
-from penstock.ports.tables import FILES_UNFIT, Table, TableFormat, TableState, Verdict
+from penstock.core.table_errors import FILES_UNFIT
+from penstock.ports.tables import Table, TableFormat, TableState, Verdict
 from penstock.testing.contracts.table_fixture import COLUMNS, RETAIN, TableBench
 from penstock.testing.prepared import TOPIC, claim, orders, origin, positions
 

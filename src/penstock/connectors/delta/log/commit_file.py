@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock import __version__
-from penstock.connectors.delta.errors import in_doubt, refused
+from penstock.connectors.delta.errors import refused
 from penstock.connectors.delta.files.file_metadata import Addition
 from penstock.connectors.delta.locations import Root
 from penstock.connectors.delta.log.ledger import commit_info
 from penstock.connectors.delta.log.reader import Fetch
+from penstock.core import table_errors
 from penstock.files import objects
 from penstock.files.errors import told
 
@@ -81,7 +82,7 @@ def put(root: Root, name: str, version: int, body: bytes) -> bool:
     except PermissionError as error:
         raise refused(name, told(error)) from error
     except OSError as error:
-        raise in_doubt(name, told(error)) from error
+        raise table_errors.in_doubt(name, told(error)) from error
     return True
 
 

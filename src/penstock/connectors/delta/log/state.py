@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.connectors.delta.errors import moved, reading
+from penstock.connectors.delta.errors import reading
 from penstock.connectors.delta.log.ledger import (
     FILE,
     GENERATION,
@@ -20,6 +20,7 @@ from penstock.connectors.delta.log.ledger import (
 from penstock.connectors.delta.log.tail import Following, View
 from penstock.connectors.delta.log.witnesses import Facts, Judgement, judge
 from penstock.connectors.delta.schema.reserved_names import reserved
+from penstock.core import table_errors
 from penstock.core.commits import Chain
 from penstock.ports.tables import TableState, Verdict
 
@@ -34,7 +35,7 @@ class Examined:
     def use(self, name: str) -> None:
         """Take the view for the one commit it is good for. Raises ConflictError."""
         if self.used:
-            raise moved(name, "a commit was tried on this state before")
+            raise table_errors.moved(name, "a commit was tried on this state before")
         self.used = True
 
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 
 from deltalake import DeltaTable as Handle
 
-from penstock.connectors.delta.errors import not_there, reading
+from penstock.connectors.delta.errors import reading
 from penstock.connectors.delta.locations import Root
 from penstock.connectors.delta.log.commit_file import fetcher
 from penstock.connectors.delta.log.ledger import OURS
@@ -32,6 +32,7 @@ from penstock.connectors.delta.log.reader import Entry, Log, parsed
 from penstock.connectors.delta.log.summary import Past, joined, past_of
 from penstock.connectors.delta.log.table_metadata import Form, form_of
 from penstock.connectors.delta.write.target import Sizes
+from penstock.core import table_errors
 
 _ENTRIES_AT_ONCE = 64
 
@@ -106,7 +107,7 @@ class Following:
             handle = self._handle(view.version)
             uuid = str(handle.metadata().id)
         if uuid != view.form.uuid:
-            raise not_there(self._name)
+            raise table_errors.missing(self._name)
         return handle
 
     def forget(self) -> None:

@@ -26,8 +26,9 @@ from penstock.connectors.delta.log.table_metadata import Form
 from penstock.connectors.delta.read.scan import COORDINATES
 from penstock.connectors.delta.schema.column_mapping import is_mapped
 from penstock.core.errors import InvalidError
+from penstock.core.table_errors import FILES_UNFIT
 from penstock.files.sources import PLACE, source_of
-from penstock.ports.tables import FILES_UNFIT, FileSource
+from penstock.ports.tables import FileSource
 
 
 def sources_of(

@@ -28,7 +28,7 @@ from urllib.parse import unquote, urlsplit
 
 from deltalake import DeltaTable as Handle
 
-from penstock.connectors.delta.errors import unreadable
+from penstock.connectors.delta.errors import unreadable_log
 from penstock.connectors.delta.locations import Root, storage_path
 from penstock.connectors.delta.log.checkpoints import PARSED, PARTITION_PARSED
 from penstock.connectors.delta.log.reader import Log
@@ -76,7 +76,7 @@ def stated_files(name: str, handle: Handle, log: Log, root: Root) -> Iterator[St
     try:
         adds = live_adds(log, int(handle.version()))
     except (ValueError, KeyError) as error:
-        raise unreadable(name, error) from error
+        raise unreadable_log(name, error) from error
     storage, location = root.filesystem(), storage_path(root.location(name))
     for add in adds:
         path = unquote(add["path"])

@@ -65,7 +65,8 @@ from penstock.connectors.iceberg.read.scan import LiveData
 from penstock.core.commits import Committable, Landed, landed_after
 from penstock.core.errors import InvalidError
 from penstock.core.serialization import ledger_to_json
-from penstock.ports.tables import FILES_UNFIT, Verdict
+from penstock.core.table_errors import FILES_UNFIT
+from penstock.ports.tables import Verdict
 
 _UNKNOWN_SNAPSHOT = -1
 

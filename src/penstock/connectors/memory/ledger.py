@@ -1,0 +1,113 @@
+"""The ledger of a chain in memory and the verdict of its witnesses, from contents alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.connectors.memory.warehouse import Contents, Snapshot
+from penstock.core.commits import (
+    Chain,
+    CommitKind,
+    Committable,
+    Landed,
+    first_ledger,
+    landed_after,
+)
+from penstock.core.offsets import Offset, TopicPartition
+from penstock.core.serialization import ledger_from_json, ledger_to_json, progress_to_json
+from penstock.ports.tables import (
+    CommitRecord,
+    TableState,
+    Verdict,
+)
+
+
+def ledger_of(text: str) -> Landed:
+    """Read a ledger from its JSON."""
+    return ledger_from_json(text)
+
+
+def with_ledger(
+    base: Contents, state: TableState, commit: Committable, snapshot: Snapshot
+) -> Contents:
+    """Return contents with a snapshot, and with the ledger that its commit leaves."""
+    added = base.with_snapshot(snapshot)
+    if commit.kind is CommitKind.FENCE and state.verdict is Verdict.ROLLED_BACK:
+        return added
+    chain, claim = commit.chain, commit.claim
+    before = state.landed or first_ledger(
+        chain, claim, commit.cluster_id, commit.rules_hash, commit.origins
+    )
+    text = ledger_to_json(landed_after(before, commit))
+    return replace(
+        added,
+        ledgers={**base.ledgers, chain.name: text},
+        tags={**base.tags, chain.name: snapshot.id},
+    )
+
+
+def trimmed(contents: Contents, retain: int) -> Contents:
+    """Remove own snapshots beyond `retain`, never the tagged, never a stranger's."""
+    own = [each.id for each in contents.snapshots.values() if each.summary is not None]
+    gone = {*own[: max(len(own) - retain, 0)]} - {*contents.tags.values(), contents.head}
+    return replace(
+        contents, snapshots={i: each for i, each in contents.snapshots.items() if i not in gone}
+    )
+
+
+def verdict_of(contents: Contents, chain: Chain, landed: Landed | None) -> tuple[Verdict, str]:
+    """Judge by the table of protocol.md 3."""
+    if landed is None:
+        return Verdict.ABSENT, f"no ledger {chain.name}"
+    if not landed.recent:
+        return Verdict.AGREED, "nothing landed since the ledger was written"
+    newest, _ = landed.recent[-1]
+    for snapshot in contents.ancestry():
+        summary = snapshot.summary
+        if summary is None or summary.chain != chain.name:
+            continue
+        if summary.commit.commit_id == newest:
+            return Verdict.AGREED, f"{snapshot.id} and the ledger agree"
+        return Verdict.ROLLED_BACK, f"{snapshot.id} is older than the ledger's {newest}"
+    if not contents.broken:
+        return Verdict.ROLLED_BACK, f"the ledger's {newest} is not on the ancestry of the head"
+    return _third_witness(contents, chain)
+
+
+def _third_witness(contents: Contents, chain: Chain) -> tuple[Verdict, str]:
+    tag = contents.tags[chain.name]
+    newest_first = contents.log[::-1]
+    since = newest_first[: newest_first.index(tag)]
+    if len({*since}) == len(since) and {*since}.isdisjoint(newest_first[len(since) :]):
+        return Verdict.AGREED, f"no rollback since {tag}"
+    return Verdict.UNCERTAIN, f"{tag} is cut off from the head, and there was a rollback since"
+
+
+def record_of(snapshot: Snapshot) -> CommitRecord:
+    """Return what the history says of a commit."""
+    assert snapshot.summary is not None
+    commit = snapshot.summary.commit
+    return CommitRecord(
+        commit_id=commit.commit_id,
+        snapshot=snapshot.id,
+        timestamp_ms=snapshot.timestamp_ms,
+        kind=commit.kind.value,
+        progress=progress_to_json(commit.progress),
+        rows=commit.rows,
+        files=len(commit.files),
+    )
+
+
+def began(contents: Contents, chain: Chain) -> dict[TopicPartition, Offset]:
+    """Return first positions by the commits up to the first one that was trimmed."""
+    began: dict[TopicPartition, Offset] = {}
+    for each in contents.log:
+        if each not in contents.snapshots:
+            return began
+        summary = contents.snapshots[each].summary
+        if summary is not None and summary.chain == chain.name:
+            for at, covered in summary.commit.progress.items():
+                began.setdefault(at, covered.start)
+    text = contents.ledgers.get(chain.name)
+    offsets = {} if text is None else ledger_of(text).offsets
+    return {**offsets, **began}

@@ -1,0 +1,88 @@
+"""The errors of tables that all table formats share: one code, one sentence, one next step each.
+
+A connector decides which of them an error of its libraries is; `why` is what the library said, and
+holds no secret.
+"""
+
+from __future__ import annotations
+
+from penstock.core.errors import (
+    ConflictError,
+    InvalidError,
+    OutcomeUnknownError,
+    UnavailableError,
+)
+
+NAMES_ARE = "use letters, digits and underscores, as in bronze.orders"
+FILE_GONE = "P403"
+FILES_UNFIT = "P439"
+"""Code of the InvalidError by which `Table.commit` says that prepared files no longer fit the table
+(partitioning changed, a column is gone): it was not applied, and the range is to be read again."""
+
+
+def moved(name: str, why: str) -> ConflictError:
+    """Build the error for a commit that was certainly not applied."""
+    return ConflictError(
+        f"{name} moved since it was examined: {why}",
+        code="P401",
+        hint="it is examined again; nothing has to be done",
+    )
+
+
+def missing(name: str) -> UnavailableError:
+    """Build the error for a table that is not in its catalog."""
+    return UnavailableError(
+        f"the table {name} is not there",
+        code="P402",
+        hint="restore it, or take it out of the spec",
+    )
+
+
+def file_gone(name: str, why: str) -> UnavailableError:
+    """Build the error for a file that a table names and its storage does not have."""
+    return UnavailableError(
+        f"a file of {name} is gone: {why}",
+        code=FILE_GONE,
+        hint="restore the file, or the table to a state without it",
+    )
+
+
+def bad_name(name: str, hint: str = NAMES_ARE) -> InvalidError:
+    """Build the error for what cannot be the name of a table."""
+    return InvalidError(f"{name[:80]!r} is no name for a table", code="P404", hint=hint)
+
+
+def in_doubt(name: str, why: str) -> OutcomeUnknownError:
+    """Build the error for a commit that may have been applied."""
+    return OutcomeUnknownError(
+        f"the commit to {name} got no clear answer: {why}",
+        code="P433",
+        hint="the table is read again to find out; nothing was deleted",
+    )
+
+
+def unreadable(what: str, why: str) -> InvalidError:
+    """Build the error for damaged metadata."""
+    return InvalidError(
+        f"{what} cannot be read: {why}",
+        code="P438",
+        hint="see whether the table's other readers can read it, and restore it if not",
+    )
+
+
+def no_room(name: str) -> UnavailableError:
+    """Build the error for a full disk."""
+    return UnavailableError(
+        f"no room is left to write {name}",
+        code="P480",
+        hint="free some space on that disk, then run again; nothing was committed",
+    )
+
+
+def storage_failed(what: str, act: str, why: str) -> UnavailableError:
+    """Build the error for a storage that did not do what it was asked for."""
+    return UnavailableError(
+        f"{what} could not be {act}: {why}",
+        code="P481",
+        hint="check that the storage is there and may be written, then run again",
+    )

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.cli import COMMANDS, application
-from penstock.spec.fields import NOT_YET
+from penstock.spec.settings.fields import NOT_YET
 from penstock.spec.writing import SCHEMA_FILE, json_schema
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -2,26 +2,26 @@
 
 The Python twin is the same model: `Pipeline(name=…, tables=[Table(…)])`.
 
-    words, notation            the small languages inside of a spec
-    secrets, masks             references, and the hiding of secrets
-    problems, findings         what is wrong, and how it is told
-    fields, sections, catalogs the kinds of settings, and the blocks around tables
-    model, checks              the whole, and what must agree in it
-    routing, rules             which table a topic goes to, and what decides a record's fate
-    yaml12, load, paths        from text to a pipeline
-    writing                    from a pipeline to YAML and JSON Schema
+    problems, secrets    what is wrong and where; references, and the hiding of secrets
+    text                 YAML with places, lines in which secrets are masked
+    language             quantities, names, patterns and SQL expressions inside of a spec
+    settings             the blocks of a spec as strict models
+    checks               what must agree across them
+    model                the whole: `Pipeline`
+    load, paths, writing from a file to a pipeline, and back to YAML and JSON Schema
+    routing, rules       which tables topics lead to; the rules that every ledger is stamped with
 """
 
-from penstock.spec.catalogs import Catalog, DeltaCatalog, SqlCatalog
 from penstock.spec.load import Loaded, load, load_with_warnings, loads
-from penstock.spec.model import Pipeline, SchemaPolicy, Table
+from penstock.spec.model import Pipeline
 from penstock.spec.paths import located
 from penstock.spec.problems import Place, Problem, SpecError, render
-from penstock.spec.records import Records, RegistrySettings
-from penstock.spec.routing import Collision, Target, collisions, routes, tables_for
+from penstock.spec.routing.topics import Collision, Target, collisions, routes, tables_for
 from penstock.spec.rules import rules_hash, rules_text, with_rules
 from penstock.spec.secrets import ProcessSecrets
-from penstock.spec.sections import (
+from penstock.spec.settings.catalogs import Catalog, DeltaCatalog, SqlCatalog
+from penstock.spec.settings.records import Records, RegistrySettings
+from penstock.spec.settings.sections import (
     CommitSettings,
     Kafka,
     LimitSettings,
@@ -31,6 +31,7 @@ from penstock.spec.sections import (
     SparkSettings,
     TopicPattern,
 )
+from penstock.spec.settings.table import SchemaPolicy, Table
 from penstock.spec.writing import json_schema, to_yaml
 
 __all__ = [

@@ -19,13 +19,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from penstock.core.errors import InvalidError
-from penstock.spec import yaml12
-from penstock.spec.catalogs import Catalog
-from penstock.spec.checks import Draft, check
-from penstock.spec.fields import ENTRIES_MAX, Bytes, Several
-from penstock.spec.findings import problems_of
-from penstock.spec.masks import masked, masked_by_text
-from penstock.spec.model import UNCHECKED, Pipeline, Table
+from penstock.spec.checks.agreement import Draft, check
+from penstock.spec.model import UNCHECKED, Pipeline
 from penstock.spec.paths import is_resolved_later, located
 from penstock.spec.problems import (
     PROBLEMS_MAX,
@@ -36,11 +31,22 @@ from penstock.spec.problems import (
     in_order,
     nearest,
 )
-from penstock.spec.records import Records
 from penstock.spec.secrets import ProcessSecrets, may_hold_secret, references
-from penstock.spec.sections import Kafka, PendingSettings, QuarantineSettings, SparkSettings
-from penstock.spec.undecided import Undecided
-from penstock.spec.yaml12 import Document, Span
+from penstock.spec.settings.catalogs import Catalog
+from penstock.spec.settings.fields import ENTRIES_MAX, Bytes, Several
+from penstock.spec.settings.records import Records
+from penstock.spec.settings.sections import (
+    Kafka,
+    PendingSettings,
+    QuarantineSettings,
+    SparkSettings,
+)
+from penstock.spec.settings.table import Table
+from penstock.spec.settings.undecided import Undecided
+from penstock.spec.settings.validation import problems_of
+from penstock.spec.text import yaml12
+from penstock.spec.text.masking import masked, masked_by_text
+from penstock.spec.text.yaml12 import Document, Span
 
 FILE_BYTES_MAX = 4 * yaml12.CHARS_MAX
 

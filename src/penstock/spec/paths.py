@@ -14,13 +14,13 @@ import re
 from pathlib import Path
 
 from penstock.core.errors import InvalidError
-from penstock.spec.catalogs import Catalog, DeltaCatalog, HiveCatalog, SqlCatalog
+from penstock.spec.language.notation import MalformedError
 from penstock.spec.model import Pipeline
-from penstock.spec.notation import MalformedError
 from penstock.spec.problems import KeyPath, Problem, SpecError
-from penstock.spec.records import Records, RegistrySettings, registry_address
 from penstock.spec.secrets import ProcessSecrets, escaped, references
-from penstock.spec.sections import Security
+from penstock.spec.settings.catalogs import Catalog, DeltaCatalog, HiveCatalog, SqlCatalog
+from penstock.spec.settings.records import Records, RegistrySettings, registry_address
+from penstock.spec.settings.sections import Security
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _SQLITE = re.compile(r"(?P<scheme>sqlite(?:\+[a-z0-9]+)?:///)(?P<path>[^?]+)(?P<query>\?.*)?")

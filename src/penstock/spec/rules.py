@@ -16,11 +16,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.core.errors import InvalidError
-from penstock.spec.fields import REVEALED
-from penstock.spec.model import Pipeline, Table
+from penstock.spec.model import Pipeline
 from penstock.spec.problems import SpecError, listed
-from penstock.spec.records import Records
-from penstock.spec.sections import DEPTH_MAX, Kafka, LimitSettings, QuarantineSettings
+from penstock.spec.settings.fields import REVEALED
+from penstock.spec.settings.records import Records
+from penstock.spec.settings.sections import DEPTH_MAX, Kafka, LimitSettings, QuarantineSettings
+from penstock.spec.settings.table import Table
 
 RULES_VERSION = 1
 

@@ -15,11 +15,11 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import ModelSchema
 
-from penstock.spec.fields import REVEALED
 from penstock.spec.model import Pipeline
 from penstock.spec.paths import is_resolved_later
 from penstock.spec.problems import KeyPath
 from penstock.spec.secrets import escaped
+from penstock.spec.settings.fields import REVEALED
 
 _BARE = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
 SCHEMA_FILE = "penstock.schema.json"

@@ -25,7 +25,7 @@ from penstock.rows.schema.evolution import wished
 from penstock.rows.schema.inference import levels_in, table_schema
 from penstock.rows.schema.survey import survey
 from penstock.rows.schema.widening import changes_between, evolved
-from penstock.spec.sections import LimitSettings
+from penstock.spec.settings.sections import LimitSettings
 
 AT = TopicPartition("id", 0, "orders")
 DEEPEST = LimitSettings.model_json_schema()["properties"]["depth"]["maximum"]

@@ -15,7 +15,7 @@ import penstock.spec
 from penstock.rows.reject_codes import MEANINGS
 from penstock.spec import SpecError, loads
 from penstock.spec.model import Pipeline
-from penstock.spec.sections import LimitSettings
+from penstock.spec.settings.sections import LimitSettings
 
 COUNT_OVER = 2**53 + 1
 TOPICS = ", ".join(f"t{n}" for n in range(1001))
@@ -79,7 +79,7 @@ SCHEMA_BOUNDS = {
 
 CONSTANTS = {
     "fields.COUNT_MAX": SCHEMA_BOUNDS["CommitSettings.or_records"],
-    "transforming.COLUMNS_MAX": SCHEMA_BOUNDS["Transform.columns"],
+    "transform.COLUMNS_MAX": SCHEMA_BOUNDS["Transform.columns"],
     "fields.ENTRIES_MAX": SCHEMA_BOUNDS["Kafka.topics"],
     "notation.NAME_CHARS_MAX": (("lake.bronze.orders", f"lake.b.{'x' * 129}"), "P110", "most 128"),
     "notation.PATTERN_CHARS_MAX": (
@@ -94,10 +94,10 @@ CONSTANTS = {
     "notation.ARGUMENT_MAX": (
         rule("partition_by: ['bucket(2147483648, id)']"), "P115", "from 1 to 2147483647",
     ),
-    "words.CHARS_MAX": (block("commit", f"every: '{'1s' * 21}'"), "P109", "expected a duration"),
-    "words.MILLISECONDS_MAX": (block("commit", "every: 367d"), "P109", "from 1ms to 366d"),
-    "words.BYTES_MAX": (block("commit", "or_bytes: 1025TiB"), "P109", "from 1B to 1024TiB"),
-    "words.PERCENT_DIGITS_MAX": (
+    "quantities.CHARS_MAX": (block("commit", f"every: '{'1s' * 21}'"), "P109", "expected a duration"),
+    "quantities.MILLISECONDS_MAX": (block("commit", "every: 367d"), "P109", "from 1ms to 366d"),
+    "quantities.BYTES_MAX": (block("commit", "or_bytes: 1025TiB"), "P109", "from 1B to 1024TiB"),
+    "quantities.PERCENT_DIGITS_MAX": (
         ("quarantine }", "quarantine, stop_above: 1.00000000001% }"), "P109", "expected a share",
     ),
     "sections.DEPTH_MAX": SCHEMA_BOUNDS["LimitSettings.depth"],
@@ -146,9 +146,9 @@ def test_every_bound_of_the_schema_is_hit_here() -> None:
 
 def test_every_constant_that_bounds_a_spec_is_hit_here() -> None:
     names = {
-        f"{module}.{name}"
-        for module in (each.name for each in pkgutil.iter_modules(penstock.spec.__path__))
-        for name, value in vars(importlib.import_module(f"penstock.spec.{module}")).items()
+        f"{module.rpartition('.')[2]}.{name}"
+        for _, module, _ in pkgutil.walk_packages(penstock.spec.__path__, "penstock.spec.")
+        for name, value in vars(importlib.import_module(module)).items()
         if name.endswith("_MAX") and not name.startswith("_") and is_home(module, name, value)
     }
 
@@ -179,5 +179,5 @@ def bounds(node: Any, path: str) -> Iterator[str]:
 
 def is_home(module: str, name: str, value: object) -> bool:
     """Return whether a module defines a constant, rather than imports it."""
-    source = Path(importlib.import_module(f"penstock.spec.{module}").__file__ or "").read_text()
+    source = Path(importlib.import_module(module).__file__ or "").read_text()
     return isinstance(value, int) and f"\n{name} = " in source

@@ -27,7 +27,7 @@ from penstock.spec import (
     located,
     to_yaml,
 )
-from penstock.spec.words import share, share_text
+from penstock.spec.language.quantities import share, share_text
 
 BASE = Path("/srv/shop")
 

@@ -36,16 +36,17 @@ from penstock.rows.options import RowOptions
 from penstock.rows.quarantine.rows import QUARANTINE_SCHEMA
 from penstock.rows.route.computed_columns import NOTHING, Computed
 from penstock.rows.route.filters import Gate, Look, Route
-from penstock.spec.checks import is_read
-from penstock.spec.expressions import expression, fields_of, looked_at
-from penstock.spec.model import Pipeline, Table
+from penstock.spec.checks.agreement import is_read
+from penstock.spec.checks.reach import is_remote, unreachable
+from penstock.spec.language.expressions import expression, fields_of, looked_at
+from penstock.spec.model import Pipeline
 from penstock.spec.problems import path_text
-from penstock.spec.reach import is_remote, unreachable
-from penstock.spec.records import REGISTERED, Records
-from penstock.spec.routing import Target as Routed
-from penstock.spec.routing import routes
+from penstock.spec.routing.topics import Target as Routed
+from penstock.spec.routing.topics import routes
 from penstock.spec.rules import rules_hash, rules_text, with_rules
 from penstock.spec.secrets import ProcessSecrets
+from penstock.spec.settings.records import REGISTERED, Records
+from penstock.spec.settings.table import Table
 
 LOG = "kafka"
 INLINE = "inline"

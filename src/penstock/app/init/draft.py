@@ -30,8 +30,8 @@ from penstock.observe.formatting import number_of, one_line
 from penstock.ports.runtime import Observer
 from penstock.rows.schema.hints import Format
 from penstock.spec.load import loads
-from penstock.spec.records import Records
 from penstock.spec.secrets import escaped
+from penstock.spec.settings.records import Records
 from penstock.spec.writing import SCHEMA_FILE, json_schema
 
 SCHEMA_LINE = f"# yaml-language-server: $schema=./{SCHEMA_FILE}"

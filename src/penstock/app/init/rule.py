@@ -33,10 +33,10 @@ from penstock.rows.reject_codes import MEANINGS, Code, MisfitError, Stage
 from penstock.rows.schema.format_detection import Find, Recognised, recognise
 from penstock.rows.schema.hints import Format, Hint, hints_for
 from penstock.rows.schema.survey import survey
-from penstock.spec.expressions import expression, place
+from penstock.spec.language.expressions import expression, place
+from penstock.spec.language.notation import MalformedError
 from penstock.spec.model import Pipeline
-from penstock.spec.notation import MalformedError
-from penstock.spec.sections import LimitSettings
+from penstock.spec.settings.sections import LimitSettings
 
 UNPACKED_RECORDS_MAX = 100
 """How many compressed records are looked at: each may be as large as `limits.record_bytes`."""

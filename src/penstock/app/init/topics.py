@@ -29,8 +29,8 @@ from penstock.landing.waiting import KAFKA
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.log import RangeReader
 from penstock.ports.runtime import Observer
+from penstock.spec.language.notation import MalformedError, compiled, is_topic_name, pattern
 from penstock.spec.model import Pipeline
-from penstock.spec.notation import MalformedError, compiled, is_topic_name, pattern
 from penstock.spec.problems import nearest
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ from penstock.observe.formatting import number_of
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.tables import Table, TableFormat, TableState, Verdict
 from penstock.spec.model import Pipeline
-from penstock.spec.naming import no_table
+from penstock.spec.routing.names import no_table
 
 Progressed = Callable[[str], None]
 

@@ -39,9 +39,9 @@ from penstock.landing.tables import opening, route_tables
 from penstock.landing.waiting import KAFKA
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.tables import StatedFile, TableFormat
+from penstock.spec.language.notation import PLACEHOLDER
 from penstock.spec.model import Pipeline
-from penstock.spec.naming import is_led_to, no_table
-from penstock.spec.notation import PLACEHOLDER
+from penstock.spec.routing.names import is_led_to, no_table
 
 Progressed = Callable[[str], None]
 FOUND_MAX = 1000

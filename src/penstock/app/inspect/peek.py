@@ -29,7 +29,7 @@ from penstock.landing.task.messages import Result
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.runtime import Observer
 from penstock.spec.model import Pipeline
-from penstock.spec.naming import no_topic
+from penstock.spec.routing.names import no_topic
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -25,7 +25,7 @@ from penstock.ports.runtime import Observer
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat
 from penstock.spec.model import Pipeline
-from penstock.spec.naming import leads_to
+from penstock.spec.routing.names import leads_to
 
 Got = TypeVar("Got")
 

@@ -38,9 +38,9 @@ from penstock.landing.repair.retry import (
 from penstock.observe.fanout import UNHEARD
 from penstock.observe.formatting import number_of
 from penstock.rows.quarantine.status import BYTES, READ, fates_of, records_of
-from penstock.spec.checks import is_read
+from penstock.spec.checks.agreement import is_read
 from penstock.spec.model import Pipeline
-from penstock.spec.naming import is_led_to, no_table, no_topic
+from penstock.spec.routing.names import is_led_to, no_table, no_topic
 
 if TYPE_CHECKING:
     from penstock.landing.tables.progress import Track

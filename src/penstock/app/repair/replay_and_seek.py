@@ -24,7 +24,7 @@ from penstock.observe.formatting import number_of
 from penstock.ports.runtime import Observer
 from penstock.ports.tables import Verdict
 from penstock.spec.model import Pipeline
-from penstock.spec.naming import no_table
+from penstock.spec.routing.names import no_table
 
 _PLACE = re.compile(
     r"(?P<topic>[A-Za-z0-9._-]+)(:(?P<partition>\d{1,9})(:(?P<start>\d{1,18})(?P<to>-(?P<stop>\d{1,18})?)?)?)?"

@@ -18,7 +18,7 @@ from penstock.core.errors import InvalidError
 from penstock.core.schema import Field, Schema, Struct
 from penstock.core.type_text import parse_type
 from penstock.spec.problems import KeyPath
-from penstock.spec.yaml12 import Document, read
+from penstock.spec.text.yaml12 import Document, read
 
 SENT_MS = 1_767_225_600_000
 _FILE_KEYS = {"cases", "tables"}

@@ -20,7 +20,7 @@ from penstock.landing.settings import Settings, World
 from penstock.landing.tables import opening
 from penstock.landing.tables.progress import Track, by_table
 from penstock.landing.tables.table_set import Fleet
-from penstock.spec.naming import no_table
+from penstock.spec.routing.names import no_table
 
 
 @dataclass(frozen=True, slots=True)

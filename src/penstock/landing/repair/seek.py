@@ -51,7 +51,7 @@ from penstock.landing.settings import Settings, Target, World
 from penstock.landing.tables import opening
 from penstock.ports.tables import FileSource, Table, TableState, Verdict
 from penstock.rows.quarantine.status import READ, fates_of
-from penstock.spec.naming import no_table
+from penstock.spec.routing.names import no_table
 
 Wanted = Mapping[tuple[str, int], Offset]
 

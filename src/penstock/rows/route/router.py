@@ -33,7 +33,7 @@ from penstock.rows.reject_codes import MEANINGS, Code
 from penstock.rows.route.filters import Gate, Look, Route
 from penstock.rows.route.sql_values import RECORD_SECONDS_MAX, answers, true_of
 from penstock.rows.route.table_names import Names, names_of
-from penstock.spec.sandbox import sandbox
+from penstock.spec.language.sandbox import sandbox
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

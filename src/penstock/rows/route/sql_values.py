@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.rows.cast.json_columns import mask_of
-from penstock.spec.sandbox import sandbox_alone
+from penstock.spec.language.sandbox import sandbox_alone
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

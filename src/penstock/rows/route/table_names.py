@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.spec.notation import NAME_CHARS_MAX, PLACEHOLDER
+from penstock.spec.language.notation import NAME_CHARS_MAX, PLACEHOLDER
 
 _USABLE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_ ./:-]{0,127}")
 _SEPARATORS = str.maketrans(" ./:-", "_____")

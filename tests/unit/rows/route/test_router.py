@@ -21,7 +21,7 @@ from penstock.rows.route.filters import OPEN, Gate, Look, Route, gate_from_data,
 from penstock.rows.route.router import Sorter
 from penstock.rows.route.sql_values import LateError
 from penstock.rows.route.table_names import filled_name
-from penstock.spec.expressions import fields_of
+from penstock.spec.language.expressions import fields_of
 
 AT = TopicPartition("id", 0, "orders")
 OPTIONS = RowOptions(source_columns={})

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.rows.route import sql_values as computing
 from penstock.rows.route.sql_values import Answers, LateError, answers
-from penstock.spec.sandbox import sandbox
+from penstock.spec.language.sandbox import sandbox
 
 MINUTES = 10**8
 """What the expressions below take minutes for."""

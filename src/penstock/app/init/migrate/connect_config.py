@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from penstock.app.init.migrate.account import Options, unknown
-from penstock.spec import yaml12
+from penstock.spec.text import yaml12
 
 _KIND = "KafkaConnector"
 _OF_STRIMZI = re.compile(rf"^kind:\s*[\"']?{_KIND}\b", re.MULTILINE)

@@ -25,7 +25,7 @@ from penstock.app.init.migrate.client_options import RESET, client_option
 from penstock.app.init.migrate.connect_config import options_of
 from penstock.app.init.migrate.connect_registry import registry
 from penstock.app.init.migrate.connect_transforms import transforms
-from penstock.spec.expressions import place, quoted
+from penstock.spec.language.expressions import place, quoted
 from penstock.spec.secrets import is_secret_name
 
 _CATALOG = "iceberg.catalog."

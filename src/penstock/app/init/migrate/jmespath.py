@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from penstock.spec.expressions import place, quoted
+from penstock.spec.language.expressions import place, quoted
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<name>[A-Za-z_]\w*|\"(?:[^\"\\]|\\.)*\")|`(?P<json>(?:[^`\\]|\\.)*)`"

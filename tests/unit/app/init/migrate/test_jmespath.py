@@ -14,7 +14,7 @@ from penstock.rows.decode.decoder import Readers
 from penstock.rows.options import RowOptions
 from penstock.rows.route.filters import Look
 from penstock.rows.route.router import Sorter
-from penstock.spec.expressions import expression, fields_of, looked_at
+from penstock.spec.language.expressions import expression, fields_of, looked_at
 
 RECORD = {
     "name": "William",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.core.errors import InvalidError
 from penstock.spec import Collision, Pipeline, SpecError, collisions, routes, tables_for
-from penstock.spec.routing import may_meet
+from penstock.spec.routing.topics import may_meet
 
 Build = Callable[..., Pipeline]
 BY_NAME = {"from": r"shop\.(?P<name>.+)", "into": "lake.bronze.{name}"}

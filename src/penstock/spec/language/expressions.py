@@ -23,9 +23,9 @@ from typing import Any
 
 from penstock.core.names import folded
 from penstock.core.schema import Decimal, Field, Kind, Map, Schema, Struct, Type
-from penstock.spec.notation import MalformedError
+from penstock.spec.language.notation import MalformedError
+from penstock.spec.language.sandbox import empty_relation, sandbox
 from penstock.spec.problems import listed, nearest, shown
-from penstock.spec.sandbox import empty_relation, sandbox
 
 EXPRESSION_CHARS_MAX = 4000
 RELATION = "payload"

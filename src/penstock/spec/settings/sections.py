@@ -13,8 +13,11 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Discriminator, Field, PlainSerializer, PlainValidator, Tag, WithJsonSchema
 
-from penstock.spec import notation
-from penstock.spec.fields import (
+from penstock.spec.language import notation
+from penstock.spec.language.notation import MalformedError
+from penstock.spec.problems import KeyPath, nearest, shown
+from penstock.spec.secrets import without_password
+from penstock.spec.settings.fields import (
     NOT_YET,
     REVEALED,
     AtLeastOne,
@@ -29,10 +32,7 @@ from penstock.spec.fields import (
     never,
     reading,
 )
-from penstock.spec.findings import refusal
-from penstock.spec.notation import MalformedError
-from penstock.spec.problems import KeyPath, nearest, shown
-from penstock.spec.secrets import without_password
+from penstock.spec.settings.validation import refusal
 
 OFFSET_MAX = 2**63 - 2
 STORE_ADDRESS = re.compile(r"postgresql://(?:.*@)?[^@/]*/[^@/?]+(?:\?.*)?", re.DOTALL)

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import Field
 
-from penstock.spec.fields import FreeText, Setting, Text
 from penstock.spec.problems import Problem, shown
+from penstock.spec.settings.fields import FreeText, Setting, Text
 
 
 class Undecided(Setting):

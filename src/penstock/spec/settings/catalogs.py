@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from penstock.spec.fields import REVEALED, FreeText, Seconds, Setting, Text
-from penstock.spec.findings import refusal
 from penstock.spec.problems import listed, shown
+from penstock.spec.settings.fields import REVEALED, FreeText, Seconds, Setting, Text
+from penstock.spec.settings.validation import refusal
 
 ANSWER_SECONDS = 30.0
 """Much for one request, and little enough to be waited for each time the catalog is asked again."""

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.spec import words
+from penstock.spec.language import quantities
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from penstock.spec import words
     ],
 )
 def test_durations_are_read_in_words(text: str, milliseconds: int) -> None:
-    assert milliseconds == words.duration_ms(text)
+    assert milliseconds == quantities.duration_ms(text)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_durations_are_read_in_words(text: str, milliseconds: int) -> None:
 )
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="a duration"):
-        words.duration_ms(text)
+        quantities.duration_ms(text)
 
 
 @pytest.mark.parametrize(
@@ -41,39 +41,39 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
     ],
 )
 def test_sizes_are_read_in_words(text: str, size: int) -> None:
-    assert size == words.size_bytes(text)
+    assert size == quantities.size_bytes(text)
 
 
 @pytest.mark.parametrize("text", ["", "8", "8M", "0MB", "1.5B", "-1MB", "8PB", "9" * 39 + "B"])
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="a size"):
-        words.size_bytes(text)
+        quantities.size_bytes(text)
 
 
 @pytest.mark.parametrize(
     ("text", "fraction"), [("1%", 0.01), ("0.5%", 0.005), ("100%", 1.0), ("0%", 0.0)]
 )
 def test_shares_are_read_as_fractions(text: str, fraction: float) -> None:
-    assert fraction == words.share(text)
+    assert fraction == quantities.share(text)
 
 
 @pytest.mark.parametrize("text", ["1", "101%", "-1%", "%", "1e1%"])
 def test_what_is_no_share_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="a share"):
-        words.share(text)
+        quantities.share(text)
 
 
-@given(st.integers(1, words.MILLISECONDS_MAX))
+@given(st.integers(1, quantities.MILLISECONDS_MAX))
 def test_a_duration_reads_back_as_it_was_written(milliseconds: int) -> None:
-    assert milliseconds == words.duration_ms(words.duration_text(milliseconds))
+    assert milliseconds == quantities.duration_ms(quantities.duration_text(milliseconds))
 
 
-@given(st.integers(1, words.BYTES_MAX))
+@given(st.integers(1, quantities.BYTES_MAX))
 def test_a_size_reads_back_as_it_was_written(size: int) -> None:
-    assert size == words.size_bytes(words.size_text(size))
+    assert size == quantities.size_bytes(quantities.size_text(size))
 
 
 @given(st.decimals(0, 100, places=6))
 def test_a_share_reads_back_as_it_was_written(percent: object) -> None:
-    fraction = words.share(f"{percent}%")
-    assert fraction == words.share(words.share_text(fraction))
+    fraction = quantities.share(f"{percent}%")
+    assert fraction == quantities.share(quantities.share_text(fraction))

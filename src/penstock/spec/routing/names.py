@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection
 
 from penstock.core.errors import InvalidError
+from penstock.spec.language.notation import PLACEHOLDER
 from penstock.spec.model import Pipeline
-from penstock.spec.notation import PLACEHOLDER
 from penstock.spec.problems import listed, nearest, shown
 
 

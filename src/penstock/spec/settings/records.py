@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from penstock.spec.fields import REVEALED, Seconds, Setting, Text, later, reading
-from penstock.spec.notation import MalformedError
+from penstock.spec.language.notation import MalformedError
 from penstock.spec.problems import KeyPath, Problem, shown
 from penstock.spec.secrets import without_password
+from penstock.spec.settings.fields import REVEALED, Seconds, Setting, Text, later, reading
 
 REGISTERED = frozenset({"avro", "json-schema", "protobuf"})
 """The formats whose records name a schema."""

@@ -25,11 +25,11 @@ from pydantic import (
     model_serializer,
 )
 
-from penstock.spec import notation, words
-from penstock.spec.findings import problems_of, refusal
-from penstock.spec.notation import MalformedError
+from penstock.spec.language import notation, quantities
+from penstock.spec.language.notation import MalformedError
 from penstock.spec.problems import SpecError, shown
 from penstock.spec.secrets import redacted_tree
+from penstock.spec.settings.validation import problems_of, refusal
 
 T = TypeVar("T")
 
@@ -121,15 +121,15 @@ def _as_text(value: Any) -> Any:
 
 def _seconds(value: Any) -> float:
     text = f"{value // timedelta(milliseconds=1)}ms" if isinstance(value, timedelta) else value
-    return _worded(words.duration_ms, text) / 1000
+    return _worded(quantities.duration_ms, text) / 1000
 
 
 def _bytes(value: Any) -> int:
-    return int(_worded(words.size_bytes, value))
+    return int(_worded(quantities.size_bytes, value))
 
 
 def _fraction(value: Any) -> float:
-    return _worded(words.share, value)
+    return _worded(quantities.share, value)
 
 
 def _worded(reader: Callable[[str], float], value: Any) -> float:
@@ -141,7 +141,7 @@ def _worded(reader: Callable[[str], float], value: Any) -> float:
 
 
 def _seconds_text(seconds: float) -> str:
-    return words.duration_text(round(seconds * 1000))
+    return quantities.duration_text(round(seconds * 1000))
 
 
 _DURATION = {
@@ -178,13 +178,13 @@ Seconds = Annotated[
 Bytes = Annotated[
     int,
     BeforeValidator(_bytes),
-    PlainSerializer(words.size_text, return_type=str, when_used="json"),
+    PlainSerializer(quantities.size_text, return_type=str, when_used="json"),
     WithJsonSchema(_SIZE),
 ]
 Fraction = Annotated[
     float,
     BeforeValidator(_fraction),
-    PlainSerializer(words.share_text, return_type=str, when_used="json"),
+    PlainSerializer(quantities.share_text, return_type=str, when_used="json"),
     WithJsonSchema(_SHARE),
 ]
 PipelineName = Annotated[str, reading(notation.pipeline_name)]

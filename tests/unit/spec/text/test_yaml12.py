@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from penstock.spec.yaml12 import CHARS_MAX, Span, read
+from penstock.spec.text.yaml12 import CHARS_MAX, Span, read
 
 
 @pytest.mark.parametrize(

@@ -15,16 +15,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from penstock.core.errors import InvalidError
-from penstock.spec.checks import differences, differently_read, matches
-from penstock.spec.model import Pipeline, Table
-from penstock.spec.notation import (
+from penstock.spec.checks.agreement import differences, differently_read, matches
+from penstock.spec.language.notation import (
     BRANCH_SIGN,
     NAME_CHARS_MAX,
     PLACEHOLDER,
     is_topic_name,
     placeholders_of,
 )
+from penstock.spec.model import Pipeline
 from penstock.spec.problems import listed, shown
+from penstock.spec.settings.table import Table
 
 _FOREIGN = re.compile(r"[^a-z0-9_]")
 _MENTIONED_MAX = 4

@@ -7,22 +7,23 @@ transform changes no book (docs/design/0101).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import Annotated
 
 from pydantic import Field
 
-from penstock.core.names import folded
 from penstock.core.schema import Schema, Type
 from penstock.core.type_text import parse_type
-from penstock.spec import notation
-from penstock.spec.expressions import expression, expression_text, fields_of, looked_at, type_given
-from penstock.spec.fields import Setting, reading
-from penstock.spec.notation import MalformedError
-from penstock.spec.problems import KeyPath, Problem, shown
-
-if TYPE_CHECKING:
-    from penstock.spec.model import Table
+from penstock.spec.language import notation
+from penstock.spec.language.expressions import (
+    expression,
+    expression_text,
+    looked_at,
+    type_given,
+)
+from penstock.spec.language.notation import MalformedError
+from penstock.spec.problems import shown
+from penstock.spec.settings.fields import Setting, reading
 
 COLUMNS_MAX = 100
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -103,29 +104,3 @@ def type_of(text: str, fields: Schema) -> Type:
     """Return the type that an expression computes. Raises MalformedError."""
     found = expression(text)
     return type_given(found, looked_at(found, fields))
-
-
-def check_transform(at: KeyPath, table: Table) -> Iterator[Problem]:
-    """Find what does not agree in the computed columns of one rule, at its place in the spec."""
-    transform = table.transform
-    if transform is None:
-        return
-    fields = fields_of(table.schema_.hint_types())
-    named = {folded(name) for name in fields.names}
-    for name, text in transform.columns.items():
-        path = (*at, "transform", "columns", name)
-        if folded(name) in named:
-            fact = f"a field of the records is declared as '{name}' as well"
-            hint = "give the computed column another name"
-            yield Problem(path, "P148", fact, hint, on_key=True)
-        try:
-            type_of(text, fields)
-        except MalformedError as error:
-            yield Problem(path, error.code, error.message, error.hint)
-    if transform.function is not None:
-        twice = named | {folded(name) for name in transform.columns}
-        for name in transform.function.columns:
-            if folded(name) in twice:
-                path = (*at, "transform", "function", "columns", name)
-                fact = f"'{name}' is a declared field, or computed by an expression"
-                yield Problem(path, "P148", fact, "keep one of them", on_key=True)

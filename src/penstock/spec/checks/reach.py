@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from penstock.spec.problems import Problem
 
 if TYPE_CHECKING:
-    from penstock.spec.catalogs import Catalog
-    from penstock.spec.sections import SparkSettings
+    from penstock.spec.settings.catalogs import Catalog
+    from penstock.spec.settings.sections import SparkSettings
 
 _HERE = ("local", "inline", "existing")
 _PLACES = {"delta": "root", "rest": None}

@@ -12,26 +12,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.spec import notation, undecided
-from penstock.spec.conditions import check_expressions
-from penstock.spec.fields import NOT_YET, REVEALED
-from penstock.spec.formats import check_format, check_hints
+from penstock.spec.checks.expressions import check_expressions
+from penstock.spec.checks.formats import check_format, check_hints
+from penstock.spec.checks.reach import is_remote, unreachable
+from penstock.spec.language import notation
 from penstock.spec.problems import KeyPath, Problem, listed, nearest, shown
-from penstock.spec.reach import is_remote, unreachable
-from penstock.spec.records import Records, problems_of
 from penstock.spec.secrets import is_literal, is_secret_name, without_password
+from penstock.spec.settings import undecided
+from penstock.spec.settings.fields import NOT_YET, REVEALED
+from penstock.spec.settings.records import Records, problems_of
 
 if TYPE_CHECKING:
-    from penstock.spec.catalogs import Catalog
-    from penstock.spec.model import Table
-    from penstock.spec.sections import (
+    from penstock.spec.settings.catalogs import Catalog
+    from penstock.spec.settings.sections import (
         Kafka,
         PendingSettings,
         QuarantineSettings,
         Security,
         SparkSettings,
     )
-    from penstock.spec.undecided import Undecided
+    from penstock.spec.settings.table import Table
+    from penstock.spec.settings.undecided import Undecided
 
 PARTS_MIN = {"delta": 2}  # of Iceberg, 3: a namespace is always there
 OWN_PROPERTIES = "penstock."

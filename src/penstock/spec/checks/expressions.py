@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from penstock.spec import notation
-from penstock.spec.expressions import expression, fields_of, looked_at, require_type
-from penstock.spec.notation import MalformedError
+from penstock.core.names import folded
+from penstock.spec.language import notation
+from penstock.spec.language.expressions import expression, fields_of, looked_at, require_type
+from penstock.spec.language.notation import MalformedError
 from penstock.spec.problems import KeyPath, Problem, listed
-from penstock.spec.transforming import check_transform
+from penstock.spec.settings.transform import type_of
 
 if TYPE_CHECKING:
-    from penstock.spec.model import Table
+    from penstock.spec.settings.table import Table
 
 CONDITION = ("BOOLEAN",)
 NAMES = ("VARCHAR", "INTEGER", "BIGINT", "BOOLEAN", "DATE")
@@ -24,7 +25,7 @@ NAMES = ("VARCHAR", "INTEGER", "BIGINT", "BOOLEAN", "DATE")
 def check_expressions(at: KeyPath, table: Table) -> Iterator[Problem]:
     """Find what does not agree in the expressions of one rule, at its place in the spec."""
     yield from _check_route(at, table)
-    yield from check_transform(at, table)
+    yield from _check_transform(at, table)
     texts: list[tuple[KeyPath, str, tuple[str, ...]]] = [
         (("route", name), text, NAMES) for name, text in table.route.items()
     ]
@@ -63,3 +64,29 @@ def _check_route(at: KeyPath, table: Table) -> Iterator[Problem]:
     if table.unknown_tables == "create" and not table.source_columns:
         fact = "a table created for its first records needs a column that is sure to be there"
         yield Problem((*at, "source_columns"), "P147", fact, "such as [offset]")
+
+
+def _check_transform(at: KeyPath, table: Table) -> Iterator[Problem]:
+    """Find what does not agree in the computed columns of one rule, at its place in the spec."""
+    transform = table.transform
+    if transform is None:
+        return
+    fields = fields_of(table.schema_.hint_types())
+    named = {folded(name) for name in fields.names}
+    for name, text in transform.columns.items():
+        path = (*at, "transform", "columns", name)
+        if folded(name) in named:
+            fact = f"a field of the records is declared as '{name}' as well"
+            hint = "give the computed column another name"
+            yield Problem(path, "P148", fact, hint, on_key=True)
+        try:
+            type_of(text, fields)
+        except MalformedError as error:
+            yield Problem(path, error.code, error.message, error.hint)
+    if transform.function is not None:
+        twice = named | {folded(name) for name in transform.columns}
+        for name in transform.function.columns:
+            if folded(name) in twice:
+                path = (*at, "transform", "function", "columns", name)
+                fact = f"'{name}' is a declared field, or computed by an expression"
+                yield Problem(path, "P148", fact, "keep one of them", on_key=True)

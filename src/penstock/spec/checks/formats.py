@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.core.schema import Fixed, Kind, leaves
-from penstock.spec.notation import MAIN, partition_field
+from penstock.spec.language.notation import MAIN, partition_field
 from penstock.spec.problems import KeyPath, Problem, listed, shown
 
 if TYPE_CHECKING:
-    from penstock.spec.catalogs import Catalog
-    from penstock.spec.model import Table
-    from penstock.spec.records import Records
+    from penstock.spec.settings.catalogs import Catalog
+    from penstock.spec.settings.records import Records
+    from penstock.spec.settings.table import Table
 
 _WITHOUT = {"delta": "Delta"}
 """Formats without branches, identifier fields and sort orders, by the catalog's type."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from penstock.spec.problems import KeyPath
 from penstock.spec.secrets import is_literal, is_secret_name, may_hold_secret, secret_parts
-from penstock.spec.yaml12 import Document, Span
+from penstock.spec.text.yaml12 import Document, Span
 
 _SETTING = re.compile(r"(?<![\w.-])(?P<name>[\w.-]++)[\"']?\s*+:(?=\s|$)")
 

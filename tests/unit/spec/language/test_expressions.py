@@ -10,9 +10,9 @@ import pytest
 
 from penstock.core.schema import Kind
 from penstock.core.type_text import parse_type
-from penstock.spec.expressions import expression, fields_of, looked_at, require_type
-from penstock.spec.notation import MalformedError
-from penstock.spec.sandbox import sandbox
+from penstock.spec.language.expressions import expression, fields_of, looked_at, require_type
+from penstock.spec.language.notation import MalformedError
+from penstock.spec.language.sandbox import sandbox
 
 FIELDS = fields_of(
     {
@@ -134,7 +134,7 @@ def test_the_sandbox_reaches_no_file_network_extension_or_setting(sql: str) -> N
 
 def test_zones_are_utc_wherever_an_expression_runs() -> None:
     code = (
-        "from penstock.spec.sandbox import sandbox;"
+        "from penstock.spec.language.sandbox import sandbox;"
         "print(sandbox().execute("
         "\"select cast('2024-01-01 00:00:00+00'::timestamptz as varchar)\").fetchone()[0])"
     )

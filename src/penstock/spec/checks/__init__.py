@@ -1,0 +1,1 @@
+"""What must agree across the settings of a spec."""

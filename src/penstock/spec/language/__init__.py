@@ -1,0 +1,1 @@
+"""The small languages inside of a spec: quantities, names and patterns, SQL expressions."""

@@ -1,0 +1,1 @@
+"""The blocks of a spec as strict, frozen models."""

@@ -1,0 +1,1 @@
+"""The text of a spec: YAML with places, and lines in which secrets are masked."""

@@ -6,13 +6,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("src", "tests", "benchmarks", "examples", "deploy")
 DESIGN = ROOT / "docs/design"
 INDEX = DESIGN / "README.md"
 NORMATIVE = ("protocol", "data", "failure-modes", "interface", "spark")
 
 ID = r"^\| ([A-Z]\d+) \|"
 PAGE = re.compile(r"(?<![\w/.-])(?:docs/design/)?([a-z-]+)\.md\)?((?:,?(?: and)? [A-Z]?\d+\b)*)")
-DECISION = re.compile(r"docs/design/(?=\d)([\d, ]*\d{4})\b|\b[Dd]ecisions? (\d{4}(?:, \d{4})*)")
+DECISION = re.compile(
+    r"docs/design/(?=\d)([\d, ]*\d{4})\b"
+    r"|\b[Dd]ecisions? (\d{4}(?:, \d{4})*)"
+    r"|[(;] ?(0[0-2]\d\d(?:, 0[0-2]\d\d)*)\)"
+)
+MODULE = re.compile(r"[(`]([\w/.-]+\.py)[)`]")
+OF_FIGURES = ROOT / "docs/reference/verification.md"  # names modules as they were when measured
 SECTION_OF_PROTOCOL = re.compile(r"§(\d+)")
 
 
@@ -49,8 +56,17 @@ def broken(text: str, pages: dict[str, set[str]], ids: set[str]) -> list[str]:
     return found
 
 
+def missing_modules(text: str, modules: list[str]) -> list[str]:
+    """Find modules that a text names, by a path or its end, and that are not there."""
+    return [
+        name
+        for name in MODULE.findall(text)
+        if not any(each.endswith(f"/{name}") for each in modules)
+    ]
+
+
 def files() -> list[Path]:
-    code = [path for room in ("src", "tests", "benchmarks") for path in (ROOT / room).rglob("*.py")]
+    code = [path for room in ROOMS[:3] for path in (ROOT / room).rglob("*.py")]
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     return [path for path in [*code, *pages] if path != Path(__file__).resolve()]
 
@@ -65,6 +81,21 @@ def test_every_citation_leads_to_its_place(known) -> None:
         path.relative_to(ROOT).as_posix(): found
         for path in files()
         if (found := broken(path.read_text(), *known))
+    }
+
+
+def test_every_module_that_is_named_exists() -> None:
+    paths = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")]
+    modules = [f"/{path.relative_to(ROOT).as_posix()}" for path in paths]
+
+    assert [] == missing_modules("`land.py` (core/decide.py)", modules)
+    assert ["core/nowhere.py"] == missing_modules("see `core/nowhere.py`", modules)
+    assert {} == {
+        path.relative_to(ROOT).as_posix(): missing
+        for path in files()
+        if ROOT / "tests" not in path.parents
+        and path != OF_FIGURES
+        and (missing := missing_modules(path.read_text(), modules))
     }
 
 
@@ -98,6 +129,7 @@ def test_every_section_sign_is_a_section_of_the_protocol(known, page: str) -> No
         ("docs/design/0999", ["0999"]),
         ("docs/design/0110, 0998", ["0998"]),
         ("Decision 0997", ["0997"]),
+        ("as ever (0004, 0299)", ["0299"]),
     ],
 )
 def test_a_citation_that_leads_nowhere_is_found(known, text: str, found: list[str]) -> None:

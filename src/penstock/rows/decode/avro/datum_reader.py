@@ -3,7 +3,7 @@
 Invariants:
 - a datum takes all of its bytes, or the record is refused;
 - no bytes, however hostile, make many more items than they have bytes (items may be empty);
-- values are as they stood: numbers in the schema's unit (typed.py), nothing is rounded.
+- values are as they stood: numbers in the schema's unit (logical_types.py), nothing is rounded.
 
 Source: Apache Avro specification 1.12, "Binary Encoding".
 """

@@ -1,4 +1,4 @@
-"""A block of payloads of one schema becomes Arrow columns in one parse (block.py).
+"""A block of payloads of one schema becomes Arrow columns in one parse (block_parser.py).
 
 Payloads are parsed as what JSON can hold: counts as integers, bytes as text. Then columns are given
 the meaning of their schema.

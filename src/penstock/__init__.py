@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock.core.version import __version__
+
 if TYPE_CHECKING:
     from penstock.app.api import OpenPipeline
     from penstock.app.api import open_pipeline as open  # noqa: A004  penstock.open(…) reads well
     from penstock.spec.model import Pipeline
     from penstock.spec.settings.table import Table
 
-__version__ = "0.1.0"
+
 __all__ = ["OpenPipeline", "Pipeline", "Table", "__version__", "open"]
 
 _HOMES = {

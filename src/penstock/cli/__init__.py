@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from penstock import __version__
+from penstock.core.version import __version__
 
 if TYPE_CHECKING:
     from cyclopts import App

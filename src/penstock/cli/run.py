@@ -102,8 +102,8 @@ def _observers(
         if metrics is None:
             yield [board, log]
             return
-        from penstock import __version__
         from penstock.core.events import MetricsServed
+        from penstock.core.version import __version__
         from penstock.observe.metrics import Metrics, MetricsEndpoint, address, served_at
 
         counted = Metrics(

@@ -20,13 +20,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock import __version__
 from penstock.connectors.delta.errors import refused
 from penstock.connectors.delta.files.file_metadata import Addition
 from penstock.connectors.delta.locations import Root
 from penstock.connectors.delta.log.ledger import commit_info
 from penstock.connectors.delta.log.reader import Fetch
 from penstock.core import table_errors
+from penstock.core.version import __version__
 from penstock.files import objects
 from penstock.files.errors import told
 

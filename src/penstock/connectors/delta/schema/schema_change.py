@@ -16,11 +16,11 @@ from typing import Any
 
 from deltalake import DeltaTable as Handle
 
-from penstock import __version__
 from penstock.connectors.delta.schema.column_mapping import LARGEST_ID, is_mapped, mapped_anew
 from penstock.connectors.delta.schema.types import delta_json, holds, mapped_json
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Kind, Schema
+from penstock.core.version import __version__
 
 _ZONELESS = "timestampNtz"
 

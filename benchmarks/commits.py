@@ -24,7 +24,7 @@ from benchmarks.scratch import Scratch
 from benchmarks.specs import Format
 from penstock.app.assembly import assembly
 from penstock.app.assembly.process import SystemClock, jitter, this_owner
-from penstock.commit.land import Conditions
+from penstock.commit.land import CommitContext
 from penstock.commit.two_phase import TwoPhase
 from penstock.core.claims import Generation
 from penstock.core.commits import Committable, DataFile
@@ -137,7 +137,7 @@ def table_of(spec: Path, options: Options) -> Iterator[Bench]:
             takeover=False,
         )
         made = making.made(spec, claim, options.partitions)
-        conditions = Conditions(claim, Observers(), clock, jitter, pipeline.commit.retain)
+        conditions = CommitContext(claim, Observers(), clock, jitter, pipeline.commit.retain)
         two_phase = TwoPhase(pipeline.name, store, conditions)
         yield Bench(made, _written(made), two_phase, options)
 

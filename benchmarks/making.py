@@ -14,10 +14,10 @@ from penstock.commit.creation import create
 from penstock.core.claims import Claim
 from penstock.core.commits import Chain
 from penstock.core.schema import Schema
-from penstock.landing.settings import Target
+from penstock.landing.settings import TableTarget
 from penstock.observe.fanout import Observers
 from penstock.ports.tables import FileWriter, Table, TableDefinition
-from penstock.rows.convert.batch import convert
+from penstock.rows.convert.batch import convert_batch
 from penstock.rows.schema.inference import infer, table_schema
 from penstock.spec.load import load
 from penstock.spec.model import Pipeline
@@ -33,7 +33,7 @@ class Made:
     """A table that exists, with all that writing to it and committing takes."""
 
     pipeline: Pipeline
-    target: Target
+    target: TableTarget
     chain: Chain
     table: Table
     schema: Schema
@@ -42,7 +42,7 @@ class Made:
 
     def rows(self, start: int, stop: int) -> pa.RecordBatch:
         """Convert the records start to stop, as a worker does."""
-        done = convert(
+        done = convert_batch(
             batch(start, stop), at=part(0), schema=self.schema, options=self.target.options
         )
         assert not done.rejects, f"our own records fit: {done.rejects[:1]}"
@@ -50,7 +50,7 @@ class Made:
 
     def writer(self, prefix: str) -> FileWriter:
         """Open the connector's own writer."""
-        open_writer = table_connector_named(self.target.place.connector).open_writer
+        open_writer = table_connector_named(self.target.location.connector).open_writer
         target = self.table.state(self.chain).target
         return open_writer(target, prefix=prefix, observer=Observers(), secrets=ProcessSecrets())
 
@@ -59,7 +59,7 @@ def made(spec: Path, claim: Claim, partitions: int, *, topic: str = TOPIC) -> Ma
     """Create the table of a spec for a topic, its ledger at 0 in each partition."""
     pipeline = load(spec)
     ((target,),) = assembly.targets_of(pipeline, [topic]).values()
-    place = target.place
+    place = target.location
     shown = infer(batch(0, SAMPLE))
     schema = table_schema(shown, target.hints, target.options)
     chain = Chain(pipeline.name, place.table)

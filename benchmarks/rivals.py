@@ -20,7 +20,7 @@ from typing import Protocol
 
 from penstock.app.assembly.connectors import table_connector_named
 from penstock.app.assembly.process import SystemClock, jitter
-from penstock.commit.land import Conditions, land
+from penstock.commit.land import CommitContext, land
 from penstock.core.commits import Chain, CommitKind
 from penstock.core.errors import UnavailableError
 from penstock.observe.fanout import Observers
@@ -93,7 +93,7 @@ def opened(form: str, place: Path) -> TableFormat:
 def _write(form: str, place: Path, number: int, start: Barrier, counts: Counts) -> None:
     table, chain = opened(form, place).load(NAME), chain_of(number)
     assert table is not None, "it was created"
-    conditions = Conditions(claim(), Observers(), SystemClock(), jitter, 25)
+    conditions = CommitContext(claim(), Observers(), SystemClock(), jitter, 25)
     state = table.state(chain)
     start.wait()
     while True:

@@ -65,15 +65,18 @@ def penstock(order: dict[str, Any], start: int, laps: Laps) -> int:
     from penstock.app.assembly import assembly
     from penstock.core.claims import Claim, Generation
     from penstock.core.offsets import span
-    from penstock.rows.convert.batch import convert
-    from penstock.rows.convert.blocks import Plan
+    from penstock.rows.convert.batch import convert_batch
+    from penstock.rows.convert.blocks import ConversionPlan
     from penstock.rows.decode.json.block_parser import parse_block
 
     folder = Path(order["folder"], str(start))
     folder.mkdir()
     spec = specs.write(folder, order["brokers"], order["topic"])
     made = making.made(spec, Claim(Generation(1), "bench"), 1)
-    options, payload = made.target.options, Plan.of(made.schema, made.target.options).payload
+    options, payload = (
+        made.target.options,
+        ConversionPlan.of(made.schema, made.target.options).payload,
+    )
     (at,) = assembly.open_log(made.pipeline).partitions()
     reader, writer, rows = assembly.open_reader(made.pipeline), made.writer("bench"), 0
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -83,7 +86,7 @@ def penstock(order: dict[str, Any], start: int, laps: Laps) -> int:
         if not batch.num_rows:
             continue
         laps.of("parse", partial(parse_block, batch.column("value"), payload))
-        act = partial(convert, batch, at=at, schema=made.schema, options=options)
+        act = partial(convert_batch, batch, at=at, schema=made.schema, options=options)
         done = laps.of("convert", act)
         laps.of("parquet", partial(writer.write, done.rows))
         rows += done.rows.num_rows

@@ -144,7 +144,7 @@ def _job(folder: Path, brokers: str, topic: str, policy: str) -> Callable[[int, 
     from penstock.core.claims import Claim, Generation
     from penstock.core.commits import Chain
     from penstock.core.planning import Lane
-    from penstock.landing.task.messages import Destination, Job, TableJob, job_to_json
+    from penstock.landing.task.messages import Job, TableJob, WriteTarget, job_to_json
     from penstock.observe.fanout import Observers
     from penstock.ports.tables import TableDefinition
     from penstock.rows.quarantine.rows import QUARANTINE_SCHEMA
@@ -163,15 +163,15 @@ def _job(folder: Path, brokers: str, topic: str, policy: str) -> Callable[[int, 
         Observers(),
     )
     (at,) = assembly.open_log(made.pipeline).partitions()
-    connector = made.target.place.connector
+    connector = made.target.location.connector
     table = TableJob(
         made.schema,
         made.target.options,
-        Destination(connector, made.table.state(made.chain).target),
+        WriteTarget(connector, made.table.state(made.chain).target),
     )
 
     def job(number: int, covered: Any) -> str:
-        name = made.target.place.table
+        name = made.target.location.table
         return job_to_json(
             Job(
                 pipeline=made.pipeline.name,
@@ -181,7 +181,7 @@ def _job(folder: Path, brokers: str, topic: str, policy: str) -> Callable[[int, 
                 prefix=f"bench-{number}",
                 lanes=(Lane(at, covered, (name,)),),
                 tables={name: table},
-                quarantine=Destination(connector, quarantine.state(chain).target),
+                quarantine=WriteTarget(connector, quarantine.state(chain).target),
                 timeout_seconds=600.0,
                 now_ms=1,
                 log=assembly.log_settings(made.pipeline),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def fence(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fence that refuses a record for what nobody foresaw, which is down in tests."""
-    monkeypatch.setattr(bisection, "UNFORESEEN", bisection.KINDS)
+    monkeypatch.setattr(bisection, "UNEXPECTED_ERRORS", bisection.KINDS)
     monkeypatch.setattr(bisection, "FOREIGN", (Exception,))
 
 

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from penstock.app.inspect.dry_run import Trial
+from penstock.app.inspect.dry_run import DryRun
 from penstock.app.inspect.plan.forecast import Plan, TablePlan
 from penstock.app.inspect.plan.plan import planned
 from penstock.app.inspect.read_only_world import look
@@ -51,7 +51,7 @@ class Place(InMemory):
 
     def plan(self, *accept: Consent, takeover: bool = False) -> Plan | PenstockError:
         """Plan a run."""
-        trial = Trial()
+        trial = DryRun()
         world, given = self.world(trial.engine), replace(self.settings, accept=frozenset(accept))
         try:
             view = look(given, world, trial, self.reader())

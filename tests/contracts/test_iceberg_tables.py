@@ -144,11 +144,11 @@ class TestIcebergBranches(TestIcebergTables):
         self.land(table, {0: (0, 3)})
         self._publish(table)
         state = table.state(self.chain)
-        told = table.sources(state, COLUMNS, {(TOPIC, 0): 0})
+        told = table.file_sources(state, COLUMNS, {(TOPIC, 0): 0})
 
         assert Verdict.ROLLED_BACK == state.verdict
         assert [{(TOPIC, 0): span(0, 3)}] == [dict(each.found.ranges) for each in told]
-        assert 3 == table.coordinates(COLUMNS).num_rows
+        assert 3 == table.row_coordinates(COLUMNS).num_rows
 
     def test_a_branch_does_not_begin_anew_on_a_main_that_moved(self, table: Table) -> None:
         self.land(table, {0: (0, 3)})

@@ -79,7 +79,7 @@ def blind_to_rollbacks(monkeypatch):
 
 
 def blind_to_missing_files(monkeypatch):
-    monkeypatch.setattr(MemoryTable, "missing", lambda self, files: [])
+    monkeypatch.setattr(MemoryTable, "missing_files", lambda self, files: [])
 
 
 def trimming_strangers(monkeypatch):

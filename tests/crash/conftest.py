@@ -14,7 +14,7 @@ from tests.crash.replies import Line, Lines
 from tests.crash.rounds import Series, Tally
 from tests.crash.stage import Stage
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.dev.broker import Running
 
 TALLY = pytest.StashKey[Tally]()
@@ -98,7 +98,7 @@ def fields(
     with ExitStack() as stack:
         lines = Lines(request.getfixturevalue, broker.bootstrap, stack)
 
-        def line(connector: str, tables: int, point: Point) -> tuple[Field, Line]:
+        def line(connector: str, tables: int, point: CrashPoint) -> tuple[Field, Line]:
             place = tmp_path_factory.mktemp("replies") / "field"
             return lines.field(place, connector, tables, point)
 

@@ -1,4 +1,4 @@
-"""The matrix of crash points: each point of `Point`, struck in each way, on each kind of table.
+"""The matrix of crash points: each point of `CrashPoint`, struck in each way, on each kind of table.
 
 Ways are a SIGKILL, an error that nobody expects, a SIGSTOP with a successor, and a lost reply where
 somebody outside is asked (`replies.py`).
@@ -32,7 +32,7 @@ from tests.servers.warm import WarmProcess
 from tests.story.oracle import summary
 
 from penstock.app.assembly import crash_points
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 
 OUR_BUG, FENCED = 70, 3
 
@@ -40,9 +40,9 @@ OUR_BUG, FENCED = 70, 3
 class Blow(StrEnum):
     """What happens at a point: to the process, or to the answer that it waits for."""
 
-    KILL = crash_points.Blow.KILL.value
-    STOP = crash_points.Blow.STOP.value
-    RAISE = crash_points.Blow.RAISE.value
+    KILL = crash_points.Effect.KILL.value
+    STOP = crash_points.Effect.STOP.value
+    RAISE = crash_points.Effect.RAISE.value
     LOSE = "lose"
 
 
@@ -57,49 +57,54 @@ class Scene(StrEnum):
     BEAT = "the run goes on for longer than a heartbeat"
 
 
-SCENES: Mapping[Point, Scene] = {
-    Point.CLAIM_BEFORE: Scene.LAND,
-    Point.CLAIM_AFTER: Scene.LAND,
-    Point.EPOCH_PLANNED: Scene.LAND,
-    Point.FILE_OPENED: Scene.LAND,
-    Point.FILE_WRITTEN: Scene.LAND,
-    Point.FILE_CLOSED: Scene.LAND,
-    Point.RESULT_RETURNED: Scene.LAND,
-    Point.PREPARE_BEFORE: Scene.LAND,
-    Point.PREPARE_AFTER: Scene.LAND,
-    Point.CREATE_BEFORE: Scene.BIRTH,
-    Point.CREATE_AFTER: Scene.BIRTH,
-    Point.EVOLVE_BEFORE: Scene.WIDEN,
-    Point.EVOLVE_AFTER: Scene.WIDEN,
-    Point.MANIFEST_WRITTEN: Scene.LAND,
-    Point.COMMIT_BEFORE: Scene.LAND,
-    Point.COMMIT_AFTER: Scene.LAND,
-    Point.QUARANTINE_BEFORE: Scene.LAND,
-    Point.QUARANTINE_AFTER: Scene.LAND,
-    Point.ANCHOR_BEFORE: Scene.ANCHOR,
-    Point.ANCHOR_AFTER: Scene.ANCHOR,
-    Point.FENCE_BEFORE: Scene.FENCE,
-    Point.FENCE_AFTER: Scene.FENCE,
-    Point.READ_BACK: Scene.LAND,
-    Point.SETTLE_BEFORE: Scene.LAND,
-    Point.SETTLE_AFTER: Scene.LAND,
-    Point.HOUSEKEEP_BEFORE: Scene.LAND,
-    Point.HOUSEKEEP_AFTER: Scene.LAND,
-    Point.HEARTBEAT_BEFORE: Scene.BEAT,
-    Point.HEARTBEAT_AFTER: Scene.BEAT,
-    Point.STOPPING: Scene.LAND,
-    Point.RELEASE_BEFORE: Scene.LAND,
-    Point.RELEASE_AFTER: Scene.LAND,
+SCENES: Mapping[CrashPoint, Scene] = {
+    CrashPoint.CLAIM_BEFORE: Scene.LAND,
+    CrashPoint.CLAIM_AFTER: Scene.LAND,
+    CrashPoint.EPOCH_PLANNED: Scene.LAND,
+    CrashPoint.FILE_OPENED: Scene.LAND,
+    CrashPoint.FILE_WRITTEN: Scene.LAND,
+    CrashPoint.FILE_CLOSED: Scene.LAND,
+    CrashPoint.RESULT_RETURNED: Scene.LAND,
+    CrashPoint.PREPARE_BEFORE: Scene.LAND,
+    CrashPoint.PREPARE_AFTER: Scene.LAND,
+    CrashPoint.CREATE_BEFORE: Scene.BIRTH,
+    CrashPoint.CREATE_AFTER: Scene.BIRTH,
+    CrashPoint.EVOLVE_BEFORE: Scene.WIDEN,
+    CrashPoint.EVOLVE_AFTER: Scene.WIDEN,
+    CrashPoint.MANIFEST_WRITTEN: Scene.LAND,
+    CrashPoint.COMMIT_BEFORE: Scene.LAND,
+    CrashPoint.COMMIT_AFTER: Scene.LAND,
+    CrashPoint.QUARANTINE_BEFORE: Scene.LAND,
+    CrashPoint.QUARANTINE_AFTER: Scene.LAND,
+    CrashPoint.ANCHOR_BEFORE: Scene.ANCHOR,
+    CrashPoint.ANCHOR_AFTER: Scene.ANCHOR,
+    CrashPoint.FENCE_BEFORE: Scene.FENCE,
+    CrashPoint.FENCE_AFTER: Scene.FENCE,
+    CrashPoint.READ_BACK: Scene.LAND,
+    CrashPoint.SETTLE_BEFORE: Scene.LAND,
+    CrashPoint.SETTLE_AFTER: Scene.LAND,
+    CrashPoint.HOUSEKEEP_BEFORE: Scene.LAND,
+    CrashPoint.HOUSEKEEP_AFTER: Scene.LAND,
+    CrashPoint.HEARTBEAT_BEFORE: Scene.BEAT,
+    CrashPoint.HEARTBEAT_AFTER: Scene.BEAT,
+    CrashPoint.STOPPING: Scene.LAND,
+    CrashPoint.RELEASE_BEFORE: Scene.LAND,
+    CrashPoint.RELEASE_AFTER: Scene.LAND,
 }
 ONCE_A_RUN = frozenset(
     {
-        *(Point.CLAIM_BEFORE, Point.CLAIM_AFTER, Point.EPOCH_PLANNED, Point.RESULT_RETURNED),
-        *(Point.PREPARE_BEFORE, Point.PREPARE_AFTER, Point.STOPPING),
-        *(Point.HEARTBEAT_BEFORE, Point.HEARTBEAT_AFTER),
-        *(Point.RELEASE_BEFORE, Point.RELEASE_AFTER),
+        *(
+            CrashPoint.CLAIM_BEFORE,
+            CrashPoint.CLAIM_AFTER,
+            CrashPoint.EPOCH_PLANNED,
+            CrashPoint.RESULT_RETURNED,
+        ),
+        *(CrashPoint.PREPARE_BEFORE, CrashPoint.PREPARE_AFTER, CrashPoint.STOPPING),
+        *(CrashPoint.HEARTBEAT_BEFORE, CrashPoint.HEARTBEAT_AFTER),
+        *(CrashPoint.RELEASE_BEFORE, CrashPoint.RELEASE_AFTER),
     }
 )
-NOT_OF_DELTA = frozenset({Point.MANIFEST_WRITTEN})
+NOT_OF_DELTA = frozenset({CrashPoint.MANIFEST_WRITTEN})
 TRIES = 5
 
 
@@ -107,7 +112,7 @@ TRIES = 5
 class Cell:
     """One round: a point, a blow, a kind of table, and how many of them."""
 
-    point: Point
+    point: CrashPoint
     blow: Blow
     connector: str
     tables: int
@@ -133,7 +138,7 @@ CELLS = tuple(
     Cell(point, blow, connector, tables)
     for connector in ("iceberg", "delta")
     for tables in (1, 3)
-    for point in Point
+    for point in CrashPoint
     for blow in Blow
     if (connector == "iceberg" or point not in NOT_OF_DELTA)
     and (blow is not Blow.LOSE or point in ACTS)
@@ -171,7 +176,7 @@ class Fields:
     """
 
     make: Callable[[str, int], Field]
-    line: Callable[[str, int, Point], tuple[Field, Line]]
+    line: Callable[[str, int, CrashPoint], tuple[Field, Line]]
     histogram: Histogram
     kept: Kept | None = None
     _open: dict[tuple[str, int, str], tuple[Field, Line | None]] = field(default_factory=dict)
@@ -329,7 +334,7 @@ def _unheard(ground: Field, line: Line, cell: Cell) -> None:
 
 def _ways_to_end(cell: Cell) -> set[int]:
     """Return the exit codes of a zombie: fenced, or at its end when its work was done by then."""
-    if cell.point is Point.CLAIM_BEFORE:
+    if cell.point is CrashPoint.CLAIM_BEFORE:
         return {0}  # it claims after its successor has ended
-    ended = {Point.RELEASE_BEFORE, Point.RELEASE_AFTER}
+    ended = {CrashPoint.RELEASE_BEFORE, CrashPoint.RELEASE_AFTER}
     return {0} if cell.point in ended else {0, FENCED}

@@ -27,7 +27,7 @@ from tests.servers.lying import Liar, Lie, lying
 from tests.servers.postgresql import PASSWORD, USER
 from tests.servers.s3 import KEY, REGION, SECRET
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 
 TRY_LATER = 75
 LANDED_OR_LATER = {0, TRY_LATER}
@@ -40,29 +40,31 @@ class Asked(StrEnum):
     TABLES = "tables"
 
 
-ACTS: Mapping[Point, Asked] = {
-    Point.CLAIM_BEFORE: Asked.STORE,
-    Point.PREPARE_BEFORE: Asked.STORE,
-    Point.SETTLE_BEFORE: Asked.STORE,
-    Point.HEARTBEAT_BEFORE: Asked.STORE,
-    Point.RELEASE_BEFORE: Asked.STORE,
-    Point.FILE_WRITTEN: Asked.TABLES,
-    Point.CREATE_BEFORE: Asked.TABLES,
-    Point.EVOLVE_BEFORE: Asked.TABLES,
-    Point.COMMIT_BEFORE: Asked.TABLES,
-    Point.QUARANTINE_BEFORE: Asked.TABLES,
-    Point.ANCHOR_BEFORE: Asked.TABLES,
-    Point.FENCE_BEFORE: Asked.TABLES,
+ACTS: Mapping[CrashPoint, Asked] = {
+    CrashPoint.CLAIM_BEFORE: Asked.STORE,
+    CrashPoint.PREPARE_BEFORE: Asked.STORE,
+    CrashPoint.SETTLE_BEFORE: Asked.STORE,
+    CrashPoint.HEARTBEAT_BEFORE: Asked.STORE,
+    CrashPoint.RELEASE_BEFORE: Asked.STORE,
+    CrashPoint.FILE_WRITTEN: Asked.TABLES,
+    CrashPoint.CREATE_BEFORE: Asked.TABLES,
+    CrashPoint.EVOLVE_BEFORE: Asked.TABLES,
+    CrashPoint.COMMIT_BEFORE: Asked.TABLES,
+    CrashPoint.QUARANTINE_BEFORE: Asked.TABLES,
+    CrashPoint.ANCHOR_BEFORE: Asked.TABLES,
+    CrashPoint.FENCE_BEFORE: Asked.TABLES,
 }
-NOT_OF_REST = frozenset({Point.FILE_WRITTEN})  # its files are here; test_lies_about_objects has S3
+NOT_OF_REST = frozenset(
+    {CrashPoint.FILE_WRITTEN}
+)  # its files are here; test_lies_about_objects has S3
 _ALIVE = rb"UPDATE penstock\.pipelines SET alive_until_ms=[^\0]*\0\0\x02"
 _BIGINT, _SMALLINT = rb"\0\0\0\x14", rb"\0\0\0\x15"  # pg_type: a moment, and the 0 of an end
-_SAID: Mapping[Point, bytes] = {  # other threads write and read meanwhile
-    Point.CLAIM_BEFORE: rb"UPDATE penstock\.pipelines SET generation=",
-    Point.PREPARE_BEFORE: rb"INSERT INTO penstock\.commits ",
-    Point.SETTLE_BEFORE: rb"UPDATE penstock\.commits SET state=",
-    Point.HEARTBEAT_BEFORE: _ALIVE + _BIGINT,
-    Point.RELEASE_BEFORE: _ALIVE + _SMALLINT,
+_SAID: Mapping[CrashPoint, bytes] = {  # other threads write and read meanwhile
+    CrashPoint.CLAIM_BEFORE: rb"UPDATE penstock\.pipelines SET generation=",
+    CrashPoint.PREPARE_BEFORE: rb"INSERT INTO penstock\.commits ",
+    CrashPoint.SETTLE_BEFORE: rb"UPDATE penstock\.commits SET state=",
+    CrashPoint.HEARTBEAT_BEFORE: _ALIVE + _BIGINT,
+    CrashPoint.RELEASE_BEFORE: _ALIVE + _SMALLINT,
 }
 _WRITES = {"iceberg": r"^POST .*/tables", "delta": r"^PUT .*/_delta_log/\d+\.json"}
 _FILES = r"^(PUT|POST) .*\.parquet"
@@ -72,7 +74,7 @@ _FILES = r"^(PUT|POST) .*\.parquet"
 class Line:
     """The line of one field to one of those who answer."""
 
-    lose: Callable[[Point], None]
+    lose: Callable[[CrashPoint], None]
     forget: Callable[[], None]
     count: Callable[[], int]
 
@@ -87,7 +89,9 @@ class Lines:
     _proxies: dict[str, Any] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
-    def field(self, place: Path, connector: str, tables: int, point: Point) -> tuple[Field, Line]:
+    def field(
+        self, place: Path, connector: str, tables: int, point: CrashPoint
+    ) -> tuple[Field, Line]:
         """Make a field whose line to whoever answers at a point can lose answers."""
         name = f"replies{next(self._numbers)}-{connector}"
         if ACTS[point] is Asked.STORE:
@@ -144,8 +148,8 @@ class Lines:
 
 
 def _line(liar: Liar, connector: str) -> Line:
-    def lose(point: Point) -> None:
-        pattern = _FILES if point is Point.FILE_WRITTEN else _WRITES[connector]
+    def lose(point: CrashPoint) -> None:
+        pattern = _FILES if point is CrashPoint.FILE_WRITTEN else _WRITES[connector]
         liar.queue(pattern, Lie.LOSE_ANSWER)
 
     return Line(lose, liar.clear, lambda: len(liar.told))

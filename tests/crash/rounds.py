@@ -14,7 +14,7 @@ from tests.crash.stage import INLINE, Stage
 from tests.processes.process import KILLED, Driver
 from tests.story.oracle import summary
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 
 START_SECONDS = 120.0
 CATCH_UP_SECONDS = 240.0
@@ -77,7 +77,7 @@ class Series:
 
         What a table takes is decided by the records it is created from; so bad ones come later.
         """
-        point = self.chance.choice([Point.CREATE_BEFORE, Point.CREATE_AFTER])
+        point = self.chance.choice([CrashPoint.CREATE_BEFORE, CrashPoint.CREATE_AFTER])
         plan = {"PENSTOCK_FAULTS": f"{point}:{self.chance.randrange(1, 5)}", **INLINE}
         with Driver(self.stage.spec, environment=plan) as driver:
             assert KILLED == driver.end().code, driver.log
@@ -112,7 +112,7 @@ class Series:
             driver.wait_until_nothing_is_left()
 
     def _point(self) -> str:
-        points = [each for each in Point if each is not Point.CLAIM_BEFORE]
+        points = [each for each in CrashPoint if each is not CrashPoint.CLAIM_BEFORE]
         return f"{self.chance.choice(points)}:{self.chance.randrange(1, 4)}"
 
     def _die_at_point(self, driver: Driver) -> None:

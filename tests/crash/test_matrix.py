@@ -16,22 +16,22 @@ from tests.crash.matrix import CELLS, SCENES, Blow, Cell, Fields, Histogram
 from tests.processes.broker import wait_until
 from tests.processes.sigstop import sleeps
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 
 SOURCE = Path(__file__).parents[2] / "src/penstock"
 FEW = (
-    Cell(Point.CREATE_AFTER, Blow.KILL, "iceberg", 3),
-    Cell(Point.EVOLVE_AFTER, Blow.RAISE, "iceberg", 3),
-    Cell(Point.COMMIT_BEFORE, Blow.STOP, "iceberg", 3),
-    Cell(Point.FILE_CLOSED, Blow.RAISE, "delta", 3),
-    Cell(Point.COMMIT_BEFORE, Blow.STOP, "delta", 3),
-    Cell(Point.QUARANTINE_AFTER, Blow.KILL, "delta", 3),
-    Cell(Point.SETTLE_BEFORE, Blow.LOSE, "delta", 3),
+    Cell(CrashPoint.CREATE_AFTER, Blow.KILL, "iceberg", 3),
+    Cell(CrashPoint.EVOLVE_AFTER, Blow.RAISE, "iceberg", 3),
+    Cell(CrashPoint.COMMIT_BEFORE, Blow.STOP, "iceberg", 3),
+    Cell(CrashPoint.FILE_CLOSED, Blow.RAISE, "delta", 3),
+    Cell(CrashPoint.COMMIT_BEFORE, Blow.STOP, "delta", 3),
+    Cell(CrashPoint.QUARANTINE_AFTER, Blow.KILL, "delta", 3),
+    Cell(CrashPoint.SETTLE_BEFORE, Blow.LOSE, "delta", 3),
 )
 
 
 def test_every_crash_point_has_its_scene() -> None:
-    assert set(Point) == set(SCENES)
+    assert set(CrashPoint) == set(SCENES)
 
 
 def test_every_crash_point_is_passed_by_the_code() -> None:
@@ -39,7 +39,7 @@ def test_every_crash_point_is_passed_by_the_code() -> None:
     rooms = [path for path in SOURCE.rglob("*.py") if path.parent.name not in {"testing", "core"}]
     named = {name for path in rooms for name in re.findall(r"Point\.([A-Z_]+)", path.read_text())}
 
-    assert {point.name for point in Point} == named
+    assert {point.name for point in CrashPoint} == named
 
 
 def test_a_process_that_has_ended_is_not_taken_for_a_stopped_one() -> None:

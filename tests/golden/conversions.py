@@ -18,7 +18,7 @@ from typing import Any
 from uuid import UUID
 
 from penstock.core.schema import Decimal, Kind, List, Map, Struct, Type, type_from_json
-from penstock.rows.reject_codes import MEANINGS, Code
+from penstock.rows.reject_codes import CODE_INFO, RejectCode
 
 FILE = Path(__file__).with_name("conversions.jsonl")
 TEXT_LENGTH_MAX = 48
@@ -31,7 +31,7 @@ class Case:
     type: Type
     json: str
     lands: Any
-    code: Code | None
+    code: RejectCode | None
 
     @property
     def record(self) -> bytes:
@@ -46,7 +46,7 @@ def cases() -> list[Case]:
             type_from_json(line["type"]),
             line["json"],
             line.get("lands"),
-            Code(line["code"]) if "code" in line else None,
+            RejectCode(line["code"]) if "code" in line else None,
         )
         for line in map(json.loads, FILE.read_text("utf-8").splitlines())
     ]
@@ -106,7 +106,7 @@ def _lands(case: Case) -> str:
 
 
 def _refused(case: Case) -> str:
-    return "" if case.code is None else f"{case.code}: {MEANINGS[case.code].fact}"
+    return "" if case.code is None else f"{case.code}: {CODE_INFO[case.code].fact}"
 
 
 def _cell(text: str) -> str:

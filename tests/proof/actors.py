@@ -18,12 +18,12 @@ from tests.story.observer import Crash
 from tests.story.run import Life
 from tests.story.single_thread import Waiting
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 
 LISTING = "listing"
 LISTINGS_MAX, PASSINGS_MAX, MOVES_MAX = 60, 12, 80
 WAIT_SECONDS = 90.0
-BEATS = {Point.HEARTBEAT_BEFORE, Point.HEARTBEAT_AFTER}
+BEATS = {CrashPoint.HEARTBEAT_BEFORE, CrashPoint.HEARTBEAT_AFTER}
 
 
 class Actor:
@@ -37,7 +37,7 @@ class Actor:
         for number in range(1, LISTINGS_MAX):
             life.at_listing(number, lambda: self._hold(LISTING))
         life.at_listing(LISTINGS_MAX, life.stop.set)
-        for point in set(Point) - BEATS:
+        for point in set(CrashPoint) - BEATS:
             for passing in range(1, PASSINGS_MAX):
                 life.at(point, lambda point=point: self._hold(point), passing=passing)
         self._thread = threading.Thread(target=self._live, args=(target,), daemon=True)
@@ -99,10 +99,10 @@ class DirectedHands(Waiting):
     def submit(self, act: Callable[[str], None], name: str, /) -> Future[None]:
         """Do it now when it is due, else let it wait."""
         future = self.put(act, name)
-        self.about_to_wait(0.0)
+        self.before_wait(0.0)
         return future
 
-    def about_to_wait(self, seconds: float) -> float:
+    def before_wait(self, seconds: float) -> float:
         """Do what waits, when it is due or there is nothing else to do; then none is to come."""
         while self.tasks and (seconds > 0 or self._is_due()):
             self.do_next()

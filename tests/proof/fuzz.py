@@ -122,13 +122,13 @@ def _spec() -> Target:
 def _json() -> Target:
     from tests.properties import test_fuzz as told
 
-    from penstock.rows.convert.batch import convert
+    from penstock.rows.convert.batch import convert_batch
     from penstock.rows.options import RowOptions
 
     def target(data: bytes) -> None:
         values = data.split(b"\n\n")[:5]
         batch = told.batch_of(values)
-        done = convert(batch, at=told.AT, schema=told.SCHEMA, options=RowOptions({}))
+        done = convert_batch(batch, at=told.AT, schema=told.SCHEMA, options=RowOptions({}))
         landed = dict(zip(done.offsets.tolist(), done.rows.to_pylist(), strict=True))
         assert len(values) == len(landed) + len(done.rejects)
         for offset, value in enumerate(values):
@@ -164,7 +164,7 @@ def _avro() -> Target:
     from penstock.rows.decode.avro.block_reader import read_block
     from penstock.rows.decode.avro.datum_reader import read_datum
     from penstock.rows.decode.avro.schema import parse_schema
-    from penstock.rows.reject_codes import MisfitError
+    from penstock.rows.reject_codes import RejectError
 
     node = parse_schema(json.dumps(AVRO))
 
@@ -173,10 +173,10 @@ def _avro() -> Target:
         decoded.array.validate(full=True)
         try:
             read = read_datum(node, data)
-        except MisfitError:
-            assert decoded.doubtful.all(), "accepted by columns, refused by itself"
+        except RejectError:
+            assert decoded.uncertain.all(), "accepted by columns, refused by itself"
         else:
-            assert decoded.doubtful.all() or same(read, dicts(decoded.array[0].as_py()))
+            assert decoded.uncertain.all() or same(read, dicts(decoded.array[0].as_py()))
 
     return target
 
@@ -184,13 +184,13 @@ def _avro() -> Target:
 def _connect() -> Target:
     import pyarrow as pa
 
-    from penstock.rows.decode.connect.reader import ConnectReader, cut_values
-    from penstock.rows.reject_codes import MisfitError
+    from penstock.rows.decode.connect.reader import ConnectReader, split_schemas
+    from penstock.rows.reject_codes import RejectError
 
     def target(data: bytes) -> None:
-        cut = cut_values(pa.array([data], pa.binary()), depth_max=64)
+        cut = split_schemas(pa.array([data], pa.binary()), depth_max=64)
         for schema, (_, payloads) in cut.parts.items():
-            with suppress(MisfitError):
+            with suppress(RejectError):
                 reader = ConnectReader.of(schema, 64)
                 if reader is None:
                     continue
@@ -205,7 +205,7 @@ def _connect() -> Target:
 def _envelopes() -> Target:
     from penstock.rows.decode.envelope.json_envelopes import NoRow, unwrap
     from penstock.rows.options import Envelope
-    from penstock.rows.reject_codes import MisfitError
+    from penstock.rows.reject_codes import RejectError
 
     columns = {"operation": "_op", "timestamp": "_at", "source": "_source"}
 
@@ -213,7 +213,7 @@ def _envelopes() -> Target:
         for envelope in get_args(Envelope):
             if envelope == "none":
                 continue
-            with suppress(MisfitError, UnicodeDecodeError):  # the latter is found on landing
+            with suppress(RejectError, UnicodeDecodeError):  # the latter is found on landing
                 row = unwrap(data, envelope, columns, depth_max=64)
                 assert isinstance(row, NoRow) or isinstance(json.loads(row), dict)
 
@@ -223,7 +223,7 @@ def _envelopes() -> Target:
 def _framing() -> Target:
     import pyarrow as pa
 
-    from penstock.rows.decode.schema_id import framed
+    from penstock.rows.decode.schema_id import group_by_schema
     from penstock.rows.options import RowOptions
 
     plans = [
@@ -235,7 +235,7 @@ def _framing() -> Target:
     def target(data: bytes) -> None:
         values = pa.array([data, data[1:], b""], pa.binary())
         for options in plans:
-            groups, misfits = framed(values, None, options)
+            groups, misfits = group_by_schema(values, None, options)
             told = sorted([*misfits, *(int(at) for each in groups for at in each.positions)])
             assert [0, 1, 2] == told, "each value is in one group, or a misfit"
 

@@ -5,7 +5,7 @@
 - Each life is a thread of its own, held at every crash point and before every listing; the schedule
   lets one go on at a time, so a trace is one story however threads are scheduled.
 - A step of the model is an act of the simulator: `Start` goes on to the claim, `Epoch` until the
-  epoch is prepared, `Turn` to the request or to the settling, `Arrives` lets the request through.
+  epoch is prepared, `Attempt` to the request or to the settling, `Arrives` lets the request through.
 - With its defence in place the code leaves the trace where the defence acts; the rest is played as
   far as it can be. What counts is the end: lives are killed, all is healed, and the oracle looks.
 """
@@ -30,7 +30,7 @@ from tests.story.run import Life
 from tests.story.world import ORDERS, QUARANTINE, World, either
 
 from penstock.core.commits import Landed
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import PenstockError
 from penstock.core.offsets import Offset, span
 from penstock.core.planning import Bounds
@@ -38,11 +38,11 @@ from penstock.core.schema import Field, Kind, Struct
 from penstock.core.serialization import ledger_from_json
 from penstock.landing.repair import replay as replaying
 from penstock.landing.repair import seek as seeking
-from penstock.landing.repair.retry import Choice
+from penstock.landing.repair.selection import Selection
 from penstock.ports.tables import TableDefinition
 
 TOPIC = "orders"
-REQUESTS = {Point.COMMIT_BEFORE, Point.QUARANTINE_BEFORE, Point.ANCHOR_BEFORE}
+REQUESTS = {CrashPoint.COMMIT_BEFORE, CrashPoint.QUARANTINE_BEFORE, CrashPoint.ANCHOR_BEFORE}
 
 
 class Play:
@@ -152,7 +152,7 @@ class Play:
         life = self.world.life(host=host, accept=accept, every_seconds=0.0)
         actor = Actor(life, lambda: life.run("stopped", takeover=True))
         self._enter(step.life, actor)
-        actor.until({Point.CLAIM_AFTER})
+        actor.until({CrashPoint.CLAIM_AFTER})
 
     def _enter(self, number: int, actor: Actor) -> None:
         if number in self.actors:
@@ -171,18 +171,18 @@ class Play:
 
     def _open(self, step: Step) -> None:
         if step.tables:  # a strange claim fences
-            self._actor(step).until({Point.FENCE_AFTER, Point.ANCHOR_AFTER, LISTING})
+            self._actor(step).until({CrashPoint.FENCE_AFTER, CrashPoint.ANCHOR_AFTER, LISTING})
 
     def _begin(self, step: Step) -> None:
         actor = self._actor(step)
         actor.cap = step.end
-        actor.until({Point.ANCHOR_AFTER, Point.FENCE_AFTER})
+        actor.until({CrashPoint.ANCHOR_AFTER, CrashPoint.FENCE_AFTER})
         actor.cap = 0
 
     def _epoch(self, step: Step) -> None:
         actor = self._actor(step)
         actor.cap = step.end
-        actor.until({Point.PREPARE_AFTER})
+        actor.until({CrashPoint.PREPARE_AFTER})
 
     def _turn(self, step: Step) -> None:
         actor = self._actor(step) if step.life in self.actors else None
@@ -194,11 +194,11 @@ class Play:
             if self._arrivals(step) != 1 or self._goes_on(step):
                 self._late(step, actor)
         elif step.settled:
-            actor.until({Point.SETTLE_AFTER})
+            actor.until({CrashPoint.SETTLE_AFTER})
         elif step.tables:
-            actor.until({Point.FENCE_AFTER})
+            actor.until({CrashPoint.FENCE_AFTER})
         else:
-            actor.until({LISTING, Point.CLAIM_AFTER})
+            actor.until({LISTING, CrashPoint.CLAIM_AFTER})
 
     def _goes_on(self, step: Step) -> bool:
         """Return whether a life takes a step of its own before its request arrives."""
@@ -233,7 +233,7 @@ class Play:
             actor.move()
 
     def _anchor(self, step: Step) -> None:
-        self._actor(step).until({Point.PREPARE_AFTER})
+        self._actor(step).until({CrashPoint.PREPARE_AFTER})
 
     def _consent(self, step: Step) -> None:
         """Lives consent beforehand."""
@@ -249,27 +249,27 @@ class Play:
 
     def _replay(self, step: Step) -> None:
         act = replay(*step.offsets)
-        self._by_hand(step, lambda life: life.change(act), {Point.COMMIT_BEFORE})
+        self._by_hand(step, lambda life: life.change(act), {CrashPoint.COMMIT_BEFORE})
 
     def _seek(self, step: Step) -> None:
-        self._by_hand(step, lambda life: life.change(seek), {Point.COMMIT_BEFORE})
+        self._by_hand(step, lambda life: life.change(seek), {CrashPoint.COMMIT_BEFORE})
 
     def _sought(self, step: Step) -> None:
-        self._actor(step).until({Point.RELEASE_AFTER})
+        self._actor(step).until({CrashPoint.RELEASE_AFTER})
 
     def _close(self, step: Step) -> None:
         act = self._retry
-        self._by_hand(step, act, {Point.PREPARE_AFTER})
+        self._by_hand(step, act, {CrashPoint.PREPARE_AFTER})
 
     @staticmethod
     def _retry(life: Life) -> object:
-        return life.close(lambda closer: closer.retry(Choice()), ORDERS)
+        return life.close(lambda closer: closer.retry(Selection()), ORDERS)
 
     def _follow(self, step: Step) -> None:
         if step.life not in self.actors or self._actor(step).ended:
-            self._by_hand(step, self._retry, {Point.PREPARE_AFTER, Point.FENCE_AFTER})
+            self._by_hand(step, self._retry, {CrashPoint.PREPARE_AFTER, CrashPoint.FENCE_AFTER})
         else:
-            self._actor(step).until({Point.PREPARE_AFTER, Point.ANCHOR_AFTER})
+            self._actor(step).until({CrashPoint.PREPARE_AFTER, CrashPoint.ANCHOR_AFTER})
 
     # Strangers.
 
@@ -388,18 +388,20 @@ def _round_and_round() -> None:
 
 def seek(held: Any) -> None:
     """Put the table of orders back to where its rows end."""
-    planned = seeking.look(held.settings, held.world, ORDERS, {})
-    seeking.do(held, planned)
+    planned = seeking.plan_seek(held.settings, held.environment, ORDERS, {})
+    seeking.commit_seek(held, planned)
 
 
 def replay(start: int, stop: int) -> Callable[[Any], object]:
     """Return what replays a stretch of the first partition."""
 
     def act(held: Any) -> object:
-        track = held.settled(ORDERS)
-        bounds: Mapping[Any, Bounds] = held.world.log.bounds(held.world.log.partitions())
+        track = held.settle_pending(ORDERS)
+        bounds: Mapping[Any, Bounds] = held.environment.log.bounds(
+            held.environment.log.partitions()
+        )
         wanted = {(TOPIC, 0): span(Offset(start), Offset(stop))}
-        planned = replaying.look(track, wanted, bounds)
-        return replaying.do(held, track, planned, new_rows=True)
+        planned = replaying.plan_replay(track, wanted, bounds)
+        return replaying.execute_replay(held, track, planned, new_rows=True)
 
     return act

@@ -18,7 +18,7 @@ from penstock.connectors.memory import cluster, tables
 from penstock.core import decide as deciding
 from penstock.core.commits import landed_after
 from penstock.core.errors import ConflictError
-from penstock.core.file_ranges import Sorted
+from penstock.core.file_ranges import Partitioned
 from penstock.landing.ownership import claim as ownership
 from penstock.landing.ownership import fencing
 from penstock.landing.repair import replay, reread, retry, seek
@@ -155,8 +155,8 @@ def _followers_stay(patch: pytest.MonkeyPatch) -> None:
     def recover(self: Any, work: Any) -> Any:
         landings = []
         for commit, table in work:
-            landings.append(self._judged(commit, table))
-            self._say(commit, landings[-1])
+            landings.append(self._recover_one(commit, table))
+            self._settle_in_store(commit, landings[-1])
         return landings
 
     patch.setattr(two_phase.TwoPhase, "recover", recover)
@@ -168,29 +168,29 @@ def _still_examined(patch: pytest.MonkeyPatch) -> None:
         landed, reason = landing.landed, landing.reason
         self.store.settle(self.pipeline, claim, commit, landed=landed, reason=reason)
 
-    patch.setattr(two_phase.TwoPhase, "_say", say)
+    patch.setattr(two_phase.TwoPhase, "_settle_in_store", say)
 
 
 def _examined_anywhere(patch: pytest.MonkeyPatch) -> None:
     def take(settings: Any, store: Any, track: Any) -> None:
         known = store.examined(settings.pipeline).get(track.name)
-        if known is not None and track.standing is not None:
+        if known is not None and track.position is not None:
             ahead = {at: max(offset, track.examined[at]) for at, offset in known.reached.items()}
             track.examined = {**track.examined, **ahead}
 
-    patch.setattr(table_set, "go_on_examined", take)
+    patch.setattr(table_set, "resume_examined", take)
     _still_examined(patch)
 
 
 def _no_distrust(patch: pytest.MonkeyPatch) -> None:
     for name in ("take", "again"):
-        before = getattr(ownership.Tenure, name)
+        before = getattr(ownership.PipelineClaim, name)
 
         def trusting(self: Any, *given: Any, before: Any = before, **named: Any) -> None:
             before(self, *given, **named)
             self.strange = False
 
-        patch.setattr(ownership.Tenure, name, trusting)
+        patch.setattr(ownership.PipelineClaim, name, trusting)
 
 
 def _whoever_came_first(prepared: Any, landed: Any, *claims: Any) -> Any:
@@ -210,13 +210,13 @@ def _by_hand_on_a_moved_table(patch: pytest.MonkeyPatch) -> None:
 
 
 def _any_files(patch: pytest.MonkeyPatch) -> None:
-    before = replay.sort_out
+    before = replay.partition_files
 
-    def sort_out(files: Any, stretch: Any) -> Sorted:
+    def sort_out(files: Any, stretch: Any) -> Partitioned:
         found = before(files, stretch)
-        return Sorted((*found.inside, *found.across), ())
+        return Partitioned((*found.inside, *found.across), ())
 
-    patch.setattr(replay, "sort_out", sort_out)
+    patch.setattr(replay, "partition_files", sort_out)
     patch.setattr(replay, "require_all_seen", lambda *_, **__: None)
 
 
@@ -242,9 +242,9 @@ UNDEFENDED: dict[str, Patch] = {
     "second witness": _snapshots_alone,
     "third witness": _verdict_is(_no_third_witness),
     "abort fence": _no_abort_fence,
-    "file check": lambda patch: patch.setattr(tables.MemoryTable, "missing", lambda *_: []),
+    "file check": lambda patch: patch.setattr(tables.MemoryTable, "missing_files", lambda *_: []),
     "topic id": _topics_by_name,
-    "retention check": lambda patch: patch.setattr(opening, "overtaken", lambda *_: None),
+    "retention check": lambda patch: patch.setattr(opening, "check_truncated", lambda *_: None),
     "start position": _starts_are_not_written,
     "quarantine look-up": lambda patch: patch.setattr(
         tables.MemoryTable, "quarantined", lambda *_: []
@@ -258,5 +258,7 @@ UNDEFENDED: dict[str, Patch] = {
     "replay look-up": lambda patch: patch.setattr(reread, "_quarantined", lambda *_: frozenset()),
     "end of the rows": lambda patch: patch.setattr(seek, "ends_of_rows", lambda _: {}),
     "segment": _same_segment,
-    "unfinished first": lambda patch: patch.setattr(retry.Closer, "_finish", lambda *_: Counter()),
+    "unfinished first": lambda patch: patch.setattr(
+        retry.QuarantineResolver, "_finish", lambda *_: Counter()
+    ),
 }

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.schema import Decimal, Field, Fixed, Kind, List, Map, Struct, Type
-from penstock.rows.convert.blocks import Plan, fit_records, fit_typed
+from penstock.rows.convert.blocks import ConversionPlan, convert_records, convert_typed_block
 from penstock.rows.decode.avro.block_reader import read_block
 from penstock.rows.decode.avro.datum_reader import read_datum
 from penstock.rows.decode.avro.reader import AvroReader
@@ -23,7 +23,7 @@ from penstock.rows.decode.avro.schema import Record, parse_schema
 from penstock.rows.decode.envelope.json_envelopes import NoRow
 from penstock.rows.decode.envelope.typed_envelopes import event_reader
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import MisfitError
+from penstock.rows.reject_codes import RejectError
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "value"])
 LONG = st.one_of(
@@ -221,9 +221,9 @@ def test_columns_hold_what_data_give_one_by_one(
     decoded = read_block(node, pa.array(values, pa.binary()))
 
     decoded.array.validate(full=True)
-    assert len(values) == len(decoded.array) == len(decoded.doubtful)
+    assert len(values) == len(decoded.array) == len(decoded.uncertain)
     shown = decoded.array.to_pylist()
-    for value, row, doubtful in zip(values, shown, decoded.doubtful, strict=True):
+    for value, row, doubtful in zip(values, shown, decoded.uncertain, strict=True):
         if not doubtful:
             assert same(read_datum(node, value), dicts(row))
 
@@ -306,19 +306,19 @@ def test_the_column_way_and_the_record_way_land_equal_rows_and_misfits(
         drop_offset=data.draw(st.booleans()),
         assume_zone=data.draw(zones),
     )
-    plan = Plan.of(with_rescue(table), options)
+    plan = ConversionPlan.of(with_rescue(table), options)
     reader = AvroReader(parse_schema(json.dumps(schema)))
     array = pa.array(values * repeated, pa.binary())
 
-    by_column = fit_typed(array, reader, plan)
-    by_record = fit_records(array, np.arange(len(array)), plan, reader.record)
+    by_column = convert_typed_block(array, reader, plan)
+    by_record = convert_records(array, np.arange(len(array)), plan, reader.record)
 
     by_column.rows.validate(full=True)
     assert told(by_record) == told(by_column)
 
 
 def told(fitted: Any) -> Any:
-    codes = {position: misfit.message for position, misfit in fitted.misfits.items()}
+    codes = {position: misfit.message for position, misfit in fitted.rejects.items()}
     rows = [repr(row) for row in fitted.rows.to_pylist()]
     return rows, fitted.positions.tolist(), codes, dict(fitted.dropped), dict(fitted.rescued)
 
@@ -331,10 +331,10 @@ def test_no_bytes_crash_or_hang_it(value: bytes, data: st.DataObject) -> None:
     decoded = read_block(node, pa.array([value, value], pa.binary()))
     try:
         read = read_datum(node, value)
-    except MisfitError:
-        assert decoded.doubtful.all()
+    except RejectError:
+        assert decoded.uncertain.all()
     else:
-        assert decoded.doubtful.all() or same(read, dicts(decoded.array[0].as_py()))
+        assert decoded.uncertain.all() or same(read, dicts(decoded.array[0].as_py()))
 
 
 @settings(max_examples=100)
@@ -358,8 +358,10 @@ def test_a_decimal_lands_as_it_was_written(number: decimal.Decimal) -> None:
     data = unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
     value = encoded(schema, {"a": data})
 
-    plan = Plan.of(Struct((Field("a", Decimal(38, 4)),)), RowOptions({}))
-    fitted = fit_typed(pa.array([value]), AvroReader(parse_schema(json.dumps(schema))), plan)
+    plan = ConversionPlan.of(Struct((Field("a", Decimal(38, 4)),)), RowOptions({}))
+    fitted = convert_typed_block(
+        pa.array([value]), AvroReader(parse_schema(json.dumps(schema))), plan
+    )
 
     assert [number] == fitted.rows.field("a").to_pylist()
 
@@ -383,10 +385,13 @@ def test_a_decimal_of_another_scale_lands_as_it_is_or_is_refused(
     data = [number.to_bytes(16, "big", signed=True) for number in numbers]
     values = pa.array([encoded(schema, {"a": each}) for each in data])
     table = Struct((Field("a", Decimal(max(precision, wanted, 1), wanted)),))
-    plan, reader = Plan.of(table, RowOptions({})), AvroReader(parse_schema(json.dumps(schema)))
+    plan, reader = (
+        ConversionPlan.of(table, RowOptions({})),
+        AvroReader(parse_schema(json.dumps(schema))),
+    )
 
-    by_column = fit_typed(values, reader, plan)
-    by_record = fit_records(values, np.arange(len(values)), plan, reader.record)
+    by_column = convert_typed_block(values, reader, plan)
+    by_record = convert_records(values, np.arange(len(values)), plan, reader.record)
 
     by_column.rows.validate(full=True)
     assert told(by_record) == told(by_column)
@@ -462,13 +467,13 @@ def test_events_land_the_same_by_columns_and_one_by_one(
     )
     asked = known_type(reader.type)
     assert isinstance(asked, Struct)
-    plan = Plan.of(Struct((*asked.fields, *said)), RowOptions({}, envelope=envelope))
+    plan = ConversionPlan.of(Struct((*asked.fields, *said)), RowOptions({}, envelope=envelope))
     array = pa.array(values * repeated, pa.binary())
 
-    by_column = fit_typed(array, reader, plan)
-    by_record = fit_records(array, np.arange(len(array)), plan, reader.record)
+    by_column = convert_typed_block(array, reader, plan)
+    by_record = convert_records(array, np.arange(len(array)), plan, reader.record)
 
     assert told(by_record) == told(by_column)
     assert by_record.filtered == by_column.filtered
-    everything = len(by_column.rows) + len(by_column.misfits) + sum(by_column.filtered.values())
+    everything = len(by_column.rows) + len(by_column.rejects) + sum(by_column.filtered.values())
     assert len(array) == everything

@@ -22,7 +22,7 @@ from tests.properties.test_avro import (
 )
 
 from penstock.core.schema import Struct
-from penstock.rows.convert.blocks import Plan, fit_records, fit_typed
+from penstock.rows.convert.blocks import ConversionPlan, convert_records, convert_typed_block
 from penstock.rows.decode.connect.reader import ConnectReader
 from penstock.rows.options import RowOptions
 
@@ -107,12 +107,12 @@ def test_the_column_way_and_the_record_way_land_equal_rows_and_misfits(
     table = Struct(tuple(changed(data.draw, field) for field in kept))
     policies = st.sampled_from(["quarantine", "drop_value", "rescue", "freeze"])
     options = RowOptions({}, columns=data.draw(policies), types=data.draw(policies))
-    plan = Plan.of(with_rescue(table), options)
+    plan = ConversionPlan.of(with_rescue(table), options)
     array = pa.array(texts, pa.binary())
 
-    by_column = fit_typed(array, reader, plan)
-    by_record = fit_records(array, np.arange(len(array)), plan, reader.record)
+    by_column = convert_typed_block(array, reader, plan)
+    by_record = convert_records(array, np.arange(len(array)), plan, reader.record)
 
     by_column.rows.validate(full=True)
     assert told(by_record) == told(by_column)
-    assert len(array) == len(by_column.rows) + len(by_column.misfits)
+    assert len(array) == len(by_column.rows) + len(by_column.rejects)

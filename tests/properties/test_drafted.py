@@ -23,10 +23,10 @@ from penstock.core.offsets import TopicPartition
 from penstock.core.schema import known, with_hints
 from penstock.core.type_text import parse_type
 from penstock.landing.tables.schema_evolution import with_declared
-from penstock.rows.convert.batch import convert
-from penstock.rows.decode.decoder import Readers
+from penstock.rows.convert.batch import convert_batch
+from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.options import RowOptions
-from penstock.rows.schema.evolution import wished
+from penstock.rows.schema.evolution import requested_schema
 from penstock.rows.schema.inference import infer, table_schema
 from penstock.rows.schema.survey import survey
 
@@ -148,14 +148,16 @@ def test_the_drafted_rule_lands_every_record_whichever_came_first(
     )
     shuffled = data.draw(st.permutations(records))
     first = batch(shuffled[: data.draw(st.integers(1, len(records)), "the first epoch")])
-    order, readers = batch(shuffled), Readers()
+    order, readers = batch(shuffled), ReaderCache()
     shown = survey(first, options, readers, columns_max=2000)
     schema = table_schema(shown, hints, options)
     if options.columns == "evolve":
-        schema = with_declared(schema, wished(order, schema, options, readers, 2000), hints)
+        schema = with_declared(
+            schema, requested_schema(order, schema, options, readers, 2000), hints
+        )
     assert schema == with_hints(schema, hints), "also what comes later has its declared type"
     if to == "delta":
         assert delta_json(schema), "Delta has all of the types"
-    made = convert(order, at=TopicPartition("id", 0, "t"), schema=schema, options=options)
+    made = convert_batch(order, at=TopicPartition("id", 0, "t"), schema=schema, options=options)
     assert () == made.rejects
     assert len(records) == made.rows.num_rows

@@ -21,7 +21,7 @@ import pytest
 
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Decimal, Field, Kind, List, Struct
-from penstock.rows.convert.batch import convert
+from penstock.rows.convert.batch import convert_batch
 from penstock.rows.options import RowOptions
 
 ARROWS_UTC, PYTHONS_UTC = "zoneinfo.ZoneInfo(key='UTC')", "datetime.timezone.utc"
@@ -365,7 +365,7 @@ def test_fuzzed_records_land_as_the_oracle_reads_them_or_not_at_all(seed: int) -
     generator = random.Random(seed)
     values = [record(generator) for _ in range(BATCH)]
 
-    done = convert(batch_of(values), at=AT, schema=SCHEMA, options=RowOptions({}))
+    done = convert_batch(batch_of(values), at=AT, schema=SCHEMA, options=RowOptions({}))
 
     landed = dict(zip(done.offsets.tolist(), done.rows.to_pylist(), strict=True))
     assert BATCH == len(landed) + len(done.rejects)

@@ -26,8 +26,8 @@ from tests.integration.iceberg.conftest import Lake
 
 from penstock.connectors.iceberg.schema.types import file_schema
 from penstock.core.schema import Decimal, Field, Fixed, Kind, Struct
-from penstock.landing.task.convert import with_partition
-from penstock.rows.convert.batch import Converted
+from penstock.landing.task.convert import within_partition_bounds
+from penstock.rows.convert.batch import ConvertedBatch
 from penstock.testing.prepared import prepared
 
 Partition = tuple[Any, ...]
@@ -178,7 +178,7 @@ def test_rows_land_with_the_librarys_values_or_are_refused(
     state = table.state(lake.chain)
     batch = batch_of(rows)
     offsets = np.arange(len(rows))
-    fitting = with_partition(Converted(batch, offsets, (), {}, {}), state.least)
+    fitting = within_partition_bounds(ConvertedBatch(batch, offsets, (), {}, {}), state.least)
     fits = [offset for offset, row in enumerate(rows) if has_partitions(row)]
     assert fits == fitting.offsets.tolist()
     assert {"P346"} >= {reject.code for reject in fitting.rejects}

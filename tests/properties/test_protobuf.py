@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.properties.test_avro import changed, known_type, same, told, with_rescue
 
 from penstock.core.schema import Struct
-from penstock.rows.convert.blocks import Plan, fit_records, fit_typed
+from penstock.rows.convert.blocks import ConversionPlan, convert_records, convert_typed_block
 from penstock.rows.decode.protobuf.reader import ProtobufReader
 from penstock.rows.decode.protobuf.schema import message_class
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import MisfitError
+from penstock.rows.reject_codes import RejectError
 
 Proto = descriptor_pb2.FieldDescriptorProto
 NAMES = ["a", "b", "c", "from", "value"]
@@ -157,10 +157,10 @@ def test_fields_that_are_repeated_on_the_wire_are_merged_as_the_runtime_merges_m
         assert repr(_shown(merged)) == repr(_plain(expected, merged))
     asked = known_type(reader.type)
     assert isinstance(asked, Struct)
-    plan = Plan.of(asked, RowOptions({}))
+    plan = ConversionPlan.of(asked, RowOptions({}))
     array = pa.array([whole, wire], pa.binary())
-    by_column = fit_typed(array, reader, plan)
-    by_record = fit_records(array, np.arange(2), plan, reader.record)
+    by_column = convert_typed_block(array, reader, plan)
+    by_record = convert_records(array, np.arange(2), plan, reader.record)
     assert told(by_record) == told(by_column)
 
 
@@ -181,7 +181,7 @@ def _packed_otherwise(descriptors: bytes) -> bytes:
 def _record(reader: ProtobufReader, value: bytes) -> Any:
     try:
         return reader.record(value)
-    except MisfitError as misfit:
+    except RejectError as misfit:
         return str(misfit.code)
 
 
@@ -254,12 +254,12 @@ def test_the_column_way_and_the_record_way_land_equal_rows_and_misfits(
     table = Struct(tuple(changed(data.draw, field) for field in kept))
     policies = st.sampled_from(["quarantine", "drop_value", "rescue", "freeze"])
     options = RowOptions({}, columns=data.draw(policies), types=data.draw(policies))
-    plan = Plan.of(with_rescue(table), options)
+    plan = ConversionPlan.of(with_rescue(table), options)
     array = pa.array(values * repeated, pa.binary())
 
-    by_column = fit_typed(array, reader, plan)
-    by_record = fit_records(array, np.arange(len(array)), plan, reader.record)
+    by_column = convert_typed_block(array, reader, plan)
+    by_record = convert_records(array, np.arange(len(array)), plan, reader.record)
 
     by_column.rows.validate(full=True)
     assert told(by_record) == told(by_column)
-    assert len(array) == len(by_column.rows) + len(by_column.misfits)
+    assert len(array) == len(by_column.rows) + len(by_column.rejects)

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Decimal, Field, Kind, List, Schema, Struct, Type
-from penstock.rows.block_result import Fitted
-from penstock.rows.convert.batch import convert
-from penstock.rows.convert.blocks import Plan, fit_block, fit_records
+from penstock.rows.block_result import BlockResult
+from penstock.rows.convert.batch import convert_batch
+from penstock.rows.convert.blocks import ConversionPlan, convert_json_block, convert_records
 from penstock.rows.options import RowOptions
 from penstock.rows.schema.inference import infer, table_schema
 
@@ -163,8 +163,8 @@ def blocks(draw: st.DrawFn) -> tuple[Schema, list[bytes], RowOptions]:
     return schema, values, options
 
 
-def told(fitted: Fitted) -> Any:
-    codes = {at: (misfit.code, misfit.message) for at, misfit in fitted.misfits.items()}
+def told(fitted: BlockResult) -> Any:
+    codes = {at: (misfit.code, misfit.message) for at, misfit in fitted.rejects.items()}
     rows = [repr(row) for row in fitted.rows.to_pylist()]
     return rows, fitted.positions.tolist(), codes, dict(fitted.dropped), dict(fitted.rescued)
 
@@ -175,11 +175,11 @@ def test_the_block_path_and_the_record_path_give_equal_rows_and_misfits(
     block: tuple[Schema, list[bytes], RowOptions], repeated: int
 ) -> None:
     schema, values, options = block
-    plan = Plan.of(Struct((*schema.fields, Field("_rescued", Kind.STRING))), options)
+    plan = ConversionPlan.of(Struct((*schema.fields, Field("_rescued", Kind.STRING))), options)
     array = pa.array(values * repeated, pa.binary())
 
-    by_block = fit_block(array, plan)
-    by_record = fit_records(array, np.arange(len(array)), plan)
+    by_block = convert_json_block(array, plan)
+    by_record = convert_records(array, np.arange(len(array)), plan)
 
     by_block.rows.validate(full=True)
     assert told(by_record) == told(by_block)
@@ -191,16 +191,16 @@ def test_a_storm_lands_by_columns_what_the_record_path_lands(
     block: tuple[Schema, list[bytes], RowOptions],
 ) -> None:
     schema, values, options = block
-    plan = Plan.of(Struct((*schema.fields, Field("_rescued", Kind.STRING))), options)
+    plan = ConversionPlan.of(Struct((*schema.fields, Field("_rescued", Kind.STRING))), options)
     array = pa.array(values * 64, pa.binary())
 
-    by_column = fit_block(array, plan)
+    by_column = convert_json_block(array, plan)
     places = np.arange(len(values))
-    once = fit_records(array[: len(values)], places, plan)
-    by_record = [once.moved(places + first) for first in range(0, len(array), len(values))]
+    once = convert_records(array[: len(values)], places, plan)
+    by_record = [once.at_positions(places + first) for first in range(0, len(array), len(values))]
 
     by_column.rows.validate(full=True)
-    assert told(Fitted.joined(by_record, plan.payload)) == told(by_column)
+    assert told(BlockResult.concat(by_record, plan.payload)) == told(by_column)
 
 
 @settings(max_examples=100)
@@ -218,7 +218,7 @@ def test_no_bytes_ever_crash_it_and_every_record_has_one_fate(values: list[bytes
         }
     )
 
-    done = convert(batch, at=AT, schema=schema, options=RowOptions({}))
+    done = convert_batch(batch, at=AT, schema=schema, options=RowOptions({}))
 
     assert len(values) == len(done.rows) + len(done.rejects)
     for reject in done.rejects:
@@ -258,7 +258,7 @@ def test_what_lands_in_an_inferred_table_is_what_json_reads(
     options = RowOptions({"offset": "_kafka_offset"})
     schema = table_schema(infer(batch), {}, options)
 
-    done = convert(batch, at=AT, schema=schema, options=options)
+    done = convert_batch(batch, at=AT, schema=schema, options=options)
 
     payload = Struct(tuple(field for field in schema.fields if field.name != "_kafka_offset"))
     for row in done.rows.to_pylist():
@@ -328,8 +328,8 @@ def test_a_time_stamp_lands_as_the_instant_datetime_reads(stamp: datetime) -> No
 
 def lands(text: str, type_: Type) -> Any:
     """Return the value that lands for a JSON text, or None when the record is refused."""
-    plan = Plan.of(Struct((Field("a", type_),)), RowOptions({}))
-    fitted = fit_block(pa.array([f'{{"a":{text}}}'.encode()], pa.binary()), plan)
+    plan = ConversionPlan.of(Struct((Field("a", type_),)), RowOptions({}))
+    fitted = convert_json_block(pa.array([f'{{"a":{text}}}'.encode()], pa.binary()), plan)
     return fitted.rows.field("a")[0].as_py() if len(fitted.rows) else None
 
 
@@ -343,14 +343,16 @@ def test_a_number_too_small_for_a_decimal_is_not_zero(type_: Type) -> None:
 
 
 def test_it_takes_nothing_from_the_others() -> None:
-    plan = Plan.of(Struct((Field("a", Decimal(10, 2)), Field("b", Kind.STRING))), RowOptions({}))
+    plan = ConversionPlan.of(
+        Struct((Field("a", Decimal(10, 2)), Field("b", Kind.STRING))), RowOptions({})
+    )
     values = [
         b'{"a":0,"b":"4e-12, 5e-13"}',
         b'{"a":1e-195}',
         b'{"a":[1e-195]}',
         b'{"a":0e-195}',
     ] * 99
-    fitted = fit_block(pa.array(values, pa.binary()), plan)
+    fitted = convert_json_block(pa.array(values, pa.binary()), plan)
 
     assert [i for i in range(len(values)) if i % 4 in {0, 3}] == fitted.positions.tolist()
 
@@ -367,9 +369,9 @@ def test_the_verdict_on_a_record_does_not_depend_on_its_neighbours(count: int) -
         b"{}}",
         b"{",
     ]
-    plan = Plan.of(schema, RowOptions({}))
+    plan = ConversionPlan.of(schema, RowOptions({}))
     values = [kinds[i % len(kinds)] for i in range(count)]
 
-    fitted = fit_block(pa.array(values, pa.binary()), plan)
+    fitted = convert_json_block(pa.array(values, pa.binary()), plan)
 
     assert [i for i in range(count) if i % len(kinds) < 2] == fitted.positions.tolist()

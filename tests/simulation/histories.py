@@ -36,10 +36,10 @@ from tests.story.faulty_catalog import Fault
 from tests.story.unforeseen_errors import without_fence
 from tests.story.world import QUARANTINE, World, either, tables_named
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import PenstockError
 
-POINTS = sorted(set(Point) - NOWHERE_REACHED - {Point.MANIFEST_WRITTEN})
+POINTS = sorted(set(CrashPoint) - NOWHERE_REACHED - {CrashPoint.MANIFEST_WRITTEN})
 FAULTS = [each for each in Fault if each is not Fault.FORBID]
 STEPS_MIN, STEPS_MAX = 1, 5
 CHUNKS = 100
@@ -160,7 +160,12 @@ class Play:
     def two_at_once(self) -> None:
         """Another takes over while one is at a point; the first goes on as a zombie."""
         point = self.random.choice(
-            [Point.EPOCH_PLANNED, Point.PREPARE_AFTER, Point.COMMIT_BEFORE, Point.QUARANTINE_BEFORE]
+            [
+                CrashPoint.EPOCH_PLANNED,
+                CrashPoint.PREPARE_AFTER,
+                CrashPoint.COMMIT_BEFORE,
+                CrashPoint.QUARANTINE_BEFORE,
+            ]
         )
         host, sends = self.random.choice(["here", "there"]), self.random.choice([True, False])
         meddles = self.random.choice([None, None, self.widen, self.lose_store])
@@ -212,7 +217,9 @@ class Play:
         saved = self.world.ground.save_store("here")
         self.some()
         life = self.begin(records_max=2)
-        life.at(Point.PREPARE_AFTER, lambda: self.world.ground.restore_store("here", saved)).run()
+        life.at(
+            CrashPoint.PREPARE_AFTER, lambda: self.world.ground.restore_store("here", saved)
+        ).run()
         self.told.append(f"  {life.number}: {life.error!r}")
 
     def remove_file(self) -> None:

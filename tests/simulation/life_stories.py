@@ -7,7 +7,7 @@ import pytest
 from tests.story.backend import catalog_name
 from tests.story.world import ORDERS, World
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import FencedError
 from penstock.core.events import EpochPlanned
 
@@ -19,7 +19,7 @@ class LifeStories:
     """What happens to tables besides our own commits."""
 
     @pytest.mark.parametrize(
-        "point", [Point.RESULT_RETURNED, Point.PREPARE_AFTER, Point.COMMIT_BEFORE]
+        "point", [CrashPoint.RESULT_RETURNED, CrashPoint.PREPARE_AFTER, CrashPoint.COMMIT_BEFORE]
     )
     def test_c1_the_first_of_two_coordinators_is_held_and_then_fenced(self, ground, point):
         world = World(ground)
@@ -39,7 +39,7 @@ class LifeStories:
             world.send("orders", 2)
             world.life().run(takeover=True)
 
-        first = world.life().at(Point.FILE_CLOSED, another).run()
+        first = world.life().at(CrashPoint.FILE_CLOSED, another).run()
 
         assert isinstance(first.error, FencedError)
         assert [] == world.breaks()
@@ -96,8 +96,8 @@ class LifeStories:
             world.clock.set_wall_clock(world.clock.now_ms() + skew_ms)
 
         world.send("orders", 2)
-        world.life(crash="commit.after:1").at(Point.PREPARE_AFTER, set_clock).run()
+        world.life(crash="commit.after:1").at(CrashPoint.PREPARE_AFTER, set_clock).run()
         world.send("orders", 2)
-        world.life().at(Point.COMMIT_BEFORE, set_clock).run(takeover=True)
+        world.life().at(CrashPoint.COMMIT_BEFORE, set_clock).run(takeover=True)
 
         assert [] == world.breaks()

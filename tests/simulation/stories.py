@@ -10,7 +10,7 @@ from tests.story.faulty_catalog import Fault
 from tests.story.world import ORDERS, PIPELINE, QUARANTINE, World, either, tables_named
 
 from penstock.core.commits import Chain
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.events import (
     CommitAborted,
     CommitConflicted,
@@ -57,7 +57,7 @@ class KafkaStories:
             ground.create(ground.topic("orders"), 1)
             world.send("orders", 7)
 
-        life = world.life().at(Point.EPOCH_PLANNED, make_again).run()
+        life = world.life().at(CrashPoint.EPOCH_PLANNED, make_again).run()
 
         assert "P251" == life.code
         assert 3 == len(world.rows())
@@ -95,7 +95,7 @@ class KafkaStories:
         world.run()
         world.send("orders", 10)
         life = world.life(accept=["gap"])
-        life.at(Point.EPOCH_PLANNED, lambda: world.delete_before("orders", 0, 12)).run()
+        life.at(CrashPoint.EPOCH_PLANNED, lambda: world.delete_before("orders", 0, 12)).run()
 
         world.give_up("orders", 0, range(5, 12))
         assert {} == life.parked
@@ -141,7 +141,7 @@ class KafkaStories:
             for partition in (3, 4, 5):
                 world.send("orders", 2, partition=partition)
 
-        life = world.life().at(Point.EPOCH_PLANNED, grow).run()
+        life = world.life().at(CrashPoint.EPOCH_PLANNED, grow).run()
 
         assert 1 == len(life.jobs[0])
         assert [] == world.breaks()
@@ -298,7 +298,7 @@ class TableStories:
         world.run()
         world.send("orders", 2)
         life = world.life()
-        life.at(Point.PREPARE_AFTER, lambda: world.faults.take_away(ORDERS_NAME)).run()
+        life.at(CrashPoint.PREPARE_AFTER, lambda: world.faults.take_away(ORDERS_NAME)).run()
 
         assert [ORDERS] == [*life.parked]
         assert 1 == len(life.of(TableParked))
@@ -324,7 +324,7 @@ class TableStories:
             ground.drop(ORDERS_NAME)
             world.catalog().create(ORDERS_NAME, definition, [])
 
-        life = world.life().at(Point.PREPARE_AFTER, make_again).run()
+        life = world.life().at(CrashPoint.PREPARE_AFTER, make_again).run()
         again = world.run()
 
         assert {ORDERS: "P452"} == life.parked == again.parked
@@ -342,7 +342,7 @@ class TableStories:
         world.run()
         world.send("orders", 2)
         life = world.life()
-        life.at(Point.COMMIT_BEFORE, lambda: ground.change_columns(ORDERS_NAME)).run()
+        life.at(CrashPoint.COMMIT_BEFORE, lambda: ground.change_columns(ORDERS_NAME)).run()
 
         assert 1 == len(life.of(CommitAborted))
         assert [] == world.breaks()
@@ -356,7 +356,7 @@ class TableStories:
         world.send_raw("orders", b"no json")
         world.send("orders", 2)
         life = world.life()
-        life.at(Point.QUARANTINE_BEFORE, lambda: ground.widen(QUARANTINE_NAME)).run()
+        life.at(CrashPoint.QUARANTINE_BEFORE, lambda: ground.widen(QUARANTINE_NAME)).run()
 
         assert [] == world.breaks()
         assert 1 == len(world.rejects())
@@ -374,7 +374,7 @@ class TableStories:
         life = world.run()
 
         assert 1 == len(life.of(CommitAborted))
-        assert 1 == life.observer.passings(Point.FENCE_AFTER)
+        assert 1 == life.observer.passings(CrashPoint.FENCE_AFTER)
         assert [] == world.breaks()
 
     def test_r3_a_staged_file_of_the_quarantine_that_is_gone_loses_no_refused_record(self, ground):
@@ -438,10 +438,10 @@ class TableStories:
         world, snapshots = _landed_thrice(ground)
         world.send("orders", 1)
         life = world.life()
-        life.at(Point.PREPARE_AFTER, lambda: ground.roll_back(ORDERS_NAME, snapshots[0])).run()
+        life.at(CrashPoint.PREPARE_AFTER, lambda: ground.roll_back(ORDERS_NAME, snapshots[0])).run()
 
         assert {ORDERS: "P455"} == life.parked
-        assert 1 == life.observer.passings(Point.FENCE_AFTER)
+        assert 1 == life.observer.passings(CrashPoint.FENCE_AFTER)
         assert {ORDERS: "P455"} == world.run().parked
 
     def test_w3_a_rollback_while_down_is_fenced_and_stops_the_table(self, ground):
@@ -453,7 +453,7 @@ class TableStories:
         life = world.run()
 
         assert {ORDERS: "P455"} == life.parked
-        assert 1 == life.observer.passings(Point.FENCE_AFTER)
+        assert 1 == life.observer.passings(CrashPoint.FENCE_AFTER)
         assert ["ConflictError"] == world.faults.release()
         assert {ORDERS: "P455"} == world.run().parked
 
@@ -476,8 +476,8 @@ class TableStories:
         world.run()
         world.send("orders", 4)
         life = world.life().fill_disk(world.tables[1])
-        life.at(Point.COMMIT_AFTER, lambda: world.send("orders", 1))
-        life.at(Point.SETTLE_AFTER, world.sleep).run()
+        life.at(CrashPoint.COMMIT_AFTER, lambda: world.send("orders", 1))
+        life.at(CrashPoint.SETTLE_AFTER, world.sleep).run()
 
         assert {} == life.parked
         assert [world.tables[1]] == [each.table for each in life.of(TableResumed)]
@@ -543,7 +543,7 @@ class OwnerStories:
             world.send("orders", 5)
             assert {} == world.life().run(takeover=True).parked
 
-        life = world.life().at(Point.COMMIT_BEFORE, another).run()
+        life = world.life().at(CrashPoint.COMMIT_BEFORE, another).run()
 
         assert "FencedError" == type(life.error).__name__
         assert {0: 10} == world.offsets()
@@ -572,7 +572,7 @@ class OwnerStories:
             assert {} == world.life(host="b").run(takeover=True).parked
 
         world.send("orders", 5)
-        life.at(Point.EPOCH_PLANNED, another).run()
+        life.at(CrashPoint.EPOCH_PLANNED, another).run()
 
         assert life.error is None or "FencedError" == type(life.error).__name__
         world.send("orders", 2)
@@ -590,10 +590,10 @@ class OwnerStories:
             life = world.life(host="b", records_max=2)
             assert {} == life.run("once", takeover=True).parked
 
-        life = world.life(host="a").at(Point.PREPARE_AFTER, another).run()
+        life = world.life(host="a").at(CrashPoint.PREPARE_AFTER, another).run()
 
         assert life.error is None
-        assert 2 == sum(point is Point.CLAIM_AFTER for point in life.points)
+        assert 2 == sum(point is CrashPoint.CLAIM_AFTER for point in life.points)
         assert [] == world.breaks()
 
     def test_w7_two_hosts_do_not_play_ping_pong(self, ground):
@@ -608,11 +608,11 @@ class OwnerStories:
 
         life = world.life(host="a", records_max=2)
         for passing in (1, 2, 3, 4, 5):
-            life.at(Point.PREPARE_AFTER, another, passing=passing)
+            life.at(CrashPoint.PREPARE_AFTER, another, passing=passing)
         life.run()
 
         assert "FencedError" == type(life.error).__name__
-        assert 2 == sum(point is Point.CLAIM_AFTER for point in life.points)
+        assert 2 == sum(point is CrashPoint.CLAIM_AFTER for point in life.points)
         world.run(host="b")
         world.run(host="a")
         assert [] == world.breaks()
@@ -626,10 +626,10 @@ class OwnerStories:
         def another():  # its only commit is the start of a new partition, which moves no offset
             ground.grow(ground.topic("orders"), 2)
             life = world.life(host="b")
-            life.at(Point.EPOCH_PLANNED, life.observer.crash_now).run(takeover=True)
+            life.at(CrashPoint.EPOCH_PLANNED, life.observer.crash_now).run(takeover=True)
             world.ground.lose_store("b")
 
-        life = world.life(host="a").at(Point.COMMIT_BEFORE, another).run()
+        life = world.life(host="a").at(CrashPoint.COMMIT_BEFORE, another).run()
         world.run(host="a")
 
         assert life.error is None or "FencedError" == type(life.error).__name__
@@ -666,7 +666,7 @@ class OwnerStories:
         world.run()
         world.send("orders", 2)
         life = world.life()
-        life.at(Point.EPOCH_PLANNED, lambda: ground.lose_store("here")).run()
+        life.at(CrashPoint.EPOCH_PLANNED, lambda: ground.lose_store("here")).run()
         assert life.code.startswith("P50")
         world.run()
 
@@ -734,7 +734,7 @@ class OwnerStories:
         yesterday = ground.save_store("here")
         world.send("orders", 2)
         life = world.life(records_max=2)
-        life.at(Point.SETTLE_AFTER, lambda: ground.restore_store("here", yesterday))
+        life.at(CrashPoint.SETTLE_AFTER, lambda: ground.restore_store("here", yesterday))
         life.at_listing(4, lambda: world.send("orders", 4, partition=1)).run()
         world.send("orders", 2)
         world.run()
@@ -858,7 +858,7 @@ class RulesStories:
             world.sleep(5)
             world.send("orders", 1)
 
-        life.at(Point.COMMIT_AFTER, come_back).run()
+        life.at(CrashPoint.COMMIT_AFTER, come_back).run()
         assert {away: "P463"} == life.parked
         world.run()
 
@@ -876,7 +876,7 @@ class RulesStories:
         world.send("orders", 2, surprise=1)
         world.send("orders", 1)
         life = world.life()
-        life.at(Point.PREPARE_AFTER, lambda: world.faults.take_away(catalog_name(away))).run()
+        life.at(CrashPoint.PREPARE_AFTER, lambda: world.faults.take_away(catalog_name(away))).run()
         world.change_rules("rules-2", columns="drop_value")
         world.send("orders", 1)
         world.run()
@@ -923,7 +923,7 @@ class RulesStories:
         world.send_raw("orders", b"bad", b"worse")
         world.send("orders", 2)
         life = world.life(records_max=2)
-        life.hold(Point.QUARANTINE_BEFORE, until=Point.CREATE_AFTER).run()
+        life.hold(CrashPoint.QUARANTINE_BEFORE, until=CrashPoint.CREATE_AFTER).run()
         assert life.crashed
         ground.remove_file(world.pending()[0].files[0].path)
         world.run()
@@ -963,7 +963,7 @@ class PointStories:
     """A life that does everything once dies at each crash point; the next one ends exact."""
 
     @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-    @pytest.mark.parametrize("point", Point)
+    @pytest.mark.parametrize("point", CrashPoint)
     def test_a_crash_at_every_point_leaves_every_record_exactly_once(self, ground, point):
         world = _eventful(ground)
         life = world.life(crash=f"{point}:1", heartbeat_seconds=0.001).run()

@@ -9,10 +9,10 @@ from tests.story.backend import catalog_name
 from tests.story.faulty_catalog import Fault
 from tests.story.world import QUARANTINE, World, tables_named
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import InvalidError
 from penstock.core.events import TableLeft, TableParked, TableResumed
-from penstock.landing.background import Threads
+from penstock.landing.background import ThreadPoolCommits
 
 TWO = tables_named("orders", "items")
 ITEMS = TWO["items"][0]
@@ -39,7 +39,7 @@ def test_a_table_of_a_route_that_stood_aside_comes_back(ground, routed, listing)
     name = catalog_name(table_of("a"))
     routed.send("orders", 2, kind="a")
     life = routed.life(every_seconds=0.0)
-    life.at(Point.PREPARE_AFTER, lambda: routed.faults.take_away(name))
+    life.at(CrashPoint.PREPARE_AFTER, lambda: routed.faults.take_away(name))
 
     def show():
         ground.hidden.clear()
@@ -61,7 +61,7 @@ def test_a_table_that_is_still_away_when_its_topic_is_back_is_told_again(ground,
     name = catalog_name(table_of("a"))
     routed.send("orders", 2, kind="a")
     life = routed.life(every_seconds=0.0)
-    life.at(Point.PREPARE_AFTER, lambda: routed.faults.take_away(name))
+    life.at(CrashPoint.PREPARE_AFTER, lambda: routed.faults.take_away(name))
     life.at_listing(80, lambda: ground.hidden.add("orders"))
     life.at_listing(81, ground.hidden.clear).at_listing(82, life.stop.set).run("stopped")
 
@@ -76,7 +76,7 @@ def test_a_table_that_is_still_away_when_its_topic_is_back_is_told_again(ground,
 def test_tables_of_a_route_that_stands_aside_itself_come_back(ground, routed, back):
     routed.send_raw("orders", b'{"n": 1}')  # the route refuses it
     life = routed.life(every_seconds=0.0)
-    life.at(Point.PREPARE_AFTER, lambda: routed.faults.take_away(catalog_name(QUARANTINE)))
+    life.at(CrashPoint.PREPARE_AFTER, lambda: routed.faults.take_away(catalog_name(QUARANTINE)))
     life.at_listing(20, lambda: ground.hidden.add("orders"))
     life.at_listing(21, ground.hidden.clear)
 
@@ -93,10 +93,10 @@ def test_tables_of_a_route_that_stands_aside_itself_come_back(ground, routed, ba
     assert 3 == len(routed.rows(table_of("a")))
 
 
-class ShortWaits(Threads):
+class ShortWaits(ThreadPoolCommits):
     """Threads that commit; the coordinator never waits long for them."""
 
-    def about_to_wait(self, seconds):
+    def before_wait(self, seconds):
         return min(seconds, 0.02)
 
 
@@ -137,7 +137,7 @@ def test_a_table_is_opened_once_though_its_recovery_still_keeps_house(ground):
     acts[7] = let_go.set
     acts[60] = lambda: world.send("items", 2, novel=1)
     for passing in range(1, 60):
-        life.at(Point.HOUSEKEEP_BEFORE, hold, passing=passing)
+        life.at(CrashPoint.HOUSEKEEP_BEFORE, hold, passing=passing)
     life.at_listing(8, refuse).at_listing(9, armed.set)
     for listing in range(10, 200):
         life.at_listing(listing, follow)
@@ -156,7 +156,7 @@ def test_brokers_that_refuse_us_behind_an_epoch_are_waited_for(ground):
     world.send("orders", 2)
     life = world.life(every_seconds=0.0)
     refused = InvalidError("the brokers refused user p", code="P202", hint="check it")
-    life.at(Point.EPOCH_PLANNED, lambda: ground.refusals.append(refused))
+    life.at(CrashPoint.EPOCH_PLANNED, lambda: ground.refusals.append(refused))
     life.at_listing(40, life.stop.set).run("stopped")
 
     assert life.error is None

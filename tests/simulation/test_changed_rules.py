@@ -8,9 +8,9 @@ from tests.story.backend import CATALOG, MemoryGround, catalog_name
 from tests.story.world import ORDERS as ORDERS_TABLE
 from tests.story.world import RULES, World
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.schema import Field, Kind, Struct
-from penstock.rows.route.filters import Gate, Look, Route
+from penstock.rows.route.filters import DynamicRoute, RecordFilter, SqlExpression
 
 TOMBSTONES = 120  # enough for a breaker
 TABLES = tuple(f"{CATALOG}.bronze.orders_{number}" for number in (1, 2, 3))
@@ -18,7 +18,9 @@ AHEAD, TRAILING, LATE = TABLES
 OF_KIND = f"{CATALOG}.bronze.of_{{kind}}"
 OF_A = f"{CATALOG}.bronze.of_a"
 KIND = Struct((Field("kind", Kind.STRING),))
-BY_KIND = Route(OF_KIND, {"kind": Look("kind", KIND, "tables[0].route.kind")}, unknown="create")
+BY_KIND = DynamicRoute(
+    OF_KIND, {"kind": SqlExpression("kind", KIND, "tables[0].route.kind")}, unknown="create"
+)
 ORDERS, RETURNS = {"orders": TABLES}, {"returns": TABLES}
 
 
@@ -166,7 +168,7 @@ class TestTablesThatAreNotLevel:
         unlevel.change_rules("rules-2")
         unlevel.faults.take_away(catalog_name(LATE))
         come_back = lambda: unlevel.faults.give_back(catalog_name(LATE))  # noqa: E731
-        life = unlevel.life().at(Point.RELEASE_AFTER, come_back, passing=2).run()
+        life = unlevel.life().at(CrashPoint.RELEASE_AFTER, come_back, passing=2).run()
 
         assert "caught up" == life.ended.reason
         assert {} == life.parked
@@ -208,7 +210,7 @@ def narrowed():
 def by_kind():
     """Two topics, each to a table and by a route to another."""
     both = dict.fromkeys(("orders", "returns"), (AHEAD, OF_KIND))
-    gates = {OF_KIND: Gate(route=BY_KIND)}
+    gates = {OF_KIND: RecordFilter(route=BY_KIND)}
     world = World(MemoryGround(), routes=both, gates=gates, commit_threads=1)
     world.send("orders", 2, kind="a")
     world.send("returns", 2, kind="a")
@@ -278,7 +280,7 @@ class TestTopicsThatFormerRulesDidNotGiveATable:
             narrowed.sleep(5)
             narrowed.send("orders", 1)
 
-        life = narrowed.life().at(Point.COMMIT_AFTER, come_back).run()
+        life = narrowed.life().at(CrashPoint.COMMIT_AFTER, come_back).run()
 
         assert {} == life.parked
         assert "rules-3" == narrowed.landed(TRAILING).rules_hash

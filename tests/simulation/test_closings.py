@@ -6,12 +6,13 @@ from tests.story.faulty_catalog import Fault
 from tests.story.world import ORDERS, PIPELINE, QUARANTINE, World, either
 
 from penstock.core.commits import Chain
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.landing.repair import replay, seek
-from penstock.landing.repair.retry import Choice, Retried
+from penstock.landing.repair.retry import RetryResult
+from penstock.landing.repair.selection import Selection
 
 pytestmark = pytest.mark.usefixtures("portion_bytes")
-ALL = Choice()
+ALL = Selection()
 BAD, LATER = 3, 4
 
 
@@ -45,32 +46,33 @@ def exact(world, refused=1):
 def test_a_retry_lands_what_fits_by_now_and_leaves_the_rest(world):
     life = closed(world)
 
-    assert Retried({ORDERS: BAD}, {"P302": 1}) == life.changed
+    assert RetryResult({ORDERS: BAD}, {"P302": 1}) == life.changed
     exact(world)
-    assert Retried({}, {"P302": 1}) == closed(world).changed
+    assert RetryResult({}, {"P302": 1}) == closed(world).changed
     world.run()
     exact(world)
 
 
 def test_only_what_is_chosen_is_retried(world):
     topic = world.ground.topic("orders")
-    life = closed(world, lambda closer: closer.retry(Choice(spot=(topic, 0, 6))))
-    assert Retried({ORDERS: 1}) == life.changed
+    life = closed(world, lambda closer: closer.retry(Selection(spot=(topic, 0, 6))))
+    assert RetryResult({ORDERS: 1}) == life.changed
     exact(world, refused=3)
 
     assert (
-        Retried({}) == closed(world, lambda closer: closer.retry(Choice(codes=("P301",)))).changed
+        RetryResult({})
+        == closed(world, lambda closer: closer.retry(Selection(codes=("P301",)))).changed
     )
     assert (
-        Retried({ORDERS: 2})
-        == closed(world, lambda closer: closer.retry(Choice(codes=("P361",)))).changed
+        RetryResult({ORDERS: 2})
+        == closed(world, lambda closer: closer.retry(Selection(codes=("P361",)))).changed
     )
     exact(world)
 
 
 def test_dropped_records_are_given_up_and_never_come_back(world):
     assert BAD + 1 == closed(world, lambda closer: closer.drop(ALL)).changed
-    assert Retried({}) == closed(world).changed
+    assert RetryResult({}) == closed(world).changed
     world.run()
     exact(world, refused=BAD + 1)
 
@@ -83,17 +85,32 @@ def test_a_retry_whose_files_were_taken_away_is_to_be_done_once_more(world):
             for file in commit.files:
                 warehouse.remove_file(file.path)
 
-    life = world.life().at(Point.PREPARE_AFTER, tidy, passing=2)
+    life = world.life().at(CrashPoint.PREPARE_AFTER, tidy, passing=2)
     assert "P491" == life.close(lambda closer: closer.retry(ALL), ORDERS).code
-    assert Retried({ORDERS: BAD}, {"P302": 1}, finished=BAD) == closed(world).changed
+    assert RetryResult({ORDERS: BAD}, {"P302": 1}, finished=BAD) == closed(world).changed
     exact(world)
 
 
 POINTS = (
-    *(Point.CLAIM_BEFORE, Point.CLAIM_AFTER, Point.FILE_OPENED, Point.FILE_WRITTEN),
-    *(Point.FILE_CLOSED, Point.PREPARE_BEFORE, Point.PREPARE_AFTER, Point.QUARANTINE_BEFORE),
-    *(Point.QUARANTINE_AFTER, Point.COMMIT_BEFORE, Point.COMMIT_AFTER, Point.READ_BACK),
-    *(Point.SETTLE_BEFORE, Point.SETTLE_AFTER),
+    *(
+        CrashPoint.CLAIM_BEFORE,
+        CrashPoint.CLAIM_AFTER,
+        CrashPoint.FILE_OPENED,
+        CrashPoint.FILE_WRITTEN,
+    ),
+    *(
+        CrashPoint.FILE_CLOSED,
+        CrashPoint.PREPARE_BEFORE,
+        CrashPoint.PREPARE_AFTER,
+        CrashPoint.QUARANTINE_BEFORE,
+    ),
+    *(
+        CrashPoint.QUARANTINE_AFTER,
+        CrashPoint.COMMIT_BEFORE,
+        CrashPoint.COMMIT_AFTER,
+        CrashPoint.READ_BACK,
+    ),
+    *(CrashPoint.SETTLE_BEFORE, CrashPoint.SETTLE_AFTER),
 )
 
 
@@ -118,7 +135,7 @@ def test_a_retry_that_is_killed_anywhere_lands_each_record_once(world, lost, nex
         return fresh
 
     plans = passings(copied)
-    assert {*POINTS} == {Point(plan.partition(":")[0]) for plan in plans}
+    assert {*POINTS} == {CrashPoint(plan.partition(":")[0]) for plan in plans}
     for plan in plans:
         fresh = copied()
         assert closed(fresh, crash=plan).crashed, plan
@@ -166,7 +183,7 @@ def test_what_fits_no_more_when_a_retry_is_finished_is_open_again(world):
     exact(world, refused=BAD + 1)
 
     world.change_rules("rules-4", columns="drop_value")
-    assert Retried({ORDERS: BAD}, {"P302": 1}) == closed(world).changed
+    assert RetryResult({ORDERS: BAD}, {"P302": 1}) == closed(world).changed
     exact(world)
 
 
@@ -179,7 +196,7 @@ def test_a_retry_leaves_the_rules_that_count_for_the_topics_as_they_are(world):
 def test_two_retries_from_two_hosts_land_each_record_once(world):
     first = world.life(host="there")
     first.at(
-        Point.QUARANTINE_BEFORE,
+        CrashPoint.QUARANTINE_BEFORE,
         lambda: closed(world),
     )
     first.close(lambda closer: closer.retry(ALL), ORDERS)
@@ -197,11 +214,11 @@ def test_a_replay_lands_what_a_retry_had_landed_and_leaves_what_is_refused(world
 
 
 def replay_all(held):
-    track = held.settled(ORDERS)
-    bounds = held.world.log.bounds(held.world.log.partitions())
-    topic = held.world.log.partitions()[0].topic
-    planned = replay.look(track, {(topic, 0): None}, bounds)
-    return replay.do(held, track, planned)
+    track = held.settle_pending(ORDERS)
+    bounds = held.environment.log.bounds(held.environment.log.partitions())
+    topic = held.environment.log.partitions()[0].topic
+    planned = replay.plan_replay(track, {(topic, 0): None}, bounds)
+    return replay.execute_replay(held, track, planned)
 
 
 def test_retried_rows_that_a_rollback_took_land_by_the_next_retry_behind_a_seek(world):
@@ -212,10 +229,10 @@ def test_retried_rows_that_a_rollback_took_land_by_the_next_retry_behind_a_seek(
     closed(world, seek_back)
     world.run()
     assert BAD + 1 == len(world.rejects())
-    assert Retried({ORDERS: BAD}, {"P302": 1}) == closed(world).changed
+    assert RetryResult({ORDERS: BAD}, {"P302": 1}) == closed(world).changed
 
     exact(world)
-    assert Retried({}, {"P302": 1}) == closed(world).changed
+    assert RetryResult({}, {"P302": 1}) == closed(world).changed
 
 
 def head(world):
@@ -223,4 +240,4 @@ def head(world):
 
 
 def seek_back(closer):
-    return seek.put_back(closer.held, ORDERS, {}, closer.means)
+    return seek.seek(closer.held, ORDERS, {}, closer.context)

@@ -5,7 +5,7 @@ from tests.story.backend import CATALOG, MemoryGround
 from tests.story.world import ORDERS, World
 
 from penstock.connectors.memory.log import MemoryReader
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import UnavailableError
 from penstock.landing.task import sink
 
@@ -23,7 +23,7 @@ def registry_down_once(monkeypatch):
             raise UnavailableError("the registry does not answer", code="P220", hint="look")
         return survey(batch, *given, **named)
 
-    monkeypatch.setattr(sink, "survey", failing)
+    monkeypatch.setattr(sink, "infer_schemas", failing)
 
 
 @pytest.mark.usefixtures("registry_down_once")
@@ -59,7 +59,7 @@ class TestASurveyThatFailsInOneTask:
         world.send("orders", 3, a=1)
         world.send("orders", 3, partition=1, b=2)
         life = world.life()
-        life.at(Point.COMMIT_AFTER, life.stop.set).run("stopped")
+        life.at(CrashPoint.COMMIT_AFTER, life.stop.set).run("stopped")
 
         assert {} == life.parked
         assert [] == world.breaks()
@@ -124,7 +124,7 @@ def test_an_epoch_whose_work_is_thrown_away_is_not_the_one_to_be_landed():
         raise UnavailableError("the brokers do not answer", code="P201", hint="look")
 
     silence = dict.fromkeys(range(20), down)
-    life.at(Point.EPOCH_PLANNED, lambda: life.listings.update(silence)).run("once")
+    life.at(CrashPoint.EPOCH_PLANNED, lambda: life.listings.update(silence)).run("once")
 
     assert "one epoch was landed" == life.ended.reason
     assert {0: 6} == world.offsets()

@@ -6,7 +6,7 @@ from tests.story.faulty_catalog import Fault
 from tests.story.world import ORDERS, World, tables_named
 
 from penstock.connectors.memory.log import MemoryLog, MemoryReader
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import InvalidError
 from penstock.core.events import (
     EpochPlanned,
@@ -51,7 +51,7 @@ def test_a_run_ends_though_producers_never_pause(ground, until):
     world.send("orders", 3)
     life = world.life()
     for passing in range(1, 500):
-        life.at(Point.EPOCH_PLANNED, lambda: world.send("orders", 1), passing=passing)
+        life.at(CrashPoint.EPOCH_PLANNED, lambda: world.send("orders", 1), passing=passing)
     life.run(until)
 
     assert 3 == len(world.rows())
@@ -68,9 +68,11 @@ def test_a_partition_that_comes_while_it_runs_is_read_to_where_it_ended_then(gro
         ground.grow("orders", 2)
         world.send("orders", 2, partition=1)
 
-    life = world.life().at(Point.EPOCH_PLANNED, grow)
+    life = world.life().at(CrashPoint.EPOCH_PLANNED, grow)
     for passing in range(2, 500):
-        life.at(Point.EPOCH_PLANNED, lambda: world.send("orders", 1, partition=1), passing=passing)
+        life.at(
+            CrashPoint.EPOCH_PLANNED, lambda: world.send("orders", 1, partition=1), passing=passing
+        )
     life.run()
 
     assert {0: 3, 1: 2} == world.offsets()
@@ -240,7 +242,7 @@ def test_a_topic_that_goes_while_its_table_stands_aside_ends_nothing():
     world.run()
     world.send("items", 1)
     life = world.life(every_seconds=0.0)
-    life.at(Point.PREPARE_AFTER, lambda: world.faults.take_away(catalog_name(ITEMS)))
+    life.at(CrashPoint.PREPARE_AFTER, lambda: world.faults.take_away(catalog_name(ITEMS)))
     life.at_listing(20, lambda: ground.hidden.add(ground.topic("items")))
     life.at_listing(21, lambda: world.send("orders", 2))
     life.at_listing(40, life.stop.set).run("stopped")
@@ -267,7 +269,7 @@ def test_a_topic_that_goes_while_its_table_comes_back_ends_nothing(listing):
     world.run()
     world.send("items", 1)
     life = world.life(every_seconds=0.0)
-    life.at(Point.PREPARE_AFTER, lambda: world.faults.take_away(catalog_name(ITEMS)))
+    life.at(CrashPoint.PREPARE_AFTER, lambda: world.faults.take_away(catalog_name(ITEMS)))
     life.at_listing(5, lambda: world.faults.give_back(catalog_name(ITEMS)))
     life.at_listing(listing, lambda: ground.hidden.add(ground.topic("items")))
     life.at_listing(40, life.stop.set).run("stopped")
@@ -279,7 +281,9 @@ def test_a_topic_that_goes_while_its_table_comes_back_ends_nothing(listing):
 
 
 @pytest.mark.parametrize("fault", [Fault.CONFLICT, Fault.OK_UNAPPLIED, Fault.REFUSE])
-@pytest.mark.parametrize("point", [Point.PREPARE_AFTER, Point.COMMIT_BEFORE, Point.COMMIT_AFTER])
+@pytest.mark.parametrize(
+    "point", [CrashPoint.PREPARE_AFTER, CrashPoint.COMMIT_BEFORE, CrashPoint.COMMIT_AFTER]
+)
 def test_a_topic_that_goes_while_its_table_is_recovered_ends_nothing(point, fault):
     ground = Hiding()
     world = World(ground, routes=TWO)
@@ -355,10 +359,10 @@ def test_a_table_whose_commits_no_longer_fit_is_tried_less_and_less(ground):
     life = world.life(every_seconds=0.0)
     name = catalog_name(ORDERS)
     for passing in range(1, 500):
-        life.at(Point.PREPARE_AFTER, lambda: ground.change_columns(name), passing=passing)
+        life.at(CrashPoint.PREPARE_AFTER, lambda: ground.change_columns(name), passing=passing)
     life.at_listing(300, life.stop.set).run("stopped")
 
-    assert 4 < life.points.count(Point.PREPARE_AFTER) < 20
+    assert 4 < life.points.count(CrashPoint.PREPARE_AFTER) < 20
     assert {"P460"} == {event.code for event in life.of(TableParked)}
     world.run()
     assert [] == world.breaks()

@@ -14,17 +14,17 @@ from tests.story.world import PIPELINE, SOURCE, World
 
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.core.commits import Chain
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import UnavailableError
 from penstock.core.events import TableCreated
 from penstock.core.schema import Field, Kind, Struct
 from penstock.landing.repair import replay as replaying
 from penstock.landing.repair import seek as seeking
-from penstock.landing.repair.retry import Choice
+from penstock.landing.repair.selection import Selection
 from penstock.landing.task.messages import job_from_json
 from penstock.ports.tables import TableDefinition
 from penstock.rows.decode.portions import PORTION_BYTES_MAX
-from penstock.rows.route.filters import Gate, Look, Route
+from penstock.rows.route.filters import DynamicRoute, RecordFilter, SqlExpression
 from penstock.testing.contracts.table_fixture import Quiet
 
 pytestmark = pytest.mark.usefixtures("portion_bytes")
@@ -32,7 +32,7 @@ BIG, REST = f"{CATALOG}.bronze.big", f"{CATALOG}.bronze.rest"
 BY_KIND = f"{CATALOG}.bronze.of_{{kind}}"
 N = Struct((Field("n", Kind.LONG),))
 KIND = Struct((Field("kind", Kind.STRING),))
-ABOVE_5 = Look("n > 5", N, "tables[0].where")
+ABOVE_5 = SqlExpression("n > 5", N, "tables[0].where")
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def value(held, name):
 
 
 def two_tables(ground, **given):
-    gates = {BIG: Gate(where=ABOVE_5), REST: Gate(above=(ABOVE_5,))}
+    gates = {BIG: RecordFilter(where=ABOVE_5), REST: RecordFilter(rules_above=(ABOVE_5,))}
     # What no rule above can read, it refuses; the rules below count it as taken.
 
     def belongs(table, held):
@@ -61,8 +61,10 @@ def two_tables(ground, **given):
 
 
 def by_kind(ground, unknown="create", belongs=None, **given):
-    route = Route(BY_KIND, {"kind": Look("kind", KIND, "tables[0].route.kind")}, unknown=unknown)
-    gates = {BY_KIND: Gate(route=route)}
+    route = DynamicRoute(
+        BY_KIND, {"kind": SqlExpression("kind", KIND, "tables[0].route.kind")}, unknown=unknown
+    )
+    gates = {BY_KIND: RecordFilter(route=route)}
 
     def asks(table, held):
         kind = value(held, "kind")
@@ -118,27 +120,29 @@ def test_tables_of_a_route_are_neither_replayed_nor_put_back(ground):
     world.run()
 
     def replay(held):
-        return replaying.look(held.settled(BY_KIND), {("orders", None): None}, {})
+        return replaying.plan_replay(held.settle_pending(BY_KIND), {("orders", None): None}, {})
 
     def seek(held):
-        return seeking.look(held.settings, held.world, BY_KIND, {})
+        return seeking.plan_seek(held.settings, held.environment, BY_KIND, {})
 
     for act in (replay, seek):
         assert "P474" == world.life().change(act).code
 
 
 def test_a_record_that_asks_for_a_table_of_another_rule_is_refused(ground):
-    route = Route(BY_KIND, {"kind": Look("kind", KIND, "tables[0].route.kind")}, unknown="create")
+    route = DynamicRoute(
+        BY_KIND, {"kind": SqlExpression("kind", KIND, "tables[0].route.kind")}, unknown="create"
+    )
     world = World(
         ground,
         routes={"orders": (BY_KIND,), "items": (REST,)},
-        gates={BY_KIND: Gate(route=route)},
+        gates={BY_KIND: RecordFilter(route=route)},
     )
     world.send("items", 1)
     world.run()
 
     def join(held):
-        held.fleet.join(held.fleet.tracks[BY_KIND], REST)
+        held.tables.join(held.tables.tracks[BY_KIND], REST)
 
     assert "P466" == world.life().change(join).code
 
@@ -288,8 +292,10 @@ def test_changed_routes_count_only_from_where_all_tables_and_routes_are_level(gr
     world.send("orders", 3, kind="a")
     world.crash_at("commit.after")
     world.send("orders", 3, kind="a")
-    route = Route(BY_KIND, {"kind": Look("upper(kind) || '2'", KIND, "tables[0].route.kind")})
-    world.gates = {BY_KIND: Gate(route=replace(route, unknown="create"))}
+    route = DynamicRoute(
+        BY_KIND, {"kind": SqlExpression("upper(kind) || '2'", KIND, "tables[0].route.kind")}
+    )
+    world.gates = {BY_KIND: RecordFilter(route=replace(route, unknown="create"))}
     world.change_rules("kinds are called otherwise")
     world.sleep()
     world.run()
@@ -362,7 +368,7 @@ def test_k13_a_partition_that_comes_later_is_read_for_every_table_of_a_route_fro
         world.send("orders", 3, kind="a")
 
     world.send("orders", 9, kind="a")
-    life.at(Point.PREPARE_AFTER, grow, passing=2).run()
+    life.at(CrashPoint.PREPARE_AFTER, grow, passing=2).run()
     world.run()
 
     assert [] == world.breaks()
@@ -416,9 +422,11 @@ def test_what_a_route_refused_lands_by_a_retry_once_its_table_is_there(ground):
         world.run()
 
         if crash:
-            assert world.life(crash=crash).close(lambda each: each.retry(Choice()), BY_KIND).crashed
+            assert (
+                world.life(crash=crash).close(lambda each: each.retry(Selection()), BY_KIND).crashed
+            )
             world.ground.lose_store("here")
-        world.life().close(lambda each: each.retry(Choice()), BY_KIND)
+        world.life().close(lambda each: each.retry(Selection()), BY_KIND)
 
         assert [] == world.rejects(BY_KIND), crash
         assert 3 == len(world.rows(table_of("a"))), crash
@@ -445,9 +453,9 @@ def test_a_route_that_waits_for_its_commits_does_not_read_the_same_again_meanwhi
 
 
 def test_a_route_waits_for_its_commits_though_others_are_read_meanwhile(monkeypatch):
-    route = Route(BY_KIND, {"kind": Look("kind", KIND, "x")}, unknown="create")
+    route = DynamicRoute(BY_KIND, {"kind": SqlExpression("kind", KIND, "x")}, unknown="create")
     routes = {"orders": (BY_KIND,), "items": (REST,)}
-    world = World(MemoryGround(), routes=routes, gates={BY_KIND: Gate(route=route)})
+    world = World(MemoryGround(), routes=routes, gates={BY_KIND: RecordFilter(route=route)})
     world.alone()
     world.send("orders", 2, kind="a")
     world.send("items", 1)

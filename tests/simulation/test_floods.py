@@ -107,7 +107,7 @@ class Divided(World):
         }
 
     def _minded(self, rules, target):
-        strict = target.place.table == ITEMS and rules == RULES
+        strict = target.location.table == ITEMS and rules == RULES
         tombstones = "quarantine" if strict else "skip"
         return replace(target, options=replace(target.options, tombstones=tombstones))
 

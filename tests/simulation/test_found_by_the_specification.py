@@ -14,7 +14,7 @@ from tests.story.run import WatchedLog
 from tests.story.world import ORDERS, PIPELINE, QUARANTINE, World, either, tables_named
 
 from penstock.core.commits import Chain
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.serialization import ledger_from_json
 from penstock.ports.tables import TableDefinition
 
@@ -43,7 +43,7 @@ def require_no_refusal_by_a_zombie(world, unheard):
         world.ground.widen(NAME)
         assert {} == world.life(host="b").run(takeover=True).parked
 
-    world.life(host="a").at(Point.PREPARE_AFTER, another).run()
+    world.life(host="a").at(CrashPoint.PREPARE_AFTER, another).run()
     world.run(host="b")
     world.run(host="a")
 
@@ -65,7 +65,7 @@ def test_w12_a_zombie_whose_store_was_lost_does_not_refuse_what_landed_meanwhile
         world.ground.lose_store("here")
         assert {} == world.life().run(takeover=True).parked
 
-    world.life().at(Point.PREPARE_AFTER, another).run()
+    world.life().at(CrashPoint.PREPARE_AFTER, another).run()
     world.run()
 
     assert [] == world.breaks(judged=either)
@@ -100,7 +100,7 @@ def test_w15_two_owners_with_stores_of_their_own_do_not_play_ping_pong(world):
         others.append(world.life(host="b").run(takeover=True))
 
     world.send("orders", 1)
-    zombie = world.life(host="a").at(Point.PREPARE_AFTER, another).run()
+    zombie = world.life(host="a").at(CrashPoint.PREPARE_AFTER, another).run()
 
     assert [] == world.breaks()
     assert [None, None] == [zombie.error, *(each.error for each in others)]
@@ -121,7 +121,7 @@ def test_w15_a_store_from_yesterday_begins_a_line_of_its_own(world):
         world.ground.restore_store("here", saved)
         assert {} == world.life().run(takeover=True).parked
 
-    world.life().at(Point.QUARANTINE_BEFORE, another).run()
+    world.life().at(CrashPoint.QUARANTINE_BEFORE, another).run()
     world.run()
 
     assert [] == world.breaks(judged=either)
@@ -135,7 +135,7 @@ def test_w15_what_was_pending_before_a_strange_change_by_hand_is_not_landed_afte
     world.life(host="a").prepare_only(1).run()
     world.ground.widen(NAME)
     world.run(host="b")
-    changed = world.life(host="a").change(lambda held: held.tenure.strange).changed
+    changed = world.life(host="a").change(lambda held: held.claim.foreign).changed
     world.run(host="a")
 
     assert changed
@@ -156,8 +156,8 @@ def test_w15_a_table_that_another_created_is_taken_over_before_it_is_read(world)
     world.life(host="a", crash="create.after:2").run()
     another_was_first = unborn(world, NAME)
     world.send("orders", 1, later="x")
-    life = world.life(host="b").at(Point.CREATE_BEFORE, another_was_first)
-    life.at(Point.PREPARE_AFTER, life.observer.crash_now).run()
+    life = world.life(host="b").at(CrashPoint.CREATE_BEFORE, another_was_first)
+    life.at(CrashPoint.PREPARE_AFTER, life.observer.crash_now).run()
 
     assert life.crashed
     assert world.landed().owner.endswith(f"/owner-{life.number}")
@@ -195,7 +195,7 @@ def test_w15_a_table_of_a_route_that_another_created_is_taken_over_before_it_is_
     world.life(host="a", crash="create.after").run()
     another_was_first = unborn(world, name)
     die_unheard(world, 2, host="b")
-    life = world.life(host="b").at(Point.CREATE_BEFORE, another_was_first).run()
+    life = world.life(host="b").at(CrashPoint.CREATE_BEFORE, another_was_first).run()
     chains = [(table_of("b"), PIPELINE), (QUARANTINE, f"{PIPELINE}/{table_of('b')}")]
     ledgers = [world.table(table).state(Chain(chain, table)).landed for table, chain in chains]
 
@@ -214,7 +214,7 @@ def test_w15_a_table_of_a_route_is_not_created_behind_an_owner_who_refused_its_r
         world.send("orders", 1, kind="a")
         assert world.run(host="b").error is None
 
-    life = world.life(host="a").at(Point.CREATE_BEFORE, another).run()
+    life = world.life(host="a").at(CrashPoint.CREATE_BEFORE, another).run()
     world.run(host="b")
     world.run(host="a")
     route = table_of("{kind}")
@@ -287,7 +287,7 @@ def test_w13_a_refusal_whose_file_is_gone_is_read_again_though_it_moved_no_offse
     world.send("orders", 1, extra=1)  # a row, until its column is dropped
     world.send_raw("orders", b"bad")
     life = world.life(crash="prepare.after:2")
-    life.at(Point.COMMIT_BEFORE, lambda: world.ground.change_columns(NAME)).run()
+    life.at(CrashPoint.COMMIT_BEFORE, lambda: world.ground.change_columns(NAME)).run()
     [refusal] = world.pending()
     assert ({}, 1) == (refusal.progress, refusal.rows)
     world.ground.remove_file(refusal.files[0].path)

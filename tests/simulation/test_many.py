@@ -6,7 +6,7 @@ from tests.story.faulty_catalog import Fault
 from tests.story.world import ORDERS, PIPELINE, QUARANTINE, World, tables_named
 
 from penstock.core.commits import Chain
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.events import EpochPlanned, TableCommitted, TableParked
 from penstock.landing.task.messages import job_from_json
 
@@ -30,7 +30,9 @@ def test_a_table_dropped_for_twenty_epochs_catches_up_alone_beside_the_others(gr
     world.run()
     away = NAMES[1]
     world.send("orders", 2)
-    world.life().at(Point.PREPARE_AFTER, lambda: world.faults.take_away(catalog_name(away))).run()
+    world.life().at(
+        CrashPoint.PREPARE_AFTER, lambda: world.faults.take_away(catalog_name(away))
+    ).run()
     for _ in range(20):
         world.send("orders", 2)
         assert [away] == [*world.run().parked]
@@ -98,8 +100,8 @@ def test_a_partition_that_loses_its_leader_while_it_is_read_holds_up_nobody(grou
     for partition in range(2):
         world.send("orders", 4, partition=partition)
     life = world.life()
-    life.at(Point.EPOCH_PLANNED, lambda: ground.cluster.lose_leader("orders", 1))
-    life.at(Point.PREPARE_AFTER, lambda: ground.cluster.elect_leader("orders", 1)).run()
+    life.at(CrashPoint.EPOCH_PLANNED, lambda: ground.cluster.lose_leader("orders", 1))
+    life.at(CrashPoint.PREPARE_AFTER, lambda: ground.cluster.elect_leader("orders", 1)).run()
 
     assert [] == world.breaks()
     assert 2 == len([job for job in life.jobs if job])
@@ -113,7 +115,7 @@ def test_a_new_partition_without_a_leader_yet_does_not_set_its_table_aside(groun
     ground.grow("orders", 2)
     ground.cluster.lose_leader("orders", 1)
     life = world.life()
-    life.at(Point.COMMIT_AFTER, lambda: ground.cluster.elect_leader("orders", 1)).run()
+    life.at(CrashPoint.COMMIT_AFTER, lambda: ground.cluster.elect_leader("orders", 1)).run()
 
     assert [] == life.of(TableParked)
     assert [] == world.breaks()
@@ -244,7 +246,7 @@ def test_brokers_that_are_away_for_a_while_are_waited_for(ground):
     world.send("orders", 2)
     world.run()
     world.send("orders", 3)
-    life = world.life().at(Point.EPOCH_PLANNED, ground.cluster.go_down)
+    life = world.life().at(CrashPoint.EPOCH_PLANNED, ground.cluster.go_down)
     life.at_listing(5, ground.cluster.come_back).run()
 
     assert {} == life.parked
@@ -256,7 +258,7 @@ def test_brokers_that_stay_away_end_the_run_and_lose_nothing(ground):
     world.send("orders", 2)
     world.run()
     world.send("orders", 3)
-    life = world.life().at(Point.EPOCH_PLANNED, ground.cluster.go_down).run()
+    life = world.life().at(CrashPoint.EPOCH_PLANNED, ground.cluster.go_down).run()
     assert "P201" == life.code
     ground.cluster.come_back()
     world.run()

@@ -5,9 +5,9 @@ from tests.simulation.test_fan_out import BY_KIND, by_kind, table_of
 from tests.story.backend import MemoryGround, catalog_name
 from tests.story.world import ORDERS, World, either
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.events import ConcurrencyLowered, PoisonFound
-from penstock.landing.task.messages import Poison
+from penstock.landing.task.messages import PoisonKind
 
 A = table_of("a")
 
@@ -17,14 +17,14 @@ def world():
     return World(MemoryGround(), partitions=2)
 
 
-def poisoned(world, *offsets, partition=0, kills=Poison.CONVERTED, **given):
+def poisoned(world, *offsets, partition=0, kills=PoisonKind.CONVERTED, **given):
     life = world.life(**given)
     topic = world.ground.topic("orders")
     life.poison |= {(topic, partition, offset): kills for offset in offsets}
     return life
 
 
-@pytest.mark.parametrize("kills", Poison)
+@pytest.mark.parametrize("kills", PoisonKind)
 def test_poison_is_found_by_halves_and_refused_alone(world, kills):
     world.send("orders", 300)
     world.send("orders", 40, partition=1)
@@ -45,7 +45,7 @@ def test_several_records_of_poison_are_all_found(world):
     assert [] == world.breaks(judged=either)
 
 
-@pytest.mark.parametrize("kills", Poison)
+@pytest.mark.parametrize("kills", PoisonKind)
 def test_poison_that_came_before_the_table_exists_holds_up_nobody(world, kills):
     world.send("orders", 3)
     poisoned(world, 1, kills=kills).run()
@@ -113,13 +113,13 @@ class TestOfARoute:
     def live(self, world, kills):
         life = poisoned(world, 4, kills=kills, records_max=1)
         if self.apart:
-            life.at(Point.COMMIT_BEFORE, lambda: world.faults.take_away(catalog_name(A)))
+            life.at(CrashPoint.COMMIT_BEFORE, lambda: world.faults.take_away(catalog_name(A)))
         life.run()
         world.faults.give_back(catalog_name(A))
         assert None is poisoned(world, 4, kills=kills).run().error
 
     def test_the_table_refuses_what_kills_where_rows_are_made(self, world):
-        self.live(world, Poison.CONVERTED)
+        self.live(world, PoisonKind.CONVERTED)
 
         assert [4] == [offset for _, _, offset in world.rejects(A)]
         assert [] == world.rejects(BY_KIND)
@@ -127,7 +127,7 @@ class TestOfARoute:
 
     def test_the_route_refuses_what_kills_who_looks_at_it_and_so_does_its_table(self, world):
         self.looked_at.add(4)
-        self.live(world, Poison.LOOKED_AT)
+        self.live(world, PoisonKind.LOOKED_AT)
 
         by_itself = [] if self.apart else [4]  # it leaves out what the route has refused before
         assert by_itself == [offset for _, _, offset in world.rejects(A)]

@@ -11,10 +11,10 @@ from tests.story.faulty_catalog import Fault
 from tests.story.world import ORDERS, World
 
 from penstock.core.commits import Chain, DataFile
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.events import StretchRead
 from penstock.core.offsets import span
-from penstock.landing.ownership.exclusive import Hold
+from penstock.landing.ownership.exclusive import ExclusiveAccess
 from penstock.landing.repair import replay as replaying
 
 TOPIC = "orders"
@@ -29,12 +29,12 @@ def replay(
 ) -> Any:
     """Return what replays a stretch of the table of orders."""
 
-    def act(held: Hold) -> replaying.Replayed:
-        track = held.settled(ORDERS)
-        listing = held.world.log.partitions()
+    def act(held: ExclusiveAccess) -> replaying.Replayed:
+        track = held.settle_pending(ORDERS)
+        listing = held.environment.log.partitions()
         wanted = {(TOPIC, partition): None if stop is None else span(start, stop)}
-        planned = replaying.look(track, wanted, held.world.log.bounds(listing))
-        return replaying.do(held, track, planned, new_rows=new_rows)
+        planned = replaying.plan_replay(track, wanted, held.environment.log.bounds(listing))
+        return replaying.execute_replay(held, track, planned, new_rows=new_rows)
 
     return act
 
@@ -85,16 +85,18 @@ def test_files_across_the_edge_are_named_and_nothing_is_changed(world: World) ->
 @pytest.mark.parametrize(
     "point",
     [
-        Point.CLAIM_AFTER,
-        Point.FILE_OPENED,
-        Point.FILE_CLOSED,
-        Point.RESULT_RETURNED,
-        Point.COMMIT_BEFORE,
-        Point.COMMIT_AFTER,
-        Point.READ_BACK,
+        CrashPoint.CLAIM_AFTER,
+        CrashPoint.FILE_OPENED,
+        CrashPoint.FILE_CLOSED,
+        CrashPoint.RESULT_RETURNED,
+        CrashPoint.COMMIT_BEFORE,
+        CrashPoint.COMMIT_AFTER,
+        CrashPoint.READ_BACK,
     ],
 )
-def test_a_kill_in_between_leaves_the_old_rows_or_the_new_ones(world: World, point: Point) -> None:
+def test_a_kill_in_between_leaves_the_old_rows_or_the_new_ones(
+    world: World, point: CrashPoint
+) -> None:
     life = world.life(crash=point).change(replay(3, 5))
 
     assert life.crashed

@@ -9,9 +9,9 @@ import pytest
 from tests.story.backend import MemoryGround
 from tests.story.world import ORDERS, World
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.offsets import Offset
-from penstock.landing.ownership.exclusive import Hold
+from penstock.landing.ownership.exclusive import ExclusiveAccess
 from penstock.landing.repair import seek as seeking
 
 NAME = "bronze.orders"
@@ -21,10 +21,10 @@ TOPIC = "orders"
 def seek(offset: int | None = None) -> Any:
     """Return what puts the table of orders back."""
 
-    def act(held: Hold) -> dict[int, tuple[int, int, int]]:
+    def act(held: ExclusiveAccess) -> dict[int, tuple[int, int, int]]:
         wanted = {} if offset is None else {(TOPIC, 0): Offset(offset)}
-        planned = seeking.look(held.settings, held.world, ORDERS, wanted)
-        seeking.do(held, planned)
+        planned = seeking.plan_seek(held.settings, held.environment, ORDERS, wanted)
+        seeking.commit_seek(held, planned)
         return {move.at.partition: (move.stop, move.given_up, move.gone) for move in planned.moves}
 
     return act
@@ -59,8 +59,10 @@ def test_a_rolled_back_table_is_put_back_to_where_its_rows_end_and_lands_the_res
     assert [] == world.breaks()
 
 
-@pytest.mark.parametrize("point", [Point.CLAIM_AFTER, Point.COMMIT_BEFORE, Point.COMMIT_AFTER])
-def test_a_kill_in_between_loses_and_doubles_nothing(world: World, point: Point) -> None:
+@pytest.mark.parametrize(
+    "point", [CrashPoint.CLAIM_AFTER, CrashPoint.COMMIT_BEFORE, CrashPoint.COMMIT_AFTER]
+)
+def test_a_kill_in_between_loses_and_doubles_nothing(world: World, point: CrashPoint) -> None:
     assert world.life(crash=point).change(seek()).crashed
     world.life().change(seek())
     world.run()
@@ -76,7 +78,7 @@ def test_commits_that_were_prepared_before_never_land() -> None:
     healed.send(TOPIC, 2)
     healed.run()
     healed.send(TOPIC, 4)
-    healed.life(crash=Point.PREPARE_AFTER).run()
+    healed.life(crash=CrashPoint.PREPARE_AFTER).run()
     roll_back_to_the_first(healed)
     healed.life().change(seek())
 

@@ -16,10 +16,11 @@ from tests.story.run import Life
 from tests.story.world import ORDERS, PIPELINE, QUARANTINE, World, either
 
 from penstock.core.commits import Chain
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.offsets import Offset
 from penstock.landing.repair import seek as seeking
-from penstock.landing.repair.retry import Choice, Closer, Retried
+from penstock.landing.repair.retry import QuarantineResolver, RetryResult
+from penstock.landing.repair.selection import Selection
 
 NAME = catalog_name(ORDERS)
 
@@ -41,13 +42,13 @@ def retried(*order: int) -> World:
     world = refused_twice()
     topic = world.ground.topic("orders")
     for offset in order or (3, 6):
-        choice = Choice(spot=(topic, 0, offset))
-        assert Retried({ORDERS: 1}) == retry(world, choice)
+        choice = Selection(spot=(topic, 0, offset))
+        assert RetryResult({ORDERS: 1}) == retry(world, choice)
     return world
 
 
-def retry(world: World, choice: Choice | None = None) -> object:
-    life = world.life().close(lambda closer: closer.retry(choice or Choice()), ORDERS)
+def retry(world: World, choice: Selection | None = None) -> object:
+    life = world.life().close(lambda closer: closer.retry(choice or Selection()), ORDERS)
     assert life.error is None, life.error
     return life.changed
 
@@ -57,8 +58,8 @@ def seek(world: World, offset: int | None = None, **given: Any) -> Life:
     topic = world.ground.topic("orders")
     wanted = {} if offset is None else {(topic, 0): Offset(offset)}
 
-    def act(closer: Closer) -> tuple[list[int], int]:
-        done = seeking.put_back(closer.held, ORDERS, wanted, closer.means)
+    def act(closer: QuarantineResolver) -> tuple[list[int], int]:
+        done = seeking.seek(closer.held, ORDERS, wanted, closer.context)
         return [move.stop for move in done.moves], done.reopened.num_rows
 
     return world.life(**given).close(act, ORDERS)
@@ -95,10 +96,10 @@ def test_of_retried_rows_that_were_deleted_at_the_end_each_lands_again_and_no_ot
     assert ([6], 1) == seek(world, position).changed
     world.run()
     assert [(world.ground.topic("orders"), 0, 6)] == world.rejects()
-    assert Retried({ORDERS: 1}) == retry(world)
+    assert RetryResult({ORDERS: 1}) == retry(world)
     assert [] == world.breaks(judged=either)
     assert [] == world.rejects()
-    assert Retried() == retry(world)
+    assert RetryResult() == retry(world)
 
 
 def test_a_partition_that_keeps_its_rows_keeps_its_retries() -> None:
@@ -111,12 +112,12 @@ def test_a_partition_that_keeps_its_rows_keeps_its_retries() -> None:
     world.run()
     world.change_rules("rules-2", columns="drop_value")
     for partition in (0, 1):
-        assert Retried({ORDERS: 1}) == retry(world, Choice(spot=(topic, partition, 2)))
+        assert RetryResult({ORDERS: 1}) == retry(world, Selection(spot=(topic, partition, 2)))
     delete(world, [2], partition=0)
     assert ([2], 1) == seek(world).changed
     world.run()
 
-    assert Retried({ORDERS: 1}) == retry(world)
+    assert RetryResult({ORDERS: 1}) == retry(world)
     assert [] == world.breaks(judged=either)
 
 
@@ -138,7 +139,7 @@ def test_what_a_higher_position_gives_up_stays_closed() -> None:
     delete(world, [6, 7, 8])
     assert ([8], 0) == seek(world, 8).changed
     world.run()
-    assert Retried() == retry(world)
+    assert RetryResult() == retry(world)
 
     assert [0, 1, 2, 3, 4, 5, 8] == offsets(world)
 
@@ -149,7 +150,7 @@ def test_records_that_kafka_no_longer_has_are_opened_again_from_the_quarantine()
     world.delete_before("orders", 0, 8)
     assert ([8], 1) == seek(world).changed
     world.run()
-    assert Retried({ORDERS: 1}) == retry(world)
+    assert RetryResult({ORDERS: 1}) == retry(world)
 
     assert [0, 1, 2, 3, 4, 5, 6, 8] == offsets(world)
 
@@ -161,13 +162,13 @@ def test_a_retried_row_ahead_of_the_position_keeps_nothing_from_being_put_back()
     world.send("orders", 1, colour="red")
     world.crash_at("quarantine.after")
     world.change_rules("rules-2", columns="drop_value")
-    assert Retried({ORDERS: 1}) == retry(world)
+    assert RetryResult({ORDERS: 1}) == retry(world)
     assert ({0: 2}, [0, 1, 2]) == (world.offsets(), offsets(world))
 
     assert ([], 0) == seek(world).changed
     delete(world, [2])
     assert ([], 1) == seek(world).changed
-    assert Retried({ORDERS: 1}) == retry(world)
+    assert RetryResult({ORDERS: 1}) == retry(world)
     world.run()
     assert [] == world.breaks(judged=either)
 
@@ -195,17 +196,27 @@ def test_after_a_rollback_what_went_is_open_again_and_what_stands_is_not(
     world = rolled_back()
     assert ([9], 1) == seek(world, position).changed
     world.run()
-    assert Retried({ORDERS: 1}) == retry(world)
+    assert RetryResult({ORDERS: 1}) == retry(world)
 
     assert [*range(11)] == offsets(world)
     assert [] == world.breaks(judged=either)
 
 
 POINTS = (
-    *(Point.CLAIM_AFTER, Point.FENCE_BEFORE, Point.FENCE_AFTER, Point.FILE_WRITTEN),
-    *(Point.FILE_CLOSED, Point.PREPARE_BEFORE, Point.PREPARE_AFTER, Point.QUARANTINE_BEFORE),
-    *(Point.QUARANTINE_AFTER, Point.SETTLE_BEFORE, Point.SETTLE_AFTER),
-    *(Point.COMMIT_BEFORE, Point.COMMIT_AFTER),
+    *(
+        CrashPoint.CLAIM_AFTER,
+        CrashPoint.FENCE_BEFORE,
+        CrashPoint.FENCE_AFTER,
+        CrashPoint.FILE_WRITTEN,
+    ),
+    *(
+        CrashPoint.FILE_CLOSED,
+        CrashPoint.PREPARE_BEFORE,
+        CrashPoint.PREPARE_AFTER,
+        CrashPoint.QUARANTINE_BEFORE,
+    ),
+    *(CrashPoint.QUARANTINE_AFTER, CrashPoint.SETTLE_BEFORE, CrashPoint.SETTLE_AFTER),
+    *(CrashPoint.COMMIT_BEFORE, CrashPoint.COMMIT_AFTER),
 )
 
 
@@ -218,7 +229,7 @@ def test_a_seek_that_is_killed_anywhere_loses_and_doubles_nothing(lost: bool, be
         if lost:
             world.ground.lose_store("here")
         if between == "retry":
-            world.life().close(lambda closer: closer.retry(Choice()), ORDERS)
+            world.life().close(lambda closer: closer.retry(Selection()), ORDERS)
         assert seek(world).error is None, point
         world.run()
         retry(world)
@@ -246,8 +257,8 @@ def test_a_retry_that_lands_before_the_seek_does_hides_nothing_that_went() -> No
     """The seek dies when 6 is open again; its retry lands alone, behind 4 and 5 that are gone."""
     world = retried()
     delete(world, [4, 6, 7, 8])
-    assert seek(world, crash=f"{Point.COMMIT_BEFORE}:1").crashed
-    assert Retried({ORDERS: 1}) == retry(world)
+    assert seek(world, crash=f"{CrashPoint.COMMIT_BEFORE}:1").crashed
+    assert RetryResult({ORDERS: 1}) == retry(world)
     assert [0, 1, 2, 3, 6] == offsets(world)
 
     assert ([4], 0) == seek(world).changed
@@ -259,7 +270,7 @@ def test_a_rollback_to_where_only_a_retry_had_landed_hides_nothing_that_went() -
     world = retried()
     delete(world, [4, 6, 7, 8])
     assert ([4], 1) == seek(world).changed
-    assert Retried({ORDERS: 1}) == retry(world)
+    assert RetryResult({ORDERS: 1}) == retry(world)
     before = world.ground.warehouse.get(NAME).contents.head
     world.run()
     world.ground.roll_back(NAME, before)
@@ -277,7 +288,7 @@ def test_a_retried_row_at_the_end_is_no_reason_to_go_back() -> None:
     world.send("orders", 2, colour="red")
     world.run()
     world.change_rules("rules-2", columns="drop_value")
-    assert Retried({ORDERS: 2}) == retry(world)
+    assert RetryResult({ORDERS: 2}) == retry(world)
     assert [0, 1, 2, 3, 4] == offsets(world)
 
     assert ([], 0) == seek(world).changed

@@ -11,10 +11,10 @@ from tests.simulation.test_fan_out import BY_KIND, by_kind, table_of, value
 from tests.story.backend import MemoryGround, catalog_name
 from tests.story.world import QUARANTINE, either
 
-from penstock.core.crash_points import Point
-from penstock.landing.repair.retry import Choice
+from penstock.core.crash_points import CrashPoint
+from penstock.landing.repair.selection import Selection
 from penstock.rows.route import sql_values
-from penstock.rows.route.router import Sorter
+from penstock.rows.route.router import Router
 
 A, B = table_of("a"), table_of("b")
 
@@ -26,7 +26,7 @@ def slow(monkeypatch):
 
     def timed(connection, sql, records, seconds):
         if offsets & set(records.column("_kafka_offset").to_pylist()):
-            raise sql_values.LateError
+            raise sql_values.TimedOutError
         return column(connection, sql, records, seconds)
 
     monkeypatch.setattr(sql_values, "_column", timed)
@@ -55,14 +55,14 @@ def offsets_of(coordinates):
 
 def retried(world, name):
     """Retry all that is refused for a table, or a route."""
-    life = world.life().close(lambda closer: closer.retry(Choice()), name)
+    life = world.life().close(lambda closer: closer.retry(Selection()), name)
     assert None is life.error
     return life.changed
 
 
 def quick_after(life, slow, *, looks=1):
     """Have every record quick enough after so many results."""
-    return life.at(Point.RESULT_RETURNED, slow.clear, passing=looks)
+    return life.at(CrashPoint.RESULT_RETURNED, slow.clear, passing=looks)
 
 
 def test_a_route_that_reads_again_for_a_new_table_loses_no_slow_record(world, slow):
@@ -86,13 +86,13 @@ def test_a_route_that_is_parked_for_a_flood_loses_no_slow_record(world, slow):
 def test_records_are_lost_where_a_table_passes_by_what_its_route_is_too_slow_for(
     world, slow, monkeypatch
 ):
-    share = Sorter.share
+    share = Router.route
 
     def relying(sorter, gate, *given, **named):
         found = share(sorter, gate, *given, **named)
-        return replace(found, refused={}) if gate.share else found
+        return replace(found, rejected={}) if gate.share else found
 
-    monkeypatch.setattr(Sorter, "share", relying)
+    monkeypatch.setattr(Router, "route", relying)
     world.send("orders", 4, kind="a")
     world.send("orders", 1, kind="b")
     slow.add(5)
@@ -105,8 +105,8 @@ def test_a_route_whose_refusal_is_lost_with_the_store_loses_no_slow_record(world
     world.send("orders", 3, kind="a")
     slow.add(3)
     life = quick_after(world.life(), slow)
-    life.at(Point.QUARANTINE_BEFORE, lambda: world.faults.take_away(catalog_name(QUARANTINE)))
-    life.at(Point.COMMIT_AFTER, life.observer.crash_now)
+    life.at(CrashPoint.QUARANTINE_BEFORE, lambda: world.faults.take_away(catalog_name(QUARANTINE)))
+    life.at(CrashPoint.COMMIT_AFTER, life.observer.crash_now)
     life.run()
     world.faults.give_back(catalog_name(QUARANTINE))
     world.ground.lose_store("here")
@@ -142,7 +142,7 @@ def test_a_retry_of_the_route_lands_no_record_that_its_table_refused_itself(worl
 def test_a_retry_of_the_route_lands_no_record_that_its_table_was_quick_enough_for(world, slow):
     world.send("orders", 3, kind="a")
     life = world.life()
-    assert life.at(Point.COMMIT_AFTER, life.observer.crash_now).run().crashed
+    assert life.at(CrashPoint.COMMIT_AFTER, life.observer.crash_now).run().crashed
     world.ground.lose_store("here")
     slow.add(3)
     world.run()
@@ -172,7 +172,7 @@ def test_a_table_that_was_away_leaves_to_its_route_what_that_has_refused(world, 
     world.send("orders", 3, kind="a")
     slow.add(3)
     life = world.life(records_max=1)
-    life.at(Point.COMMIT_BEFORE, lambda: world.faults.take_away(catalog_name(A)))
+    life.at(CrashPoint.COMMIT_BEFORE, lambda: world.faults.take_away(catalog_name(A)))
     life.run()
     world.faults.give_back(catalog_name(A))
     slow.clear()

@@ -8,9 +8,9 @@ from tests.story.faulty_catalog import Fault
 from tests.story.single_thread import SeededHands
 from tests.story.world import ORDERS, World, tables_named
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.events import TableCreated, TableParked, TableResumed
-from penstock.landing.tables.parking import RETRY_SECONDS_MAX, TRIES_MAX, pause_seconds
+from penstock.landing.tables.parking import RETRY_SECONDS_MAX, TRIES_MAX, retry_delay_seconds
 
 TWO = tables_named("orders", "items")
 NAMES = {catalog_name(name) for (name,) in TWO.values()}
@@ -29,8 +29,8 @@ def world():
 
 
 def test_the_pause_doubles_to_half_a_minute_and_stays_there_for_years():
-    assert [1, 2, 4, 8, 16, 30, 30] == [pause_seconds(tries) for tries in range(1, 8)]
-    assert RETRY_SECONDS_MAX == pause_seconds(1_000_000)
+    assert [1, 2, 4, 8, 16, 30, 30] == [retry_delay_seconds(tries) for tries in range(1, 8)]
+    assert RETRY_SECONDS_MAX == retry_delay_seconds(1_000_000)
 
 
 @pytest.mark.parametrize("seconds", [0, 3, 100])
@@ -38,7 +38,7 @@ def test_a_run_ends_though_two_tables_that_cannot_be_created_take_turns(world, s
     """While one is surveyed, the other's pause is over."""
     life = world.life()
     for passing in range(1, 1000):
-        life.at(Point.EPOCH_PLANNED, lambda: world.clock.advance(seconds), passing=passing)
+        life.at(CrashPoint.EPOCH_PLANNED, lambda: world.clock.advance(seconds), passing=passing)
     life.run()
 
     assert {"P402"} == set(life.parked.values())
@@ -81,9 +81,11 @@ def test_a_table_that_landed_something_is_tried_again_at_once(world):
 
     def fall_back():
         world.send("orders", 1)
-        nth = life.points.count(Point.PREPARE_AFTER) + 1
+        nth = life.points.count(CrashPoint.PREPARE_AFTER) + 1
         life.at(
-            Point.PREPARE_AFTER, lambda: world.faults.take_away(catalog_name(orders)), passing=nth
+            CrashPoint.PREPARE_AFTER,
+            lambda: world.faults.take_away(catalog_name(orders)),
+            passing=nth,
         )
 
     life.at_listing(200, come_back).at_listing(400, fall_back)
@@ -107,7 +109,7 @@ def test_what_recovery_lands_counts_as_well():
     life = world.life(every_seconds=0.0)
     for passing in range(1, 500):
         life.at(
-            Point.PREPARE_AFTER,
+            CrashPoint.PREPARE_AFTER,
             lambda: world.faults.queue(catalog_name(ORDERS), Fault.REFUSE),
             passing=passing,
         )
@@ -132,7 +134,7 @@ def test_what_only_quarantine_gets_does_not_count():
     life, work, turns = world.life(every_seconds=0.0, max_epochs=4), SeededHands._work, count()
     for passing in range(1, 500):
         life.at(
-            Point.PREPARE_AFTER,
+            CrashPoint.PREPARE_AFTER,
             lambda: ground.change_columns(catalog_name(ORDERS)),
             passing=passing,
         )

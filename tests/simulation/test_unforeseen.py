@@ -8,15 +8,16 @@ from tests.story.backend import CATALOG, MemoryGround, catalog_name
 from tests.story.world import ORDERS, RULES, World, either, tables_named
 
 from penstock.connectors.memory.tables import MemoryTable, MemoryTables, MemoryWriter
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import BugError
 from penstock.core.events import HousekeepingFailed, RecordsQuarantined
-from penstock.landing.repair.retry import Choice, Retried
+from penstock.landing.repair.retry import RetryResult
+from penstock.landing.repair.selection import Selection
 from penstock.landing.tables import schema_evolution
 from penstock.landing.task import convert as converting
 from penstock.landing.task import sink
 from penstock.rows.convert import batch as conversion
-from penstock.rows.route.router import Sorter
+from penstock.rows.route.router import Router
 
 pytestmark = pytest.mark.usefixtures("fence")
 A = table_of("a")
@@ -27,7 +28,7 @@ def stumble(monkeypatch):
     """Let records raise at some offsets: where gates look at them, where tables take them."""
 
     def arm(*offsets, gates=True, tables=True):
-        whole, opened, taking = converting.convert, conversion.open_values, [False]
+        whole, opened, taking = converting.convert_batch, conversion.decode_values, [False]
 
         def convert(batch, **given):
             taking[0] = True
@@ -41,8 +42,8 @@ def stumble(monkeypatch):
             assert not armed or not {*offsets} & {*batch.column("offset").to_pylist()}
             return opened(batch, *given, **named)
 
-        monkeypatch.setattr(converting, "convert", convert)
-        monkeypatch.setattr(conversion, "open_values", open_values)
+        monkeypatch.setattr(converting, "convert_batch", convert)
+        monkeypatch.setattr(conversion, "decode_values", open_values)
 
     return arm
 
@@ -56,14 +57,14 @@ def test_it_is_refused_alone_and_retried_like_any_other(stumble, monkeypatch):
     assert [(world.ground.topic("orders"), 0, 123)] == world.rejects()
     assert 299 == len(world.rows())
 
-    assert Retried({}, {"P344": 1}) == retried(world)
+    assert RetryResult({}, {"P344": 1}) == retried(world)
     monkeypatch.undo()  # a version that mends it
-    assert Retried({ORDERS: 1}, {}) == retried(world)
+    assert RetryResult({ORDERS: 1}, {}) == retried(world)
     assert [] == world.breaks()
 
 
 def retried(world):
-    return world.life().close(lambda closer: closer.retry(Choice()), ORDERS).changed
+    return world.life().close(lambda closer: closer.retry(Selection()), ORDERS).changed
 
 
 def test_a_table_of_a_route_refuses_what_raises_there_also_when_it_is_read_alone(stumble):
@@ -74,7 +75,7 @@ def test_a_table_of_a_route_refuses_what_raises_there_also_when_it_is_read_alone
     stumble(5, gates=False)
     world.send("orders", 4, kind="a")
     away = world.life(records_max=1)
-    away.at(Point.COMMIT_BEFORE, lambda: world.faults.take_away(catalog_name(A))).run()
+    away.at(CrashPoint.COMMIT_BEFORE, lambda: world.faults.take_away(catalog_name(A))).run()
     world.faults.give_back(catalog_name(A))
     world.run()
 
@@ -137,7 +138,7 @@ class TestOfFiles:
     @pytest.mark.parametrize(
         ("room", "act", "failing"),
         [
-            (Sorter, "share", "its records cannot be sorted or converted"),
+            (Router, "share", "its records cannot be sorted or converted"),
             (sink, "converted_for", "its records cannot be sorted or converted"),
             (sink, "quarantine_rows", "its records cannot be sorted or converted"),
             (MemoryWriter, "write", "its files cannot be written"),
@@ -297,7 +298,7 @@ class TestOfTables:
         world.run()
         world.send("orders", 2, more=1)
         world.send("items", 2)
-        monkeypatch.setattr(schema_evolution, "widen", broken)
+        monkeypatch.setattr(schema_evolution, "evolve", broken)
         assert {ORDERS: "P487"} == world.run().parked
         assert 6 == len(world.rows(self.ITEMS))
         monkeypatch.undo()

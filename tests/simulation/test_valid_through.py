@@ -8,8 +8,8 @@ from tests.story.world import ORDERS, PIPELINE, World
 from penstock.core.commits import Chain
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.planning import Bounds
-from penstock.landing.tables.progress import Track, advance, watch_through
-from penstock.landing.task.results import TableSum
+from penstock.landing.tables.progress import TableProgress, advance, update_valid_through
+from penstock.landing.task.results import TableResult
 from penstock.testing.sent import Sent
 
 AT = TopicPartition("topic-1", 0, "orders")
@@ -26,17 +26,17 @@ def through(world: World) -> int:
     return world.landed().valid_through_ms
 
 
-def tracked() -> Track:
+def tracked() -> TableProgress:
     """Return a track that begins at the beginning; it stands in no table."""
-    track = Track(None, Chain(PIPELINE, ORDERS), None)
+    track = TableProgress(None, Chain(PIPELINE, ORDERS), None)
     track.wanted, track.examined = (AT,), {AT: Offset(0)}
     return track
 
 
 def reach(track, offset, bounds, listed_at_ms, *, newest_ms=0):
     """Let an epoch read up to an offset, in the present of a listing."""
-    found = TableSum({AT: Offset(offset)}, (), (), {}, {AT: newest_ms}, {})
-    watch_through(track, found, bounds, listed_at_ms)
+    found = TableResult({AT: Offset(offset)}, (), (), {}, {AT: newest_ms}, {})
+    update_valid_through(track, found, bounds, listed_at_ms)
     advance(track, [], found)
 
 

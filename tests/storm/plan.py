@@ -17,7 +17,7 @@ from enum import StrEnum
 from tests.servers.kafka_proxy import FrameFault, Kind
 from tests.servers.lying import Lie
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 
 WORLD, STRANGERS = "the world", "strangers"
 CALM_SECONDS, PATIENT_SHARE = 1.0, 0.7
@@ -69,7 +69,12 @@ ON_THE_WORLD: Mapping[Fault, int] = {
     Fault.BROKER: 1,
 }
 OF_WORKERS = frozenset(
-    {Point.FILE_OPENED, Point.FILE_WRITTEN, Point.FILE_CLOSED, Point.RESULT_RETURNED}
+    {
+        CrashPoint.FILE_OPENED,
+        CrashPoint.FILE_WRITTEN,
+        CrashPoint.FILE_CLOSED,
+        CrashPoint.RESULT_RETURNED,
+    }
 )
 """A worker of Spark that dies at one of these does so at every attempt, as of a poisonous record."""
 BY_STRANGERS: Mapping[Fault, int] = {Fault.APPEND: 3, Fault.EXPIRE: 1, Fault.COMPACT: 1}
@@ -170,7 +175,7 @@ def _detail(fault: Fault, chance: random.Random, *, spark: bool) -> str:
     match fault:
         case Fault.POINT:
             blow = chance.choice(["kill", "kill", "raise"])
-            points = [each for each in Point if not (spark and each in OF_WORKERS)]
+            points = [each for each in CrashPoint if not (spark and each in OF_WORKERS)]
             return f"{chance.choice(points)}:{chance.randrange(1, 6)}:{blow}"
         case Fault.LIE:
             return f"{chance.choice(list(Lie)).name} {chance.randrange(1, 4)}"

@@ -21,7 +21,7 @@ from penstock.connectors.memory.log import MemoryLog, MemoryReader
 from penstock.connectors.memory.store import MemoryStore, Shelf
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.memory.warehouse import Warehouse
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.schema import Field, Kind, Schema, Struct
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.runtime import Clock, Observer
@@ -30,7 +30,7 @@ from penstock.ports.tables import TableFormat, WriterFactory
 from penstock.testing.sent import Sent
 
 CATALOG = "lake"
-NOWHERE_REACHED = frozenset({Point.EVOLVE_BEFORE, Point.EVOLVE_AFTER})
+NOWHERE_REACHED = frozenset({CrashPoint.EVOLVE_BEFORE, CrashPoint.EVOLVE_AFTER})
 """Points of acts that no coordinator does yet."""
 
 
@@ -53,11 +53,11 @@ class Held:
     value: bytes | None
 
 
-class Ground(Protocol):
+class Backend(Protocol):
     """Where a story is played. `unreached` are crash points that no life comes to here."""
 
     connector: str
-    unreached: frozenset[Point]
+    unreached: frozenset[CrashPoint]
 
     def topic(self, name: str) -> str:
         """Return the topic's name in this cluster."""
@@ -201,7 +201,7 @@ class MemoryGround(LogInMemory):
     """Everything in this process."""
 
     connector = "memory"
-    unreached = frozenset({Point.MANIFEST_WRITTEN, *NOWHERE_REACHED})
+    unreached = frozenset({CrashPoint.MANIFEST_WRITTEN, *NOWHERE_REACHED})
 
     def __init__(self) -> None:
         super().__init__()

@@ -228,9 +228,9 @@ class FaultyTable:
         else:
             self._play(fault, apply)
 
-    def missing(self, files: Sequence[DataFile]) -> Sequence[str]:
+    def missing_files(self, files: Sequence[DataFile]) -> Sequence[str]:
         """Pass on."""
-        return self._table.missing(files)
+        return self._table.missing_files(files)
 
     def history(self, chain: Chain, state: TableState | None = None) -> History:
         """Pass on, unless the table is away."""
@@ -244,7 +244,7 @@ class FaultyTable:
         _check_there(self.name, self._plan)
         return self._table.quarantined(chain, ranges)
 
-    def refused(
+    def read_quarantine(
         self,
         chain: Chain,
         columns: Sequence[str],
@@ -252,38 +252,38 @@ class FaultyTable:
     ) -> Iterator[pa.RecordBatch]:
         """Pass on, unless the table is away."""
         _check_there(self.name, self._plan)
-        return self._table.refused(chain, columns, ranges)
+        return self._table.read_quarantine(chain, columns, ranges)
 
-    def coordinates(
+    def row_coordinates(
         self,
         columns: Mapping[str, str],
         state: TableState | None = None,
         offsets: pa.Array | None = None,
     ) -> pa.Table:
         """Pass on."""
-        return self._table.coordinates(columns, state, offsets)
+        return self._table.row_coordinates(columns, state, offsets)
 
-    def sources(
+    def file_sources(
         self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]
     ) -> Sequence[FileSource]:
         """Read the files, if the table is there."""
         _check_there(self.name, self._plan)
-        return self._table.sources(state, columns, ends)
+        return self._table.file_sources(state, columns, ends)
 
     def stated(self) -> Iterator[StatedFile | Mismatch]:
         """Read the metadata, if the table is there."""
         _check_there(self.name, self._plan)
         return self._table.stated()
 
-    def chains(self, state: TableState) -> Sequence[Landed]:
+    def ledgers(self, state: TableState) -> Sequence[Landed]:
         """Read the ledgers, if the table is there."""
         _check_there(self.name, self._plan)
-        return self._table.chains(state)
+        return self._table.ledgers(state)
 
-    def facts(self) -> TableFacts:
+    def describe(self) -> TableFacts:
         """Return the facts of the table, if it exists."""
         _check_there(self.name, self._plan)
-        return self._table.facts()
+        return self._table.describe()
 
     def housekeep(self) -> None:
         """Pass on, unless the table is away."""

@@ -1,7 +1,7 @@
 """A listener that remembers, and that ends the run at a named crash point.
 
 How to use: `RecordingObserver()` collects events and points. `RecordingObserver("prepare.after:2")`
-raises `Crash` at the second passing of `Point.PREPARE_AFTER`; `"kill prepare.after:2"` sends
+raises `Crash` at the second passing of `CrashPoint.PREPARE_AFTER`; `"kill prepare.after:2"` sends
 SIGKILL to this process instead. The text form exists so that a test can hand a plan to a child.
 
 Invariants: after a crash nothing is observed any more: the run is dead; safe from several threads.
@@ -16,7 +16,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TypeVar
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.events import Event
 
 Kind = TypeVar("Kind", bound=Event)
@@ -30,7 +30,7 @@ class Crash(BaseException):
 class CrashPlan:
     """Where a run ends: at the n-th passing of a point, counted from 1."""
 
-    point: Point
+    point: CrashPoint
     passing: int = 1
     kill: bool = False
 
@@ -49,7 +49,7 @@ def parse_plan(text: str) -> CrashPlan | None:
     count = int(passing or 1)
     if count < 1:
         raise ValueError(f"{text!r}: passings are counted from 1")
-    return CrashPlan(Point(name), count, kill=word == "kill")
+    return CrashPlan(CrashPoint(name), count, kill=word == "kill")
 
 
 class RecordingObserver:
@@ -58,9 +58,9 @@ class RecordingObserver:
     def __init__(self, plan: str | CrashPlan | None = None) -> None:
         self._guard = threading.Lock()
         self._plan = parse_plan(plan) if isinstance(plan, str) else plan
-        self._passed: Counter[Point] = Counter()
+        self._passed: Counter[CrashPoint] = Counter()
         self.events: list[Event] = []
-        self.points: list[Point] = []
+        self.points: list[CrashPoint] = []
         self.crashed = False
 
     def __call__(self, event: Event) -> None:
@@ -69,7 +69,7 @@ class RecordingObserver:
             if not self.crashed:
                 self.events.append(event)
 
-    def reached(self, point: Point) -> None:
+    def passed(self, point: CrashPoint) -> None:
         """Remember a point, and crash when it is the planned passing, or when already crashed."""
         with self._guard:
             if not self.crashed:
@@ -85,16 +85,16 @@ class RecordingObserver:
         with self._guard:
             return [event for event in self.events if isinstance(event, kind)]
 
-    def passings(self, point: Point) -> int:
+    def passings(self, point: CrashPoint) -> int:
         """Count how often a point was passed."""
         with self._guard:
             return self._passed[point]
 
-    def _planned(self, point: Point) -> bool:
+    def _planned(self, point: CrashPoint) -> bool:
         plan = self._plan
         return plan is not None and plan.point is point and self._passed[point] == plan.passing
 
-    def _crash(self, point: Point) -> None:
+    def _crash(self, point: CrashPoint) -> None:
         if self._plan is not None and self._plan.kill:
             os.kill(os.getpid(), signal.SIGKILL)
         raise Crash(f"crashed at {point.value}")

@@ -24,7 +24,7 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 
-from penstock.rows.reject_codes import Code
+from penstock.rows.reject_codes import RejectCode
 
 READ_SECONDS_MAX = 120.0
 SOURCE_COLUMNS = ("_kafka_topic", "_kafka_partition", "_kafka_offset", "_kafka_timestamp")
@@ -168,7 +168,7 @@ def _differences(
         yield "accepted", "in the table, and does not fit it"
     if columns is not None and rejects:
         yield "refused", f"in quarantine ({rejects[0]['code']}), and fits the table"
-    elif any(row["code"] == Code.UNFORESEEN for row in rejects):
+    elif any(row["code"] == RejectCode.UNEXPECTED for row in rejects):
         yield "refused", f"by a fault of ours: {rejects[0]['message']}"
     wanted = None if columns is None else {**columns, **_source(record)}
     for row in rows:

@@ -29,7 +29,7 @@ from tests.processes.broker import Cluster
 from tests.story.backend import CATALOG, NOWHERE_REACHED, Ending, Held, LogInMemory
 
 from penstock.connectors import delta, iceberg, kafka, sql
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.runtime import Clock, Observer
 from penstock.ports.store import PendingStore
@@ -264,7 +264,7 @@ class DeltaLake(StoresOnDisk):
     """Delta tables below a directory."""
 
     connector = "delta"
-    unreached = frozenset({Point.MANIFEST_WRITTEN, *NOWHERE_REACHED})
+    unreached = frozenset({CrashPoint.MANIFEST_WRITTEN, *NOWHERE_REACHED})
 
     @property
     def _root(self) -> Path:

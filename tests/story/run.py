@@ -19,20 +19,26 @@ from tests.story.backend import CATALOG
 from tests.story.faulty_catalog import FaultyTables
 from tests.story.observer import Crash, RecordingObserver
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import PenstockError, UnavailableError
 from penstock.core.events import Event
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.planning import Bounds, Lane
-from penstock.landing.coordinator import Ended
-from penstock.landing.ownership.exclusive import Hold
-from penstock.landing.ownership.exclusive import hold as hold_pipeline
-from penstock.landing.repair.retry import Closer, Means
+from penstock.landing.coordinator import RunResult
+from penstock.landing.ownership.exclusive import ExclusiveAccess
+from penstock.landing.ownership.exclusive import exclusive_access as hold_pipeline
+from penstock.landing.repair.retry import QuarantineResolver, WriteContext
 from penstock.landing.run import run
+from penstock.landing.settings import Environment as Outside
 from penstock.landing.settings import Settings, Until
-from penstock.landing.settings import World as Outside
-from penstock.landing.task.messages import Job, Poison, Result, job_from_json, result_to_json
-from penstock.landing.task.worker import Tools, work
+from penstock.landing.task.messages import (
+    Job,
+    PoisonKind,
+    TaskResult,
+    job_from_json,
+    result_to_json,
+)
+from penstock.landing.task.worker import TaskContext, work
 from penstock.ports.log import Log
 from penstock.ports.runtime import Observer
 from penstock.ports.store import Owner
@@ -56,18 +62,18 @@ class StoryObserver(RecordingObserver):
 
     def __init__(self, plan: str) -> None:
         super().__init__(plan)
-        self.acts: dict[tuple[Point, int], Act] = {}
-        self._seen: Counter[Point] = Counter()
+        self.acts: dict[tuple[CrashPoint, int], Act] = {}
+        self._seen: Counter[CrashPoint] = Counter()
         self._counting = threading.Lock()
 
-    def reached(self, point: Point) -> None:
+    def passed(self, point: CrashPoint) -> None:
         """Play the act of this passing, then go on as the plan says."""
         with self._counting:
             self._seen[point] += 1
             act = self.acts.pop((point, self._seen[point]), None)
         if act is not None:
             act()
-        super().reached(point)
+        super().passed(point)
 
     def crash_now(self) -> None:
         """End the run at whatever point is passed next, by whatever thread."""
@@ -85,19 +91,19 @@ class Life:
     plan: str
     listings: dict[int, Act] = field(default_factory=dict)
     stop: threading.Event = field(default_factory=threading.Event)
-    ended: Ended | None = None
+    ended: RunResult | None = None
     changed: object = None
     error: BaseException | None = None
     jobs: list[list[str]] = field(default_factory=list)
     full_disks: dict[str, int] = field(default_factory=dict)
-    poison: dict[tuple[str, int, int], Poison] = field(default_factory=dict)
+    poison: dict[tuple[str, int, int], PoisonKind] = field(default_factory=dict)
     room: int | None = None
     observer: StoryObserver = field(init=False)
 
     def __post_init__(self) -> None:
         self.observer = StoryObserver(self.plan)
 
-    def at(self, point: Point, act: Act, *, passing: int = 1) -> Life:
+    def at(self, point: CrashPoint, act: Act, *, passing: int = 1) -> Life:
         """Play an act when a point is passed for the n-th time."""
         self.observer.acts[point, passing] = act
         return self
@@ -115,12 +121,12 @@ class Life:
             self.observer.crash_now()
             gate.set()
 
-        for point in (Point.COMMIT_BEFORE, Point.QUARANTINE_BEFORE):
+        for point in (CrashPoint.COMMIT_BEFORE, CrashPoint.QUARANTINE_BEFORE):
             for passing in range(1, HELD_MAX):
                 self.at(point, lambda: gate.wait(HELD_SECONDS_MAX), passing=passing)
-        return self.at(Point.PREPARE_AFTER, end, passing=epochs)
+        return self.at(CrashPoint.PREPARE_AFTER, end, passing=epochs)
 
-    def hold(self, held: Point, until: Point, *, passing: int = 1) -> Life:
+    def hold(self, held: CrashPoint, until: CrashPoint, *, passing: int = 1) -> Life:
         """Hold the first thread that comes to a point until another is passed; then crash."""
         gate = threading.Event()
 
@@ -146,7 +152,7 @@ class Life:
 
         return self._live(live, awake=takeover)
 
-    def change(self, act: Callable[[Hold], object], *, awake: bool = False) -> Life:
+    def change(self, act: Callable[[ExclusiveAccess], object], *, awake: bool = False) -> Life:
         """Hold the pipeline and change it by hand; what that gave is in `changed`."""
 
         def live(outside: Outside) -> None:
@@ -155,11 +161,13 @@ class Life:
 
         return self._live(live, awake=awake)
 
-    def close(self, act: Callable[[Closer], object], name: str, *, awake: bool = False) -> Life:
+    def close(
+        self, act: Callable[[QuarantineResolver], object], name: str, *, awake: bool = False
+    ) -> Life:
         """Retry or drop refused records of a table by hand; what that gave is in `changed`."""
         connector = self.world.ground.connector
-        means = Means({connector: self.world.ground.open_writer()}, plain_readers())
-        return self.change(lambda held: act(Closer(held, means, name)), awake=awake)
+        means = WriteContext({connector: self.world.ground.open_writer()}, plain_readers())
+        return self.change(lambda held: act(QuarantineResolver(held, means, name)), awake=awake)
 
     def _live(self, live: Callable[[Outside], None], *, awake: bool) -> Life:
         """Open everything afresh and live; unless `awake`, when the former's heartbeat is old."""
@@ -179,8 +187,8 @@ class Life:
             owner=Owner(f"owner-{self.number}", f"{self.host}.test", 1),
             jitter=_Numbers(self.number).fraction,
             token=_Numbers(self.number).token,
-            hands=self.world.hands,
-            beats=self.world.beats,
+            commit_executor=self.world.hands,
+            start_heartbeat=self.world.beats,
         )
         try:
             live(outside)
@@ -205,7 +213,7 @@ class Life:
         return isinstance(self.error, Crash)
 
     @property
-    def points(self) -> list[Point]:
+    def points(self) -> list[CrashPoint]:
         """List the points passed."""
         return self.observer.points
 
@@ -322,16 +330,16 @@ class LifeEngine:
 
     def _run(self, text: str) -> str:
         job, observer = job_from_json(text), self._life.observer
-        names = {t.destination.target: n for n, t in job.tables.items() if t.destination}
+        names = {t.write_target.target: n for n, t in job.tables.items() if t.write_target}
         writers = WritersOnFullDisks(self._life, names)
-        tools = Tools(
+        tools = TaskContext(
             self._reader, {self._life.world.ground.connector: writers}, observer, self._clock
         )
         try:
             result = work(job, tools)
         except PenstockError as error:
-            result = Result(number=job.number, error=error)
-        observer.reached(Point.RESULT_RETURNED)
+            result = TaskResult(number=job.number, error=error)
+        observer.passed(CrashPoint.RESULT_RETURNED)
         return result_to_json(result)
 
     def is_ready(self, patience_seconds: float) -> bool:
@@ -350,16 +358,16 @@ class LifeEngine:
         """Do nothing: nothing was started."""
 
 
-def _dies_in(lane: Lane, job: Job, offset: int, kills: Poison) -> bool:
+def _dies_in(lane: Lane, job: Job, offset: int, kills: PoisonKind) -> bool:
     """Return whether who works on a lane dies of a record: a survey, if it was told of nothing, and
     otherwise who looks at it, or makes a row of it, without having been told of that.
     """
     known = job.poison.get((lane.at.topic_id, lane.at.partition, offset))
     if job.survey:
         return known is None
-    if kills is Poison.LOOKED_AT:
-        return known is not Poison.LOOKED_AT
-    gates = (job.tables[name].gate(lane.at.topic) for name in lane.tables)
+    if kills is PoisonKind.LOOKED_AT:
+        return known is not PoisonKind.LOOKED_AT
+    gates = (job.tables[name].filter_of(lane.at.topic) for name in lane.tables)
     makes_rows = any(gate.route is None or gate.share for gate in gates)
     return known is None and makes_rows
 

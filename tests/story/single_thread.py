@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from penstock.landing.background import Beats
+from penstock.landing.background import Heartbeat
 
 Task = tuple[Callable[[str], None], str, "Future[None]"]
 
@@ -37,7 +37,7 @@ class OneThread:
         del count
         return SeededHands(self._seed, self._beat)
 
-    def beats(self, act: Callable[[], bool], every_seconds: float) -> Beats:
+    def beats(self, act: Callable[[], bool], every_seconds: float) -> Heartbeat:
         """Do an act when the coordinator waits, now and then."""
         del every_seconds
         self._beats[id(act)] = act
@@ -99,7 +99,7 @@ class SeededHands(Waiting):
             self._work()
         return future
 
-    def about_to_wait(self, seconds: float) -> float:
+    def before_wait(self, seconds: float) -> float:
         """Do all that waits, when the coordinator has time; else perhaps. Nothing comes later."""
         self._beat()
         if seconds > 0 or self._random.random() < 0.5:

@@ -10,4 +10,4 @@ from penstock.rows import bisection
 
 def without_fence() -> None:
     """Let it be raised in this process, from here on."""
-    bisection.UNFORESEEN = bisection.FOREIGN = ()
+    bisection.UNEXPECTED_ERRORS = bisection.FOREIGN = ()

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tests.story.backend import CATALOG, Ending, Ground, Held, catalog_name, numbered
+from tests.story.backend import CATALOG, Backend, Ending, Held, catalog_name, numbered
 from tests.story.clock import ManualClock
 from tests.story.faulty_catalog import FaultPlan
 from tests.story.run import Life
@@ -34,14 +34,19 @@ from penstock.core.audit import chain_breaks, doubled_commits, doubled_files, ne
 from penstock.core.commits import Chain, Committable, Landed
 from penstock.core.resolutions import records_only
 from penstock.core.serialization import progress_from_json
-from penstock.landing.background import Beats, Hands, Threads, in_a_thread
-from penstock.landing.settings import Consent, Place, Routes, Settings, Target
+from penstock.landing.background import (
+    CommitExecutor,
+    Heartbeat,
+    ThreadPoolCommits,
+    start_heartbeat,
+)
+from penstock.landing.settings import Consent, Routes, Settings, TableLocation, TableTarget
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import Table, TableFormat, Verdict
 from penstock.rows.options import RowOptions
 from penstock.rows.quarantine.rows import QUARANTINE_SCHEMA
-from penstock.rows.quarantine.status import READ, fates_of
-from penstock.rows.route.filters import Gate
+from penstock.rows.quarantine.status import READ, status_of
+from penstock.rows.route.filters import RecordFilter
 from penstock.testing.contracts.table_fixture import Quiet
 from penstock.testing.sent import Sent
 
@@ -70,11 +75,11 @@ class World:
 
     def __init__(
         self,
-        ground: Ground,
+        ground: Backend,
         *,
         routes: Mapping[str, Sequence[str]] | None = None,
         partitions: int = 1,
-        gates: Mapping[str, Gate] | None = None,
+        gates: Mapping[str, RecordFilter] | None = None,
         belongs: Callable[[str, Held], bool] = _to_all,
         **changes: Any,
     ) -> None:
@@ -89,8 +94,8 @@ class World:
         self.rules = RULES
         self.changes = changes
         self.hosts = {"here"}
-        self.hands: Callable[[int], Hands] = Threads
-        self.beats: Callable[[Callable[[], bool], float], Beats] = in_a_thread
+        self.hands: Callable[[int], CommitExecutor] = ThreadPoolCommits
+        self.beats: Callable[[Callable[[], bool], float], Heartbeat] = start_heartbeat
         self._lives = itertools.count(1)
         self._next_value = itertools.count(1)
         self._gone: list[tuple[str, Held]] = []
@@ -190,7 +195,7 @@ class World:
         )
         return replace(settings, **{**self.changes, **changes})
 
-    def _targets(self, rules: str) -> dict[str, tuple[Target, ...]]:
+    def _targets(self, rules: str) -> dict[str, tuple[TableTarget, ...]]:
         options = RowOptions(source_columns=SOURCE, **self.rulebook[rules])
         return {
             self.ground.topic(name): tuple(self._target(name, table, options) for table in tables)
@@ -213,12 +218,12 @@ class World:
     def _routes_of(self, rules: str) -> Mapping[str, tuple[str, ...]]:
         return self.routes if rules == self.rules else self._routes_then[rules]
 
-    def _place(self, table: str) -> Place:
-        return Place(table, CATALOG, catalog_name(table), self.ground.connector)
+    def _place(self, table: str) -> TableLocation:
+        return TableLocation(table, CATALOG, catalog_name(table), self.ground.connector)
 
-    def _target(self, topic: str, table: str, options: RowOptions) -> Target:
+    def _target(self, topic: str, table: str, options: RowOptions) -> TableTarget:
         gates = {self.ground.topic(topic): self.gates[table]} if table in self.gates else {}
-        return Target(self._place(table), options, create=True, gates=gates)
+        return TableTarget(self._place(table), options, create=True, filters=gates)
 
     # What is so.
 
@@ -271,7 +276,7 @@ class World:
         table = self.catalog().load(catalog_name(name))
         if table is None:
             return []
-        found = table.coordinates(SOURCE).to_pylist()
+        found = table.row_coordinates(SOURCE).to_pylist()
         return sorted(
             (row["topic"], row["partition"], row["offset"]) for row in found if row["topic"]
         )
@@ -284,8 +289,8 @@ class World:
         chain = _rejects_chain(name)
         if quarantine.state(chain).landed is None:
             return []
-        refused = [*quarantine.refused(chain, READ)]
-        fates = fates_of(refused).to_pylist() if refused else []
+        refused = [*quarantine.read_quarantine(chain, READ)]
+        fates = status_of(refused).to_pylist() if refused else []
         return sorted(
             (each["topic"], each["partition"], each["offset"])
             for each in fates

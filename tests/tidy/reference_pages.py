@@ -318,7 +318,7 @@ def _holds(setting: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
 
 
 def _constants(tree: ast.Module) -> dict[str, str]:
-    """Find `RETENTION = "P221"` and, in a class, `Code.EMPTY`, with their codes."""
+    """Find `RETENTION = "P221"` and, in a class, `RejectCode.EMPTY`, with their codes."""
     named = {}
     for parent in ast.walk(tree):
         if not isinstance(parent, ast.Module | ast.ClassDef):

@@ -32,7 +32,7 @@ from penstock.app.inspect.status import Status
 from penstock.app.inspect.status import status as read_status
 from penstock.app.run import RunOptions
 from penstock.app.run import run as land
-from penstock.landing.coordinator import Ended
+from penstock.landing.coordinator import RunResult
 from penstock.landing.settings import Consent, Until
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.runtime import Observer
@@ -78,7 +78,7 @@ class OpenPipeline:
         takeover: bool = False,
         accept: frozenset[Consent] = frozenset(),
         observer: Observer | None = None,
-    ) -> Ended:
+    ) -> RunResult:
         """Land records until `until`; from another thread, `stop` ends it cleanly.
 
         Tables that are parked are in the result with their errors. Raises any PenstockError that

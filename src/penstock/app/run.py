@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from penstock.app.assembly import assembly
 from penstock.core.errors import gravest
 from penstock.core.events import WaitBegan
-from penstock.landing.coordinator import TICK_SECONDS, Ended
+from penstock.landing.coordinator import TICK_SECONDS, RunResult
 from penstock.landing.run import run as land
 from penstock.landing.settings import Consent, Until
 from penstock.landing.waiting import ENGINE
@@ -39,7 +39,7 @@ def run(
     observer: Observer,
     stop: threading.Event,
     engine: Callable[[], Engine] | None = None,
-) -> Ended:
+) -> RunResult:
     """Run a pipeline to its end. Raises any PenstockError that concerns it as a whole."""
     with ExitStack() as stack:
         world = assembly.open_world(pipeline, stack, observer=observer, engine=engine)
@@ -48,13 +48,13 @@ def run(
             observer(WaitBegan(ENGINE))
             while not world.engine.is_ready(TICK_SECONDS):
                 if stop.is_set():
-                    return Ended({}, "asked to stop")
+                    return RunResult({}, "asked to stop")
             world.engine.capacity()
         former = assembly.former_of(pipeline, accept=options.accept, faults=options.faults)
         return land(settings, world, stop, options.until, takeover=options.takeover, former=former)
 
 
-def exit_code(ended: Ended, until: Until, *, asked_to_stop: bool) -> int:
+def exit_code(ended: RunResult, until: Until, *, asked_to_stop: bool) -> int:
     """Return the exit code of a run that came to its end (interface.md 2).
 
     A stop that was asked for is clean; otherwise tables that are parked count: those that need a

@@ -32,12 +32,14 @@ def try_cases(
     """
     from penstock.app.spec_tests.comparing import differences
     from penstock.app.spec_tests.reading import read_cases
-    from penstock.app.spec_tests.running import play
+    from penstock.app.spec_tests.running import run_case
 
     pipeline = load_spec(spec)
     path = cases or spec.with_suffix(f".test{spec.suffix}")
     file = read_cases(path)
-    results = [(case, differences(case, play(pipeline, case, file.tables))) for case in file.cases]
+    results = [
+        (case, differences(case, run_case(pipeline, case, file.tables))) for case in file.cases
+    ]
     failed = sum(bool(found) for _, found in results)
     code = USAGE if failed else 0
     if json:

@@ -41,7 +41,7 @@ def confirmed(change: Change, yes: str | None) -> bool:
     `yes` is the value of `--yes`. Raises InvalidError (P171) for a name that is not the
     pipeline's.
     """
-    from penstock.app.repair.confirmed_change import consented
+    from penstock.app.repair.confirmed_change import require_consent
 
     colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     for step in change.steps:
@@ -58,5 +58,5 @@ def confirmed(change: Change, yes: str | None) -> bool:
     if given is None:
         say(f"Nothing was changed. To apply this:  --yes {change.pipeline}")
         return False
-    consented(change, given)
+    require_consent(change, given)
     return True

@@ -25,7 +25,7 @@ from penstock.observe.formatting import number_of, one_line
 
 if TYPE_CHECKING:
     from penstock.app.repair.quarantine import Group, Refused
-    from penstock.landing.repair.retry import Choice
+    from penstock.landing.repair.selection import Selection
 
 
 def list_groups(table: str | None = None, *, spec: Spec = SPEC, json: Json = False) -> int:
@@ -161,7 +161,7 @@ app = command_group(
 )
 
 
-def _choice(codes: tuple[str, ...], at: str | None) -> Choice:
+def _choice(codes: tuple[str, ...], at: str | None) -> Selection:
     from penstock.app.inspect.peek import spot
     from penstock.app.repair.quarantine import spot_choice
 

@@ -19,7 +19,7 @@ from penstock.cli.parameters import SPEC, Accept, Json, Spec, Takeover
 from penstock.cli.specs import load_spec
 
 if TYPE_CHECKING:
-    from penstock.landing.coordinator import Ended
+    from penstock.landing.coordinator import RunResult
     from penstock.observe.log import LogLines
     from penstock.observe.progress import Progress
     from penstock.observe.status import StatusBoard
@@ -85,7 +85,7 @@ def _observers(
     """Yield the observers of a run: board, log and, when asked for, metrics."""
     from penstock.app.assembly.process import SystemClock
     from penstock.app.inspect.status import status_file
-    from penstock.observe.periodic import Regularly
+    from penstock.observe.periodic import Periodic
     from penstock.observe.status import StatusBoard, StatusFile
     from penstock.observe.watches import LOOK_EVERY_SECONDS, StallWatch
 
@@ -97,7 +97,7 @@ def _observers(
         stack.enter_context(StatusFile(status_file(pipeline), board, clock, log.complain))
         watch = StallWatch(board, clock, log, interval_ms=interval_ms)
         stack.enter_context(
-            Regularly(watch.look, every_seconds=LOOK_EVERY_SECONDS, name="stall-watch")
+            Periodic(watch.look, every_seconds=LOOK_EVERY_SECONDS, name="stall-watch")
         )
         if metrics is None:
             yield [board, log]
@@ -119,7 +119,7 @@ def _observers(
         yield [board, log, counted]
 
 
-def _print_outcome(ended: Ended, code: int, *, as_json: bool) -> None:
+def _print_outcome(ended: RunResult, code: int, *, as_json: bool) -> None:
     if as_json:
         parked = {name: error_data(error) for name, error in ended.parked.items()}
         with suppress(OSError):  # the exit code says it too
@@ -195,11 +195,11 @@ def _talk(
             yield log
         return
     log = (json_log if as_json else console_log)(written_to(sys.stderr), clock)
-    from penstock.observe.periodic import Regularly
+    from penstock.observe.periodic import Periodic
     from penstock.observe.watches import LOOK_EVERY_SECONDS, WaitWatch
 
     watch = WaitWatch(board, clock, log)
-    with Regularly(watch.look, every_seconds=LOOK_EVERY_SECONDS, name="wait-watch"):
+    with Periodic(watch.look, every_seconds=LOOK_EVERY_SECONDS, name="wait-watch"):
         yield log
 
 

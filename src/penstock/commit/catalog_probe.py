@@ -33,7 +33,7 @@ RETAIN = 25
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsal:
+class ProbeResult:
     """What was measured: seconds to create a table and to commit, and the storage's clock.
 
     `ahead_seconds` is by how much the storage's clock is ahead of ours (negative: behind), None
@@ -45,7 +45,7 @@ class Rehearsal:
     ahead_seconds: float | None
 
 
-def rehearse(catalog: TableFormat, namespace: str, token: str, clock: Clock) -> Rehearsal:
+def probe(catalog: TableFormat, namespace: str, token: str, clock: Clock) -> ProbeResult:
     """Create a scratch table, commit to it on two equal states, and drop it.
 
     Raises InvalidError (P443) when the second commit landed or the first did not, and whatever
@@ -61,15 +61,15 @@ def rehearse(catalog: TableFormat, namespace: str, token: str, clock: Clock) -> 
         table = catalog.create(name, definition, (first,))
         created = clock.monotonic()
         before_ms = clock.now_ms()
-        _race(table, chain, held)
+        _race_commits(table, chain, held)
         committed = clock.monotonic()
-        ahead = _ahead(table.facts().stored_ms, before_ms, clock.now_ms())
+        ahead = _ahead(table.describe().stored_ms, before_ms, clock.now_ms())
     finally:
         catalog.discard(name)
-    return Rehearsal(created - began, committed - created, ahead)
+    return ProbeResult(created - began, committed - created, ahead)
 
 
-def _race(table: Table, chain: Chain, held: Claim) -> None:
+def _race_commits(table: Table, chain: Chain, held: Claim) -> None:
     state, other = table.state(chain), table.state(chain)  # one each: a state may be used up
     first, second = (
         Committable(

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.commit.land import Conditions, land, ledger_gone
+from penstock.commit.land import CommitContext, land, ledger_gone
 from penstock.core.commits import Chain, CommitKind, Committable, EpochNumber, Landed, commit_id_of
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.events import TableCreated
 from penstock.core.offsets import Positions
 from penstock.ports.runtime import Observer
@@ -28,10 +28,10 @@ def create(
     `place` is the table's name in the spec and in its catalog.
     Raises what `TableFormat.create` raises.
     """
-    observer.reached(Point.CREATE_BEFORE)
+    observer.passed(CrashPoint.CREATE_BEFORE)
     full_name, name = place
     table = catalog.create(name, definition, ledgers)
-    observer.reached(Point.CREATE_AFTER)
+    observer.passed(CrashPoint.CREATE_AFTER)
     observer(TableCreated(full_name, len(definition.schema.fields)))
     return table
 
@@ -43,7 +43,7 @@ def begin(
     *,
     cluster_id: str,
     rules_hash: str,
-    conditions: Conditions,
+    conditions: CommitContext,
 ) -> Positions:
     """Write start positions into a chain where it has none, before anything is read from them.
 

@@ -22,7 +22,7 @@ from penstock.core.commits import (
     commit_id_of,
     first_ledger,
 )
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.decide import (
     AlreadyLanded,
     Commit,
@@ -55,7 +55,7 @@ from penstock.ports.tables import Table, TableState, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Landing:
+class LandResult:
     """How one commit ended: `landed` with these very files, or proven unable to land."""
 
     landed: bool
@@ -63,7 +63,7 @@ class Landing:
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class CommitContext:
     """What landing needs besides the table and the commit.
 
     `jitter` gives a number in 0..1 for the back-off, whose seconds are the least and the most that
@@ -79,7 +79,7 @@ class Conditions:
     turns_max: int = 40
     back_off_seconds: float = 0.02
     back_off_seconds_max: float = 2.0
-    over: frozenset[str] = frozenset()
+    supersedes: frozenset[str] = frozenset()
 
 
 ROLLED_BACK = "P455"
@@ -87,30 +87,30 @@ IN_DOUBT = "in doubt"
 PLAIN_TURNS = 5
 """How many turns in a row are lost before waits grow."""
 _POINTS = {
-    CommitKind.APPEND: (Point.COMMIT_BEFORE, Point.COMMIT_AFTER),
-    CommitKind.ANCHOR: (Point.ANCHOR_BEFORE, Point.ANCHOR_AFTER),
-    CommitKind.FENCE: (Point.FENCE_BEFORE, Point.FENCE_AFTER),
-    CommitKind.REPLACE: (Point.COMMIT_BEFORE, Point.COMMIT_AFTER),
-    CommitKind.SEEK: (Point.COMMIT_BEFORE, Point.COMMIT_AFTER),
+    CommitKind.APPEND: (CrashPoint.COMMIT_BEFORE, CrashPoint.COMMIT_AFTER),
+    CommitKind.ANCHOR: (CrashPoint.ANCHOR_BEFORE, CrashPoint.ANCHOR_AFTER),
+    CommitKind.FENCE: (CrashPoint.FENCE_BEFORE, CrashPoint.FENCE_AFTER),
+    CommitKind.REPLACE: (CrashPoint.COMMIT_BEFORE, CrashPoint.COMMIT_AFTER),
+    CommitKind.SEEK: (CrashPoint.COMMIT_BEFORE, CrashPoint.COMMIT_AFTER),
 }
 
 
-class Turn(NamedTuple):
+class Attempt(NamedTuple):
     """One look at a table and the attempt on it: the how manieth from 0, and when it began."""
 
     number: int
     began: float
 
 
-def turns(conditions: Conditions) -> Iterator[Turn]:
+def attempts(conditions: CommitContext) -> Iterator[Attempt]:
     """Yield as many turns as may be tried, each as it begins."""
     for number in range(conditions.turns_max):
-        yield Turn(number, conditions.clock.monotonic())
+        yield Attempt(number, conditions.clock.monotonic())
 
 
 def land(
-    prepared: Committable, table: Table, conditions: Conditions, *, unfit: str = ""
-) -> Landing:
+    prepared: Committable, table: Table, conditions: CommitContext, *, unfit: str = ""
+) -> LandResult:
     """Land a commit exactly once, or prove that it cannot land.
 
     `unfit` is a reason not to land it, though the table stands where it begins: then a fence kills
@@ -123,20 +123,20 @@ def land(
     commit = replace(prepared, generation=claim.generation, owner=claim.owner)
     attempted, dead = "", False
     began = conditions.clock.monotonic()
-    for turn in turns(conditions):
+    for turn in attempts(conditions):
         state = table.state(commit.chain)
         require_sound(commit, state, table, conditions)
         landed = examined_ledger(commit, state)
-        decision = decide(commit, landed, claim, conditions.over)
+        decision = decide(commit, landed, claim, conditions.supersedes)
         match decision:
             case Commit() if dead:
                 return _aborted(commit, observer, unfit)
-            case Commit() if unfit or _outlived(commit, state):
+            case Commit() if unfit or _schema_changed(commit, state):
                 unfit = unfit or "the table's schema changed meanwhile"
                 fence(commit, state, table, conditions)
                 dead = True  # an attempt in flight may have been faster: look again
             case Commit():
-                snapshot, unfit = _fitting(commit, state, table, conditions, turn)
+                snapshot, unfit = _try_commit(commit, state, table, conditions, turn)
                 attempted = snapshot or attempted
             case AlreadyLanded(ours=ours):
                 if not (attempted and ours):
@@ -144,7 +144,7 @@ def land(
                 seconds = conditions.clock.monotonic() - began
                 snapshot = state.head if attempted == IN_DOUBT else attempted
                 observer(committed(commit, snapshot, seconds, landed))
-                return Landing(landed=True, reason="committed")
+                return LandResult(landed=True, reason="committed")
             case Fenced(by=by):
                 raise fenced(by, claim)
             case Gap() if state.verdict is Verdict.ABSENT:
@@ -164,7 +164,7 @@ def land(
     )
 
 
-def _outlived(commit: Committable, state: TableState) -> bool:
+def _schema_changed(commit: Committable, state: TableState) -> bool:
     """Return whether files are of a schema that is gone: landing them would lose their columns
     (protocol.md 5). A schema may come back, and with it an attempt that was refused.
     """
@@ -186,7 +186,7 @@ def examined_ledger(commit: Committable, state: TableState) -> Landed:
 
 
 def require_sound(
-    commit: Committable, state: TableState, table: Table, conditions: Conditions
+    commit: Committable, state: TableState, table: Table, conditions: CommitContext
 ) -> None:
     """Raise DecisionNeededError when the table is not the one the commit was prepared for.
 
@@ -203,14 +203,14 @@ def require_sound(
     if state.landed is not None and state.landed.cluster_id != commit.cluster_id:
         raise other_cluster(commit.chain.table, state.landed.cluster_id, commit.cluster_id)
     if state.verdict is Verdict.ROLLED_BACK:
-        require_rank(state, conditions.claim, over=_lines(state))
+        require_rank(state, conditions.claim, supersedes=_last_lineage(state))
         fence(commit, state, table, conditions)
         raise rolled_back(commit.chain.table, state.evidence, quarantine=commit.chain.is_quarantine)
     if state.verdict is Verdict.UNCERTAIN:
         raise rolled_back(commit.chain.table, state.evidence, quarantine=commit.chain.is_quarantine)
 
 
-def fence(like: Committable, state: TableState, table: Table, conditions: Conditions) -> None:
+def fence(like: Committable, state: TableState, table: Table, conditions: CommitContext) -> None:
     """Move the head of a table without moving progress, so that no attempt in flight can land."""
     nonce = f"fence:{state.head}:{conditions.claim.generation}:{conditions.jitter()}"
     commit = replace(
@@ -227,7 +227,7 @@ def fence(like: Committable, state: TableState, table: Table, conditions: Condit
         generation=conditions.claim.generation,
         owner=conditions.claim.owner,
     )
-    for turn in turns(conditions):
+    for turn in attempts(conditions):
         if attempt_once(commit, state, table, conditions, turn) not in {"", IN_DOUBT}:
             return
         now = table.state(like.chain)
@@ -241,14 +241,16 @@ def fence(like: Committable, state: TableState, table: Table, conditions: Condit
     )
 
 
-def fence_rollback(chain: Chain, state: TableState, table: Table, conditions: Conditions) -> None:
+def fence_rollback(
+    chain: Chain, state: TableState, table: Table, conditions: CommitContext
+) -> None:
     """Move the head of a table that was rolled back: it kills attempts that this re-armed.
 
     Raises FencedError when a newer owner has landed, and what `fence` raises.
     """
     landed = state.landed
     assert landed is not None, "a rollback is told by a ledger"
-    require_rank(state, conditions.claim, over=_lines(state))
+    require_rank(state, conditions.claim, supersedes=_last_lineage(state))
     like = Committable(
         chain=chain,
         table_uuid=state.uuid,
@@ -268,25 +270,25 @@ def fence_rollback(chain: Chain, state: TableState, table: Table, conditions: Co
     fence(like, state, table, conditions)
 
 
-def require_rank(state: TableState, claim: Claim, over: Collection[str]) -> None:
+def require_rank(state: TableState, claim: Claim, supersedes: Collection[str]) -> None:
     """Raise FencedError when a newer owner has landed: then even a fence is not ours to land."""
-    if state.landed is not None and outranks(state.landed.claim, claim, over):
+    if state.landed is not None and outranks(state.landed.claim, claim, supersedes):
         raise fenced(state.landed.claim, claim)
 
 
-def _lines(state: TableState) -> list[str]:
+def _last_lineage(state: TableState) -> list[str]:
     """Name the line that landed last: in a table that was rolled back, numbers alone count."""
     return [state.landed.claim.line] if state.landed else []
 
 
 def attempt_once(
-    commit: Committable, state: TableState, table: Table, conditions: Conditions, turn: Turn
+    commit: Committable, state: TableState, table: Table, conditions: CommitContext, turn: Attempt
 ) -> str:
     """Try once on the examined state; give the snapshot, or "" when it has to be found out."""
     before, after = _POINTS[commit.kind]
     if commit.kind is CommitKind.APPEND and commit.chain.is_quarantine:
-        before, after = Point.QUARANTINE_BEFORE, Point.QUARANTINE_AFTER
-    conditions.observer.reached(before)
+        before, after = CrashPoint.QUARANTINE_BEFORE, CrashPoint.QUARANTINE_AFTER
+    conditions.observer.passed(before)
     try:
         snapshot = table.commit(state, commit, retain=conditions.retain)
     except ConflictError as error:
@@ -297,13 +299,13 @@ def attempt_once(
         conditions.observer(CommitLeftInDoubt(*_names(commit), turn.number, error.message))
         back_off(conditions, turn)
         return IN_DOUBT
-    conditions.observer.reached(after)
-    conditions.observer.reached(Point.READ_BACK)
+    conditions.observer.passed(after)
+    conditions.observer.passed(CrashPoint.READ_BACK)
     return snapshot
 
 
-def _fitting(
-    commit: Committable, state: TableState, table: Table, conditions: Conditions, turn: Turn
+def _try_commit(
+    commit: Committable, state: TableState, table: Table, conditions: CommitContext, turn: Attempt
 ) -> tuple[str, str]:
     """Try once as `attempt_once` does; give the snapshot, and why the files do not fit any more."""
     try:
@@ -318,7 +320,7 @@ def _names(commit: Committable) -> tuple[str, str, str]:
     return commit.chain.table, commit.chain.name, commit.commit_id
 
 
-def back_off(conditions: Conditions, turn: Turn) -> None:
+def back_off(conditions: CommitContext, turn: Attempt) -> None:
     """Wait before the next look for about as long as a turn takes.
 
     A loser who waited longer than that, turn by turn, would always meet others who start anew at
@@ -330,15 +332,15 @@ def back_off(conditions: Conditions, turn: Turn) -> None:
     conditions.clock.wait(seconds * (0.5 + conditions.jitter()))
 
 
-def _found(commit: Committable, observer: Observer, *, ours: bool) -> Landing:
+def _found(commit: Committable, observer: Observer, *, ours: bool) -> LandResult:
     observer(CommitFoundLanded(*_names(commit), ours))
     reason = "found landed" if ours else "its ranges landed with other files"
-    return Landing(landed=ours, reason=reason)
+    return LandResult(landed=ours, reason=reason)
 
 
-def _aborted(commit: Committable, observer: Observer, reason: str) -> Landing:
+def _aborted(commit: Committable, observer: Observer, reason: str) -> LandResult:
     observer(CommitAborted(*_names(commit), reason))
-    return Landing(landed=False, reason=reason)
+    return LandResult(landed=False, reason=reason)
 
 
 def committed(commit: Committable, snapshot: str, seconds: float, landed: Landed) -> TableCommitted:

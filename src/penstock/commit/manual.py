@@ -16,13 +16,13 @@ from dataclasses import replace
 
 from penstock.commit.land import (
     IN_DOUBT,
-    Conditions,
+    CommitContext,
     attempt_once,
+    attempts,
     committed,
     fenced,
     other_cluster,
     rolled_back,
-    turns,
 )
 from penstock.core.commits import CommitKind, Committable, Landed
 from penstock.core.decide import AlreadyLanded, Fenced, decide
@@ -30,8 +30,8 @@ from penstock.core.errors import InvalidError, UnavailableError
 from penstock.ports.tables import Table, TableState, Verdict
 
 
-def land_by_hand(
-    prepared: Committable, examined: TableState, table: Table, conditions: Conditions
+def land_manual(
+    prepared: Committable, examined: TableState, table: Table, conditions: CommitContext
 ) -> None:
     """Land a replacement or a seek once, on the state it was decided from.
 
@@ -45,10 +45,10 @@ def land_by_hand(
     commit = replace(prepared, generation=claim.generation, owner=claim.owner)
     began = conditions.clock.monotonic()
     attempted = ""
-    for turn in turns(conditions):
+    for turn in attempts(conditions):
         state = table.state(commit.chain)
-        landed = _sound(commit, state)
-        decision = decide(commit, landed, claim, conditions.over)
+        landed = _verified_ledger(commit, state)
+        decision = decide(commit, landed, claim, conditions.supersedes)
         if isinstance(decision, AlreadyLanded):
             seconds = conditions.clock.monotonic() - began
             snapshot = state.head if attempted in ("", IN_DOUBT) else attempted
@@ -62,7 +62,7 @@ def land_by_hand(
     raise _moved(commit)
 
 
-def _sound(commit: Committable, state: TableState) -> Landed:
+def _verified_ledger(commit: Committable, state: TableState) -> Landed:
     """Return the ledger of a table that a commit by hand may land on."""
     name = commit.chain.table
     if state.landed is None:

@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.commit.land import Conditions, Landing, land
+from penstock.commit.land import CommitContext, LandResult, land
 from penstock.core.commits import Committable, target_of
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import PenstockError
 from penstock.core.events import HousekeepingFailed
 from penstock.ports.store import Examined, PendingStore
@@ -35,50 +35,50 @@ class TwoPhase:
 
     pipeline: str
     store: PendingStore
-    conditions: Conditions
+    conditions: CommitContext
 
-    def settle(self, work: Sequence[Work]) -> list[Landing]:
+    def settle(self, work: Sequence[Work]) -> list[LandResult]:
         """Land prepared commits of one table in order, up to the first that does not land.
 
         A quarantine commit that cannot land stays PENDING: what follows it in its table's own chain
         would bury the records it holds, and is dropped first, by `recover`.
         Raises what `land` raises.
         """
-        landings: list[Landing] = []
+        landings: list[LandResult] = []
         for commit, table in work:
             landing = land(commit, table, self.conditions)
             landings.append(landing)
             if landing.landed or not commit.chain.is_quarantine:
-                self._say(commit, landing)
+                self._settle_in_store(commit, landing)
             if not landing.landed:
                 break
         return landings
 
-    def recover(self, work: Sequence[Work]) -> list[Landing]:
+    def recover(self, work: Sequence[Work]) -> list[LandResult]:
         """Settle all that is pending for one table, in order; files may be gone by now.
 
         Raises what `land` raises; then the rest stays PENDING.
         """
-        landings: list[Landing] = []
+        landings: list[LandResult] = []
         waiting = deque(work)
         while waiting:
             commit, table = waiting.popleft()
-            landing = self._judged(commit, table)
+            landing = self._recover_one(commit, table)
             if commit.chain.is_quarantine and not landing.landed:
                 reason = "records before it did not reach the quarantine; its range is read again"
                 for follower in [each for each in waiting if not each[0].chain.is_quarantine]:
                     waiting.remove(follower)
                     dropped = land(*follower, self.conditions, unfit=reason)
-                    self._say(follower[0], dropped)
+                    self._settle_in_store(follower[0], dropped)
                     landings.append(dropped)
-            self._say(commit, landing)
+            self._settle_in_store(commit, landing)
             landings.append(landing)
         return landings
 
-    def tidy(self, name: str, table: Table) -> None:
+    def housekeep(self, name: str, table: Table) -> None:
         """Let a table do its housekeeping; a failure is told and does no harm."""
         observer = self.conditions.observer
-        observer.reached(Point.HOUSEKEEP_BEFORE)
+        observer.passed(CrashPoint.HOUSEKEEP_BEFORE)
         try:
             table.housekeep()
         except PenstockError as error:
@@ -86,27 +86,27 @@ class TwoPhase:
         except MemoryError:
             raise
         except bisection.FOREIGN as error:
-            observer(HousekeepingFailed(name, bisection.told(error)))
-        observer.reached(Point.HOUSEKEEP_AFTER)
+            observer(HousekeepingFailed(name, bisection.describe(error)))
+        observer.passed(CrashPoint.HOUSEKEEP_AFTER)
 
-    def _judged(self, commit: Committable, table: Table) -> Landing:
-        return land(commit, table, self.conditions, unfit=self._unfit(commit, table))
+    def _recover_one(self, commit: Committable, table: Table) -> LandResult:
+        return land(commit, table, self.conditions, unfit=self._unsuitable(commit, table))
 
-    def _unfit(self, commit: Committable, table: Table) -> str:
-        gone = table.missing(commit.files)
+    def _unsuitable(self, commit: Committable, table: Table) -> str:
+        gone = table.missing_files(commit.files)
         if gone:
             return f"{len(gone)} of its files are gone, {gone[0]} first; its range is read again"
         if commit.claim.line != self.conditions.claim.line:
             return "another owner may have read its range meanwhile; it is read again"
         return ""
 
-    def _say(self, commit: Committable, landing: Landing) -> None:
+    def _settle_in_store(self, commit: Committable, landing: LandResult) -> None:
         observer, claim = self.conditions.observer, self.conditions.claim
         if not landing.landed:  # what was examined with it is to be read again
             nothing = {target_of(self.pipeline, commit.chain): Examined({}, {}, {})}
             self.store.prepare(self.pipeline, claim, (), nothing)
-        observer.reached(Point.SETTLE_BEFORE)
+        observer.passed(CrashPoint.SETTLE_BEFORE)
         self.store.settle(
             self.pipeline, claim, commit, landed=landing.landed, reason=landing.reason
         )
-        observer.reached(Point.SETTLE_AFTER)
+        observer.passed(CrashPoint.SETTLE_AFTER)

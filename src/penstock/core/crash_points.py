@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Point(StrEnum):
+class CrashPoint(StrEnum):
     """Name a moment at which a crash must lose and double nothing."""
 
     CLAIM_BEFORE = "claim.before"
@@ -42,5 +42,5 @@ class Point(StrEnum):
     RELEASE_AFTER = "release.after"
 
 
-class StruckError(Exception):
+class InjectedError(Exception):
     """Stand for an error of our own making: no handler expects it, and no fence holds it off."""

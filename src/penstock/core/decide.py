@@ -50,7 +50,7 @@ Decision = Commit | AlreadyLanded | Fenced | Gap | Superseded
 
 
 def decide(
-    prepared: Committable, landed: Landed, claim: Claim, over: Collection[str] = ()
+    prepared: Committable, landed: Landed, claim: Claim, supersedes: Collection[str] = ()
 ) -> Decision:
     """Decide what to do with a prepared commit, given what the table says it has landed.
 
@@ -66,7 +66,7 @@ def decide(
         return AlreadyLanded(ours=False)
     # Rule 2: a newer owner landed. Before rule 3, for an empty commit of theirs moves no offset.
     theirs = landed.claim
-    if outranks(theirs, claim, over):
+    if outranks(theirs, claim, supersedes):
         return Fenced(by=theirs)
     # Rule 3: it continues exactly where the table is. True as well when there are no ranges.
     ahead = [position(landed.offsets, at) - covered.start for at, covered in ranges.items()]
@@ -78,7 +78,7 @@ def decide(
     return Superseded()
 
 
-def outranks(theirs: Claim, ours: Claim, over: Collection[str] = ()) -> bool:
+def outranks(theirs: Claim, ours: Claim, supersedes: Collection[str] = ()) -> bool:
     """Return whether a landed claim fences ours: higher, equal with another known owner, or
     of another line, whose numbers say nothing of ours (docs/design/0225).
 
@@ -86,5 +86,5 @@ def outranks(theirs: Claim, ours: Claim, over: Collection[str] = ()) -> bool:
     generation (protocol.md 3).
     """
     if theirs.generation < ours.generation:
-        return theirs.line not in ("", ours.line, *over)
+        return theirs.line not in ("", ours.line, *supersedes)
     return theirs.generation > ours.generation or theirs.owner not in ("", ours.owner)

@@ -25,18 +25,18 @@ class FileRanges:
     path: str
     rows: int
     ranges: Ranges
-    strangers: int = 0
+    rows_without_source: int = 0
     counts: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted:
+class Partitioned:
     """Files by how they stand to a stretch: wholly in it, across its edge."""
 
     inside: tuple[FileRanges, ...]
     across: tuple[FileRanges, ...]
 
-    def enough(self, stretch: Ranges) -> dict[tuple[str, int], OffsetRange]:
+    def widened(self, stretch: Ranges) -> dict[tuple[str, int], OffsetRange]:
         """Return the range widened to hold the files across its edge, as far as one look shows."""
         wide = dict(stretch)
         for file in self.across:
@@ -46,7 +46,7 @@ class Sorted:
         return wide
 
 
-def sort_out(files: Iterable[FileRanges], stretch: Ranges) -> Sorted:
+def partition_files(files: Iterable[FileRanges], stretch: Ranges) -> Partitioned:
     """Sort out the files that hold rows of a stretch."""
     inside: list[FileRanges] = []
     across: list[FileRanges] = []
@@ -54,11 +54,11 @@ def sort_out(files: Iterable[FileRanges], stretch: Ranges) -> Sorted:
         touched = [at for at, covered in file.ranges.items() if _meet(covered, stretch.get(at))]
         if not touched:
             continue
-        whole = not file.strangers and all(
+        whole = not file.rows_without_source and all(
             _within(covered, stretch.get(at)) for at, covered in file.ranges.items()
         )
         (inside if whole else across).append(file)
-    return Sorted(tuple(inside), tuple(across))
+    return Partitioned(tuple(inside), tuple(across))
 
 
 def ends_of_rows(files: Iterable[FileRanges]) -> dict[tuple[str, int], int]:
@@ -70,7 +70,7 @@ def ends_of_rows(files: Iterable[FileRanges]) -> dict[tuple[str, int], int]:
     return ends
 
 
-def beginnings_of_rows(files: Iterable[FileRanges]) -> dict[tuple[str, int], int]:
+def starts_of_rows(files: Iterable[FileRanges]) -> dict[tuple[str, int], int]:
     """Give, by topic and partition, the offset of the first row that is there."""
     first: dict[tuple[str, int], int] = {}
     for file in files:

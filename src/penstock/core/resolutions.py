@@ -24,7 +24,7 @@ _PREFIX = "closings/"
 Value = TypeVar("Value")
 
 
-class Closing(StrEnum):
+class Resolution(StrEnum):
     """What was decided: the record has landed, was dropped, or was rejected again."""
 
     RETRIED = "retried"
@@ -32,16 +32,16 @@ class Closing(StrEnum):
     REOPENED = "open"
 
 
-def closings_of(name: str) -> TopicPartition:
+def resolutions_of(name: str) -> TopicPartition:
     """Name the log of closings of a table, or of a route."""
     return TopicPartition(f"{_PREFIX}{name}", 0, f"closings of {name}")
 
 
-def is_of_closings(at: TopicPartition) -> bool:
+def is_of_resolutions(at: TopicPartition) -> bool:
     """Return whether this is a log of resolutions, and not a partition of a topic."""
     return at.topic_id.startswith(_PREFIX)
 
 
 def records_only(positions: Mapping[TopicPartition, Value]) -> dict[TopicPartition, Value]:
     """Leave out the logs of closings."""
-    return {at: each for at, each in positions.items() if not is_of_closings(at)}
+    return {at: each for at, each in positions.items() if not is_of_resolutions(at)}

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from penstock.ports.runtime import Engine
 
 
-class Wanted:
+class CancellationToken:
     """Whether an engine that starts is still wanted; safe for threads."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Wanted:
         """Return whether the engine is wanted."""
         return self._is_wanted
 
-    def otherwise(self, end: Callable[[], None]) -> None:
+    def on_cancel(self, end: Callable[[], None]) -> None:
         """Have something ended as soon as the engine is not wanted, perhaps at once."""
         with self._lock:
             if self._is_wanted:
@@ -35,7 +35,7 @@ class Wanted:
                 return
         end()
 
-    def withdraw(self) -> None:
+    def cancel(self) -> None:
         """Want it no more: end what is to be ended. At most once."""
         with self._lock:
             self._is_wanted = False
@@ -43,11 +43,11 @@ class Wanted:
             end()
 
 
-class StartingEngine:
+class BackgroundEngine:
     """An Engine whose `start` runs in a thread of its own, from now on."""
 
-    def __init__(self, start: Callable[[Wanted], Engine]) -> None:
-        self._wanted = Wanted()
+    def __init__(self, start: Callable[[CancellationToken], Engine]) -> None:
+        self._wanted = CancellationToken()
         threads = ThreadPoolExecutor(1, thread_name_prefix="engine-start")
         self._started = threads.submit(start, self._wanted)
         threads.shutdown(wait=False)
@@ -72,6 +72,6 @@ class StartingEngine:
     def close(self) -> None:
         """Stop it; a start under way is ended first. What a start failed with is not raised."""
         if not self._started.done():
-            self._wanted.withdraw()
+            self._wanted.cancel()
         if self._started.exception() is None:
             self._started.result().close()

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 
 @dataclass(frozen=True, slots=True)
-class Floats:
+class FloatColumn:
     """Name one column of floats as Parquet's footer does, and how it is reached by position."""
 
     path: str
@@ -33,7 +33,7 @@ class Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Odd:
+class FloatCounts:
     """Count the NaN of each column of floats, by path, and name those that hold -0.0."""
 
     nans: Mapping[str, int]
@@ -45,16 +45,16 @@ class Odd:
         return frozenset(path for path, count in self.nans.items() if count)
 
 
-def floats_in(schema: pa.Schema) -> tuple[Floats, ...]:
+def floats_in(schema: pa.Schema) -> tuple[FloatColumn, ...]:
     """List the columns of floats that are looked at."""
     return tuple(
-        Floats(".".join((name, *below)), (position, *steps))
+        FloatColumn(".".join((name, *below)), (position, *steps))
         for position, (name, type_) in enumerate(zip(schema.names, schema.types, strict=True))
         for below, steps in _below(type_)
     )
 
 
-def odd_in(columns: tuple[Floats, ...], rows: pa.Table) -> Odd:
+def count_floats(columns: tuple[FloatColumn, ...], rows: pa.Table) -> FloatCounts:
     """Look through the columns of some rows."""
     nans = {each.path: 0 for each in columns}
     zeros = set()
@@ -63,10 +63,10 @@ def odd_in(columns: tuple[Floats, ...], rows: pa.Table) -> Odd:
         nans[floats.path] += sum(chunk.true_count for chunk in pc.is_nan(column).chunks)
         if any(_has_negative_zero(chunk) for chunk in column.chunks):
             zeros.add(floats.path)
-    return Odd(nans, frozenset(zeros))
+    return FloatCounts(nans, frozenset(zeros))
 
 
-def _column(floats: Floats, rows: pa.Table) -> pa.ChunkedArray:
+def _column(floats: FloatColumn, rows: pa.Table) -> pa.ChunkedArray:
     top, *steps = floats.steps
     column = rows.column(top)
     return pc.struct_field(column, steps) if steps else column  # null where a struct above is

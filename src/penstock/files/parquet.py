@@ -27,10 +27,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import UnavailableError
 from penstock.files.dictionary_encoding import repeating
-from penstock.files.float_statistics import Odd, floats_in, odd_in
+from penstock.files.float_statistics import FloatCounts, count_floats, floats_in
 from penstock.files.leaves import uuids_of, without
 from penstock.files.storage import Storage
 from penstock.files.texts import Beginnings, beginnings, joined, texts_in
@@ -103,10 +103,10 @@ class _OpenFile:
     writer: pq.ParquetWriter
     footers: list[pq.FileMetaData]
     nans: Counter[str]
-    first: Odd
+    first: FloatCounts
     texts: Beginnings = field(default_factory=dict)
 
-    def takes(self, odd: Odd) -> bool:
+    def takes(self, odd: FloatCounts) -> bool:
         """Return whether rows can follow: what is odd in them was so in the first of the file."""
         return odd.with_nans <= self.first.with_nans and (
             odd.negative_zeros <= self.first.negative_zeros
@@ -197,7 +197,7 @@ class PartitionedParquetWriter:
             self._write_group(partition, table.slice(start, rows))
 
     def _write_group(self, partition: Partition, rows: pa.Table) -> None:
-        odd = odd_in(self._floats, rows)
+        odd = count_floats(self._floats, rows)
         file = self._opened(partition, rows, odd)
         with self._storage.translated("written", file.path):
             file.writer.write_table(rows, row_group_size=rows.num_rows)
@@ -207,7 +207,7 @@ class PartitionedParquetWriter:
         if size_bytes >= self._options.target_file_bytes:
             self._finish(partition)
 
-    def _opened(self, partition: Partition, rows: pa.Table, odd: Odd) -> _OpenFile:
+    def _opened(self, partition: Partition, rows: pa.Table, odd: FloatCounts) -> _OpenFile:
         if partition in self._open and not self._open[partition].takes(odd):
             self._finish(partition)
         file = self._open.pop(partition, None)
@@ -218,7 +218,7 @@ class PartitionedParquetWriter:
         self._open[partition] = file  # the hottest is last
         return file
 
-    def _open_file(self, partition: Partition, first: pa.Table, odd: Odd) -> _OpenFile:
+    def _open_file(self, partition: Partition, first: pa.Table, odd: FloatCounts) -> _OpenFile:
         uuids = uuids_of(self._schema)
         coded = without(repeating(first), odd.negative_zeros | uuids, self._schema)
         path = self._path_of(partition)
@@ -238,7 +238,7 @@ class PartitionedParquetWriter:
         except UnavailableError:
             self._storage.let_go(stream)
             raise
-        self._observer.reached(Point.FILE_OPENED)
+        self._observer.passed(CrashPoint.FILE_OPENED)
         return _OpenFile(path, partition, stream, writer, footers, Counter(), odd)
 
     def _finish(self, partition: Partition) -> None:
@@ -248,11 +248,11 @@ class PartitionedParquetWriter:
         with self._storage.translated("finished", file.path):
             file.writer.close()
             size_bytes = file.stream.tell()
-            self._observer.reached(Point.FILE_WRITTEN)
+            self._observer.passed(CrashPoint.FILE_WRITTEN)
             file.stream.close()
         self._storage.sync(file.path)
         del self._open[partition]
-        self._observer.reached(Point.FILE_CLOSED)
+        self._observer.passed(CrashPoint.FILE_CLOSED)
         (footer,) = file.footers
         self._written.append(
             Written(

@@ -19,7 +19,7 @@ from penstock.ports.runtime import Secrets
 Opened = TypeVar("Opened")
 
 
-class Kept(Generic[Opened]):
+class Reopening(Generic[Opened]):
     """Opens something with settings when it is first asked for, and again when a reference in them
     gives another text. For several threads.
     """

@@ -13,14 +13,14 @@ from typing import Protocol
 END_SECONDS_MAX = 10.0
 
 
-class Hands(Protocol):
+class CommitExecutor(Protocol):
     """Does commits beside the coordinator, several at once."""
 
     def submit(self, act: Callable[[str], None], name: str, /) -> Future[None]:
         """Do something now or later."""
         ...
 
-    def about_to_wait(self, seconds: float) -> float:
+    def before_wait(self, seconds: float) -> float:
         """Hear that the coordinator waits for outcomes; give how many seconds that is worth."""
         ...
 
@@ -29,18 +29,18 @@ class Hands(Protocol):
         ...
 
 
-class Threads(ThreadPoolExecutor):
+class ThreadPoolCommits(ThreadPoolExecutor):
     """Hands of their own, one a thread."""
 
     def __init__(self, count: int) -> None:
         super().__init__(count, thread_name_prefix="penstock-commit")
 
-    def about_to_wait(self, seconds: float) -> float:
+    def before_wait(self, seconds: float) -> float:
         """Let it wait: threads work by themselves."""
         return seconds
 
 
-class Beats(Protocol):
+class Heartbeat(Protocol):
     """An act that is done over and over, until it gives false."""
 
     def end(self) -> None:
@@ -48,12 +48,12 @@ class Beats(Protocol):
         ...
 
 
-def in_a_thread(act: Callable[[], bool], every_seconds: float) -> Beats:
+def start_heartbeat(act: Callable[[], bool], every_seconds: float) -> Heartbeat:
     """Do an act every so many seconds, for the first time after that long."""
-    return _Thread(act, every_seconds)
+    return _HeartbeatThread(act, every_seconds)
 
 
-class _Thread:
+class _HeartbeatThread:
     def __init__(self, act: Callable[[], bool], every_seconds: float) -> None:
         self._act = act
         self._every_seconds = every_seconds

@@ -14,61 +14,71 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 from penstock.core.errors import DecisionNeededError, InvalidError
-from penstock.landing.coordinator import Ended, coordinate
-from penstock.landing.settings import Settings, Until, World
+from penstock.core.offsets import Positions
+from penstock.landing.coordinator import Coordinator, RunResult
+from penstock.landing.epoch.stopping_offsets import StoppingOffsets
+from penstock.landing.epoch.trigger import EpochTrigger
+from penstock.landing.ownership.claim import PipelineClaim
+from penstock.landing.settings import Environment, Settings, Until
+from penstock.landing.tables import opening
 from penstock.landing.tables.foreign_errors import FILES_FAILED
-from penstock.landing.tables.spec_change import Leveling
+from penstock.landing.tables.spec_change import CatchUp
+from penstock.landing.tables.table_set import TableSet
 from penstock.ports.log import Log
 
-Former = Callable[[str], AbstractContextManager[tuple[Settings, Log]]]
+FormerSpec = Callable[[str], AbstractContextManager[tuple[Settings, Log]]]
 """Gives the settings of today with the rules of a text that the store kept, and the log of the
 topics that those rules read."""
 
-BY_RULES = frozenset({"P345", FILES_FAILED})
+BY_SPEC = frozenset({"P345", FILES_FAILED})
 """What parks a table because of its records, as its rules read them: other rules may not."""
 
 
 def run(
     settings: Settings,
-    world: World,
+    world: Environment,
     stop: threading.Event,
     until: Until,
     *,
     takeover: bool,
-    former: Former,
-) -> Ended:
+    former: FormerSpec,
+) -> RunResult:
     """Run a pipeline to its end. Raises any PenstockError that concerns it as a whole.
 
     It is leveled as often as that brings a table forward: one that comes back late trails anew.
     """
-    ended = coordinate(settings, world, stop, until, takeover=takeover)
-    before: Leveling | None = None
-    while ended.level_first is not None and not stop.is_set():
-        if before is not None and before.stretches == ended.level_first.stretches:
+    ended = _coordinate(settings, world, stop, until, takeover=takeover)
+    before: CatchUp | None = None
+    while ended.catch_up_first is not None and not stop.is_set():
+        if before is not None and before.ranges == ended.catch_up_first.ranges:
             raise _undecided(before, "these stretches can be read no more")
-        before = ended.level_first
-        _level(settings, world, stop, before, former)
+        before = ended.catch_up_first
+        _catch_up(settings, world, stop, before, former)
         if not stop.is_set():
-            ended = coordinate(settings, world, stop, until)
+            ended = _coordinate(settings, world, stop, until)
     return ended
 
 
-def _level(
-    settings: Settings, world: World, stop: threading.Event, leveling: Leveling, former: Former
+def _catch_up(
+    settings: Settings,
+    world: Environment,
+    stop: threading.Event,
+    leveling: CatchUp,
+    former: FormerSpec,
 ) -> None:
     with former_rules(settings, world, leveling, former) as (rules, log):
-        ended = coordinate(rules, replace(world, log=log), stop, "caught-up", ends=leveling.ends)
+        ended = _coordinate(rules, replace(world, log=log), stop, "caught-up", ends=leveling.ends)
     for table, reason in ended.parked.items():
-        if table not in leveling.stretches:
+        if table not in leveling.ranges:
             continue
-        if reason.code in BY_RULES:
+        if reason.code in BY_SPEC:
             raise _undecided(leveling, f"by the former rules {reason.message}") from reason
         raise reason
 
 
 @contextmanager
 def former_rules(
-    settings: Settings, world: World, leveling: Leveling, former: Former
+    settings: Settings, world: Environment, leveling: CatchUp, former: FormerSpec
 ) -> Iterator[tuple[Settings, Log]]:
     """Open the rules that tables were fed with, and the log of their topics.
 
@@ -86,10 +96,10 @@ def former_rules(
         yield rules, log
 
 
-def _undecided(leveling: Leveling, reason: str) -> DecisionNeededError:
+def _undecided(leveling: CatchUp, reason: str) -> DecisionNeededError:
     stretches = "; ".join(
         f"{table} {at}{covered}"
-        for table, ranges in leveling.stretches.items()
+        for table, ranges in leveling.ranges.items()
         for at, covered in ranges.items()
     )
     return DecisionNeededError(
@@ -97,3 +107,24 @@ def _undecided(leveling: Leveling, reason: str) -> DecisionNeededError:
         code="P189",
         hint="to judge these stretches by the present rules:  penstock run --accept rules",
     )
+
+
+def _coordinate(
+    settings: Settings,
+    world: Environment,
+    stop: threading.Event,
+    until: Until,
+    *,
+    takeover: bool = False,
+    ends: Positions | None = None,
+) -> RunResult:
+    """Run one pipeline. `ends` bounds what is read, for leveling tables under former rules.
+
+    Raises what `Coordinator.run` raises.
+    """
+    fleet = TableSet(settings, world, opening.open_quarantine(settings, world))
+    pace = EpochTrigger(settings, world.clock)
+    tenure = PipelineClaim(settings, world)
+    horizon = StoppingOffsets(ends, keep_first=until != "stopped")
+    coordinator = Coordinator(settings, world, stop, fleet, pace, tenure, horizon)
+    return coordinator.run(until, takeover=takeover)

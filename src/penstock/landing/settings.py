@@ -7,14 +7,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from penstock.core.schema import Field, Schema, Struct, Type
-from penstock.landing.background import Beats, Hands, Threads, in_a_thread
+from penstock.landing.background import (
+    CommitExecutor,
+    Heartbeat,
+    ThreadPoolCommits,
+    start_heartbeat,
+)
 from penstock.ports.log import Log
 from penstock.ports.runtime import Clock, Engine, Observer
 from penstock.ports.store import Owner, PendingStore
 from penstock.ports.tables import TableFormat
 from penstock.rows.options import RowOptions
-from penstock.rows.route.computed_columns import NOTHING, Computed
-from penstock.rows.route.filters import Gate, Route
+from penstock.rows.route.computed_columns import NOTHING, ComputedColumns
+from penstock.rows.route.filters import DynamicRoute, RecordFilter
 from penstock.rows.schema.inference import table_schema
 
 Start = Literal["earliest", "latest"] | int | Mapping[str, Mapping[int, int]]
@@ -23,7 +28,7 @@ Consent = Literal["gap", "topic", "rules"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TableLocation:
     """Name a table: in the spec (`lake.bronze.orders`), its catalog, and in that catalog."""
 
     table: str
@@ -33,13 +38,13 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TableTarget:
     """Describe one table that topics are landed in, or a route to several.
 
     `gates` say by topic which records are for it; a topic without one lands all.
     """
 
-    place: Place
+    location: TableLocation
     options: RowOptions
     create: bool
     hints: Mapping[str, Type] = field(default_factory=dict)
@@ -48,8 +53,8 @@ class Target:
     identifier_fields: tuple[str, ...] = ()
     sort_by: tuple[str, ...] = ()
     registry: Mapping[str, Any] | None = None
-    gates: Mapping[str, Gate] = field(default_factory=dict)
-    computed: Computed = NOTHING
+    filters: Mapping[str, RecordFilter] = field(default_factory=dict)
+    computed: ComputedColumns = NOTHING
     computed_types: Mapping[str, Type] = field(default_factory=dict)
 
     def schema_for(self, shown: Schema) -> Schema:
@@ -59,38 +64,38 @@ class Target:
         return table_schema(Struct((*own, *computed)), self.hints, self.options)
 
     @property
-    def route(self) -> Route | None:
+    def route(self) -> DynamicRoute | None:
         """Return the route that this stands for or leads to; None for a table of a fixed name."""
-        return next((gate.route for gate in self.gates.values() if gate.route), None)
+        return next((gate.route for gate in self.filters.values() if gate.route), None)
 
     @property
     def is_route(self) -> bool:
         """Return whether this is a route itself, which no rows land in."""
-        return any(gate.route and not gate.share for gate in self.gates.values())
+        return any(gate.route and not gate.share for gate in self.filters.values())
 
-    def beside(self, others: Collection[str]) -> Target:
+    def reserving(self, others: Collection[str]) -> TableTarget:
         """Return the same, with the names of other tables reserved."""
         if not self.is_route:
             return self
         reserved = tuple(sorted(others))
         gates = {
             topic: replace(gate, route=replace(gate.route, reserved=reserved))
-            for topic, gate in self.gates.items()
+            for topic, gate in self.filters.items()
             if gate.route is not None
         }
-        return replace(self, gates=gates)
+        return replace(self, filters=gates)
 
-    def member(self, table: str) -> Target:
+    def route_table(self, table: str) -> TableTarget:
         """Return one table of a route."""
         _, _, name = table.partition(".")
         return replace(
             self,
-            place=replace(self.place, table=table, name=name),
-            gates={topic: replace(gate, share=table) for topic, gate in self.gates.items()},
+            location=replace(self.location, table=table, name=name),
+            filters={topic: replace(gate, share=table) for topic, gate in self.filters.items()},
         )
 
 
-Routes = Callable[[Collection[str]], Mapping[str, tuple[Target, ...]]]
+Routes = Callable[[Collection[str]], Mapping[str, tuple[TableTarget, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,7 @@ class Settings:
     rules_text: str
     routes: Routes
     former_routes: Callable[[str], Routes]
-    quarantine: Place
+    quarantine: TableLocation
     quarantine_schema: Schema
     start: Start
     log: Mapping[str, Any]
@@ -130,11 +135,11 @@ class Settings:
     heartbeat_seconds: float = 3.0
     alive_seconds: float = 15.0
     accept: frozenset[Consent] = frozenset()
-    faults: str = ""
+    crash_plan: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Environment:
     """The outside, as ports. `cluster_id` is the log's, asked once: a cluster that takes its place
     has topics of other ids. `jitter` gives numbers in 0..1, `token` short random texts.
     """
@@ -149,5 +154,5 @@ class World:
     owner: Owner
     jitter: Callable[[], float]
     token: Callable[[], str]
-    hands: Callable[[int], Hands] = Threads
-    beats: Callable[[Callable[[], bool], float], Beats] = in_a_thread
+    commit_executor: Callable[[int], CommitExecutor] = ThreadPoolCommits
+    start_heartbeat: Callable[[Callable[[], bool], float], Heartbeat] = start_heartbeat

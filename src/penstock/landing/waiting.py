@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from penstock.core.events import BacklogCounted, EpochPlanned, WaitBegan
 from penstock.core.planning import Epoch
-from penstock.landing.epoch.trigger import Pace
+from penstock.landing.epoch.trigger import EpochTrigger
 from penstock.ports.runtime import Observer
 
 ENGINE = "Java and Spark to start"
@@ -32,13 +32,13 @@ class Waits:
             self._what = what
             self.observer(WaitBegan(what))
 
-    def counted(self, pace: Pace) -> None:
+    def counted(self, pace: EpochTrigger) -> None:
         """Report the backlog when it is known for the first time."""
         if not self._counted:
             self._counted = True
             self.observer(BacklogCounted(dict(pace.lag), dict(pace.behind), dict(pace.waiting)))
 
-    def planned(self, epoch: Epoch, pace: Pace) -> None:
+    def planned(self, epoch: Epoch, pace: EpochTrigger) -> None:
         """Report that an epoch is opened, with the backlog."""
         backlog = dict(pace.lag), dict(pace.behind), dict(pace.waiting)
         self.observer(EpochPlanned(epoch.number, len(epoch.slices), epoch.records, *backlog))

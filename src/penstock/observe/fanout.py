@@ -7,7 +7,7 @@ Invariants:
 
 from __future__ import annotations
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.events import Event
 from penstock.ports.runtime import Observer
 
@@ -23,10 +23,10 @@ class Observers:
         for observer in self._observers:
             observer(event)
 
-    def reached(self, point: Point) -> None:
+    def passed(self, point: CrashPoint) -> None:
         """Let every observer pass the point; a test's observer may end the process here."""
         for observer in self._observers:
-            observer.reached(point)
+            observer.passed(point)
 
 
 UNHEARD = Observers()

@@ -21,7 +21,7 @@ from typing import Any, Literal, TextIO
 import structlog
 
 from penstock.core import events
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.events import Event
 from penstock.observe.formatting import (
     age_text,
@@ -69,7 +69,7 @@ class LogLines:
         data = {each.name: _plain(getattr(event, each.name)) for each in fields(event)}
         self._logger.log(line.level, type(event).__name__, line=line, data=data)
 
-    def reached(self, point: Point) -> None:
+    def passed(self, point: CrashPoint) -> None:
         """Ignore crash points."""
 
     def complain(self, text: str) -> None:

@@ -18,7 +18,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from penstock.core import events
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import InvalidError
 from penstock.core.events import Event
 from penstock.observe.snapshot import Snapshot, State, stalled
@@ -97,7 +97,7 @@ class Metrics(Collector):
         if outcome is not None:
             counts.commits.labels(event.table, outcome).inc()  # type: ignore[attr-defined]
 
-    def reached(self, point: Point) -> None:
+    def passed(self, point: CrashPoint) -> None:
         """Ignore crash points."""
 
     def collect(self) -> Iterator[Metric]:

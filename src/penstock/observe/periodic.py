@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 
-class Regularly:
+class Periodic:
     """Call `act` every so many seconds; the thread bears a name, for who looks at a process."""
 
     def __init__(self, act: Callable[[], object], *, every_seconds: float, name: str) -> None:

@@ -31,14 +31,14 @@ from penstock.observe.snapshot import (
 )
 
 
-def beginning(pipeline: str, now_ms: int, *, tables: tuple[str, ...] = ()) -> Snapshot:
+def initial(pipeline: str, now_ms: int, *, tables: tuple[str, ...] = ()) -> Snapshot:
     """Return the snapshot of a pipeline of which nothing was heard yet."""
     return Snapshot(
         pipeline, State.STARTING, now_ms, now_ms, tables={name: TableStatus() for name in tables}
     )
 
 
-def folded(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
+def apply(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
     """Return the snapshot after an event; one that says nothing about status changes only times."""
     match event:
         case events.PipelineStarted():
@@ -86,7 +86,7 @@ def _of_table(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
             return _found(snapshot, event.table)
         case events.TableParked():
             parked = Parked(event.code, event.reason, now_ms)
-            return _changed(snapshot, event.table, lambda table: _stands_aside(table, parked))
+            return _changed(snapshot, event.table, lambda table: _parked(table, parked))
         case events.TableResumed() | events.TableLeft():
             return _changed(snapshot, event.table, lambda table: replace(table, parked=None))
         case events.RecordsQuarantined():
@@ -253,7 +253,7 @@ def _recovering(snapshot: Snapshot) -> bool:
     return snapshot.recovering > 0
 
 
-def _stands_aside(table: TableStatus, parked: Parked) -> TableStatus:
+def _parked(table: TableStatus, parked: Parked) -> TableStatus:
     """Keep the time since when it has been parked when only the reason is told again."""
     if table.parked is None:
         return replace(table, parked=parked)

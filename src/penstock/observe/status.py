@@ -16,11 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import UnavailableError
 from penstock.core.events import Event
-from penstock.observe.periodic import Regularly
-from penstock.observe.reducer import beginning, folded, stopping
+from penstock.observe.periodic import Periodic
+from penstock.observe.reducer import apply, initial, stopping
 from penstock.observe.snapshot import Snapshot, from_json, to_json
 from penstock.ports.runtime import Clock
 
@@ -35,17 +35,17 @@ class StatusBoard:
     def __init__(self, pipeline: str, clock: Clock, *, tables: tuple[str, ...] = ()) -> None:
         self._clock = clock
         self._guard = threading.Lock()
-        self._snapshot = beginning(pipeline, clock.now_ms(), tables=tables)
+        self._snapshot = initial(pipeline, clock.now_ms(), tables=tables)
 
     def __call__(self, event: Event) -> None:
         """Take an event into the snapshot."""
         now_ms = self._clock.now_ms()
         with self._guard:
-            self._snapshot = folded(self._snapshot, event, now_ms)
+            self._snapshot = apply(self._snapshot, event, now_ms)
 
-    def reached(self, point: Point) -> None:
+    def passed(self, point: CrashPoint) -> None:
         """Notice that the pipeline was asked to end; other points say nothing about status."""
-        if point is Point.STOPPING:
+        if point is CrashPoint.STOPPING:
             with self._guard:
                 self._snapshot = stopping(self._snapshot)
 
@@ -71,7 +71,7 @@ class StatusFile:
         self._complain = complain
         self._complained = False
         self._written: tuple[Snapshot, float] | None = None
-        self._thread = Regularly(
+        self._thread = Periodic(
             self.write_if_due, every_seconds=WRITE_EVERY_MS / 1000, name="status-file"
         )
 

@@ -11,17 +11,17 @@ from enum import StrEnum
 from penstock.core.errors import PenstockError
 
 
-class Standing(StrEnum):
+class CheckStatus(StrEnum):
     """How well a thing is: `odd` works, and deserves a look; `unknown` could not be checked."""
 
-    GOOD = "good"
-    ODD = "odd"
-    BAD = "bad"
+    OK = "good"
+    WARNING = "odd"
+    FAILED = "bad"
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """One check on one subject: a sentence, and the next command or act.
 
     `exit_code` is what a run would end with for it; 0 unless the standing is bad.
@@ -29,30 +29,30 @@ class Finding:
 
     check: str
     subject: str
-    standing: Standing
+    standing: CheckStatus
     message: str
     hint: str = ""
     code: str = ""
     exit_code: int = 0
 
 
-def good(check: str, subject: str, message: str) -> Finding:
+def passed(check: str, subject: str, message: str) -> CheckResult:
     """Return a finding that all is well."""
-    return Finding(check, subject, Standing.GOOD, message)
+    return CheckResult(check, subject, CheckStatus.OK, message)
 
 
-def odd(check: str, subject: str, message: str, hint: str) -> Finding:
+def warning(check: str, subject: str, message: str, hint: str) -> CheckResult:
     """Return a finding of something that works and deserves a look."""
-    return Finding(check, subject, Standing.ODD, message, hint)
+    return CheckResult(check, subject, CheckStatus.WARNING, message, hint)
 
 
-def unseen(check: str, subject: str, message: str, hint: str) -> Finding:
+def unknown(check: str, subject: str, message: str, hint: str) -> CheckResult:
     """Return a finding of something that could not be checked."""
-    return Finding(check, subject, Standing.UNKNOWN, message, hint)
+    return CheckResult(check, subject, CheckStatus.UNKNOWN, message, hint)
 
 
-def bad(check: str, subject: str, error: PenstockError) -> Finding:
+def failed(check: str, subject: str, error: PenstockError) -> CheckResult:
     """Return a finding of what a run would end with."""
-    return Finding(
-        check, subject, Standing.BAD, error.message, error.hint, error.code, error.exit_code
+    return CheckResult(
+        check, subject, CheckStatus.FAILED, error.message, error.hint, error.code, error.exit_code
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.ports.checks import Finding
+from penstock.ports.checks import CheckResult
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.registry import Registry
 from penstock.ports.runtime import Clock, Observer, Secrets
@@ -33,7 +33,7 @@ class LogConnector:
     ports_version: int
     open_log: Callable[[Settings, Secrets], Log]
     open_reader: Callable[[Settings, Secrets], RangeReader]
-    examine: Callable[[Settings, Secrets, Clock], Sequence[Finding]] | None = None
+    examine: Callable[[Settings, Secrets, Clock], Sequence[CheckResult]] | None = None
     """Look at the cluster for `penstock doctor`: never raises what a finding can tell."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.events import Event
 
 
@@ -45,7 +45,7 @@ class Observer(Protocol):
         """Take notice of an event."""
         ...
 
-    def reached(self, point: Point) -> None:
+    def passed(self, point: CrashPoint) -> None:
         """Pass a crash point; tests stop the process here."""
         ...
 

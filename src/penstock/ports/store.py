@@ -27,7 +27,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class ClaimRecord:
     """The newest claim of a pipeline and how long its owner said it would be alive."""
 
     claim: Claim
@@ -85,7 +85,7 @@ class PendingStore(Protocol):
         """Record that the owner has ended; a no-op when fenced."""
         ...
 
-    def holding(self, pipeline: str) -> Holding | None:
+    def holding(self, pipeline: str) -> ClaimRecord | None:
         """Return the owner of the pipeline, dead or alive."""
         ...
 

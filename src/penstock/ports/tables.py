@@ -78,7 +78,7 @@ class TableState:
     handle: Any = field(repr=False, compare=False)
     not_empty: tuple[str, ...] = ()
     lease: Lease | None = None
-    widens: bool = False
+    can_widen: bool = False
     identifiers: tuple[str, ...] = ()
     reserved: tuple[str, ...] = ()
     least: Mapping[ColumnPath, Decimal] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class TableFacts:
     """
 
     format: str
-    kept: int
+    history_length: int
     kept_what: str
     stored_ms: int | None = None
     rows: int | None = None
@@ -209,7 +209,7 @@ class Table(Protocol):
         """
         ...
 
-    def missing(self, files: Sequence[DataFile]) -> Sequence[str]:
+    def missing_files(self, files: Sequence[DataFile]) -> Sequence[str]:
         """List the paths that are not on storage with the size described."""
         ...
 
@@ -225,7 +225,7 @@ class Table(Protocol):
         """
         ...
 
-    def refused(
+    def read_quarantine(
         self,
         chain: Chain,
         columns: Sequence[str],
@@ -239,7 +239,7 @@ class Table(Protocol):
         """
         ...
 
-    def coordinates(
+    def row_coordinates(
         self,
         columns: Mapping[str, str],
         state: TableState | None = None,
@@ -253,7 +253,7 @@ class Table(Protocol):
         """
         ...
 
-    def sources(
+    def file_sources(
         self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]
     ) -> Sequence[FileSource]:
         """Return which files of a state hold rows from an offset on, by topic name and partition.
@@ -271,14 +271,14 @@ class Table(Protocol):
         """
         ...
 
-    def chains(self, state: TableState) -> Sequence[Landed]:
+    def ledgers(self, state: TableState) -> Sequence[Landed]:
         """Return the ledgers of all chains in a state: other pipelines' as well.
 
         Raises UnavailableError, InvalidError (P190, P191 one cannot be read).
         """
         ...
 
-    def facts(self) -> TableFacts:
+    def describe(self) -> TableFacts:
         """Return what people want to know about it. Raises UnavailableError, InvalidError."""
         ...
 

@@ -95,3 +95,13 @@ def arrow_field(field: Field) -> pa.Field:
 def arrow_schema(schema: Schema) -> pa.Schema:
     """Return the Arrow form of a table's schema, columns in order."""
     return pa.schema([arrow_field(field) for field in schema.fields])
+
+
+def spread(array: pa.Array, present: npt.NDArray[np.bool_]) -> pa.Array:
+    """Put nulls where nothing is present."""
+    if present.all():
+        return array
+    if not len(array):
+        return pa.nulls(len(present), array.type)
+    index = np.maximum(np.cumsum(present) - 1, 0)
+    return array.take(pa.array(index, mask=~present))

@@ -29,7 +29,7 @@ KINDS: tuple[type[Exception], ...] = (
     ValueError,
     pa.ArrowException,
 )
-UNFORESEEN = KINDS
+UNEXPECTED_ERRORS = KINDS
 FOREIGN: tuple[type[Exception], ...] = (Exception,)
 """What clients of catalogs and storages may raise: their errors derive from any. It is raised again
 as one of ours; where an act may fail without harm, as housekeeping, it is as if no answer came."""
@@ -37,35 +37,35 @@ _OURS = "penstock."
 
 
 @dataclass(slots=True)
-class Apart(Generic[T]):
+class BisectResult(Generic[T]):
     """What was made of a batch in parts, in order, and by position what single records raise."""
 
     parts: list[T] = field(default_factory=list)
-    raising: dict[int, str] = field(default_factory=dict)
+    errors: dict[int, str] = field(default_factory=dict)
 
 
-def made_apart(batch: pa.RecordBatch, make: Callable[[pa.RecordBatch], T]) -> Apart[T]:
+def bisect_on_error(batch: pa.RecordBatch, make: Callable[[pa.RecordBatch], T]) -> BisectResult[T]:
     """Make something of a batch: in one part, or of those records that raise nothing unforeseen.
 
     Raises what is foreseen of what `make` raises, and what it raises for no record at all.
     """
-    made = Apart[T]()
+    made = BisectResult[T]()
     _make(batch, 0, make, made)
     return made
 
 
 def _make(
-    batch: pa.RecordBatch, start: int, make: Callable[[pa.RecordBatch], T], made: Apart[T]
+    batch: pa.RecordBatch, start: int, make: Callable[[pa.RecordBatch], T], made: BisectResult[T]
 ) -> None:
     try:
         made.parts.append(make(batch))
     except MemoryError:
         raise
-    except UNFORESEEN as error:
+    except UNEXPECTED_ERRORS as error:
         if not len(batch):
             raise
         if len(batch) == 1:
-            made.raising[start] = told(error)
+            made.errors[start] = describe(error)
             return
     else:
         return
@@ -74,7 +74,7 @@ def _make(
     _make(batch.slice(middle), start + middle, make, made)
 
 
-def told(error: Exception) -> str:
+def describe(error: Exception) -> str:
     """Name an error and the lines of ours that it passed: all that a report needs, and no value."""
     places = [
         f"{name.removeprefix(_OURS)}:{line}"

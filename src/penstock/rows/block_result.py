@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.core.schema import Schema
 from penstock.rows.arrow_types import arrow_type
-from penstock.rows.reject_codes import MisfitError, safe_text
+from penstock.rows.reject_codes import RejectError, safe_text
 
 Positions = npt.NDArray[np.int64]
 
@@ -24,52 +24,52 @@ _OTHER_PATHS = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class BlockResult:
     """The rows of some records with their positions, and the misfits by position; the rest is
     filtered, with a reason. `rescued` holds the text of what a row left out, by position.
     """
 
     rows: pa.StructArray
     positions: Positions
-    misfits: dict[int, MisfitError]
+    rejects: dict[int, RejectError]
     dropped: Counter[str]
     filtered: Counter[str] = field(default_factory=Counter)
     rescued: Mapping[int, str] = field(default_factory=dict)
 
-    def moved(self, positions: Positions) -> Fitted:
+    def at_positions(self, positions: Positions) -> BlockResult:
         """Return the same with positions taken from a list of positions."""
         return replace(
             self,
             positions=positions[self.positions],
-            misfits={int(positions[at]): misfit for at, misfit in self.misfits.items()},
+            rejects={int(positions[at]): misfit for at, misfit in self.rejects.items()},
             rescued={int(positions[at]): text for at, text in self.rescued.items()},
         )
 
     @classmethod
-    def none_of(cls, payload: Schema) -> Fitted:
+    def none_of(cls, payload: Schema) -> BlockResult:
         """Return no row of a schema, and no misfit."""
         nothing = pa.array([], arrow_type(payload))
         return cls(nothing, np.zeros(0, np.int64), {}, Counter())
 
     @classmethod
-    def joined(cls, pieces: Sequence[Fitted], payload: Schema) -> Fitted:
+    def concat(cls, pieces: Sequence[BlockResult], payload: Schema) -> BlockResult:
         """Put pieces with the columns of a schema together in the order of positions."""
         if len(pieces) == 1:
-            return replace(pieces[0], dropped=summed([pieces[0].dropped]))
+            return replace(pieces[0], dropped=merged_counts([pieces[0].dropped]))
         rows = [piece.rows for piece in pieces if len(piece.rows)]
         positions = np.concatenate([np.zeros(0, np.int64), *(p.positions for p in pieces)])
-        misfits = {at: misfit for piece in pieces for at, misfit in piece.misfits.items()}
+        misfits = {at: misfit for piece in pieces for at, misfit in piece.rejects.items()}
         joined = pa.concat_arrays(rows) if rows else pa.array([], arrow_type(payload))
         if len(rows) > 1 and (np.diff(positions) < 0).any():
             order = np.argsort(positions)
             joined, positions = joined.take(pa.array(order)), positions[order]
         filtered = sum((piece.filtered for piece in pieces), Counter())
-        dropped = summed(piece.dropped for piece in pieces)
+        dropped = merged_counts(piece.dropped for piece in pieces)
         rescued = {at: text for piece in pieces for at, text in piece.rescued.items()}
         return cls(joined, positions, misfits, dropped, filtered, rescued)
 
 
-def summed(counters: Iterable[Counter[str]]) -> Counter[str]:
+def merged_counts(counters: Iterable[Counter[str]]) -> Counter[str]:
     """Add counts up under bounded, printable paths; what is beyond the bound counts under `*`."""
     total: Counter[str] = Counter()
     for counter in counters:

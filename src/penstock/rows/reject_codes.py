@@ -24,7 +24,7 @@ class Stage(StrEnum):
     LIMIT = "limit"
 
 
-class Code(StrEnum):
+class RejectCode(StrEnum):
     """Name the reason of a quarantined record."""
 
     EMPTY = "P301"
@@ -49,7 +49,7 @@ class Code(StrEnum):
     TOO_LARGE = "P341"
     TOO_DEEP = "P342"
     POISON = "P343"
-    UNFORESEEN = "P344"
+    UNEXPECTED = "P344"
     NO_PARTITION = "P346"
     UNKNOWN_FIELD = "P361"
     MISSING = "P362"
@@ -69,12 +69,12 @@ class Code(StrEnum):
     UNCOMPUTED = "P383"
 
 
-TRANSIENT = frozenset({Code.SLOW, Code.POISON})
+TRANSIENT = frozenset({RejectCode.SLOW, RejectCode.POISON})
 """What another look at a record need not find: time and memory are not the record's alone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class CodeInfo:
     """Where a code arises, what it states, and what a user can do about it."""
 
     stage: Stage
@@ -86,200 +86,200 @@ _DECODE, _UNWRAP = Stage.DECODE, Stage.UNWRAP
 _CONVERT, _LIMIT = Stage.CONVERT, Stage.LIMIT
 _ROUTE = Stage.ROUTE
 
-MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
+CODE_INFO: Mapping[RejectCode, CodeInfo] = MappingProxyType(
     {
-        Code.EMPTY: Meaning(
+        RejectCode.EMPTY: CodeInfo(
             _DECODE,
             "the value has no bytes, or only white space",
             "send no value at all to mean a tombstone",
         ),
-        Code.MALFORMED: Meaning(
+        RejectCode.MALFORMED: CodeInfo(
             _DECODE,
             "the value is not of the declared format, or is cut off",
             "fix the producer, or  records.format; JSON (RFC 8259) has no NaN, no Infinity, no raw"
             " control characters",
         ),
-        Code.NOT_UTF8: Meaning(
+        RejectCode.NOT_UTF8: CodeInfo(
             _DECODE,
             "the value, or a text in it, is not valid UTF-8",
             "fix the producer's encoding",
         ),
-        Code.LONE_SURROGATE: Meaning(
+        RejectCode.LONE_SURROGATE: CodeInfo(
             _DECODE,
             "a string contains one half of a surrogate pair",
             "fix the producer: it cuts strings in the middle of a character",
         ),
-        Code.DUPLICATE_KEY: Meaning(
+        RejectCode.DUPLICATE_KEY: CodeInfo(
             _DECODE,
             "an object or map has the same key twice",
             "fix the producer: which of the two values counts is undefined",
         ),
-        Code.NOT_AN_OBJECT: Meaning(
+        RejectCode.NOT_AN_OBJECT: CodeInfo(
             _DECODE, "the value is JSON but not an object", 'wrap it: {"value": …}'
         ),
-        Code.BYTE_ORDER_MARK: Meaning(
+        RejectCode.BYTE_ORDER_MARK: CodeInfo(
             _DECODE,
             "the value begins with a byte order mark",
             "fix the producer: RFC 8259 forbids it",
         ),
-        Code.TRAILING_DATA: Meaning(
+        RejectCode.TRAILING_DATA: CodeInfo(
             _DECODE,
             "more bytes follow the object or datum",
             "send one value per record",
         ),
-        Code.TOMBSTONE: Meaning(
+        RejectCode.TOMBSTONE: CodeInfo(
             _DECODE,
             "the record has no value, and the table quarantines tombstones",
             "set  tombstones: skip",
         ),
-        Code.UNFRAMED: Meaning(
+        RejectCode.UNFRAMED: CodeInfo(
             _DECODE,
             "the value does not begin with the id of a schema, as records.format asks",
             "fix  records.format  or  records.framing, or the producer's serializer",
         ),
-        Code.UNKNOWN_SCHEMA: Meaning(
+        RejectCode.UNKNOWN_SCHEMA: CodeInfo(
             _DECODE,
             "the registry has no schema with the id in the record",
             "register it again, or fix  records.registry: the id may be another registry's",
         ),
-        Code.SCHEMA_UNUSABLE: Meaning(
+        RejectCode.SCHEMA_UNUSABLE: CodeInfo(
             _DECODE,
             "the record's schema is of another format, or cannot be mapped to columns",
             "fix  records.format, or the schema: recursive schemas have no columns",
         ),
-        Code.NOT_UNPACKED: Meaning(
+        RejectCode.NOT_UNPACKED: CodeInfo(
             _DECODE,
             "the value is not compressed as declared, or is damaged",
             "fix  records.compression, or the producer",
         ),
-        Code.SLOW: Meaning(
+        RejectCode.SLOW: CodeInfo(
             _LIMIT,
             "an expression of the spec takes too long for the record, even on its own",
             "simplify the expression, or limit its input; then retry the record",
         ),
-        Code.NO_ENVELOPE: Meaning(
+        RejectCode.NO_ENVELOPE: CodeInfo(
             _UNWRAP,
             "the value is not in the declared envelope",
             "fix  records.envelope, or read the topic by a rule of its own",
         ),
-        Code.UNKNOWN_OPERATION: Meaning(
+        RejectCode.UNKNOWN_OPERATION: CodeInfo(
             _UNWRAP,
             "the envelope names an unknown operation",
             "please report which source sends it",
         ),
-        Code.IMAGE_MISSING: Meaning(
+        RejectCode.IMAGE_MISSING: CodeInfo(
             _UNWRAP,
             "the envelope holds no row for its operation",
             "make the source send whole rows, also for deletes (REPLICA IDENTITY FULL)",
         ),
-        Code.NOT_AVAILABLE: Meaning(
+        RejectCode.NOT_AVAILABLE: CodeInfo(
             _UNWRAP,
             "the source replaced a value that did not change by a placeholder",
             "make the source send whole rows, or set  schema.types: drop_value  to land null",
         ),
-        Code.SEVERAL_ROWS: Meaning(
+        RejectCode.SEVERAL_ROWS: CodeInfo(
             _UNWRAP,
             "the envelope holds several rows in one record",
             "make the source send one row per record",
         ),
-        Code.TOO_LARGE: Meaning(
+        RejectCode.TOO_LARGE: CodeInfo(
             _LIMIT, "the value has more bytes than allowed", "raise  limits.record_bytes"
         ),
-        Code.TOO_DEEP: Meaning(
+        RejectCode.TOO_DEEP: CodeInfo(
             _LIMIT, "objects and arrays are nested deeper than allowed", "raise  limits.depth"
         ),
-        Code.POISON: Meaning(
+        RejectCode.POISON: CodeInfo(
             _LIMIT,
             "this record kills the process that reads it, even on its own",
             "find the cause, such as a worker's memory or a library that crashes; then retry it",
         ),
-        Code.UNFORESEEN: Meaning(
+        RejectCode.UNEXPECTED: CodeInfo(
             _LIMIT,
             "decoding this record raises an unexpected error, even on its own",
             "please report it, with the record if you can; retry it with a version that fixes it",
         ),
-        Code.NO_PARTITION: Meaning(
+        RejectCode.NO_PARTITION: CodeInfo(
             _LIMIT,
             "truncated for the table's partitioning, the value is below the minimum of its type",
             "give the column a wider type, or partition the table differently",
         ),
-        Code.UNKNOWN_FIELD: Meaning(
+        RejectCode.UNKNOWN_FIELD: CodeInfo(
             _CONVERT,
             "the table has no such column",
             "add the column, or set  schema.columns: drop_value  or evolve, within  limits.columns"
             "  and  limits.new_columns_per_hour",
         ),
-        Code.MISSING: Meaning(
+        RejectCode.MISSING: CodeInfo(
             _CONVERT, "a required column is null or missing", "make the column optional"
         ),
-        Code.WRONG_TYPE: Meaning(
+        RejectCode.WRONG_TYPE: CodeInfo(
             _CONVERT,
             "the value's type does not fit the column's type",
             "correct the column's type with  schema.hints, or set  schema.types: drop_value; what"
             "  schema.types: rescue  keeps needs a string column _rescued in the table",
         ),
-        Code.OUT_OF_RANGE: Meaning(
+        RejectCode.OUT_OF_RANGE: CodeInfo(
             _CONVERT,
             "the value is outside the range of the column's type",
             "choose a wider type with  schema.hints",
         ),
-        Code.INEXACT: Meaning(
+        RejectCode.INEXACT: CodeInfo(
             _CONVERT,
             "the value would have to be rounded",
             "choose a type with more digits with  schema.hints",
         ),
-        Code.UNREADABLE: Meaning(
+        RejectCode.UNREADABLE: CodeInfo(
             _CONVERT,
             "the text is not a value of the column's type",
             "correct the column's type with  schema.hints",
         ),
-        Code.ZONE_MISSING: Meaning(
+        RejectCode.ZONE_MISSING: CodeInfo(
             _CONVERT,
             "a timestamp has no zone, or is a local time that is not unique in the assumed zone",
             "set  assume_zone, or make the column a timestamp",
         ),
-        Code.ZONE_UNEXPECTED: Meaning(
+        RejectCode.ZONE_UNEXPECTED: CodeInfo(
             _CONVERT,
             "a timestamp for a column without zone has an offset",
             "set  drop_offset, or make the column a timestamptz",
         ),
-        Code.WRONG_LENGTH: Meaning(
+        RejectCode.WRONG_LENGTH: CodeInfo(
             _CONVERT,
             "the bytes do not have the length of the column's type",
             "choose binary, or the right length, with  schema.hints",
         ),
-        Code.UNIT_MISSING: Meaning(
+        RejectCode.UNIT_MISSING: CodeInfo(
             _CONVERT,
             "a number is used for a date or time, and its unit is not declared",
             "make the column a long",
         ),
-        Code.NO_COLUMNS: Meaning(
+        RejectCode.NO_COLUMNS: CodeInfo(
             _CONVERT,
             "no field has a value, and the table does not exist yet",
             "create the table, or wait for a record that gives it columns",
         ),
-        Code.EMPTY_TEXT: Meaning(
+        RejectCode.EMPTY_TEXT: CodeInfo(
             _CONVERT,
             "the column partitions the table, and the format reads its empty text back as null",
             "send null or a placeholder word, or partition by another column",
         ),
-        Code.UNDECIDED: Meaning(
+        RejectCode.UNDECIDED: CodeInfo(
             _ROUTE,
             "an expression of the spec cannot be computed for the record",
             "guard it: try_cast(…) returns null where cast fails, try(…) where anything does",
         ),
-        Code.UNROUTABLE: Meaning(
+        RejectCode.UNROUTABLE: CodeInfo(
             _ROUTE,
             "a field in the table's name is null, empty, too long, or has characters other than"
             " letters, digits, blank and _-./:; or the name is another rule's table",
             "give such records a rule of their own with  where, or map them in  route",
         ),
-        Code.UNKNOWN_TABLE: Meaning(
+        RejectCode.UNKNOWN_TABLE: CodeInfo(
             _ROUTE,
             "the record asks for a table that does not exist, and none is created for it",
             "create the table, or set  unknown_tables: create; see  limits.tables",
         ),
-        Code.UNCOMPUTED: Meaning(
+        RejectCode.UNCOMPUTED: CodeInfo(
             _CONVERT,
             "the function of  transform  raises an error for the record, even on its own",
             "fix the function, then retry the record",
@@ -291,14 +291,16 @@ NO_TEXT = "an empty text, which the table's format reads back as null"
 _TEXT_LENGTH_MAX = 200
 
 
-OF_TYPES = frozenset({Code.WRONG_TYPE, Code.OUT_OF_RANGE, Code.INEXACT, Code.UNREADABLE})
+OF_TYPES = frozenset(
+    {RejectCode.WRONG_TYPE, RejectCode.OUT_OF_RANGE, RejectCode.INEXACT, RejectCode.UNREADABLE}
+)
 """Codes of values that `types` has a say in; `types: rescue` keeps them."""
 
 
-class MisfitError(Exception):
+class RejectError(Exception):
     """Why one record or value cannot be landed exactly; never leaves this package."""
 
-    def __init__(self, code: Code, reason: str, path: str = "") -> None:
+    def __init__(self, code: RejectCode, reason: str, path: str = "") -> None:
         super().__init__(code, reason, path)
         self.code = code
         self.reason = reason
@@ -309,11 +311,11 @@ class MisfitError(Exception):
         """Return path and reason: one bounded, printable line without the record's values."""
         return safe_text(f"{self.path}: {self.reason}" if self.path else self.reason)
 
-    def at(self, path: str) -> MisfitError:
+    def at_path(self, path: str) -> RejectError:
         """Return the same misfit with its place."""
-        return self if self.path else MisfitError(self.code, self.reason, path)
+        return self if self.path else RejectError(self.code, self.reason, path)
 
-    def alone(self) -> MisfitError:
+    def without_traceback(self) -> RejectError:
         """Return the same without the frames and errors it came by: a block may hold many."""
         self.__traceback__ = self.__cause__ = self.__context__ = None
         return self

@@ -8,7 +8,7 @@ from tests.integration.cli.shop import Shop
 from tests.processes.process import KILLED
 
 from penstock.app.repair import quarantine
-from penstock.landing.repair.retry import Choice
+from penstock.landing.repair.selection import Selection
 from penstock.spec.load import load
 from penstock.testing.sent import Sent
 
@@ -45,7 +45,7 @@ def test_refused_records_are_listed_shown_retried_and_dropped(shop: Shop) -> Non
         for code, count in (("P361", 2), ("P302", 1))
     }
     assert listed == fates(shop)
-    (shown,) = quarantine.records(load(shop.path), ICEBERG, Choice(codes=("P302",)), 5)
+    (shown,) = quarantine.records(load(shop.path), ICEBERG, Selection(codes=("P302",)), 5)
     assert (b"no json", b"k", 1, 2) == (shown.value, shown.key, shown.partition, shown.offset)
 
     for rule in shop.spec["tables"]:
@@ -66,8 +66,8 @@ def test_refused_records_are_listed_shown_retried_and_dropped(shop: Shop) -> Non
     shop.store.unlink()
     done = shop.command(*words).json["done"]
     assert {"landed": {DELTA: 2}, "refused": {"P302": 1}, "finished": 2} == done
-    assert {ICEBERG: 2} == quarantine.retry(load(shop.path), ICEBERG, Choice()).landed
-    assert 1 == quarantine.drop(load(shop.path), ICEBERG, Choice())
+    assert {ICEBERG: 2} == quarantine.retry(load(shop.path), ICEBERG, Selection()).landed
+    assert 1 == quarantine.drop(load(shop.path), ICEBERG, Selection())
 
     shop.send(3, 2)
     assert 0 == shop.run().code

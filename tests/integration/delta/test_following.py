@@ -10,9 +10,9 @@ import pytest
 from deltalake import Field as DeltaField
 from tests.integration.delta.lake import CHAIN, Lake, origin
 
-from penstock.connectors.delta.log.commit_file import put
+from penstock.connectors.delta.log.commit_file import put_if_absent
 from penstock.connectors.delta.log.reader import Log
-from penstock.connectors.delta.log.tail import Following
+from penstock.connectors.delta.log.tail import LogTail
 from penstock.connectors.delta.write.target import Sizes
 from penstock.core.errors import ConflictError, OutcomeUnknownError, UnavailableError
 from penstock.ports.tables import Verdict
@@ -247,7 +247,7 @@ def test_an_entry_that_the_storage_says_is_there_is_ours_when_it_has_our_bytes(l
     entry = lake.location / "_delta_log" / "00000000000000000003.json"
     body = entry.read_bytes()
 
-    assert not put(lake.catalog.root, lake.name, 3, body)
+    assert not put_if_absent(lake.catalog.root, lake.name, 3, body)
     before = state.handle.view
     lake.table._require_there(before, body, created=False)
     with pytest.raises(ConflictError, match="version 3 is another commit"):
@@ -292,7 +292,7 @@ def test_a_dropped_table_is_not_there(lake):
 
 
 def test_a_log_is_opened_once_whoever_commits_and_again_when_the_table_changes(lake):
-    following = Following(lake.name, lake.catalog.root, Sizes())
+    following = LogTail(lake.name, lake.catalog.root, Sizes())
     first = following.view()
     for start in range(4, 10):
         lake.land({0: (start, start + 1)})

@@ -209,7 +209,7 @@ def test_deletion_vectors_of_others_and_their_rows_are_left_as_they_are(lake):
     assert [0, 2, 3, 4] == lake.ids()
     assert (
         4
-        == lake.table.coordinates(
+        == lake.table.row_coordinates(
             {"topic": "_kafka_topic", "partition": "_kafka_partition", "offset": "_kafka_offset"}
         ).num_rows
     )
@@ -317,7 +317,7 @@ def test_mapped_columns_may_have_any_name_and_the_table_grows(lake, mode):
         (row["a b,c"], row["名.前"]) for row in read
     ]
     assert [None, None, None, {"x y": 7}] == [row["new one"] for row in read]
-    assert 4 == lake.table.coordinates(COLUMNS).num_rows
+    assert 4 == lake.table.row_coordinates(COLUMNS).num_rows
 
 
 def test_a_missing_table_is_unavailable(lake):

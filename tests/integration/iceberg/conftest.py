@@ -9,7 +9,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from penstock.connectors.iceberg import connector
 from penstock.core.commits import Chain
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.ports.tables import TableDefinition
 from penstock.testing.contracts.table_fixture import batch_of, foreign_row
 from penstock.testing.prepared import ORDERS, claim, fence, orders, origin, prepared
@@ -32,7 +32,7 @@ class Ears:
     def __call__(self, event):
         del event
 
-    def reached(self, point: Point):
+    def passed(self, point: CrashPoint):
         self.points.append(point)
 
 

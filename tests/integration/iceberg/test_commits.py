@@ -13,7 +13,7 @@ from pyiceberg.types import StringType
 from penstock.connectors.iceberg.files.manifests import MERGE_AT, ManifestStack, live_entries
 from penstock.connectors.iceberg.ledger.properties import tag_of
 from penstock.core.commits import CommitKind
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import ConflictError, InvalidError, UnavailableError
 from penstock.core.serialization import progress_to_json
 from penstock.ports.tables import Verdict
@@ -132,7 +132,7 @@ def test_a_conflict_deletes_nothing(lake):
     with pytest.raises(ConflictError):
         table.commit(state, commit, retain=25)
 
-    assert [] == list(table.missing(commit.files))
+    assert [] == list(table.missing_files(commit.files))
     table.commit(table.state(lake.chain), commit, retain=25)
     assert [-1, 0, 1] == lake.ids()
 
@@ -175,10 +175,10 @@ def test_crash_points_are_passed_in_order(lake):
     lake.land(table, {0: (0, 2)})
 
     assert [
-        Point.FILE_OPENED,
-        Point.FILE_WRITTEN,
-        Point.FILE_CLOSED,
-        Point.MANIFEST_WRITTEN,
+        CrashPoint.FILE_OPENED,
+        CrashPoint.FILE_WRITTEN,
+        CrashPoint.FILE_CLOSED,
+        CrashPoint.MANIFEST_WRITTEN,
     ] == lake.ears.points
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.connectors.iceberg.commit.metadata_cleanup import Housekeeping
+from penstock.connectors.iceberg.commit.metadata_cleanup import MetadataCleanup
 
 HOUR, DAY = 3600.0, 86_400.0
 PLANTED = "00000-00000000-0000-0000-0000-{:012}.metadata.json"
@@ -25,8 +25,8 @@ class Shop:
         self.landed = 0
         self.housekeeping = self.began()
 
-    def began(self) -> Housekeeping:
-        return Housekeeping(HOUR, lambda: self.now)
+    def began(self) -> MetadataCleanup:
+        return MetadataCleanup(HOUR, lambda: self.now)
 
     def commit(self, times: int) -> None:
         for _ in range(times):

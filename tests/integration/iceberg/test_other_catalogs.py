@@ -10,7 +10,7 @@ from tests.story.real_backends import IcebergWithoutBroker
 from tests.story.world import World
 
 from penstock.connectors import iceberg
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.spec.secrets import ProcessSecrets
 
 SECRETS = ProcessSecrets({"GLUE_KEY": KEY, "GLUE_SECRET": SECRET})
@@ -67,7 +67,7 @@ def land_and_crash(world):
     """Crash behind a commit nobody heard of, live on, and give both lives."""
     world.send("orders", 5)
     world.send_raw("orders", b"no object")
-    crashed = world.crash_at(f"{Point.COMMIT_AFTER.value}")
+    crashed = world.crash_at(f"{CrashPoint.COMMIT_AFTER.value}")
     world.send("orders", 5)
     life = world.run()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.story.observer import RecordingObserver
 
-from penstock.connectors.delta.locations import Resolving, Root
+from penstock.connectors.delta.locations import LazyOptions, StorageRoot
 from penstock.connectors.iceberg import connector
 from penstock.core.commits import Chain
 from penstock.core.errors import UnavailableError
@@ -43,7 +43,7 @@ def test_a_catalog_and_its_tables_follow_a_secret(tmp_path: Path) -> None:
 def test_the_options_of_a_delta_catalog_follow_their_secrets(tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("one")
-    root = Root("s3://lake", Resolving({"secret": f"${{file:{key}}}"}, ProcessSecrets()))
+    root = StorageRoot("s3://lake", LazyOptions({"secret": f"${{file:{key}}}"}, ProcessSecrets()))
 
     assert {"secret": "one"} == dict(root.options)
     key.write_text("two")

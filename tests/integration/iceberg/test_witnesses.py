@@ -10,7 +10,7 @@ from penstock.connectors.iceberg.ledger.properties import ledger_key, newest_key
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import Offset, span
-from penstock.core.resolutions import closings_of
+from penstock.core.resolutions import resolutions_of
 from penstock.core.schema import Field, Kind, Struct
 from penstock.ports.tables import TableDefinition, Verdict
 from penstock.testing.contracts.table_fixture import batch_of
@@ -150,7 +150,7 @@ def test_w2_a_row_that_was_retried_ahead_of_its_chain_is_no_witness(lake):
     lake.land(table, {0: (0, 2)})
     state = table.state(CHAIN)
     files = lake.write(state, batch_of(ORDERS, orders({0: (5, 6)})))
-    log = closings_of(CHAIN.table)
+    log = resolutions_of(CHAIN.table)
     retried = lake.anchor(state, {}, files=files, nonce="retried")
     retried = replace(retried, progress={log: span(0, 1)}, origins={log: Offset(0)}, tallies={})
     before = table.commit(state, retried, retain=25)

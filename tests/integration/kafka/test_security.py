@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 from tests.processes.broker import Cluster, running_broker
 from tests.servers.listening import listening, shut
 
-from penstock.app.assembly.reopening_log import KeptLog
+from penstock.app.assembly.reopening_log import ReopeningLog
 from penstock.connectors.kafka import connector, errors, log
 from penstock.connectors.kafka.native import protocols
 from penstock.connectors.kafka.native.reader import ColumnarReader
@@ -31,7 +31,7 @@ from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition, span
 from penstock.dev.ports import free_port
 from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
-from penstock.files.reopening import Kept
+from penstock.files.reopening import Reopening
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.sent import Sent
 
@@ -179,7 +179,7 @@ def test_a_password_that_changes_is_taken_up(guarded: Guarded, tmp_path: Path) -
     settings = guarded.settings("orders", password=f"${{file:{word}}}")
     secrets = ProcessSecrets()
     opening = partial(connector.open_log, settings, secrets)
-    log = KeptLog(Kept(settings, secrets, opening, lambda log: log.close()))
+    log = ReopeningLog(Reopening(settings, secrets, opening, lambda log: log.close()))
     with pytest.raises(InvalidError, match="user shop"):
         log.partitions()
 

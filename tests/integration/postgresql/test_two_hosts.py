@@ -6,7 +6,7 @@ from tests.story.real_backends import IcebergWithoutBroker
 from tests.story.world import World
 
 from penstock.connectors import iceberg, sql
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.spec.secrets import ProcessSecrets
 
 SECRETS = ProcessSecrets({})
@@ -38,7 +38,9 @@ def world(tmp_path, postgresql):
     return World(SharedGround(tmp_path, postgresql))
 
 
-@pytest.mark.parametrize("point", [Point.PREPARE_AFTER, Point.COMMIT_BEFORE, Point.COMMIT_AFTER])
+@pytest.mark.parametrize(
+    "point", [CrashPoint.PREPARE_AFTER, CrashPoint.COMMIT_BEFORE, CrashPoint.COMMIT_AFTER]
+)
 def test_the_other_host_finishes_what_the_first_had_prepared(world, point):
     world.send("orders", 3)
     world.run(host="a")
@@ -62,7 +64,7 @@ def test_a_host_that_was_taken_over_in_mid_epoch_writes_no_more(world):
         world.send("orders", 5)
         assert {} == world.life(host="b").run(takeover=True).parked
 
-    life = world.life(host="a").at(Point.PREPARE_BEFORE, another).run()
+    life = world.life(host="a").at(CrashPoint.PREPARE_BEFORE, another).run()
 
     assert "P501" == life.code
     assert {0: 10} == world.offsets()

@@ -25,7 +25,7 @@ from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Decimal as Decimal_
 from penstock.core.schema import Field, Kind, List, Map, Struct, Type
 from penstock.ports.tables import TableDefinition
-from penstock.rows.convert.batch import convert
+from penstock.rows.convert.batch import convert_batch
 from penstock.rows.options import RowOptions
 
 pytestmark = pytest.mark.spark
@@ -458,7 +458,7 @@ def test_every_golden_conversion_is_read_back_equal_by_all(lakes: Lakes, catalog
         for number, case in enumerate(wanted)
     ]
 
-    done = convert(records_of(records), at=AT, schema=schema, options=RowOptions({}))
+    done = convert_batch(records_of(records), at=AT, schema=schema, options=RowOptions({}))
     lakes.landed(table, done.rows)
 
     assert {n: case.code for n, case in enumerate(wanted) if case.code} == {

@@ -12,7 +12,7 @@ from tests.story.world import World
 
 from penstock.connectors import iceberg
 from penstock.core.commits import Chain
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.dev.ports import free_port
 from penstock.landing.tables.credentials import renewed
 from penstock.ports.tables import TableDefinition
@@ -98,7 +98,7 @@ def test_lent_keys_are_used_by_workers_and_renewed_when_the_catalog_lends_others
     with lending("second-token"):
         after = renewed(before)
         table.commit(table.state(CHAIN), write(after, {0: (3, 5)}), retain=25)
-        found = table.coordinates(
+        found = table.row_coordinates(
             {"topic": "_kafka_topic", "partition": "_kafka_partition", "offset": "_kafka_offset"}
         )
 
@@ -131,10 +131,10 @@ def test_a_run_whose_keys_change_in_mid_run_goes_on_with_the_new_ones_and_keeps_
         world.send("orders", 3)
         world.send_raw("orders", b"no object")
         life = world.life(records_max=2)
-        life.at(Point.HOUSEKEEP_AFTER, committed.set)
-        life.at(Point.EPOCH_PLANNED, lend_another, passing=2).run()
+        life.at(CrashPoint.HOUSEKEEP_AFTER, committed.set)
+        life.at(CrashPoint.EPOCH_PLANNED, lend_another, passing=2).run()
         world.send("orders", 2)
-        crashed = world.crash_at(Point.PREPARE_AFTER.value)
+        crashed = world.crash_at(CrashPoint.PREPARE_AFTER.value)
         pending = repr(world.pending())
         world.run()
         told = [repr((each.observer.events, each.error)) for each in (life, crashed)] + [pending]

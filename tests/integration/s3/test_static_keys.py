@@ -14,7 +14,7 @@ from tests.story.world import PIPELINE, World
 
 from penstock.connectors import delta, iceberg
 from penstock.core.commits import Chain
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import InvalidError
 from penstock.ports.tables import TableDefinition
 from penstock.spec.secrets import ProcessSecrets
@@ -29,7 +29,7 @@ def test_a_whole_run_lands_on_s3_and_leaves_no_key_in_what_travels_or_stays(tmp_
     world = World(kind(tmp_path, s3))
     world.send("orders", 5)
     world.send_raw("orders", b"no object")
-    crashed = world.crash_at(f"{Point.PREPARE_AFTER.value}")
+    crashed = world.crash_at(f"{CrashPoint.PREPARE_AFTER.value}")
     told = [repr(crashed.jobs), repr(crashed.observer.events), repr(world.pending())]
     life = world.run()
     told += [repr(life.jobs), repr(life.observer.events), repr(world.table().state(CHAIN))]
@@ -93,12 +93,12 @@ def test_paths_and_the_layout_for_object_stores_are_honoured(tmp_path, s3):
     given = {"files": files, "uuid": state.uuid, "schema_id": state.schema_id, "held": claim()}
     table.commit(state, prepared(CHAIN, {0: (0, 9)}, **given), retain=25)
     placed = [file.path.removeprefix(f"s3://{bucket}/elsewhere/").split("/") for file in files]
-    found = catalog.load("bronze.t").coordinates(
+    found = catalog.load("bronze.t").row_coordinates(
         {"topic": "_kafka_topic", "partition": "_kafka_partition", "offset": "_kafka_offset"}
     )
 
     assert [2, 2] == [len({tuple(path[:4]) for path in placed}), len(files)]
     assert all(set(part) <= {"0", "1"} for path in placed for part in path[:4])
     assert {"elsewhere", "told"} == {key.partition("/")[0] for key in s3.keys(bucket)}
-    assert [] == list(table.missing(files))
+    assert [] == list(table.missing_files(files))
     assert 9 == found.num_rows

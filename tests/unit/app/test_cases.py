@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from penstock.app.spec_tests.comparing import differences, same
+from penstock.app.spec_tests.comparing import differences, matches
 from penstock.app.spec_tests.reading import read_cases
-from penstock.app.spec_tests.running import play
+from penstock.app.spec_tests.running import run_case
 from penstock.core.errors import InvalidError
 from penstock.spec.load import loads
 
@@ -37,7 +37,7 @@ def told(tmp_path: Path, text: str) -> list[list[str]]:
     path.write_text(text)
     file = read_cases(path)
     pipeline = loads(SPEC, base=tmp_path)
-    return [differences(case, play(pipeline, case, file.tables)) for case in file.cases]
+    return [differences(case, run_case(pipeline, case, file.tables)) for case in file.cases]
 
 
 def test_cases_that_end_as_they_say_differ_in_nothing(tmp_path: Path) -> None:
@@ -144,4 +144,4 @@ AT = datetime(2026, 11, 1, 12, tzinfo=UTC)
     ],
 )
 def test_values_are_compared_as_people_write_them(found: Any, expected: Any, equal: bool) -> None:
-    assert equal is same(found, expected)
+    assert equal is matches(found, expected)

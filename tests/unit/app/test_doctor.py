@@ -9,10 +9,10 @@ import pytest
 
 from penstock.app.doctor import machine
 from penstock.app.doctor.examination import examine, skew
-from penstock.commit.catalog_probe import Rehearsal
-from penstock.ports.checks import Standing
+from penstock.commit.catalog_probe import ProbeResult
+from penstock.ports.checks import CheckStatus
 
-GOOD, ODD, BAD = Standing.GOOD, Standing.ODD, Standing.BAD
+GOOD, ODD, BAD = CheckStatus.OK, CheckStatus.WARNING, CheckStatus.FAILED
 
 
 def test_workers_of_another_python_are_told() -> None:
@@ -96,10 +96,10 @@ def test_more_memory_than_there_is_is_told() -> None:
 @pytest.mark.parametrize(
     ("ahead", "standing"), [(0.0, GOOD), (-2.0, GOOD), (61.0, ODD), (-600.0, ODD), (None, None)]
 )
-def test_a_storage_whose_clock_is_off_is_told(ahead: float | None, standing: Standing) -> None:
-    found = skew("lake", Rehearsal(0.1, 0.1, ahead))
+def test_a_storage_whose_clock_is_off_is_told(ahead: float | None, standing: CheckStatus) -> None:
+    found = skew("lake", ProbeResult(0.1, 0.1, ahead))
 
-    assert (standing or Standing.UNKNOWN) is found.standing
+    assert (standing or CheckStatus.UNKNOWN) is found.standing
 
 
 def test_without_a_spec_this_machine_alone_is_looked_at() -> None:

@@ -24,7 +24,7 @@ from penstock.cli.output import (
 from penstock.cli.run import _print_outcome
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.events import PipelineStopped
-from penstock.landing.coordinator import Ended
+from penstock.landing.coordinator import RunResult
 from penstock.observe.log import json_log, written_to
 from penstock.spec.load import loads
 
@@ -150,7 +150,7 @@ def test_the_outcome_of_a_run_is_its_exit_code_though_nobody_reads_it(monkeypatc
     monkeypatch.setattr("sys.stdout", deaf)
 
     def act() -> int:
-        _print_outcome(Ended({}, "caught up"), 4, as_json=True)
+        _print_outcome(RunResult({}, "caught up"), 4, as_json=True)
         return 4
 
     assert 4 == guarded(act, ["--json"])

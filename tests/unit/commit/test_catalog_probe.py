@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.story.clock import ManualClock
 
-from penstock.commit.catalog_probe import rehearse
+from penstock.commit.catalog_probe import probe
 from penstock.connectors.memory.tables import MemoryTable, MemoryTables
 from penstock.connectors.memory.warehouse import Warehouse
 from penstock.core.errors import BugError, ConflictError, InvalidError
@@ -75,8 +75,8 @@ class Told(Careless):
 
     def create(self, name: str, definition: Any, ledgers: Any) -> MemoryTable:
         table = MemoryTables.create(self, name, definition, ledgers)
-        facts = replace(table.facts(), stored_ms=self._stored_ms)
-        table.facts = lambda: facts  # type: ignore[method-assign]
+        facts = replace(table.describe(), stored_ms=self._stored_ms)
+        table.describe = lambda: facts  # type: ignore[method-assign]
         return table
 
 
@@ -89,12 +89,12 @@ def test_a_clock_of_the_storage_that_differs_is_told_beyond_its_whole_seconds(
     clock = ManualClock()
     catalog = Told(Warehouse(), clock.now_ms() + by_ms)
 
-    assert ahead == rehearse(catalog, "shop", "t1", clock).ahead_seconds
+    assert ahead == probe(catalog, "shop", "t1", clock).ahead_seconds
 
 
 def test_a_catalog_that_compares_passes_and_keeps_nothing() -> None:
     warehouse = Warehouse()
-    measured = rehearse(MemoryTables(warehouse), "shop", "t1", ManualClock())
+    measured = probe(MemoryTables(warehouse), "shop", "t1", ManualClock())
 
     assert None is measured.ahead_seconds
     assert [] == warehouse.names()
@@ -111,7 +111,7 @@ def test_a_catalog_that_compares_passes_and_keeps_nothing() -> None:
 def test_a_catalog_that_does_not_compare_is_found_out(catalog: Any, told: str) -> None:
     warehouse = Warehouse()
     with pytest.raises(InvalidError, match=told) as caught:
-        rehearse(catalog(warehouse), "shop", "t1", ManualClock())
+        probe(catalog(warehouse), "shop", "t1", ManualClock())
 
     assert "P443" == caught.value.code
     assert [] == warehouse.names()
@@ -140,7 +140,7 @@ class Slow(Careless):
 def test_what_a_table_and_its_commits_took_is_told() -> None:
     clock = ManualClock()
     clock.advance(100)
-    measured = rehearse(Slow(Warehouse(), clock), "shop", "t1", clock)
+    measured = probe(Slow(Warehouse(), clock), "shop", "t1", clock)
 
     assert (2.0, 3.0) == (measured.create_seconds, measured.commit_seconds)
 

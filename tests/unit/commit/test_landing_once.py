@@ -8,16 +8,16 @@ from tests.story.faulty_catalog import Fault, FaultPlan, FaultyTables
 from tests.story.observer import RecordingObserver
 
 from penstock.commit.creation import begin, create
-from penstock.commit.evolution import widen
-from penstock.commit.land import Conditions, fence, fence_rollback, land, rolled_back
-from penstock.commit.manual import land_by_hand
+from penstock.commit.evolution import evolve
+from penstock.commit.land import CommitContext, fence, fence_rollback, land, rolled_back
+from penstock.commit.manual import land_manual
 from penstock.commit.two_phase import TwoPhase
 from penstock.connectors.memory.store import MemoryStore
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.memory.warehouse import Warehouse
 from penstock.core.claims import Generation
 from penstock.core.commits import Chain, CommitKind
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import (
     ConflictError,
     DecisionNeededError,
@@ -34,8 +34,8 @@ from penstock.core.events import (
     TableCreated,
 )
 from penstock.core.schema import Field, Kind
-from penstock.landing.background import Threads
-from penstock.landing.epoch.commit_queue import Batch, CommitLine
+from penstock.landing.background import ThreadPoolCommits
+from penstock.landing.epoch.commit_queue import CommitBatch, CommitQueue
 from penstock.ports.store import Owner
 from penstock.ports.tables import TableDefinition, Verdict
 from penstock.testing.contracts.table_fixture import Quiet, batch_of
@@ -80,7 +80,7 @@ class Bench:
         self.clock = ManualClock()
         self.store = MemoryStore()
         held = claimed(self.store, 1)
-        self.conditions = Conditions(held, self.observer, self.clock, lambda: 0.5, 25)
+        self.conditions = CommitContext(held, self.observer, self.clock, lambda: 0.5, 25)
         self.two_phase = TwoPhase("shop", self.store, self.conditions)
 
     def prepare(self, start, stop, **given):
@@ -235,7 +235,7 @@ def test_what_landed_by_hand_is_told_with_its_snapshot_and_seconds(bench, fault)
     if fault:
         bench.plan.queue(NAME, fault)
     bench.clock.advance(100)
-    land_by_hand(commit, state, bench.table, bench.conditions)
+    land_manual(commit, state, bench.table, bench.conditions)
 
     (told,) = bench.observer.of(TableCommitted)
     assert plain.state(OWN).head == told.snapshot
@@ -247,13 +247,13 @@ def test_a_commit_by_hand_is_told_with_its_own_snapshot_when_another_writes_behi
     heads = []
 
     class Beside(RecordingObserver):
-        def reached(self, point):
-            if point is Point.COMMIT_AFTER:
+        def passed(self, point):
+            if point is CrashPoint.COMMIT_AFTER:
                 heads.append(bench.table.state(OWN).head)
                 bench.warehouse.foreign_append(NAME, [{each.name: None for each in ORDERS.fields}])
 
     observer = Beside()
-    land_by_hand(commit, state, bench.table, replace(bench.conditions, observer=observer))
+    land_manual(commit, state, bench.table, replace(bench.conditions, observer=observer))
 
     assert heads == [each.snapshot for each in observer.of(TableCommitted)]
 
@@ -310,7 +310,7 @@ def test_recovery_drops_what_follows_before_the_quarantine_commit_itself(bench):
     assert [(False, False), (False, False), (True, False)] == told
     assert [] == bench.store.pending("shop")
     assert 0 == bench.rows()
-    assert 1 == bench.observer.passings(Point.FENCE_AFTER)
+    assert 1 == bench.observer.passings(CrashPoint.FENCE_AFTER)
 
 
 def test_a_quarantine_commit_behind_one_that_does_not_land_is_judged_on_its_own(bench):
@@ -396,7 +396,7 @@ def test_a_chain_begins_before_the_first_epoch(bench):
 def test_an_anchor_has_no_schema_to_outlive(bench):
     state = bench.table.state(OWN)
     wide = wider(state)
-    widen(bench.table, OWN, state, wide, bench.conditions)
+    evolve(bench.table, OWN, state, wide, bench.conditions)
     anchor = prepared(OWN, {0: (0, 3)}, uuid=state.uuid, schema_id=state.schema_id)
 
     assert land(anchor, bench.table, bench.conditions).landed
@@ -418,7 +418,7 @@ def test_a_schema_is_not_changed_by_a_former_owner(bench, number):
     ours = replace(bench.conditions, claim=claim(number, "a/owner-1"))
 
     with pytest.raises(FencedError, match="generation 7"):
-        widen(bench.table, OWN, state, wider(state), ours)
+        evolve(bench.table, OWN, state, wider(state), ours)
     assert state.schema == bench.table.state(OWN).schema
 
 
@@ -426,16 +426,16 @@ def test_the_schema_of_a_table_that_no_owner_has_landed_in_is_anybodys(bench):
     chain = Chain("another", OWN.table)
     state = bench.table.state(chain)
 
-    assert widen(bench.table, chain, state, wider(state), bench.conditions)
+    assert evolve(bench.table, chain, state, wider(state), bench.conditions)
     assert state.schema != bench.table.state(chain).schema
 
 
 def test_a_schema_is_not_changed_when_it_is_another_by_now(bench):
     state = bench.table.state(OWN)
     wide = replace(state.schema, fields=(*state.schema.fields, Field("other", Kind.LONG)))
-    assert widen(bench.table, OWN, state, wide, bench.conditions)
+    assert evolve(bench.table, OWN, state, wide, bench.conditions)
 
-    assert widen(bench.table, OWN, state, wider(state), bench.conditions) is False
+    assert evolve(bench.table, OWN, state, wider(state), bench.conditions) is False
     assert wide == bench.table.state(OWN).schema
 
 
@@ -446,7 +446,7 @@ def test_a_table_whose_history_is_uncertain_is_not_put_back_either(bench, monkey
     monkeypatch.setattr(bench.table, "state", lambda _: uncertain)
 
     with pytest.raises(DecisionNeededError) as caught:
-        land_by_hand(commit, state, bench.table, bench.conditions)
+        land_manual(commit, state, bench.table, bench.conditions)
     assert "P455" == caught.value.code
 
 
@@ -458,7 +458,7 @@ def test_nothing_is_replaced_in_a_table_that_was_rolled_back(bench):
     commit = replace(bench.prepare(0, 3), kind=CommitKind.REPLACE, progress={})
 
     with pytest.raises(DecisionNeededError) as caught:
-        land_by_hand(commit, state, bench.table, bench.conditions)
+        land_manual(commit, state, bench.table, bench.conditions)
     assert "P455" == caught.value.code
 
 
@@ -468,7 +468,7 @@ def test_a_schema_that_cannot_be_changed_for_conflicts_is_given_up_for_now(bench
     bench.plan.queue(NAME, *[Fault.CONFLICT] * 1000)
 
     with pytest.raises(UnavailableError) as told:
-        widen(bench.table, OWN, state, wide, bench.conditions)
+        evolve(bench.table, OWN, state, wide, bench.conditions)
     assert ("P469", 40) == (told.value.code, len(bench.clock.waits))
 
 
@@ -484,9 +484,9 @@ def test_a_commit_on_a_state_that_has_moved_is_a_conflict(bench):
 def test_what_waits_behind_a_commit_that_did_not_land_is_opened_again(bench):
     first, behind = bench.keep(bench.prepare(0, 3), bench.prepare(3, 5))
     bench.plan.take_away(NAME)
-    line = CommitLine(bench.two_phase, Threads(1))
+    line = CommitQueue(bench.two_phase, ThreadPoolCommits(1))
     for work in (first, behind):
-        line.submit(Batch(NAME, (work,)))
+        line.submit(CommitBatch(NAME, (work,)))
     line.close()
 
     held_back = line.take()[1]
@@ -502,7 +502,7 @@ def test_files_that_cannot_be_replaced_any_more_are_fenced_and_told(bench):
         landing.landed,
         landing.reason,
     )
-    assert 1 == bench.observer.passings(Point.FENCE_AFTER)
+    assert 1 == bench.observer.passings(CrashPoint.FENCE_AFTER)
     assert 0 == bench.rows()
 
 
@@ -528,7 +528,7 @@ def test_a_commit_that_arrives_behind_a_later_attempt_is_told_as_made(bench):
 def test_files_of_a_schema_that_is_gone_are_dropped_with_that_reason(bench):
     commit, state = bench.prepare(0, 3), bench.table.state(OWN)
     wide = wider(state)
-    widen(bench.table, OWN, state, wide, bench.conditions)
+    evolve(bench.table, OWN, state, wide, bench.conditions)
 
     landing = land(commit, bench.table, bench.conditions)
 
@@ -579,11 +579,11 @@ def test_what_an_earlier_owner_prepared_lands_unless_he_is_of_another_line(bench
 
 def test_housekeeping_that_fails_is_told_and_does_no_harm(bench):
     bench.plan.take_away(NAME)
-    bench.two_phase.tidy(NAME, bench.table)
+    bench.two_phase.housekeep(NAME, bench.table)
 
     (told,) = bench.observer.of(HousekeepingFailed)
     assert (NAME, "the table bronze.orders is not there") == (told.table, told.reason)
-    assert 1 == bench.observer.passings(Point.HOUSEKEEP_AFTER)
+    assert 1 == bench.observer.passings(CrashPoint.HOUSEKEEP_AFTER)
 
 
 def test_a_catalog_that_forbids_is_not_asked_again(bench):
@@ -609,8 +609,8 @@ def test_an_anchor_of_a_quarantine_passes_the_points_of_anchors(bench):
     commit = prepared(REJECTS, {0: (0, 3)}, uuid=bench.quarantine.state(REJECTS).uuid)
     land(commit, bench.quarantine, bench.conditions)
 
-    assert 1 == bench.observer.passings(Point.ANCHOR_AFTER)
-    assert 0 == bench.observer.passings(Point.QUARANTINE_AFTER)
+    assert 1 == bench.observer.passings(CrashPoint.ANCHOR_AFTER)
+    assert 0 == bench.observer.passings(CrashPoint.QUARANTINE_AFTER)
 
 
 def test_a_quarantine_that_was_rolled_back_is_not_told_to_be_put_back() -> None:

@@ -19,7 +19,7 @@ from penstock.core.commits import (
     position,
 )
 from penstock.core.offsets import TopicPartition, span
-from penstock.core.resolutions import closings_of
+from penstock.core.resolutions import resolutions_of
 from penstock.testing.prepared import (
     CLUSTER,
     claim,
@@ -203,7 +203,7 @@ def test_an_epoch_that_is_not_known_behind_new_progress_is_forgotten():
 
 def test_ids_and_digests_are_as_the_tables_have_them():
     """They stand in ledgers: another form would not know again what has landed."""
-    assert ("closings/t", 0) == (closings_of("t").topic_id, closings_of("t").partition)
+    assert ("closings/t", 0) == (resolutions_of("t").topic_id, resolutions_of("t").partition)
     assert "ea7fb08b7a2dc461" == digest_of(FILES)
     assert "654db26558caba6b27e087938a66e76e" == commit_id_of(
         CHAIN, "u1", 0, {part(0): span(0, 3)}, nonce="n"

@@ -4,10 +4,10 @@ import pytest
 
 from penstock.core.file_ranges import (
     FileRanges,
-    beginnings_of_rows,
     ends_of_rows,
+    partition_files,
     rows_of,
-    sort_out,
+    starts_of_rows,
 )
 from penstock.core.offsets import span
 
@@ -34,13 +34,13 @@ def file(ranges, **given):
     ],
 )
 def test_a_file_is_replaced_when_all_of_its_rows_are_of_the_stretch(stands, ranges):
-    found = sort_out([file(ranges)], {ONE: span(3, 6)})
+    found = partition_files([file(ranges)], {ONE: span(3, 6)})
 
     assert (stands == "inside", stands == "across") == (bool(found.inside), bool(found.across))
 
 
 def test_a_file_with_rows_of_others_is_never_replaced_whole():
-    found = sort_out([file({ONE: (3, 6)}, strangers=1)], {ONE: span(3, 6)})
+    found = partition_files([file({ONE: (3, 6)}, rows_without_source=1)], {ONE: span(3, 6)})
 
     assert (0, 1) == (len(found.inside), len(found.across))
 
@@ -49,7 +49,7 @@ def test_a_stretch_is_widened_to_what_stands_across_its_edges():
     stretch = {ONE: span(3, 6)}
     across = [file({ONE: (2, 4)}), file({ONE: (5, 9), OTHER: (7, 8)})]
 
-    assert {ONE: span(2, 9), OTHER: span(7, 8)} == sort_out(across, stretch).enough(stretch)
+    assert {ONE: span(2, 9), OTHER: span(7, 8)} == partition_files(across, stretch).widened(stretch)
 
 
 def test_rows_begin_and_end_where_those_of_any_file_do():
@@ -57,5 +57,5 @@ def test_rows_begin_and_end_where_those_of_any_file_do():
     files += [file({ONE: (4, 5)}, counts={ONE: 1, OTHER: 2})]
 
     assert {ONE: 6, OTHER: 9} == ends_of_rows(files)
-    assert {ONE: 0, OTHER: 5} == beginnings_of_rows(files)
+    assert {ONE: 0, OTHER: 5} == starts_of_rows(files)
     assert {ONE: 4, OTHER: 2} == rows_of(files)

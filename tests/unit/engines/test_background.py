@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 
 from penstock.core.errors import UnavailableError
-from penstock.engines.background import StartingEngine, Wanted
+from penstock.engines.background import BackgroundEngine, CancellationToken
 from penstock.engines.inline import InlineEngine
 
 
@@ -17,12 +17,12 @@ class Counted(InlineEngine):
         self.closed += 1
 
 
-def starting(engine: InlineEngine, may_start: threading.Event) -> StartingEngine:
+def starting(engine: InlineEngine, may_start: threading.Event) -> BackgroundEngine:
     def start(_wanted: Callable[[], bool]) -> InlineEngine:
         assert may_start.wait(10)
         return engine
 
-    return StartingEngine(start)
+    return BackgroundEngine(start)
 
 
 def test_its_owner_goes_on_while_it_starts_and_waits_when_it_needs_it() -> None:
@@ -39,7 +39,7 @@ def test_who_needs_it_is_told_what_its_start_failed_with() -> None:
     def start(_wanted: Callable[[], bool]) -> InlineEngine:
         raise UnavailableError("there is no memory for Java", code="P610", hint="make room")
 
-    engine = StartingEngine(start)
+    engine = BackgroundEngine(start)
     for act in (engine.capacity, lambda: engine.run([])):
         with pytest.raises(UnavailableError, match="no memory for Java"):
             act()
@@ -59,7 +59,7 @@ def test_it_is_closed_once_started_and_its_start_knows_that_it_is_not_wanted() -
         told.append(wanted())
         return inner
 
-    engine = StartingEngine(start)
+    engine = BackgroundEngine(start)
     assert asked.wait(10)
     engine.close()
 
@@ -70,13 +70,13 @@ def test_it_is_closed_once_started_and_its_start_knows_that_it_is_not_wanted() -
 def test_a_start_that_is_not_wanted_any_more_is_ended_and_fails_in_silence() -> None:
     begun, ended = threading.Event(), threading.Event()
 
-    def start(wanted: Wanted) -> InlineEngine:
-        wanted.otherwise(ended.set)
+    def start(wanted: CancellationToken) -> InlineEngine:
+        wanted.on_cancel(ended.set)
         begun.set()
         assert ended.wait(10)
         raise OSError("the Java process is gone")
 
-    engine = StartingEngine(start)
+    engine = BackgroundEngine(start)
     assert begun.wait(10)
     assert not engine.is_ready(0.0)
     engine.close()
@@ -86,9 +86,9 @@ def test_a_start_that_is_not_wanted_any_more_is_ended_and_fails_in_silence() -> 
 
 
 def test_what_is_begun_once_it_is_not_wanted_is_ended_at_once() -> None:
-    wanted, ends = Wanted(), []
-    wanted.otherwise(lambda: ends.append("before"))
-    wanted.withdraw()
-    wanted.otherwise(lambda: ends.append("behind"))
+    wanted, ends = CancellationToken(), []
+    wanted.on_cancel(lambda: ends.append("before"))
+    wanted.cancel()
+    wanted.on_cancel(lambda: ends.append("behind"))
 
     assert (False, ["before", "behind"]) == (wanted(), ends)

@@ -23,7 +23,7 @@ from penstock.core.errors import (
 )
 from penstock.engines.spark.daemon import SHARED_LIBRARIES, import_shared, spare_archives
 from penstock.engines.spark.engine import _results, require_classic
-from penstock.engines.spark.session import LastWords, require_same_spark
+from penstock.engines.spark.session import OutputTail, require_same_spark
 from penstock.engines.spark.task import _settle, error_from_text, error_to_text, perform
 from penstock.engines.spark.versions import ABSENT, disagreements, versions_here
 
@@ -206,7 +206,7 @@ def test_a_spark_connect_session_is_refused_by_name() -> None:
     ],
 )
 def test_javas_last_words_are_the_line_that_tells(said: str, expected: str) -> None:
-    assert expected == LastWords(io.BytesIO(said.encode())).telling()
+    assert expected == OutputTail(io.BytesIO(said.encode())).telling()
 
 
 @pytest.mark.parametrize("jobs", [[], [0], [0, 0, 1], [0, 2]])

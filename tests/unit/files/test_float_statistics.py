@@ -4,14 +4,14 @@ from math import nan
 
 import pyarrow as pa
 
-from penstock.files.float_statistics import floats_in, odd_in
+from penstock.files.float_statistics import count_floats, floats_in
 
 INNER = pa.struct([pa.field("n", pa.int64()), pa.field("x", pa.float32())])
 OUTER = pa.struct([pa.field("in", INNER), pa.field("y", pa.float64())])
 
 
 def counted(rows: pa.Table) -> dict[str, int]:
-    return dict(odd_in(floats_in(rows.schema), rows).nans)
+    return dict(count_floats(floats_in(rows.schema), rows).nans)
 
 
 def test_nan_are_counted_at_the_top_and_in_structs_and_nulls_are_none() -> None:

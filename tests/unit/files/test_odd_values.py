@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.events import Event
 from penstock.files import ParquetOptions, PartitionedParquetWriter, Written
 
@@ -27,7 +27,7 @@ class Quiet:
     def __call__(self, event: Event) -> None:
         raise AssertionError(event)
 
-    def reached(self, point: Point) -> None:
+    def passed(self, point: CrashPoint) -> None:
         pass
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import UnavailableError
 from penstock.files import ParquetOptions, PartitionedParquetWriter
 
@@ -26,7 +26,7 @@ class Listener:
     def __call__(self, event):
         raise AssertionError(event)
 
-    def reached(self, point):
+    def passed(self, point):
         self.points.append(point)
 
 
@@ -52,7 +52,7 @@ class World:
     def open_most(self):
         open_now = most = 0
         for point in self.listener.points:
-            open_now += (point is Point.FILE_OPENED) - (point is Point.FILE_CLOSED)
+            open_now += (point is CrashPoint.FILE_OPENED) - (point is CrashPoint.FILE_CLOSED)
             most = max(most, open_now)
         return most
 
@@ -181,7 +181,11 @@ def test_each_file_passes_its_points(tmp_path):
     assert [] == world.listener.points
 
     world.writer.close()
-    assert [Point.FILE_OPENED, Point.FILE_WRITTEN, Point.FILE_CLOSED] == world.listener.points
+    assert [
+        CrashPoint.FILE_OPENED,
+        CrashPoint.FILE_WRITTEN,
+        CrashPoint.FILE_CLOSED,
+    ] == world.listener.points
 
 
 def test_abandon_finishes_and_deletes_nothing(tmp_path):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import InvalidError
-from penstock.files.reopening import Kept
+from penstock.files.reopening import Reopening
 from penstock.spec.secrets import ProcessSecrets
 
 
@@ -20,8 +20,8 @@ class Place:
         return self.opened
 
 
-def kept(place: Place, settings: dict[str, Any], environment: dict[str, str]) -> Kept[int]:
-    return Kept(settings, ProcessSecrets(environment), place.open, place.closed.append)
+def kept(place: Place, settings: dict[str, Any], environment: dict[str, str]) -> Reopening[int]:
+    return Reopening(settings, ProcessSecrets(environment), place.open, place.closed.append)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_what_cannot_be_opened_with_the_new_secret_is_tried_again() -> None:
             raise InvalidError("refused", code="P202", hint="")
         return place.open()
 
-    opened = Kept({"password": "${env:WORD}"}, ProcessSecrets(environment), opening)
+    opened = Reopening({"password": "${env:WORD}"}, ProcessSecrets(environment), opening)
     opened()
     environment["WORD"] = "two"
     with pytest.raises(InvalidError):

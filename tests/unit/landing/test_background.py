@@ -4,7 +4,7 @@ import threading
 
 from tests.story.single_thread import BEATS_SHARE, OneThread
 
-from penstock.landing.background import in_a_thread
+from penstock.landing.background import start_heartbeat
 
 SOON_SECONDS = 0.001
 PATIENCE_SECONDS = 60.0
@@ -19,7 +19,7 @@ def test_an_act_is_done_over_and_over_until_it_gives_false():
         done.set()
         return False
 
-    beats = in_a_thread(act, SOON_SECONDS)
+    beats = start_heartbeat(act, SOON_SECONDS)
 
     assert done.wait(PATIENCE_SECONDS)
     beats.end()
@@ -33,7 +33,7 @@ def test_nothing_begins_after_the_end():
         begun.append(True)
         return True
 
-    beats = in_a_thread(act, SOON_SECONDS)
+    beats = start_heartbeat(act, SOON_SECONDS)
     beats.end()
     count = len(begun)
 
@@ -46,10 +46,10 @@ def test_in_one_thread_it_is_done_at_a_share_of_the_waits_until_it_ends():
     hands = thread.hands(8)
     beats = thread.beats(lambda: not times.append(1), 3.0)
     for _ in range(1000):
-        assert hands.about_to_wait(0.2) == 0.0
+        assert hands.before_wait(0.2) == 0.0
     counted = len(times)
     beats.end()
-    hands.about_to_wait(0.2)
+    hands.before_wait(0.2)
 
     assert 0.5 < counted / (1000 * BEATS_SHARE) < 1.5
     assert counted == len(times)

@@ -6,11 +6,11 @@ import threading
 import time
 
 from penstock.app.assembly.process import SystemClock
-from penstock.commit.land import Conditions
+from penstock.commit.land import CommitContext
 from penstock.commit.two_phase import TwoPhase
 from penstock.connectors.memory.store import MemoryStore
-from penstock.landing.background import Threads
-from penstock.landing.epoch.commit_queue import CommitLine
+from penstock.landing.background import ThreadPoolCommits
+from penstock.landing.epoch.commit_queue import CommitQueue
 from penstock.observe.fanout import Observers
 from penstock.testing.prepared import claim
 
@@ -19,8 +19,8 @@ WAIT_SECONDS = 0.5
 
 def test_a_wait_ends_though_a_signal_is_handled_beyond_its_end():
     """As when SIGTERM comes just before: SimpleQueue waited for ever then (docs/design/0230)."""
-    conditions = Conditions(claim(1), Observers(), SystemClock(), lambda: 0.0, retain=1)
-    line = CommitLine(TwoPhase("shop", MemoryStore(), conditions), Threads(1))
+    conditions = CommitContext(claim(1), Observers(), SystemClock(), lambda: 0.0, retain=1)
+    line = CommitQueue(TwoPhase("shop", MemoryStore(), conditions), ThreadPoolCommits(1))
     handled = []
 
     def handle(*_):

@@ -8,7 +8,7 @@ from tests.story.run import StoryObserver
 from tests.story.world import World
 
 from penstock.core.events import Event, PipelineStarted, PipelineStopped
-from penstock.landing.background import Threads, in_a_thread
+from penstock.landing.background import ThreadPoolCommits, start_heartbeat
 
 
 class Deafened(StoryObserver):
@@ -22,14 +22,14 @@ class Deafened(StoryObserver):
 def test_a_listener_that_fails_leaves_no_thread_of_commits_or_heartbeats_behind() -> None:
     ended = []
 
-    class Hands(Threads):
+    class Hands(ThreadPoolCommits):
         def shutdown(self, *, wait: bool = True, cancel_futures: bool = False) -> None:
             ended.append("hands")
             super().shutdown(wait=wait, cancel_futures=cancel_futures)
 
     class Beats:
         def __init__(self, act: Callable[[], bool], every_seconds: float) -> None:
-            self._beats = in_a_thread(act, every_seconds)
+            self._beats = start_heartbeat(act, every_seconds)
 
         def end(self) -> None:
             ended.append("beats")

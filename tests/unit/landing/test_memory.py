@@ -18,8 +18,8 @@ from penstock.core.offsets import span
 from penstock.core.planning import Lane
 from penstock.core.schema import Field, Kind, List, Schema, Struct
 from penstock.files.parquet import ParquetOptions, PartitionedParquetWriter
-from penstock.landing.task.messages import Destination, Job, TableJob
-from penstock.landing.task.sink import Bench, Tools
+from penstock.landing.task.messages import Job, TableJob, WriteTarget
+from penstock.landing.task.sink import TaskContext, TaskSink
 from penstock.rows.arrow_types import arrow_schema
 from penstock.rows.options import RowOptions
 from penstock.testing.contracts.table_fixture import Quiet
@@ -68,13 +68,13 @@ def _land(values: list[bytes], schema: Schema, options: RowOptions, directory: s
         survey=False,
         prefix="x",
         lanes=(LANE,),
-        tables={NAME: TableJob(schema, options, Destination("files", "t"))},
-        quarantine=Destination("files", "q"),
+        tables={NAME: TableJob(schema, options, WriteTarget("files", "t"))},
+        quarantine=WriteTarget("files", "q"),
         timeout_seconds=60.0,
         now_ms=0,
         log={},
     )
-    bench = Bench(job, Tools(None, {"files": writer}, Quiet(), ManualClock()))
+    bench = TaskSink(job, TaskContext(None, {"files": writer}, Quiet(), ManualClock()))
     columns = {
         "offset": pa.array(range(len(values)), pa.int64()),
         "timestamp": pa.array([0] * len(values), pa.timestamp("ms", "UTC")),
@@ -82,7 +82,7 @@ def _land(values: list[bytes], schema: Schema, options: RowOptions, directory: s
         "value": pa.array(values, pa.binary()),
     }
     before = _peak_mib()
-    bench.take(LANE, pa.RecordBatch.from_pydict(columns))
+    bench.write(LANE, pa.RecordBatch.from_pydict(columns))
     print(bench.tallies[NAME][LANE.at].landed, before, _peak_mib())
 
 

@@ -1,4 +1,4 @@
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.events import Event, TableCreated
 from penstock.observe.fanout import Observers
 
@@ -11,7 +11,7 @@ class Ear:
     def __call__(self, event: Event) -> None:
         self.heard.append((self.name, event))
 
-    def reached(self, point: Point) -> None:
+    def passed(self, point: CrashPoint) -> None:
         self.heard.append((self.name, point))
 
 
@@ -21,13 +21,13 @@ def test_everybody_hears_everything_in_order() -> None:
     observers = Observers(Ear("log", heard), Observers(Ear("board", heard)))
 
     observers(created)
-    observers.reached(Point.COMMIT_BEFORE)
+    observers.passed(CrashPoint.COMMIT_BEFORE)
 
     assert [
         ("log", created),
         ("board", created),
-        ("log", Point.COMMIT_BEFORE),
-        ("board", Point.COMMIT_BEFORE),
+        ("log", CrashPoint.COMMIT_BEFORE),
+        ("board", CrashPoint.COMMIT_BEFORE),
     ] == heard
 
 

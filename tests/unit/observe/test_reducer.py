@@ -20,7 +20,7 @@ from penstock.core.events import (
     TableResumed,
     WaitBegan,
 )
-from penstock.observe.reducer import beginning, folded, stopping
+from penstock.observe.reducer import apply, initial, stopping
 from penstock.observe.snapshot import (
     LastCommit,
     Parked,
@@ -46,15 +46,15 @@ def written(epoch: int, rows: int = 10) -> FilesWritten:
 
 def story(*events: Event, begin: Snapshot | None = None) -> Snapshot:
     """Fold events that happen a millisecond apart, the first at 1,001."""
-    snapshot = begin or beginning("shop", 1_000)
+    snapshot = begin or initial("shop", 1_000)
     for at_ms, event in enumerate(events, start=1_001):
-        snapshot = folded(snapshot, event, at_ms)
+        snapshot = apply(snapshot, event, at_ms)
     return snapshot
 
 
 def test_a_pipeline_nobody_heard_of_is_starting() -> None:
-    assert State.STARTING == beginning("shop", 1_000, tables=(T,)).state
-    assert [T] == list(beginning("shop", 1_000, tables=(T,)).tables)
+    assert State.STARTING == initial("shop", 1_000, tables=(T,)).state
+    assert [T] == list(initial("shop", 1_000, tables=(T,)).tables)
 
 
 def test_the_claim_is_kept() -> None:
@@ -222,7 +222,7 @@ def test_a_fenced_coordinator_is_stopping() -> None:
 def test_other_events_change_only_the_time() -> None:
     before = story(committed(1))
 
-    after = folded(before, SchemaChanged(T, "add column", "tailnum: string"), 5_000)
+    after = apply(before, SchemaChanged(T, "add column", "tailnum: string"), 5_000)
 
     assert replace(before, updated_ms=5_000) == after
 
@@ -248,7 +248,7 @@ def test_a_wait_is_told_of_while_an_epoch_is_read_and_never_in_between() -> None
     reading = story(planned, WaitBegan("records of epoch 1"))
     assert "records of epoch 1" == (reading.waiting and reading.waiting.what)
     for after in (SliceRead(1, 0, 9, 100, 0.1), EpochPrepared(1, 9, 1, 0.1)):
-        assert folded(reading, after, 2_000).waiting is None
+        assert apply(reading, after, 2_000).waiting is None
 
     later = story(planned, EpochPrepared(1, 9, 1, 0.1), WaitBegan(f"{T} to open"))
     assert later.waiting is None

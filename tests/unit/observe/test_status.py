@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from tests.story.clock import START_MS, ManualClock
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.events import PipelineStarted, PipelineStopped, TableCommitted
 from penstock.observe.snapshot import State
@@ -40,13 +40,13 @@ def test_the_file_is_named_after_the_pipeline(tmp_path: Path) -> None:
 
 def test_the_board_folds_what_it_hears(board: StatusBoard) -> None:
     board(STARTED)
-    board.reached(Point.COMMIT_BEFORE)
+    board.passed(CrashPoint.COMMIT_BEFORE)
 
     assert (3, State.STARTING) == (board.snapshot().generation, board.snapshot().state)
 
 
 def test_the_board_sees_the_stopping_point(board: StatusBoard) -> None:
-    board.reached(Point.STOPPING)
+    board.passed(CrashPoint.STOPPING)
 
     assert State.STOPPING == board.snapshot().state
 

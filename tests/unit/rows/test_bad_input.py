@@ -19,11 +19,11 @@ from penstock.connectors.registry.compiling import compiled
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Decimal, Field, Kind, Schema, Struct
 from penstock.ports.registry import RegisteredSchema, SchemaKey
-from penstock.rows.convert.batch import Converted, convert
-from penstock.rows.decode.decoder import Readers
+from penstock.rows.convert.batch import ConvertedBatch, convert_batch
+from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import MEANINGS, Code
-from penstock.rows.schema.evolution import wished
+from penstock.rows.reject_codes import CODE_INFO, RejectCode
+from penstock.rows.schema.evolution import requested_schema
 from penstock.rows.schema.survey import survey
 
 AT = TopicPartition("id", 0, "events")
@@ -94,15 +94,15 @@ def batch(several: list[Case]) -> pa.RecordBatch:
     )
 
 
-def landed(*several: Case) -> Converted:
+def landed(*several: Case) -> ConvertedBatch:
     """Land cases that share their rules."""
     rules = {repr((case.options, case.required)) for case in several}
     assert 1 == len(rules)
     options = RowOptions(SOURCES, **several[0].options)
     fields = (replace(f, required=f.name in several[0].required) for f in TABLE.fields)
     schema = Struct(tuple(fields))
-    return convert(
-        batch(list(several)), at=AT, schema=schema, options=options, readers=Readers(Two())
+    return convert_batch(
+        batch(list(several)), at=AT, schema=schema, options=options, readers=ReaderCache(Two())
     )
 
 
@@ -145,20 +145,31 @@ def test_a_record_with_ten_thousand_fields_makes_no_columns() -> None:
     records = batch([Case("bomb", bomb, None, None, None, None, (), 0)])
     evolve = RowOptions(SOURCES, columns="evolve")
 
-    assert Struct(()) == survey(records, evolve, Readers(), columns_max=2000)
-    assert TABLE == wished(records, TABLE, evolve, Readers(), 100)
+    assert Struct(()) == survey(records, evolve, ReaderCache(), columns_max=2000)
+    assert TABLE == requested_schema(records, TABLE, evolve, ReaderCache(), 100)
 
 
 def test_the_corpus_has_every_class_and_every_code_that_one_record_can_get() -> None:
     not_of_one_record = {
-        *(Code.UNDECIDED, Code.UNROUTABLE, Code.UNKNOWN_TABLE, Code.NO_COLUMNS, Code.POISON),
-        Code.UNFORESEEN,
+        *(
+            RejectCode.UNDECIDED,
+            RejectCode.UNROUTABLE,
+            RejectCode.UNKNOWN_TABLE,
+            RejectCode.NO_COLUMNS,
+            RejectCode.POISON,
+        ),
+        RejectCode.UNEXPECTED,
     }
     elsewhere = {
-        *(Code.ZONE_UNEXPECTED, Code.WRONG_LENGTH, Code.EMPTY_TEXT, Code.UNCOMPUTED),
-        *(Code.SLOW, Code.NO_PARTITION),
+        *(
+            RejectCode.ZONE_UNEXPECTED,
+            RejectCode.WRONG_LENGTH,
+            RejectCode.EMPTY_TEXT,
+            RejectCode.UNCOMPUTED,
+        ),
+        *(RejectCode.SLOW, RejectCode.NO_PARTITION),
     }
-    expected = {str(code) for code in MEANINGS} - not_of_one_record - elsewhere
+    expected = {str(code) for code in CODE_INFO} - not_of_one_record - elsewhere
 
     assert expected <= {case.code for case in CASES}
     assert CLASSES <= {case.kind for case in CASES}

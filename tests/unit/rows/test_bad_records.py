@@ -7,16 +7,16 @@ import pytest
 
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, List, Struct
-from penstock.rows.convert.batch import Converted, convert
+from penstock.rows.convert.batch import ConvertedBatch, convert_batch
 from penstock.rows.decode.json.parser import parse_object
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import MEANINGS, Code, MisfitError, Stage, safe_text
+from penstock.rows.reject_codes import CODE_INFO, RejectCode, RejectError, Stage, safe_text
 
 AT = TopicPartition("id", 0, "events")
 SCHEMA = Struct((Field("a", Kind.LONG), Field("b", Kind.STRING), Field("c", List(Kind.DOUBLE))))
 
 
-def landed(*values: bytes | None, **options: object) -> Converted:
+def landed(*values: bytes | None, **options: object) -> ConvertedBatch:
     count = len(values)
     batch = pa.record_batch(
         {
@@ -26,57 +26,57 @@ def landed(*values: bytes | None, **options: object) -> Converted:
             "value": pa.array(values, pa.binary()),
         }
     )
-    return convert(batch, at=AT, schema=SCHEMA, options=RowOptions({}, **options))  # type: ignore[arg-type]
+    return convert_batch(batch, at=AT, schema=SCHEMA, options=RowOptions({}, **options))  # type: ignore[arg-type]
 
 
 BAD = [
-    (b"", Code.EMPTY),
-    (b" \n\t", Code.EMPTY),
-    (b"{", Code.MALFORMED),
-    (b'{"a"', Code.MALFORMED),
-    (b'{"a":1', Code.MALFORMED),
-    (b'{"a":1,}', Code.MALFORMED),
-    (b'{"a":1 "b":""}', Code.MALFORMED),
-    (b'{"a":1/**/}', Code.MALFORMED),
-    (b"{a:1}", Code.MALFORMED),
-    (b'{"a":nul}', Code.MALFORMED),
-    (b'{"a":NaN}', Code.MALFORMED),
-    (b'{"c":[NaN]}', Code.MALFORMED),
-    (b'{"c":[1,-Infinity]}', Code.MALFORMED),
-    (b"\x00", Code.MALFORMED),
-    (b'{"a":1}\x00', Code.TRAILING_DATA),
-    (b'\x00{"a":1}', Code.MALFORMED),
-    (b'{\x0c"a":1}', Code.MALFORMED),
-    (b"\x00\x00\x00\x00\x05Avro", Code.MALFORMED),
-    (b'{"a":1}x', Code.TRAILING_DATA),
-    (b'{"a":1}{"a":2}', Code.TRAILING_DATA),
-    (b'{"a":1}\n{"a":2}', Code.TRAILING_DATA),
-    (b"\xef\xbb\xbf{}", Code.BYTE_ORDER_MARK),
-    (b"\xff\xfe{\x00}\x00", Code.NOT_UTF8),
-    (b'{"b":"\xff"}', Code.NOT_UTF8),
-    (b'{"b":"\xc0\x80"}', Code.NOT_UTF8),
-    (b'{"b":"\xed\xa0\x80"}', Code.NOT_UTF8),
-    (b'{"b\xff":1}', Code.NOT_UTF8),
-    (b'{"b":"\\ud800"}', Code.LONE_SURROGATE),
-    (b'{"\\udfff":null}', Code.LONE_SURROGATE),
-    (b'{"a":1,"a":1}', Code.DUPLICATE_KEY),
-    (b'{"a":null,"\\u0061":1}', Code.DUPLICATE_KEY),
-    (b'{"x":{"y":null,"y":null}}', Code.DUPLICATE_KEY),
-    (b"null", Code.NOT_AN_OBJECT),
-    (b"1", Code.NOT_AN_OBJECT),
-    (b"[]", Code.NOT_AN_OBJECT),
-    (b'[{"a":1}]', Code.NOT_AN_OBJECT),
-    (b'"{}"', Code.NOT_AN_OBJECT),
-    (b"true", Code.NOT_AN_OBJECT),
-    (b'{"x":' + b"[" * 64 + b"]" * 64 + b"}", Code.TOO_DEEP),
-    (b"[" * 100_000, Code.TOO_DEEP),
-    (b'{"a":' * 100_000, Code.TOO_DEEP),
-    (b'{"nope":1}', Code.UNKNOWN_FIELD),
-    (b'{"A":1}', Code.UNKNOWN_FIELD),
-    (b'{"a\\u0000":1}', Code.UNKNOWN_FIELD),
-    (b'{"' + b"x" * 10_240 + b'":1}', Code.UNKNOWN_FIELD),
-    (b'{"../../etc":1}', Code.UNKNOWN_FIELD),
-    (b"{" + b",".join(b'"k%d":1' % i for i in range(5000)) + b"}", Code.UNKNOWN_FIELD),
+    (b"", RejectCode.EMPTY),
+    (b" \n\t", RejectCode.EMPTY),
+    (b"{", RejectCode.MALFORMED),
+    (b'{"a"', RejectCode.MALFORMED),
+    (b'{"a":1', RejectCode.MALFORMED),
+    (b'{"a":1,}', RejectCode.MALFORMED),
+    (b'{"a":1 "b":""}', RejectCode.MALFORMED),
+    (b'{"a":1/**/}', RejectCode.MALFORMED),
+    (b"{a:1}", RejectCode.MALFORMED),
+    (b'{"a":nul}', RejectCode.MALFORMED),
+    (b'{"a":NaN}', RejectCode.MALFORMED),
+    (b'{"c":[NaN]}', RejectCode.MALFORMED),
+    (b'{"c":[1,-Infinity]}', RejectCode.MALFORMED),
+    (b"\x00", RejectCode.MALFORMED),
+    (b'{"a":1}\x00', RejectCode.TRAILING_DATA),
+    (b'\x00{"a":1}', RejectCode.MALFORMED),
+    (b'{\x0c"a":1}', RejectCode.MALFORMED),
+    (b"\x00\x00\x00\x00\x05Avro", RejectCode.MALFORMED),
+    (b'{"a":1}x', RejectCode.TRAILING_DATA),
+    (b'{"a":1}{"a":2}', RejectCode.TRAILING_DATA),
+    (b'{"a":1}\n{"a":2}', RejectCode.TRAILING_DATA),
+    (b"\xef\xbb\xbf{}", RejectCode.BYTE_ORDER_MARK),
+    (b"\xff\xfe{\x00}\x00", RejectCode.NOT_UTF8),
+    (b'{"b":"\xff"}', RejectCode.NOT_UTF8),
+    (b'{"b":"\xc0\x80"}', RejectCode.NOT_UTF8),
+    (b'{"b":"\xed\xa0\x80"}', RejectCode.NOT_UTF8),
+    (b'{"b\xff":1}', RejectCode.NOT_UTF8),
+    (b'{"b":"\\ud800"}', RejectCode.LONE_SURROGATE),
+    (b'{"\\udfff":null}', RejectCode.LONE_SURROGATE),
+    (b'{"a":1,"a":1}', RejectCode.DUPLICATE_KEY),
+    (b'{"a":null,"\\u0061":1}', RejectCode.DUPLICATE_KEY),
+    (b'{"x":{"y":null,"y":null}}', RejectCode.DUPLICATE_KEY),
+    (b"null", RejectCode.NOT_AN_OBJECT),
+    (b"1", RejectCode.NOT_AN_OBJECT),
+    (b"[]", RejectCode.NOT_AN_OBJECT),
+    (b'[{"a":1}]', RejectCode.NOT_AN_OBJECT),
+    (b'"{}"', RejectCode.NOT_AN_OBJECT),
+    (b"true", RejectCode.NOT_AN_OBJECT),
+    (b'{"x":' + b"[" * 64 + b"]" * 64 + b"}", RejectCode.TOO_DEEP),
+    (b"[" * 100_000, RejectCode.TOO_DEEP),
+    (b'{"a":' * 100_000, RejectCode.TOO_DEEP),
+    (b'{"nope":1}', RejectCode.UNKNOWN_FIELD),
+    (b'{"A":1}', RejectCode.UNKNOWN_FIELD),
+    (b'{"a\\u0000":1}', RejectCode.UNKNOWN_FIELD),
+    (b'{"' + b"x" * 10_240 + b'":1}', RejectCode.UNKNOWN_FIELD),
+    (b'{"../../etc":1}', RejectCode.UNKNOWN_FIELD),
+    (b"{" + b",".join(b'"k%d":1' % i for i in range(5000)) + b"}", RejectCode.UNKNOWN_FIELD),
 ]
 
 FORGED = [
@@ -101,13 +101,13 @@ FORGED = [
 
 @pytest.mark.parametrize(("value", "code"), BAD, ids=lambda x: str(x)[:30])
 def test_a_bad_record_is_refused_with_its_code_and_its_neighbours_land(
-    value: bytes, code: Code
+    value: bytes, code: RejectCode
 ) -> None:
     done = landed(b'{"a":1}', value, b'{"a":3}', value)
 
     assert [1, 3] == done.rows.column("a").to_pylist()
     assert [(1, code), (3, code)] == [(reject.offset, reject.code) for reject in done.rejects]
-    assert {str(MEANINGS[code].stage)} == {reject.stage for reject in done.rejects}
+    assert {str(CODE_INFO[code].stage)} == {reject.stage for reject in done.rejects}
     assert all(len(r.message) <= 200 and r.message.isprintable() for r in done.rejects)
 
 
@@ -153,7 +153,7 @@ def test_a_record_at_the_limit_of_depth_lands_and_its_strings_do_not_count() -> 
 
 def test_the_depth_of_nesting_is_counted_with_the_record_itself() -> None:
     assert {"a": []} == parse_object(b'{"a":[]}', depth_max=2)
-    with pytest.raises(MisfitError, match="deeper than 1"):
+    with pytest.raises(RejectError, match="deeper than 1"):
         parse_object(b'{"a":[]}', depth_max=1)
 
 
@@ -178,14 +178,16 @@ def test_a_table_shallower_than_its_limit_still_refuses_deep_unknown_fields() ->
 @pytest.mark.parametrize(
     ("bad", "code"),
     [
-        (b'{"a":2,"n":NaN}', Code.MALFORMED),
-        (b'{"n":Infinity}', Code.MALFORMED),
-        (b'{"m":[{"x":0.5},{"x":NaN}]}', Code.MALFORMED),
-        (b'{"n":1,"n":1}', Code.DUPLICATE_KEY),
-        (b'{"m":[{"x":1,"x":1}]}', Code.DUPLICATE_KEY),
+        (b'{"a":2,"n":NaN}', RejectCode.MALFORMED),
+        (b'{"n":Infinity}', RejectCode.MALFORMED),
+        (b'{"m":[{"x":0.5},{"x":NaN}]}', RejectCode.MALFORMED),
+        (b'{"n":1,"n":1}', RejectCode.DUPLICATE_KEY),
+        (b'{"m":[{"x":1,"x":1}]}', RejectCode.DUPLICATE_KEY),
     ],
 )
-def test_a_fault_in_a_dropped_field_refuses_the_record_all_the_same(bad: bytes, code: Code) -> None:
+def test_a_fault_in_a_dropped_field_refuses_the_record_all_the_same(
+    bad: bytes, code: RejectCode
+) -> None:
     done = landed(b'{"a":1,"n":1.5}', b'{"a":1,"m":[{"x":0.5}]}', bad, columns="drop_value")
 
     assert [1, 1] == done.rows.column("a").to_pylist()
@@ -204,10 +206,10 @@ def test_tombstones_are_counted_or_refused() -> None:
 
 
 def test_every_code_has_a_meaning_and_a_place_among_the_records_codes() -> None:
-    assert list(Code) == list(MEANINGS)
-    assert all(code.startswith("P3") for code in Code)
+    assert list(RejectCode) == list(CODE_INFO)
+    assert all(code.startswith("P3") for code in RejectCode)
     assert {Stage.DECODE, Stage.UNWRAP, Stage.ROUTE, Stage.CONVERT, Stage.LIMIT} == {
-        m.stage for m in MEANINGS.values()
+        m.stage for m in CODE_INFO.values()
     }
 
 

@@ -15,14 +15,14 @@ from penstock.core.errors import UnavailableError
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, Schema, Struct
 from penstock.rows import bisection
-from penstock.rows.bisection import KINDS, made_apart
+from penstock.rows.bisection import KINDS, bisect_on_error
 from penstock.rows.convert import batch as conversion
-from penstock.rows.convert.batch import convert
-from penstock.rows.decode.decoder import Readers
+from penstock.rows.convert.batch import convert_batch
+from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.options import RowOptions
 from penstock.rows.schema import evolution
 from penstock.rows.schema import survey as surveying
-from penstock.rows.schema.evolution import wished
+from penstock.rows.schema.evolution import requested_schema
 from penstock.rows.schema.survey import survey
 
 AT = TopicPartition("id", "orders", 0)
@@ -34,14 +34,14 @@ pytestmark = pytest.mark.usefixtures("fence")
 
 def stumble(monkeypatch, room, *offsets: int, error: type[BaseException] = TypeError) -> None:
     """Let what opens records in a room raise at some of them."""
-    whole: Callable[..., Any] = room.open_values
+    whole: Callable[..., Any] = room.decode_values
 
-    def open_values(records: pa.RecordBatch, *given: Any, **named: Any) -> Any:
+    def decode_values(records: pa.RecordBatch, *given: Any, **named: Any) -> Any:
         if {*offsets} & {*records.column("offset").to_pylist()}:
             raise error("a value")
         return whole(records, *given, **named)
 
-    monkeypatch.setattr(room, "open_values", open_values)
+    monkeypatch.setattr(room, "decode_values", decode_values)
 
 
 def records(count: int) -> pa.RecordBatch:
@@ -53,9 +53,9 @@ def records(count: int) -> pa.RecordBatch:
 @pytest.mark.parametrize("raising", [(0,), (7,), (5, 6), (99,), (0, 1, 50, 98, 99)])
 def test_all_others_have_the_fate_that_they_would_have_without_it(monkeypatch, raising) -> None:
     options = replace(OPTIONS, columns="drop_value")
-    before = convert(records(100), at=AT, schema=TABLE, options=options)
+    before = convert_batch(records(100), at=AT, schema=TABLE, options=options)
     stumble(monkeypatch, conversion, *raising)
-    after = convert(records(100), at=AT, schema=TABLE, options=options)
+    after = convert_batch(records(100), at=AT, schema=TABLE, options=options)
 
     rows = zip(before.offsets.tolist(), before.rows.to_pylist(), strict=True)
     assert [row for offset, row in rows if offset not in raising] == after.rows.to_pylist()
@@ -70,7 +70,7 @@ def test_all_others_have_the_fate_that_they_would_have_without_it(monkeypatch, r
 @pytest.mark.parametrize("error", KINDS)
 def test_the_message_names_error_and_line_and_holds_no_value(monkeypatch, error) -> None:
     stumble(monkeypatch, conversion, 0, error=error)
-    (reject,) = convert(records(1), at=AT, schema=TABLE, options=OPTIONS).rejects
+    (reject,) = convert_batch(records(1), at=AT, schema=TABLE, options=OPTIONS).rejects
 
     assert ("P344", "limit") == (reject.code, reject.stage)
     assert f": {error.__name__} in rows.convert.batch:" in reject.message
@@ -80,7 +80,7 @@ def test_the_message_names_error_and_line_and_holds_no_value(monkeypatch, error)
 
 def test_rows_without_columns_are_counted_too(monkeypatch) -> None:
     stumble(monkeypatch, conversion, 3)
-    done = convert(
+    done = convert_batch(
         batch(*[b"{}"] * 8), at=AT, schema=Struct(()), options=replace(OPTIONS, source_columns={})
     )
 
@@ -90,14 +90,14 @@ def test_rows_without_columns_are_counted_too(monkeypatch) -> None:
 def test_values_that_were_left_out_are_added_up(monkeypatch) -> None:
     stumble(monkeypatch, conversion, 3)
     extra = batch(*[b'{"n": 1, "colour": "red"}'] * 8)
-    done = convert(extra, at=AT, schema=TABLE, options=replace(OPTIONS, columns="drop_value"))
+    done = convert_batch(extra, at=AT, schema=TABLE, options=replace(OPTIONS, columns="drop_value"))
 
     assert Counter(colour=7) == Counter(done.dropped)
 
 
 def test_all_that_raise_are_refused_however_many(monkeypatch) -> None:
     stumble(monkeypatch, conversion, *range(500))
-    done = convert(records(500), at=AT, schema=TABLE, options=OPTIONS)
+    done = convert_batch(records(500), at=AT, schema=TABLE, options=OPTIONS)
 
     assert 500 == sum(each.code == "P344" for each in done.rejects)
     assert (0, 0) == (done.rows.num_rows, len(done.offsets))
@@ -107,7 +107,7 @@ def test_all_that_raise_are_refused_however_many(monkeypatch) -> None:
 def test_what_the_machine_refuses_is_raised(monkeypatch, error) -> None:
     stumble(monkeypatch, conversion, 3, error=error)
     with pytest.raises(error):
-        convert(records(8), at=AT, schema=TABLE, options=OPTIONS)
+        convert_batch(records(8), at=AT, schema=TABLE, options=OPTIONS)
 
 
 def test_errors_of_ours_are_raised() -> None:
@@ -115,7 +115,7 @@ def test_errors_of_ours_are_raised() -> None:
         raise UnavailableError("the registry does not answer", code="P220", hint="look")
 
     with pytest.raises(UnavailableError):
-        made_apart(records(8), down)
+        bisect_on_error(records(8), down)
 
 
 def test_what_is_raised_for_no_record_at_all_is_raised() -> None:
@@ -123,7 +123,7 @@ def test_what_is_raised_for_no_record_at_all_is_raised() -> None:
         raise ValueError("of none")
 
     with pytest.raises(ValueError, match="of none"):
-        made_apart(records(0), broken)
+        bisect_on_error(records(0), broken)
 
 
 def test_a_combination_that_raises_is_made_in_parts() -> None:
@@ -131,15 +131,17 @@ def test_a_combination_that_raises_is_made_in_parts() -> None:
         assert len(part) < 3
         return part.column("offset").to_pylist()
 
-    made = made_apart(records(7), alone)
+    made = bisect_on_error(records(7), alone)
 
     assert [*range(7)] == [offset for part in made.parts for offset in part]
-    assert {} == made.raising
+    assert {} == made.errors
 
 
 def test_a_table_is_born_of_the_others(monkeypatch) -> None:
     stumble(monkeypatch, surveying, 1)
-    seen = survey(batch(b'{"a": 1}', b'{"b": 1}', b'{"c": 1}'), OPTIONS, Readers(), columns_max=100)
+    seen = survey(
+        batch(b'{"a": 1}', b'{"b": 1}', b'{"c": 1}'), OPTIONS, ReaderCache(), columns_max=100
+    )
 
     assert ("a", "c") == seen.names
 
@@ -147,11 +149,11 @@ def test_a_table_is_born_of_the_others(monkeypatch) -> None:
 def test_a_table_is_widened_for_the_others(monkeypatch) -> None:
     stumble(monkeypatch, evolution, 1)
     refused = batch(b'{"a": 1}', b'{"b": 1}', b'{"c": 1}')
-    wide = wished(refused, TABLE, replace(OPTIONS, columns="evolve"), Readers(), 2)
+    wide = requested_schema(refused, TABLE, replace(OPTIONS, columns="evolve"), ReaderCache(), 2)
 
     assert (*TABLE.names, "a", "c") == wide.names
 
 
 def test_the_fence_is_down_in_tests_that_do_not_ask_for_it(monkeypatch) -> None:
     monkeypatch.undo()
-    assert () == bisection.UNFORESEEN
+    assert () == bisection.UNEXPECTED_ERRORS

@@ -14,10 +14,10 @@ import pytest
 
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type, known
-from penstock.rows.convert.batch import Converted, convert
-from penstock.rows.convert.blocks import Plan, fit_typed
-from penstock.rows.decode.decoder import Readers
-from penstock.rows.decode.format_reader import Decoded, TextReader
+from penstock.rows.convert.batch import ConvertedBatch, convert_batch
+from penstock.rows.convert.blocks import ConversionPlan, convert_typed_block
+from penstock.rows.decode.decoder import ReaderCache
+from penstock.rows.decode.format_reader import DecodedBlock, TextReader
 from penstock.rows.options import RowOptions
 from penstock.rows.schema.survey import survey
 
@@ -55,12 +55,12 @@ def batch(*values: bytes) -> pa.RecordBatch:
     )
 
 
-def landed(*values: bytes, table: Struct | None = None, **options: Any) -> Converted:
+def landed(*values: bytes, table: Struct | None = None, **options: Any) -> ConvertedBatch:
     """Land values in a table of the columns that they ask for."""
     rules = RowOptions({}, format="json-schema-envelope", **options)
     records = batch(*values)
-    asked = known(survey(records, rules, Readers(), columns_max=100))
-    return convert(records, at=AT, schema=table or asked, options=rules)
+    asked = known(survey(records, rules, ReaderCache(), columns_max=100))
+    return convert_batch(records, at=AT, schema=table or asked, options=rules)
 
 
 def column(type_: Any, payload: Any, into: Type | None = None, /, **more: Any) -> Any:
@@ -74,7 +74,7 @@ def column(type_: Any, payload: Any, into: Type | None = None, /, **more: Any) -
     return one.rejects[0].code if one.rejects else one.rows.column("a")[0].as_py()
 
 
-def connect_columns(members: dict[str, Any], table: Struct, **options: Any) -> Converted:
+def connect_columns(members: dict[str, Any], table: Struct, **options: Any) -> ConvertedBatch:
     """Land one value of named members, each a type and what the payload says."""
     schema = struct(*(field(name, type_) for name, (type_, _) in members.items()))
     payload = {name: said for name, (_, said) in members.items()}
@@ -181,17 +181,17 @@ def test_a_float_does_not_depend_on_its_neighbours(digits: str) -> None:
 def test_a_block_that_arrow_cannot_hold_is_read_record_by_record() -> None:
     @dataclass(frozen=True)
     class Overflowing(TextReader):
-        def block(self, values: pa.BinaryArray) -> Decoded:
-            return Decoded(pa.array([1 << 40]).cast(pa.int32()), values)
+        def block(self, values: pa.BinaryArray) -> DecodedBlock:
+            return DecodedBlock(pa.array([1 << 40]).cast(pa.int32()), values)
 
-    plan = Plan.of(Struct((Field("value", Kind.STRING),)), RowOptions({}))
+    plan = ConversionPlan.of(Struct((Field("value", Kind.STRING),)), RowOptions({}))
 
-    fitted = fit_typed(pa.array([b"a", b"\xff", b"c"]), Overflowing(), plan)
+    fitted = convert_typed_block(pa.array([b"a", b"\xff", b"c"]), Overflowing(), plan)
 
     assert [{"value": "a"}, {"value": "c"}] == fitted.rows.to_pylist()
     assert ([0, 2], {1: "P303"}) == (
         fitted.positions.tolist(),
-        {at: str(misfit.code) for at, misfit in fitted.misfits.items()},
+        {at: str(misfit.code) for at, misfit in fitted.rejects.items()},
     )
 
 
@@ -309,7 +309,7 @@ def test_a_schema_asks_for_nested_columns() -> None:
     )
     rules = RowOptions({}, format="json-schema-envelope")
 
-    asked = survey(batch(value(schema, {})), rules, Readers(), columns_max=100)
+    asked = survey(batch(value(schema, {})), rules, ReaderCache(), columns_max=100)
 
     assert (
         Field("lines", List(Struct((Field("sku", Kind.STRING),)))),

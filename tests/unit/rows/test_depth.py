@@ -18,13 +18,13 @@ from penstock.connectors.iceberg.schema.types import file_schema, to_iceberg
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import LEVELS_MAX, Field, Kind, Struct
 from penstock.ports.registry import RegisteredSchema
-from penstock.rows.convert.batch import convert
-from penstock.rows.decode.decoder import Readers
+from penstock.rows.convert.batch import convert_batch
+from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.options import Policy, RowOptions
-from penstock.rows.schema.evolution import wished
+from penstock.rows.schema.evolution import requested_schema
 from penstock.rows.schema.inference import levels_in, table_schema
 from penstock.rows.schema.survey import survey
-from penstock.rows.schema.widening import changes_between, evolved
+from penstock.rows.schema.widening import changes_between, widened
 from penstock.spec.settings.sections import LimitSettings
 
 AT = TopicPartition("id", 0, "orders")
@@ -60,9 +60,9 @@ def test_the_deepest_record_that_a_spec_allows_has_a_fate(
     records = batch(nested(shape, DEEPEST, INNERMOST[innermost]))
 
     def land() -> tuple[int, list[str]]:
-        assert ("a",) == survey(records, options, Readers(), columns_max=2000).names
-        assert table == wished(records, table, options, Readers(), 2000)
-        done = convert(records, at=AT, schema=table, options=options)
+        assert ("a",) == survey(records, options, ReaderCache(), columns_max=2000).names
+        assert table == requested_schema(records, table, options, ReaderCache(), 2000)
+        done = convert_batch(records, at=AT, schema=table, options=options)
         return done.rows.num_rows, [reject.code for reject in done.rejects]
 
     lands = innermost == "null" or policy in ("drop_value", "rescue")
@@ -75,8 +75,10 @@ def test_what_is_nested_too_deeply_for_a_table_becomes_no_column(shape: str) -> 
     options = RowOptions({}, columns="evolve")
     records = [nested(shape, levels) for levels in (LEVELS_MAX, LEVELS_MAX + 2)]
 
-    found = [survey(batch(each), options, Readers(), columns_max=2000) for each in records]
-    asked = [wished(batch(each), Struct(()), options, Readers(), 2000) for each in records]
+    found = [survey(batch(each), options, ReaderCache(), columns_max=2000) for each in records]
+    asked = [
+        requested_schema(batch(each), Struct(()), options, ReaderCache(), 2000) for each in records
+    ]
 
     assert [("a", "u"), ("a",)] == [each.names for each in found]
     assert [("a", "u"), ("a",)] == [each.names for each in asked]
@@ -93,10 +95,10 @@ def test_a_deep_member_takes_no_column_away_from_others(place: str) -> None:
     records = {"first": (odd, plain), "last": (plain, odd), "alone": (odd,)}[place]
 
     born = table_schema(
-        survey(batch(*records), RowOptions({}), Readers(), columns_max=99), {}, BARE
+        survey(batch(*records), RowOptions({}), ReaderCache(), columns_max=99), {}, BARE
     )
     assert "struct<id: long, payload: struct<amount: long, who: string>>" == str(born)
-    done = convert(batch(*records), at=AT, schema=born, options=BARE)
+    done = convert_batch(batch(*records), at=AT, schema=born, options=BARE)
     assert ["P361"] == [reject.code for reject in done.rejects]
     assert len(records) - 1 == done.rows.num_rows
 
@@ -105,12 +107,12 @@ def test_a_deep_member_takes_no_column_away_from_others(place: str) -> None:
 def test_what_a_table_bears_of_a_deep_member_becomes_columns(count: int) -> None:
     chain = b'{"v":1,"next":' * count + b"null" + b"}" * count
     record = b'{"a":1,"u":{"n":%s,"l":[%s]}}' % (chain, deep(40))
-    survived = survey(batch(record), RowOptions({}), Readers(), columns_max=2000)
-    grown = wished(
+    survived = survey(batch(record), RowOptions({}), ReaderCache(), columns_max=2000)
+    grown = requested_schema(
         batch(record),
         Struct((Field("a", Kind.LONG), Field("u", Struct((Field("z", Kind.LONG),))))),
         RowOptions({}, columns="evolve"),
-        Readers(),
+        ReaderCache(),
         2000,
     )
 
@@ -142,7 +144,7 @@ def test_columns_that_a_schema_tells_are_cut_where_they_are_too_deep(
         extra.append({"x": tell(extra[-1])})
     payload = {"amount": scalar, "extra": tell(extra[-1])}
     schema = tell({"id": scalar, "payload": tell(payload)})
-    readers = Readers(One(RegisteredSchema(format_, json.dumps(schema))))
+    readers = ReaderCache(One(RegisteredSchema(format_, json.dumps(schema))))
     options = RowOptions({}, format=format_)
 
     framed = batch(b"\x00\x00\x00\x00\x01{}")
@@ -155,14 +157,14 @@ def test_records_do_not_deepen_a_table_one_after_the_other() -> None:
     first = nested("objects", 4, b'{"y":1}')
     more = nested("objects", 4, b'{"z":' + b'{"x":' * 29 + b"1" + b"}" * 29 + b"}")
 
-    once = evolved(Struct(()), [first], options, 2000)
-    assert [] == changes_between(once, evolved(once, [more], options, 2000))
+    once = widened(Struct(()), [first], options, 2000)
+    assert [] == changes_between(once, widened(once, [more], options, 2000))
 
 
 @pytest.mark.parametrize("shape", OPENING)
 def test_tables_can_be_made_of_the_deepest_columns(shape: str, tmp_path: Any) -> None:
     record = batch(nested(shape, LEVELS_MAX))
-    shown = survey(record, RowOptions({}), Readers(), columns_max=2000)
+    shown = survey(record, RowOptions({}), ReaderCache(), columns_max=2000)
     schema = table_schema(shown, {}, RowOptions({}))
     assert LEVELS_MAX - 2 <= levels_in(schema) <= LEVELS_MAX
 

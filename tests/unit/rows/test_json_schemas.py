@@ -13,11 +13,11 @@ import pytest
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type
 from penstock.ports.registry import RegisteredSchema, SchemaKey
-from penstock.rows.convert.batch import Converted, convert
-from penstock.rows.decode.decoder import Readers
-from penstock.rows.decode.json_schema import NODES_MAX, PlainJson, read_by
+from penstock.rows.convert.batch import ConvertedBatch, convert_batch
+from penstock.rows.decode.decoder import ReaderCache
+from penstock.rows.decode.json_schema import NODES_MAX, PlainJson, reader_for
 from penstock.rows.options import RowOptions
-from penstock.rows.schema.evolution import wished
+from penstock.rows.schema.evolution import requested_schema
 from penstock.rows.schema.inference import table_schema
 from penstock.rows.schema.survey import survey
 
@@ -48,18 +48,18 @@ def batch(*rows: Any) -> pa.RecordBatch:
     )
 
 
-def created(schema: Any, *rows: Any) -> tuple[Struct, Converted]:
+def created(schema: Any, *rows: Any) -> tuple[Struct, ConvertedBatch]:
     """Create a table from records, and land them in it."""
-    readers = Readers(One(schema))
+    readers = ReaderCache(One(schema))
     asked = survey(batch(*rows), OPTIONS, readers, columns_max=100)
     table = table_schema(asked, {}, OPTIONS)
-    return table, convert(batch(*rows), at=AT, schema=table, options=OPTIONS, readers=readers)
+    return table, convert_batch(batch(*rows), at=AT, schema=table, options=OPTIONS, readers=readers)
 
 
 def told(schema: Any) -> Type:
-    found = read_by(json.dumps(schema), (), 64)
+    found = reader_for(json.dumps(schema), (), 64)
     assert isinstance(found, PlainJson)
-    return found.told
+    return found.type
 
 
 TEXT: dict[str, Any] = {"type": "string"}
@@ -113,7 +113,7 @@ def test_a_schema_refers_to_others_by_their_names() -> None:
     references = [(name, json.dumps(each)) for name, each in others.items()]
     schema = {"properties": {"price": {"$ref": "money.json#/$defs/cents"}}}
 
-    found = read_by(json.dumps(schema), references, 64)
+    found = reader_for(json.dumps(schema), references, 64)
 
     assert PlainJson(Struct((Field("price", Kind.LONG),))) == found
 
@@ -122,8 +122,8 @@ def test_a_schema_of_too_many_types_is_refused_with_its_records() -> None:
     schema = {"properties": {f"a{n}": TEXT for n in range(NODES_MAX)}}
     table = Struct((Field("a", Kind.STRING),))
 
-    done = convert(
-        batch({"a": "x"}), at=AT, schema=table, options=OPTIONS, readers=Readers(One(schema))
+    done = convert_batch(
+        batch({"a": "x"}), at=AT, schema=table, options=OPTIONS, readers=ReaderCache(One(schema))
     )
 
     assert ["P312"] == [reject.code for reject in done.rejects]
@@ -225,8 +225,12 @@ def test_a_table_grows_by_what_the_schema_tells() -> None:
     table = Struct((Field("a", Kind.STRING),))
     evolve = RowOptions({}, format="json-schema", columns="evolve")
 
-    wish = wished(
-        batch({"a": "x", "n": 1, "more": True}), table, evolve, Readers(One(schema)), room=10
+    wish = requested_schema(
+        batch({"a": "x", "n": 1, "more": True}),
+        table,
+        evolve,
+        ReaderCache(One(schema)),
+        columns_left=10,
     )
 
     assert [

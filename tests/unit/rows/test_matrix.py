@@ -15,10 +15,10 @@ from tests.golden.conversions import Case, cases, shown
 
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, Struct
-from penstock.rows.convert.batch import convert
-from penstock.rows.convert.blocks import Plan, fit_records
+from penstock.rows.convert.batch import convert_batch
+from penstock.rows.convert.blocks import ConversionPlan, convert_records
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import Code
+from penstock.rows.reject_codes import RejectCode
 
 AT = TopicPartition("id", 0, "events")
 PLAIN = RowOptions({})
@@ -47,7 +47,7 @@ def utc(*parts: int) -> datetime:
 
 
 def fate(rows: pa.RecordBatch, codes: list[str]) -> Any:
-    return Code(codes[0]) if codes else rows.column("a")[0].as_py()
+    return RejectCode(codes[0]) if codes else rows.column("a")[0].as_py()
 
 
 def name_of(case: Case) -> str:
@@ -60,19 +60,19 @@ def test_a_value_lands_exactly_or_is_refused(case: Case) -> None:
     expected = case.code or case.lands
 
     def told(rows: pa.RecordBatch, codes: list[str]) -> Any:
-        return Code(codes[0]) if codes else shown(rows.column("a")[0].as_py(), case.type)
+        return RejectCode(codes[0]) if codes else shown(rows.column("a")[0].as_py(), case.type)
 
-    alone = convert(batch_of(case.record), at=AT, schema=schema, options=PLAIN)
+    alone = convert_batch(batch_of(case.record), at=AT, schema=schema, options=PLAIN)
     assert expected == told(alone.rows, [r.code for r in alone.rejects])
 
-    among = convert(batch_of(b"{}", case.record, b"{}"), at=AT, schema=schema, options=PLAIN)
+    among = convert_batch(batch_of(b"{}", case.record, b"{}"), at=AT, schema=schema, options=PLAIN)
     codes = [r.code for r in among.rejects]
     assert expected == told(among.rows.slice(1), codes)
     assert 3 - len(codes) == len(among.rows)
 
     values = pa.array([case.record], pa.binary())
-    only = fit_records(values, np.array([0]), Plan.of(schema, PLAIN))
-    found = [str(misfit.code) for misfit in only.misfits.values()]
+    only = convert_records(values, np.array([0]), ConversionPlan.of(schema, PLAIN))
+    found = [str(misfit.code) for misfit in only.rejects.values()]
     assert expected == told(pa.RecordBatch.from_struct_array(only.rows), found)
 
 
@@ -82,8 +82,8 @@ def test_a_value_lands_exactly_or_is_refused(case: Case) -> None:
         ('"2026-07-01T12:00:00"', utc(2026, 7, 1, 10)),
         ('"2026-01-01T12:00:00"', utc(2026, 1, 1, 11)),
         ('"2026-07-01T12:00:00Z"', utc(2026, 7, 1, 12)),
-        ('"2026-10-25T02:30:00"', Code.ZONE_MISSING),
-        ('"2026-03-29T02:30:00"', Code.ZONE_MISSING),
+        ('"2026-10-25T02:30:00"', RejectCode.ZONE_MISSING),
+        ('"2026-03-29T02:30:00"', RejectCode.ZONE_MISSING),
     ],
 )
 def test_an_assumed_zone_gives_an_instant_where_the_local_time_is_unique(
@@ -91,7 +91,9 @@ def test_an_assumed_zone_gives_an_instant_where_the_local_time_is_unique(
 ) -> None:
     schema = Struct((Field("a", Kind.TIMESTAMPTZ),))
 
-    done = convert(batch_of(f'{{"a":{text}}}'.encode()), at=AT, schema=schema, options=ASSUMING)
+    done = convert_batch(
+        batch_of(f'{{"a":{text}}}'.encode()), at=AT, schema=schema, options=ASSUMING
+    )
 
     assert expected == fate(done.rows, [r.code for r in done.rejects])
 
@@ -100,6 +102,6 @@ def test_an_offset_is_dropped_only_where_the_spec_says_so() -> None:
     schema = Struct((Field("a", Kind.TIMESTAMP),))
     values = (b'{"a":"2026-11-01T10:00:00+02:00"}', b'{"a":"2026-11-01T10:00:00"}')
 
-    done = convert(batch_of(*values), at=AT, schema=schema, options=DROPPING)
+    done = convert_batch(batch_of(*values), at=AT, schema=schema, options=DROPPING)
 
     assert [local(2026, 11, 1, 10)] * 2 == done.rows.column("a").to_pylist()

@@ -20,12 +20,12 @@ from penstock.connectors.registry.compiling import compiled
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type
 from penstock.ports.registry import RegisteredSchema
-from penstock.rows.convert.blocks import Plan, fit_records, fit_typed
+from penstock.rows.convert.blocks import ConversionPlan, convert_records, convert_typed_block
 from penstock.rows.decode.protobuf.reader import ProtobufReader
 from penstock.rows.decode.protobuf.schema import DEPTH_MAX, message_class
-from penstock.rows.decode.schema_id import framed, message_indexes
+from penstock.rows.decode.schema_id import group_by_schema, message_indexes
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import MisfitError
+from penstock.rows.reject_codes import RejectError
 
 SHOP = """
 syntax = "proto3";
@@ -89,11 +89,11 @@ def message(text: str, *indexes: int) -> Any:
 
 def landed(text: str, indexes: tuple[int, ...], table: Struct, *values: bytes) -> list[Any]:
     """Land values: the row of each, or its code; both ways must say the same."""
-    plan = Plan.of(table, RowOptions({}, columns="drop_value"))
+    plan = ConversionPlan.of(table, RowOptions({}, columns="drop_value"))
     reader = ProtobufReader.of(descriptors(text), indexes)
     array = pa.array(values, pa.binary())
-    by_column = told(fit_typed(array, reader, plan), len(values))
-    by_record = fit_records(array, np.arange(len(values)), plan, reader.record)
+    by_column = told(convert_typed_block(array, reader, plan), len(values))
+    by_record = convert_records(array, np.arange(len(values)), plan, reader.record)
     assert told(by_record, len(values)) == by_column
     return by_column
 
@@ -102,7 +102,7 @@ def told(fitted: Any, count: int) -> list[Any]:
     found: list[Any] = [None] * count
     for position, row in zip(fitted.positions.tolist(), fitted.rows.to_pylist(), strict=True):
         found[position] = row
-    for position, misfit in fitted.misfits.items():
+    for position, misfit in fitted.rejects.items():
         found[position] = str(misfit.code)
     return found
 
@@ -373,7 +373,7 @@ message Booking {
 def test_nested_messages_are_named_by_their_indexes_and_maps_count_none() -> None:
     names = [message(BOOKING, 0, index).DESCRIPTOR.name for index in (0, 1)]
     # What Confluent's Java serializer writes for the second message within the first.
-    found, _ = framed(
+    found, _ = group_by_schema(
         pa.array([b"\x00\x00\x00\x00\x07\x04\x00\x02\x08\x64"], pa.binary()),
         None,
         RowOptions({}, format="protobuf"),
@@ -387,7 +387,7 @@ def test_nested_messages_are_named_by_their_indexes_and_maps_count_none() -> Non
 
 
 def test_an_index_behind_the_last_nested_message_names_none() -> None:
-    with pytest.raises(MisfitError) as refused:
+    with pytest.raises(RejectError) as refused:
         message(BOOKING, 0, 2)
 
     assert "P312" == refused.value.code
@@ -417,7 +417,7 @@ def test_messages_are_nested_so_deep_and_no_deeper() -> None:
     text = f'syntax = "proto3"; {chain} message A{DEPTH_MAX} {{ int32 x = 1; }}'
 
     assert ["f"] == list(ProtobufReader.of(descriptors(text), (1,)).type.names)
-    with pytest.raises(MisfitError) as refused:
+    with pytest.raises(RejectError) as refused:
         ProtobufReader.of(descriptors(text), (0,))
     assert ("P312", f"its messages are nested more than {DEPTH_MAX} deep") == (
         refused.value.code,
@@ -453,7 +453,7 @@ def test_only_the_runtimes_own_files_declare_well_known_types() -> None:
 
 @pytest.mark.parametrize("indexes", [(2,), (7,), (1, 99)])
 def test_recursive_and_missing_messages_cannot_be_used(indexes: tuple[int, ...]) -> None:
-    with pytest.raises(MisfitError) as refused:
+    with pytest.raises(RejectError) as refused:
         ProtobufReader.of(descriptors(SHOP), indexes)
 
     assert "P312" == refused.value.code
@@ -494,7 +494,7 @@ def test_records_are_sorted_by_schema_and_message_in_front_and_in_headers() -> N
     )
     options = RowOptions({}, format="protobuf", schema_id="headers")
 
-    found, misfits = framed(pa.array(values, pa.binary()), headers, options)
+    found, misfits = group_by_schema(pa.array(values, pa.binary()), headers, options)
 
     shown = {
         (each.key.kind, each.message): (each.positions.tolist(), each.values.to_pylist())

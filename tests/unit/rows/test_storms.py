@@ -9,23 +9,23 @@ import pyarrow as pa
 import pytest
 
 from penstock.core.schema import Field, Kind, Struct
-from penstock.rows.block_result import Fitted
-from penstock.rows.cast.rescued_column import shown
+from penstock.rows.block_result import BlockResult
+from penstock.rows.cast.rescued_column import as_json
 from penstock.rows.convert import blocks
-from penstock.rows.convert.blocks import Plan, fit_block, fit_records
-from penstock.rows.convert.bulk_rejects import sort_alike
-from penstock.rows.convert.raw_members import CUT_AT_ONCE, texts_of
-from penstock.rows.convert.sampled_fields import sample
+from penstock.rows.convert.blocks import ConversionPlan, convert_json_block, convert_records
+from penstock.rows.convert.bulk_rejects import classify_similar
+from penstock.rows.convert.raw_members import CUT_AT_ONCE, raw_texts
+from penstock.rows.convert.sampled_fields import sample_positions
 from penstock.rows.decode.json.parser import parse_value
 from penstock.rows.options import Policy, RowOptions
-from penstock.rows.reject_codes import Code
+from penstock.rows.reject_codes import RejectCode
 
 SCHEMA = Struct((Field("id", Kind.LONG), Field("ok", Kind.BOOLEAN), Field("at", Kind.DATE)))
 FAULTS = {
-    b'{"id":1,"ok":"yes"}': Code.UNREADABLE,
-    b'{"id":99999999999999999999,"ok":true}': Code.OUT_OF_RANGE,
-    b'{"id":1,"at":"26-01-01"}': Code.UNREADABLE,
-    b'{"id":1,"colour":"red"}': Code.UNKNOWN_FIELD,
+    b'{"id":1,"ok":"yes"}': RejectCode.UNREADABLE,
+    b'{"id":99999999999999999999,"ok":true}': RejectCode.OUT_OF_RANGE,
+    b'{"id":1,"at":"26-01-01"}': RejectCode.UNREADABLE,
+    b'{"id":1,"colour":"red"}': RejectCode.UNKNOWN_FIELD,
 }
 BROKEN = b'{"id":1,"ok":'
 
@@ -35,7 +35,7 @@ def test_faults_that_come_in_turn_are_told_by_columns(rounds: int) -> None:
     kinds = [*FAULTS, BROKEN]
     values = pa.array(kinds * rounds, pa.binary())
 
-    pieces, rest = sort_alike(values, np.arange(len(values)), SCHEMA, RowOptions({}))
+    pieces, rest = classify_similar(values, np.arange(len(values)), SCHEMA, RowOptions({}))
 
     assert [BROKEN] * rounds == [values[at].as_py() for at in rest.tolist()]
     expected = {
@@ -43,7 +43,7 @@ def test_faults_that_come_in_turn_are_told_by_columns(rounds: int) -> None:
         for at in range(len(values))
         if kinds[at % len(kinds)] != BROKEN
     }
-    assert expected == {at: misfit.code for piece in pieces for at, misfit in piece.misfits.items()}
+    assert expected == {at: misfit.code for piece in pieces for at, misfit in piece.rejects.items()}
 
 
 @pytest.mark.parametrize("policy", ["drop_value", "rescue"])
@@ -51,17 +51,17 @@ def test_values_that_do_not_fit_are_left_out_by_columns(policy: Policy) -> None:
     kinds = [*FAULTS, b'{"id":[1, 2],"ok":true,"place":{"x":"far\\n"}}']
     values = pa.array(kinds * 100, pa.binary())
     options = RowOptions({}, columns=policy, types=policy)
-    plan = Plan.of(Struct((*SCHEMA.fields, Field("_rescued", Kind.STRING))), options)
+    plan = ConversionPlan.of(Struct((*SCHEMA.fields, Field("_rescued", Kind.STRING))), options)
 
-    pieces, rest = sort_alike(values, np.arange(len(values)), plan.payload, options)
+    pieces, rest = classify_similar(values, np.arange(len(values)), plan.payload, options)
 
-    by_column = Fitted.joined(pieces, plan.payload)
-    by_record = fit_records(values, np.arange(len(values)), plan)
+    by_column = BlockResult.concat(pieces, plan.payload)
+    by_record = convert_records(values, np.arange(len(values)), plan)
     assert [] == rest.tolist()
     assert by_record.rows.to_pylist() == by_column.rows.to_pylist()
     assert by_record.dropped == by_column.dropped
     assert by_record.rescued == by_column.rescued
-    assert {} == by_column.misfits
+    assert {} == by_column.rejects
     assert bool(by_column.rescued) == (policy == "rescue")
 
 
@@ -72,15 +72,15 @@ def test_a_text_is_no_number_though_numbers_stand_beside_it(policy: Policy) -> N
     texts = [b'{"name":5,"at":"2026-01-01"}', b'{"name":"5","at":"26-01-01"}']
     values = pa.array(texts * 100, pa.binary())
     options = RowOptions({}, columns=policy, types=policy)
-    plan = Plan.of(Struct((*schema.fields, Field("_rescued", Kind.STRING))), options)
+    plan = ConversionPlan.of(Struct((*schema.fields, Field("_rescued", Kind.STRING))), options)
 
-    by_column = fit_block(values, plan)
-    by_record = fit_records(values, np.arange(len(values)), plan)
+    by_column = convert_json_block(values, plan)
+    by_record = convert_records(values, np.arange(len(values)), plan)
 
     assert by_record.rows.to_pylist() == by_column.rows.to_pylist()
     assert by_record.rescued == by_column.rescued
-    assert {at: misfit.message for at, misfit in by_record.misfits.items()} == {
-        at: misfit.message for at, misfit in by_column.misfits.items()
+    assert {at: misfit.message for at, misfit in by_record.rejects.items()} == {
+        at: misfit.message for at, misfit in by_column.rejects.items()
     }
 
 
@@ -102,7 +102,7 @@ def test_a_text_cut_out_is_the_one_that_the_parsed_value_shows(text: str) -> Non
     values = pa.array([record, b"{}", b'{"a":{"b":7}}'], pa.binary())
     places = np.array([0, 2])
 
-    assert [[shown(parse_value(text.encode())), "7"]] == texts_of(values, [(("a", "b"), places)])
+    assert [[as_json(parse_value(text.encode())), "7"]] == raw_texts(values, [(("a", "b"), places)])
 
 
 def test_members_of_any_name_are_cut_out_of_the_records_that_have_them() -> None:
@@ -110,50 +110,50 @@ def test_members_of_any_name_are_cut_out_of_the_records_that_have_them() -> None
     record = json.dumps({"": 1, 'q"': 2, "\n": {"\\": 3}}).encode()
     some = np.array([CUT_AT_ONCE - 1, CUT_AT_ONCE, count - 1])
     wanted = [(("",), some), (('q"',), np.arange(count)), (("\n", "\\"), some)]
-    found = texts_of(pa.array([record] * count, pa.binary()), wanted)
+    found = raw_texts(pa.array([record] * count, pa.binary()), wanted)
 
     assert [["1"] * 3, ["2"] * count, ["3"] * 3] == found
 
 
 @pytest.mark.parametrize("policy", ["quarantine", "drop_value", "rescue"])
 def test_large_doubles_beside_faults_are_landed_by_columns(policy: Policy, monkeypatch) -> None:
-    plan = Plan.of(
+    plan = ConversionPlan.of(
         Struct((Field("d", Kind.DOUBLE), Field("n", Kind.LONG), Field("_rescued", Kind.STRING))),
         RowOptions({}, types=policy),
     )
     good, large, bad = b'{"d":1.5e17,"n":1}', b'{"d":9007199254740993,"n":1}', b'{"d":1e17,"n":"x"}'
     values = pa.array([bad if at % 5 == 0 else good for at in range(2000)] + [large], pa.binary())
     alone: list[int] = []
-    real = blocks.fit_records
+    real = blocks.convert_records
 
     def noted(taken, positions, *given):
         alone.extend(positions.tolist())
         return real(taken, positions, *given)
 
-    monkeypatch.setattr(blocks, "fit_records", noted)
-    found = blocks.fit_block(values, plan)
+    monkeypatch.setattr(blocks, "convert_records", noted)
+    found = blocks.convert_json_block(values, plan)
 
     assert [2000] == alone, "the one with an integer that a double would round"
     monkeypatch.undo()
     expected = real(values, np.arange(len(values)), plan)
     assert expected.rows.to_pylist() == found.rows.to_pylist()
-    assert expected.misfits.keys() == found.misfits.keys()
+    assert expected.rejects.keys() == found.rejects.keys()
     assert expected.rescued == found.rescued
 
 
 def test_dropped_paths_are_printable_however_records_are_read() -> None:
-    plan = Plan.of(Struct((Field("a", Kind.LONG),)), RowOptions({}, columns="drop_value"))
+    plan = ConversionPlan.of(Struct((Field("a", Kind.LONG),)), RowOptions({}, columns="drop_value"))
     values = pa.array([b'{"a":1,"x\\u0001":2}'] * 17, pa.binary())
-    alone = blocks.fit_records(values, np.arange(17), plan)
+    alone = blocks.convert_records(values, np.arange(17), plan)
 
-    assert alone.dropped == blocks.fit_block(values, plan).dropped
+    assert alone.dropped == blocks.convert_json_block(values, plan).dropped
     assert "x\x01" not in alone.dropped
 
 
 @pytest.mark.parametrize("rhythm", range(2, 16))
 @pytest.mark.parametrize("count", [65, 100, 1000, 1024, 49_152, 50_000])
 def test_a_sample_meets_all_kinds_that_come_in_turn(rhythm: int, count: int) -> None:
-    places = sample(count)
+    places = sample_positions(count)
 
     assert set(range(rhythm)) == {place % rhythm for place in places}
     assert all(0 <= place < count for place in places)
@@ -161,4 +161,4 @@ def test_a_sample_meets_all_kinds_that_come_in_turn(rhythm: int, count: int) -> 
 
 
 def test_a_sample_of_few_is_all_of_them() -> None:
-    assert [[], [0], [0, 1, 2]] == [sample(count) for count in (0, 1, 3)]
+    assert [[], [0], [0, 1, 2]] == [sample_positions(count) for count in (0, 1, 3)]

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type
-from penstock.rows.convert.blocks import Plan, fit_records, fit_typed
+from penstock.rows.convert.blocks import ConversionPlan, convert_records, convert_typed_block
 from penstock.rows.decode.avro.block_reader import read_block
 from penstock.rows.decode.avro.reader import AvroReader
 from penstock.rows.decode.avro.schema import parse_schema
 from penstock.rows.decode.envelope.json_envelopes import NoRow
 from penstock.rows.decode.envelope.typed_envelopes import event_reader
 from penstock.rows.options import Envelope, Policy, RowOptions
-from penstock.rows.reject_codes import MisfitError
+from penstock.rows.reject_codes import RejectError
 
 
 def record(**types: Any) -> dict[str, Any]:
@@ -42,12 +42,13 @@ def landed(
     `plain` is the schema the values are written by, without what the other says of their meaning.
     """
     rows = [written(plain or schema, {"a": value}) for value in values]
-    plan = Plan.of(Struct((Field("a", type_),)), RowOptions({}, envelope=envelope))
+    plan = ConversionPlan.of(Struct((Field("a", type_),)), RowOptions({}, envelope=envelope))
     reader = AvroReader(parse_schema(json.dumps(schema)))
     array = pa.array(rows, pa.binary())
-    by_column = told(fit_typed(array, reader, plan), len(rows))
+    by_column = told(convert_typed_block(array, reader, plan), len(rows))
     assert (
-        told(fit_records(array, np.arange(len(rows)), plan, reader.record), len(rows)) == by_column
+        told(convert_records(array, np.arange(len(rows)), plan, reader.record), len(rows))
+        == by_column
     )
     return by_column
 
@@ -56,7 +57,7 @@ def told(fitted: Any, count: int) -> list[Any]:
     found: list[Any] = [None] * count
     for position, row in zip(fitted.positions.tolist(), fitted.rows.to_pylist(), strict=True):
         found[position] = row["a"]
-    for position, misfit in fitted.misfits.items():
+    for position, misfit in fitted.rejects.items():
         found[position] = str(misfit.code)
     return found
 
@@ -79,10 +80,10 @@ def test_a_record_has_a_place_in_a_map(policy: Policy) -> None:
     members = [{"name": name, "type": "long"} for name in "ab"]
     schema = record(m={"type": "record", "name": "M", "fields": members})
     table = Struct((Field("m", Map(Kind.STRING, Kind.LONG)), Field("_rescued", Kind.STRING)))
-    plan = Plan.of(table, RowOptions({}, types=policy))
+    plan = ConversionPlan.of(table, RowOptions({}, types=policy))
     reader = AvroReader(parse_schema(json.dumps(schema)))
     values = pa.array([written(schema, {"m": {"a": 1, "b": 2}})], pa.binary())
-    found = fit_typed(values, reader, plan)
+    found = convert_typed_block(values, reader, plan)
 
     assert [[("a", 1), ("b", 2)]] == found.rows.field("m").to_pylist()
     assert not found.dropped
@@ -103,7 +104,7 @@ def test_decimals_in_bytes_are_read_by_columns() -> None:
 
     decoded = read_block(parse_schema(json.dumps(schema)), array)
 
-    assert not decoded.doubtful.any()
+    assert not decoded.uncertain.any()
     assert values == decoded.array.field("a").to_pylist()
 
 
@@ -113,7 +114,7 @@ def test_many_records_too_short_for_a_fixed_value_take_no_room_for_it() -> None:
 
     decoded = read_block(parse_schema(json.dumps(schema)), pa.array(values, pa.binary()))
 
-    assert [False, *[True] * 300] == decoded.doubtful.tolist()
+    assert [False, *[True] * 300] == decoded.uncertain.tolist()
     assert decoded.array.nbytes < 1 << 17
 
 
@@ -223,7 +224,7 @@ def test_an_operation_that_is_no_text_is_refused(op: Any, envelope: Envelope, me
     reader = event_reader(AvroReader(parse_schema(json.dumps(schema))), envelope, {})
     assert not isinstance(reader, NoRow)
 
-    with pytest.raises(MisfitError) as caught:
+    with pytest.raises(RejectError) as caught:
         reader.record(written(schema, {member: op, "after": {"id": 1}}))
 
     assert "P321" == caught.value.code
@@ -236,11 +237,11 @@ def test_a_union_of_several_types_before_an_array_is_no_fault_of_the_record() ->
     row = {"a": 5, "b": [-1, 0], "c": None}
     table = Struct((Field("a", Kind.LONG), Field("b", List(Kind.LONG)), Field("c", Kind.STRING)))
     reader = AvroReader(parse_schema(json.dumps(schema)))
-    plan = Plan.of(table, RowOptions({}))
+    plan = ConversionPlan.of(table, RowOptions({}))
 
-    fitted = fit_typed(pa.array([written(schema, row)], pa.binary()), reader, plan)
+    fitted = convert_typed_block(pa.array([written(schema, row)], pa.binary()), reader, plan)
 
-    assert ([row], {}) == (fitted.rows.to_pylist(), fitted.misfits)
+    assert ([row], {}) == (fitted.rows.to_pylist(), fitted.rejects)
 
 
 @pytest.mark.parametrize("type_", [Kind.INT, Kind.LONG])
@@ -268,13 +269,15 @@ def test_both_ways_tell_of_the_same_column_that_is_not_there(
 ) -> None:
     """What is not there within a member stands before what is not there beside it."""
     schema = record(c="long", m=held)
-    plan = Plan.of(Struct((Field("m", type_),)), RowOptions({}, columns="freeze", types=types))
+    plan = ConversionPlan.of(
+        Struct((Field("m", type_),)), RowOptions({}, columns="freeze", types=types)
+    )
     reader = AvroReader(parse_schema(json.dumps(schema)))
     array = pa.array([written(schema, {"c": 1, "m": value})] * 3, pa.binary())
-    by_record = fit_records(array, np.arange(3), plan, reader.record)
-    by_column = fit_typed(array, reader, plan)
+    by_record = convert_records(array, np.arange(3), plan, reader.record)
+    by_column = convert_typed_block(array, reader, plan)
 
-    assert [each.message for each in by_record.misfits.values()] == [
-        each.message for each in by_column.misfits.values()
+    assert [each.message for each in by_record.rejects.values()] == [
+        each.message for each in by_column.rejects.values()
     ]
-    assert 3 == len(by_column.misfits)
+    assert 3 == len(by_column.rejects)

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.spec.conftest import BASE, Changed
 
 import penstock.spec
-from penstock.rows.reject_codes import MEANINGS
+from penstock.rows.reject_codes import CODE_INFO
 from penstock.spec import SpecError, loads
 from penstock.spec.model import Pipeline
 from penstock.spec.settings.sections import LimitSettings
@@ -161,7 +161,7 @@ def test_every_constant_that_bounds_a_spec_is_hit_here() -> None:
 def test_every_limit_of_the_work_is_named_by_what_an_error_says_to_do() -> None:
     facts = json.loads(resources.files("penstock.app.manual").joinpath("facts.json").read_text())
     hints = [text for fact in facts.values() for text in (*fact["says"], *fact["does"])]
-    hints += [meaning.hint for meaning in MEANINGS.values()]
+    hints += [meaning.hint for meaning in CODE_INFO.values()]
     wanted = set(LimitSettings.model_fields) - OF_THE_WORK
 
     assert wanted == {name for name in wanted if any(f"limits.{name}" in hint for hint in hints)}

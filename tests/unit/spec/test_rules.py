@@ -173,4 +173,4 @@ def test_earlier_rules_route_the_topics_they_read_and_no_others(pipeline: Build)
     assert {
         "shop.orders": ["lake.bronze.orders"],
         "shop.returns": ["lake.bronze.others"],
-    } == {topic: [each.place.table for each in targets] for topic, targets in found.items()}
+    } == {topic: [each.location.table for each in targets] for topic, targets in found.items()}

@@ -5,34 +5,34 @@ import pytest
 from tests.story.clock import ManualClock
 from tests.story.observer import Crash, CrashPlan, RecordingObserver, parse_plan
 
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.events import PartitionStalled, TableCreated
 
 
 def test_events_and_points_are_kept_in_order():
     observer = RecordingObserver()
     observer(TableCreated("a", 2))
-    observer.reached(Point.CLAIM_BEFORE)
+    observer.passed(CrashPoint.CLAIM_BEFORE)
     observer(PartitionStalled("orders[0]", "no leader"))
-    observer.reached(Point.CLAIM_AFTER)
+    observer.passed(CrashPoint.CLAIM_AFTER)
 
     assert [TableCreated("a", 2)] == observer.of(TableCreated)
     assert 2 == len(observer.events)
-    assert [Point.CLAIM_BEFORE, Point.CLAIM_AFTER] == observer.points
+    assert [CrashPoint.CLAIM_BEFORE, CrashPoint.CLAIM_AFTER] == observer.points
 
 
 def test_a_plan_crashes_at_its_passing_and_observes_nothing_after():
     observer = RecordingObserver("commit.after:2")
-    observer.reached(Point.COMMIT_AFTER)
+    observer.passed(CrashPoint.COMMIT_AFTER)
     with pytest.raises(Crash):
-        observer.reached(Point.COMMIT_AFTER)
+        observer.passed(CrashPoint.COMMIT_AFTER)
     with pytest.raises(Crash):
-        observer.reached(Point.SETTLE_BEFORE)
+        observer.passed(CrashPoint.SETTLE_BEFORE)
     observer(TableCreated("a", 2))
 
     assert (True, 2, []) == (
         observer.crashed,
-        observer.passings(Point.COMMIT_AFTER),
+        observer.passings(CrashPoint.COMMIT_AFTER),
         observer.events,
     )
 
@@ -41,7 +41,7 @@ def test_a_crash_is_caught_by_no_handler_of_errors():
     assert not issubclass(Crash, Exception)
 
 
-@pytest.mark.parametrize("point", list(Point))
+@pytest.mark.parametrize("point", list(CrashPoint))
 def test_plans_are_read_as_they_are_written(point):
     for plan in (CrashPlan(point), CrashPlan(point, 7), CrashPlan(point, 2, kill=True)):
         assert plan == parse_plan(str(plan))
@@ -61,11 +61,11 @@ def test_another_text_is_refused(text):
 def test_a_plan_that_kills_kills_the_process():
     script = (
         "from tests.story.observer import RecordingObserver\n"
-        "from penstock.core.crash_points import Point\n"
+        "from penstock.core.crash_points import CrashPoint\n"
         "observer = RecordingObserver('kill heartbeat.before:2')\n"
         "for number in range(3):\n"
         "    print(number, flush=True)\n"
-        "    observer.reached(Point.HEARTBEAT_BEFORE)\n"
+        "    observer.passed(CrashPoint.HEARTBEAT_BEFORE)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""A checker counts only if it was shown a planted fault: `World.breaks` finds each of these."""
+"""A checker counts only if it was shown a planted fault: `Environment.breaks` finds each of these."""
 
 import pytest
 from tests.story.backend import MemoryGround, catalog_name

@@ -17,16 +17,24 @@ from penstock.app.assembly.connectors import (
     table_connector,
     table_connector_named,
 )
-from penstock.app.assembly.lazy_catalogs import AwaitedCatalogs, asked_once
+from penstock.app.assembly.lazy_catalogs import LazyCatalogs, asked_once
 from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
-from penstock.app.assembly.reopening_log import KeptLog
+from penstock.app.assembly.reopening_log import ReopeningLog
 from penstock.core.errors import InvalidError
 from penstock.core.events import ClassArchiveBegun, WaitBegan
 from penstock.core.schema import SOURCE_PREFIX, Type
-from penstock.engines.background import StartingEngine, Wanted
-from penstock.files.reopening import Kept
-from penstock.landing.run import Former
-from penstock.landing.settings import Consent, Place, Routes, Settings, Start, Target, World
+from penstock.engines.background import BackgroundEngine, CancellationToken
+from penstock.files.reopening import Reopening
+from penstock.landing.run import FormerSpec
+from penstock.landing.settings import (
+    Consent,
+    Environment,
+    Routes,
+    Settings,
+    Start,
+    TableLocation,
+    TableTarget,
+)
 from penstock.ports.connectors import READ_ONLY
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.runtime import Clock, Engine, Observer
@@ -34,8 +42,8 @@ from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat
 from penstock.rows.options import RowOptions
 from penstock.rows.quarantine.rows import QUARANTINE_SCHEMA
-from penstock.rows.route.computed_columns import NOTHING, Computed
-from penstock.rows.route.filters import Gate, Look, Route
+from penstock.rows.route.computed_columns import NOTHING, ComputedColumns
+from penstock.rows.route.filters import DynamicRoute, RecordFilter, SqlExpression
 from penstock.spec.checks.agreement import is_read
 from penstock.spec.checks.reach import is_remote, unreachable
 from penstock.spec.language.expressions import expression, fields_of, looked_at
@@ -81,11 +89,11 @@ def settings_of(
         new_columns_per_hour=pipeline.limits.new_columns_per_hour,
         stop_above_share=pipeline.quarantine.stop_above_share,
         accept=accept,
-        faults=faults,
+        crash_plan=faults,
     )
 
 
-def targets_of(pipeline: Pipeline, topics: Collection[str]) -> dict[str, tuple[Target, ...]]:
+def targets_of(pipeline: Pipeline, topics: Collection[str]) -> dict[str, tuple[TableTarget, ...]]:
     """Return the targets of topics, by the spec's rules. Raises InvalidError when they collide."""
     return {
         topic: tuple(_target(pipeline, topic, each) for each in found)
@@ -101,7 +109,7 @@ def _former_routes(pipeline: Pipeline, text: str) -> Routes:
 
 def former_of(
     pipeline: Pipeline, *, accept: frozenset[Consent] = frozenset(), faults: str = ""
-) -> Former:
+) -> FormerSpec:
     """Return what opens the settings and the log of a pipeline by rules that its store kept."""
 
     @contextmanager
@@ -114,11 +122,11 @@ def former_of(
     return former
 
 
-def place_of(pipeline: Pipeline, table: str) -> Place:
+def place_of(pipeline: Pipeline, table: str) -> TableLocation:
     """Find where a table is from its name in the spec."""
     catalog, _, name = table.partition(".")
     connector, _ = table_connector(pipeline.catalogs[catalog].type)
-    return Place(table, catalog, name, connector)
+    return TableLocation(table, catalog, name, connector)
 
 
 def log_settings(pipeline: Pipeline) -> dict[str, Any]:
@@ -130,7 +138,7 @@ def open_log(pipeline: Pipeline) -> Log:
     """Open the log for listing; anew when secrets change."""
     settings, secrets = log_settings(pipeline), ProcessSecrets()
     opening = partial(log_connector(LOG).open_log, settings, secrets)
-    return KeptLog(Kept(settings, secrets, opening, lambda log: log.close()))
+    return ReopeningLog(Reopening(settings, secrets, opening, lambda log: log.close()))
 
 
 def open_reader(pipeline: Pipeline) -> RangeReader:
@@ -140,15 +148,13 @@ def open_reader(pipeline: Pipeline) -> RangeReader:
 
 def open_catalogs(
     pipeline: Pipeline, observer: Observer, stack: ExitStack, *, read_only: bool = False
-) -> AwaitedCatalogs:
+) -> LazyCatalogs:
     """Return the catalogs of the spec, for a command that looks: each is asked for only once.
 
     With `read_only` nothing at all is created. `stack` closes them again.
     """
     opened = partial(open_catalog, pipeline, observer=observer, read_only=read_only)
-    catalogs = AwaitedCatalogs(
-        {name: asked_once(partial(opened, name)) for name in pipeline.catalogs}
-    )
+    catalogs = LazyCatalogs({name: asked_once(partial(opened, name)) for name in pipeline.catalogs})
     stack.callback(catalogs.close)
     return catalogs
 
@@ -182,7 +188,7 @@ def open_engine(
             require_reachable(pipeline)
         return lent
     require_engine(pipeline)
-    return StartingEngine(partial(_spark, pipeline, observer))
+    return BackgroundEngine(partial(_spark, pipeline, observer))
 
 
 def require_engine(pipeline: Pipeline) -> None:
@@ -205,14 +211,14 @@ def require_reachable(pipeline: Pipeline) -> None:
         )
 
 
-def _spark(pipeline: Pipeline, observer: Observer | None, wanted: Wanted) -> Engine:
+def _spark(pipeline: Pipeline, observer: Observer | None, wanted: CancellationToken) -> Engine:
     from penstock.engines.spark.class_archive import make_in_background
     from penstock.engines.spark.engine import SparkEngine
     from penstock.engines.spark.settings import SparkSettings
 
     conf = dict(pipeline.spark.conf)
     settings = SparkSettings(master=pipeline.spark.master, conf=conf)
-    engine = SparkEngine(settings=settings, launched=wanted.otherwise)
+    engine = SparkEngine(settings=settings, launched=wanted.on_cancel)
     if not wanted():
         return engine
     engine.warm()
@@ -230,7 +236,7 @@ def open_world(
     observer: Observer,
     clock: Clock | None = None,
     engine: Callable[[], Engine] | None = None,
-) -> World:
+) -> Environment:
     """Open everything a run needs; `stack` closes it again.
 
     The engine is slow to start, so what is quick to fail comes before it, and the rest meanwhile.
@@ -242,7 +248,7 @@ def open_world(
     log.partitions()  # and so are topics that are not there
     started = engine() if engine is not None else open_engine(pipeline, observer=observer)
     stack.callback(started.close)
-    catalogs = AwaitedCatalogs(
+    catalogs = LazyCatalogs(
         {name: partial(open_catalog, pipeline, name, observer) for name in pipeline.catalogs}
     )
     stack.callback(catalogs.close)
@@ -250,7 +256,7 @@ def open_world(
     observer(WaitBegan("the pending store to answer"))
     store = open_store(pipeline)
     stack.callback(store.close)
-    return World(
+    return Environment(
         log=log,
         cluster_id=cluster_id,
         catalogs=catalogs,
@@ -281,7 +287,7 @@ def open_catalog(
     return connector.open_catalog(settings, ProcessSecrets(), observer)
 
 
-def _gate(pipeline: Pipeline, routed: Routed) -> Gate:
+def _gate(pipeline: Pipeline, routed: Routed) -> RecordFilter:
     """Resolve what a rule, and those above it, say of a topic's records."""
     rule = routed.rule
     route = None
@@ -290,30 +296,30 @@ def _gate(pipeline: Pipeline, routed: Routed) -> Gate:
             name: _look(rule, text, f"tables[{routed.number}].route.{name}")
             for name, text in rule.route.items()
         }
-        route = Route(routed.table, parts, unknown=rule.unknown_tables)
+        route = DynamicRoute(routed.table, parts, unknown=rule.unknown_tables)
     above = tuple(_condition(pipeline, number) for number in routed.above)
     where = _condition(pipeline, routed.number) if rule.where else None
-    return Gate(above, where, route)
+    return RecordFilter(above, where, route)
 
 
-def _condition(pipeline: Pipeline, number: int) -> Look:
+def _condition(pipeline: Pipeline, number: int) -> SqlExpression:
     rule = pipeline.tables[number]
     assert rule.where is not None, "a rule takes a part of a topic's records by its condition"
     return _look(rule, rule.where, f"tables[{number}].where")
 
 
-def _look(rule: Table, text: str, place: str) -> Look:
+def _look(rule: Table, text: str, place: str) -> SqlExpression:
     declared = fields_of(rule.schema_.hint_types())
-    return Look(text, looked_at(expression(text), declared), place)
+    return SqlExpression(text, looked_at(expression(text), declared), place)
 
 
-def _target(pipeline: Pipeline, topic: str, routed: Routed) -> Target:
+def _target(pipeline: Pipeline, topic: str, routed: Routed) -> TableTarget:
     rule, schema = routed.rule, routed.rule.schema_
     records = rule.records or pipeline.records
     gate = _gate(pipeline, routed)
     place = place_of(pipeline, routed.table)
-    return Target(
-        place=place,
+    return TableTarget(
+        location=place,
         options=RowOptions(
             source_columns={name: f"{SOURCE_PREFIX}{name}" for name in rule.source_columns},
             columns=schema.columns,
@@ -342,21 +348,21 @@ def _target(pipeline: Pipeline, topic: str, routed: Routed) -> Target:
         identifier_fields=tuple(rule.identifier_fields),
         sort_by=tuple(rule.sort_by),
         registry=registry_settings(pipeline, records),
-        gates={} if gate.is_open else {topic: gate},
+        filters={} if gate.passes_all else {topic: gate},
         computed=_computed(rule, f"tables[{routed.number}].transform.columns"),
         computed_types=_computed_types(rule),
     )
 
 
-def _computed(rule: Table, place: str) -> Computed:
+def _computed(rule: Table, place: str) -> ComputedColumns:
     transform = rule.transform
     if transform is None:
         return NOTHING
     looks = {name: _look(rule, text, f"{place}.{name}") for name, text in transform.columns.items()}
     function = transform.function
     if function is None:
-        return Computed(looks)
-    return Computed(looks, function.call, tuple(function.columns))
+        return ComputedColumns(looks)
+    return ComputedColumns(looks, function.call, tuple(function.columns))
 
 
 def _computed_types(rule: Table) -> dict[str, Type]:

@@ -19,7 +19,7 @@ from enum import StrEnum
 from functools import cache
 from typing import assert_never
 
-from penstock.core.crash_points import Point, StruckError
+from penstock.core.crash_points import CrashPoint, InjectedError
 from penstock.core.errors import InvalidError
 from penstock.core.events import Event
 
@@ -31,7 +31,7 @@ def from_environment() -> str:
     return os.environ.get(VARIABLE, "")
 
 
-class Blow(StrEnum):
+class Effect(StrEnum):
     """What happens to the process at a point."""
 
     KILL = "kill"
@@ -43,14 +43,14 @@ class Blow(StrEnum):
 class CrashPlan:
     """Observes nothing but crash points."""
 
-    blows: Mapping[tuple[Point, int], Blow]
-    _passed: Counter[Point] = field(default_factory=Counter)
+    blows: Mapping[tuple[CrashPoint, int], Effect]
+    _passed: Counter[CrashPoint] = field(default_factory=Counter)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, event: Event) -> None:
         """Take no notice."""
 
-    def reached(self, point: Point) -> None:
+    def passed(self, point: CrashPoint) -> None:
         """Take the blow here, when the plan says so. Raises StruckError for `raise`."""
         if not self.blows:
             return
@@ -61,14 +61,14 @@ class CrashPlan:
             _strike(blow, point)
 
 
-def _strike(blow: Blow, point: Point) -> None:
+def _strike(blow: Effect, point: CrashPoint) -> None:
     match blow:
-        case Blow.KILL:
+        case Effect.KILL:
             os.kill(os.getpid(), signal.SIGKILL)
-        case Blow.STOP:
+        case Effect.STOP:
             os.kill(os.getpid(), signal.SIGSTOP)
-        case Blow.RAISE:
-            raise StruckError(f"struck at {point}")
+        case Effect.RAISE:
+            raise InjectedError(f"struck at {point}")
         case _:
             assert_never(blow)
 
@@ -81,11 +81,11 @@ def observer_for(plan: str) -> CrashPlan:
         name, _, rest = item.partition(":")
         count, _, blow = rest.partition(":")
         try:
-            blows[Point(name), int(count or 1)] = Blow(blow or Blow.KILL)
+            blows[CrashPoint(name), int(count or 1)] = Effect(blow or Effect.KILL)
         except ValueError as error:
             raise InvalidError(
                 f"{VARIABLE}: {item!r} is not a crash point, a number and a blow",
                 code="P188",
-                hint=f"points are {', '.join(Point)}; blows are {', '.join(Blow)}",
+                hint=f"points are {', '.join(CrashPoint)}; blows are {', '.join(Effect)}",
             ) from error
     return CrashPlan(blows)

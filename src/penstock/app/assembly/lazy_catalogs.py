@@ -17,7 +17,7 @@ from penstock.ports.tables import TableFormat
 Opening = Callable[[], TableFormat]
 
 
-class AwaitedCatalogs(Mapping[str, TableFormat]):
+class LazyCatalogs(Mapping[str, TableFormat]):
     """Catalogs by name. To ask for one raises what opening it raises."""
 
     def __init__(self, opening: Mapping[str, Opening]) -> None:

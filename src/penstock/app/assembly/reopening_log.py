@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.planning import Bounds
-from penstock.files.reopening import Kept
+from penstock.files.reopening import Reopening
 from penstock.ports.log import Log
 
 
 @dataclass(frozen=True, slots=True)
-class KeptLog:
+class ReopeningLog:
     """Asks the log that is open; each listing of topics looks whether secrets have changed."""
 
-    kept: Kept[Log]
+    kept: Reopening[Log]
 
     def cluster_id(self) -> str:
         """Return the cluster's id; see `Log`."""

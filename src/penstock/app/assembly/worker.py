@@ -20,15 +20,15 @@ from penstock.app.assembly.connectors import (
 from penstock.app.assembly.crash_points import observer_for
 from penstock.app.assembly.functions import function_at
 from penstock.app.assembly.process import SystemClock
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import PenstockError
-from penstock.files.reopening import Kept
-from penstock.landing.task.messages import Result, job_from_json, result_to_json
-from penstock.landing.task.worker import Tools
+from penstock.files.reopening import Reopening
+from penstock.landing.task.messages import TaskResult, job_from_json, result_to_json
+from penstock.landing.task.worker import TaskContext
 from penstock.landing.task.worker import work as do_work
 from penstock.ports.log import RangeReader
 from penstock.ports.tables import WriterFactory
-from penstock.rows.decode.decoder import Readers
+from penstock.rows.decode.decoder import ReaderCache
 from penstock.spec.secrets import ProcessSecrets
 
 
@@ -42,12 +42,12 @@ def work_with(
 ) -> str:
     """Do one job with readers by their settings as JSON, and writers by their connector."""
     job = job_from_json(text)
-    observer = observer_for(job.faults)
+    observer = observer_for(job.crash_plan)
     names = {job.quarantine.connector}
-    names |= {t.destination.connector for t in job.tables.values() if t.destination is not None}
+    names |= {t.write_target.connector for t in job.tables.values() if t.write_target is not None}
     gc.disable()  # hot loops make many short-lived objects and no cycles
     try:
-        tools = Tools(
+        tools = TaskContext(
             reader=reader(json.dumps(job.log, sort_keys=True)),
             writers={name: writer(name) for name in names},
             observer=observer,
@@ -57,10 +57,10 @@ def work_with(
         )
         result = do_work(job, tools)
     except PenstockError as error:
-        result = Result(number=job.number, error=error)
+        result = TaskResult(number=job.number, error=error)
     finally:
         gc.enable()
-    observer.reached(Point.RESULT_RETURNED)
+    observer.passed(CrashPoint.RESULT_RETURNED)
     return result_to_json(result)
 
 
@@ -69,18 +69,18 @@ def writer(name: str) -> WriterFactory:
     return _writer(name)
 
 
-def readers(settings: Mapping[str, Any] | None) -> Readers:
+def readers(settings: Mapping[str, Any] | None) -> ReaderCache:
     """Return the readers of the schemas of a registry, kept over tasks. Raises InvalidError."""
     return _readers(None if settings is None else json.dumps(dict(settings), sort_keys=True))
 
 
-def _readers(settings: str | None) -> Readers:
+def _readers(settings: str | None) -> ReaderCache:
     return _plain_readers() if settings is None else _kept_readers(settings)()
 
 
 @cache
-def _plain_readers() -> Readers:
-    return Readers()
+def _plain_readers() -> ReaderCache:
+    return ReaderCache()
 
 
 def _reader(settings: str) -> RangeReader:
@@ -88,18 +88,18 @@ def _reader(settings: str) -> RangeReader:
 
 
 @cache
-def _kept_readers(settings: str) -> Kept[Readers]:
+def _kept_readers(settings: str) -> Reopening[ReaderCache]:
     data, secrets = json.loads(settings), ProcessSecrets()
     connector = registry_connector(data["url"])
-    return Kept(data, secrets, lambda: Readers(connector.open_registry(data, secrets)))
+    return Reopening(data, secrets, lambda: ReaderCache(connector.open_registry(data, secrets)))
 
 
 @cache
-def _kept_reader(settings: str) -> Kept[RangeReader]:
+def _kept_reader(settings: str) -> Reopening[RangeReader]:
     data, secrets = json.loads(settings), ProcessSecrets()
     connector = log_connector(data["connector"])
     opening = partial(connector.open_reader, data, secrets)
-    return Kept(data, secrets, opening, lambda reader: reader.close())
+    return Reopening(data, secrets, opening, lambda reader: reader.close())
 
 
 @cache

@@ -16,11 +16,11 @@ from penstock.app.assembly import assembly
 from penstock.app.assembly.connectors import log_connector
 from penstock.app.assembly.process import SystemClock, token
 from penstock.app.doctor import machine, tables
-from penstock.commit.catalog_probe import Rehearsal, rehearse
+from penstock.commit.catalog_probe import ProbeResult, probe
 from penstock.core.errors import PenstockError, gravest
 from penstock.observe.fanout import UNHEARD
 from penstock.observe.formatting import seconds_text
-from penstock.ports.checks import Finding, bad, good, odd, unseen
+from penstock.ports.checks import CheckResult, failed, passed, unknown, warning
 from penstock.ports.log import Log
 from penstock.ports.runtime import Clock
 from penstock.ports.tables import TableFormat
@@ -35,7 +35,7 @@ Progressed = Callable[[str], None]
 class Examination:
     """What was found, in the order it was looked at."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckResult, ...]
 
     @property
     def exit_code(self) -> int:
@@ -63,7 +63,7 @@ def examine(
 
 def _outside(
     pipeline: Pipeline, clock: Clock, *, touch: bool, progressed: Progressed
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     progressed("looking at the brokers")
     brokers = list(_brokers(pipeline, clock))
     yield from brokers
@@ -75,14 +75,14 @@ def _outside(
             try:
                 catalog = assembly.open_catalog(pipeline, name, UNHEARD, read_only=not touch)
             except PenstockError as error:
-                yield bad("catalog", name, error)
+                yield failed("catalog", name, error)
                 continue
             stack.callback(catalog.close)
             catalogs[name] = catalog
             yield from _catalog(pipeline, name, catalog, clock, touch=touch)
         if any(each.exit_code for each in brokers):
             subject = "all"
-            yield unseen(
+            yield unknown(
                 "tables", subject, "which there are, the topics tell", "mend the brokers first"
             )
             return
@@ -92,17 +92,17 @@ def _outside(
         yield from _tables(pipeline, log, catalogs)
 
 
-def _brokers(pipeline: Pipeline, clock: Clock) -> Iterator[Finding]:
+def _brokers(pipeline: Pipeline, clock: Clock) -> Iterator[CheckResult]:
     look = log_connector(assembly.LOG).examine
     if look is None:
         return
     try:
         yield from look(assembly.log_settings(pipeline), ProcessSecrets(), clock)
     except PenstockError as error:
-        yield bad("brokers", "kafka", error)
+        yield failed("brokers", "kafka", error)
 
 
-def _store(pipeline: Pipeline) -> Finding:
+def _store(pipeline: Pipeline) -> CheckResult:
     subject = "pending store"
     try:
         store = assembly.open_store(pipeline)
@@ -112,26 +112,26 @@ def _store(pipeline: Pipeline) -> Finding:
         finally:
             store.close()
     except PenstockError as error:
-        return bad("store", subject, error)
+        return failed("store", subject, error)
     generation = "no run yet" if held is None else f"generation {held.claim.generation}"
-    return good("store", subject, f"{generation}, {waiting} commits pending")
+    return passed("store", subject, f"{generation}, {waiting} commits pending")
 
 
 def _catalog(
     pipeline: Pipeline, name: str, catalog: TableFormat, clock: Clock, *, touch: bool
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     namespace = _namespace(pipeline, name)
     if not touch or namespace is None:
         why = "not measured: it takes a scratch table"
-        yield unseen("compare-and-set", name, why, "penstock doctor  without --look-only")
+        yield unknown("compare-and-set", name, why, "penstock doctor  without --look-only")
         return
     try:
         catalog.check()
-        measured = rehearse(catalog, namespace, token(), clock)
+        measured = probe(catalog, namespace, token(), clock)
     except PenstockError as error:
-        yield bad("compare-and-set", name, error)
+        yield failed("compare-and-set", name, error)
         return
-    yield good(
+    yield passed(
         "compare-and-set",
         name,
         "of two commits on one state the second was refused; table created in"
@@ -141,15 +141,15 @@ def _catalog(
     yield skew(name, measured)
 
 
-def skew(name: str, measured: Rehearsal) -> Finding:
+def skew(name: str, measured: ProbeResult) -> CheckResult:
     """Judge the storage's clock against ours."""
     ahead = measured.ahead_seconds
     if ahead is None:
-        return unseen("clock", f"storage of {name}", "it tells no times", "")
+        return unknown("clock", f"storage of {name}", "it tells no times", "")
     if abs(ahead) <= SKEW_SECONDS_MAX:
-        return good("clock", f"storage of {name}", "agrees with this machine's")
+        return passed("clock", f"storage of {name}", "agrees with this machine's")
     side = "ahead of" if ahead > 0 else "behind"
-    return odd(
+    return warning(
         "clock",
         f"storage of {name}",
         f"is {abs(ahead):,.0f} s {side} this machine's",
@@ -167,8 +167,10 @@ def _namespace(pipeline: Pipeline, catalog: str) -> str | None:
     return None
 
 
-def _tables(pipeline: Pipeline, log: Log, catalogs: Mapping[str, TableFormat]) -> Iterator[Finding]:
+def _tables(
+    pipeline: Pipeline, log: Log, catalogs: Mapping[str, TableFormat]
+) -> Iterator[CheckResult]:
     try:
         yield from tables.findings(pipeline, log, catalogs)
     except PenstockError as error:
-        yield bad("tables", "all", error)
+        yield failed("tables", "all", error)

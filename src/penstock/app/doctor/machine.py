@@ -20,7 +20,7 @@ import psutil
 from penstock.app.assembly import assembly
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.observe.formatting import size_text
-from penstock.ports.checks import Finding, bad, good, odd, unseen
+from penstock.ports.checks import CheckResult, failed, passed, unknown, warning
 from penstock.spec.model import Pipeline
 
 WORKER_BYTES = 400_000_000
@@ -35,7 +35,7 @@ _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(\[[^]]*\])?(?P<bounds>[^;]
 _BOUND = re.compile(r"(>=|<|==)\s*([\d.]+)")
 
 
-def findings(pipeline: Pipeline | None, environment: Mapping[str, str]) -> Iterator[Finding]:
+def findings(pipeline: Pipeline | None, environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Look at this machine, for a pipeline when there is one."""
     master = "local[*]" if pipeline is None else pipeline.spark.master
     conf = {} if pipeline is None else dict(pipeline.spark.conf)
@@ -50,21 +50,21 @@ def findings(pipeline: Pipeline | None, environment: Mapping[str, str]) -> Itera
     yield disk(Path.cwd())
 
 
-def python(environment: Mapping[str, str]) -> Finding:
+def python(environment: Mapping[str, str]) -> CheckResult:
     """Return the Python, and whether Spark's workers are to use another one."""
     told = f"{platform.python_version()} at {sys.executable}"
     workers = environment.get("PYSPARK_PYTHON", "")
     if workers and Path(workers).resolve() != Path(sys.executable).resolve():
-        return odd(
+        return warning(
             "python",
             "this machine",
             f"{told}; workers use {workers} (PYSPARK_PYTHON)",
             "unset PYSPARK_PYTHON, unless the cluster needs it",
         )
-    return good("python", "this machine", told)
+    return passed("python", "this machine", told)
 
 
-def libraries() -> Finding:
+def libraries() -> CheckResult:
     """Compare the libraries that are installed with those that Penstock was tried with."""
     wrong = [told for each in metadata.requires("penstock") or [] if (told := _unfit(each))]
     if wrong:
@@ -73,13 +73,13 @@ def libraries() -> Finding:
             code="P611",
             hint="pip install --upgrade penstock, in an environment of its own",
         )
-        return bad("libraries", "this machine", error)
+        return failed("libraries", "this machine", error)
     named = ("pyspark", "pyiceberg", "deltalake", "pyarrow", "confluent-kafka")
     told = ", ".join(f"{name} {metadata.version(name)}" for name in named)
-    return good("libraries", "this machine", told)
+    return passed("libraries", "this machine", told)
 
 
-def java(environment: Mapping[str, str]) -> Finding:
+def java(environment: Mapping[str, str]) -> CheckResult:
     """Find the Java that Spark would run on."""
     from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
     from penstock.engines.spark.archive_path import archive_for
@@ -87,14 +87,14 @@ def java(environment: Mapping[str, str]) -> Finding:
     try:
         found = find_java(SPARK_JAVA_MAJORS, environment=environment)
     except PenstockError as error:
-        return bad("java", "this machine", error)
+        return failed("java", "this machine", error)
     quick = archive_for(found, environment).exists()
     later = "the first run archives its classes, later ones start in half the time"
     start = "starts from an archive of classes" if quick else later
-    return good("java", "this machine", f"Java {found.version} at {found.path}; {start}")
+    return passed("java", "this machine", f"Java {found.version} at {found.path}; {start}")
 
 
-def jars(conf: Mapping[str, str]) -> Finding:
+def jars(conf: Mapping[str, str]) -> CheckResult:
     """Look for Spark's own jars, and for those that `spark.conf` names on this machine."""
     spec = find_spec("pyspark")
     home = Path(
@@ -113,11 +113,11 @@ def jars(conf: Mapping[str, str]) -> Finding:
             code="P612",
             hint="correct spark.conf, or install PySpark again",
         )
-        return bad("jars", "this machine", error)
-    return good("jars", "this machine", f"{len(list((home / 'jars').glob('*.jar')))} in {home}")
+        return failed("jars", "this machine", error)
+    return passed("jars", "this machine", f"{len(list((home / 'jars').glob('*.jar')))} in {home}")
 
 
-def ports(environment: Mapping[str, str], conf: Mapping[str, str]) -> Iterator[Finding]:
+def ports(environment: Mapping[str, str], conf: Mapping[str, str]) -> Iterator[CheckResult]:
     """Try the addresses that a run listens on: loopback, Spark's own, and that of the metrics."""
     wanted = [("loopback", LOOPBACK, 0)]
     for key in ("spark.driver.port", "spark.blockManager.port", "spark.ui.port"):
@@ -130,33 +130,33 @@ def ports(environment: Mapping[str, str], conf: Mapping[str, str]) -> Iterator[F
         yield _metrics(environment["PENSTOCK_METRICS"])
 
 
-def _metrics(text: str) -> Finding:
+def _metrics(text: str) -> CheckResult:
     """Read the address as a run does, and try it."""
     from penstock.observe.metrics import address
 
     try:
         host, port = address(text)
     except InvalidError as error:
-        return bad("ports", "metrics", error)
+        return failed("ports", "metrics", error)
     return _port("metrics", host, port)
 
 
-def _port(what: str, host: str, port: int) -> Finding:
+def _port(what: str, host: str, port: int) -> CheckResult:
     where = f"{host}:{port}" if port else host
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.create_server((host, port), family=family):
-            return good("ports", what, f"{where} can be listened on")
+            return passed("ports", what, f"{where} can be listened on")
     except (OSError, OverflowError, UnicodeError) as error:  # the latter: no port, no host at all
         taken = UnavailableError(
             f"{where} cannot be listened on: {getattr(error, 'strerror', None) or error}",
             code="P613",
             hint=f"see who listens there:  ss -ltnp 'sport = :{port}'; or choose another port",
         )
-        return bad("ports", what, taken)
+        return failed("ports", what, taken)
 
 
-def memory(master: str, conf: Mapping[str, str]) -> Finding:
+def memory(master: str, conf: Mapping[str, str]) -> CheckResult:
     """Compare what is free with what the driver's Java and the workers take at their usual size."""
     free = psutil.virtual_memory().available
     limit = _limit()
@@ -168,25 +168,25 @@ def memory(master: str, conf: Mapping[str, str]) -> Finding:
     needed = driver + workers * WORKER_BYTES
     told = f"{size_text(free)} free; a run takes about {size_text(needed)}"
     if free < needed:
-        return odd(
+        return warning(
             "memory",
             "this machine",
             f"{told} ({workers} workers)",
             "spark: { master: local[1] }, or a machine with more memory",
         )
-    return good("memory", "this machine", told)
+    return passed("memory", "this machine", told)
 
 
-def disk(directory: Path) -> Finding:
+def disk(directory: Path) -> CheckResult:
     """Return what is free on the working directory's disk, for state, local tables, Spark."""
     try:
         free = psutil.disk_usage(str(directory)).free
     except OSError as error:
-        return unseen("disk", str(directory), error.strerror or str(error), "df -h .")
+        return unknown("disk", str(directory), error.strerror or str(error), "df -h .")
     told = f"{size_text(free)} free"
     if free < DISK_BYTES_MIN:
-        return odd("disk", str(directory), told, "free some space:  df -h .")
-    return good("disk", str(directory), told)
+        return warning("disk", str(directory), told, "free some space:  df -h .")
+    return passed("disk", str(directory), told)
 
 
 def _unfit(requirement: str) -> str:

@@ -23,14 +23,14 @@ from penstock.app.init.topics import Topic
 from penstock.core.accounting import Tally
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Kind, List, Map, Struct, Type, is_known, known
-from penstock.landing.settings import Target
+from penstock.landing.settings import TableTarget
 from penstock.landing.task.results import too_many_rejects
 from penstock.rows.arrow_types import validity_of
-from penstock.rows.convert.batch import convert
-from penstock.rows.decode.decoder import open_values
+from penstock.rows.convert.batch import convert_batch
+from penstock.rows.decode.decoder import decode_values
 from penstock.rows.decode.json.parser import parse_object
-from penstock.rows.reject_codes import MEANINGS, Code, MisfitError, Stage
-from penstock.rows.schema.format_detection import Find, Recognised, recognise
+from penstock.rows.reject_codes import CODE_INFO, RejectCode, RejectError, Stage
+from penstock.rows.schema.format_detection import DetectedFormat, Find, detect_format
 from penstock.rows.schema.hints import Format, Hint, hints_for
 from penstock.rows.schema.survey import survey
 from penstock.spec.language.expressions import expression, place
@@ -96,16 +96,16 @@ def drafted(topic: Topic, setting: Setting) -> Rule:
     if batch is None or batch.column("value").null_count == len(batch):
         return replace(rule, unfit=EMPTY)
     values = [value for value in batch.column("value").to_pylist() if value is not None]
-    found = recognise(values, setting.find)
-    if found.unfit:
-        return replace(rule, looked_at=len(batch), unfit=found.unfit)
+    found = detect_format(values, setting.find)
+    if found.unsupported:
+        return replace(rule, looked_at=len(batch), unfit=found.unsupported)
     if found.compression != "none":
         batch = batch.slice(0, UNPACKED_RECORDS_MAX)
     rule = replace(rule, looked_at=len(batch))
     return _tried(_hinted(_begun(rule, found, batch), found, batch, setting), batch, setting)
 
 
-def _begun(rule: Rule, found: Recognised, batch: pa.RecordBatch) -> Rule:
+def _begun(rule: Rule, found: DetectedFormat, batch: pa.RecordBatch) -> Rule:
     """Return the rule with what records are, and what becomes of those without a value."""
     settings: dict[str, Any] = {"records": found.settings} if found.settings else {}
     why: dict[str, str] = {}
@@ -122,14 +122,14 @@ def _begun(rule: Rule, found: Recognised, batch: pa.RecordBatch) -> Rule:
     return replace(rule, settings=settings, why=why)
 
 
-def _hinted(rule: Rule, found: Recognised, batch: pa.RecordBatch, setting: Setting) -> Rule:
+def _hinted(rule: Rule, found: DetectedFormat, batch: pa.RecordBatch, setting: Setting) -> Rule:
     """Return the types that the sample asks for beyond inference."""
     if found.format in ("text", "bytes"):
         return rule
     target = _target(rule, setting)
     records = _records(batch, target)
     hinted = hints_for(records, setting.to)
-    if hinted.keyed and found == Recognised():
+    if hinted.keyed and found == DetectedFormat():
         return _as_text(rule)
     hints = dict(hinted.hints)
     if setting.to == "delta":
@@ -148,18 +148,18 @@ def _as_text(rule: Rule) -> Rule:
     return replace(rule, settings=settings, why=why)
 
 
-def _records(batch: pa.RecordBatch, target: Target) -> list[dict[str, Any]]:
+def _records(batch: pa.RecordBatch, target: TableTarget) -> list[dict[str, Any]]:
     """Read the JSON rows of a batch that no schema tells the types of."""
     options, readers = target.options, worker.readers(target.registry)
     at = np.flatnonzero(validity_of(batch.column("value")))
     found = []
-    for group in open_values(batch, at, options, readers, {}).groups:
-        if group.reader is not None or is_known(group.told):
+    for group in decode_values(batch, at, options, readers, {}).groups:
+        if group.reader is not None or is_known(group.type):
             continue
         for value in group.values.to_pylist():
             try:
                 found.append(parse_object(value, depth_max=options.depth_max))
-            except MisfitError:
+            except RejectError:
                 continue
     return found
 
@@ -226,18 +226,18 @@ def _tried(rule: Rule, batch: pa.RecordBatch, setting: Setting) -> Rule:
 def _rescues(refused: Mapping[str, int], rule: Rule) -> dict[str, str]:
     """Return the policies under which more would land, and why."""
     schema = rule.settings["schema"]
-    converting = {code for code in refused if MEANINGS[Code(code)].stage is Stage.CONVERT}
+    converting = {code for code in refused if CODE_INFO[RejectCode(code)].stage is Stage.CONVERT}
     more = {}
-    if Code.UNKNOWN_FIELD in converting and schema.get("columns") == "evolve":
+    if RejectCode.UNKNOWN_FIELD in converting and schema.get("columns") == "evolve":
         more["columns"] = "names that no column can have are kept in _rescued"
-    if converting - {Code.UNKNOWN_FIELD} and "types" not in schema and "columns" in schema:
+    if converting - {RejectCode.UNKNOWN_FIELD} and "types" not in schema and "columns" in schema:
         more["types"] = "values that do not fit their column are kept in _rescued"
     return more
 
 
 def _refused(rule: Rule, batch: pa.RecordBatch, setting: Setting) -> Counter[str]:
     target = _target(rule, setting)
-    made = convert(
+    made = convert_batch(
         batch,
         at=TopicPartition("", 0, rule.topic),
         schema=target.schema_for(_shown(batch, target)),
@@ -247,12 +247,12 @@ def _refused(rule: Rule, batch: pa.RecordBatch, setting: Setting) -> Counter[str
     return Counter(reject.code for reject in made.rejects)
 
 
-def _shown(batch: pa.RecordBatch, target: Target) -> Struct:
+def _shown(batch: pa.RecordBatch, target: TableTarget) -> Struct:
     readers = worker.readers(target.registry)
     return survey(batch, target.options, readers, columns_max=LimitSettings().columns)
 
 
-def _target(rule: Rule, setting: Setting) -> Target:
+def _target(rule: Rule, setting: Setting) -> TableTarget:
     """Return what the rule says, as a run reads it."""
     ((target,),) = assembly.targets_of(_pipeline(rule, setting), [rule.topic]).values()
     return target

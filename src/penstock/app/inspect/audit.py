@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from penstock.app.assembly import assembly
-from penstock.app.inspect.row_count import Census, Subject, count
+from penstock.app.inspect.row_count import RowCount, Subject, count
 from penstock.core.audit import (
     Break,
     chain_breaks,
@@ -34,7 +34,7 @@ from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.planning import waiting_beyond
 from penstock.core.serialization import progress_from_json
 from penstock.core.table_errors import FILE_GONE
-from penstock.landing.settings import Place, Settings, Target
+from penstock.landing.settings import Settings, TableLocation, TableTarget
 from penstock.landing.tables import opening, route_tables
 from penstock.landing.waiting import KAFKA
 from penstock.observe.fanout import UNHEARD
@@ -69,7 +69,7 @@ class TableAudit:
 
     table: str
     chains: tuple[ChainAudit, ...]
-    census: Census | None = None
+    census: RowCount | None = None
     waiting: int | None = None
     problem: PenstockError | None = None
 
@@ -112,8 +112,8 @@ def audit(
         settings = assembly.settings_of(pipeline)
         progressed(f"waiting for {KAFKA}")
         listing = log.partitions()
-        targets, wanted, _ = opening.routed(settings, listing)
-        targets, wanted = route_tables.spread(settings, catalogs, targets, wanted)
+        targets, wanted, _ = opening.route_topics(settings, listing)
+        targets, wanted = route_tables.expand_routes(settings, catalogs, targets, wanted)
         for unknown in sorted(set(tables) - set(targets)):
             raise no_table(unknown, targets, {at.topic for at in listing})
         chosen = {name: targets[name] for name in sorted(targets) if not tables or name in tables}
@@ -136,26 +136,26 @@ class Auditor:
     progressed: Progressed
     wanted: Mapping[str, Sequence[TopicPartition]] = field(default_factory=dict)
 
-    def audit(self, target: Target, *, rows: bool) -> TableAudit:
+    def audit(self, target: TableTarget, *, rows: bool) -> TableAudit:
         """Audit one table; with `rows` record by record. What it raises is told as its problem."""
-        name = target.place.table
+        name = target.location.table
         self.progressed(f"auditing {name}")
         try:
             return self._audit(target, rows=rows)
         except PenstockError as error:
             return TableAudit(name, (), problem=error)
 
-    def _audit(self, target: Target, *, rows: bool) -> TableAudit:
-        name, pipeline = target.place.table, self.settings.pipeline
+    def _audit(self, target: TableTarget, *, rows: bool) -> TableAudit:
+        name, pipeline = target.location.table, self.settings.pipeline
         rejects = Chain(f"{pipeline}/{name}", self.settings.quarantine.table)
-        table = self.catalogs[target.place.catalog].load(target.place.name)
+        table = self.catalogs[target.location.catalog].load(target.location.name)
         if table is None:
             waiting = self._waiting(name, {})
             return TableAudit(
                 name, (), waiting=waiting, problem=self._nothing(name, rejects, waiting)
             )
         state = table.state(Chain(pipeline, name))
-        own, began = _chain(table, Chain(pipeline, name), state, target.place)
+        own, began = _chain(table, Chain(pipeline, name), state, target.location)
         chains = [own]
         quarantine, known = self._quarantine(), state.landed is not None
         if quarantine is not None:
@@ -202,28 +202,28 @@ class Auditor:
 
     def _census(
         self,
-        target: Target,
+        target: TableTarget,
         seen: tuple[Table, TableState],
         quarantine: Table | None,
         began: Positions,
-    ) -> Census:
+    ) -> RowCount:
         columns = target.options.source_columns
         needed = ("topic", "partition", "offset")
         lacking = [name for name in needed if name not in columns]
         if lacking:
             raise InvalidError(
-                f"{target.place.table}: rows cannot be told apart without source columns "
+                f"{target.location.table}: rows cannot be told apart without source columns "
                 f"{', '.join(lacking)}",
                 code="P186",
                 hint="audit without --count, or land topic, partition and offset",
             )
-        self.progressed(f"counting {target.place.table}")
+        self.progressed(f"counting {target.location.table}")
         table, state = seen
         assert state.landed is not None, "only what has a ledger is counted"
         subject = Subject(
             pipeline=self.settings.pipeline,
             landed=state.landed,
-            rows=table.coordinates({name: columns[name] for name in needed}, state),
+            rows=table.row_coordinates({name: columns[name] for name in needed}, state),
             quarantine=quarantine,
             target=target,
             began=None if self.settings.start == "earliest" else began,
@@ -252,7 +252,7 @@ def _untouched(own: ChainAudit, state: TableState) -> bool:
 
 
 def _chain(
-    table: Table, chain: Chain, state: TableState, place: Place
+    table: Table, chain: Chain, state: TableState, place: TableLocation
 ) -> tuple[ChainAudit, Positions]:
     """Prove a chain by what one state of its table tells; give also where it began."""
     history = table.history(chain, state)

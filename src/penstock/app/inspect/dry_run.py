@@ -29,7 +29,7 @@ Rows = list[Mapping[str, Any]]
 
 
 @dataclass(slots=True)
-class Held:
+class CachedReader:
     """Implements `ports.log.RangeReader` over batches that were read before, with headers."""
 
     batches: Mapping[TopicPartition, pa.RecordBatch] = field(default_factory=dict)
@@ -57,10 +57,10 @@ class Held:
 
 
 @dataclass(slots=True)
-class Trial:
+class DryRun:
     """What jobs read, and the `rows` that would have landed, by a job's target."""
 
-    reader: Held = field(default_factory=Held)
+    reader: CachedReader = field(default_factory=CachedReader)
     rows: dict[str, Rows] = field(default_factory=lambda: defaultdict(list))
 
     @property
@@ -72,11 +72,11 @@ class Trial:
 
     def _writer(self, target: str, *, prefix: str, observer: Observer) -> FileWriter:
         del prefix, observer
-        return _Kept(self.rows[target])
+        return _ListWriter(self.rows[target])
 
 
 @dataclass(slots=True)
-class _Kept:
+class _ListWriter:
     """Implements `ports.tables.FileWriter` over a list."""
 
     into: Rows

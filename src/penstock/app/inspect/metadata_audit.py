@@ -134,8 +134,8 @@ def _named_by(pipeline: Pipeline, catalogs: Mapping[str, TableFormat]) -> list[s
     log = assembly.open_log(pipeline)
     try:
         settings = assembly.settings_of(pipeline)
-        targets, wanted, _ = opening.routed(settings, log.partitions())
-        names = sorted(route_tables.spread(settings, catalogs, targets, wanted)[0])
+        targets, wanted, _ = opening.route_topics(settings, log.partitions())
+        names = sorted(route_tables.expand_routes(settings, catalogs, targets, wanted)[0])
     finally:
         log.close()
     catalog, _, name = pipeline.quarantine.into.partition(".")

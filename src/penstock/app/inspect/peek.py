@@ -15,7 +15,7 @@ import msgspec
 
 from penstock.app.inspect.plan.sample_outcome import sampled_for
 from penstock.app.inspect.plan.starts import Draft
-from penstock.app.inspect.read_only_world import QUARANTINE, View, open_view
+from penstock.app.inspect.read_only_world import QUARANTINE, ReadOnlyWorld, open_view
 from penstock.app.inspect.sample.backlog import Piece
 from penstock.app.inspect.sample.sampling import read_range
 from penstock.app.inspect.sample.trial import Tried, bear, widen
@@ -24,8 +24,8 @@ from penstock.core.events import WaitBegan
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
 from penstock.core.planning import Lane
 from penstock.landing.tables import opening
-from penstock.landing.tables.progress import Track
-from penstock.landing.task.messages import Result
+from penstock.landing.tables.progress import TableProgress
+from penstock.landing.task.messages import TaskResult
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.runtime import Observer
 from penstock.spec.model import Pipeline
@@ -114,7 +114,7 @@ def peek(
         partitions = [each for each in view.listing if each.topic == topic]
         if not partitions:
             known = {at.topic for at in view.listing}
-            raise no_topic(topic, known, {*view.fleet.tracks, *view.fleet.aside})
+            raise no_topic(topic, known, {*view.fleet.tracks, *view.fleet.parked})
         observer(WaitBegan(f"records of {topic}"))
         deadline = view.world.clock.monotonic() + READ_SECONDS
         if at is None:
@@ -127,7 +127,7 @@ def peek(
 
 
 def _newest(
-    view: View, partitions: opening.Listing, count: int, deadline: float
+    view: ReadOnlyWorld, partitions: opening.Listing, count: int, deadline: float
 ) -> dict[TopicPartition, pa.RecordBatch | None]:
     ranges = {
         at: OffsetRange(Offset(max(bounds.start, bounds.stop - count)), bounds.stop)
@@ -159,7 +159,7 @@ def _heard(
 
 
 def _from(
-    view: View,
+    view: ReadOnlyWorld,
     partitions: opening.Listing,
     wanted: Spot,
     *,
@@ -201,12 +201,12 @@ def _silent(at: TopicPartition) -> UnavailableError:
     )
 
 
-def _told(view: View, found: Mapping[TopicPartition, pa.RecordBatch]) -> list[Peeked]:
+def _told(view: ReadOnlyWorld, found: Mapping[TopicPartition, pa.RecordBatch]) -> list[Peeked]:
     fleet = view.fleet
-    mine = {n for n in (*fleet.tracks, *fleet.aside) if set(fleet.partitions_of(n)) & set(found)}
+    mine = {n for n in (*fleet.tracks, *fleet.parked) if set(fleet.partitions_of(n)) & set(found)}
     tracks = {name: track for name, track in fleet.active.items() if name in mine}
-    aside = {name: each.error for name, each in fleet.aside.items() if name in mine}
-    unborn = {name: track for name, track in tracks.items() if track.standing is None}
+    aside = {name: each.error for name, each in fleet.parked.items() if name in mine}
+    unborn = {name: track for name, track in tracks.items() if track.position is None}
     born = _born(view, unborn, found)
     board = _Board(
         view,
@@ -219,7 +219,9 @@ def _told(view: View, found: Mapping[TopicPartition, pa.RecordBatch]) -> list[Pe
 
 
 def _born(
-    view: View, unborn: Mapping[str, Track], found: Mapping[TopicPartition, pa.RecordBatch]
+    view: ReadOnlyWorld,
+    unborn: Mapping[str, TableProgress],
+    found: Mapping[TopicPartition, pa.RecordBatch],
 ) -> Tried:
     """Think of tables as a run would create them: for its first epoch, as `plan` does."""
     born = Tried(dict(unborn))
@@ -258,8 +260,8 @@ def _covered(batch: pa.RecordBatch) -> OffsetRange:
 class _Board:
     """Follows records one by one. `aside` are tables that cannot be read, with their errors."""
 
-    view: View
-    tracks: Mapping[str, Track]
+    view: ReadOnlyWorld
+    tracks: Mapping[str, TableProgress]
     unborn: frozenset[str]
     aside: Mapping[str, PenstockError] = field(default_factory=dict)
 
@@ -276,8 +278,8 @@ class _Board:
             if result is not None and name in result.failed:
                 fates.append(_waits(name, result.failed[name]))
                 continue
-            if result is not None and name in result.wanted:
-                asked = ", ".join(sorted(result.wanted[name]))
+            if result is not None and name in result.requested:
+                asked = ", ".join(sorted(result.requested[name]))
                 fates.append(Fate(name, "asks for a table", detail=asked, unborn=True))
                 continue
             tally = result.tallies.get(name, {}).get(at) if result is not None else None
@@ -296,7 +298,7 @@ class _Board:
             tuple(sorted(fates, key=lambda fate: fate.table)),
         )
 
-    def _attempted(self, lane: Lane) -> Result | None:
+    def _attempted(self, lane: Lane) -> TaskResult | None:
         """Do the work of a record, again if a table gets new columns for it."""
         if not self.tracks:
             return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from penstock.app.assembly import assembly
 from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
-from penstock.app.inspect.dry_run import Trial
+from penstock.app.inspect.dry_run import DryRun
 from penstock.commit.creation import create
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.memory.warehouse import Warehouse
@@ -22,11 +22,11 @@ from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Bounds, Epoch, Lane, Slice
 from penstock.core.schema import Schema, Struct
 from penstock.landing.epoch import runner
-from penstock.landing.settings import Consent, Place, Settings, World
+from penstock.landing.settings import Consent, Environment, Settings, TableLocation
 from penstock.landing.tables import opening
-from penstock.landing.tables.progress import Track
-from penstock.landing.tables.table_set import Fleet
-from penstock.landing.task.messages import Destination, Result
+from penstock.landing.tables.progress import TableProgress
+from penstock.landing.tables.table_set import TableSet
+from penstock.landing.task.messages import TaskResult, WriteTarget
 from penstock.landing.waiting import KAFKA
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.log import RangeReader
@@ -39,7 +39,7 @@ TRIAL_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ReadOnlyWorld:
     """A pipeline's world, looked at once: `fleet` holds where every table stands.
 
     `trial` is the world's engine, over records that `reader` has read. `quarantine_missing` tells
@@ -47,29 +47,35 @@ class View:
     """
 
     settings: Settings
-    world: World
-    fleet: Fleet
-    trial: Trial
+    world: Environment
+    fleet: TableSet
+    trial: DryRun
     reader: RangeReader
     listing: opening.Listing
     bounds: Mapping[TopicPartition, Bounds]
     quarantine_missing: bool
 
-    def survey(self, lanes: Sequence[Lane], tracks: Mapping[str, Track]) -> dict[str, Schema]:
+    def survey(
+        self, lanes: Sequence[Lane], tracks: Mapping[str, TableProgress]
+    ) -> dict[str, Schema]:
         """Return what columns the records of lanes show, by table, for tables there are or not."""
-        unborn = {name: replace(track, standing=None) for name, track in tracks.items()}
+        unborn = {name: replace(track, position=None) for name, track in tracks.items()}
         given = (self.settings, self.world, _epoch(lanes), unborn, self._quarantine)
-        shown, _ = runner.survey(*given)  # a failure is told by `attempt`, which reads the same
+        shown, _ = runner.infer_schemas(
+            *given
+        )  # a failure is told by `attempt`, which reads the same
         return shown
 
-    def attempt(self, lanes: Sequence[Lane], tracks: Mapping[str, Track]) -> list[Result]:
+    def attempt(
+        self, lanes: Sequence[Lane], tracks: Mapping[str, TableProgress]
+    ) -> list[TaskResult]:
         """Do the work of lanes as a run would, a result for each; rows are in `trial.rows`."""
         named = {name: _named(track) for name, track in tracks.items()}
-        return runner.run(self.settings, self.world, _epoch(lanes), named, self._quarantine)
+        return runner.run_epoch(self.settings, self.world, _epoch(lanes), named, self._quarantine)
 
     @property
-    def _quarantine(self) -> Destination:
-        return Destination(self.settings.quarantine.connector, QUARANTINE)
+    def _quarantine(self) -> WriteTarget:
+        return WriteTarget(self.settings.quarantine.connector, QUARANTINE)
 
 
 def open_view(
@@ -78,7 +84,7 @@ def open_view(
     *,
     accept: frozenset[Consent] = frozenset(),
     observer: Observer = UNHEARD,
-) -> View:
+) -> ReadOnlyWorld:
     """Look at everything; `stack` closes it again. `accept` is what a human consents to.
 
     `observer` is told what is waited for.
@@ -97,9 +103,9 @@ def open_view(
     catalogs.open()  # what is wrong with their settings ends a run
     store = assembly.open_store(pipeline)
     stack.callback(store.close)
-    trial, reader = Trial(), assembly.open_reader(pipeline)
+    trial, reader = DryRun(), assembly.open_reader(pipeline)
     stack.callback(reader.close)
-    world = World(
+    world = Environment(
         log=log,
         cluster_id=cluster_id,
         catalogs=catalogs,
@@ -114,15 +120,17 @@ def open_view(
     return look(settings, world, trial, reader)
 
 
-def look(settings: Settings, world: World, trial: Trial, reader: RangeReader) -> View:
+def look(
+    settings: Settings, world: Environment, trial: DryRun, reader: RangeReader
+) -> ReadOnlyWorld:
     """Look at everything in a world whose engine is a trial. Raises what `open_view` raises."""
     settings = replace(settings, timeout_seconds=TRIAL_SECONDS)
     quarantine, missing = _quarantine_of(settings, world.catalogs)
-    fleet = Fleet(settings, world, quarantine)
+    fleet = TableSet(settings, world, quarantine)
     listing = world.log.partitions()
     fleet.list_topics(listing)
     bounds = world.log.bounds(listing)
-    return View(settings, world, fleet, trial, reader, listing, bounds, missing)
+    return ReadOnlyWorld(settings, world, fleet, trial, reader, listing, bounds, missing)
 
 
 def new_columns(shown: Schema, schema: Schema, prefix: str = "") -> list[tuple[str, str]]:
@@ -142,7 +150,7 @@ def _epoch(lanes: Sequence[Lane]) -> Epoch:
     return Epoch(EpochNumber(0), tuple(Slice(n, (lane,)) for n, lane in enumerate(lanes)))
 
 
-def _named(track: Track) -> Track:
+def _named(track: TableProgress) -> TableProgress:
     """Let a table's writers be told apart by the table's name."""
     if track.state is None:
         return track
@@ -150,7 +158,7 @@ def _named(track: Track) -> Track:
 
 
 def _quarantine_of(settings: Settings, catalogs: Mapping[str, TableFormat]) -> tuple[Table, bool]:
-    place: Place = settings.quarantine
+    place: TableLocation = settings.quarantine
     found = catalogs[place.catalog].load(place.name)
     if found is not None:
         return found, False

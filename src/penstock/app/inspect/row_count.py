@@ -2,7 +2,7 @@
 
 The oracle is Kafka itself, read again by the same reader under the same isolation level.
 
-Invariants: what cannot be compared is told in words (`Census.untold`), never as a break; no read
+Invariants: what cannot be compared is told in words (`RowCount.untold`), never as a break; no read
 waits for ever.
 """
 
@@ -24,16 +24,16 @@ from penstock.core.commits import Chain, Landed
 from penstock.core.errors import UnavailableError
 from penstock.core.offsets import Offset, OffsetRange, Positions, TopicPartition
 from penstock.core.planning import Bounds
-from penstock.core.resolutions import closings_of, records_only
+from penstock.core.resolutions import records_only, resolutions_of
 from penstock.core.schema import Struct
-from penstock.landing.settings import Target
+from penstock.landing.settings import TableTarget
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.tables import Table
-from penstock.rows.convert.batch import convert
-from penstock.rows.quarantine.status import READ, fates_of, out_of_the_table
+from penstock.rows.convert.batch import convert_batch
+from penstock.rows.quarantine.status import READ, not_yet_landed, status_of
 from penstock.rows.reject_codes import TRANSIENT
-from penstock.rows.route.filters import OPEN
-from penstock.rows.route.router import Sorter
+from penstock.rows.route.filters import PASS_ALL
+from penstock.rows.route.router import Router
 
 Offsets = NDArray[np.int64]
 _NOTHING: Offsets = np.array([], dtype=np.int64)
@@ -42,7 +42,7 @@ SILENCE_SECONDS_MAX = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
+class RowCount:
     """What was counted over all partitions. `records` are Kafka's; the rest must account for them.
 
     `unchecked` counts rows whose records Kafka no longer has: they are only checked for doubles.
@@ -69,7 +69,7 @@ class Subject:
     landed: Landed
     rows: pa.Table
     quarantine: Table | None
-    target: Target
+    target: TableTarget
     began: Positions | None
 
 
@@ -86,7 +86,7 @@ class _Accounts:
     transient: Mapping[tuple[str, int], Offsets]
 
 
-def count(log: Log, reader: RangeReader, subject: Subject) -> Census:
+def count(log: Log, reader: RangeReader, subject: Subject) -> RowCount:
     """Compare a table's coordinates and its quarantine with what Kafka holds below its ledger.
 
     Raises UnavailableError (P250 a partition without a leader), and what reading raises.
@@ -111,7 +111,7 @@ def _counted(
     subject: Subject,
     accounts: _Accounts,
     place: tuple[TopicPartition, Offset, Bounds | None],
-) -> Census:
+) -> RowCount:
     """Count one partition up to where the ledger stands."""
     at, stop, found = place
     mine = accounts.rows.get((at.topic, at.partition), _NOTHING)
@@ -122,7 +122,7 @@ def _counted(
         gone = _compare(at, stop, _Coordinates(mine, refused, _NOTHING, _NOTHING))
         return replace(gone, untold=(told,))
     end = Offset(min(found.stop, stop))
-    began = _began(subject, at, mine, refused)
+    began = _start_of(subject, at, mine, refused)
     start = Offset(max(found.start, end if began is None else began))
     covered = OffsetRange(min(start, end), end)
     held, skipped = _read(reader, at, covered, subject.target)
@@ -136,7 +136,7 @@ def _counted(
     ]
     if began is None and end > found.start:
         told = f"{at}: it has no rows, and where it began is not told any more"
-        parts.append(Census(0, 0, 0, 0, 0, (), (told,)))
+        parts.append(RowCount(0, 0, 0, 0, 0, (), (told,)))
     return _total(parts)
 
 
@@ -148,11 +148,11 @@ def _made_again(offsets: Collection[TopicPartition]) -> set[str]:
     return {topic for topic, found in ids.items() if len(found) > 1}
 
 
-def _apart(topic: str, rows: Mapping[tuple[str, int], Offsets]) -> Census:
+def _apart(topic: str, rows: Mapping[tuple[str, int], Offsets]) -> RowCount:
     """Return a census that cannot tell rows of a recreated topic apart: they hold its name only."""
     size = sum(each.size for (name, _), each in rows.items() if name == topic)
     told = f"{topic}: the topic was made again, and rows do not tell which of the two is theirs"
-    return Census(0, size, 0, 0, size, (), (told,))
+    return RowCount(0, size, 0, 0, size, (), (told,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,9 @@ class _Coordinates:
     skipped: Offsets
 
 
-def _began(subject: Subject, at: TopicPartition, mine: Offsets, refused: Offsets) -> Offset | None:
+def _start_of(
+    subject: Subject, at: TopicPartition, mine: Offsets, refused: Offsets
+) -> Offset | None:
     """Return where the table began in a partition; None when nothing tells it any more.
 
     Where its commits do not tell, it is the first record that stands somewhere.
@@ -179,30 +181,34 @@ def _began(subject: Subject, at: TopicPartition, mine: Offsets, refused: Offsets
     return Offset(min(found)) if found else None
 
 
-def _beyond(at: TopicPartition, end: Offset, stop: Offset) -> Census:
+def _beyond(at: TopicPartition, end: Offset, stop: Offset) -> RowCount:
     """Return the census, with a break where the ledger is past the end of the log."""
     told = f"{at}: the ledger says {stop}, the log ends at {end}"
-    return Census(0, 0, 0, 0, 0, (Break("ledger", str(at), told),) if stop > end else ())
+    return RowCount(0, 0, 0, 0, 0, (Break("ledger", str(at), told),) if stop > end else ())
 
 
-def _compare(at: TopicPartition, start: Offset, found: _Coordinates) -> Census:
+def _compare(at: TopicPartition, start: Offset, found: _Coordinates) -> RowCount:
     unique, counts = np.unique(found.mine, return_counts=True)
     refused, refusals = np.unique(found.refused, return_counts=True)
     expected = np.setdiff1d(np.setdiff1d(found.held, found.refused), found.skipped)
     above = unique[unique >= start]
     lost = np.setdiff1d(expected, above)
     breaks = (
-        *_told("doubled", at, unique[counts > 1], "in the table more than once"),
-        *_told("doubled", at, refused[refusals > 1], "in quarantine more than once"),
-        *_told("lost", at, lost, "neither in the table nor in quarantine"),
-        *_told("both", at, np.intersect1d(unique, found.refused), "in the table and in quarantine"),
-        *_told("foreign", at, np.setdiff1d(above, found.held), "in the table, unknown to Kafka"),
+        *_break_text("doubled", at, unique[counts > 1], "in the table more than once"),
+        *_break_text("doubled", at, refused[refusals > 1], "in quarantine more than once"),
+        *_break_text("lost", at, lost, "neither in the table nor in quarantine"),
+        *_break_text(
+            "both", at, np.intersect1d(unique, found.refused), "in the table and in quarantine"
+        ),
+        *_break_text(
+            "foreign", at, np.setdiff1d(above, found.held), "in the table, unknown to Kafka"
+        ),
     )
     sizes = (found.held.size, found.mine.size, found.refused.size, found.skipped.size)
-    return Census(*sizes, int((found.mine < start).sum()), breaks)
+    return RowCount(*sizes, int((found.mine < start).sum()), breaks)
 
 
-def _told(kind: str, at: TopicPartition, offsets: Offsets, what: str) -> list[Break]:
+def _break_text(kind: str, at: TopicPartition, offsets: Offsets, what: str) -> list[Break]:
     if not offsets.size:
         return []
     some = ", ".join(map(str, offsets[:SHOWN_MAX].tolist()))
@@ -211,7 +217,7 @@ def _told(kind: str, at: TopicPartition, offsets: Offsets, what: str) -> list[Br
 
 
 def _read(
-    reader: RangeReader, at: TopicPartition, covered: OffsetRange, target: Target
+    reader: RangeReader, at: TopicPartition, covered: OffsetRange, target: TableTarget
 ) -> tuple[Offsets, Offsets]:
     """Read the offsets of a range, and those that the spec leaves out of the table.
 
@@ -219,7 +225,7 @@ def _read(
     """
     offsets, skipped = [_NOTHING], [_NOTHING]
     headers = target.options.schema_id == "headers"
-    headers = headers or target.gates.get(at.topic, OPEN).reads_headers
+    headers = headers or target.filters.get(at.topic, PASS_ALL).reads_headers
     reached = covered.start
     while reached < covered.stop:
         before, deadline = reached, time.monotonic() + SILENCE_SECONDS_MAX
@@ -234,15 +240,15 @@ def _read(
     return np.concatenate(offsets), np.concatenate(skipped)
 
 
-def _left_out(batch: pa.RecordBatch, at: TopicPartition, target: Target) -> NDArray[np.bool_]:
+def _left_out(batch: pa.RecordBatch, at: TopicPartition, target: TableTarget) -> NDArray[np.bool_]:
     """Return which records are another table's, filtered, or tombstones that are skipped."""
-    gate = target.gates.get(at.topic, OPEN)
+    gate = target.filters.get(at.topic, PASS_ALL)
     out = np.zeros(batch.num_rows, np.bool_)
-    if batch.num_rows and not gate.is_open:
+    if batch.num_rows and not gate.passes_all:
         readers = readers_of(target.registry)
-        share = Sorter(batch, at).share(gate, target.options, readers=readers)
+        share = Router(batch, at).route(gate, target.options, readers=readers)
         out = ~share.mine
-        out[list(share.refused)] = False
+        out[list(share.rejected)] = False
     if target.options.tombstones == "skip":
         out |= batch.column("value").is_null().to_numpy(zero_copy_only=False)
     if batch.num_rows and target.options.envelope != "none":
@@ -250,10 +256,12 @@ def _left_out(batch: pa.RecordBatch, at: TopicPartition, target: Target) -> NDAr
     return out
 
 
-def _without_row(batch: pa.RecordBatch, at: TopicPartition, target: Target) -> NDArray[np.bool_]:
+def _without_row(
+    batch: pa.RecordBatch, at: TopicPartition, target: TableTarget
+) -> NDArray[np.bool_]:
     """Return which records hold events without a row, such as truncate: they are read again."""
     readers = readers_of(target.registry)
-    done = convert(batch, at=at, schema=Struct(()), options=target.options, readers=readers)
+    done = convert_batch(batch, at=at, schema=Struct(()), options=target.options, readers=readers)
     offsets = batch.column("offset").to_numpy()
     refused = np.array([reject.offset for reject in done.rejects], np.int64)
     without: NDArray[np.bool_] = ~np.isin(offsets, np.concatenate([done.offsets, refused]))
@@ -275,7 +283,7 @@ def _refusals(subject: Subject) -> Iterator[dict[tuple[str, int], Offsets]]:
 
     What was retried into the table is left out.
     """
-    route, own = subject.target.route, subject.target.place.table
+    route, own = subject.target.route, subject.target.location.table
     yield _sorted_out(_refused_under(subject, own), "topic_id")
     routed = _refused_under(subject, "" if route is None else route.template)
     yield _sorted_out(routed, "topic_id")
@@ -286,13 +294,15 @@ def _refusals(subject: Subject) -> Iterator[dict[tuple[str, int], Offsets]]:
 def _refused_under(subject: Subject, name: str) -> pa.Table:
     """Read what is refused for a table or a route; nothing where there is no quarantine or name."""
     if subject.quarantine is None or not name:
-        return fates_of(())
+        return status_of(())
     chain = Chain(f"{subject.pipeline}/{name}", subject.quarantine.name)
-    followed = subject.landed.offsets.get(closings_of(name), Offset(0))
-    fates = fates_of(subject.quarantine.refused(chain, READ))
-    others = pc.fill_null(pc.not_equal(fates["into"], subject.target.place.table), fill_value=False)
+    followed = subject.landed.offsets.get(resolutions_of(name), Offset(0))
+    fates = status_of(subject.quarantine.read_quarantine(chain, READ))
+    others = pc.fill_null(
+        pc.not_equal(fates["into"], subject.target.location.table), fill_value=False
+    )
     return pa.concat_tables(
-        [out_of_the_table(fates.filter(pc.invert(others)), followed), fates.filter(others)]
+        [not_yet_landed(fates.filter(pc.invert(others)), followed), fates.filter(others)]
     )
 
 
@@ -311,8 +321,8 @@ def _sorted_out(rows: pa.Table, topic: str) -> dict[tuple[str, int], Offsets]:
     }
 
 
-def _total(parts: list[Census]) -> Census:
-    return Census(
+def _total(parts: list[RowCount]) -> RowCount:
+    return RowCount(
         sum(part.records for part in parts),
         sum(part.rows for part in parts),
         sum(part.quarantined for part in parts),

@@ -21,12 +21,12 @@ from penstock.core.events import WaitBegan
 from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Bounds, waiting_beyond
 from penstock.core.resolutions import records_only
-from penstock.landing.settings import Target
+from penstock.landing.settings import TableTarget
 from penstock.landing.tables import opening, route_tables
 from penstock.landing.tables.progress import by_table
 from penstock.landing.waiting import KAFKA
 from penstock.observe.fanout import UNHEARD
-from penstock.observe.reducer import beginning
+from penstock.observe.reducer import initial
 from penstock.observe.snapshot import (
     Parked,
     PendingEpoch,
@@ -107,12 +107,12 @@ def status(pipeline: Pipeline, clock: Clock, observer: Observer = UNHEARD) -> St
         bounds = log.bounds(listing)
         observer(WaitBegan("catalogs to answer"))
         settings = assembly.settings_of(pipeline)
-        targets, wanted, _ = opening.routed(settings, listing)
+        targets, wanted, _ = opening.route_topics(settings, listing)
         routes = {name for name, target in targets.items() if target.is_route}
-        targets, wanted = route_tables.spread(settings, catalogs, targets, wanted)
+        targets, wanted = route_tables.expand_routes(settings, catalogs, targets, wanted)
         pending = by_table(pipeline.name, store.pending(pipeline.name))
         alive = _alive(store, pipeline.name, now_ms)
-        known = told[0] if told is not None else beginning(pipeline.name, now_ms)
+        known = told[0] if told is not None else initial(pipeline.name, now_ms)
         found = {name: _read(pipeline, catalogs, each) for name, each in sorted(targets.items())}
         tables = {
             name: _table(
@@ -174,14 +174,14 @@ class _Read:
 
 
 def _read(
-    pipeline: Pipeline, catalogs: Mapping[str, TableFormat], target: Target
+    pipeline: Pipeline, catalogs: Mapping[str, TableFormat], target: TableTarget
 ) -> _Read | PenstockError:
-    place = target.place
+    place = target.location
     try:
         table = catalogs[place.catalog].load(place.name)
         if table is None:
             return _Read()
-        return _Read(table.state(Chain(pipeline.name, place.table)).landed, table.facts().rows)
+        return _Read(table.state(Chain(pipeline.name, place.table)).landed, table.describe().rows)
     except PenstockError as error:
         return error
 

@@ -15,7 +15,7 @@ from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.core.events import WaitBegan
 from penstock.core.resolutions import records_only
-from penstock.landing.settings import Settings, Target
+from penstock.landing.settings import Settings, TableTarget
 from penstock.landing.tables import opening, route_tables
 from penstock.landing.tables.progress import by_table
 from penstock.landing.waiting import KAFKA
@@ -78,7 +78,7 @@ def check(pipeline: Pipeline, *, observer: Observer = UNHEARD) -> Found:
             stack.callback(log.close)
             targets = attempt(partial(_targets, settings, log))
             for target, wanted in targets or []:
-                place = target.place
+                place = target.location
                 observer(WaitBegan(f"{place.table} to open"))
                 if place.catalog not in fit:
                     tables[place.table] = f"was not looked at: see the problem of {place.catalog}"
@@ -102,9 +102,9 @@ def _java(pipeline: Pipeline) -> None:
         find_java(SPARK_JAVA_MAJORS, environment=os.environ)
 
 
-def _targets(settings: Settings, log: Log) -> list[tuple[Target, opening.Listing]]:
+def _targets(settings: Settings, log: Log) -> list[tuple[TableTarget, opening.Listing]]:
     log.cluster_id()
-    targets, wanted, unrouted = opening.routed(settings, log.partitions())
+    targets, wanted, unrouted = opening.route_topics(settings, log.partitions())
     if unrouted:
         raise InvalidError(
             f"no table takes topic {', '.join(unrouted)}",
@@ -117,37 +117,37 @@ def _targets(settings: Settings, log: Log) -> list[tuple[Target, opening.Listing
 def _standing(
     settings: Settings,
     catalogs: Mapping[str, TableFormat],
-    target: Target,
+    target: TableTarget,
     wanted: opening.Listing,
 ) -> str:
-    place = target.place
+    place = target.location
     if target.is_route:
         return _led(settings, catalogs, target)
     table = catalogs[place.catalog].load(place.name)
     if table is None:
         if not target.create:
-            raise opening.absent(place.table)
+            raise opening.table_absent(place.table)
         catalogs[place.catalog].require_properties(place.name, target.properties)
         return "will be created from the first epoch's records"
     state = table.state(Chain(settings.pipeline, place.table))
     opening.require_columns(target, state)
     if state.landed is None:
         return "exists without progress of this pipeline: it begins at kafka.start, rows stay"
-    opening.refuse_strangers(place.table, records_only(state.landed.offsets), wanted)
+    opening.require_known_ledger(place.table, records_only(state.landed.offsets), wanted)
     return f"goes on from generation {state.landed.generation}"
 
 
-def _led(settings: Settings, catalogs: Mapping[str, TableFormat], target: Target) -> str:
-    catalog = catalogs[target.place.catalog]
+def _led(settings: Settings, catalogs: Mapping[str, TableFormat], target: TableTarget) -> str:
+    catalog = catalogs[target.location.catalog]
     there = [
         name
-        for name in route_tables.among(target, catalog)
-        if route_tables.is_ours(settings, catalog, target.member(name))
+        for name in route_tables.candidate_tables(target, catalog)
+        if route_tables.has_our_ledger(settings, catalog, target.route_table(name))
     ]
     route = target.route
     assert route is not None, "it is a route"
     if route.unknown == "create":
-        catalog.require_properties(target.place.name, target.properties)
+        catalog.require_properties(target.location.name, target.properties)
     unknown = {
         "create": "others are created when a record asks for them",
         "quarantine": "records that ask for others are quarantined",

@@ -20,7 +20,7 @@ from penstock.app.assembly import assembly
 from penstock.app.assembly.crash_points import observer_for
 from penstock.core.errors import InvalidError
 from penstock.engines.inline import InlineEngine
-from penstock.landing.ownership.exclusive import Hold, hold
+from penstock.landing.ownership.exclusive import ExclusiveAccess, exclusive_access
 from penstock.observe.fanout import Observers
 from penstock.ports.runtime import Observer
 from penstock.spec.model import Pipeline
@@ -50,7 +50,7 @@ class Done:
     lines: tuple[str, ...]
 
 
-def consented(change: Change, given: str) -> None:
+def require_consent(change: Change, given: str) -> None:
     """Take the name that was given for consent. Raises InvalidError (P171) for another one."""
     if given != change.pipeline:
         raise InvalidError(
@@ -61,9 +61,9 @@ def consented(change: Change, given: str) -> None:
 
 
 @contextmanager
-def holding(
+def exclusive_change(
     pipeline: Pipeline, *, observer: Observer | None = None, faults: str = ""
-) -> Iterator[Hold]:
+) -> Iterator[ExclusiveAccess]:
     """Hold a pipeline while it is changed. Its records are worked on in this process, at first.
 
     Raises UnavailableError (P510) while another owner is alive, or when brokers, catalog or store
@@ -73,4 +73,4 @@ def holding(
     with ExitStack() as stack:
         world = assembly.open_world(pipeline, stack, observer=listener, engine=InlineEngine)
         settings = assembly.settings_of(pipeline, faults=faults)
-        yield stack.enter_context(hold(settings, world))
+        yield stack.enter_context(exclusive_access(settings, world))

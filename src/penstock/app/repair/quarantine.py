@@ -19,32 +19,29 @@ import pyarrow.compute as pc
 from penstock.app.assembly import assembly, worker
 from penstock.app.assembly.functions import function_at
 from penstock.app.inspect.read_only_world import open_view
-from penstock.app.repair.confirmed_change import Change, Step, holding
+from penstock.app.repair.confirmed_change import Change, Step, exclusive_change
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
-from penstock.core.resolutions import Closing, closings_of
-from penstock.landing.repair.retry import (
-    Choice,
-    Closer,
-    Means,
-    Retried,
-    chosen,
-    read_fates,
-    rounds,
-    to_try,
-    tried,
+from penstock.core.resolutions import Resolution, resolutions_of
+from penstock.landing.repair.retry import QuarantineResolver, RetryResult, WriteContext, reconverted
+from penstock.landing.repair.selection import (
+    Selection,
+    batches,
+    read_quarantine_status,
+    retryable,
+    selected,
 )
 from penstock.observe.fanout import UNHEARD
 from penstock.observe.formatting import number_of
-from penstock.rows.quarantine.status import BYTES, READ, fates_of, records_of
+from penstock.rows.quarantine.status import BYTES, READ, records_of, status_of
 from penstock.spec.checks.agreement import is_read
 from penstock.spec.model import Pipeline
 from penstock.spec.routing.names import is_led_to, no_table, no_topic
 
 if TYPE_CHECKING:
-    from penstock.landing.tables.progress import Track
-    from penstock.landing.tables.table_set import Fleet
+    from penstock.landing.tables.progress import TableProgress
+    from penstock.landing.tables.table_set import TableSet
     from penstock.ports.runtime import Observer
     from penstock.ports.tables import Table, TableFormat
 
@@ -117,7 +114,7 @@ def groups(pipeline: Pipeline, table: str = "") -> tuple[Group, ...]:
     return tuple(sorted(found, key=lambda each: (each.table, each.status, -each.records)))
 
 
-def records(pipeline: Pipeline, table: str, choice: Choice, count: int) -> tuple[Refused, ...]:
+def records(pipeline: Pipeline, table: str, choice: Selection, count: int) -> tuple[Refused, ...]:
     """Return open records of a table with their bytes, the first `count` by topic and offset.
 
     A record named by its spot is given whatever its fate. Raises UnavailableError.
@@ -127,7 +124,7 @@ def records(pipeline: Pipeline, table: str, choice: Choice, count: int) -> tuple
         if quarantine is None or fates is None:
             return ()
         chain = _chain(pipeline, table)
-        found = _named(fates, choice) if choice.spot else chosen(fates, choice)
+        found = _named(fates, choice) if choice.spot else selected(fates, choice)
         rows = found.slice(0, max(count, 0)).to_pylist()
         wanted: dict[TopicPartition, list[int]] = {}
         for row in rows:
@@ -137,7 +134,7 @@ def records(pipeline: Pipeline, table: str, choice: Choice, count: int) -> tuple
             [at.topic_id, at.partition, at.topic, min(offsets), max(offsets) + 1]
             for at, offsets in wanted.items()
         ]
-        read = quarantine.refused(chain, (*BYTES, "stage"), ranges)
+        read = quarantine.read_quarantine(chain, (*BYTES, "stage"), ranges)
         batches = records_of(read, wanted)
     held = {
         (at.topic_id, at.partition, record["offset"]): record
@@ -150,7 +147,7 @@ def records(pipeline: Pipeline, table: str, choice: Choice, count: int) -> tuple
 
 
 def retry_forecast(
-    pipeline: Pipeline, table: str, choice: Choice, observer: Observer = UNHEARD
+    pipeline: Pipeline, table: str, choice: Selection, observer: Observer = UNHEARD
 ) -> Change:
     """Return what a retry would land and leave, judged as the retry will. Writes nothing.
 
@@ -161,16 +158,16 @@ def retry_forecast(
     with ExitStack() as stack:
         view = open_view(pipeline, stack, observer=observer)
         track = _track(view.fleet, table)
-        fates = read_fates(view.fleet.quarantine, track)
+        fates = read_quarantine_status(view.fleet.quarantine, track)
         followers = [track]
         if track.target.is_route:
-            followers = [view.fleet.tracks[name] for name in sorted(track.members or ())]
+            followers = [view.fleet.tracks[name] for name in sorted(track.route_tables or ())]
         unfinished = _unfinished_count(fates, followers)
         steps = [Step(f"{unfinished:,} records that an earlier retry closed are landed")]
         steps = steps if unfinished else []
-        found = to_try(fates, choice)
-        for lot in rounds(found):
-            judged = tried(view.fleet.quarantine, track, followers, lot, means_of(pipeline))
+        found = retryable(fates, choice)
+        for lot in batches(found):
+            judged = reconverted(view.fleet.quarantine, track, followers, lot, means_of(pipeline))
             for name, rows in judged.rows.items():
                 count = sum(batch.num_rows for batch in rows)
                 steps.append(Step(f"{count:,} records are landed in {name}, once, and closed"))
@@ -183,13 +180,13 @@ def retry_forecast(
     return Change(pipeline.name, tuple(steps))
 
 
-def drop_forecast(pipeline: Pipeline, table: str, choice: Choice) -> Change:
+def drop_forecast(pipeline: Pipeline, table: str, choice: Selection) -> Change:
     """Return what a drop would give up. Writes nothing. Raises UnavailableError."""
     with _looking(pipeline) as (quarantine, _):
         fates = _fates(pipeline, quarantine, table, choice)
         if fates is None:
             return Change(pipeline.name, ())
-        found = chosen(fates, choice)
+        found = selected(fates, choice)
     codes = Counter(found["code"].to_pylist())
     return Change(
         pipeline.name,
@@ -203,31 +200,31 @@ def drop_forecast(pipeline: Pipeline, table: str, choice: Choice) -> Change:
 def retry(
     pipeline: Pipeline,
     table: str,
-    choice: Choice,
+    choice: Selection,
     *,
     observer: Observer | None = None,
     faults: str = "",
-) -> Retried:
+) -> RetryResult:
     """Land refused records that fit by now, each once, and close them.
 
     Raises UnavailableError (P510) while the pipeline runs, InvalidError for an unknown table, and
     what keeps the table from being landed in.
     """
-    with holding(pipeline, observer=observer, faults=faults) as held:
-        return Closer(held, means_of(pipeline), table).retry(choice)
+    with exclusive_change(pipeline, observer=observer, faults=faults) as held:
+        return QuarantineResolver(held, means_of(pipeline), table).retry(choice)
 
 
 def drop(
     pipeline: Pipeline,
     table: str,
-    choice: Choice,
+    choice: Selection,
     *,
     observer: Observer | None = None,
     faults: str = "",
 ) -> int:
     """Drop rejected records; return how many. Raises like `retry`."""
-    with holding(pipeline, observer=observer, faults=faults) as held:
-        return Closer(held, means_of(pipeline), table).drop(choice)
+    with exclusive_change(pipeline, observer=observer, faults=faults) as held:
+        return QuarantineResolver(held, means_of(pipeline), table).drop(choice)
 
 
 @contextmanager
@@ -240,7 +237,7 @@ def _looking(pipeline: Pipeline) -> Iterator[tuple[Table | None, Mapping[str, Ta
 
 
 def _fates(
-    pipeline: Pipeline, quarantine: Table | None, table: str, choice: Choice | None = None
+    pipeline: Pipeline, quarantine: Table | None, table: str, choice: Selection | None = None
 ) -> pa.Table | None:
     """Return what became of the refused records of a table, or of all; None where none ever was.
 
@@ -249,11 +246,11 @@ def _fates(
     """
     fates = None
     if quarantine is not None:
-        fates = fates_of(quarantine.refused(_chain(pipeline, table or "*"), READ))
+        fates = status_of(quarantine.read_quarantine(_chain(pipeline, table or "*"), READ))
     if table and not is_led_to(pipeline, table) and not (fates and fates.num_rows):
         known = {rule.table for rule in pipeline.tables}
         if quarantine is not None:
-            everyone = fates_of(quarantine.refused(_chain(pipeline, "*"), READ))
+            everyone = status_of(quarantine.read_quarantine(_chain(pipeline, "*"), READ))
             known |= {*everyone["table"].to_pylist()}
         raise no_table(table, known, pipeline.kafka.names)
     topic = choice.spot[0] if choice is not None and choice.spot else ""
@@ -267,7 +264,7 @@ def _chain(pipeline: Pipeline, table: str) -> Chain:
     return Chain(f"{pipeline.name}/{table}", pipeline.quarantine.into)
 
 
-def _named(fates: pa.Table, choice: Choice) -> pa.Table:
+def _named(fates: pa.Table, choice: Selection) -> pa.Table:
     assert choice.spot is not None, "a spot names a record"
     wanted = pa.array([True] * fates.num_rows)
     for name, value in zip(("topic", "partition", "offset"), choice.spot, strict=True):
@@ -285,7 +282,7 @@ def _followed(
         place = assembly.place_of(pipeline, pair["into"])
         table = catalogs[place.catalog].load(place.name) if place.catalog in catalogs else None
         landed = table.state(Chain(pipeline.name, pair["into"])).landed if table else None
-        reached = landed.offsets.get(closings_of(pair["table"]), 0) if landed else 0
+        reached = landed.offsets.get(resolutions_of(pair["table"]), 0) if landed else 0
         found[pair["table"], pair["into"]] = int(reached)
     return found
 
@@ -296,19 +293,19 @@ def _told_status(fates: pa.Table, followed: Mapping[tuple[str, str], int]) -> pa
     columns = (fates[name].to_pylist() for name in ("status", "table", "into", "closing"))
     told = [
         UNFINISHED
-        if status == str(Closing.RETRIED) and closing >= followed[table, into]
+        if status == str(Resolution.RETRIED) and closing >= followed[table, into]
         else status
         for status, table, into, closing in zip(*columns, strict=True)
     ]
     return pa.array(told, pa.string())
 
 
-def _unfinished_count(fates: pa.Table, followers: Sequence[Track]) -> int:
+def _unfinished_count(fates: pa.Table, followers: Sequence[TableProgress]) -> int:
     count = 0
     for each in followers:
         landed = each.state.landed if each.state else None
         for name in {*fates["table"].to_pylist()}:
-            reached = 0 if landed is None else landed.offsets.get(closings_of(name), 0)
+            reached = 0 if landed is None else landed.offsets.get(resolutions_of(name), 0)
             mine = pc.and_(pc.equal(fates["into"], each.name), pc.equal(fates["table"], name))
             open_yet = pc.and_(mine, pc.greater_equal(fates["closing"], int(reached)))
             count += int(pc.sum(pc.fill_null(open_yet, fill_value=False)).as_py() or 0)
@@ -321,19 +318,19 @@ def _still_refused(count: int, code: str) -> str:
     return f"{count:,} records still do not fit: {code}; they stay open"
 
 
-def _track(fleet: Fleet, table: str) -> Track:
-    if table in fleet.aside:
-        raise fleet.aside[table].error
+def _track(fleet: TableSet, table: str) -> TableProgress:
+    if table in fleet.parked:
+        raise fleet.parked[table].error
     if table not in fleet.tracks:
-        raise no_table(table, {*fleet.tracks, *fleet.aside}, fleet.topics)
+        raise no_table(table, {*fleet.tracks, *fleet.parked}, fleet.topics)
     return fleet.tracks[table]
 
 
-def means_of(pipeline: Pipeline) -> Means:
+def means_of(pipeline: Pipeline) -> WriteContext:
     """Return what is needed to resolve records of a pipeline in this process."""
     names = {assembly.place_of(pipeline, f"{name}.").connector for name in pipeline.catalogs}
     writers = {name: worker.writer(name) for name in names}
-    return Means(writers, worker.readers, function_at)
+    return WriteContext(writers, worker.readers, function_at)
 
 
 def _refused(row: Mapping[str, Any], record: Mapping[str, Any]) -> Refused:
@@ -355,7 +352,7 @@ def _refused(row: Mapping[str, Any], record: Mapping[str, Any]) -> Refused:
     )
 
 
-def spot_choice(codes: Sequence[str], at: tuple[str, int, int] | None) -> Choice:
+def spot_choice(codes: Sequence[str], at: tuple[str, int, int] | None) -> Selection:
     """Return the choice that a command's words make. Raises InvalidError (P174) for no code."""
     for code in codes:
         if not (len(code) == _CODE_LENGTH and code[0] == "P" and code[1:].isdecimal()):
@@ -364,7 +361,7 @@ def spot_choice(codes: Sequence[str], at: tuple[str, int, int] | None) -> Choice
                 code="P174",
                 hint="see the codes there are:  penstock quarantine list",
             )
-    return Choice(tuple(codes), at)
+    return Selection(tuple(codes), at)
 
 
 _CODE_LENGTH = 4

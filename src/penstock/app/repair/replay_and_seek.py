@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from penstock.app.assembly import assembly
-from penstock.app.inspect.read_only_world import View, open_view
-from penstock.app.repair.confirmed_change import Change, Step, holding
+from penstock.app.inspect.read_only_world import ReadOnlyWorld, open_view
+from penstock.app.repair.confirmed_change import Change, Step, exclusive_change
 from penstock.app.repair.quarantine import means_of
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import Offset, OffsetRange, span
@@ -67,12 +67,12 @@ def plan_replay(
     rows, files = number_of(planned.rows, "row"), number_of(len(planned.files), "file")
     steps = [
         Step(f"{table}: {at}{covered} is landed again")
-        for at, covered in sorted(planned.stretch.items())
+        for at, covered in sorted(planned.ranges.items())
     ]
     if _is_large(planned):
         where = f"by the workers of spark.master {pipeline.spark.master}"
         steps.append(Step(f"{table}: {planned.positions:,} positions are read, {where}"))
-    if planned.stretch:
+    if planned.ranges:
         replaced = f"{table}: {rows} in {files} are replaced, in one commit, by what Kafka holds"
         steps.append(Step(replaced, destructive=bool(planned.rows)))
     return Change(pipeline.name, tuple(steps))
@@ -92,15 +92,15 @@ def replay(
     A small stretch is read in this process, a large one by the spec's engine (docs/design/0170).
     Raises UnavailableError (P510) while a run is alive, and as `landing.replaying`.
     """
-    with holding(pipeline, observer=observer, faults=faults) as held, ExitStack() as stack:
-        track = held.settled(table)
-        bounds = held.world.log.bounds(held.world.log.partitions())
-        planned = replaying.look(track, ranges_of(places), bounds)
+    with exclusive_change(pipeline, observer=observer, faults=faults) as held, ExitStack() as stack:
+        track = held.settle_pending(table)
+        bounds = held.environment.log.bounds(held.environment.log.partitions())
+        planned = replaying.plan_replay(track, ranges_of(places), bounds)
         if _is_large(planned):
             engine = assembly.open_engine(pipeline)
             stack.callback(engine.close)
-            held = replace(held, world=replace(held.world, engine=engine))  # noqa: PLW2901
-        return replaying.do(held, track, planned, new_rows=new_rows)
+            held = replace(held, environment=replace(held.environment, engine=engine))  # noqa: PLW2901
+        return replaying.execute_replay(held, track, planned, new_rows=new_rows)
 
 
 def plan_seek(
@@ -112,7 +112,7 @@ def plan_seek(
     """
     with ExitStack() as stack:
         view = open_view(pipeline, stack, observer=observer)
-        planned = seeking.look(view.settings, view.world, table, positions_of(places))
+        planned = seeking.plan_seek(view.settings, view.world, table, positions_of(places))
     steps = []
     for move in planned.moves:
         steps.append(Step(f"{table}: {move.at} is put back from {move.start} to {move.stop}"))
@@ -130,10 +130,10 @@ def plan_seek(
 
 def seek(
     pipeline: Pipeline, table: str, places: Sequence[Place], *, faults: str = ""
-) -> tuple[seeking.Move, ...]:
+) -> tuple[seeking.PartitionMove, ...]:
     """Put a table's ledger back. Raises UnavailableError (P510) while a run is alive."""
-    with holding(pipeline, faults=faults) as held:
-        return seeking.put_back(held, table, positions_of(places), means_of(pipeline)).moves
+    with exclusive_change(pipeline, faults=faults) as held:
+        return seeking.seek(held, table, positions_of(places), means_of(pipeline)).moves
 
 
 def ranges_of(places: Sequence[Place]) -> dict[tuple[str, int | None], OffsetRange | None]:
@@ -166,17 +166,17 @@ def positions_of(places: Sequence[Place]) -> dict[tuple[str, int], Offset]:
     return found
 
 
-def _is_large(planned: replaying.Replay) -> bool:
+def _is_large(planned: replaying.ReplayPlan) -> bool:
     return planned.positions > HERE_MAX
 
 
-def _look(view: View, table: str, places: Sequence[Place]) -> replaying.Replay:
+def _look(view: ReadOnlyWorld, table: str, places: Sequence[Place]) -> replaying.ReplayPlan:
     fleet = view.fleet
-    if table in fleet.aside:
-        raise fleet.aside[table].error
+    if table in fleet.parked:
+        raise fleet.parked[table].error
     if table not in fleet.tracks:
-        raise no_table(table, {*fleet.tracks, *fleet.aside}, fleet.topics)
-    return replaying.look(fleet.tracks[table], ranges_of(places), view.bounds)
+        raise no_table(table, {*fleet.tracks, *fleet.parked}, fleet.topics)
+    return replaying.plan_replay(fleet.tracks[table], ranges_of(places), view.bounds)
 
 
 def _no_place(text: str) -> InvalidError:

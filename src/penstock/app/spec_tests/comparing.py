@@ -13,10 +13,10 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from penstock.app.spec_tests.reading import Case
-from penstock.app.spec_tests.running import Outcome
+from penstock.app.spec_tests.running import CaseResult
 
 
-def differences(case: Case, found: Outcome) -> list[str]:
+def differences(case: Case, found: CaseResult) -> list[str]:
     """List what differs, in sentences; none when all is as expected."""
     told = [
         f"{table} is parked: {error.code}  {error.message}" for table, error in found.errors.items()
@@ -39,12 +39,12 @@ def _rows(
         for column, value in wanted.items():
             if column not in row:
                 yield f"{table} row {number}: there is no column {column}"
-            elif not same(row[column], value):
+            elif not matches(row[column], value):
                 got = plain(row[column])
                 yield f"{table} row {number}: {column} is {got!r}, expected {value!r}"
 
 
-def same(found: Any, expected: Any) -> bool:
+def matches(found: Any, expected: Any) -> bool:
     """Return whether a value of a row is what a case expects of it.
 
     Numbers are compared as decimals, times as moments, bytes as Base64, structs by the fields that
@@ -63,10 +63,10 @@ def same(found: Any, expected: Any) -> bool:
             return _moment(found) == _moment(expected)
         case list() | tuple():
             pairs = isinstance(expected, list) and len(found) == len(expected)
-            return pairs and all(map(same, found, expected))
+            return pairs and all(map(matches, found, expected))
         case dict():
             named = isinstance(expected, dict) and expected.keys() <= found.keys()
-            return named and all(same(found[key], expected[key]) for key in expected)
+            return named and all(matches(found[key], expected[key]) for key in expected)
         case _:
             return bool(plain(found) == expected)
 

@@ -25,9 +25,9 @@ from penstock.connectors.memory.warehouse import Row, Warehouse
 from penstock.core.errors import PenstockError
 from penstock.core.schema import Field, Schema, Struct
 from penstock.engines.inline import InlineEngine
-from penstock.landing.coordinator import Ended
+from penstock.landing.coordinator import RunResult
 from penstock.landing.run import run
-from penstock.landing.settings import Place, Settings, Target, World
+from penstock.landing.settings import Environment, Settings, TableLocation, TableTarget
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.runtime import Engine
 from penstock.ports.tables import TableDefinition
@@ -36,7 +36,7 @@ from penstock.spec.model import Pipeline
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseResult:
     """What came of a case: rows by table in the order they were sent, rejects' codes, errors."""
 
     rows: Mapping[str, Sequence[Row]]
@@ -44,7 +44,7 @@ class Outcome:
     errors: Mapping[str, PenstockError]
 
 
-def play(pipeline: Pipeline, case: Case, tables: Mapping[str, Schema]) -> Outcome:
+def run_case(pipeline: Pipeline, case: Case, tables: Mapping[str, Schema]) -> CaseResult:
     """Send a case's records, land them, and tell what came of them.
 
     Raises InvalidError for a spec that could not run, such as two topics that make one table.
@@ -72,9 +72,9 @@ class InMemory:
         self.store = MemoryStore()
         self.settings = _settings(pipeline)
 
-    def world(self, engine: Engine | None = None) -> World:
+    def world(self, engine: Engine | None = None) -> Environment:
         """Return what a run is given; jobs run in this process where no engine is."""
-        return World(
+        return Environment(
             log=MemoryLog(self.cluster, self.settings.log),
             cluster_id=self.cluster.cluster_id(),
             catalogs=self.catalogs,
@@ -95,7 +95,7 @@ class InMemory:
         writers = {name: each.open_writer for name, each in self.catalogs.items()}
         return work_with(job, lambda _: self.reader(), writers.__getitem__)
 
-    def land(self, settings: Settings) -> Ended:
+    def land(self, settings: Settings) -> RunResult:
         """Run until caught up. Raises what a run raises."""
         world = self.world()
         return run(
@@ -112,9 +112,9 @@ def _settings(pipeline: Pipeline) -> Settings:
     """Return a run's settings, with connectors named after catalogs: each its own memory."""
     settings = assembly.settings_of(pipeline)
 
-    def routes(topics: Collection[str]) -> dict[str, tuple[Target, ...]]:
+    def routes(topics: Collection[str]) -> dict[str, tuple[TableTarget, ...]]:
         return {
-            topic: tuple(replace(each, place=_placed(each.place)) for each in targets)
+            topic: tuple(replace(each, location=_placed(each.location)) for each in targets)
             for topic, targets in settings.routes(topics).items()
         }
 
@@ -125,7 +125,7 @@ def _settings(pipeline: Pipeline) -> Settings:
     )
 
 
-def _placed(place: Place) -> Place:
+def _placed(place: TableLocation) -> TableLocation:
     return replace(place, connector=place.catalog)
 
 
@@ -136,7 +136,9 @@ def _give(
     topics: Collection[str],
 ) -> None:
     """Make the tables that a case's file says are there, with their source columns."""
-    targets = {each.place.table: each for some in settings.routes(topics).values() for each in some}
+    targets = {
+        each.location.table: each for some in settings.routes(topics).values() for each in some
+    }
     for name, schema in tables.items():
         target = targets.get(name)
         if target is None:
@@ -148,13 +150,13 @@ def _give(
             if schema.field(column) is None
         ]
         whole = TableDefinition(Struct((*schema.fields, *added)))
-        place = target.place
+        place = target.location
         create(catalogs[place.catalog], (name, place.name), whole, (), UNHEARD)
 
 
 def _outcome(
     settings: Settings, warehouses: Mapping[str, Warehouse], errors: Mapping[str, PenstockError]
-) -> Outcome:
+) -> CaseResult:
     rows: dict[str, Sequence[Row]] = {}
     for catalog, warehouse in warehouses.items():
         for name in warehouse.names():
@@ -163,7 +165,7 @@ def _outcome(
     rejected: dict[str, list[str]] = {}
     for row in refused:
         rejected.setdefault(str(row["table"]), []).append(str(row["code"]))
-    return Outcome(rows, rejected, errors)
+    return CaseResult(rows, rejected, errors)
 
 
 def _in_order(rows: Sequence[Row]) -> list[Row]:

@@ -24,7 +24,13 @@ from pyarrow import fs
 
 from penstock.connectors.delta.conditional_put import require_conditional_writes
 from penstock.connectors.delta.errors import reading, refused
-from penstock.connectors.delta.locations import Resolving, Root, parts_of, root_of, storage_path
+from penstock.connectors.delta.locations import (
+    LazyOptions,
+    StorageRoot,
+    parts_of,
+    root_of,
+    storage_path,
+)
 from penstock.connectors.delta.log.commit_file import fetcher
 from penstock.connectors.delta.log.ledger import commit_info, mark_of_creation, transactions_of
 from penstock.connectors.delta.log.reader import Log
@@ -59,7 +65,7 @@ class DeltaCatalog:
     """The tables below one root."""
 
     name: str
-    root: Root
+    root: StorageRoot
     sizes: Sizes
 
     def load(self, name: str) -> Table | None:
@@ -241,7 +247,7 @@ def open_delta(settings: Settings, secrets: Secrets, observer: Observer) -> Tabl
     if not isinstance(options, Mapping):
         raise _unusable(name, "storage_options is no mapping")
     written = {str(key): str(value) for key, value in options.items()}
-    resolved = Resolving(written, secrets)
+    resolved = LazyOptions(written, secrets)
     dict(resolved)  # raises now what it would raise later
     sizes = {
         each: _size(name, each, settings[f"penstock.{each}"])

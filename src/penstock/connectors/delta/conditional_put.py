@@ -14,13 +14,13 @@ import secrets as tokens
 from contextlib import suppress
 
 from penstock.connectors.delta.errors import refused
-from penstock.connectors.delta.locations import Root
+from penstock.connectors.delta.locations import StorageRoot
 from penstock.core.errors import InvalidError
 from penstock.files import objects
 from penstock.files.errors import told
 
 
-def require_conditional_writes(catalog: str, root: Root) -> None:
+def require_conditional_writes(catalog: str, root: StorageRoot) -> None:
     """Create one file twice in S3. Raises InvalidError: P431 refused, P442 both were taken."""
     if dict(root.settings).get("conditional_put", "") == "disabled":
         raise _careless(catalog)
@@ -32,7 +32,7 @@ def require_conditional_writes(catalog: str, root: Root) -> None:
         raise _careless(catalog)
 
 
-def _second_is_taken(root: Root) -> bool:
+def _second_is_taken(root: StorageRoot) -> bool:
     key = f".penstock-check-{tokens.token_hex(8)}"
     objects.put(root.uri, root.settings, key, b"first", "create")
     try:

@@ -31,7 +31,7 @@ _CREDENTIALS = {each.delta: each.arrow for each in S3_SETTINGS if each.key}
 
 
 @dataclass(frozen=True, slots=True)
-class Resolving(Mapping[str, str]):
+class LazyOptions(Mapping[str, str]):
     """Options whose references are resolved each time they are asked for: secrets change.
 
     To ask raises InvalidError for a reference that gives nothing, and never gave anything: a file
@@ -58,7 +58,7 @@ class Resolving(Mapping[str, str]):
 
 
 @dataclass(frozen=True, slots=True)
-class Root:
+class StorageRoot:
     """Where the tables are; `options` are deltalake's, resolved when they are asked for.
 
     `references` are the credentials among them as the spec has them, by short names.
@@ -104,7 +104,7 @@ def parts_of(name: str) -> list[str]:
 
 def root_of(
     catalog: str, uri: str, options: Mapping[str, str], written: Mapping[str, str] | None = None
-) -> Root:
+) -> StorageRoot:
     """Check a catalog's root; `written` are the options unresolved.
 
     Raises InvalidError: P432, and P441 for a credential that is written out.
@@ -112,9 +112,9 @@ def root_of(
     found = references(catalog, normalised(written or {}), _CREDENTIALS)
     plain = uri.removeprefix("file://").rstrip("/") if not uri.startswith(S3) else uri.rstrip("/")
     if uri.startswith(S3) and len(plain) > len(S3):
-        return Root(plain, options, found)
+        return StorageRoot(plain, options, found)
     if plain.startswith("/") and str(PurePosixPath(plain)) == plain and ".." not in plain:
-        return Root(plain, options, found)
+        return StorageRoot(plain, options, found)
     raise InvalidError(
         f"the root of the catalog {catalog} is {uri[:80]!r}: no absolute path, no s3 URI",
         code="P432",

@@ -23,8 +23,13 @@ from pyarrow import fs
 
 from penstock.connectors.delta.errors import reading
 from penstock.connectors.delta.files.file_metadata import Addition, Shape, additions, relative
-from penstock.connectors.delta.locations import Root, storage_path
-from penstock.connectors.delta.log.commit_file import Removal, Words, entry_of, put
+from penstock.connectors.delta.locations import StorageRoot, storage_path
+from penstock.connectors.delta.log.commit_file import (
+    CommitActions,
+    Removal,
+    entry_of,
+    put_if_absent,
+)
 from penstock.connectors.delta.log.ledger import (
     CREATED,
     fence_transactions,
@@ -34,8 +39,8 @@ from penstock.connectors.delta.log.ledger import (
     transactions_of,
 )
 from penstock.connectors.delta.log.reader import Entry
-from penstock.connectors.delta.log.state import Examined, examined
-from penstock.connectors.delta.log.tail import Following, View
+from penstock.connectors.delta.log.state import ExaminedState, examined
+from penstock.connectors.delta.log.tail import LogTail, LogView
 from penstock.connectors.delta.read import scan as readers
 from penstock.connectors.delta.read.file_sources import removals, sources_of
 from penstock.connectors.delta.read.metadata_values import stated_files
@@ -79,12 +84,12 @@ class DeltaTable:
     """One table; cheap to make, opens its log when it is first examined, and then follows it."""
 
     name: str
-    root: Root
+    root: StorageRoot
     sizes: Sizes = field(default_factory=Sizes)
-    _following: Following = field(init=False, repr=False, compare=False)
+    _following: LogTail = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self._following = Following(self.name, self.root, self.sizes)
+        self._following = LogTail(self.name, self.root, self.sizes)
 
     @property
     def location(self) -> str:
@@ -101,7 +106,7 @@ class DeltaTable:
         `retain` does nothing here: the table's own properties say how long its log is kept.
         """
         del retain
-        found: Examined = state.handle
+        found: ExaminedState = state.handle
         view = found.view
         if commit.table_uuid != state.uuid:
             raise table_errors.moved(self.name, "it was created again")
@@ -113,11 +118,11 @@ class DeltaTable:
         if commit.removes:
             gone = removals(self.name, self._following.handle(view), view.form, commit.removes)
         body = entry_of(_words(state, commit, added, version), added, gone)
-        found.use(self.name)
+        found.consume(self.name)
         with reading(self.name):
             self._require_last(view)
         try:
-            created = put(self.root, self.name, version, body)
+            created = put_if_absent(self.root, self.name, version, body)
             self._require_there(view, body, created=created)
         except OutcomeUnknownError:
             self._following.forget()
@@ -130,21 +135,21 @@ class DeltaTable:
         Raises ConflictError (P401), OutcomeUnknownError (P433), UnavailableError (P402, P430,
         P480), InvalidError (P431, P435, P468).
         """
-        found: Examined = state.handle
+        found: ExaminedState = state.handle
         view = found.view
         handle = self._following.handle(view)
         with reading(self.name):
             body = schema_entry(self.name, handle, state.schema, schema)
-        found.use(self.name)
+        found.consume(self.name)
         with reading(self.name):
             self._require_last(view)
         try:
-            created = put(self.root, self.name, view.version + 1, body)
+            created = put_if_absent(self.root, self.name, view.version + 1, body)
             self._require_there(view, body, created=created)
         finally:
             self._following.forget()
 
-    def missing(self, files: Sequence[DataFile]) -> Sequence[str]:
+    def missing_files(self, files: Sequence[DataFile]) -> Sequence[str]:
         """List the paths that are not on storage with the size described."""
         storage = self.root.filesystem()
 
@@ -186,7 +191,7 @@ class DeltaTable:
         """Find the coordinates that are in quarantine for the chain's table."""
         return readers.quarantined(self._open(), self.name, chain, ranges)
 
-    def refused(
+    def read_quarantine(
         self,
         chain: Chain,
         columns: Sequence[str],
@@ -195,7 +200,7 @@ class DeltaTable:
         """Read rows of the quarantine. Raises UnavailableError, InvalidError."""
         return readers.refused(self._open(), self.name, chain, columns, ranges)
 
-    def coordinates(
+    def row_coordinates(
         self,
         columns: Mapping[str, str],
         state: TableState | None = None,
@@ -204,14 +209,14 @@ class DeltaTable:
         """Read every live row's source coordinates, or those at some offsets."""
         return readers.coordinates(self._at(state), self.name, columns, offsets)
 
-    def sources(
+    def file_sources(
         self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]
     ) -> Sequence[FileSource]:
         """Read the source columns of the files that may hold rows from an offset on.
 
         Raises UnavailableError, InvalidError (P435, P436 for a table with deletion vectors).
         """
-        found: Examined = state.handle
+        found: ExaminedState = state.handle
         handle = self._following.handle(found.view)
         with reading(self.name):
             return sources_of(self.name, handle, self.root, columns, ends)
@@ -224,12 +229,12 @@ class DeltaTable:
         with reading(self.name):
             yield from stated_files(self.name, self._open(), self._following.log, self.root)
 
-    def chains(self, state: TableState) -> Sequence[Landed]:
+    def ledgers(self, state: TableState) -> Sequence[Landed]:
         """Read the ledgers of all chains from the transactions of a state."""
-        found: Examined = state.handle
+        found: ExaminedState = state.handle
         return ledgers_in(found.view.transactions)
 
-    def facts(self) -> TableFacts:
+    def describe(self) -> TableFacts:
         """Return format, features, versions since the last checkpoint. Raises UnavailableError."""
         view = self._following.view()
         handle = self._following.handle(view)
@@ -275,14 +280,14 @@ class DeltaTable:
         """Open the version that was examined, or the newest one."""
         if state is None:
             return self._open()
-        found: Examined = state.handle
+        found: ExaminedState = state.handle
         return self._following.handle(found.view)
 
     def _open(self) -> Handle:
         with reading(self.name):
             return Handle(self.location, storage_options=dict(self.root.options))
 
-    def _require_last(self, view: View) -> None:
+    def _require_last(self, view: LogView) -> None:
         """Raise ConflictError unless the log is the one examined, and ends where it ended then."""
         log = self._following.log
         (head_entry, behind), checkpointed = log.looks(view.version, view.version + 2)
@@ -294,7 +299,7 @@ class DeltaTable:
             self._following.forget()
             raise table_errors.moved(self.name, f"its log went on behind version {view.version}")
 
-    def _require_there(self, view: View, body: bytes, *, created: bool) -> None:
+    def _require_there(self, view: LogView, body: bytes, *, created: bool) -> None:
         """Read the version after a view back and, where it is on a local disk, sync it.
 
         Raises ConflictError (another's), OutcomeUnknownError (nobody's, or below a checkpoint: it
@@ -327,13 +332,13 @@ def _rows_in(handle: Handle) -> int | None:
 
 def _words(
     state: TableState, commit: Committable, added: Sequence[Addition], sequence: int
-) -> Words:
+) -> CommitActions:
     """Return the transactions and the commit info of a commit on a state."""
     if state.verdict is Verdict.ROLLED_BACK and commit.kind is CommitKind.FENCE:
         if state.landed is None:
             raise BugError(f"{commit.chain} is rolled back without a ledger", code="P702")
         mark = mark_of_commit(commit, state.landed, sequence, state.evidence)
-        return Words(fence_transactions(state.landed, sequence), mark)
+        return CommitActions(fence_transactions(state.landed, sequence), mark)
     before = state.landed or first_ledger(
         commit.chain,
         commit.claim,
@@ -344,7 +349,7 @@ def _words(
     landed = landed_after(before, commit)
     paths = [each.path for each in added]
     transactions = transactions_of(landed, state.landed, sequence, paths)
-    return Words(transactions, mark_of_commit(commit, landed, sequence, ""))
+    return CommitActions(transactions, mark_of_commit(commit, landed, sequence, ""))
 
 
 def _began(entries: Sequence[Entry], chain: Chain) -> dict[TopicPartition, Offset]:

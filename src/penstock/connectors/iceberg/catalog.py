@@ -51,7 +51,7 @@ from penstock.core.errors import ConflictError, InvalidError, OutcomeUnknownErro
 from penstock.core.scratch import is_scratch, require_scratch
 from penstock.core.serialization import ledger_to_json
 from penstock.files.errors import told
-from penstock.files.reopening import Kept
+from penstock.files.reopening import Reopening
 from penstock.ports.connectors import READ_ONLY, Settings
 from penstock.ports.runtime import Observer, Secrets
 from penstock.ports.tables import Table, TableDefinition, TableState, not_created
@@ -88,7 +88,7 @@ def open_iceberg(settings: Settings, secrets: Secrets, observer: Observer) -> Ic
     own, given = _split(name, settings, secrets)
     if not settings.get(READ_ONLY):
         _make_room(given.get("uri", ""))
-    kept = Kept(settings, secrets, partial(_opened, settings, secrets), _close)
+    kept = Reopening(settings, secrets, partial(_opened, settings, secrets), _close)
     kept()
     context = Context(
         kept=kept,
@@ -186,7 +186,7 @@ class IcebergTables:
         schema, spec, _ = _laid_out(name, definition)
         return replace(
             not_created(to_core(schema, name)),
-            widens=True,
+            can_widen=True,
             identifiers=identifiers_of(schema),
             least=least_values(spec, schema),
         )

@@ -21,16 +21,16 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table as PyIcebergTable
 
 from penstock.connectors.iceberg.commit.append import (
-    Attempt,
-    Base,
-    attempt,
-    beginning,
-    fence_attempt,
+    CommitBase,
+    CommitRequest,
+    commit_request,
+    fence_request,
+    initial_snapshot,
 )
-from penstock.connectors.iceberg.commit.metadata_cleanup import Housekeeping
+from penstock.connectors.iceberg.commit.metadata_cleanup import MetadataCleanup
 from penstock.connectors.iceberg.errors import reading, sending
 from penstock.connectors.iceberg.io.credentials import Credential
-from penstock.connectors.iceberg.io.lease_clock import machine_ms, passing
+from penstock.connectors.iceberg.io.lease_clock import expiry, machine_ms
 from penstock.connectors.iceberg.ledger.properties import ledgers_in, parent_of
 from penstock.connectors.iceberg.ledger.witnesses import Finding, judge
 from penstock.connectors.iceberg.read.file_sources import sources_of
@@ -52,11 +52,11 @@ from penstock.connectors.iceberg.table_facts import facts_of
 from penstock.connectors.iceberg.write.target import Sizes, lends, relent, target_of
 from penstock.core import table_errors
 from penstock.core.commits import Chain, CommitKind, Committable, DataFile, Landed
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.schema import Schema
 from penstock.core.serialization import ledger_from_json
 from penstock.core.statistics import Mismatch
-from penstock.files.reopening import Kept
+from penstock.files.reopening import Reopening
 from penstock.ports.runtime import Observer
 from penstock.ports.tables import (
     FileSource,
@@ -91,7 +91,7 @@ class Context:
     used before they are asked for again.
     """
 
-    kept: Kept[Access]
+    kept: Reopening[Access]
     observer: Observer
     sizes: Sizes
     metadata_horizon_seconds: float
@@ -122,7 +122,7 @@ class IcebergTable:
         self._branch = place.branch
         self._context = context
         self._tidied: float | None = None
-        self._housekeeping = Housekeeping(context.metadata_horizon_seconds, context.monotonic)
+        self._housekeeping = MetadataCleanup(context.metadata_horizon_seconds, context.monotonic)
 
     def state(self, chain: Chain) -> TableState:
         """Read the table afresh and judge the chain.
@@ -148,7 +148,7 @@ class IcebergTable:
             target=target,
             handle=table,
             lease=self._lease(table, target),
-            widens=True,
+            can_widen=True,
             identifiers=identifiers_of(metadata.schema()),
             least=least_values(metadata.spec(), metadata.schema()),
         )
@@ -164,7 +164,7 @@ class IcebergTable:
         if self.begin_at(table):
             raise table_errors.moved(self.name, "its branch was given a snapshot to begin at")
         prepared = self._prepared(table, state, commit, retain)
-        self._context.observer.reached(Point.MANIFEST_WRITTEN)
+        self._context.observer.passed(CrashPoint.MANIFEST_WRITTEN)
         with sending(self.name, self._context.catalog):
             self._context.catalog.commit_table(table, prepared.requirements, prepared.updates)
         return str(prepared.snapshot_id)
@@ -175,7 +175,7 @@ class IcebergTable:
         Raises what `commit` raises.
         """
         with reading(self.name):
-            empty = beginning(Base(table, self.name, self._branch))
+            empty = initial_snapshot(CommitBase(table, self.name, self._branch))
         if empty is None:
             return False
         with sending(self.name, self._context.catalog):
@@ -194,7 +194,7 @@ class IcebergTable:
         with sending(self.name, self._context.catalog):
             self._context.catalog.commit_table(table, requirements, updates)
 
-    def missing(self, files: Sequence[DataFile]) -> Sequence[str]:
+    def missing_files(self, files: Sequence[DataFile]) -> Sequence[str]:
         """List the paths not on storage with the size described. Raises UnavailableError."""
         if not files:
             return []
@@ -226,7 +226,7 @@ class IcebergTable:
         with reading(self.name):
             return quarantined_in(scan_of(table, self._branch), self.name, chain.name, ranges)
 
-    def refused(
+    def read_quarantine(
         self,
         chain: Chain,
         columns: Sequence[str],
@@ -239,7 +239,7 @@ class IcebergTable:
                 scan_of(table, self._branch), self.name, chain.name, columns, ranges
             )
 
-    def coordinates(
+    def row_coordinates(
         self,
         columns: Mapping[str, str],
         state: TableState | None = None,
@@ -253,7 +253,7 @@ class IcebergTable:
         with reading(self.name):
             return coordinates_of(scan_of(table, self._branch), self.name, columns, offsets)
 
-    def sources(
+    def file_sources(
         self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]
     ) -> Sequence[FileSource]:
         """Read the source columns of the files that may hold rows from an offset on.
@@ -270,13 +270,13 @@ class IcebergTable:
         with reading(self.name):
             yield from stated_files(table, self._branch)
 
-    def chains(self, state: TableState) -> Sequence[Landed]:
+    def ledgers(self, state: TableState) -> Sequence[Landed]:
         """Read the ledgers of all chains of the branch. Raises InvalidError (P190, P191)."""
         table: PyIcebergTable = state.handle
         texts = ledgers_in(table.metadata.properties, self._branch)
         return [ledger_from_json(text) for text in texts.values()]
 
-    def facts(self) -> TableFacts:
+    def describe(self) -> TableFacts:
         """Return format, partitioning, delete files, snapshots. Raises UnavailableError."""
         table = self._loaded()
         with reading(self.name):
@@ -306,7 +306,7 @@ class IcebergTable:
         context = self._context
         ends = table.io.properties.get("s3.session-token-expires-at-ms", "")
         left_ms = int(ends) - context.now_ms() if ends.isdecimal() else 2000 * context.lease_seconds
-        is_due = passing(max(left_ms, 0) // 2, context.now_ms, context.monotonic)
+        is_due = expiry(max(left_ms, 0) // 2, context.now_ms, context.monotonic)
         return Lease(is_due, partial(self._renewed, target))
 
     def _renewed(self, target: str) -> tuple[str, Lease | None]:
@@ -322,11 +322,11 @@ class IcebergTable:
 
     def _prepared(
         self, table: PyIcebergTable, state: TableState, commit: Committable, retain: int
-    ) -> Attempt:
-        base = Base(table, self.name, self._branch)
+    ) -> CommitRequest:
+        base = CommitBase(table, self.name, self._branch)
         with reading(self.name):
             if state.verdict is Verdict.ROLLED_BACK and commit.kind is not CommitKind.SEEK:
                 assert commit.kind is CommitKind.FENCE, "only a fence lands on a rolled-back table"
-                return fence_attempt(base, commit)
+                return fence_request(base, commit)
             assert state.verdict is not Verdict.UNCERTAIN, "nothing lands where it is uncertain"
-            return attempt(base, commit, state.landed, retain=retain)
+            return commit_request(base, commit, state.landed, retain=retain)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.ports.checks import Finding
+from penstock.ports.checks import CheckResult
 from penstock.ports.connectors import PORTS_VERSION, LogConnector, Settings
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.runtime import Clock, Secrets
@@ -31,7 +31,7 @@ def open_reader(settings: Settings, secrets: Secrets) -> RangeReader:
     return ColumnarReader(read)
 
 
-def examine(settings: Settings, secrets: Secrets, clock: Clock) -> Sequence[Finding]:
+def examine(settings: Settings, secrets: Secrets, clock: Clock) -> Sequence[CheckResult]:
     """Look at brokers, permissions and clocks. Raises InvalidError for settings it cannot read."""
     from penstock.connectors.kafka.health import examine as look
     from penstock.connectors.kafka.settings import read_settings

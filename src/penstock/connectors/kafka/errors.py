@@ -66,7 +66,7 @@ DOWN_SECONDS_MAX = 8
 
 
 @dataclass(slots=True)
-class Heard:
+class BrokerLog:
     """Listen to a client's error callback; keeps the newest errors of each name.
 
     That all brokers are down is said once, and twenty refused connections a second follow it.
@@ -97,7 +97,7 @@ class Heard:
         return reason
 
 
-def translated(error: Any, what: str, settings: KafkaSettings, heard: Heard) -> PenstockError:
+def translated(error: Any, what: str, settings: KafkaSettings, heard: BrokerLog) -> PenstockError:
     """Translate a KafkaError about `what` (`topic shop.orders`, `the cluster`).
 
     A time-out is blamed on what the client's threads heard meanwhile: a refused password shows in

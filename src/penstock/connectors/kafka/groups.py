@@ -7,7 +7,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from penstock.connectors.kafka.errors import Heard, translated
+from penstock.connectors.kafka.errors import BrokerLog, translated
 from penstock.connectors.kafka.log import ANSWER_SECONDS_MAX
 from penstock.connectors.kafka.settings import read_settings
 from penstock.core.errors import InvalidError
@@ -20,7 +20,7 @@ def group_offsets(settings: Settings, secrets: Secrets, group: str) -> dict[tupl
 
     Raises InvalidError (P167) while it has members, UnavailableError when no broker answers.
     """
-    read, heard = read_settings(settings, secrets), Heard()
+    read, heard = read_settings(settings, secrets), BrokerLog()
     client = AdminClient({**read.client, "error_cb": heard})
 
     def answered(asked: Any) -> Any:

@@ -18,11 +18,11 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec
 
-from penstock.connectors.kafka.errors import Heard, not_allowed, translated
+from penstock.connectors.kafka.errors import BrokerLog, not_allowed, translated
 from penstock.connectors.kafka.log import KafkaLog, waited
 from penstock.connectors.kafka.settings import BY_NAME, KafkaSettings
 from penstock.core.errors import InvalidError, PenstockError
-from penstock.ports.checks import Finding, bad, good, odd, unseen
+from penstock.ports.checks import CheckResult, failed, passed, unknown, warning
 from penstock.ports.runtime import Clock
 
 AHEAD_SECONDS_MAX = 60
@@ -44,31 +44,31 @@ _RELEASES = (
 )
 
 
-def examine(settings: KafkaSettings, clock: Clock) -> list[Finding]:
+def examine(settings: KafkaSettings, clock: Clock) -> list[CheckResult]:
     """Look at brokers, release, permissions and clocks; when no broker answers, tell that alone."""
     checkup = _Checkup(settings, clock)
     try:
         described = checkup.described()
     except PenstockError as error:
-        return [bad("brokers", settings.brokers, error)]
+        return [failed("brokers", settings.brokers, error)]
     nodes = len(described.nodes)
     told = f"cluster {described.cluster_id}, {nodes} broker{'' if nodes == 1 else 's'}"
     return [
-        good("brokers", settings.brokers, told),
+        passed("brokers", settings.brokers, told),
         checkup.release(),
         *checkup.permissions(),
     ]
 
 
-def newest_record(times: Sequence[tuple[int, str]], now_ms: int) -> Finding:
+def newest_record(times: Sequence[tuple[int, str]], now_ms: int) -> CheckResult:
     """Judge the newest of many partitions' newest times (-1 for none), each with its topic."""
     newest_ms, topic = max(times, default=(-1, ""))
     if newest_ms < 0:
-        return good("clock", "records", "there are none whose time could be compared")
+        return passed("clock", "records", "there are none whose time could be compared")
     ahead_seconds = (newest_ms - now_ms) / 1000
     if ahead_seconds <= AHEAD_SECONDS_MAX:
-        return good("clock", "records", "none is ahead of this machine's clock")
-    return odd(
+        return passed("clock", "records", "none is ahead of this machine's clock")
+    return warning(
         "clock",
         "records",
         f"the newest record of {topic} is {ahead_seconds:,.0f} s ahead of this machine's clock",
@@ -100,7 +100,7 @@ class _Lines(logging.Handler):
 class _Checkup:
     def __init__(self, settings: KafkaSettings, clock: Clock) -> None:
         self._settings, self._clock = settings, clock
-        self._heard, self._lines = Heard(), _Lines()
+        self._heard, self._lines = BrokerLog(), _Lines()
         logger = logging.Logger("penstock-checkup", logging.DEBUG)  # noqa: LOG001  nobody else's
         logger.addHandler(self._lines)
         asked = {**settings.client, "debug": "feature", "log_level": "7", "error_cb": self._heard}
@@ -117,13 +117,13 @@ class _Checkup:
             self._client.describe_cluster(request_timeout=ANSWER_SECONDS_MAX), "the cluster"
         )
 
-    def release(self) -> Finding:
+    def release(self) -> CheckResult:
         """Return the brokers' release as far as it is known."""
         self._client.poll(0)
         found = release_of(self._lines.lines)
         subject = self._settings.brokers
         if found is None:
-            return unseen("release", subject, "the brokers' release cannot be told", "")
+            return unknown("release", subject, "the brokers' release cannot be told", "")
         newest, name = found
         if newest < _TOPIC_IDS and self._settings.identity != BY_NAME:
             error = InvalidError(
@@ -132,18 +132,18 @@ class _Checkup:
                 hint="upgrade the brokers to Kafka 3.1 or later, or write  identity: name  under"
                 " kafka: and never re-create a topic",
             )
-            return bad("release", subject, error)
-        return good("release", subject, f"Kafka {name}, by the requests it understands")
+            return failed("release", subject, error)
+        return passed("release", subject, f"Kafka {name}, by the requests it understands")
 
-    def permissions(self) -> Iterator[Finding]:
+    def permissions(self) -> Iterator[CheckResult]:
         """Yield missing permissions by topic, that all others are granted, and clocks."""
         try:
             names = sorted({*self._settings.topics, *self._matching()})
         except PenstockError as error:
-            yield bad("permissions", self._settings.brokers, error)
+            yield failed("permissions", self._settings.brokers, error)
             return
         if not names:
-            yield odd(
+            yield warning(
                 "permissions",
                 self._settings.brokers,
                 f"user {self._settings.user} sees no topic that a pattern matches",
@@ -158,14 +158,14 @@ class _Checkup:
         readable: dict[str, Any] = {}
         for name in names:
             found = self._permitted(name, asked[name])
-            if isinstance(found, Finding):
+            if isinstance(found, CheckResult):
                 yield found
             else:
                 readable[name] = found
         if readable:
             count = f"{len(readable)} topic{'' if len(readable) == 1 else 's'}"
             message = f"user {self._settings.user} may read and describe {count}"
-            yield good("permissions", self._settings.brokers, message)
+            yield passed("permissions", self._settings.brokers, message)
             yield from self._leaders(readable)
             yield self._records_clock(readable)
 
@@ -174,14 +174,16 @@ class _Checkup:
         try:
             topic = self._answer(asked, f"topic {name}")
         except PenstockError as error:
-            return bad("permissions", f"topic {name}", error)
+            return failed("permissions", f"topic {name}", error)
         allowed = topic.authorized_operations
         lacking = [each for each in _NEEDED if allowed is not None and each not in allowed]
         if lacking:
-            return bad("permissions", f"topic {name}", not_allowed(f"topic {name}", self._settings))
+            return failed(
+                "permissions", f"topic {name}", not_allowed(f"topic {name}", self._settings)
+            )
         return topic
 
-    def _leaders(self, topics: Mapping[str, Any]) -> Iterator[Finding]:
+    def _leaders(self, topics: Mapping[str, Any]) -> Iterator[CheckResult]:
         without = [
             f"{name}/{part.id}"
             for name, topic in topics.items()
@@ -190,14 +192,14 @@ class _Checkup:
         ]
         if without:
             more = f" and {len(without) - NAMED_MAX} more" if len(without) > NAMED_MAX else ""
-            yield odd(
+            yield warning(
                 "leaders",
                 self._settings.brokers,
                 f"no broker leads {', '.join(without[:NAMED_MAX])}{more}",
                 "bring their brokers back; other partitions land meanwhile",
             )
 
-    def _records_clock(self, topics: Mapping[str, Any]) -> Finding:
+    def _records_clock(self, topics: Mapping[str, Any]) -> CheckResult:
         """Compare the newest record's time with ours: records of the future tell of a clock."""
         wanted = {
             ClientPartition(name, part.id): OffsetSpec.max_timestamp()
@@ -216,7 +218,7 @@ class _Checkup:
                 for at, each in asked.items()
             ]
         except PenstockError as error:
-            return unseen("clock", "records", error.message, "see the brokers' logs")
+            return unknown("clock", "records", error.message, "see the brokers' logs")
         return newest_record(times, self._clock.now_ms())
 
     def _matching(self) -> list[str]:

@@ -24,7 +24,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec
 from penstock.connectors.kafka.errors import (
     NO_LEADER,
     NO_TOPIC,
-    Heard,
+    BrokerLog,
     no_topic,
     not_allowed,
     refused,
@@ -49,7 +49,7 @@ class KafkaLog:
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
-        self._heard = Heard()
+        self._heard = BrokerLog()
         self._client: AdminClient | None = None
         self._listed: frozenset[str] = frozenset()
         self.leaderless: tuple[TopicPartition, ...] = ()

@@ -17,7 +17,7 @@ from penstock.core.claims import Claim, Generation
 from penstock.core.commits import Chain, Committable
 from penstock.core.errors import BugError, FencedError, UnavailableError
 from penstock.core.serialization import committable_from_json, committable_to_json
-from penstock.ports.store import Examined, Holding, Owner
+from penstock.ports.store import ClaimRecord, Examined, Owner
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Shelf:
 
     guard: threading.RLock = field(default_factory=threading.RLock)
     numbers: itertools.count[int] = field(default_factory=itertools.count)
-    holdings: dict[str, Holding] = field(default_factory=dict)
+    holdings: dict[str, ClaimRecord] = field(default_factory=dict)
     entries: list[_Entry] = field(default_factory=list)
     examined: dict[str, dict[str, Examined]] = field(default_factory=dict)
     rules: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class MemoryStore:
                 self.require_free(pipeline, owner, now_ms=now_ms)
             stored = 0 if held is None else held.claim.generation
             claim = Claim(Generation(max(stored, above) + 1), owner.id)
-            self._shelf.holdings[pipeline] = Holding(claim, owner, alive_until_ms)
+            self._shelf.holdings[pipeline] = ClaimRecord(claim, owner, alive_until_ms)
             return claim
 
     def require_free(self, pipeline: str, owner: Owner, *, now_ms: int) -> None:
@@ -103,7 +103,7 @@ class MemoryStore:
             if held is not None and held.claim == claim:
                 self._shelf.holdings[pipeline] = replace(held, alive_until_ms=0)
 
-    def holding(self, pipeline: str) -> Holding | None:
+    def holding(self, pipeline: str) -> ClaimRecord | None:
         """Return the owner of the pipeline, dead or alive."""
         with self._shelf.guard:
             return self._shelf.holdings.get(pipeline)
@@ -175,7 +175,7 @@ class MemoryStore:
     def close(self) -> None:
         """Let go of nothing."""
 
-    def _check(self, pipeline: str, claim: Claim) -> Holding:
+    def _check(self, pipeline: str, claim: Claim) -> ClaimRecord:
         held = self._shelf.holdings.get(pipeline)
         if held is None or held.claim.generation < claim.generation:
             raise UnavailableError(

@@ -27,7 +27,7 @@ from penstock.core.commits import (
     DataFile,
     Landed,
 )
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Schema
 from penstock.core.scratch import require_scratch
@@ -80,7 +80,7 @@ class MemoryTables:
     def preview(self, name: str, definition: TableDefinition) -> TableState:
         """Take any definition. Raises InvalidError (P404) for a name of other characters."""
         self._warehouse.require_name(name)
-        return replace(not_created(definition.schema), widens=True)
+        return replace(not_created(definition.schema), can_widen=True)
 
     def names(self, namespace: str) -> Sequence[str]:
         """List the tables in a namespace."""
@@ -133,7 +133,7 @@ class MemoryTable:
             evidence=evidence,
             target=_target(self.name),
             handle=contents,
-            widens=True,
+            can_widen=True,
         )
 
     def commit(self, state: TableState, commit: Committable, *, retain: int) -> str:
@@ -168,7 +168,7 @@ class MemoryTable:
         changed = replace(base, definition=definition, schema_id=base.schema_id + 1)
         self._warehouse.get(self.name).apply(base, changed)
 
-    def missing(self, files: Sequence[DataFile]) -> Sequence[str]:
+    def missing_files(self, files: Sequence[DataFile]) -> Sequence[str]:
         """List the paths that are not on storage with the size described."""
         sizes = [(file, self._warehouse.file_size(file.path)) for file in files]
         return [file.path for file, size in sizes if size != file.size_bytes]
@@ -197,7 +197,7 @@ class MemoryTable:
             if (row["pipeline"], row["table"]) == (pipeline, table) and _within(row, ranges)
         ]
 
-    def refused(
+    def read_quarantine(
         self,
         chain: Chain,
         columns: Sequence[str],
@@ -217,7 +217,7 @@ class MemoryTable:
         if rows:
             yield pa.RecordBatch.from_pylist(rows)
 
-    def coordinates(
+    def row_coordinates(
         self,
         columns: Mapping[str, str],
         state: TableState | None = None,
@@ -230,7 +230,7 @@ class MemoryTable:
             rows = [row for row in rows if row[columns["offset"]] in wanted]
         return _coordinates(rows, columns)
 
-    def sources(
+    def file_sources(
         self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]
     ) -> Sequence[FileSource]:
         """Read the source columns of all files."""
@@ -247,12 +247,12 @@ class MemoryTable:
             opened = partial(self._warehouse.opened, file)
             yield StatedFile(FileStatistics(file.path, file.record_count), opened)
 
-    def chains(self, state: TableState) -> Sequence[Landed]:
+    def ledgers(self, state: TableState) -> Sequence[Landed]:
         """Return all ledgers."""
         contents: Contents = state.handle
         return [ledger_of(text) for text in contents.ledgers.values()]
 
-    def facts(self) -> TableFacts:
+    def describe(self) -> TableFacts:
         """Count the snapshots."""
         contents = self._warehouse.get(self.name).contents
         rows = sum(each.record_count for each in contents.files)
@@ -276,9 +276,9 @@ class MemoryWriter:
     def write(self, rows: pa.RecordBatch) -> None:
         """Take rows."""
         if not self._rows:
-            self._observer.reached(Point.FILE_OPENED)
+            self._observer.passed(CrashPoint.FILE_OPENED)
         self._rows += rows.to_pylist()
-        self._observer.reached(Point.FILE_WRITTEN)
+        self._observer.passed(CrashPoint.FILE_WRITTEN)
 
     def close(self) -> Sequence[DataFile]:
         """Put the rows on storage and describe the file."""
@@ -286,7 +286,7 @@ class MemoryWriter:
             return []
         size_bytes = 4 + 100 * len(self._rows)
         self._warehouse.keep_file(self._path, self._rows, size_bytes)
-        self._observer.reached(Point.FILE_CLOSED)
+        self._observer.passed(CrashPoint.FILE_CLOSED)
         return [DataFile(self._path, len(self._rows), size_bytes, {})]
 
     def abandon(self) -> None:

@@ -50,7 +50,7 @@ from penstock.core.serialization import (
     positions_from_json,
     positions_to_json,
 )
-from penstock.ports.store import Examined, Holding, Owner
+from penstock.ports.store import ClaimRecord, Examined, Owner
 
 
 def sqlite_store(path: Path, *, lock_wait_seconds: float = LOCK_WAIT_SECONDS) -> SqlStore:
@@ -121,7 +121,7 @@ class SqlStore:
             if error.code != "P502":
                 raise
 
-    def holding(self, pipeline: str) -> Holding | None:
+    def holding(self, pipeline: str) -> ClaimRecord | None:
         """Return the owner of the pipeline, dead or alive."""
         with self._database.reading() as connection:
             return None if connection is None else _holding(connection, pipeline)
@@ -229,17 +229,17 @@ class SqlStore:
             )
 
 
-def _holding(connection: Connection, pipeline: str) -> Holding | None:
+def _holding(connection: Connection, pipeline: str) -> ClaimRecord | None:
     row = connection.execute(
         select(pipelines).where(pipelines.c.pipeline == pipeline)
     ).one_or_none()
     if row is None:
         return None
     owner = Owner(row.owner, row.host, row.pid, row.started_ms)
-    return Holding(Claim(Generation(row.generation), row.owner), owner, row.alive_until_ms)
+    return ClaimRecord(Claim(Generation(row.generation), row.owner), owner, row.alive_until_ms)
 
 
-def _refuse_alive(pipeline: str, held: Holding, owner: Owner, now_ms: int) -> None:
+def _refuse_alive(pipeline: str, held: ClaimRecord, owner: Owner, now_ms: int) -> None:
     if held.owner.id == owner.id or held.alive_until_ms <= now_ms or has_ended(held.owner):
         return
     until = datetime.fromtimestamp(held.alive_until_ms / 1000, UTC)

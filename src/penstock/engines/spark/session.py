@@ -53,7 +53,7 @@ _NO_JAVA = "Error occurred during initialization of VM"
 _TELLING = ("Error", "Exception", "error:", "Could not reserve", "Too small", "Invalid maximum")
 
 
-class LastWords:
+class OutputTail:
     """Reads a stream to its end in a thread of its own and remembers its last lines."""
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -92,7 +92,7 @@ class OwnSession:
         *,
         spark: Any,
         process: subprocess.Popen[bytes],
-        last_words: LastWords,
+        last_words: OutputTail,
         folder: tempfile.TemporaryDirectory[str],
     ) -> None:
         self.spark = spark
@@ -241,7 +241,7 @@ def _start(
     return OwnSession(spark=spark, process=gateway.proc, last_words=last_words, folder=folder)
 
 
-def _launch(conf: dict[str, str]) -> tuple[Any, LastWords]:
+def _launch(conf: dict[str, str]) -> tuple[Any, OutputTail]:
     """Start Java; its output goes into a pipe that is always read."""
     from pyspark import SparkConf
     from pyspark.java_gateway import launch_gateway
@@ -250,7 +250,7 @@ def _launch(conf: dict[str, str]) -> tuple[Any, LastWords]:
     for name, value in conf.items():
         given.set(name, value)
     reading, writing = os.pipe()
-    last_words = LastWords(os.fdopen(reading, "rb"))
+    last_words = OutputTail(os.fdopen(reading, "rb"))
     try:
         with _start_failures(last_words, None):
             gateway = launch_gateway(
@@ -264,7 +264,7 @@ def _launch(conf: dict[str, str]) -> tuple[Any, LastWords]:
 
 @contextlib.contextmanager
 def _start_failures(
-    last_words: LastWords, process: subprocess.Popen[bytes] | None
+    last_words: OutputTail, process: subprocess.Popen[bytes] | None
 ) -> Iterator[None]:
     """Translate what may go wrong at the start, and leave no half-started Java."""
     from py4j.protocol import Py4JError

@@ -15,16 +15,16 @@ from collections import Counter, deque
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from penstock.commit.land import Landing
+from penstock.commit.land import LandResult
 from penstock.commit.two_phase import TwoPhase, Work
 from penstock.core.claims import Claim
 from penstock.core.errors import PenstockError, UnavailableError
-from penstock.landing.background import Hands
-from penstock.landing.tables.foreign_errors import COMMIT, serving
+from penstock.landing.background import CommitExecutor
+from penstock.landing.tables.foreign_errors import COMMIT, acting_on_table
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class CommitBatch:
     """The commits of one table for one epoch; `recovering` when they are of an earlier attempt."""
 
     name: str
@@ -36,20 +36,20 @@ class Batch:
 class Outcome:
     """How a batch ended, and under which claim: its landings, or the error that stopped it."""
 
-    batch: Batch
+    batch: CommitBatch
     claim: Claim
-    landings: tuple[Landing, ...] = ()
+    landings: tuple[LandResult, ...] = ()
     error: PenstockError | None = None
 
 
-class CommitLine:
+class CommitQueue:
     """Runs batches in a bounded pool. Close it to wait for what is running."""
 
-    def __init__(self, two_phase: TwoPhase, hands: Hands) -> None:
+    def __init__(self, two_phase: TwoPhase, hands: CommitExecutor) -> None:
         self._two_phase = two_phase
         self._hands = hands
         self._lock = threading.Lock()
-        self._queues: dict[str, deque[Batch]] = {}
+        self._queues: dict[str, deque[CommitBatch]] = {}
         self._outcomes: queue.Queue[Outcome | Future[None]] = queue.Queue()
         self._open: Counter[str] = Counter()
         self._halted: set[str] = set()
@@ -64,7 +64,7 @@ class CommitLine:
         """Name the tables with batches whose outcome was not taken yet."""
         return {name for name, count in self._open.items() if count}
 
-    def follow(self, two_phase: TwoPhase) -> None:
+    def switch_claim(self, two_phase: TwoPhase) -> None:
         """Commit under another claim; what was prepared under the former is left to recovery."""
         with self._lock:
             self._two_phase = two_phase
@@ -73,16 +73,16 @@ class CommitLine:
             for batches in self._queues.values():
                 batches.clear()
         for batch in waiting:
-            self._outcomes.put(self._held_back(batch))
+            self._outcomes.put(self._is_halted(batch))
 
-    def submit(self, batch: Batch) -> None:
+    def submit(self, batch: CommitBatch) -> None:
         """Queue a batch behind the others of its table."""
         self._open[batch.name] += 1
         with self._lock:
             if batch.recovering:
                 self._halted.discard(batch.name)
             elif batch.name in self._halted:
-                self._outcomes.put(self._held_back(batch))
+                self._outcomes.put(self._is_halted(batch))
                 return
             if batch.name in self._queues:
                 self._queues[batch.name].append(batch)
@@ -93,7 +93,7 @@ class CommitLine:
     def take(self, timeout_seconds: float = 0.0) -> list[Outcome]:
         """Return the outcomes so far, after waiting for the first. Re-raises our own bugs."""
         taken: list[Outcome] = []
-        worth_seconds = self._hands.about_to_wait(timeout_seconds)
+        worth_seconds = self._hands.before_wait(timeout_seconds)
         block = worth_seconds > 0
         while True:
             try:
@@ -118,9 +118,9 @@ class CommitLine:
             dropped = [] if went_well or batch.recovering else self._halt(name)
             self._outcomes.put(outcome)
             for each in dropped:
-                self._outcomes.put(self._held_back(each))
+                self._outcomes.put(self._is_halted(each))
 
-    def _next(self, name: str) -> tuple[Batch, TwoPhase] | None:
+    def _next(self, name: str) -> tuple[CommitBatch, TwoPhase] | None:
         """Take a batch, and with it the claim it is committed under."""
         with self._lock:
             waiting = self._queues[name]
@@ -129,27 +129,27 @@ class CommitLine:
                 return None
             return waiting.popleft(), self._two_phase
 
-    def _halt(self, name: str) -> list[Batch]:
+    def _halt(self, name: str) -> list[CommitBatch]:
         with self._lock:
             self._halted.add(name)
             dropped = list(self._queues[name])
             self._queues[name].clear()
             return dropped
 
-    def _held_back(self, batch: Batch) -> Outcome:
+    def _is_halted(self, batch: CommitBatch) -> Outcome:
         message = f"{batch.name}: a commit before it did not land"
         error = UnavailableError(message, code="P460", hint="it is opened again")
         return Outcome(batch, self._two_phase.conditions.claim, error=error)
 
 
-def _done(batch: Batch, two_phase: TwoPhase) -> Outcome:
+def _done(batch: CommitBatch, two_phase: TwoPhase) -> Outcome:
     claim = two_phase.conditions.claim
     act = two_phase.recover if batch.recovering else two_phase.settle
     try:
-        with serving(batch.name, COMMIT):
+        with acting_on_table(batch.name, COMMIT):
             landings = act(batch.work)
     except PenstockError as error:
         return Outcome(batch, claim, error=error)
     for table in {id(table): table for _, table in batch.work}.values():
-        two_phase.tidy(batch.name, table)
+        two_phase.housekeep(batch.name, table)
     return Outcome(batch, claim, tuple(landings))

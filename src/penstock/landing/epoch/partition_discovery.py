@@ -20,13 +20,13 @@ from penstock.core.errors import (
 from penstock.core.events import KafkaAnswered, PartitionStalled, TopicUnrouted
 from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Bounds
-from penstock.landing.epoch.prepare import Desk
-from penstock.landing.epoch.trigger import Pace
-from penstock.landing.settings import Settings, World
+from penstock.landing.epoch.prepare import Preparer
+from penstock.landing.epoch.trigger import EpochTrigger
+from penstock.landing.settings import Environment, Settings
 from penstock.landing.tables import opening
-from penstock.landing.tables.progress import Track
-from penstock.landing.tables.table_set import Fleet
-from penstock.landing.task.messages import Result
+from penstock.landing.tables.progress import TableProgress
+from penstock.landing.tables.table_set import TableSet
+from penstock.landing.task.messages import TaskResult
 from penstock.landing.task.results import failures
 
 BROKER_PATIENCE_SECONDS = 120.0
@@ -34,160 +34,164 @@ PARTITION_PATIENCE_SECONDS = 10.0
 REFUSED = frozenset({"P202", "P203"})
 """Brokers whose own directory of users is away refuse us, too."""
 
-Listed = Mapping[TopicPartition, Bounds]
+Listing = Mapping[TopicPartition, Bounds]
 Given = TypeVar("Given")
 
 
 @dataclass(slots=True)
-class Lookout:
+class PartitionDiscovery:
     """Lists topics for a run. `begin` writes start positions of what was found new; `waits` says
     that the run has no end. `mute` are the partitions that gave nothing when they were read last,
     who was asked last behind the others.
     """
 
     settings: Settings
-    world: World
-    fleet: Fleet
-    desk: Desk
-    pace: Pace
+    environment: Environment
+    tables: TableSet
+    preparer: Preparer
+    trigger: EpochTrigger
     begin: Callable[[], None]
     waits: bool
-    mute: tuple[TopicPartition, ...] = ()
+    unresponsive: tuple[TopicPartition, ...] = ()
     _refused: set[str] = field(default_factory=set)
     _silent_since: float | None = None
     _absent_since: float | None = None
-    _mute_since: float | None = None
+    _unresponsive_since: float | None = None
 
-    def listed(self) -> Listed | None:
+    def poll(self) -> Listing | None:
         """List topics and bounds; None while no broker answers.
 
         Raises UnavailableError when that lasts, or when the store is gone.
         """
-        listing = self._answer(self._listing)
+        listing = self._ask_brokers(self._listing)
         if listing is None:
             return None
         self.begin()  # a store that fails there is no broker that is silent
-        self.pace.listed_at_ms = self.world.clock.now_ms()
-        bounds = self._answer(partial(self.world.log.bounds, listing))
+        self.trigger.listed_at_ms = self.environment.clock.now_ms()
+        bounds = self._ask_brokers(partial(self.environment.log.bounds, listing))
         if bounds is None:
             return None
         if not self._absent(bounds):
             self._absent_since = None
         if self._silent_since is not None:
-            seconds = self.world.clock.monotonic() - self._silent_since
-            self.world.observer(KafkaAnswered(seconds))
+            seconds = self.environment.clock.monotonic() - self._silent_since
+            self.environment.observer(KafkaAnswered(seconds))
             self._silent_since = None
-        for name, track in self.fleet.active.items():
-            found = opening.overtaken(track, bounds)
+        for name, track in self.tables.active.items():
+            found = opening.check_truncated(track, bounds)
             if found is not None:
-                self._overtaken(name, track, bounds, found)
+                self._handle_truncated(name, track, bounds, found)
         return bounds
 
     def _listing(self) -> Sequence[TopicPartition]:
         """List topics, but for those that came later and cannot be routed beside the others."""
-        listing = self.world.log.partitions()
-        kept = set(self.fleet.topics)
+        listing = self.environment.log.partitions()
+        kept = set(self.tables.topics)
         for topic in sorted({at.topic for at in listing} - kept):
             try:
                 self.settings.routes(sorted({*kept, topic}))
             except InvalidError as error:
                 if topic not in self._refused:
-                    self.world.observer(TopicUnrouted(topic, error.message))
+                    self.environment.observer(TopicUnrouted(topic, error.message))
                 self._refused.add(topic)
             else:
                 kept.add(topic)
         listing = [at for at in listing if at.topic in kept]
-        self.fleet.list_topics(listing)
+        self.tables.list_topics(listing)
         return listing
 
-    def _answer(self, ask: Callable[[], Given]) -> Given | None:
+    def _ask_brokers(self, ask: Callable[[], Given]) -> Given | None:
         """Ask brokers; None while they do not answer, or refuse us, whom they let in before."""
         try:
             return ask()
         except UnavailableError as error:
-            self._silent(error)
+            self._wait_for_brokers(error)
         except InvalidError as error:
             if error.code not in REFUSED:
                 raise
-            self._silent(error)
+            self._wait_for_brokers(error)
         return None
 
-    def _silent(self, error: PenstockError) -> None:
+    def _wait_for_brokers(self, error: PenstockError) -> None:
         """Wait for brokers that do not answer. Raises the error when that lasts."""
-        now = self.world.clock.monotonic()
+        now = self.environment.clock.monotonic()
         self._silent_since = now if self._silent_since is None else self._silent_since
         if now - self._silent_since > BROKER_PATIENCE_SECONDS:
             raise error
-        self.world.observer(PartitionStalled("all", error.message))
+        self.environment.observer(PartitionStalled("all", error.message))
 
-    def unlisted(self, listed: Listed) -> bool:
+    def leaderless(self, listed: Listing) -> bool:
         """Return whether a partition cannot be listed. Raises UnavailableError when that lasts."""
         absent = self._absent(listed)
         if not absent:
             return False
-        now = self.world.clock.monotonic()
+        now = self.environment.clock.monotonic()
         self._absent_since = now if self._absent_since is None else self._absent_since
         if now - self._absent_since > PARTITION_PATIENCE_SECONDS:
-            raise without_leader(absent)
+            raise no_leader(absent)
         return True
 
-    def _absent(self, listed: Listed) -> list[TopicPartition]:
-        wanted = {at for track in self.fleet.active.values() for at in track.wanted}
+    def _absent(self, listed: Listing) -> list[TopicPartition]:
+        wanted = {at for track in self.tables.active.values() for at in track.wanted}
         return sorted(wanted - set(listed))
 
-    def moved(self, results: Sequence[Result]) -> bool:
+    def made_progress(self, results: Sequence[TaskResult]) -> bool:
         """Return whether an epoch read anything at all, and remember who gave nothing.
 
         Raises UnavailableError when only those are left for long, in a run that ends by itself.
         """
-        now = self.world.clock.monotonic()
+        now = self.environment.clock.monotonic()
         lanes = [lane for result in results for lane in result.lanes]
-        silent = {lane.lane.at for lane in lanes if lane.silent}
+        silent = {lane.lane.at for lane in lanes if lane.unresponsive}
         # Those beside one that gave something had no time: it is their turn again.
-        well = {lane.lane.at for each in results if _gave(each) for lane in each.lanes} - silent
-        before = (at for at in self.mute if at not in well | silent)
-        self.mute = (*before, *sorted(silent))
-        if any(map(_gave, results)) or not silent:
-            self._mute_since = None
+        well = {
+            lane.lane.at for each in results if _returned_records(each) for lane in each.lanes
+        } - silent
+        before = (at for at in self.unresponsive if at not in well | silent)
+        self.unresponsive = (*before, *sorted(silent))
+        if any(map(_returned_records, results)) or not silent:
+            self._unresponsive_since = None
             return bool(lanes)
-        self._mute_since = now if self._mute_since is None else self._mute_since
-        asked = all(lane.lane.at in self.mute for lane in lanes)
-        if asked and not self.waits and now - self._mute_since > PARTITION_PATIENCE_SECONDS:
-            raise giving_nothing(self.mute)
+        self._unresponsive_since = (
+            now if self._unresponsive_since is None else self._unresponsive_since
+        )
+        asked = all(lane.lane.at in self.unresponsive for lane in lanes)
+        if asked and not self.waits and now - self._unresponsive_since > PARTITION_PATIENCE_SECONDS:
+            raise no_records_returned(self.unresponsive)
         return False
 
-    def still_there(self, results: Sequence[Result]) -> bool:
+    def recheck_failed(self, results: Sequence[TaskResult]) -> bool:
         """Park tables that failed in an epoch; False when it is to be read again later.
 
         Raises DecisionNeededError when a topic was re-created meanwhile.
         """
         failed = failures(results)
         lost = any(isinstance(each, DecisionNeededError) for each in failed.values())
-        listing = self._answer(self._listing)
+        listing = self._ask_brokers(self._listing)
         if listing is None:
             return False
-        bounds = self._answer(partial(self.world.log.bounds, listing)) if lost else {}
+        bounds = self._ask_brokers(partial(self.environment.log.bounds, listing)) if lost else {}
         if bounds is None:
             return False
         for name, failure in failed.items():
-            track = self.fleet.tracks[name]
-            found = opening.overtaken(track, bounds)
+            track = self.tables.tracks[name]
+            found = opening.check_truncated(track, bounds)
             if found is None:
-                self.fleet.park(name, failure)
+                self.tables.park(name, failure)
             else:
-                self._overtaken(name, track, bounds, found)
+                self._handle_truncated(name, track, bounds, found)
         return True
 
-    def _overtaken(
-        self, name: str, track: Track, bounds: Listed, error: DecisionNeededError
+    def _handle_truncated(
+        self, name: str, track: TableProgress, bounds: Listing, error: DecisionNeededError
     ) -> None:
         if "gap" not in self.settings.accept or error.code != opening.RETENTION:
-            self.fleet.park(name, error)
+            self.tables.park(name, error)
             return
-        self.desk.record_gap(track, bounds)
+        self.preparer.record_gap(track, bounds)
 
 
-def without_leader(partitions: Collection[TopicPartition]) -> UnavailableError:
+def no_leader(partitions: Collection[TopicPartition]) -> UnavailableError:
     """Build the error for partitions that cannot be listed."""
     return UnavailableError(
         f"{', '.join(map(str, sorted(partitions)[:3]))} cannot be read: no leader",
@@ -196,7 +200,7 @@ def without_leader(partitions: Collection[TopicPartition]) -> UnavailableError:
     )
 
 
-def giving_nothing(partitions: Collection[TopicPartition]) -> UnavailableError:
+def no_records_returned(partitions: Collection[TopicPartition]) -> UnavailableError:
     """Build the error for partitions that have records and return none."""
     return UnavailableError(
         f"{', '.join(map(str, sorted(partitions)[:3]))} cannot be read: there are records, and "
@@ -206,5 +210,5 @@ def giving_nothing(partitions: Collection[TopicPartition]) -> UnavailableError:
     )
 
 
-def _gave(result: Result) -> bool:
+def _returned_records(result: TaskResult) -> bool:
     return any(lane.reached > lane.lane.covered.start for lane in result.lanes)

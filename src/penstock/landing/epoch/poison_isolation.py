@@ -25,12 +25,12 @@ from penstock.core.errors import UnavailableError
 from penstock.core.events import ConcurrencyLowered, PoisonFound
 from penstock.core.offsets import OffsetRange, span
 from penstock.core.planning import Lane
-from penstock.landing.settings import World
+from penstock.landing.settings import Environment
 from penstock.landing.task.messages import (
     Coordinate,
     Job,
-    Poison,
-    Result,
+    PoisonKind,
+    TaskResult,
     job_to_json,
     result_from_json,
 )
@@ -45,76 +45,78 @@ GOOD_RUNS = 10
 
 
 @dataclass(slots=True)
-class Isolation:
+class PoisonIsolation:
     """Runs the jobs of one coordinator's life, and remembers what was found to kill: surveys, that
     look at records in a way of their own, or those that land them.
 
     `at_once` is how many jobs may run together; `good` counts runs that lived, held back by it.
     """
 
-    world: World
-    found: dict[bool, dict[Coordinate, Poison]] = field(
+    environment: Environment
+    poison: dict[bool, dict[Coordinate, PoisonKind]] = field(
         default_factory=lambda: {False: {}, True: {}}
     )
-    at_once: int = sys.maxsize
+    concurrency: int = sys.maxsize
     good: int = 0
 
-    def run(self, jobs: Sequence[Job]) -> list[Result]:
+    def run(self, jobs: Sequence[Job]) -> list[TaskResult]:
         """Run jobs, one result for each in order.
 
         Raises the error of a whole task or of the engine.
         """
-        results: list[Result] = []
-        at_once = self.at_once
+        results: list[TaskResult] = []
+        at_once = self.concurrency
         while len(results) < len(jobs):
             left = jobs[len(results) :]
-            results += self._run_together(left[: self.at_once])
-        if self.at_once == at_once < len(jobs):
+            results += self._run_together(left[: self.concurrency])
+        if self.concurrency == at_once < len(jobs):
             self._raise_concurrency()
         return results
 
-    def _run_together(self, jobs: Sequence[Job]) -> list[Result]:
+    def _run_together(self, jobs: Sequence[Job]) -> list[TaskResult]:
         try:
-            return _run(self.world, [self._warned(job) for job in jobs])
+            return _run(self.environment, [self._warned(job) for job in jobs])
         except UnavailableError as error:
             if error.code != DIED:
                 raise
             died = error
-        settled = [self._settle(job, died) for job in jobs]
+        settled = [self._run_alone(job, died) for job in jobs]
         if len(jobs) > 1 and all(alone for _, alone in settled):
             self._lower_concurrency(jobs)
         return [result for result, _ in settled]
 
     def _lower_concurrency(self, jobs: Sequence[Job]) -> None:
-        at_once = min(len(jobs), self.world.engine.capacity())
-        self.at_once, self.good = max(1, at_once // 2), 0
-        self.world.observer(ConcurrencyLowered(jobs[0].epoch, len(jobs), self.at_once))
+        at_once = min(len(jobs), self.environment.engine.capacity())
+        self.concurrency, self.good = max(1, at_once // 2), 0
+        self.environment.observer(ConcurrencyLowered(jobs[0].epoch, len(jobs), self.concurrency))
 
     def _raise_concurrency(self) -> None:
         self.good += 1
         if self.good >= GOOD_RUNS:
-            self.at_once, self.good = self.at_once * 2, 0
+            self.concurrency, self.good = self.concurrency * 2, 0
 
     def _warned(self, job: Job) -> Job:
-        found = within(job.lanes, self.found[job.survey])
+        found = within(job.lanes, self.poison[job.survey])
         return replace(job, poison=found) if found else job
 
-    def _settle(self, job: Job, died: UnavailableError) -> tuple[Result, bool]:
+    def _run_alone(self, job: Job, died: UnavailableError) -> tuple[TaskResult, bool]:
         """Run one job alone, without the records that it dies of; tell whether there are none."""
-        result = _survived(self.world, self._warned(job))
+        result = _survived(self.environment, self._warned(job))
         if result is not None:
             return result, True
-        search = _Search(self.world, died, self._warned(job))
+        search = _Bisection(self.environment, died, self._warned(job))
         for lane in job.lanes:
             search.seek(lane, lane.covered)
-        self.found[job.survey] = latest(self.found[job.survey], search.found)
-        result = _survived(self.world, self._warned(job)) if search.found else None
+        self.poison[job.survey] = latest(self.poison[job.survey], search.found)
+        result = _survived(self.environment, self._warned(job)) if search.found else None
         if result is None:
             raise died
         return result, False
 
 
-def within(lanes: Iterable[Lane], found: Mapping[Coordinate, Poison]) -> dict[Coordinate, Poison]:
+def within(
+    lanes: Iterable[Lane], found: Mapping[Coordinate, PoisonKind]
+) -> dict[Coordinate, PoisonKind]:
     """Return what lanes cover of what was found."""
     covered: dict[tuple[str, int], list[OffsetRange]] = defaultdict(list)
     for lane in lanes:
@@ -127,14 +129,14 @@ def within(lanes: Iterable[Lane], found: Mapping[Coordinate, Poison]) -> dict[Co
 
 
 def latest(
-    found: Mapping[Coordinate, Poison], more: Mapping[Coordinate, Poison]
-) -> dict[Coordinate, Poison]:
+    found: Mapping[Coordinate, PoisonKind], more: Mapping[Coordinate, PoisonKind]
+) -> dict[Coordinate, PoisonKind]:
     """Add what was found now, and give the last of all, as much as is remembered."""
     former = {where: kills for where, kills in found.items() if where not in more}
     return dict([*former.items(), *more.items()][-FOUND_MAX:])
 
 
-def _run(world: World, jobs: Sequence[Job]) -> list[Result]:
+def _run(world: Environment, jobs: Sequence[Job]) -> list[TaskResult]:
     results = [result_from_json(text) for text in world.engine.run([*map(job_to_json, jobs)])]
     for result in results:
         if result.error is not None:
@@ -142,7 +144,7 @@ def _run(world: World, jobs: Sequence[Job]) -> list[Result]:
     return results
 
 
-def _survived(world: World, job: Job) -> Result | None:
+def _survived(world: Environment, job: Job) -> TaskResult | None:
     try:
         (result,) = _run(world, [job])
     except UnavailableError as error:
@@ -153,11 +155,11 @@ def _survived(world: World, job: Job) -> Result | None:
 
 
 @dataclass(slots=True)
-class _Search:
-    world: World
+class _Bisection:
+    environment: Environment
     died: UnavailableError
     job: Job
-    found: dict[Coordinate, Poison] = field(default_factory=dict)
+    found: dict[Coordinate, PoisonKind] = field(default_factory=dict)
     runs: int = 0
 
     def seek(self, lane: Lane, covered: OffsetRange) -> None:
@@ -168,16 +170,18 @@ class _Search:
             if len(self.found) >= POISON_MAX:
                 raise self.died
             where = (lane.at.topic_id, lane.at.partition, covered.start)
-            is_row = self._lives(lane, covered, {where: Poison.CONVERTED})
-            self.found[where] = Poison.CONVERTED if is_row else Poison.LOOKED_AT
+            is_row = self._lives(lane, covered, {where: PoisonKind.CONVERTED})
+            self.found[where] = PoisonKind.CONVERTED if is_row else PoisonKind.LOOKED_AT
             if not self.job.survey:  # which refuses nothing
-                self.world.observer(PoisonFound(self.job.epoch, str(lane.at), covered.start))
+                self.environment.observer(PoisonFound(self.job.epoch, str(lane.at), covered.start))
             return
         middle = (covered.start + covered.stop) // 2
         self.seek(lane, span(covered.start, middle))
         self.seek(lane, span(middle, covered.stop))
 
-    def _lives(self, lane: Lane, covered: OffsetRange, poison: Mapping[Coordinate, Poison]) -> bool:
+    def _lives(
+        self, lane: Lane, covered: OffsetRange, poison: Mapping[Coordinate, PoisonKind]
+    ) -> bool:
         """Return whether who reads a range by itself lives, told of some poison."""
         self.runs += 1
         alone = replace(
@@ -187,4 +191,4 @@ class _Search:
             prefix=f"{self.job.prefix}-sought-{self.runs}",
             poison={**self.job.poison, **poison},
         )
-        return _survived(self.world, alone) is not None
+        return _survived(self.environment, alone) is not None

@@ -17,32 +17,32 @@ from penstock.core.events import PartitionStalled, SliceRead
 from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Epoch, Lane, Slice
 from penstock.core.schema import Schema, Struct, known
-from penstock.landing.epoch.poison_isolation import Isolation
-from penstock.landing.settings import Settings, Target, World
-from penstock.landing.tables.progress import Track
-from penstock.landing.task.messages import Destination, Job, Result, TableJob
-from penstock.landing.task.results import counted, surveyed
+from penstock.landing.epoch.poison_isolation import PoisonIsolation
+from penstock.landing.settings import Environment, Settings, TableTarget
+from penstock.landing.tables.progress import TableProgress
+from penstock.landing.task.messages import Job, TableJob, TaskResult, WriteTarget
+from penstock.landing.task.results import joined_schemas, valid_results
 from penstock.ports.tables import Table, TableDefinition
 from penstock.rows.options import Policy
-from penstock.rows.route.filters import Gate
+from penstock.rows.route.filters import RecordFilter
 from penstock.rows.schema.inference import table_schema
 
-Tracks = Mapping[str, Track]
+TablesByName = Mapping[str, TableProgress]
 
 
-def run(
+def run_epoch(
     settings: Settings,
-    world: World,
+    world: Environment,
     epoch: Epoch,
-    tracks: Tracks,
-    quarantine: Destination,
+    tracks: TablesByName,
+    quarantine: WriteTarget,
     *,
-    isolation: Isolation | None = None,
-) -> list[Result]:
+    isolation: PoisonIsolation | None = None,
+) -> list[TaskResult]:
     """Run an epoch's slices; give the results that count. Raises the error of a whole task."""
-    desk = _Desk(settings, world, epoch, tracks, quarantine)
+    desk = _JobFactory(settings, world, epoch, tracks, quarantine)
     jobs = [desk.job(part, survey=False) for part in epoch.slices]
-    results = (isolation or Isolation(world)).run(jobs)
+    results = (isolation or PoisonIsolation(world)).run(jobs)
     for result in results:
         for lane in result.lanes:
             if lane.reached == lane.lane.covered.start:
@@ -60,36 +60,36 @@ def run(
                 _by_topic(result),
             )
         )
-    return counted(epoch, results)
+    return valid_results(epoch, results)
 
 
-def _by_topic(result: Result) -> dict[str, int]:
+def _by_topic(result: TaskResult) -> dict[str, int]:
     found: dict[str, int] = {}
     for lane in result.lanes:
         found[lane.lane.at.topic] = found.get(lane.lane.at.topic, 0) + lane.records
     return found
 
 
-def survey(
+def infer_schemas(
     settings: Settings,
-    world: World,
+    world: Environment,
     epoch: Epoch,
-    tracks: Tracks,
-    quarantine: Destination,
+    tracks: TablesByName,
+    quarantine: WriteTarget,
     *,
-    isolation: Isolation | None = None,
-) -> tuple[dict[str, Schema], list[Result]]:
+    isolation: PoisonIsolation | None = None,
+) -> tuple[dict[str, Schema], list[TaskResult]]:
     """Read the epoch once for the tables that do not exist, and join what their records show.
 
     Tables none of whose records shows a column are left out, and those that failed: the tasks'
     results tell why.
     """
-    unborn = {name for name, track in tracks.items() if track.standing is None}
-    desk = _Desk(settings, world, epoch, tracks, quarantine)
+    unborn = {name for name, track in tracks.items() if track.position is None}
+    desk = _JobFactory(settings, world, epoch, tracks, quarantine)
     parts = [_only(part, unborn) for part in epoch.slices]
     jobs = [desk.job(part, survey=True) for part in parts if part.lanes]
-    results = (isolation or Isolation(world)).run(jobs) if jobs else []
-    found = surveyed(results).items()
+    results = (isolation or PoisonIsolation(world)).run(jobs) if jobs else []
+    found = joined_schemas(results).items()
     return {name: shown for name, schema in found if (shown := known(schema)).fields}, results
 
 
@@ -102,13 +102,13 @@ def not_surveyed(table: str, at: TopicPartition) -> UnavailableError:
     )
 
 
-def left_to(epoch: Epoch, tables: Collection[str]) -> Epoch:
+def restrict_to(epoch: Epoch, tables: Collection[str]) -> Epoch:
     """Return what of an epoch is read for tables: the others were parked since it was planned."""
     parts = [_only(part, tables) for part in epoch.slices]
     return replace(epoch, slices=tuple(part for part in parts if part.lanes))
 
 
-def put_last(epoch: Epoch, mute: Sequence[TopicPartition]) -> Epoch:
+def deprioritize(epoch: Epoch, mute: Sequence[TopicPartition]) -> Epoch:
     """Let tasks read the partitions last that gave nothing before: to wait costs all the time."""
     place = {at: 1 + number for number, at in enumerate(mute)}
     parts = [
@@ -118,23 +118,23 @@ def put_last(epoch: Epoch, mute: Sequence[TopicPartition]) -> Epoch:
     return replace(epoch, slices=tuple(parts))
 
 
-def give_birth(
-    settings: Settings, world: World, claim: Claim, track: Track, shown: Schema
+def create_table_for(
+    settings: Settings, world: Environment, claim: Claim, track: TableProgress, shown: Schema
 ) -> Table:
-    """Create a table of the joined schema, with its ledger where `Track.begun` says."""
+    """Create a table of the joined schema, its ledger at `TableProgress.start_offsets`."""
     chain, target = track.chain, track.target
-    ledger = first_ledger(chain, claim, world.cluster_id, settings.rules_hash, track.begun)
-    return found(world, target, shown, ledger)
+    ledger = first_ledger(chain, claim, world.cluster_id, settings.rules_hash, track.start_offsets)
+    return create_table(world, target, shown, ledger)
 
 
-def found(world: World, target: Target, shown: Schema, ledger: Landed) -> Table:
+def create_table(world: Environment, target: TableTarget, shown: Schema, ledger: Landed) -> Table:
     """Create a target's table for what its records show, with a ledger."""
-    place = target.place
+    place = target.location
     catalog, definition = world.catalogs[place.catalog], definition_of(target, shown)
     return create(catalog, (place.table, place.name), definition, (ledger,), world.observer)
 
 
-def definition_of(target: Target, shown: Schema) -> TableDefinition:
+def definition_of(target: TableTarget, shown: Schema) -> TableDefinition:
     """Describe the table to create for what a target's records show."""
     return TableDefinition(
         target.schema_for(shown),
@@ -154,14 +154,14 @@ def _only(part: Slice, tables: Collection[str]) -> Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class _Desk:
+class _JobFactory:
     """Writes the jobs of one epoch."""
 
     settings: Settings
-    world: World
+    world: Environment
     epoch: Epoch
-    tracks: Tracks
-    quarantine: Destination
+    tracks: TablesByName
+    quarantine: WriteTarget
 
     def job(self, part: Slice, *, survey: bool) -> Job:
         """Describe the work on a slice; with `survey` its records are looked at only."""
@@ -182,11 +182,11 @@ class _Desk:
             leader_epochs=leader_epochs(part.lanes, self.tracks),
             columns_max=self.settings.columns_max,
             held_bytes_max=self.settings.held_bytes_max,
-            faults=self.settings.faults,
+            crash_plan=self.settings.crash_plan,
         )
 
 
-def leader_epochs(lanes: Iterable[Lane], tracks: Tracks) -> dict[Lane, int]:
+def leader_epochs(lanes: Iterable[Lane], tracks: TablesByName) -> dict[Lane, int]:
     """Return the leader epochs of the records before each lane that begins where a table stands."""
     return {
         lane: track.leader_epochs[lane.at]
@@ -196,20 +196,22 @@ def leader_epochs(lanes: Iterable[Lane], tracks: Tracks) -> dict[Lane, int]:
     }
 
 
-def table_job(track: Track, part: Slice) -> TableJob:
+def table_job(track: TableProgress, part: Slice) -> TableJob:
     """Return what a worker needs to know about a table for a slice."""
     options = track.target.options
-    gates = _gates(track, part)
+    gates = _filters(track, part)
     if track.target.is_route:
-        tables = track.members or frozenset()  # a plan is made without a look
-        return TableJob(Struct(()), options, None, gates=gates, known=tables, room=track.room)
+        tables = track.route_tables or frozenset()  # a plan is made without a look
+        return TableJob(
+            Struct(()), options, None, filters=gates, known=tables, tables_max=track.capacity_left
+        )
     if track.state is None:
         strict = replace(options, columns="quarantine")  # a field shows that there is a column
         schema = table_schema(Struct(()), {}, strict)
-        return TableJob(schema, strict, None, gates=gates, registry=track.target.registry)
-    widens = track.state.widens or options.types != "evolve"
+        return TableJob(schema, strict, None, filters=gates, registry=track.target.registry)
+    widens = track.state.can_widen or options.types != "evolve"
     types: Policy = options.types if widens else "quarantine"
-    connector = track.target.place.connector
+    connector = track.target.location.connector
     return TableJob(
         schema=track.state.schema,
         options=replace(
@@ -219,16 +221,16 @@ def table_job(track: Track, part: Slice) -> TableJob:
             reserved=(*options.reserved, *track.state.reserved),
             types=types,
         ),
-        destination=Destination(connector, track.state.target),
-        already=track.already.within(part.lanes),
-        gates=gates,
+        write_target=WriteTarget(connector, track.state.target),
+        quarantined=track.quarantined.within(part.lanes),
+        filters=gates,
         registry=track.target.registry,
-        room=track.room,
+        tables_max=track.capacity_left,
         computed=track.target.computed,
         least=track.state.least,
     )
 
 
-def _gates(track: Track, part: Slice) -> dict[str, Gate]:
+def _filters(track: TableProgress, part: Slice) -> dict[str, RecordFilter]:
     topics = {lane.at.topic for lane in part.lanes if track.name in lane.tables}
-    return {topic: gate for topic, gate in track.target.gates.items() if topic in topics}
+    return {topic: gate for topic, gate in track.target.filters.items() if topic in topics}

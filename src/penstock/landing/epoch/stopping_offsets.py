@@ -14,19 +14,19 @@ from penstock.core.planning import Bounds
 
 
 @dataclass(slots=True)
-class Horizon:
+class StoppingOffsets:
     """Bounds what a run reads: `given` are a leveling's ends; `stays` keeps the first listed."""
 
-    given: Positions | None = None
-    stays: bool = False
+    fixed: Positions | None = None
+    keep_first: bool = False
     _first: dict[TopicPartition, Offset] = field(default_factory=dict)
 
     def ends(self, listed: Mapping[TopicPartition, Bounds]) -> dict[TopicPartition, Offset]:
         """Return the end of each partition that is read, of those that are listed now."""
         ends = {at: bounds.stop for at, bounds in listed.items()}
-        if self.stays:
+        if self.keep_first:
             self._first = {**ends, **self._first}
             ends = {at: min(end, self._first[at]) for at, end in ends.items()}
-        if self.given is None:
+        if self.fixed is None:
             return ends
-        return {at: min(end, self.given[at]) for at, end in ends.items() if at in self.given}
+        return {at: min(end, self.fixed[at]) for at, end in ends.items() if at in self.fixed}

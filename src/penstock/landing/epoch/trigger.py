@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.planning import Budget, Epoch
 from penstock.landing.settings import Settings
-from penstock.landing.tables import opening
-from penstock.landing.task.messages import Result
+from penstock.landing.tables import backlog
+from penstock.landing.task.messages import TaskResult
 from penstock.ports.runtime import Clock
 
 SMOOTHING = 0.3
-NEARLY = 0.98
+NEARLY_FULL_SHARE = 0.98
 SURVEYED_RECORDS_MAX = 50_000
 
 
 @dataclass(slots=True)
-class Pace:
+class EpochTrigger:
     """Keeps the rhythm: an epoch every so often, or as soon as one is full.
 
     `commit.or_bytes` counts bytes as written; how many bytes read make one written is learned.
@@ -58,11 +58,13 @@ class Pace:
 
         What waits for `parked` ones is counted by table alone: nothing is read for them.
         """
-        self.lag = opening.lag_of(positions, ends)
-        self.waiting = {str(at): n for at, n in opening.waiting(positions, ends).items()}
-        self.behind = opening.behind({**parked, **positions}, ends)
+        self.lag = backlog.lag_by_topic(positions, ends)
+        self.waiting = {
+            str(at): n for at, n in backlog.waiting_by_partition(positions, ends).items()
+        }
+        self.behind = backlog.behind_by_table({**parked, **positions}, ends)
 
-    def due(self, epoch: Epoch) -> bool:
+    def should_fire(self, epoch: Epoch) -> bool:
         """Return whether the time has come, or the planned epoch is full."""
         return self.wait_seconds() <= 0 or self._full(epoch)
 
@@ -72,11 +74,11 @@ class Pace:
             return 0.0
         return self._opened_at + self.settings.every_seconds - self.clock.monotonic()
 
-    def opened(self) -> None:
+    def started(self) -> None:
         """Note that an epoch begins."""
         self._opened_at = self.clock.monotonic()
 
-    def learn(self, results: Sequence[Result]) -> None:
+    def observe_sizes(self, results: Sequence[TaskResult]) -> None:
         """Learn sizes from what an epoch read and wrote."""
         read = 0
         for result in results:
@@ -99,4 +101,7 @@ class Pace:
             for part in epoch.slices
             for lane in part.lanes
         )
-        return epoch.records >= NEARLY * budget.records_max or size >= NEARLY * budget.bytes_max
+        return (
+            epoch.records >= NEARLY_FULL_SHARE * budget.records_max
+            or size >= NEARLY_FULL_SHARE * budget.bytes_max
+        )

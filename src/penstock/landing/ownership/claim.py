@@ -11,18 +11,18 @@ import threading
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from penstock.commit.land import Conditions
+from penstock.commit.land import CommitContext
 from penstock.core.claims import Claim, Generation
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.decide import outranks
 from penstock.core.errors import FencedError, PenstockError
 from penstock.core.events import CoordinatorFenced
-from penstock.landing.background import Beats
-from penstock.landing.settings import Settings, World
+from penstock.landing.background import Heartbeat
+from penstock.landing.settings import Environment, Settings
 
 
 @dataclass(slots=True)
-class Tenure:
+class PipelineClaim:
     """One run's hold on its pipeline.
 
     A claim is `strange` when a ledger knew of one that our store did not: another store was lost,
@@ -31,34 +31,36 @@ class Tenure:
     """
 
     settings: Settings
-    world: World
+    environment: Environment
     claim: Claim = field(default_factory=lambda: Claim(Generation(0), ""))
-    strange: bool = False
-    over: frozenset[str] = frozenset()
-    _line: str = ""
+    foreign: bool = False
+    supersedes: frozenset[str] = frozenset()
+    _lineage: str = ""
     _reclaimed: bool = False
     _error: PenstockError | None = None
-    _beats: Beats | None = None
+    _heartbeat: Heartbeat | None = None
     _claiming: threading.RLock = field(default_factory=threading.RLock)
 
-    def take(self, seen: Collection[Claim], *, takeover: bool) -> None:
+    def acquire(self, seen: Collection[Claim], *, takeover: bool) -> None:
         """Claim the next generation, above all that any ledger has seen, and begin to beat.
 
         Raises UnavailableError while another owner is alive, unless `takeover`.
         """
-        held = self.world.store.holding(self.settings.pipeline)
+        held = self.environment.store.holding(self.settings.pipeline)
         known = held.claim if held is not None else Claim(Generation(0), "")
-        self.strange = any(outranks(each, known) for each in seen)
-        self._line = known.line
+        self.foreign = any(outranks(each, known) for each in seen)
+        self._lineage = known.line
         self._claim(seen, takeover=takeover)
-        self._beats = self.world.beats(self._beat, self.settings.heartbeat_seconds)
+        self._heartbeat = self.environment.start_heartbeat(
+            self._beat, self.settings.heartbeat_seconds
+        )
 
     def check(self) -> None:
         """Raise what the beat found out: FencedError when another owner took over."""
         if isinstance(self._error, FencedError):
             raise self._error
 
-    def again(self, seen: Collection[Claim], error: FencedError) -> None:
+    def reacquire(self, seen: Collection[Claim], error: FencedError) -> None:
         """Claim again, over what ledgers have seen, when our own store still says that we are the
         owner: so do two hosts with a store each (protocol.md 3).
 
@@ -67,66 +69,77 @@ class Tenure:
         ago, of a table that was away; whoever is fenced by us begins a line.
         """
         seen = [*seen, *([error.by] if error.by else [])]
-        held = self.world.store.holding(self.settings.pipeline)
+        held = self.environment.store.holding(self.settings.pipeline)
         mine = held is not None and held.claim == self.claim
-        fresh = [each for each in seen if each.line not in self.over]
-        higher = any(outranks(each, self.claim, over=[each.line]) for each in fresh)
+        fresh = [each for each in seen if each.line not in self.supersedes]
+        higher = any(outranks(each, self.claim, supersedes=[each.line]) for each in fresh)
         if not mine or (higher and self._reclaimed):
             by = error.by or (held.claim if held is not None else self.claim)
-            self.world.observer(CoordinatorFenced(self.claim.generation, by.generation, by.owner))
+            self.environment.observer(
+                CoordinatorFenced(self.claim.generation, by.generation, by.owner)
+            )
             raise error
         self._reclaimed |= higher
-        self.strange = True
+        self.foreign = True
         self._claim(seen, takeover=True)
 
     @property
-    def conditions(self) -> Conditions:
+    def conditions(self) -> CommitContext:
         """Return what landing needs, under our claim."""
-        world, retain = self.world, self.settings.retain
-        return Conditions(
-            self.claim, world.observer, world.clock, world.jitter, retain, over=self.over
+        world, retain = self.environment, self.settings.retain
+        return CommitContext(
+            self.claim,
+            world.observer,
+            world.clock,
+            world.jitter,
+            retain,
+            supersedes=self.supersedes,
         )
 
     def release(self) -> None:
         """Record that this run has ended."""
-        self.world.observer.reached(Point.RELEASE_BEFORE)
-        self.world.store.release(self.settings.pipeline, self.claim)
-        self.world.observer.reached(Point.RELEASE_AFTER)
+        self.environment.observer.passed(CrashPoint.RELEASE_BEFORE)
+        self.environment.store.release(self.settings.pipeline, self.claim)
+        self.environment.observer.passed(CrashPoint.RELEASE_AFTER)
 
     def close(self) -> None:
         """End the beat."""
-        if self._beats is not None:
-            self._beats.end()
+        if self._heartbeat is not None:
+            self._heartbeat.end()
 
     def _claim(self, seen: Collection[Claim], *, takeover: bool) -> None:
-        world, now_ms = self.world, self.world.clock.now_ms()
-        if self.strange:
-            self.over = self.over.union({self._line}, (each.line for each in seen)) - {""}
-        if self.strange or not self._line:
-            self._line = world.token()
-        world.observer.reached(Point.CLAIM_BEFORE)
+        world, now_ms = self.environment, self.environment.clock.now_ms()
+        if self.foreign:
+            self.supersedes = self.supersedes.union(
+                {self._lineage}, (each.line for each in seen)
+            ) - {""}
+        if self.foreign or not self._lineage:
+            self._lineage = world.token()
+        world.observer.passed(CrashPoint.CLAIM_BEFORE)
         with self._claiming:
             self.claim = world.store.claim(
                 self.settings.pipeline,
-                replace(world.owner, id=f"{self._line}/{world.owner.id}"),
+                replace(world.owner, id=f"{self._lineage}/{world.owner.id}"),
                 above=max((each.generation for each in seen), default=Generation(0)),
                 now_ms=now_ms,
                 alive_until_ms=now_ms + int(self.settings.alive_seconds * 1000),
                 takeover=takeover,
             )
-        world.observer.reached(Point.CLAIM_AFTER)
+        world.observer.passed(CrashPoint.CLAIM_AFTER)
 
     def _beat(self) -> bool:
         """Record once that this run is alive; return False when that is no longer needed."""
-        until = self.world.clock.now_ms() + int(self.settings.alive_seconds * 1000)
-        self.world.observer.reached(Point.HEARTBEAT_BEFORE)
+        until = self.environment.clock.now_ms() + int(self.settings.alive_seconds * 1000)
+        self.environment.observer.passed(CrashPoint.HEARTBEAT_BEFORE)
         try:
             with self._claiming:
-                self.world.store.heartbeat(self.settings.pipeline, self.claim, alive_until_ms=until)
+                self.environment.store.heartbeat(
+                    self.settings.pipeline, self.claim, alive_until_ms=until
+                )
         except FencedError as error:
             self._error = error
             return False
         except PenstockError as error:  # whatever it is may pass, and we are alive; if it does
             self._error = error  # not pass, the next prepare finds out for good
-        self.world.observer.reached(Point.HEARTBEAT_AFTER)
+        self.environment.observer.passed(CrashPoint.HEARTBEAT_AFTER)
         return True

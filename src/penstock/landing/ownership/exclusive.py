@@ -15,64 +15,68 @@ from dataclasses import dataclass
 from penstock.commit.two_phase import TwoPhase
 from penstock.core.errors import PenstockError
 from penstock.landing.ownership import fencing
-from penstock.landing.ownership.claim import Tenure
-from penstock.landing.settings import Settings, World
+from penstock.landing.ownership.claim import PipelineClaim
+from penstock.landing.settings import Environment, Settings
 from penstock.landing.tables import opening
-from penstock.landing.tables.progress import Track, by_table
-from penstock.landing.tables.table_set import Fleet
+from penstock.landing.tables.progress import TableProgress, by_table
+from penstock.landing.tables.table_set import TableSet
 from penstock.spec.routing.names import no_table
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class ExclusiveAccess:
     """A pipeline that is held: `fleet` tells where its tables stand."""
 
     settings: Settings
-    world: World
-    fleet: Fleet
-    tenure: Tenure
+    environment: Environment
+    tables: TableSet
+    claim: PipelineClaim
 
     @property
     def two_phase(self) -> TwoPhase:
         """Return what settles prepared commits."""
-        pipeline, store = self.settings.pipeline, self.world.store
-        return TwoPhase(pipeline, store, self.tenure.conditions)
+        pipeline, store = self.settings.pipeline, self.environment.store
+        return TwoPhase(pipeline, store, self.claim.conditions)
 
-    def settled(self, name: str) -> Track:
+    def settle_pending(self, name: str) -> TableProgress:
         """Settle what is pending for a table, and give where it stands then.
 
         Raises what keeps the table from being opened, and what `commit.once.land` raises.
         """
-        if name not in self.fleet.tracks and name not in self.fleet.aside:
-            raise no_table(name, {*self.fleet.tracks, *self.fleet.aside}, self.fleet.topics)
+        if name not in self.tables.tracks and name not in self.tables.parked:
+            raise no_table(name, {*self.tables.tracks, *self.tables.parked}, self.tables.topics)
         pipeline = self.settings.pipeline
-        rows = by_table(pipeline, self.world.store.pending(pipeline)).get(name, [])
-        batch = self.fleet.recovery(name, rows)
+        rows = by_table(pipeline, self.environment.store.pending(pipeline)).get(name, [])
+        batch = self.tables.recovery_work(name, rows)
         if batch is not None:
             self.two_phase.recover(batch.work)
-            self.fleet.recovered(name, self.tenure.conditions)
-            self.fleet.list_topics(self.world.log.partitions())  # routes are told of their tables
-        if name in self.fleet.aside:
-            raise self.fleet.aside[name].error
-        return self.fleet.tracks[name]
+            self.tables.recovered(name, self.claim.conditions)
+            self.tables.list_topics(
+                self.environment.log.partitions()
+            )  # routes are told of their tables
+        if name in self.tables.parked:
+            raise self.tables.parked[name].error
+        return self.tables.tracks[name]
 
 
 @contextmanager
-def hold(settings: Settings, world: World, *, takeover: bool = False) -> Iterator[Hold]:
+def exclusive_access(
+    settings: Settings, world: Environment, *, takeover: bool = False
+) -> Iterator[ExclusiveAccess]:
     """Hold a pipeline while it is changed.
 
     Raises UnavailableError (P510) while another owner is alive, unless `takeover`; what opening the
     quarantine table raises.
     """
-    fleet = Fleet(settings, world, opening.open_quarantine(settings, world))
+    fleet = TableSet(settings, world, opening.open_quarantine(settings, world))
     fleet.list_topics(world.log.partitions())
-    tenure = Tenure(settings, world)
+    tenure = PipelineClaim(settings, world)
     try:
-        seen = [*fencing.claims(fleet), *fencing.claims_of_rolled_back(fleet)]
-        tenure.take(seen, takeover=takeover)
-        held = Hold(settings, world, fleet, tenure)
-        if tenure.strange:
-            fleet.take_over(held.tenure.conditions)
+        seen = [*fencing.last_claims(fleet), *fencing.claims_of_rolled_back(fleet)]
+        tenure.acquire(seen, takeover=takeover)
+        held = ExclusiveAccess(settings, world, fleet, tenure)
+        if tenure.foreign:
+            fleet.take_over(held.claim.conditions)
         yield held
     finally:
         tenure.close()

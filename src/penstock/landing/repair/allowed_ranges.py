@@ -17,11 +17,11 @@ from penstock.core.offsets import OffsetRange, Positions, TopicPartition, span
 from penstock.core.planning import Bounds
 
 Bounded = Mapping[TopicPartition, Bounds]
-Asked = Mapping[tuple[str, int | None], OffsetRange | None]
+Requested = Mapping[tuple[str, int | None], OffsetRange | None]
 Places = Mapping[tuple[str, int], int]
 
 
-def require_alone(
+def require_single_pipeline(
     chain: Chain, ledgers: Iterable[Landed], known: Collection[TopicPartition]
 ) -> None:
     """Raise InvalidError (P482) when another pipeline has landed one of the topics in the table."""
@@ -46,7 +46,9 @@ def of_others(chain: Chain, ledgers: Iterable[Landed]) -> list[Landed]:
     ]
 
 
-def meant(table: str, landed: Positions, wanted: Asked) -> dict[TopicPartition, OffsetRange | None]:
+def resolve_partitions(
+    table: str, landed: Positions, wanted: Requested
+) -> dict[TopicPartition, OffsetRange | None]:
     """Find the partitions that are asked for. Raises InvalidError (P472) where nothing landed."""
     found: dict[TopicPartition, OffsetRange | None] = {}
     for (topic, number), covered in wanted.items():
@@ -57,7 +59,7 @@ def meant(table: str, landed: Positions, wanted: Asked) -> dict[TopicPartition, 
     return found
 
 
-def stretch_of(
+def bounded_ranges(
     table: str,
     landed: Positions,
     asked: Mapping[TopicPartition, OffsetRange | None],
@@ -74,7 +76,7 @@ def stretch_of(
         if covered is None:
             start = rows.get((at.topic, at.partition)) if first is None else first
             if start is None and landed[at]:
-                raise beginning_unknown(
+                raise start_unknown(
                     table, at, f"penstock replay {table} {at.topic}:{at.partition}:0-{landed[at]}"
                 )
             stretch[at] = span(min(start or 0, landed[at]), landed[at])
@@ -87,7 +89,7 @@ def stretch_of(
     return {at: covered for at, covered in stretch.items() if covered.count}
 
 
-def beginning_unknown(table: str, at: TopicPartition, example: str) -> InvalidError:
+def start_unknown(table: str, at: TopicPartition, example: str) -> InvalidError:
     """Build the error for a partition without rows whose start is unknown."""
     return InvalidError(
         f"{table} holds no row of {at}, and its history no longer tells where that began",

@@ -14,18 +14,18 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.offsets import TopicPartition
-from penstock.core.resolutions import Closing
+from penstock.core.resolutions import Resolution
 from penstock.landing.tables.quarantined_offsets import is_among, offsets_of
-from penstock.landing.task.convert import converted_for
+from penstock.landing.task.convert import convert_for_table
 from penstock.landing.task.messages import Coordinate, TableJob
 from penstock.rows.convert.batch import Reject
-from penstock.rows.decode.decoder import Readers
-from penstock.rows.quarantine.status import NEVER, Closed
-from penstock.rows.reject_codes import Code
+from penstock.rows.decode.decoder import ReaderCache
+from penstock.rows.quarantine.status import NEVER, Resolved
+from penstock.rows.reject_codes import RejectCode
 from penstock.rows.route.compute import Functions, no_functions
-from penstock.rows.route.router import Mask, Share, Sorter
+from penstock.rows.route.router import Mask, Router, Routing
 
-ReadersFor = Callable[[Mapping[str, Any] | None], Readers]
+ReadersFor = Callable[[Mapping[str, Any] | None], ReaderCache]
 _UNWANTED = "no rule takes it for a table that is there"
 _NO_HEADERS = "its headers were not kept, and the table or its rule reads them"
 _NO_STAMP = "its time stamp was not kept"
@@ -45,8 +45,8 @@ class Record:
     at: TopicPartition
     offset: int
     code: str
-    stamped: bool = True
-    closing: int = NEVER
+    timestamp_ms_known: bool = True
+    resolution: int = NEVER
 
     @property
     def coordinate(self) -> Coordinate:
@@ -56,49 +56,49 @@ class Record:
     @property
     def is_of_stamp(self) -> bool:
         """Return whether it was refused with a time stamp that no table can hold."""
-        return not self.stamped and self.code == Code.OUT_OF_RANGE
+        return not self.timestamp_ms_known and self.code == RejectCode.OUT_OF_RANGE
 
-    def closed(self, status: Closing, message: str) -> Closed:
+    def resolved(self, status: Resolution, message: str) -> Resolved:
         """Return a closing of it."""
-        return Closed(self.at, self.offset, status, self.code, message)
+        return Resolved(self.at, self.offset, status, self.code, message)
 
 
 @dataclass(slots=True)
-class Judged:
+class Reconverted:
     """What records are now: `rows` by table with `places` beside them, and who is still refused."""
 
     rows: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
-    places: dict[str, list[Record]] = field(default_factory=dict)
+    coordinates: dict[str, list[Record]] = field(default_factory=dict)
     rejects: dict[Record, Reject] = field(default_factory=dict)
 
     def landed(self) -> Iterator[tuple[Record, str]]:
         """Yield the records that are rows now, with their tables."""
-        for table, records in self.places.items():
+        for table, records in self.coordinates.items():
             for each in records:
                 yield each, table
 
 
-def judge(
+def reconvert(
     records: Sequence[Record],
     batches: Mapping[TopicPartition, pa.RecordBatch],
     jobs: Mapping[str, TableJob],
     readers: ReadersFor,
     functions: Functions = no_functions,
     *,
-    judged_before: Mapping[str, frozenset[Coordinate]],
-) -> Judged:
+    decided_before: Mapping[str, frozenset[Coordinate]],
+) -> Reconverted:
     """Convert refused records, given as a reader would, for the tables of `jobs`.
 
     `judged_before` are those that a table has judged by itself: they are not landed there again.
     Raises what `rows.convert.convert` raises.
     """
     known = {(each.at, each.offset): each for each in records}
-    bench = _Bench(known, judged_before, readers, functions)
+    bench = _Reconverter(known, decided_before, readers, functions)
     for at, batch in batches.items():
-        sorter = Sorter(batch, at)
+        sorter = Router(batch, at)
         for name, job in jobs.items():
-            bench.judge(name, job, sorter)
-    judged = bench.judged
+            bench.reconvert(name, job, sorter)
+    judged = bench.result
     done = {each for each, _ in judged.landed()} | set(judged.rejects)
     for each in records:
         if each not in done:
@@ -107,46 +107,48 @@ def judge(
 
 
 @dataclass(frozen=True, slots=True)
-class _Bench:
+class _Reconverter:
     known: Mapping[tuple[TopicPartition, int], Record]
-    judged_before: Mapping[str, frozenset[Coordinate]]
+    decided_before: Mapping[str, frozenset[Coordinate]]
     readers: ReadersFor
     functions: Functions
-    judged: Judged = field(default_factory=Judged)
+    result: Reconverted = field(default_factory=Reconverted)
 
-    def judge(self, name: str, job: TableJob, sorter: Sorter) -> None:
+    def reconvert(self, name: str, job: TableJob, sorter: Router) -> None:
         """Judge the records of one partition for one table."""
         at, batch = sorter.at, sorter.batch
-        gate = job.gate(at.topic)
+        gate = job.filter_of(at.topic)
         everything = np.ones(len(batch), np.bool_)
-        share = Share(everything, {}, {})
-        if not gate.is_open:
-            share = sorter.share(gate, job.options, readers=self.readers(job.registry))
+        share = Routing(everything, {}, {})
+        if not gate.passes_all:
+            share = sorter.route(gate, job.options, readers=self.readers(job.registry))
         whole = self._whole(job, sorter)
         offsets = offsets_of(batch)
-        before = is_among(self.judged_before.get(name, ()), at, offsets) & share.mine
+        before = is_among(self.decided_before.get(name, ()), at, offsets) & share.mine
         for offset in offsets[before].tolist():
             each = self.known[at, offset]
-            self.judged.rejects[each] = Reject(offset, "route", each.code, _JUDGED)
+            self.result.rejects[each] = Reject(offset, "route", each.code, _JUDGED)
         mine = share.mine & ~before
         for offset in offsets[mine & ~whole].tolist():
             each = self.known[at, offset]
             reason = _NO_STAMP if each.is_of_stamp else _NO_HEADERS
-            self.judged.rejects[each] = Reject(offset, "convert", each.code, reason)
+            self.result.rejects[each] = Reject(offset, "convert", each.code, reason)
         mine &= whole
-        refused = list(share.refused.values())
+        refused = list(share.rejected.values())
         if mine.any():
             taken = batch.filter(pa.array(mine))
-            converted = converted_for(job, taken, at, self.readers(job.registry), self.functions)
+            converted = convert_for_table(
+                job, taken, at, self.readers(job.registry), self.functions
+            )
             refused += converted.rejects
             if converted.rows.num_rows:
-                self.judged.rows.setdefault(name, []).append(converted.rows)
+                self.result.rows.setdefault(name, []).append(converted.rows)
                 places = [self.known[at, offset] for offset in converted.offsets.tolist()]
-                self.judged.places.setdefault(name, []).extend(places)
+                self.result.coordinates.setdefault(name, []).extend(places)
         for reject in refused:
-            self.judged.rejects[self.known[at, reject.offset]] = reject
+            self.result.rejects[self.known[at, reject.offset]] = reject
 
-    def _whole(self, job: TableJob, sorter: Sorter) -> Mask:
+    def _whole(self, job: TableJob, sorter: Router) -> Mask:
         """Return of which records the quarantine kept everything that the table is to hold."""
         offsets = sorter.batch.column("offset").to_pylist()
         stamps = [not self.known[sorter.at, offset].is_of_stamp for offset in offsets]

@@ -16,24 +16,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.commit.manual import land_by_hand
+from penstock.commit.manual import land_manual
 from penstock.core.accounting import Tally, total
 from penstock.core.commits import CommitKind, Committable, EpochNumber, commit_id_of
 from penstock.core.errors import InvalidError
-from penstock.core.file_ranges import Sorted, beginnings_of_rows, rows_of, sort_out
+from penstock.core.file_ranges import Partitioned, partition_files, rows_of, starts_of_rows
 from penstock.core.offsets import OffsetRange, TopicPartition
-from penstock.landing.ownership.exclusive import Hold
+from penstock.landing.ownership.exclusive import ExclusiveAccess
 from penstock.landing.repair.allowed_ranges import (
-    Asked,
     Bounded,
-    meant,
-    require_alone,
-    stretch_of,
+    Requested,
+    bounded_ranges,
+    require_single_pipeline,
+    resolve_partitions,
     unlisted,
 )
-from penstock.landing.repair.reread import Stretch, read_again
+from penstock.landing.repair.reread import Ranges, reread
 from penstock.landing.settings import Settings
-from penstock.landing.tables.progress import Track
+from penstock.landing.tables.progress import TableProgress
 from penstock.ports.tables import TableState
 from penstock.rows.options import RowOptions
 
@@ -42,11 +42,11 @@ FILES_NAMED_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class ReplayPlan:
     """What a replay would do: the files it replaces, and the rows in them by their source."""
 
     table: str
-    stretch: Stretch
+    ranges: Ranges
     files: tuple[str, ...]
     counts: Mapping[tuple[str, int], int]
     state: TableState
@@ -59,7 +59,7 @@ class Replay:
     @property
     def positions(self) -> int:
         """Count the positions that are read again."""
-        return sum(covered.count for covered in self.stretch.values())
+        return sum(covered.count for covered in self.ranges.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +72,14 @@ class Replayed:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RowCounts:
     """The rows of one partition in the old files, and the positions that were to be read again."""
 
     rows: int
     positions: int
 
 
-def look(track: Track, wanted: Asked, bounds: Bounded) -> Replay:
+def plan_replay(track: TableProgress, wanted: Requested, bounds: Bounded) -> ReplayPlan:
     """Work out what a replay would replace. Writes nothing.
 
     `wanted` are ranges by topic and partition; None stands for all partitions, and for all that
@@ -94,21 +94,21 @@ def look(track: Track, wanted: Asked, bounds: Bounded) -> Replay:
             hint="this release replays tables of a fixed name",
         )
     state = _state(track)
-    asked = meant(track.name, track.origins, wanted)
+    asked = resolve_partitions(track.name, track.expected, wanted)
     columns = source_columns(track.name, track.target.options)
-    assert track.standing is not None, "its state was read"
-    table = track.standing.table
-    require_alone(track.chain, table.chains(state), asked)
+    assert track.position is not None, "its state was read"
+    table = track.position.table
+    require_single_pipeline(track.chain, table.ledgers(state), asked)
     ends = {(at.topic, at.partition): each.start if each else 0 for at, each in asked.items()}
-    told = table.sources(state, columns, ends)
-    firsts = beginnings_of_rows(each.found for each in told)
+    told = table.file_sources(state, columns, ends)
+    firsts = starts_of_rows(each.found for each in told)
     began = table.history(track.chain).began
-    stretch = stretch_of(track.name, track.origins, asked, began, firsts)
+    stretch = bounded_ranges(track.name, track.expected, asked, began, firsts)
     _require_readable(track, stretch, bounds)
     named = {(at.topic, at.partition): covered for at, covered in stretch.items()}
-    found = sort_out((each.found for each in told), named)
+    found = partition_files((each.found for each in told), named)
     if found.across:
-        raise across(track.name, found, named)
+        raise straddling(track.name, found, named)
     inside = {each.path for each in found.inside}
     altered = [each.found.path for each in told if each.altered and each.found.path in inside]
     if altered:
@@ -117,23 +117,25 @@ def look(track: Track, wanted: Asked, bounds: Bounded) -> Replay:
             code="P475",
             hint="rewrite the table's files without the deleted rows first (compaction)",
         )
-    return Replay(track.name, stretch, tuple(sorted(inside)), rows_of(found.inside), state)
+    return ReplayPlan(track.name, stretch, tuple(sorted(inside)), rows_of(found.inside), state)
 
 
-def do(held: Hold, track: Track, planned: Replay, *, new_rows: bool = False) -> Replayed:
+def execute_replay(
+    held: ExclusiveAccess, track: TableProgress, planned: ReplayPlan, *, new_rows: bool = False
+) -> Replayed:
     """Read the stretch again and land it in the place of the old files, once.
 
     `new_rows`: land records as well that have no row in these files. Raises DecisionNeededError
     (P476) when a record that stood in the table would be refused now, InvalidError (P475 more rows
     than before and not `new_rows`, P478 rows whose records Kafka may no longer have), and what
-    engines, `land_by_hand` and writers raise.
+    engines, `land_manual` and writers raise.
     """
-    standing = track.standing
+    standing = track.position
     assert standing is not None, "it was looked at"
-    found = read_again(held, track, planned.state, planned.stretch)
-    for at, covered in planned.stretch.items():
+    found = reread(held, track, planned.state, planned.ranges)
+    for at, covered in planned.ranges.items():
         before = planned.counts.get((at.topic, at.partition), 0)
-        seen = Seen(before, covered.count - found.refused[at])
+        seen = RowCounts(before, covered.count - found.quarantined[at])
         require_all_seen(track.name, at, seen, found.tallies.get(at, Tally()), new_rows=new_rows)
     tally = total(found.tallies.values())
     commit = Committable(
@@ -145,12 +147,12 @@ def do(held: Hold, track: Track, planned: Replay, *, new_rows: bool = False) -> 
             planned.state.uuid,
             standing.segment,
             {},
-            nonce=f"replay:{planned.state.head}:{held.world.token()}",
+            nonce=f"replay:{planned.state.head}:{held.environment.token()}",
         ),
         attempt="replay",
-        generation=held.tenure.claim.generation,
-        owner=held.tenure.claim.owner,
-        cluster_id=held.world.cluster_id,
+        generation=held.claim.claim.generation,
+        owner=held.claim.claim.owner,
+        cluster_id=held.environment.cluster_id,
         epoch=EpochNumber(0),
         kind=CommitKind.REPLACE,
         progress={},
@@ -159,12 +161,12 @@ def do(held: Hold, track: Track, planned: Replay, *, new_rows: bool = False) -> 
         schema_id=planned.state.schema_id,
         removes=planned.files,
     )
-    land_by_hand(commit, planned.state, standing.table, held.tenure.conditions)
+    land_manual(commit, planned.state, standing.table, held.claim.conditions)
     return Replayed(planned.rows, tally.landed, dict(tally.filtered))
 
 
 def require_all_seen(
-    table: str, at: TopicPartition, seen: Seen, tally: Tally, *, new_rows: bool
+    table: str, at: TopicPartition, seen: RowCounts, tally: Tally, *, new_rows: bool
 ) -> None:
     """Raise InvalidError where a row would be lost (P478), or one come back that was gone (P475).
 
@@ -201,16 +203,16 @@ def source_columns(table: str, options: RowOptions) -> dict[str, str]:
     return {name: columns[name] for name in NEEDED}
 
 
-def across(
-    table: str, found: Sorted, stretch: Mapping[tuple[str, int], OffsetRange]
+def straddling(
+    table: str, found: Partitioned, stretch: Mapping[tuple[str, int], OffsetRange]
 ) -> InvalidError:
     """Name the files that hold other rows as well, and the stretch that would hold them whole."""
     told = ", ".join(each.path for each in found.across[:FILES_NAMED_MAX])
     more = len(found.across) - FILES_NAMED_MAX
-    strangers = any(each.strangers for each in found.across)
+    strangers = any(each.rows_without_source for each in found.across)
     wide = " ".join(
         f"{topic}:{number}:{covered.start}-{covered.stop}"
-        for (topic, number), covered in sorted(found.enough(stretch).items())
+        for (topic, number), covered in sorted(found.widened(stretch).items())
     )
     return InvalidError(
         f"{table}: files hold rows of the stretch and others: {told}"
@@ -222,7 +224,7 @@ def across(
     )
 
 
-def _require_readable(track: Track, stretch: Stretch, bounds: Bounded) -> None:
+def _require_readable(track: TableProgress, stretch: Ranges, bounds: Bounded) -> None:
     for at, covered in stretch.items():
         found = bounds.get(at)
         if found is None:
@@ -237,14 +239,14 @@ def _require_readable(track: Track, stretch: Stretch, bounds: Bounded) -> None:
             )
 
 
-def _state(track: Track) -> TableState:
-    if track.standing is None:
+def _state(track: TableProgress) -> TableState:
+    if track.position is None:
         raise InvalidError(
             f"table {track.name} does not exist",
             code="P461",
             hint="nothing has landed in it yet, or it was dropped; see  penstock status",
         )
-    return track.standing.table.state(track.chain)
+    return track.position.table.state(track.chain)
 
 
 def _rules(state: TableState, settings: Settings) -> str:

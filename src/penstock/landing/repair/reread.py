@@ -21,33 +21,35 @@ from penstock.core.errors import DecisionNeededError, UnavailableError
 from penstock.core.events import StretchRead
 from penstock.core.offsets import Offset, OffsetRange, Positions, TopicPartition
 from penstock.core.planning import Epoch, plan
-from penstock.core.resolutions import closings_of
+from penstock.core.resolutions import resolutions_of
 from penstock.landing.epoch import runner
-from penstock.landing.epoch.trigger import Pace
-from penstock.landing.ownership.exclusive import Hold
+from penstock.landing.epoch.trigger import EpochTrigger
+from penstock.landing.ownership.exclusive import ExclusiveAccess
 from penstock.landing.tables.credentials import renew_all, renewed
-from penstock.landing.tables.progress import Track
-from penstock.landing.tables.quarantined_offsets import NONE
-from penstock.landing.task.messages import Coordinate, Destination
-from penstock.landing.task.results import TableSum, failures, sums
+from penstock.landing.tables.progress import TableProgress
+from penstock.landing.tables.quarantined_offsets import EMPTY
+from penstock.landing.task.messages import Coordinate, WriteTarget
+from penstock.landing.task.results import TableResult, aggregate, failures
 from penstock.ports.tables import TableState
-from penstock.rows.quarantine.status import READ, fates_of, out_of_the_table
+from penstock.rows.quarantine.status import READ, not_yet_landed, status_of
 
-TELLINGS_MAX = 100
+REPORTS_MAX = 100
 
-Stretch = Mapping[TopicPartition, OffsetRange]
+Ranges = Mapping[TopicPartition, OffsetRange]
 
 
 @dataclass(slots=True)
-class Reread:
+class RereadResult:
     """What came of a stretch: its files, its counts, and how many positions are in quarantine."""
 
     files: list[DataFile] = field(default_factory=list)
     tallies: dict[TopicPartition, Tally] = field(default_factory=dict)
-    refused: Counter[TopicPartition] = field(default_factory=Counter)
+    quarantined: Counter[TopicPartition] = field(default_factory=Counter)
 
 
-def read_again(held: Hold, track: Track, state: TableState, stretch: Stretch) -> Reread:
+def reread(
+    held: ExclusiveAccess, track: TableProgress, state: TableState, stretch: Ranges
+) -> RereadResult:
     """Read a stretch and write its files; tell how far it is, a hundred times at most.
 
     Raises DecisionNeededError (P476) when a record would be refused, UnavailableError (P477) when
@@ -56,34 +58,34 @@ def read_again(held: Hold, track: Track, state: TableState, stretch: Stretch) ->
     reader = replace(
         track,
         state=state,
-        already=NONE,
+        quarantined=EMPTY,
         leader_epochs={},
         examined={at: covered.start for at, covered in stretch.items()},
     )
     whole = sum(covered.count for covered in stretch.values())
-    done, found, told = 0, Reread(), 0
+    done, found, told = 0, RereadResult(), 0
     for part, before in _epochs(held, reader, {at: c.stop for at, c in stretch.items()}):
         found.files += part.files
         for at, tally in part.tallies.items():
             found.tallies[at] = found.tallies.get(at, Tally()) + tally
-        for topic_id, number, offset in reader.already:
+        for topic_id, number, offset in reader.quarantined:
             at = TopicPartition(topic_id, number, "")
             if at in before:  # what is beyond the epoch may be told, too
-                found.refused[at] += before[at] <= offset < reader.examined[at]
+                found.quarantined[at] += before[at] <= offset < reader.examined[at]
         done += sum(reader.examined[at] - offset for at, offset in before.items())
-        if done * TELLINGS_MAX // whole > told:
-            told = done * TELLINGS_MAX // whole
-            held.world.observer(StretchRead(track.name, done, whole))
+        if done * REPORTS_MAX // whole > told:
+            told = done * REPORTS_MAX // whole
+            held.environment.observer(StretchRead(track.name, done, whole))
     return found
 
 
 def _epochs(
-    held: Hold, reader: Track, stops: Positions
-) -> Iterator[tuple[TableSum, dict[TopicPartition, Offset]]]:
+    held: ExclusiveAccess, reader: TableProgress, stops: Positions
+) -> Iterator[tuple[TableResult, dict[TopicPartition, Offset]]]:
     """Read epoch by epoch; give each one's sum, and where the reader stood before it."""
-    settings, world = held.settings, held.world
-    quarantine = held.fleet.quarantine.state(reader.rejects.chain)
-    pace, number = Pace(settings, world.clock), 0
+    settings, world = held.settings, held.environment
+    quarantine = held.tables.quarantine.state(reader.quarantine.chain)
+    pace, number = EpochTrigger(settings, world.clock), 0
     while any(reader.examined[at] < stop for at, stop in stops.items()):
         number += 1
         before = dict(reader.examined)
@@ -91,13 +93,13 @@ def _epochs(
         epoch = plan(EpochNumber(number), {reader.name: before}, stops, budget)
         renew_all([reader])
         quarantine = renewed(quarantine)
-        reader.already = NONE | _quarantined(reader, epoch)
-        rejects = Destination(settings.quarantine.connector, quarantine.target)
-        results = runner.run(settings, world, epoch, {reader.name: reader}, rejects)
+        reader.quarantined = EMPTY | _quarantined(reader, epoch)
+        rejects = WriteTarget(settings.quarantine.connector, quarantine.target)
+        results = runner.run_epoch(settings, world, epoch, {reader.name: reader}, rejects)
         for error in failures(results).values():
             raise error
-        held.tenure.check()
-        found = sums(results)[reader.name]
+        held.claim.check()
+        found = aggregate(results)[reader.name]
         _require_all_fit(reader.name, found.total)
         reader.examined = {**before, **found.reached}
         if reader.examined == before:
@@ -106,7 +108,7 @@ def _epochs(
                 code="P477",
                 hint="nothing was changed; see the brokers' logs, and ask again",
             )
-        pace.learn(results)
+        pace.observe_sizes(results)
         yield found, before
 
 
@@ -121,7 +123,7 @@ def _require_all_fit(table: str, tally: Tally) -> None:
         )
 
 
-def _quarantined(reader: Track, epoch: Epoch) -> frozenset[Coordinate]:
+def _quarantined(reader: TableProgress, epoch: Epoch) -> frozenset[Coordinate]:
     """Return the records of an epoch that are in quarantine; what was retried is in the table."""
     assert reader.state is not None, "a table that is replayed is there"
     ranges: Sequence[Sequence[object]] = [
@@ -129,8 +131,8 @@ def _quarantined(reader: Track, epoch: Epoch) -> frozenset[Coordinate]:
         for part in epoch.slices
         for lane in part.lanes
     ]
-    rejects, landed = reader.rejects, reader.state.landed
-    followed = 0 if landed is None else landed.offsets.get(closings_of(reader.name), 0)
-    fates = fates_of(rejects.table.refused(rejects.chain, READ, ranges))
-    found = out_of_the_table(fates, followed).select(["topic_id", "partition", "offset"])
+    rejects, landed = reader.quarantine, reader.state.landed
+    followed = 0 if landed is None else landed.offsets.get(resolutions_of(reader.name), 0)
+    fates = status_of(rejects.table.read_quarantine(rejects.chain, READ, ranges))
+    found = not_yet_landed(fates, followed).select(["topic_id", "partition", "offset"])
     return frozenset(zip(*found.to_pydict().values(), strict=True))

@@ -17,48 +17,47 @@ Invariants:
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.commits import CommitKind, Committable, DataFile, EpochNumber, Landed
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.offsets import Offset, TopicPartition, span
 from penstock.core.planning import Lane, Slice
-from penstock.core.resolutions import Closing, closings_of
+from penstock.core.resolutions import Resolution, resolutions_of
 from penstock.landing.epoch.runner import table_job
-from penstock.landing.ownership.exclusive import Hold
-from penstock.landing.repair.reconvert import Judged, ReadersFor, Record, judge
+from penstock.landing.ownership.exclusive import ExclusiveAccess
+from penstock.landing.repair.reconvert import ReadersFor, Reconverted, Record, reconvert
 from penstock.landing.repair.replay import NEEDED
+from penstock.landing.repair.selection import (
+    Selection,
+    batched,
+    batches,
+    read_quarantine_status,
+    records_in,
+    retryable,
+    selected,
+)
 from penstock.landing.tables import opening
-from penstock.landing.tables.progress import Issue, Standing, Track, commit_at
+from penstock.landing.tables.progress import ChainPosition, CommitLabels, TableProgress, commit_at
 from penstock.landing.task.messages import Coordinate
 from penstock.ports.tables import FileWriter, Table, TableState, WriterFactory
-from penstock.rows.quarantine.rows import OPEN
-from penstock.rows.quarantine.status import BYTES, READ, Closed, closing_rows, fates_of, records_of
-from penstock.rows.reject_codes import TRANSIENT, Code
+from penstock.rows.quarantine.status import (
+    BYTES,
+    Resolved,
+    records_of,
+    resolution_rows,
+)
+from penstock.rows.reject_codes import TRANSIENT
 from penstock.rows.route.compute import Functions, no_functions
 
-ROUND_RECORDS = 20_000
-
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """Which open records: those of some codes, or one alone when a spot is given.
-
-    A `spot` is topic, partition and offset.
-    """
-
-    codes: tuple[str, ...] = ()
-    spot: tuple[str, int, int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Means:
+class WriteContext:
     """What rows are made with in this process: writers by connector, readers by a registry's
     settings, functions by their import path.
     """
@@ -69,7 +68,7 @@ class Means:
 
 
 @dataclass(frozen=True, slots=True)
-class Retried:
+class RetryResult:
     """What a retry did: rows landed by table, and records still refused by code.
 
     `finished` counts those of the landed whose closing an earlier retry had made.
@@ -80,130 +79,109 @@ class Retried:
     finished: int = 0
 
 
-def read_fates(quarantine: Table, track: Track) -> pa.Table:
-    """Read what became of all that was refused for a table or a route."""
-    return fates_of(quarantine.refused(track.rejects.chain, READ))
-
-
-def chosen(fates: pa.Table, choice: Choice) -> pa.Table:
-    """Return the open records that a choice means."""
-    wanted = pc.equal(fates["status"], OPEN)
-    if choice.codes:
-        wanted = pc.and_(wanted, pc.is_in(fates["code"], value_set=pa.array(choice.codes)))
-    if choice.spot is not None:
-        for name, value in zip(("topic", "partition", "offset"), choice.spot, strict=True):
-            wanted = pc.and_(wanted, pc.equal(fates[name], value))
-    return fates.filter(wanted)
-
-
-def to_try(fates: pa.Table, choice: Choice) -> pa.Table:
-    """Return the open records to be tried: those that kill who reads them only when they are named.
-
-    They are named by their code or by their spot.
-    """
-    found = chosen(fates, choice)
-    if choice.codes or choice.spot:
-        return found
-    return found.filter(pc.not_equal(found["code"], str(Code.POISON)))
-
-
 @dataclass(frozen=True, slots=True)
-class Closer:
+class QuarantineResolver:
     """Closes refused records of one table, or of one route, of a pipeline that is held."""
 
-    held: Hold
-    means: Means
+    held: ExclusiveAccess
+    context: WriteContext
     name: str
 
-    def retry(self, choice: Choice) -> Retried:
+    def retry(self, choice: Selection) -> RetryResult:
         """Land records that fit by now, those first that an earlier retry left unfinished.
 
         Raises what keeps a table from being opened, and what `commit.once.land` raises.
         """
-        track = self.held.settled(self.name)
+        track = self.held.settle_pending(self.name)
         followers = self._followers(track)
         landed: Counter[str] = Counter()
         refused: Counter[str] = Counter()
         finished = self._finish(track, followers, refused)
         landed.update(finished)
-        fates = to_try(read_fates(self.held.fleet.quarantine, track), choice)
-        for records in rounds(fates):
-            judged = self._tried(track, followers, records)
-            closed = [each.closed(Closing.RETRIED, into) for each, into in judged.landed()]
+        fates = retryable(read_quarantine_status(self.held.tables.quarantine, track), choice)
+        for records in batches(fates):
+            judged = self._reconverted(track, followers, records)
+            closed = [each.resolved(Resolution.RETRIED, into) for each, into in judged.landed()]
             refused.update(reject.code for reject in judged.rejects.values())
             if closed:
-                self._close(track.rejects, closed)
-                landed.update(self._follow(track, followers, judged))
-        return Retried(dict(landed), dict(refused), sum(finished.values()))
+                self._resolve(track.quarantine, closed)
+                landed.update(self._land_resolved(track, followers, judged))
+        return RetryResult(dict(landed), dict(refused), sum(finished.values()))
 
-    def drop(self, choice: Choice) -> int:
+    def drop(self, choice: Selection) -> int:
         """Drop records; return how many. Raises like `retry`."""
-        track = self.held.settled(self.name)
+        track = self.held.settle_pending(self.name)
         count = 0
-        for records in rounds(chosen(read_fates(self.held.fleet.quarantine, track), choice)):
-            closed = [each.closed(Closing.DROPPED, "") for each in records]
-            self._close(track.rejects, closed)
+        for records in batches(
+            selected(read_quarantine_status(self.held.tables.quarantine, track), choice)
+        ):
+            closed = [each.resolved(Resolution.DROPPED, "") for each in records]
+            self._resolve(track.quarantine, closed)
             count += len(closed)
         return count
 
-    def reopen(self, rejects: Standing, fates: pa.Table, why: str) -> None:
+    def reopen(self, rejects: ChainPosition, fates: pa.Table, why: str) -> None:
         """Close records anew as open, whatever was decided of them; `rejects` is their chain.
 
         Nothing else of their table is touched, which may be parked. Raises like `retry`.
         """
-        for records in rounds(fates):
-            self._close(rejects, [each.closed(Closing.REOPENED, why) for each in records])
+        for records in batches(fates):
+            self._resolve(rejects, [each.resolved(Resolution.REOPENED, why) for each in records])
 
-    def _followers(self, track: Track) -> list[Track]:
+    def _followers(self, track: TableProgress) -> list[TableProgress]:
         """Return the tables whose rows these records may become."""
         if not track.target.is_route:
             return [track]
-        return [self.held.settled(name) for name in sorted(track.members or ())]
+        return [self.held.settle_pending(name) for name in sorted(track.route_tables or ())]
 
     def _finish(
-        self, track: Track, followers: Sequence[Track], refused: Counter[str]
+        self, track: TableProgress, followers: Sequence[TableProgress], refused: Counter[str]
     ) -> Counter[str]:
         """Land what was closed and did not land; what fits no more is open again."""
-        fates = read_fates(self.held.fleet.quarantine, track)
+        fates = read_quarantine_status(self.held.tables.quarantine, track)
         landed: Counter[str] = Counter()
         for follower in followers:
             if not self._unfinished(follower, fates):
                 continue
-            opening.take_over(
-                self.held.settings, self.held.world, follower, self.held.tenure.conditions
+            opening.take_over_chains(
+                self.held.settings, self.held.environment, follower, self.held.claim.conditions
             )  # what is in flight can land no more
-            for records in _batched(iter(self._unfinished(follower, fates))):
-                judged = self._tried(track, [follower], records)
+            for records in batched(iter(self._unfinished(follower, fates))):
+                judged = self._reconverted(track, [follower], records)
                 again = [
-                    replace(each, code=reject.code).closed(Closing.REOPENED, reject.message)
+                    replace(each, code=reject.code).resolved(Resolution.REOPENED, reject.message)
                     for each, reject in judged.rejects.items()
                 ]
                 refused.update(each.code for each in again)
                 if again:
-                    self._close(track.rejects, again)
-                landed.update(self._follow(track, [follower], judged, upto=records[-1].closing))
+                    self._resolve(track.quarantine, again)
+                landed.update(
+                    self._land_resolved(track, [follower], judged, upto=records[-1].resolution)
+                )
         return landed
 
-    def _unfinished(self, follower: Track, fates: pa.Table) -> list[Record]:
+    def _unfinished(self, follower: TableProgress, fates: pa.Table) -> list[Record]:
         """List, by number, what was closed into a table that has not followed so far."""
-        if follower.standing is None:
+        if follower.position is None:
             return []
-        reached = _position(_state(follower.standing), self._log)
+        reached = _position(_state(follower.position), self._log)
         mine = pc.and_(
             pc.equal(fates["into"], follower.name), pc.greater_equal(fates["closing"], reached)
         )
         found = fates.filter(pc.fill_null(mine, fill_value=False))
-        return sorted(_records(found), key=lambda each: each.closing)
+        return sorted(records_in(found), key=lambda each: each.resolution)
 
-    def _tried(self, track: Track, followers: Sequence[Track], records: Sequence[Record]) -> Judged:
-        return tried(self.held.fleet.quarantine, track, followers, records, self.means)
+    def _reconverted(
+        self, track: TableProgress, followers: Sequence[TableProgress], records: Sequence[Record]
+    ) -> Reconverted:
+        return reconverted(self.held.tables.quarantine, track, followers, records, self.context)
 
-    def _close(self, standing: Standing, closed: Sequence[Closed]) -> None:
+    def _resolve(self, standing: ChainPosition, closed: Sequence[Resolved]) -> None:
         """Land closings in the quarantine, numbered on."""
-        world = self.held.world
+        world = self.held.environment
         state = _state(standing)
         first = _position(state, self._log)
-        rows = closing_rows(
+        rows = resolution_rows(
             closed,
             pipeline=self.held.settings.pipeline,
             table=self.name,
@@ -214,52 +192,54 @@ class Closer:
         files = self._written(connector, state, [rows])
         self._land(self._commit(standing, state, files, first + len(closed)), standing.table)
 
-    def _follow(
+    def _land_resolved(
         self,
-        track: Track,
-        followers: Sequence[Track],
-        judged: Judged,
+        track: TableProgress,
+        followers: Sequence[TableProgress],
+        judged: Reconverted,
         upto: int | None = None,
     ) -> Counter[str]:
         """Land the rows of closings in their tables; `upto` is the last number they are of."""
-        stop = _position(_state(track.rejects), self._log) if upto is None else Offset(upto + 1)
+        stop = _position(_state(track.quarantine), self._log) if upto is None else Offset(upto + 1)
         landed: Counter[str] = Counter()
         for each in followers:
             rows = judged.rows.get(each.name, ())
             if upto is None and not rows:
                 continue
-            assert each.standing is not None, "rows were made for a table that is there"
-            state = _state(each.standing)
-            files = self._written(each.target.place.connector, state, rows) if rows else ()
-            commit = self._commit(each.standing, state, files, stop)
-            self._land(commit, each.standing.table)
+            assert each.position is not None, "rows were made for a table that is there"
+            state = _state(each.position)
+            files = self._written(each.target.location.connector, state, rows) if rows else ()
+            commit = self._commit(each.position, state, files, stop)
+            self._land(commit, each.position.table)
             landed[each.name] += sum(batch.num_rows for batch in rows)
         return landed
 
     @property
     def _log(self) -> TopicPartition:
-        return closings_of(self.name)
+        return resolutions_of(self.name)
 
     def _written(
         self, connector: str, state: TableState, rows: Sequence[pa.RecordBatch]
     ) -> tuple[DataFile, ...]:
-        world = self.held.world
+        world = self.held.environment
         prefix = f"{self.held.settings.pipeline}-closing-{world.token()}"
-        opened = self.means.writers[connector](state.target, prefix=prefix, observer=world.observer)
+        opened = self.context.writers[connector](
+            state.target, prefix=prefix, observer=world.observer
+        )
         return _all_written(opened, rows)
 
     def _commit(
-        self, standing: Standing, state: TableState, files: tuple[DataFile, ...], stop: int
+        self, standing: ChainPosition, state: TableState, files: tuple[DataFile, ...], stop: int
     ) -> Committable:
         landed, log = _ledger(standing, state), self._log
         start = _position(state, log)
         covered = {log: span(start, stop)}
-        issue = Issue(
-            self.held.tenure.claim,
-            self.held.world.cluster_id,
+        issue = CommitLabels(
+            self.held.claim.claim,
+            self.held.environment.cluster_id,
             EpochNumber(0),
             landed.rules_hash,  # the rules that count for its topics are not touched
-            self.held.world.token(),
+            self.held.environment.token(),
         )
         at = replace(standing, schema_id=state.schema_id, segment=landed.segment)
         named = tuple(replace(file, ranges=covered) for file in files)
@@ -269,10 +249,10 @@ class Closer:
 
     def _land(self, commit: Committable, table: Table) -> None:
         """Prepare a commit and land it. Raises UnavailableError when another was faster."""
-        world, held = self.held.world, self.held
-        world.observer.reached(Point.PREPARE_BEFORE)
-        world.store.prepare(held.settings.pipeline, held.tenure.claim, (commit,), {})
-        world.observer.reached(Point.PREPARE_AFTER)
+        world, held = self.held.environment, self.held
+        world.observer.passed(CrashPoint.PREPARE_BEFORE)
+        world.store.prepare(held.settings.pipeline, held.claim.claim, (commit,), {})
+        world.observer.passed(CrashPoint.PREPARE_AFTER)
         (landing,) = held.two_phase.recover([(commit, table)])
         if not landing.landed:
             raise UnavailableError(
@@ -282,13 +262,13 @@ class Closer:
             )
 
 
-def tried(
+def reconverted(
     quarantine: Table,
-    track: Track,
-    followers: Sequence[Track],
+    track: TableProgress,
+    followers: Sequence[TableProgress],
     records: Sequence[Record],
-    means: Means,
-) -> Judged:
+    means: WriteContext,
+) -> Reconverted:
     """Read refused records back and judge them for the tables that are there. Writes nothing."""
     wanted: dict[TopicPartition, list[int]] = defaultdict(list)
     for each in records:
@@ -297,27 +277,27 @@ def tried(
         [at.topic_id, at.partition, at.topic, min(offsets), max(offsets) + 1]
         for at, offsets in wanted.items()
     ]
-    read = quarantine.refused(track.rejects.chain, (*BYTES, "stage"), ranges)
+    read = quarantine.read_quarantine(track.quarantine.chain, (*BYTES, "stage"), ranges)
     batches = records_of(read, {at: sorted(offsets) for at, offsets in wanted.items()})
     jobs = {
         each.name: table_job(each, _slice_of(each, wanted))
         for each in followers
-        if each.standing is not None
+        if each.position is not None
     }
     judged_before = {
         each.name: _judged_before(quarantine, track, each, records, ranges)
         for each in followers
         if each.name in jobs
     }
-    return judge(
-        records, batches, jobs, means.readers, means.functions, judged_before=judged_before
+    return reconvert(
+        records, batches, jobs, means.readers, means.functions, decided_before=judged_before
     )
 
 
 def _judged_before(
     quarantine: Table,
-    track: Track,
-    follower: Track,
+    track: TableProgress,
+    follower: TableProgress,
     records: Sequence[Record],
     ranges: Sequence[Sequence[object]],
 ) -> frozenset[Coordinate]:
@@ -330,14 +310,14 @@ def _judged_before(
     transient = {each.coordinate: each.at for each in records if each.code in TRANSIENT}
     if not track.target.is_route or not transient:
         return frozenset()
-    assert follower.standing is not None, "it is a table that is there"
+    assert follower.position is not None, "it is a table that is there"
     columns = {name: follower.target.options.source_columns.get(name, "") for name in NEEDED}
     if not all(columns.values()):
         return frozenset(transient)
     offsets = pa.array(sorted({offset for _, _, offset in transient}), pa.int64())
-    found = follower.standing.table.coordinates(columns, None, offsets).to_pylist()
+    found = follower.position.table.row_coordinates(columns, None, offsets).to_pylist()
     rows = {tuple(row[name] for name in NEEDED) for row in found}
-    refused = set(quarantine.quarantined(follower.rejects.chain, ranges))
+    refused = set(quarantine.quarantined(follower.quarantine.chain, ranges))
     return frozenset(
         coordinate
         for coordinate, at in transient.items()
@@ -345,27 +325,7 @@ def _judged_before(
     )
 
 
-def rounds(fates: pa.Table) -> Iterator[list[Record]]:
-    """Yield records in lots that fit into memory."""
-    yield from _batched(_records(fates))
-
-
-def _batched(records: Iterator[Record]) -> Iterator[list[Record]]:
-    while batch := list(islice(records, ROUND_RECORDS)):
-        yield batch
-
-
-def _records(fates: pa.Table) -> Iterator[Record]:
-    partitions: dict[tuple[str, int], TopicPartition] = {}
-    for batch in fates.to_batches():
-        for row in batch.to_pylist():
-            place = (row["topic_id"], row["partition"])
-            at = partitions.setdefault(place, TopicPartition(*place, row["topic"]))
-            stamped = row["timestamp"] is not None
-            yield Record(at, row["offset"], row["code"], stamped=stamped, closing=row["closing"])
-
-
-def _state(standing: Standing) -> TableState:
+def _state(standing: ChainPosition) -> TableState:
     return standing.table.state(standing.chain)
 
 
@@ -373,7 +333,7 @@ def _position(state: TableState, log: TopicPartition) -> Offset:
     return Offset(0) if state.landed is None else state.landed.offsets.get(log, Offset(0))
 
 
-def _ledger(standing: Standing, state: TableState) -> Landed:
+def _ledger(standing: ChainPosition, state: TableState) -> Landed:
     if state.landed is None:
         raise InvalidError(
             f"nothing has landed in {standing.chain.table} for {standing.chain.name}",
@@ -383,7 +343,7 @@ def _ledger(standing: Standing, state: TableState) -> Landed:
     return state.landed
 
 
-def _slice_of(track: Track, wanted: Mapping[TopicPartition, Sequence[int]]) -> Slice:
+def _slice_of(track: TableProgress, wanted: Mapping[TopicPartition, Sequence[int]]) -> Slice:
     lanes = [
         Lane(at, span(min(offsets), max(offsets) + 1), (track.name,))
         for at, offsets in wanted.items()

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.commit.land import fence_rollback, rolled_back
-from penstock.commit.manual import land_by_hand
+from penstock.commit.manual import land_manual
 from penstock.core.commits import (
     Chain,
     CommitKind,
@@ -36,28 +36,28 @@ from penstock.core.errors import InvalidError
 from penstock.core.file_ranges import ends_of_rows
 from penstock.core.offsets import Offset, Positions, TopicPartition
 from penstock.core.planning import Bounds
-from penstock.core.resolutions import closings_of, records_only
-from penstock.landing.ownership.exclusive import Hold
+from penstock.core.resolutions import records_only, resolutions_of
+from penstock.landing.ownership.exclusive import ExclusiveAccess
 from penstock.landing.repair.allowed_ranges import (
     Bounded,
-    beginning_unknown,
     not_landed,
-    require_alone,
+    require_single_pipeline,
+    start_unknown,
     unlisted,
 )
 from penstock.landing.repair.replay import source_columns
-from penstock.landing.repair.retry import Closer, Means
-from penstock.landing.settings import Settings, Target, World
+from penstock.landing.repair.retry import QuarantineResolver, WriteContext
+from penstock.landing.settings import Environment, Settings, TableTarget
 from penstock.landing.tables import opening
 from penstock.ports.tables import FileSource, Table, TableState, Verdict
-from penstock.rows.quarantine.status import READ, fates_of
+from penstock.rows.quarantine.status import READ, status_of
 from penstock.spec.routing.names import no_table
 
 Wanted = Mapping[tuple[str, int], Offset]
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class PartitionMove:
     """Where a partition is put back from and to; `given_up` positions hold no row and stay so.
 
     `gone` of them are no longer in Kafka.
@@ -71,7 +71,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Seek:
+class SeekPlan:
     """What a seek would do, on the state it was worked out from.
 
     `reopened` are the fates (rows/quarantine/status.py) of retried records whose rows went: they
@@ -81,12 +81,12 @@ class Seek:
     chain: Chain
     table: Table
     state: TableState
-    moves: tuple[Move, ...]
+    moves: tuple[PartitionMove, ...]
     reopened: pa.Table
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class SeekBounds:
     """What bounds a seek: where rows end, where the chain began, what Kafka has.
 
     `whole`: all partitions go back, named or not. So they do after a rollback, for a seek accepts
@@ -102,10 +102,10 @@ class Reach:
 
 WINDOW = 1 << 16
 """Offsets that are looked for at once."""
-WENT = "its row went, and the table was put back: penstock seek"
+ROW_GONE = "its row went, and the table was put back: penstock seek"
 
 
-def look(settings: Settings, world: World, name: str, wanted: Wanted) -> Seek:
+def plan_seek(settings: Settings, world: Environment, name: str, wanted: Wanted) -> SeekPlan:
     """Work out where a table is put back to; without `wanted`, where its rows end. Writes nothing.
 
     Raises InvalidError (P185, P186, P461, P474, P472 forward, P479 rows would land twice,
@@ -114,7 +114,7 @@ def look(settings: Settings, world: World, name: str, wanted: Wanted) -> Seek:
     """
     target = _target(settings, world, name)
     chain = Chain(settings.pipeline, name)
-    table = world.catalogs[target.place.catalog].load(target.place.name)
+    table = world.catalogs[target.location.catalog].load(target.location.name)
     state = None if table is None else table.state(chain)
     if table is None or state is None or state.landed is None:
         raise InvalidError(
@@ -125,7 +125,7 @@ def look(settings: Settings, world: World, name: str, wanted: Wanted) -> Seek:
     if state.verdict is Verdict.UNCERTAIN:
         raise rolled_back(name, state.evidence)
     positions = records_only(state.landed.offsets)
-    require_alone(chain, table.chains(state), positions)
+    require_single_pipeline(chain, table.ledgers(state), positions)
     known = {(at.topic, at.partition) for at in positions}
     for topic, number in wanted:
         if (topic, number) not in known:
@@ -135,62 +135,62 @@ def look(settings: Settings, world: World, name: str, wanted: Wanted) -> Seek:
                 hint="seek puts back what has landed; see  penstock audit",
             )
     columns = source_columns(name, target.options)
-    told = table.sources(state, columns, dict.fromkeys(known, 0))
+    told = table.file_sources(state, columns, dict.fromkeys(known, 0))
     retried = _retried(settings, world, chain, state.landed)
     ends = _Rows(table, state, columns, told).ends(retried)
     bounds = world.log.bounds(
         [at for at in world.log.partitions() if (at.topic, at.partition) in known]
     )
     back = state.verdict is Verdict.ROLLED_BACK
-    reach = Reach(
+    reach = SeekBounds(
         ends, table.history(chain).began, bounds, whole=back or not wanted, rolled_back=back
     )
     moves = moves_of(name, positions, wanted, reach)
     gone = _behind(retried, positions, wanted, reach)
-    return Seek(chain, table, state, moves, _without_rows(gone, table, state, columns))
+    return SeekPlan(chain, table, state, moves, _without_rows(gone, table, state, columns))
 
 
-def put_back(held: Hold, name: str, wanted: Wanted, means: Means) -> Seek:
+def seek(held: ExclusiveAccess, name: str, wanted: Wanted, means: WriteContext) -> SeekPlan:
     """Look and do: what lost its row is opened again, then the ledger is put back.
 
     Killed in between, it is asked again: what is open stays so, and its row is not there. A
     rollback is fenced first: it may arm a request that brings such a row back (docs/design/0218).
     Raises what `look` and `do` raise, and what closing raises.
     """
-    planned = look(held.settings, held.world, name, wanted)
+    planned = plan_seek(held.settings, held.environment, name, wanted)
     if planned.reopened.num_rows and planned.state.verdict is Verdict.ROLLED_BACK:
-        fence_rollback(planned.chain, planned.state, planned.table, held.tenure.conditions)
-        planned = look(held.settings, held.world, name, wanted)
+        fence_rollback(planned.chain, planned.state, planned.table, held.claim.conditions)
+        planned = plan_seek(held.settings, held.environment, name, wanted)
     if planned.reopened.num_rows:
-        quarantine = held.fleet.quarantine
-        rejects = opening.standing_in(
-            quarantine, _rejects(held.settings, planned.chain), held.world
+        quarantine = held.tables.quarantine
+        rejects = opening.chain_position_in(
+            quarantine, _rejects(held.settings, planned.chain), held.environment
         )
-        Closer(held, means, name).reopen(rejects, planned.reopened, WENT)
+        QuarantineResolver(held, means, name).reopen(rejects, planned.reopened, ROW_GONE)
     if planned.moves or planned.state.verdict is Verdict.ROLLED_BACK:
-        do(held, replace(planned, reopened=planned.reopened.slice(0, 0)))
+        commit_seek(held, replace(planned, reopened=planned.reopened.slice(0, 0)))
     return planned
 
 
-def do(held: Hold, planned: Seek) -> None:
+def commit_seek(held: ExclusiveAccess, planned: SeekPlan) -> None:
     """Put the ledger back, once, and drop what is pending for the table from before.
 
-    Raises what `land_by_hand` raises.
+    Raises what `land_manual` raises.
     """
     assert not planned.reopened.num_rows, "what lost its row is opened again before"
     landed = planned.state.landed
     assert landed is not None, "it was looked at"
     segment = landed.segment + 1
-    nonce = f"seek:{planned.state.head}:{held.world.token()}"
+    nonce = f"seek:{planned.state.head}:{held.environment.token()}"
     commit = Committable(
         chain=planned.chain,
         table_uuid=planned.state.uuid,
         segment=segment,
         commit_id=commit_id_of(planned.chain, planned.state.uuid, segment, {}, nonce=nonce),
         attempt="seek",
-        generation=held.tenure.claim.generation,
-        owner=held.tenure.claim.owner,
-        cluster_id=held.world.cluster_id,
+        generation=held.claim.claim.generation,
+        owner=held.claim.claim.owner,
+        cluster_id=held.environment.cluster_id,
         epoch=EpochNumber(0),
         kind=CommitKind.SEEK,
         progress={},
@@ -199,18 +199,18 @@ def do(held: Hold, planned: Seek) -> None:
         schema_id=planned.state.schema_id,
         origins={move.at: move.stop for move in planned.moves},
     )
-    land_by_hand(commit, planned.state, planned.table, held.tenure.conditions)
-    store, pipeline = held.world.store, held.settings.pipeline
+    land_manual(commit, planned.state, planned.table, held.claim.conditions)
+    store, pipeline = held.environment.store, held.settings.pipeline
     for row in store.pending(pipeline):
         if row.chain == planned.chain:
             # The head has moved, so nothing of it that is in flight can land (protocol.md 3).
             store.settle(
-                pipeline, held.tenure.claim, row, landed=False, reason="the table was put back"
+                pipeline, held.claim.claim, row, landed=False, reason="the table was put back"
             )
 
 
-def _target(settings: Settings, world: World, name: str) -> Target:
-    targets, _, _ = opening.routed(settings, world.log.partitions())
+def _target(settings: Settings, world: Environment, name: str) -> TableTarget:
+    targets, _, _ = opening.route_topics(settings, world.log.partitions())
     fixed = {known: each for known, each in targets.items() if each.route is None}
     if name in targets and name not in fixed:
         raise InvalidError(
@@ -223,7 +223,9 @@ def _target(settings: Settings, world: World, name: str) -> Target:
     return fixed[name]
 
 
-def moves_of(name: str, positions: Positions, wanted: Wanted, reach: Reach) -> tuple[Move, ...]:
+def moves_of(
+    name: str, positions: Positions, wanted: Wanted, reach: SeekBounds
+) -> tuple[PartitionMove, ...]:
     """Work out where partitions are put back to. Raises what `look` raises of them."""
     moves = []
     for at, stands in sorted(positions.items()):
@@ -235,7 +237,7 @@ def moves_of(name: str, positions: Positions, wanted: Wanted, reach: Reach) -> t
         first, end = reach.began.get(at), _end(at, stands, reach)
         asked = wanted.get(place, end if stands else stands)
         if asked is None:
-            raise beginning_unknown(name, at, f"penstock seek {name} {at.topic}:{at.partition}:0")
+            raise start_unknown(name, at, f"penstock seek {name} {at.topic}:{at.partition}:0")
         _require_between(name, at, asked, (first, end, stands))
         move = _move(at, stands, asked, asked if end is None else end, reach.bounds[at])
         if move is not None:
@@ -268,7 +270,7 @@ def _require_between(
         )
 
 
-def _end(at: TopicPartition, stands: Offset, reach: Reach) -> Offset | None:
+def _end(at: TopicPartition, stands: Offset, reach: SeekBounds) -> Offset | None:
     """Return where the rows of a partition end; without rows, where the chain began if known.
 
     A retried row may stand ahead of the position, which is never put forward.
@@ -281,14 +283,14 @@ def _rejects(settings: Settings, chain: Chain) -> Chain:
     return Chain(f"{settings.pipeline}/{chain.table}", settings.quarantine.table)
 
 
-def _retried(settings: Settings, world: World, chain: Chain, landed: Landed) -> pa.Table:
+def _retried(settings: Settings, world: Environment, chain: Chain, landed: Landed) -> pa.Table:
     """Return the fates of the records whose retry this table's ledger says it followed."""
-    followed = landed.offsets.get(closings_of(chain.table), Offset(0))
+    followed = landed.offsets.get(resolutions_of(chain.table), Offset(0))
     place = settings.quarantine
     quarantine = world.catalogs[place.catalog].load(place.name) if followed else None
     if quarantine is None:
-        return fates_of(())
-    fates = fates_of(quarantine.refused(_rejects(settings, chain), READ))
+        return status_of(())
+    fates = status_of(quarantine.read_quarantine(_rejects(settings, chain), READ))
     landed_here = pc.and_(pc.equal(fates["into"], chain.table), pc.less(fates["closing"], followed))
     return fates.filter(pc.fill_null(landed_here, fill_value=False))
 
@@ -337,13 +339,13 @@ class _Rows:
         return found
 
     def _at(self, place: tuple[str, int], offsets: np.ndarray) -> set[int]:
-        there = self.table.coordinates(self.columns, self.state, pa.array(offsets, pa.int64()))
+        there = self.table.row_coordinates(self.columns, self.state, pa.array(offsets, pa.int64()))
         topic, partition = place
         here = pc.and_(pc.equal(there["topic"], topic), pc.equal(there["partition"], partition))
         return set(there["offset"].filter(here).to_pylist())
 
 
-def _behind(retried: pa.Table, positions: Positions, wanted: Wanted, reach: Reach) -> pa.Table:
+def _behind(retried: pa.Table, positions: Positions, wanted: Wanted, reach: SeekBounds) -> pa.Table:
     """Leave out what a seek does not mean: what lies before the positions that it puts back to.
 
     After a rollback what lies before the end of the rows may be gone as well, for retries land
@@ -372,15 +374,15 @@ def _without_rows(
     """Leave out the records whose rows are there: what is looked for is few, the rows are many."""
     if not retried.num_rows:
         return retried
-    there = table.coordinates(columns, state, pc.unique(retried["offset"]))
+    there = table.row_coordinates(columns, state, pc.unique(retried["offset"]))
     return retried.join(there, there.column_names, join_type="left anti")
 
 
 def _move(
     at: TopicPartition, stands: Offset, asked: Offset, end: Offset, found: Bounds
-) -> Move | None:
+) -> PartitionMove | None:
     stop = Offset(min(max(asked, found.start), stands))
     gone = max(stop - asked, 0)
     if stop == stands and not gone:
         return None
-    return Move(at, stands, stop, max(stop - end, 0), gone)
+    return PartitionMove(at, stands, stop, max(stop - end, 0), gone)

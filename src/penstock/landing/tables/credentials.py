@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from penstock.core.errors import InvalidError, UnavailableError
-from penstock.landing.tables.progress import Track
+from penstock.landing.tables.progress import TableProgress
 from penstock.ports.tables import TableState
 from penstock.rows import bisection
 
 
-def renew_all(tracks: Iterable[Track]) -> None:
+def renew_all(tracks: Iterable[TableProgress]) -> None:
     """Renew what the tables of an epoch were lent."""
     for track in tracks:
         if track.state is not None:

@@ -20,13 +20,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.core.crash_points import StruckError
+from penstock.core.crash_points import InjectedError
 from penstock.core.errors import BugError, PenstockError
 from penstock.core.offsets import OffsetRange, TopicPartition
 from penstock.rows import bisection
 
 FILES_FAILED = "P486"
-STRETCHES_NAMED_MAX = 5
+RANGES_NAMED_MAX = 5
 
 OPEN, CREATE, COMMIT = "it cannot be opened", "it cannot be created", "nothing can be committed"
 CONVERT = "its records cannot be sorted or converted"
@@ -35,7 +35,7 @@ WRITE = "its files cannot be written"
 
 
 @contextmanager
-def making(table: str, failing: str, where: str = "") -> Iterator[None]:
+def converting(table: str, failing: str, where: str = "") -> Iterator[None]:
     """Raise BugError (P486) for what nobody foresaw; `failing` says what cannot be done then, and
     `where` names the records that it met.
     """
@@ -43,46 +43,48 @@ def making(table: str, failing: str, where: str = "") -> Iterator[None]:
         yield
     except MemoryError:
         raise
-    except bisection.UNFORESEEN as error:
+    except bisection.UNEXPECTED_ERRORS as error:
         met = f"; it met {where}" if where else ""
         raise BugError(
-            f"{table}: {failing}, by an unforeseen error: {bisection.told(error)}{met}",
+            f"{table}: {failing}, by an unforeseen error: {bisection.describe(error)}{met}",
             code=FILES_FAILED,
             hint="please report it; nothing of the epoch was landed in it, the other tables go on",
         ) from error
 
 
 @contextmanager
-def serving(table: str, failing: str) -> Iterator[None]:
+def acting_on_table(table: str, failing: str) -> Iterator[None]:
     """Raise BugError (P487) for any error that is none of ours, in an act on a table itself;
     `failing` says what cannot be done then.
     """
     try:
         yield
-    except (PenstockError, MemoryError, OSError, StruckError):
+    except (PenstockError, MemoryError, OSError, InjectedError):
         raise
     except bisection.FOREIGN as error:
         raise BugError(
-            f"{table}: {failing}, by an unforeseen error: {bisection.told(error)}",
+            f"{table}: {failing}, by an unforeseen error: {bisection.describe(error)}",
             code="P487",
             hint="please report it; what is prepared stays prepared, the other tables go on",
         ) from error
 
 
-def stretch(at: TopicPartition, offsets: npt.NDArray[np.int64]) -> str:
+def range_text(at: TopicPartition, offsets: npt.NDArray[np.int64]) -> str:
     """Name the stretch from the first of some offsets to the last."""
     first, last = int(offsets[0]), int(offsets[-1])
     return f"{at} offset {first}" if first == last else f"{at} offsets {first} to {last}"
 
 
-def stretches(ranges: Mapping[TopicPartition, OffsetRange]) -> str:
+def ranges_text(ranges: Mapping[TopicPartition, OffsetRange]) -> str:
     """Name the stretches that a file was made of: the first few, and how many more there are."""
-    named = [f"{at}{covered}" for at, covered in islice(ranges.items(), STRETCHES_NAMED_MAX)]
+    named = [f"{at}{covered}" for at, covered in islice(ranges.items(), RANGES_NAMED_MAX)]
     more = len(ranges) - len(named)
     return ", ".join(named) + (f" and {more} more" if more else "")
 
 
-def culprits(rows: pa.RecordBatch, attempt: Callable[[pa.RecordBatch], None]) -> tuple[int, int]:
+def failing_rows(
+    rows: pa.RecordBatch, attempt: Callable[[pa.RecordBatch], None]
+) -> tuple[int, int]:
     """Find the first and the last of the fewest rows in sequence for which an attempt still raises.
 
     Halves are tried: where one row raises by itself, it is found.
@@ -104,6 +106,6 @@ def _raises(attempt: Callable[[pa.RecordBatch], None], rows: pa.RecordBatch) -> 
         attempt(rows)
     except MemoryError:
         raise
-    except bisection.UNFORESEEN:
+    except bisection.UNEXPECTED_ERRORS:
         return True
     return False

@@ -13,16 +13,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.commit.creation import begin, create
-from penstock.commit.land import Conditions, other_cluster, rolled_back
+from penstock.commit.land import CommitContext, other_cluster, rolled_back
 from penstock.core.claims import Claim, Generation
 from penstock.core.commits import Chain, Landed
 from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
 from penstock.core.offsets import Offset, Positions, TopicPartition
 from penstock.core.planning import Bounds
 from penstock.core.resolutions import records_only
-from penstock.landing.settings import Settings, Target, World
-from penstock.landing.tables.progress import Standing, Track
-from penstock.landing.tables.quarantined_offsets import NONE
+from penstock.landing.settings import Environment, Settings, TableTarget
+from penstock.landing.tables.progress import ChainPosition, TableProgress
+from penstock.landing.tables.quarantined_offsets import EMPTY
 from penstock.ports.tables import Table, TableDefinition, TableState, Verdict
 from penstock.rows.cast.case_insensitive import require_distinct
 
@@ -30,28 +30,28 @@ Listing = Sequence[TopicPartition]
 RETENTION = "P252"
 
 
-def routed(
+def route_topics(
     settings: Settings, partitions: Listing
-) -> tuple[dict[str, Target], dict[str, list[TopicPartition]], list[str]]:
+) -> tuple[dict[str, TableTarget], dict[str, list[TopicPartition]], list[str]]:
     """Return targets by table, partitions by table, and the topics that no table takes."""
     routes = settings.routes(sorted({at.topic for at in partitions}))
-    targets: dict[str, Target] = {}
+    targets: dict[str, TableTarget] = {}
     for found in routes.values():
         for target in found:
-            before = targets.setdefault(target.place.table, target)
-            if target.gates and before is not target:
-                gates = {**before.gates, **target.gates}
-                targets[before.place.table] = replace(before, gates=gates)
+            before = targets.setdefault(target.location.table, target)
+            if target.filters and before is not target:
+                gates = {**before.filters, **target.filters}
+                targets[before.location.table] = replace(before, filters=gates)
     fixed = {settings.quarantine.table, *(n for n, each in targets.items() if not each.is_route)}
-    targets = {name: target.beside(fixed) for name, target in targets.items()}
+    targets = {name: target.reserving(fixed) for name, target in targets.items()}
     wanted: dict[str, list[TopicPartition]] = defaultdict(list)
     for at in partitions:
         for target in routes[at.topic]:
-            wanted[target.place.table].append(at)
+            wanted[target.location.table].append(at)
     return targets, dict(wanted), sorted(topic for topic, found in routes.items() if not found)
 
 
-def open_quarantine(settings: Settings, world: World) -> Table:
+def open_quarantine(settings: Settings, world: Environment) -> Table:
     """Return the quarantine table, created when it is not there."""
     place = settings.quarantine
     catalog = world.catalogs[place.catalog]
@@ -61,38 +61,42 @@ def open_quarantine(settings: Settings, world: World) -> Table:
     return create(catalog, (place.table, place.name), definition, (), world.observer)
 
 
-def open_track(settings: Settings, world: World, target: Target, quarantine: Table) -> Track:
+def open_table(
+    settings: Settings, world: Environment, target: TableTarget, quarantine: Table
+) -> TableProgress:
     """Read where a table and its quarantine chain stand. Writes nothing.
 
     Raises UnavailableError, InvalidError or DecisionNeededError about this table alone.
     """
-    place = target.place
+    place = target.location
     own, rejects = _chains(settings, target)
-    track = Track(target, own, standing_in(quarantine, rejects, world))
+    track = TableProgress(target, own, chain_position_in(quarantine, rejects, world))
     table = world.catalogs[place.catalog].load(place.name)
     if table is None:
         if not target.create:
-            raise absent(place.table)
-        track.begun = dict(track.rejects.expected)
-        track.examined = dict(track.rejects.expected)
+            raise table_absent(place.table)
+        track.start_offsets = dict(track.quarantine.expected)
+        track.examined = dict(track.quarantine.expected)
         return track
-    adopt(track, table, world)
-    assert track.standing is not None, "it was adopted"
-    track.examined = dict(track.standing.expected)
-    track.already = NONE | refused_by(track.rejects, track)
+    attach_table(track, table, world)
+    assert track.position is not None, "it was adopted"
+    track.examined = dict(track.position.expected)
+    track.quarantined = EMPTY | quarantined_by(track.quarantine, track)
     return track
 
 
-def open_route(settings: Settings, world: World, target: Target, quarantine: Table) -> Track:
+def open_route(
+    settings: Settings, world: Environment, target: TableTarget, quarantine: Table
+) -> TableProgress:
     """Read where a route stands: its own chain is the quarantine's, for no rows land in it.
 
     Below where it stands, every record's table is there, with a ledger, or the record is refused.
-    Raises like `open_track`.
+    Raises like `open_table`.
     """
     _, chain = _chains(settings, target)
     state = quarantine.state(chain)
-    standing = _standing_of(quarantine, chain, state, world)
-    track = Track(target, chain, standing, standing=standing, state=state)
+    standing = _chain_position(quarantine, chain, state, world)
+    track = TableProgress(target, chain, standing, position=standing, state=state)
     if state.landed is not None:
         track.valid_through_ms = state.landed.valid_through_ms
         track.leader_epochs = dict(state.landed.leader_epochs)
@@ -101,34 +105,34 @@ def open_route(settings: Settings, world: World, target: Target, quarantine: Tab
 
 
 def chains(
-    settings: Settings, world: World, target: Target, quarantine: Table
+    settings: Settings, world: Environment, target: TableTarget, quarantine: Table
 ) -> list[tuple[Chain, Table]]:
     """Return the chains of a target with the tables they are in, as far as these are there."""
     own, rejects = _chains(settings, target)
     if target.is_route:
         return [(rejects, quarantine)]
-    table = world.catalogs[target.place.catalog].load(target.place.name)
+    table = world.catalogs[target.location.catalog].load(target.location.name)
     return [(rejects, quarantine), *([(own, table)] if table is not None else [])]
 
 
-def _chains(settings: Settings, target: Target) -> tuple[Chain, Chain]:
-    name = target.place.table
+def _chains(settings: Settings, target: TableTarget) -> tuple[Chain, Chain]:
+    name = target.location.table
     rejects = Chain(f"{settings.pipeline}/{name}", settings.quarantine.table)
     return Chain(settings.pipeline, name), rejects
 
 
-def adopt(track: Track, table: Table, world: World) -> None:
-    """Read where an existing table stands. Raises like `open_track`."""
+def attach_table(track: TableProgress, table: Table, world: Environment) -> None:
+    """Read where an existing table stands. Raises like `open_table`."""
     state = table.state(track.chain)
     require_columns(track.target, state)
-    track.standing = _standing_of(table, track.chain, state, world)
+    track.position = _chain_position(table, track.chain, state, world)
     track.state = state
     if state.landed is not None:
         track.valid_through_ms = state.landed.valid_through_ms
         track.leader_epochs = dict(state.landed.leader_epochs)
 
 
-def absent(table: str) -> InvalidError:
+def table_absent(table: str) -> InvalidError:
     """Build the error for a table that does not exist and may not be created."""
     return InvalidError(
         f"table {table} does not exist",
@@ -137,7 +141,7 @@ def absent(table: str) -> InvalidError:
     )
 
 
-def require_columns(target: Target, state: TableState) -> None:
+def require_columns(target: TableTarget, state: TableState) -> None:
     """Raise InvalidError when the table lacks a column that Penstock is to fill."""
     lacking = [
         column
@@ -146,32 +150,34 @@ def require_columns(target: Target, state: TableState) -> None:
     ]
     if lacking:
         raise InvalidError(
-            f"table {target.place.table} has no column {', '.join(lacking)}",
+            f"table {target.location.table} has no column {', '.join(lacking)}",
             code="P457",
             hint="add the column, or list the source columns it has:  source_columns: []",
         )
     if not target.options.case_sensitive:
-        require_distinct(state.schema, target.place.table)
+        require_distinct(state.schema, target.location.table)
 
 
-def standing_in(table: Table, chain: Chain, world: World) -> Standing:
-    """Read where a chain stands in its table. Raises like `open_track`."""
-    return _standing_of(table, chain, table.state(chain), world)
+def chain_position_in(table: Table, chain: Chain, world: Environment) -> ChainPosition:
+    """Read where a chain stands in its table. Raises like `open_table`."""
+    return _chain_position(table, chain, table.state(chain), world)
 
 
-def _standing_of(table: Table, chain: Chain, state: TableState, world: World) -> Standing:
+def _chain_position(
+    table: Table, chain: Chain, state: TableState, world: Environment
+) -> ChainPosition:
     if state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN):
         raise rolled_back(chain.table, state.evidence, quarantine=chain.is_quarantine)
     landed = state.landed
     if landed is not None and landed.cluster_id != world.cluster_id:
         raise other_cluster(chain.table, landed.cluster_id, world.cluster_id)
-    return Standing(
+    return ChainPosition(
         chain=chain,
         table=table,
         uuid=state.uuid,
         segment=0 if landed is None else landed.segment,
         schema_id=state.schema_id,
-        seen=claim_in(landed),
+        last_claim=claim_in(landed),
         expected={} if landed is None else records_only(landed.offsets),
     )
 
@@ -181,7 +187,7 @@ def claim_in(landed: Landed | None) -> Claim:
     return Claim(Generation(0), "") if landed is None else landed.claim
 
 
-def refused_by(rejects: Standing, track: Track) -> frozenset[tuple[str, int, int]]:
+def quarantined_by(rejects: ChainPosition, track: TableProgress) -> frozenset[tuple[str, int, int]]:
     """Look up what of the stretch that a table reads again is in quarantine: its fate is final.
 
     `rejects` is the table's own quarantine chain, or that of the route that leads to it. Raises
@@ -195,14 +201,14 @@ def refused_by(rejects: Standing, track: Track) -> frozenset[tuple[str, int, int
     return frozenset(rejects.table.quarantined(rejects.chain, ahead)) if ahead else frozenset()
 
 
-def begin_missing(
+def write_missing_starts(
     settings: Settings,
-    world: World,
-    track: Track,
+    world: Environment,
+    track: TableProgress,
     wanted: Listing,
-    conditions: Conditions,
+    conditions: CommitContext,
     *,
-    route: Track | None = None,
+    route: TableProgress | None = None,
 ) -> None:
     """Write start positions for partitions the table's ledger does not know yet.
 
@@ -210,20 +216,20 @@ def begin_missing(
     Once it has begun, what is new to it is new to its route as well, or was judged with it known:
     it takes that from the start, as every table does.
     """
-    known = track.origins
+    known = track.expected
     fresh = [at for at in wanted if at not in known]
     if not fresh:
         return
-    refuse_strangers(track.name, known, wanted)
+    require_known_ledger(track.name, known, wanted)
     if "topic" not in settings.accept:
-        recreated([track], fresh)
+        check_recreated([track], fresh)
     if route is None or known:
         chosen = start_positions(settings, world, known, fresh)
     else:
-        chosen = dict(route.origins)
+        chosen = dict(route.expected)
     if not chosen:
         return
-    standing = track.standing or track.rejects
+    standing = track.position or track.quarantine
     origins = begin(
         standing.table,
         standing.chain,
@@ -233,39 +239,43 @@ def begin_missing(
         conditions=conditions,
     )
     if route is not None and not known:
-        route.rejects.look_again(conditions)
+        route.quarantine.recheck(conditions)
     standing.expected.update(origins)
     track.examined.update(origins)
-    track.already = NONE | refused_by(track.rejects, track)
+    track.quarantined = EMPTY | quarantined_by(track.quarantine, track)
     if route is not None:
-        track.already |= refused_by(route.rejects, track)
-    if track.standing is None:
-        track.begun.update(origins)
+        track.quarantined |= quarantined_by(route.quarantine, track)
+    if track.position is None:
+        track.start_offsets.update(origins)
 
 
-def adopt_rules(settings: Settings, world: World, track: Track, conditions: Conditions) -> None:
+def adopt_spec(
+    settings: Settings, world: Environment, track: TableProgress, conditions: CommitContext
+) -> None:
     """Write the present rules into a table's ledger; it moves nothing."""
-    standing = track.standing
+    standing = track.position
     assert standing is not None, "a table that was fed by other rules exists"
     write_claim(standing.table, standing.chain, world, settings.rules_hash, conditions)
     track.state = standing.table.state(standing.chain)
 
 
-def take_over(settings: Settings, world: World, track: Track, conditions: Conditions) -> bool:
+def take_over_chains(
+    settings: Settings, world: Environment, track: TableProgress, conditions: CommitContext
+) -> bool:
     """Write our claim into the chains of a table that have not seen it; tell whether one had not.
 
     What others prepared for them can land no more. It moves nothing, and keeps the rules.
     """
     landed = track.state.landed if track.state else None
     rules_hash = landed.rules_hash if landed and landed.rules_hash else settings.rules_hash
-    strange = [each for each in track.standings if each.seen != conditions.claim]
+    strange = [each for each in track.positions if each.last_claim != conditions.claim]
     for each in strange:  # the quarantine's first: what the table's own chain says is of both
         write_claim(each.table, each.chain, world, rules_hash, conditions)
     return bool(strange)
 
 
 def write_claim(
-    table: Table, chain: Chain, world: World, rules_hash: str, conditions: Conditions
+    table: Table, chain: Chain, world: Environment, rules_hash: str, conditions: CommitContext
 ) -> None:
     """Write our claim into a chain: it moves nothing, and what others prepared lands no more."""
     begin(
@@ -278,7 +288,7 @@ def write_claim(
     )
 
 
-def refuse_strangers(table: str, known: Positions, wanted: Listing) -> None:
+def require_known_ledger(table: str, known: Positions, wanted: Listing) -> None:
     """Raise InvalidError when a ledger of our name has none of our topics (failure-modes.md F4)."""
     if known and wanted and not {at.topic for at in known} & {at.topic for at in wanted}:
         names = ", ".join(sorted({at.topic for at in known}))
@@ -290,7 +300,7 @@ def refuse_strangers(table: str, known: Positions, wanted: Listing) -> None:
 
 
 def start_positions(
-    settings: Settings, world: World, known: Positions, fresh: Listing
+    settings: Settings, world: Environment, known: Positions, fresh: Listing
 ) -> dict[TopicPartition, Offset]:
     """Decide where to begin: a new partition of a known topic at 0, a topic found later at
     earliest, and everything at the very first start where the spec says.
@@ -317,7 +327,7 @@ def start_positions(
 
 
 def first_positions(
-    settings: Settings, world: World, fresh: Listing, bounds: Mapping[TopicPartition, Bounds]
+    settings: Settings, world: Environment, fresh: Listing, bounds: Mapping[TopicPartition, Bounds]
 ) -> dict[TopicPartition, Offset]:
     """Apply the spec's `start`."""
     match settings.start:
@@ -336,12 +346,12 @@ def first_positions(
             return {at: Offset(given.get(at, bounds[at].start)) for at in fresh}
 
 
-def recreated(tracks: Iterable[Track], listing: Listing) -> None:
+def check_recreated(tracks: Iterable[TableProgress], listing: Listing) -> None:
     """Raise DecisionNeededError when a topic was created again (failure-modes.md K7)."""
     now = {at.topic: at.topic_id for at in listing}
     for track in tracks:
-        mine = {at.topic_id for at in track.origins}
-        for at in track.origins:
+        mine = {at.topic_id for at in track.expected}
+        for at in track.expected:
             other = now.get(at.topic)
             if other is not None and other not in mine:
                 raise DecisionNeededError(
@@ -352,7 +362,9 @@ def recreated(tracks: Iterable[Track], listing: Listing) -> None:
                 )
 
 
-def overtaken(track: Track, bounds: Mapping[TopicPartition, Bounds]) -> DecisionNeededError | None:
+def check_truncated(
+    track: TableProgress, bounds: Mapping[TopicPartition, Bounds]
+) -> DecisionNeededError | None:
     """Return the error when the log no longer holds a table's position, or was truncated."""
     for at, offset in sorted(track.examined.items()):
         found = bounds.get(at)
@@ -372,29 +384,3 @@ def overtaken(track: Track, bounds: Mapping[TopicPartition, Bounds]) -> Decision
                 hint="unclean leader election lost records the table holds: see the brokers' logs",
             )
     return None
-
-
-def lag_of(positions: Mapping[str, Positions], ends: Positions) -> dict[str, int]:
-    """Count by topic what the table that is furthest behind has yet to read, in positions."""
-    lag: dict[str, int] = defaultdict(int)
-    for at, count in waiting(positions, ends).items():
-        lag[at.topic] += count
-    return dict(lag)
-
-
-def waiting(positions: Mapping[str, Positions], ends: Positions) -> dict[TopicPartition, int]:
-    """Count by partition what the table that is furthest behind has yet to read, in positions."""
-    found: dict[TopicPartition, int] = {}
-    for offsets in positions.values():
-        for at, offset in offsets.items():
-            if at in ends:
-                found[at] = max(found.get(at, 0), ends[at] - offset)
-    return found
-
-
-def behind(positions: Mapping[str, Positions], ends: Positions) -> dict[str, int]:
-    """Count by table what it has yet to read, in positions."""
-    return {
-        table: sum(max(ends[at] - offset, 0) for at, offset in offsets.items() if at in ends)
-        for table, offsets in positions.items()
-    }

@@ -11,7 +11,7 @@ from penstock.core.errors import (
     PenstockError,
     UnavailableError,
 )
-from penstock.landing.settings import Place
+from penstock.landing.settings import TableLocation
 
 RETRY_SECONDS = 1.0
 RETRY_SECONDS_MAX = 30.0
@@ -22,7 +22,7 @@ TRIES_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class Parked:
     """Why a table is parked. `quiet` when it only fell out of step with what was planned.
 
     `tries` counts how often it was parked since something of it landed.
@@ -32,29 +32,31 @@ class Aside:
     since: float
     retry_at: float
     tries: int
-    quiet: bool
+    internal: bool
 
     @property
-    def final(self) -> bool:
+    def needs_decision(self) -> bool:
         """Return whether only a human can bring it back, or a version that mends a bug."""
         return isinstance(self.error, DecisionNeededError | BugError)
 
     def is_due(self, now: float, *, patient: bool) -> bool:
         """Return whether it is to be tried again; in a run without patience that has an end."""
-        return not self.final and self.retry_at <= now and (patient or self.tries < TRIES_MAX)
+        return (
+            not self.needs_decision and self.retry_at <= now and (patient or self.tries < TRIES_MAX)
+        )
 
 
-def pause_seconds(tries: int) -> float:
+def retry_delay_seconds(tries: int) -> float:
     """Return the pause before a table is tried again: it doubles each time, to half a minute."""
     return min(RETRY_SECONDS * 2.0 ** min(tries - 1, 5), RETRY_SECONDS_MAX)
 
 
-def out_of_step(table: str, reason: str) -> UnavailableError:
+def desynchronized(table: str, reason: str) -> UnavailableError:
     """Build the error for a table whose position is not the expected one."""
     return UnavailableError(f"{table}: {reason}", code="P460", hint="it is opened again")
 
 
-def missing(place: Place) -> UnavailableError:
+def table_missing(place: TableLocation) -> UnavailableError:
     """Build the error for a missing table with pending commits."""
     return UnavailableError(
         f"table {place.table} is missing, and commits are prepared for it",
@@ -63,7 +65,7 @@ def missing(place: Place) -> UnavailableError:
     )
 
 
-def away_when_rules_changed(table: str) -> UnavailableError:
+def missed_spec_change(table: str) -> UnavailableError:
     """Build the error for a table that trails under rules no longer in force."""
     return UnavailableError(
         f"table {table} was away when the spec changed, and trails the other tables",

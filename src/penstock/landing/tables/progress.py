@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from penstock.commit.land import Conditions, require_rank
+from penstock.commit.land import CommitContext, require_rank
 from penstock.core.accounting import Tally
 from penstock.core.claims import Claim
 from penstock.core.commits import (
@@ -37,15 +37,15 @@ from penstock.core.offsets import (
 )
 from penstock.core.planning import Bounds
 from penstock.core.schema import Schema
-from penstock.landing.settings import Settings, Target
-from penstock.landing.tables.quarantined_offsets import NONE, Already
-from penstock.landing.task.results import TableSum
+from penstock.landing.settings import Settings, TableTarget
+from penstock.landing.tables.quarantined_offsets import EMPTY, QuarantinedOffsets
+from penstock.landing.task.results import TableResult
 from penstock.ports.store import Examined, PendingStore
 from penstock.ports.tables import Table, TableState
 
 
 @dataclass(slots=True)
-class Standing:
+class ChainPosition:
     """Where one chain stands in its table; `seen` is the claim that landed last in it."""
 
     chain: Chain
@@ -53,16 +53,16 @@ class Standing:
     uuid: str
     segment: int
     schema_id: int
-    seen: Claim
+    last_claim: Claim
     expected: dict[TopicPartition, Offset]
 
-    def look_again(self, conditions: Conditions) -> None:
+    def recheck(self, conditions: CommitContext) -> None:
         """Raise FencedError when a newer owner has landed since; UnavailableError."""
-        require_rank(self.table.state(self.chain), conditions.claim, conditions.over)
+        require_rank(self.table.state(self.chain), conditions.claim, conditions.supersedes)
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class CatchUpTarget:
     """Where a partition ended when it was listed: once all before is read, all up to then is there.
 
     `sealed`: no transaction was open then.
@@ -74,7 +74,7 @@ class Goal:
 
 
 @dataclass(slots=True)
-class Track:
+class TableProgress:
     """Follow one target table through a run. Changed by the coordinator's thread only.
 
     `standing` is None while the table does not exist; `begun` is then where its ledger will begin:
@@ -86,61 +86,61 @@ class Track:
     once all is landed that was examined before.
     """
 
-    target: Target
+    target: TableTarget
     chain: Chain
-    rejects: Standing
-    begun: dict[TopicPartition, Offset] = field(default_factory=dict)
-    standing: Standing | None = None
+    quarantine: ChainPosition
+    start_offsets: dict[TopicPartition, Offset] = field(default_factory=dict)
+    position: ChainPosition | None = None
     state: TableState | None = None
     examined: dict[TopicPartition, Offset] = field(default_factory=dict)
     wanted: tuple[TopicPartition, ...] = ()
-    already: Already = NONE
+    quarantined: QuarantinedOffsets = EMPTY
     newest_ms: dict[TopicPartition, int] = field(default_factory=dict)
-    goals: dict[TopicPartition, Goal] = field(default_factory=dict)
+    catch_up_targets: dict[TopicPartition, CatchUpTarget] = field(default_factory=dict)
     through_ms: dict[TopicPartition, int] = field(default_factory=dict)
     leader_epochs: dict[TopicPartition, int] = field(default_factory=dict)
     valid_through_ms: int | None = None
-    waiting: int = 0
-    members: frozenset[str] | None = None
-    strangers: dict[str, float] = field(default_factory=dict)
-    room: int = 0
-    wish: Schema | None = None
-    asks: bool = False
+    commits_in_flight: int = 0
+    route_tables: frozenset[str] | None = None
+    foreign_tables: dict[str, float] = field(default_factory=dict)
+    capacity_left: int = 0
+    pending_schema: Schema | None = None
+    wants_tables: bool = False
     committed_at: float = 0.0
 
     @property
     def name(self) -> str:
         """The table's name in the spec."""
-        return self.target.place.table
+        return self.target.location.table
 
     @property
-    def origins(self) -> dict[TopicPartition, Offset]:
+    def expected(self) -> dict[TopicPartition, Offset]:
         """What the chain has landed or will have: the table's, or where it is to begin."""
-        return (self.standing or self.rejects).expected
+        return (self.position or self.quarantine).expected
 
     @property
-    def standings(self) -> list[Standing]:
+    def positions(self) -> list[ChainPosition]:
         """Its chains: the quarantine's, and its own when the table exists."""
-        return [self.rejects, *([self.standing] if self.standing else [])]
+        return [self.quarantine, *([self.position] if self.position else [])]
 
     @property
     def trailing(self) -> bool:
         """Return whether more was examined than the table's ledger will say."""
-        return self.standing is not None and bool(between(self.standing.expected, self.examined))
+        return self.position is not None and bool(between(self.position.expected, self.examined))
 
     @property
-    def waits(self) -> bool:
+    def is_blocked(self) -> bool:
         """Return whether to read on would be to read the same again."""
-        return self.wish is not None or (self.asks and self.waiting > 0)
+        return self.pending_schema is not None or (self.wants_tables and self.commits_in_flight > 0)
 
     @property
     def is_level(self) -> bool:
         """Return whether all that was examined has landed."""
-        return not self.trailing and self.waiting == 0
+        return not self.trailing and self.commits_in_flight == 0
 
 
 @dataclass(frozen=True, slots=True)
-class Issue:
+class CommitLabels:
     """What commits of one epoch share."""
 
     claim: Claim
@@ -150,7 +150,7 @@ class Issue:
     attempt: str
 
 
-def commits_for(track: Track, found: TableSum, issue: Issue) -> list[Committable]:
+def commits_for(track: TableProgress, found: TableResult, issue: CommitLabels) -> list[Committable]:
     """Make the commits of one table for one epoch: its quarantine chain's first, then its own.
 
     A chain without files is not touched; its next commit covers the stretch (protocol.md 2).
@@ -160,12 +160,12 @@ def commits_for(track: Track, found: TableSum, issue: Issue) -> list[Committable
     if found.rejects:
         commits.append(_quarantine_commit(track, found.rejects, examined, issue))
     if found.files:
-        assert track.standing is not None, "files are written only for tables that exist"
-        progress = between(track.standing.expected, examined)
+        assert track.position is not None, "files are written only for tables that exist"
+        progress = between(track.position.expected, examined)
         assert progress, f"{track.name}: rows of a stretch that has landed already"
         commits.append(
             commit_at(
-                track.standing,
+                track.position,
                 progress,
                 found.files,
                 issue,
@@ -178,13 +178,13 @@ def commits_for(track: Track, found: TableSum, issue: Issue) -> list[Committable
 
 
 def anchor_for(
-    track: Track, issue: Issue, tallies: Mapping[TopicPartition, Tally] | None = None
+    track: TableProgress, issue: CommitLabels, tallies: Mapping[TopicPartition, Tally] | None = None
 ) -> Committable:
     """Make the commit that brings a trailing table's ledger level: progress, no files."""
-    assert track.standing is not None, "only a table can be anchored"
-    progress = between(track.standing.expected, track.examined)
+    assert track.position is not None, "only a table can be anchored"
+    progress = between(track.position.expected, track.examined)
     return commit_at(
-        track.standing,
+        track.position,
         progress,
         (),
         issue,
@@ -196,20 +196,20 @@ def anchor_for(
 
 
 def _quarantine_commit(
-    track: Track, files: tuple[DataFile, ...], examined: Positions, issue: Issue
+    track: TableProgress, files: tuple[DataFile, ...], examined: Positions, issue: CommitLabels
 ) -> Committable:
     """Begin the chain where the table stands, on partitions it does not know yet."""
-    known = track.rejects.expected
-    origins = {at: offset for at, offset in track.origins.items() if at not in known}
+    known = track.quarantine.expected
+    origins = {at: offset for at, offset in track.expected.items() if at not in known}
     progress = between({**origins, **known}, examined)
-    return commit_at(track.rejects, progress, files, issue, origins=origins)
+    return commit_at(track.quarantine, progress, files, issue, origins=origins)
 
 
 def commit_at(
-    standing: Standing,
+    standing: ChainPosition,
     progress: Mapping[TopicPartition, OffsetRange],
     files: tuple[DataFile, ...],
-    issue: Issue,
+    issue: CommitLabels,
     *,
     kind: CommitKind = CommitKind.APPEND,
     valid_through_ms: int | None = None,
@@ -243,36 +243,39 @@ def commit_at(
     )
 
 
-def advance(track: Track, commits: list[Committable], found: TableSum) -> None:
+def advance(track: TableProgress, commits: list[Committable], found: TableResult) -> None:
     """Move a track over an epoch whose commits are in the pending store."""
     for commit in commits:
         own = commit.chain == track.chain
-        standing = track.standing if own else track.rejects
+        standing = track.position if own else track.quarantine
         assert standing is not None, "a commit has a table"
         standing.expected = {**commit.origins, **standing.expected, **stops(commit.progress)}
     track.examined = {**track.examined, **found.reached}
     track.leader_epochs = _epochs_after(track, found)
-    track.already = track.already.beyond(found.reached)
+    track.quarantined = track.quarantined.beyond(found.reached)
     if commits:
-        track.waiting += 1
+        track.commits_in_flight += 1
 
 
-def skip(track: Track, reached: Positions) -> None:
+def skip_examined(track: TableProgress, reached: Positions) -> None:
     """Move a track forward over what was examined before; the epochs before there are unknown."""
     ahead = {at: offset for at, offset in reached.items() if offset > track.examined[at]}
     track.examined = {**track.examined, **ahead}
     track.leader_epochs = without(track.leader_epochs, ahead)
-    track.already = track.already.beyond(ahead)
+    track.quarantined = track.quarantined.beyond(ahead)
 
 
-def _epochs_after(track: Track, found: TableSum) -> dict[TopicPartition, int]:
+def _epochs_after(track: TableProgress, found: TableResult) -> dict[TopicPartition, int]:
     """Return the leader epochs before the positions reached; what is not known is forgotten."""
     passed = {**track.leader_epochs, **found.leader_epochs}
     return {at: epoch for at, epoch in passed.items() if epoch is not None}
 
 
-def watch_through(
-    track: Track, found: TableSum, listed: Mapping[TopicPartition, Bounds], listed_at_ms: int
+def update_valid_through(
+    track: TableProgress,
+    found: TableResult,
+    listed: Mapping[TopicPartition, Bounds],
+    listed_at_ms: int,
 ) -> None:
     """Work out through what time all of a table's records have been read (docs/design/0222).
 
@@ -288,19 +291,19 @@ def watch_through(
         bounds = listed.get(at)
         if at not in examined or bounds is None:
             continue
-        now = Goal(bounds.stop, listed_at_ms, bounds.stop == bounds.high)
-        for goal in (track.goals.get(at), now):
+        now = CatchUpTarget(bounds.stop, listed_at_ms, bounds.stop == bounds.high)
+        for goal in (track.catch_up_targets.get(at), now):
             if goal is not None and examined[at] >= goal.stop:
-                track.goals.pop(at, None)
-                _pass(track, at, goal)
+                track.catch_up_targets.pop(at, None)
+                _note_passed(track, at, goal)
         if examined[at] < now.stop:
-            track.goals.setdefault(at, now)
+            track.catch_up_targets.setdefault(at, now)
     if track.wanted and all(at in track.through_ms for at in track.wanted):
         through = min(track.through_ms[at] for at in track.wanted)
         track.valid_through_ms = max(track.valid_through_ms or through, through)
 
 
-def _pass(track: Track, at: TopicPartition, goal: Goal) -> None:
+def _note_passed(track: TableProgress, at: TopicPartition, goal: CatchUpTarget) -> None:
     """Take note that a partition was read to where it ended at a listing."""
     through = goal.listed_at_ms
     if not goal.sealed:
@@ -310,7 +313,7 @@ def _pass(track: Track, at: TopicPartition, goal: Goal) -> None:
     track.through_ms[at] = max(track.through_ms.get(at, through), through)
 
 
-def gap_for(track: Track, bounds: Mapping[TopicPartition, Bounds]) -> TableSum:
+def retention_gap(track: TableProgress, bounds: Mapping[TopicPartition, Bounds]) -> TableResult:
     """Book the positions that retention took away, by a human's leave, as filtered."""
     reached = {
         at: bounds[at].start
@@ -321,7 +324,7 @@ def gap_for(track: Track, bounds: Mapping[TopicPartition, Bounds]) -> TableSum:
     for at, start in reached.items():
         lost = start - track.examined[at]
         tallies[at] = Tally(examined=lost, filtered={"lost to retention": lost})
-    return TableSum(reached, (), (), tallies, {}, dict.fromkeys(reached))
+    return TableResult(reached, (), (), tallies, {}, dict.fromkeys(reached))
 
 
 def by_table(pipeline: str, rows: Iterable[Committable]) -> dict[str, list[Committable]]:
@@ -332,7 +335,7 @@ def by_table(pipeline: str, rows: Iterable[Committable]) -> dict[str, list[Commi
     return dict(found)
 
 
-def positions_of(tracks: Iterable[Track], ends: Positions | None) -> dict[str, Positions]:
+def positions_of(tracks: Iterable[TableProgress], ends: Positions | None) -> dict[str, Positions]:
     """Return what each table has examined, on the partitions it wants; none beyond `ends`."""
     return {
         track.name: {
@@ -344,17 +347,17 @@ def positions_of(tracks: Iterable[Track], ends: Positions | None) -> dict[str, P
     }
 
 
-def examined_of(track: Track, rules_hash: str) -> Examined:
+def examined_of(track: TableProgress, rules_hash: str) -> Examined:
     """Return what to keep of a table with its pending commits, under the rules it was read by."""
     return Examined(
-        dict(track.origins), dict(track.rejects.expected), dict(track.examined), rules_hash
+        dict(track.expected), dict(track.quarantine.expected), dict(track.examined), rules_hash
     )
 
 
-def go_on_examined(settings: Settings, store: PendingStore, track: Track) -> None:
+def resume_examined(settings: Settings, store: PendingStore, track: TableProgress) -> None:
     """Go on from what was examined by these rules, if the table stands as then (advisory)."""
     known = store.examined(settings.pipeline, track.name).get(track.name)
-    if known is None or track.standing is None or known.rules_hash != settings.rules_hash:
+    if known is None or track.position is None or known.rules_hash != settings.rules_hash:
         return
-    if known.basis == track.standing.expected and known.rejects == track.rejects.expected:
-        skip(track, known.reached)
+    if known.basis == track.position.expected and known.rejects == track.quarantine.expected:
+        skip_examined(track, known.reached)

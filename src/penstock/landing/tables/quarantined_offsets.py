@@ -26,7 +26,7 @@ _Partition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Already:
+class QuarantinedOffsets:
     """Coordinates by topic id and partition."""
 
     _offsets: Mapping[_Partition, tuple[int, ...]] = field(default_factory=dict, repr=False)
@@ -35,7 +35,7 @@ class Already:
         for (topic_id, number), offsets in self._offsets.items():
             yield from ((topic_id, number, offset) for offset in offsets)
 
-    def __or__(self, found: Iterable[Coordinate]) -> Already:
+    def __or__(self, found: Iterable[Coordinate]) -> QuarantinedOffsets:
         """Take more along."""
         more: dict[_Partition, set[int]] = defaultdict(set)
         for topic_id, number, offset in found:
@@ -44,7 +44,7 @@ class Already:
             key: tuple(sorted(offsets.union(self._offsets.get(key, ()))))
             for key, offsets in more.items()
         }
-        return Already({**self._offsets, **joined})
+        return QuarantinedOffsets({**self._offsets, **joined})
 
     def within(self, lanes: Iterable[Lane]) -> frozenset[Coordinate]:
         """Return those that lanes cover."""
@@ -57,7 +57,7 @@ class Already:
             ]
         )
 
-    def beyond(self, examined: Positions) -> Already:
+    def beyond(self, examined: Positions) -> QuarantinedOffsets:
         """Leave out those below positions: they were passed, and are not asked for again."""
         if not self._offsets:
             return self
@@ -66,10 +66,10 @@ class Already:
             key: held[bisect_left(held, reached.get(key, 0)) :]
             for key, held in self._offsets.items()
         }
-        return Already({key: held for key, held in left.items() if held})
+        return QuarantinedOffsets({key: held for key, held in left.items() if held})
 
 
-NONE = Already()
+EMPTY = QuarantinedOffsets()
 
 
 def offsets_of(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:

@@ -17,20 +17,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.commit.evolution import widen
-from penstock.commit.land import Conditions
+from penstock.commit.evolution import evolve
+from penstock.commit.land import CommitContext
 from penstock.core.events import SchemaChanged
 from penstock.core.schema import Field, List, Map, Schema, Struct, Type, united, with_hints
-from penstock.landing.tables.progress import Track
-from penstock.landing.task.messages import Result
+from penstock.landing.tables.progress import TableProgress
+from penstock.landing.task.messages import TaskResult
 from penstock.rows.schema.inference import columns_in
 from penstock.rows.schema.widening import changes_between
 
 if TYPE_CHECKING:
-    from penstock.landing.tables.table_set import Fleet
+    from penstock.landing.tables.table_set import TableSet
 
 HOUR_SECONDS = 3600.0
-_TOLD_MAX = 8
+_CHANGES_SHOWN_MAX = 8
 
 
 @dataclass(slots=True)
@@ -55,7 +55,9 @@ class ColumnBudget:
             self._added[table].append((now, count))
 
 
-def keep(tracks: Mapping[str, Track], results: Iterable[Result]) -> list[str]:
+def record_requests(
+    tracks: Mapping[str, TableProgress], results: Iterable[TaskResult]
+) -> list[str]:
     """Keep the wishes of an epoch with their tables; give the tables that have one."""
     wishes: dict[str, list[Schema]] = defaultdict(list)
     for result in results:
@@ -65,36 +67,42 @@ def keep(tracks: Mapping[str, Track], results: Iterable[Result]) -> list[str]:
     for name, schemas in wishes.items():
         track = tracks.get(name)
         if track is not None and track.state is not None:
-            track.wish = with_declared(track.state.schema, united(schemas), track.target.hints)
+            track.pending_schema = with_declared(
+                track.state.schema, united(schemas), track.target.hints
+            )
             kept.append(name)
     return kept
 
 
-def fulfil(fleet: Fleet, conditions: Conditions) -> None:
+def apply_requests(fleet: TableSet, conditions: CommitContext) -> None:
     """Make the schemas that are wished for, of tables that have no commit under way.
 
     Raises FencedError when a newer owner has landed.
     """
     for name, track in fleet.active.items():
-        if track.wish is None or track.waiting:
+        if track.pending_schema is None or track.commits_in_flight:
             continue
-        assert track.standing is not None, "a table that wishes exists"
+        assert track.position is not None, "a table that wishes exists"
         assert track.state is not None, "a table that wishes exists"
-        before, wide, track.wish = track.state.schema, track.wish, None
+        before, wide, track.pending_schema = track.state.schema, track.pending_schema, None
         with fleet.parking(name, "its schema cannot be changed"):
-            made = widen(track.standing.table, track.chain, track.state, wide, conditions)
+            made = evolve(track.position.table, track.chain, track.state, wide, conditions)
             if made:
                 added = columns_in(wide) - columns_in(before)
-                fleet.column_budget.add(name, added, fleet.world.clock.monotonic())
-                fleet.world.observer(_told(name, before, wide))
+                fleet.column_budget.add(name, added, fleet.environment.clock.monotonic())
+                fleet.environment.observer(_changes_text(name, before, wide))
             fleet.open(name)
-            fleet.follow()
+            fleet.assign_partitions()
 
 
-def _told(name: str, before: Schema, wide: Schema) -> SchemaChanged:
+def _changes_text(name: str, before: Schema, wide: Schema) -> SchemaChanged:
     changes: Sequence[str] = changes_between(before, wide)
-    more = [f"and {len(changes) - _TOLD_MAX} more"] if len(changes) > _TOLD_MAX else []
-    return SchemaChanged(name, "evolved", ", ".join([*changes[:_TOLD_MAX], *more]))
+    more = (
+        [f"and {len(changes) - _CHANGES_SHOWN_MAX} more"]
+        if len(changes) > _CHANGES_SHOWN_MAX
+        else []
+    )
+    return SchemaChanged(name, "evolved", ", ".join([*changes[:_CHANGES_SHOWN_MAX], *more]))
 
 
 def with_declared(before: Schema, wide: Schema, hints: Mapping[str, Type]) -> Schema:

@@ -37,17 +37,17 @@ from penstock.ports.tables import ColumnPath
 from penstock.rows.options import RowOptions
 from penstock.rows.route.computed_columns import (
     NOTHING,
-    Computed,
+    ComputedColumns,
     computed_from_data,
     computed_to_data,
 )
-from penstock.rows.route.filters import OPEN, Gate, gate_from_data, gate_to_data
+from penstock.rows.route.filters import PASS_ALL, RecordFilter, filter_from_data, filter_to_data
 
 JOB_VERSION = 5
 Coordinate = tuple[str, int, int]
 
 
-class Poison(StrEnum):
+class PoisonKind(StrEnum):
     """Name what kills the process that reads a record: to look at it, or to make a row of it.
 
     A route and its tables look at a record alike, so the route refuses what kills there. What kills
@@ -60,7 +60,7 @@ class Poison(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Destination:
+class WriteTarget:
     """Where a worker writes: the connector's name and its versioned target JSON, never shown."""
 
     connector: str
@@ -83,30 +83,30 @@ class TableJob:
 
     schema: Schema
     options: RowOptions
-    destination: Destination | None
-    already: frozenset[Coordinate] = frozenset()
-    gates: Mapping[str, Gate] = field(default_factory=dict)
+    write_target: WriteTarget | None
+    quarantined: frozenset[Coordinate] = frozenset()
+    filters: Mapping[str, RecordFilter] = field(default_factory=dict)
     known: frozenset[str] = frozenset()
-    room: int = 0
+    tables_max: int = 0
     registry: Mapping[str, Any] | None = None
-    computed: Computed = NOTHING
+    computed: ComputedColumns = NOTHING
     least: Mapping[ColumnPath, Decimal] = field(default_factory=dict)
 
-    def gate(self, topic: str) -> Gate:
+    def filter_of(self, topic: str) -> RecordFilter:
         """Return the gate that a topic's records stand before."""
-        return self.gates.get(topic, OPEN)
+        return self.filters.get(topic, PASS_ALL)
 
     def is_like(self, other: TableJob) -> bool:
         """Return whether another table gets the same rows from a batch."""
         return (
             self.schema == other.schema
             and self.options == other.options
-            and self.already == other.already
+            and self.quarantined == other.quarantined
             and self.registry == other.registry
-            and self.gates == other.gates
+            and self.filters == other.filters
             and self.computed == other.computed
             and self.least == other.least
-            and (self.destination is None) == (other.destination is None)
+            and (self.write_target is None) == (other.write_target is None)
         )
 
     def wants_headers(self, topic: str) -> bool:
@@ -117,7 +117,7 @@ class TableJob:
             "headers" in self.options.source_columns
             or bool(self.options.header_columns)
             or self.options.schema_id == "headers"
-            or self.gate(topic).reads_headers
+            or self.filter_of(topic).reads_headers
             or self.computed.reads_headers
         )
 
@@ -138,15 +138,15 @@ class Job:
     prefix: str
     lanes: tuple[Lane, ...]
     tables: Mapping[str, TableJob]
-    quarantine: Destination
+    quarantine: WriteTarget
     timeout_seconds: float
     now_ms: int
     log: Mapping[str, Any]
     leader_epochs: Mapping[Lane, int] = field(default_factory=dict)
-    poison: Mapping[Coordinate, Poison] = field(default_factory=dict)
+    poison: Mapping[Coordinate, PoisonKind] = field(default_factory=dict)
     columns_max: int = 2000
     held_bytes_max: int = 512 << 20
-    faults: str = ""
+    crash_plan: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +162,11 @@ class LaneResult:
     size_bytes: int
     timestamp_max_ms: int | None
     leader_epoch: int | None = None
-    silent: bool = False
+    unresponsive: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class TaskResult:
     """What a task did.
 
     `schemas` holds what a survey found, or else what a table's schema should become for the
@@ -183,7 +183,7 @@ class Result:
     rejects: Mapping[str, tuple[DataFile, ...]] = field(default_factory=dict)
     tallies: Mapping[str, Mapping[TopicPartition, Tally]] = field(default_factory=dict)
     schemas: Mapping[str, Schema] = field(default_factory=dict)
-    wanted: Mapping[str, Mapping[str, Schema]] = field(default_factory=dict)
+    requested: Mapping[str, Mapping[str, Schema]] = field(default_factory=dict)
     failed: Mapping[str, PenstockError] = field(default_factory=dict)
     reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     seconds: float = 0.0
@@ -209,7 +209,7 @@ def job_to_json(job: Job) -> str:
             "poison": [[*where, kills] for where, kills in sorted(job.poison.items())],
             "columns_max": job.columns_max,
             "held_bytes_max": job.held_bytes_max,
-            "faults": job.faults,
+            "faults": job.crash_plan,
         }
     )
 
@@ -226,19 +226,19 @@ def job_from_json(text: str) -> Job:
         prefix=data["prefix"],
         lanes=tuple(lane for lane, _ in lanes),
         tables={name: _table_from_data(table) for name, table in data["tables"].items()},
-        quarantine=Destination(*data["quarantine"]),
+        quarantine=WriteTarget(*data["quarantine"]),
         timeout_seconds=data["timeout_seconds"],
         now_ms=data["now_ms"],
         log=data["log"],
         leader_epochs={lane: epoch for lane, epoch in lanes if epoch is not None},
-        poison={(t, p, o): Poison(kills) for t, p, o, kills in data["poison"]},
+        poison={(t, p, o): PoisonKind(kills) for t, p, o, kills in data["poison"]},
         columns_max=data["columns_max"],
         held_bytes_max=data["held_bytes_max"],
-        faults=data["faults"],
+        crash_plan=data["faults"],
     )
 
 
-def result_to_json(result: Result) -> str:
+def result_to_json(result: TaskResult) -> str:
     """Write a result."""
     return json.dumps(
         {
@@ -251,7 +251,7 @@ def result_to_json(result: Result) -> str:
             "schemas": {t: type_to_json(schema) for t, schema in result.schemas.items()},
             "wanted": {
                 route: {name: type_to_json(schema) for name, schema in tables.items()}
-                for route, tables in result.wanted.items()
+                for route, tables in result.requested.items()
             },
             "failed": {table: _error_to_data(error) for table, error in result.failed.items()},
             "reasons": {table: dict(reasons) for table, reasons in result.reasons.items()},
@@ -261,17 +261,17 @@ def result_to_json(result: Result) -> str:
     )
 
 
-def result_from_json(text: str) -> Result:
+def result_from_json(text: str) -> TaskResult:
     """Read a result. Raises InvalidError for another version."""
     data = _load(text, "result")
-    return Result(
+    return TaskResult(
         number=data["number"],
         lanes=tuple(_lane_result_from_data(each) for each in data["lanes"]),
         files=_files_from_data(data["files"]),
         rejects=_files_from_data(data["rejects"]),
         tallies={table: _tallies_from_data(rows) for table, rows in data["tallies"].items()},
         schemas={table: schema_from_json(schema) for table, schema in data["schemas"].items()},
-        wanted={
+        requested={
             route: {name: schema_from_json(schema) for name, schema in tables.items()}
             for route, tables in data["wanted"].items()
         },
@@ -304,7 +304,7 @@ def _lane_from_data(data: list[Any]) -> Lane:
 
 def _lane_result_to_data(each: LaneResult) -> list[Any]:
     facts = [each.reached, each.records, each.size_bytes, each.timestamp_max_ms]
-    facts += [each.leader_epoch, each.silent]
+    facts += [each.leader_epoch, each.unresponsive]
     return [_lane_to_data(each.lane), *facts]
 
 
@@ -314,16 +314,16 @@ def _lane_result_from_data(data: list[Any]) -> LaneResult:
 
 
 def _table_to_data(table: TableJob) -> dict[str, Any]:
-    destination = table.destination
+    destination = table.write_target
     return {
         "schema": type_to_json(table.schema),
         "options": {name: getattr(table.options, name) for name in _OPTIONS},
         "destination": None if destination is None else [destination.connector, destination.target],
-        "already": sorted(table.already),
+        "already": sorted(table.quarantined),
         "registry": None if table.registry is None else dict(table.registry),
-        "gates": {topic: gate_to_data(gate) for topic, gate in table.gates.items()},
+        "gates": {topic: filter_to_data(gate) for topic, gate in table.filters.items()},
         "known": sorted(table.known),
-        "room": table.room,
+        "room": table.tables_max,
         "computed": computed_to_data(table.computed),
         "least": [[list(path), str(value)] for path, value in table.least.items()],
     }
@@ -333,12 +333,12 @@ def _table_from_data(data: Mapping[str, Any]) -> TableJob:
     return TableJob(
         schema=schema_from_json(data["schema"]),
         options=RowOptions(**{**data["options"], **_tuples(data["options"])}),
-        destination=Destination(*data["destination"]) if data["destination"] else None,
-        already=frozenset((str(i), int(p), int(o)) for i, p, o in data["already"]),
+        write_target=WriteTarget(*data["destination"]) if data["destination"] else None,
+        quarantined=frozenset((str(i), int(p), int(o)) for i, p, o in data["already"]),
         registry=data["registry"],
-        gates={topic: gate_from_data(gate) for topic, gate in data["gates"].items()},
+        filters={topic: filter_from_data(gate) for topic, gate in data["gates"].items()},
         known=frozenset(data["known"]),
-        room=data["room"],
+        tables_max=data["room"],
         computed=computed_from_data(data["computed"]),
         least={tuple(path): Decimal(value) for path, value in data["least"]},
     )

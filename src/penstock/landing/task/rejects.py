@@ -10,28 +10,28 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core.errors import InvalidError
-from penstock.rows.convert.batch import Converted, Reject
+from penstock.rows.convert.batch import ConvertedBatch, Reject
 from penstock.rows.options import Policy, RowOptions
-from penstock.rows.reject_codes import MEANINGS, OF_TYPES, Code, MisfitError
+from penstock.rows.reject_codes import CODE_INFO, OF_TYPES, RejectCode, RejectError
 
-_OF_TYPES = OF_TYPES | {Code.MISSING}
+_OF_TYPES = OF_TYPES | {RejectCode.MISSING}
 
 
-def refuse(code: Code, offsets: npt.NDArray[np.int64], path: str = "") -> list[Reject]:
+def rejects_of(code: RejectCode, offsets: npt.NDArray[np.int64], path: str = "") -> list[Reject]:
     """Refuse the records of some offsets, for a column or as a whole, in the words of a code."""
-    meaning = MEANINGS[code]
-    misfit = MisfitError(code, meaning.fact, path)
+    meaning = CODE_INFO[code]
+    misfit = RejectError(code, meaning.fact, path)
     stage, name, message = str(meaning.stage), str(code), misfit.message
     return [Reject(offset, stage, name, message) for offset in offsets.tolist()]
 
 
-def nowhere(converted: Converted) -> Converted:
+def reject_without_columns(converted: ConvertedBatch) -> ConvertedBatch:
     """Refuse what would land in a table that does not exist and that no record gave columns."""
     empty = replace(converted, rows=converted.rows.slice(0, 0), offsets=converted.offsets[:0])
-    return with_rejects(empty, refuse(Code.NO_COLUMNS, converted.offsets))
+    return merge_rejects(empty, rejects_of(RejectCode.NO_COLUMNS, converted.offsets))
 
 
-def with_rejects(converted: Converted, rejects: Sequence[Reject]) -> Converted:
+def merge_rejects(converted: ConvertedBatch, rejects: Sequence[Reject]) -> ConvertedBatch:
     """Put further rejects among those of a batch, by their offsets."""
     if not rejects:
         return converted
@@ -39,14 +39,14 @@ def with_rejects(converted: Converted, rejects: Sequence[Reject]) -> Converted:
     return replace(converted, rejects=tuple(everyone))
 
 
-def counted(rejects: Sequence[Reject]) -> dict[str, int]:
+def count_by_code(rejects: Sequence[Reject]) -> dict[str, int]:
     """Count rejects by code."""
     return dict(Counter(reject.code for reject in rejects))
 
 
 def policy_for(reject: Reject, options: RowOptions) -> Policy:
     """Return what is to be done about a refused record."""
-    if reject.code == Code.UNKNOWN_FIELD:
+    if reject.code == RejectCode.UNKNOWN_FIELD:
         return options.columns
     return options.types if reject.code in _OF_TYPES else "quarantine"
 

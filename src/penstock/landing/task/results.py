@@ -20,7 +20,7 @@ from penstock.core.errors import BugError, DecisionNeededError, PenstockError
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.planning import Epoch, Lane
 from penstock.core.schema import Schema, united
-from penstock.landing.task.messages import LaneResult, Result
+from penstock.landing.task.messages import LaneResult, TaskResult
 
 REJECTS_MIN = 100
 REASONS_SHOWN = 3
@@ -32,7 +32,7 @@ FLOODED = (
 
 
 @dataclass(frozen=True, slots=True)
-class TableSum:
+class TableResult:
     """What one table got from an epoch; `reached` holds every partition that was examined.
 
     `leader_epochs` are those of the log before what was reached; None where it is not known.
@@ -57,7 +57,7 @@ class TableSum:
 
 
 @dataclass(slots=True)
-class _Sum:
+class _Accumulator:
     reached: dict[TopicPartition, Offset] = field(default_factory=dict)
     files: list[DataFile] = field(default_factory=list)
     rejects: list[DataFile] = field(default_factory=list)
@@ -67,7 +67,7 @@ class _Sum:
     reasons: Counter[str] = field(default_factory=Counter)
 
 
-def counted(epoch: Epoch, results: Sequence[Result]) -> list[Result]:
+def valid_results(epoch: Epoch, results: Sequence[TaskResult]) -> list[TaskResult]:
     """Return the results that count, in slice order. Raises BugError when the sets differ."""
     planned = {part.number for part in epoch.slices}
     got = [result.number for result in results]
@@ -78,11 +78,11 @@ def counted(epoch: Epoch, results: Sequence[Result]) -> list[Result]:
             code="P702",
             hint="nothing was committed for this epoch; please report this",
         )
-    short = _unreachable(epoch, {result.number: result for result in results})
+    short = _unread_slices(epoch, {result.number: result for result in results})
     return [result for result in results if result.number not in short]
 
 
-def _unreachable(epoch: Epoch, results: Mapping[int, Result]) -> set[int]:
+def _unread_slices(epoch: Epoch, results: Mapping[int, TaskResult]) -> set[int]:
     """List the slices that hold a part of a range behind a part that stopped early."""
     parts: dict[tuple[TopicPartition, tuple[str, ...]], list[tuple[Lane, int]]] = defaultdict(list)
     for part in epoch.slices:
@@ -98,7 +98,7 @@ def _unreachable(epoch: Epoch, results: Mapping[int, Result]) -> set[int]:
     return short
 
 
-def _reached(result: Result, lane: Lane) -> Offset:
+def _reached(result: TaskResult, lane: Lane) -> Offset:
     found = [each.reached for each in result.lanes if each.lane == lane]
     if len(found) != 1 or not lane.covered.start <= found[0] <= lane.covered.stop:
         raise BugError(
@@ -109,7 +109,7 @@ def _reached(result: Result, lane: Lane) -> Offset:
     return found[0]
 
 
-def failures(results: Sequence[Result]) -> dict[str, PenstockError]:
+def failures(results: Sequence[TaskResult]) -> dict[str, PenstockError]:
     """Return the first error of every table that failed somewhere in the epoch."""
     found: dict[str, PenstockError] = {}
     for result in results:
@@ -118,35 +118,35 @@ def failures(results: Sequence[Result]) -> dict[str, PenstockError]:
     return found
 
 
-def silent(results: Sequence[Result]) -> dict[str, TopicPartition]:
+def unresponsive_partitions(results: Sequence[TaskResult]) -> dict[str, TopicPartition]:
     """Name a partition that gave nothing of what it should, for every table that waits for it."""
     return {
         table: lane.lane.at
         for result in results
         for lane in result.lanes
-        if lane.silent
+        if lane.unresponsive
         for table in lane.lane.tables
     }
 
 
-def _held_up(results: Sequence[Result]) -> set[str]:
+def _starved(results: Sequence[TaskResult]) -> set[str]:
     """Name the tables of lanes whose turn never came, because silent ones took the time."""
     return {
         table
         for result in results
-        if any(lane.silent for lane in result.lanes)
+        if any(lane.unresponsive for lane in result.lanes)
         for lane in result.lanes
         if lane.reached == lane.lane.covered.start
         for table in lane.lane.tables
     }
 
 
-def sums(results: Sequence[Result]) -> dict[str, TableSum]:
+def aggregate(results: Sequence[TaskResult]) -> dict[str, TableResult]:
     """Add results up by table, without those that failed anywhere: they get nothing at all.
 
     Raises BugError when the books of a table do not balance.
     """
-    found: dict[str, _Sum] = defaultdict(_Sum)
+    found: dict[str, _Accumulator] = defaultdict(_Accumulator)
     for result in results:
         for lane in result.lanes:
             _add_lane(found, lane)
@@ -175,19 +175,21 @@ def too_many_rejects(books: Tally, share_max: float) -> bool:
     return rejected >= REJECTS_MIN and rejected > share_max * books.examined
 
 
-def floods(found: Mapping[str, TableSum], share_max: float) -> dict[str, DecisionNeededError]:
+def tables_over_reject_limit(
+    found: Mapping[str, TableResult], share_max: float
+) -> dict[str, DecisionNeededError]:
     """Break the circuit of each table of which too much is rejected: give the reason (P345).
 
     Nothing of the epoch may be prepared for such a table. Each is judged by its own books alone.
     """
     return {
-        table: _flooded(table, each, share_max)
+        table: _over_reject_limit(table, each, share_max)
         for table, each in sorted(found.items())
         if too_many_rejects(each.total, share_max)
     }
 
 
-def _flooded(table: str, found: TableSum, share_max: float) -> DecisionNeededError:
+def _over_reject_limit(table: str, found: TableResult, share_max: float) -> DecisionNeededError:
     books = found.total
     codes = ", ".join(f"{code} {count}" for code, count in sorted(books.quarantined.items()))
     most = Counter(found.reasons).most_common(REASONS_SHOWN)
@@ -200,7 +202,7 @@ def _flooded(table: str, found: TableSum, share_max: float) -> DecisionNeededErr
     )
 
 
-def _add_lane(found: dict[str, _Sum], result: LaneResult) -> None:
+def _add_lane(found: dict[str, _Accumulator], result: LaneResult) -> None:
     for table in result.lane.tables:
         each, at = found[table], result.lane.at
         each.reached[at] = max(each.reached.get(at, result.reached), result.reached)
@@ -211,8 +213,8 @@ def _add_lane(found: dict[str, _Sum], result: LaneResult) -> None:
             each.newest_ms[at] = max(newest, result.timestamp_max_ms)
 
 
-def _checked(table: str, each: _Sum) -> TableSum:
-    total = TableSum(
+def _checked(table: str, each: _Accumulator) -> TableResult:
+    total = TableResult(
         each.reached,
         tuple(each.files),
         tuple(each.rejects),
@@ -234,14 +236,14 @@ def _checked(table: str, each: _Sum) -> TableSum:
     return total
 
 
-def surveyed(results: Sequence[Result]) -> dict[str, Schema]:
+def joined_schemas(results: Sequence[TaskResult]) -> dict[str, Schema]:
     """Join what the tasks of a survey found, by table, in slice order.
 
     A table whose records could not be looked at is left out: it is not born of a part of them.
     What there was no time for does not count, for there might be none the next time either.
     """
     found: dict[str, list[Schema]] = defaultdict(list)
-    failed = {*failures(results), *silent(results), *_held_up(results)}
+    failed = {*failures(results), *unresponsive_partitions(results), *_starved(results)}
     for result in results:
         for table, schema in result.schemas.items():
             if table in failed:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.core.commits import DataFile
 from penstock.core.errors import PenstockError
-from penstock.landing.tables.foreign_errors import WRITE, making
+from penstock.landing.tables.foreign_errors import WRITE, converting
 from penstock.ports.tables import FileWriter
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Shelf:
+class WriterPool:
     """Opens a writer for a table when it is first written to."""
 
     open: Callable[[str], FileWriter]
@@ -68,7 +68,7 @@ class Shelf:
     def _finish_early(self, name: str) -> None:
         """Finish a table that is not being written to: its error is told when its turn comes."""
         try:
-            with making(name, WRITE):
+            with converting(name, WRITE):
                 self._finish(name)
         except PenstockError as error:
             self.abandon(name)

@@ -22,7 +22,7 @@ from penstock.core.schema import Field, List, Map, Schema, Struct, Type
 from penstock.rows.column_paths import joined_path
 from penstock.rows.decode.json.parser import parse_object
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 _SAMPLE = 64
 
@@ -42,7 +42,7 @@ def require_distinct(schema: Schema, table: str) -> None:
                 )
 
 
-def respelled(record: dict[str, Any], schema: Schema) -> dict[str, Any]:
+def normalized(record: dict[str, Any], schema: Schema) -> dict[str, Any]:
     """Return a record with the names of its columns.
 
     Raises MisfitError of stage convert when two fields are one column.
@@ -50,14 +50,14 @@ def respelled(record: dict[str, Any], schema: Schema) -> dict[str, Any]:
     return _object(record, schema, "")
 
 
-def spelled(values: pa.BinaryArray, schema: Schema, options: RowOptions) -> Schema:
+def schema_as_spelled(values: pa.BinaryArray, schema: Schema, options: RowOptions) -> Schema:
     """Return the schema as the first records of a block spell it."""
     found = schema
     for value in values[:_SAMPLE].to_pylist():
         try:
             record = parse_object(value, depth_max=options.depth_max)
             _object(record, schema, "")
-        except MisfitError:
+        except RejectError:
             continue
         found = _struct_as_in(record, found, schema)
     return found
@@ -105,7 +105,7 @@ def _object(value: dict[str, Any], type_: Struct, path: str) -> dict[str, Any]:
         place = joined_path(path, field.name)
         if field.name in filled:
             reason = "two fields are this column where case does not count"
-            raise MisfitError(Code.DUPLICATE_KEY, reason, place)
+            raise RejectError(RejectCode.DUPLICATE_KEY, reason, place)
         filled.add(field.name)
         found[field.name] = _value(member, field.type, place)
     return found

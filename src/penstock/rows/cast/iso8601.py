@@ -14,7 +14,7 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from penstock.core.schema import Kind
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 _DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _CLOCK = r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]+))?)?"
@@ -46,7 +46,7 @@ def date_days(text: str) -> int:
     """Read `YYYY-MM-DD` into days since 1970-01-01. Raises MisfitError."""
     found = _DATE.fullmatch(text)
     if found is None:
-        raise MisfitError(Code.UNREADABLE, "the text is not a date (YYYY-MM-DD)")
+        raise RejectError(RejectCode.UNREADABLE, "the text is not a date (YYYY-MM-DD)")
     return _days(*found.groups())
 
 
@@ -54,7 +54,7 @@ def time_us(text: str) -> int:
     """Read `HH:MM[:SS[.fraction]]` into microseconds since midnight. Raises MisfitError."""
     found = _TIME.fullmatch(text)
     if found is None:
-        raise MisfitError(Code.UNREADABLE, "the text is not a time (HH:MM:SS)")
+        raise RejectError(RejectCode.UNREADABLE, "the text is not a time (HH:MM:SS)")
     return _clock_us(*found.groups())
 
 
@@ -62,7 +62,7 @@ def timestamp_us(text: str, *, drop_offset: bool) -> int:
     """Read a time stamp without offset into microseconds since 1970. Raises MisfitError."""
     local_us, offset = _stamp(text)
     if offset is not None and not drop_offset:
-        raise MisfitError(Code.ZONE_UNEXPECTED, "the time stamp has an offset")
+        raise RejectError(RejectCode.ZONE_UNEXPECTED, "the time stamp has an offset")
     return local_us
 
 
@@ -79,14 +79,14 @@ def timestamptz_us(text: str, *, zone: ZoneInfo | None) -> int:
 def in_zone_us(local_us: int, zone: ZoneInfo | None) -> int:
     """Return the instant of a local time in the zone that is assumed. Raises MisfitError."""
     if zone is None:
-        raise MisfitError(Code.ZONE_MISSING, "the time stamp names no zone")
+        raise RejectError(RejectCode.ZONE_MISSING, "the time stamp names no zone")
     return _in_range(_from_zone(local_us, zone))
 
 
-def day(count: int) -> int:
+def checked_date(count: int) -> int:
     """Return days since 1970-01-01 that lie in years 1 to 9999. Raises MisfitError."""
     if not DAY_MIN <= count <= DAY_MAX:
-        raise MisfitError(Code.OUT_OF_RANGE, "the date is not in years 1 to 9999")
+        raise RejectError(RejectCode.OUT_OF_RANGE, "the date is not in years 1 to 9999")
     return count
 
 
@@ -94,7 +94,7 @@ def time_of_day_us(count: int, per_second: int) -> int:
     """Return microseconds since midnight, of units. Raises MisfitError."""
     time_us = _exact_us(count, per_second)
     if not 0 <= time_us < DAY_US:
-        raise MisfitError(Code.OUT_OF_RANGE, "there is no such time of day")
+        raise RejectError(RejectCode.OUT_OF_RANGE, "there is no such time of day")
     return time_us
 
 
@@ -106,14 +106,14 @@ def moment_us(count: int, per_second: int) -> int:
 def _exact_us(count: int, per_second: int) -> int:
     whole, rest = divmod(count * _SECOND_US, per_second)
     if rest:
-        raise MisfitError(Code.INEXACT, "finer than microseconds")
+        raise RejectError(RejectCode.INEXACT, "finer than microseconds")
     return whole
 
 
 def _stamp(text: str) -> tuple[int, str | None]:
     found = _STAMP.fullmatch(text)
     if found is None:
-        raise MisfitError(Code.UNREADABLE, "the text is not an ISO time stamp")
+        raise RejectError(RejectCode.UNREADABLE, "the text is not an ISO time stamp")
     year, month, day, hour, minute, second, fraction, offset = found.groups()
     if offset is not None:
         _offset_seconds(offset)
@@ -126,16 +126,16 @@ def _days(year: str, month: str, day: str) -> int:
     try:
         return date(int(year), int(month), int(day)).toordinal() - _EPOCH_ORDINAL
     except ValueError as error:
-        raise MisfitError(Code.OUT_OF_RANGE, "there is no such day") from error
+        raise RejectError(RejectCode.OUT_OF_RANGE, "there is no such day") from error
 
 
 def _clock_us(hour: str, minute: str, second: str | None, fraction: str | None) -> int:
     seconds = (int(hour) * _MINUTES + int(minute)) * 60 + int(second or 0)
     if int(hour) >= _HOURS or int(minute) >= _MINUTES or int(second or 0) >= _MINUTES:
-        raise MisfitError(Code.OUT_OF_RANGE, "there is no such time of day")
+        raise RejectError(RejectCode.OUT_OF_RANGE, "there is no such time of day")
     digits = (fraction or "").rstrip("0")
     if len(digits) > _FRACTION_DIGITS:
-        raise MisfitError(Code.INEXACT, "the fraction is finer than microseconds")
+        raise RejectError(RejectCode.INEXACT, "the fraction is finer than microseconds")
     return seconds * _SECOND_US + int(digits.ljust(_FRACTION_DIGITS, "0"))
 
 
@@ -144,7 +144,7 @@ def _offset_seconds(offset: str) -> int:
         return 0
     hours, minutes = int(offset[1:3]), int(offset[3:].lstrip(":") or 0)
     if hours >= _HOURS or minutes >= _MINUTES:
-        raise MisfitError(Code.OUT_OF_RANGE, "there is no such offset")
+        raise RejectError(RejectCode.OUT_OF_RANGE, "there is no such offset")
     seconds = (hours * _MINUTES + minutes) * 60
     return -seconds if offset[0] == "-" else seconds
 
@@ -159,11 +159,11 @@ def _from_zone(local_us: int, zone: ZoneInfo) -> int:
     # A local time that occurs twice, or never, has another offset on the other fold.
     if offset is None or offset != clock.replace(fold=1).utcoffset():
         reason = "the local time is not unique in the assumed zone"
-        raise MisfitError(Code.ZONE_MISSING, reason)
+        raise RejectError(RejectCode.ZONE_MISSING, reason)
     return local_us - (offset.days * _DAY_SECONDS + offset.seconds) * _SECOND_US
 
 
 def _in_range(stamp_us: int) -> int:
     if not STAMP_MIN <= stamp_us <= STAMP_MAX:
-        raise MisfitError(Code.OUT_OF_RANGE, "the time stamp is not in years 1 to 9999")
+        raise RejectError(RejectCode.OUT_OF_RANGE, "the time stamp is not in years 1 to 9999")
     return stamp_us

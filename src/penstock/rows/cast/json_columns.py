@@ -24,13 +24,13 @@ import pyarrow.compute as pc
 from penstock.core.schema import PRECISION_MAX, Decimal, Fixed, Kind, List, Struct, Type
 from penstock.rows.arrow_types import arrow_type
 from penstock.rows.cast import iso8601
-from penstock.rows.cast.scalars import READABLE, scalar
+from penstock.rows.cast.scalars import READABLE, scalar_cast
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import MisfitError
+from penstock.rows.reject_codes import RejectError
 
-Marks = npt.NDArray[np.uint8]
+Uncertain = npt.NDArray[np.uint8]
 
-DOUBTFUL = 1
+UNCERTAIN = 1
 """The record converter must look at the row."""
 LARGE = 2
 """A double of the row may have been a rounded integer; its text tells."""
@@ -47,14 +47,14 @@ _OFFSET = r"(Z|[+-]\d{2}(:?\d{2})?)"
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class CastResult:
     """A column in its final type, and marks where rows need a second look."""
 
     array: pa.Array
-    marks: Marks | None = None
+    uncertain: Uncertain | None = None
 
 
-def finish(array: pa.Array, type_: Type, options: RowOptions) -> Finished:
+def cast_column(array: pa.Array, type_: Type, options: RowOptions) -> CastResult:
     """Bring a column from `block.parsed_type` to `arrow_type`.
 
     A struct may have further members behind those of its type (sampled_fields.py): they are looked
@@ -73,61 +73,61 @@ def finish(array: pa.Array, type_: Type, options: RowOptions) -> Finished:
             half = 1 << _BITS[type_]
             return narrowed(array, arrow_type(type_), 0, (Exact(-half), Exact(half - 1)))
         case Kind.DOUBLE:
-            return Finished(array, _doubles(array))
+            return CastResult(array, _doubles(array))
         case Kind.FLOAT:
-            return Finished(array, _floats(array))
+            return CastResult(array, _floats(array))
         case Kind.DATE | Kind.TIME | Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
             return _dated(array, type_, options)
         case Kind.BINARY | Kind.UUID | Fixed():
             return _by_value(array, type_, options)
         case _:
-            return Finished(array)
+            return CastResult(array)
 
 
-def _struct(array: pa.StructArray, type_: Struct, options: RowOptions) -> Finished:
+def _struct(array: pa.StructArray, type_: Struct, options: RowOptions) -> CastResult:
     assert array.offset == 0, "parsed and filtered arrays begin at zero"
-    marks: Marks | None = None
+    marks: Uncertain | None = None
     members = []
     for index, field in enumerate(type_.fields):
-        member = finish(array.field(index), field.type, options)
+        member = cast_column(array.field(index), field.type, options)
         members.append(member.array)
-        marks = both(marks, member.marks)
+        marks = either(marks, member.uncertain)
         if field.required and member.array.null_count:
             absent = mask_of(pc.and_(array.is_valid(), member.array.is_null()))
-            marks = both(marks, absent.astype(np.uint8) * np.uint8(DOUBTFUL))
+            marks = either(marks, absent.astype(np.uint8) * np.uint8(UNCERTAIN))
     for index in range(len(type_.fields), array.type.num_fields):
-        marks = both(marks, not_numbers(array.field(index)))
+        marks = either(marks, not_numbers(array.field(index)))
     done = pa.Array.from_buffers(
         arrow_type(type_), len(array), [array.buffers()[0]], children=members
     )
-    return Finished(done, marks)
+    return CastResult(done, marks)
 
 
-def _list(array: pa.ListArray, type_: List, options: RowOptions) -> Finished:
+def _list(array: pa.ListArray, type_: List, options: RowOptions) -> CastResult:
     assert array.offset == 0, "parsed and filtered arrays begin at zero"
-    inner = finish(array.values, type_.element, options)
-    marks = inner.marks
+    inner = cast_column(array.values, type_.element, options)
+    marks = inner.uncertain
     if type_.element_required and inner.array.null_count:
-        marks = both(marks, mask_of(inner.array.is_null()).astype(np.uint8) * np.uint8(DOUBTFUL))
+        marks = either(marks, mask_of(inner.array.is_null()).astype(np.uint8) * np.uint8(UNCERTAIN))
     done = pa.Array.from_buffers(
         arrow_type(type_), len(array), array.buffers()[:2], children=[inner.array]
     )
-    return Finished(done, None if marks is None else of_lists(array, marks))
+    return CastResult(done, None if marks is None else of_lists(array, marks))
 
 
-def not_numbers(array: pa.Array) -> Marks | None:
+def not_numbers(array: pa.Array) -> Uncertain | None:
     """Mark rows of a column without a type of ours that hold NaN or infinity, at any depth."""
-    marks: Marks | None = None
+    marks: Uncertain | None = None
     if pa.types.is_float64(array.type):
         doubles = _doubles(array)
-        return None if doubles is None else doubles & np.uint8(DOUBTFUL)
+        return None if doubles is None else doubles & np.uint8(UNCERTAIN)
     if pa.types.is_float32(array.type):
         valid = mask_of(array.is_valid())
         odd = valid & ~np.isfinite(_numbers(array, np.float32))
-        return odd.astype(np.uint8) * np.uint8(DOUBTFUL) if odd.any() else None
+        return odd.astype(np.uint8) * np.uint8(UNCERTAIN) if odd.any() else None
     if pa.types.is_struct(array.type):
         for index in range(array.type.num_fields):
-            marks = both(marks, not_numbers(array.field(index)))
+            marks = either(marks, not_numbers(array.field(index)))
         return marks
     if pa.types.is_list(array.type):
         marks = not_numbers(array.values)
@@ -139,7 +139,7 @@ def without_text(array: pa.Array) -> npt.NDArray[np.bool_]:
     return mask_of(pc.equal(pc.binary_length(array), 0).fill_null(False))
 
 
-def of_lists(array: pa.ListArray, marks: Marks) -> Marks:
+def of_lists(array: pa.ListArray, marks: Uncertain) -> Uncertain:
     """Return the marks of the lists whose elements are marked."""
     found = np.flatnonzero(marks)
     owners = np.searchsorted(array.offsets.to_numpy(), found, side="right") - 1
@@ -148,32 +148,32 @@ def of_lists(array: pa.ListArray, marks: Marks) -> Marks:
     return lists
 
 
-def _doubles(array: pa.Array) -> Marks | None:
+def _doubles(array: pa.Array) -> Uncertain | None:
     numbers = _numbers(array, np.float64)
     with np.errstate(invalid="ignore"):
         suspicious = ~(np.abs(numbers) < _DOUBLE_INTEGERS)
     if not suspicious.any():
         return None
     suspicious &= mask_of(array.is_valid())
-    marks: Marks = suspicious.astype(np.uint8) * np.uint8(LARGE)
-    marks[suspicious & ~np.isfinite(numbers)] = DOUBTFUL
+    marks: Uncertain = suspicious.astype(np.uint8) * np.uint8(LARGE)
+    marks[suspicious & ~np.isfinite(numbers)] = UNCERTAIN
     return marks
 
 
-def _floats(array: pa.Array) -> Marks | None:
+def _floats(array: pa.Array) -> Uncertain | None:
     suspicious = ~(np.abs(_numbers(array, np.float32)) < _FLOAT_INTEGERS)
     suspicious &= mask_of(array.is_valid())
-    return suspicious.astype(np.uint8) * np.uint8(DOUBTFUL) if suspicious.any() else None
+    return suspicious.astype(np.uint8) * np.uint8(UNCERTAIN) if suspicious.any() else None
 
 
 def narrowed(
     array: pa.Array, target: pa.DataType, scale: int, bounds: tuple[Exact, Exact]
-) -> Finished:
+) -> CastResult:
     """Bring decimals to another type; mark what would be rounded or is out of bounds."""
     if not _has_room(array, scale):
         array = array.cast(pa.decimal256(_DIGITS_MAX, array.type.scale))
     try:
-        return Finished(array.cast(target))
+        return CastResult(array.cast(target))
     except pa.ArrowInvalid:
         cut, uncut = shortened(array, scale)
         low, high = (pa.scalar(bound, cut.type) for bound in bounds)
@@ -181,7 +181,7 @@ def narrowed(
         fits = pc.and_(fits, uncut)
         kept = pc.if_else(fits, cut, pa.scalar(None, cut.type)).cast(target)
         misfits = mask_of(pc.invert(fits).fill_null(False))
-        return Finished(kept, misfits.astype(np.uint8) * np.uint8(DOUBTFUL))
+        return CastResult(kept, misfits.astype(np.uint8) * np.uint8(UNCERTAIN))
 
 
 def _has_room(array: pa.Array, scale: int) -> bool:
@@ -209,11 +209,11 @@ def shortened(array: pa.Array, scale: int) -> tuple[pa.Array, pa.BooleanArray]:
     return cut, pc.equal(cut.cast(whole), array.cast(whole))
 
 
-def _dated(array: pa.Array, type_: Kind, options: RowOptions) -> Finished:
+def _dated(array: pa.Array, type_: Kind, options: RowOptions) -> CastResult:
     quick = _QUICK[type_]
     done = quick(array)
     if done is not None:
-        return Finished(done)
+        return CastResult(done)
     if type_ not in _PATTERNS:
         return _by_value(array, type_, options)
     # Some are not of the common form: read the others at once, and these one by one.
@@ -223,11 +223,11 @@ def _dated(array: pa.Array, type_: Kind, options: RowOptions) -> Finished:
         return _by_value(array, type_, options)
     rest = pc.invert(common).fill_null(False)
     odd = _by_value(array.filter(rest), type_, options)
-    if odd.marks is None:
-        return Finished(pc.replace_with_mask(done, rest, odd.array))
+    if odd.uncertain is None:
+        return CastResult(pc.replace_with_mask(done, rest, odd.array))
     marks = np.zeros(len(array), np.uint8)
-    marks[mask_of(rest)] = odd.marks
-    return Finished(pc.replace_with_mask(done, rest, odd.array), marks)
+    marks[mask_of(rest)] = odd.uncertain
+    return CastResult(pc.replace_with_mask(done, rest, odd.array), marks)
 
 
 def _quick_date(array: pa.Array) -> pa.Array | None:
@@ -277,32 +277,32 @@ def _cast_within(array: pa.Array, target: pa.DataType, low: int, high: int) -> p
     return done if within else None
 
 
-def _by_value(array: pa.Array, type_: Any, options: RowOptions) -> Finished:
+def _by_value(array: pa.Array, type_: Any, options: RowOptions) -> CastResult:
     """Convert text by text with the record converter's own function."""
-    convert = scalar(type_, options)
+    convert = scalar_cast(type_, options)
     marks = np.zeros(len(array), np.uint8)
     if type_ in READABLE:  # what is not even of the form need not be tried
         odd = pc.invert(pc.match_substring_regex(array, f"^(?:{READABLE[type_]})$"))
-        marks[mask_of(odd.fill_null(False))] = DOUBTFUL
+        marks[mask_of(odd.fill_null(False))] = UNCERTAIN
         array = pc.if_else(odd, pa.scalar(None, pa.string()), array)
     values = []
     for index, text in enumerate(array.to_pylist()):
         try:
             values.append(None if text is None else convert(text))
-        except MisfitError:
+        except RejectError:
             values.append(None)
-            marks[index] = DOUBTFUL
-    return Finished(pa.array(values, arrow_type(type_)), marks if marks.any() else None)
+            marks[index] = UNCERTAIN
+    return CastResult(pa.array(values, arrow_type(type_)), marks if marks.any() else None)
 
 
-def both(first: Marks | None, second: Marks | None) -> Marks | None:
+def either(first: Uncertain | None, second: Uncertain | None) -> Uncertain | None:
     """Join marks of the same rows."""
     if first is None or second is None:
         return second if first is None else first
     return first | second
 
 
-def settled(marks: Marks, values: pa.BinaryArray) -> Marks:
+def resolve_large(marks: Uncertain, values: pa.BinaryArray) -> Uncertain:
     """Take the marks from large doubles of records without an integer that a double would round.
 
     `values` are the texts of the records.

@@ -6,7 +6,7 @@ accepts, with equal rows; a property test says so.
 
 Invariants:
 - members are matched by their exact names; a missing member is null;
-- what is dropped or rescued is told to `Drops`, and only for records that land;
+- what is dropped or rescued is told to `LeftOut`, and only for records that land;
 - a value that does not fit is left out at the nearest optional place at or above it.
 """
 
@@ -16,15 +16,15 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.core.schema import Field, Kind, List, Map, Schema, Struct, Type
-from penstock.rows.cast.rescued_column import Drops
-from penstock.rows.cast.scalars import Scalar, scalar
+from penstock.rows.cast.rescued_column import LeftOut
+from penstock.rows.cast.scalars import Scalar, scalar_cast
 from penstock.rows.column_paths import joined_path
 from penstock.rows.decode.envelope.json_envelopes import WITH_PLACEHOLDERS
 from penstock.rows.decode.envelope.toast_placeholder import placeholder
-from penstock.rows.decode.json.parser import kind_of, says_nothing
+from penstock.rows.decode.json.parser import is_empty, kind_of
 from penstock.rows.decode.logical_types import Temporal
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import NO_TEXT, Code, MisfitError
+from penstock.rows.reject_codes import NO_TEXT, RejectCode, RejectError
 
 LENIENT = ("drop_value", "rescue")
 """The policies under which a record lands without what does not fit."""
@@ -32,26 +32,26 @@ LEFT_OUT = "the source left the value out"
 NO_COLUMN = "the table has no such column"
 REQUIRED = "a required column is null or missing"
 
-Fit = Callable[[Any, Drops], Any]
+Cast = Callable[[Any, LeftOut], Any]
 
 
-def record_fit(schema: Schema, options: RowOptions) -> Fit:
+def compile_record_cast(schema: Schema, options: RowOptions) -> Cast:
     """Compile a schema of payload columns into the converter of a parsed object."""
     return _struct(schema, "", options)
 
 
-def available_scalar(type_: Any, options: RowOptions) -> Scalar:
+def available_scalar_cast(type_: Any, options: RowOptions) -> Scalar:
     """Return the function that converts a value, and refuses what stands in place of one.
 
     It raises MisfitError.
     """
-    convert = scalar(type_, options)
+    convert = scalar_cast(type_, options)
     if options.envelope in WITH_PLACEHOLDERS:
         convert = _available(convert, placeholder(options.unavailable_value).values)
     return convert
 
 
-def _fit(type_: Type, path: str, options: RowOptions) -> Fit:
+def _cast(type_: Type, path: str, options: RowOptions) -> Cast:
     match type_:
         case Struct():
             return _struct(type_, path, options)
@@ -63,13 +63,13 @@ def _fit(type_: Type, path: str, options: RowOptions) -> Fit:
             return _scalar(type_, path, options)
 
 
-def _scalar(type_: Any, path: str, options: RowOptions) -> Fit:
-    convert = available_scalar(type_, options)
+def _scalar(type_: Any, path: str, options: RowOptions) -> Cast:
+    convert = available_scalar_cast(type_, options)
 
-    def fit(value: Any, _: Drops) -> Any:
+    def fit(value: Any, _: LeftOut) -> Any:
         try:
             return convert(value)
-        except MisfitError as misfit:
+        except RejectError as misfit:
             misfit.path = misfit.path or path
             raise
 
@@ -83,7 +83,7 @@ def _available(
 
     def available(value: Any) -> Any:
         if isinstance(value, str | bytes) and value in placeholders:
-            raise MisfitError(Code.NOT_AVAILABLE, LEFT_OUT)
+            raise RejectError(RejectCode.NOT_AVAILABLE, LEFT_OUT)
         return convert(value)
 
     return available
@@ -97,12 +97,12 @@ def _stands_in(items: list[Any], numbers: tuple[str, ...]) -> bool:
     return tuple(map(str, counts)) == numbers
 
 
-def _struct(type_: Struct, path: str, options: RowOptions) -> Fit:
-    members = [(field.name, _member_fit(field, path, options)) for field in type_.fields]
+def _struct(type_: Struct, path: str, options: RowOptions) -> Cast:
+    members = [(field.name, _member_cast(field, path, options)) for field in type_.fields]
     names = frozenset(type_.names)
     looks_first = options.columns == "quarantine"  # what has no column is refused at once
 
-    def leave_out(value: dict[str, Any], drops: Drops) -> None:
+    def leave_out(value: dict[str, Any], drops: LeftOut) -> None:
         # The keys of a map, which may be what stands here, need not be text.
         unknown = sorted((name for name in value if name not in names), key=str)
         for (
@@ -110,9 +110,9 @@ def _struct(type_: Struct, path: str, options: RowOptions) -> Fit:
         ) in unknown:  # in this order, as columns do not tell which stood first (bulk_rejects.py)
             _leave_out(value[name], joined_path(path, str(name)), options, drops)
 
-    def fit(value: Any, drops: Drops) -> dict[str, Any]:
+    def fit(value: Any, drops: LeftOut) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, not an object", path)
+            raise RejectError(RejectCode.WRONG_TYPE, f"{kind_of(value)}, not an object", path)
         complete = names.issuperset(value)
         if looks_first and not complete:
             leave_out(value, drops)
@@ -124,85 +124,85 @@ def _struct(type_: Struct, path: str, options: RowOptions) -> Fit:
     return fit
 
 
-def _leave_out(value: Any, path: str, options: RowOptions, drops: Drops) -> None:
-    if says_nothing(value):
+def _leave_out(value: Any, path: str, options: RowOptions, drops: LeftOut) -> None:
+    if is_empty(value):
         if value is not None:
             drops.leave(path, value, "drop_value")
         return
     if options.columns not in LENIENT:
-        raise MisfitError(Code.UNKNOWN_FIELD, NO_COLUMN, path)
+        raise RejectError(RejectCode.UNKNOWN_FIELD, NO_COLUMN, path)
     drops.leave(path, value, options.columns)
 
 
-def _list(type_: List, path: str, options: RowOptions) -> Fit:
+def _list(type_: List, path: str, options: RowOptions) -> Cast:
     place = f"{path}[]"
     element = _optional(
-        _fit(type_.element, place, options), place, options, required=type_.element_required
+        _cast(type_.element, place, options), place, options, required=type_.element_required
     )
 
     enveloped = options.envelope in WITH_PLACEHOLDERS
     numbers = placeholder(options.unavailable_value).numbers
 
-    def fit(value: Any, drops: Drops) -> list[Any]:
+    def fit(value: Any, drops: LeftOut) -> list[Any]:
         if not isinstance(value, list):
-            raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, not an array", path)
+            raise RejectError(RejectCode.WRONG_TYPE, f"{kind_of(value)}, not an array", path)
         if enveloped and _stands_in(value, numbers):
-            raise MisfitError(Code.NOT_AVAILABLE, LEFT_OUT, path)
+            raise RejectError(RejectCode.NOT_AVAILABLE, LEFT_OUT, path)
         return [element(item, drops) for item in value]
 
     return fit
 
 
-def _map(type_: Map, path: str, options: RowOptions) -> Fit:
+def _map(type_: Map, path: str, options: RowOptions) -> Cast:
     place = f"{path}{{}}"
-    key_fit = _fit(type_.key, place, options)
+    key_fit = _cast(type_.key, place, options)
     value_fit = _optional(
-        _fit(type_.value, place, options), place, options, required=type_.value_required
+        _cast(type_.value, place, options), place, options, required=type_.value_required
     )
 
-    def fit(value: Any, drops: Drops) -> list[tuple[Any, Any]]:
+    def fit(value: Any, drops: LeftOut) -> list[tuple[Any, Any]]:
         if not isinstance(value, dict):
-            raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, not an object", path)
+            raise RejectError(RejectCode.WRONG_TYPE, f"{kind_of(value)}, not an object", path)
         entries = [(key_fit(key, drops), value_fit(item, drops)) for key, item in value.items()]
         if len({key for key, _ in entries}) != len(entries):
-            raise MisfitError(Code.DUPLICATE_KEY, "two keys of the map become equal", path)
+            raise RejectError(RejectCode.DUPLICATE_KEY, "two keys of the map become equal", path)
         return entries
 
     return fit
 
 
-def _member_fit(field: Field, path: str, options: RowOptions) -> Fit:
+def _member_cast(field: Field, path: str, options: RowOptions) -> Cast:
     place = joined_path(path, field.name)
-    fit = _fit(field.type, place, options)
+    fit = _cast(field.type, place, options)
     if not path and field.type is Kind.STRING and field.name in options.not_empty:
         fit = _with_text(fit, place)
     return _optional(fit, place, options, required=field.required)
 
 
-def _with_text(fit: Fit, path: str) -> Fit:
-    def filled(value: Any, drops: Drops) -> Any:
+def _with_text(fit: Cast, path: str) -> Cast:
+    def filled(value: Any, drops: LeftOut) -> Any:
         if value == "":
-            raise MisfitError(Code.EMPTY_TEXT, NO_TEXT, path)
+            raise RejectError(RejectCode.EMPTY_TEXT, NO_TEXT, path)
         return fit(value, drops)
 
     return filled
 
 
-def _optional(fit: Fit, path: str, options: RowOptions, *, required: bool) -> Fit:
+def _optional(fit: Cast, path: str, options: RowOptions, *, required: bool) -> Cast:
     """Let null pass where it may stand, and land null for a misfit where the spec says so."""
     if required:
         return _required(fit, path)
     if options.types not in LENIENT:
         return lambda value, drops: None if value is None else fit(value, drops)
 
-    def lenient(value: Any, drops: Drops) -> Any:
+    def lenient(value: Any, drops: LeftOut) -> Any:
         if value is None:
             return None
         mark = drops.mark()
         try:
             return fit(value, drops)
-        except MisfitError as misfit:
-            if misfit.code is Code.UNKNOWN_FIELD:
+        except RejectError as misfit:
+            if misfit.code is RejectCode.UNKNOWN_FIELD:
                 raise
             drops.back_to(mark)
             drops.leave(path, value, options.types)
@@ -211,10 +211,10 @@ def _optional(fit: Fit, path: str, options: RowOptions, *, required: bool) -> Fi
     return lenient
 
 
-def _required(fit: Fit, path: str) -> Fit:
-    def strict(value: Any, drops: Drops) -> Any:
+def _required(fit: Cast, path: str) -> Cast:
+    def strict(value: Any, drops: LeftOut) -> Any:
         if value is None:
-            raise MisfitError(Code.MISSING, REQUIRED, path)
+            raise RejectError(RejectCode.MISSING, REQUIRED, path)
         return fit(value, drops)
 
     return strict

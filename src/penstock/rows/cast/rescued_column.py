@@ -19,14 +19,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.rows.decode.json.parser import Number
+from penstock.rows.decode.json.parser import JsonNumber
 from penstock.rows.decode.logical_types import Temporal
 
 _ELEMENTS = re.compile(r"(?<!\\)(?:\\\\)*(?:\[\]|\{\})")
 
 
 @dataclass(slots=True)
-class Drops:
+class LeftOut:
     """Collect what one record's row leaves out: `paths` are dropped, `rescued` kept beside it."""
 
     paths: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Drops:
             self.paths.append(path)
 
 
-def rescued_text(rescued: Iterable[tuple[str, Any]]) -> str | None:
+def rescued_json(rescued: Iterable[tuple[str, Any]]) -> str | None:
     """Show rescued values as the text of an object; None when there are none."""
     found: dict[str, list[Any]] = {}
     for path, value in rescued:
@@ -57,13 +57,13 @@ def rescued_text(rescued: Iterable[tuple[str, Any]]) -> str | None:
     if not found:
         return None
     members = (
-        f"{_string(path)}:{shown(values if _is_several(path, values) else values[0])}"
+        f"{_string(path)}:{as_json(values if _is_several(path, values) else values[0])}"
         for path, values in found.items()
     )
     return f"{{{','.join(members)}}}"
 
 
-def frame_of(path: str) -> tuple[str, str]:
+def path_wrapping(path: str) -> tuple[str, str]:
     """Return what stands before and behind the one value of a path."""
     opening, closing = ("[", "]") if _is_several(path, [None]) else ("", "")
     return f"{_string(path)}:{opening}", closing
@@ -73,15 +73,15 @@ def _is_several(path: str, values: list[Any]) -> bool:
     return len(values) > 1 or _ELEMENTS.search(path) is not None
 
 
-def shown(value: Any) -> str:
+def as_json(value: Any) -> str:
     """Show a decoded value as JSON."""
     match value:
-        case Number():
+        case JsonNumber():
             return str(value)
         case dict():
             return _object(value)
         case list():
-            return f"[{','.join(map(shown, value))}]"
+            return f"[{','.join(map(as_json, value))}]"
         case bytes():
             return _string(base64.b64encode(value).decode())
         case float() if not math.isfinite(value):
@@ -99,9 +99,9 @@ def _object(entries: dict[Any, Any]) -> str:
     """Show members; a key that is no text is the text of what it would be as a value."""
     members = []
     for key, each in entries.items():
-        name = shown(key)
+        name = as_json(key)
         is_text = name.startswith('"')
-        members.append(f"{name if is_text else _string(name)}:{shown(each)}")
+        members.append(f"{name if is_text else _string(name)}:{as_json(each)}")
     return f"{{{','.join(members)}}}"
 
 

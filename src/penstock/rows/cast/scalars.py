@@ -34,10 +34,10 @@ from penstock.rows.decode.json.exact_text import (
     number_parts,
     require_exact,
 )
-from penstock.rows.decode.json.parser import Number, kind_of
-from penstock.rows.decode.logical_types import Clock, Day, Moment
+from penstock.rows.decode.json.parser import JsonNumber, kind_of
+from penstock.rows.decode.logical_types import DateValue, TimestampValue, TimeValue
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 Scalar = Callable[[Any], Any]
 
@@ -60,7 +60,7 @@ READABLE: Mapping[Any, str] = MappingProxyType(
 """What a text must be to be read as a value of a type: any other is refused for the same reason."""
 
 
-def scalar(type_: Kind | Decimal | Fixed, options: RowOptions) -> Scalar:
+def scalar_cast(type_: Kind | Decimal | Fixed, options: RowOptions) -> Scalar:
     """Return the function that converts one non-null value; it raises MisfitError."""
     match type_:
         case Decimal():
@@ -86,7 +86,7 @@ def _boolean(value: Any) -> bool:
         return value
     text = _text(value, "a boolean")
     if text not in _BOOLEANS:
-        raise MisfitError(Code.UNREADABLE, "the text is neither true nor false")
+        raise RejectError(RejectCode.UNREADABLE, "the text is neither true nor false")
     return _BOOLEANS[text]
 
 
@@ -97,28 +97,32 @@ def _string(value: Any) -> str:
 
 
 def _integer(value: Any, *, bits: int) -> int:
-    if isinstance(value, Number) and len(value) <= _SHORT_DIGITS and value.isdecimal():
+    if isinstance(value, JsonNumber) and len(value) <= _SHORT_DIGITS and value.isdecimal():
         short = int(value)
         if short < 1 << bits:
             return short
-    if isinstance(value, Day | Clock | Moment):
+    if isinstance(value, DateValue | TimeValue | TimestampValue):
         value = value.count
     sign, digits, exponent = number_parts(_numeric(value))
     if exponent < 0:
-        raise MisfitError(Code.INEXACT, "the number has a fraction, the column holds integers")
+        raise RejectError(
+            RejectCode.INEXACT, "the number has a fraction, the column holds integers"
+        )
     if len(digits) + exponent <= len(str(1 << bits)):
         number: int = int(f"{sign}{digits}") * 10**exponent
         if -(1 << bits) <= number < 1 << bits:
             return number
-    raise MisfitError(Code.OUT_OF_RANGE, f"the number does not fit {bits + 1} bits")
+    raise RejectError(RejectCode.OUT_OF_RANGE, f"the number does not fit {bits + 1} bits")
 
 
 def _decimal(value: Any, *, type_: Decimal) -> decimal.Decimal:
     sign, digits, exponent = number_parts(_numeric(value))
     if exponent < -type_.scale:
-        raise MisfitError(Code.INEXACT, f"more than {type_.scale} fraction digits for {type_}")
+        raise RejectError(
+            RejectCode.INEXACT, f"more than {type_.scale} fraction digits for {type_}"
+        )
     if len(digits) + exponent > type_.precision - type_.scale and digits != "0":
-        raise MisfitError(Code.OUT_OF_RANGE, f"too many digits for {type_}")
+        raise RejectError(RejectCode.OUT_OF_RANGE, f"too many digits for {type_}")
     return decimal.Decimal(f"{sign}{digits}E{exponent}") if digits != "0" else decimal.Decimal(0)
 
 
@@ -141,7 +145,7 @@ def _unrounded(value: Any, number: float) -> float:
     Raises MisfitError.
     """
     if isinstance(value, decimal.Decimal) and decimal.Decimal(number) != value:
-        raise MisfitError(Code.INEXACT, "the decimal would be rounded")
+        raise RejectError(RejectCode.INEXACT, "the decimal would be rounded")
     return number
 
 
@@ -150,36 +154,36 @@ def _narrow(number: float) -> float:
     if not math.isfinite(number):
         return number
     if abs(number) > _FLOAT_MAX:
-        raise MisfitError(Code.OUT_OF_RANGE, "the number is too large for the column")
+        raise RejectError(RejectCode.OUT_OF_RANGE, "the number is too large for the column")
     if float(np.float32(number)) != number:
-        raise MisfitError(Code.INEXACT, "the double would be rounded")
+        raise RejectError(RejectCode.INEXACT, "the double would be rounded")
     return number
 
 
 def _numeric(value: Any) -> str:
-    if isinstance(value, Number):
+    if isinstance(value, JsonNumber):
         return value
     if isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool):
         return _written(value)
     text = _text(value, "a number")
     if NUMERIC.fullmatch(text) is None:
-        raise MisfitError(Code.UNREADABLE, "the text is not a number")
+        raise RejectError(RejectCode.UNREADABLE, "the text is not a number")
     return text
 
 
 def _written(number: float | decimal.Decimal) -> str:
     """Write a number with all its digits; an integer without a point or an exponent."""
     if isinstance(number, int):
-        return Number(number)
+        return JsonNumber(number)
     exact = decimal.Decimal(number)
     if not exact.is_finite():
-        raise MisfitError(Code.OUT_OF_RANGE, "not a finite number")
+        raise RejectError(RejectCode.OUT_OF_RANGE, "not a finite number")
     sign, digits, exponent = exact.as_tuple()
     assert isinstance(exponent, int), "a finite number has an exponent"
     text = f"{'-' if sign else ''}{''.join(map(str, digits))}"
     if 0 <= exponent <= _ZEROS_MAX:
-        return Number(text + "0" * exponent)
-    return Number(f"{text}E{exponent}")
+        return JsonNumber(text + "0" * exponent)
+    return JsonNumber(f"{text}E{exponent}")
 
 
 def _binary(value: Any) -> bytes:
@@ -191,7 +195,7 @@ def _binary(value: Any) -> bytes:
 def _fixed(value: Any, *, length: int) -> bytes:
     data = _binary(value)
     if len(data) != length:
-        raise MisfitError(Code.WRONG_LENGTH, f"{len(data)} bytes, the column holds {length}")
+        raise RejectError(RejectCode.WRONG_LENGTH, f"{len(data)} bytes, the column holds {length}")
     return data
 
 
@@ -200,7 +204,7 @@ def _uuid(value: Any) -> bytes:
         return _fixed(value, length=_UUID_BYTES)
     text = _text(value, "a UUID")
     if _UUID.fullmatch(text) is None:
-        raise MisfitError(Code.UNREADABLE, "the text is not a UUID (RFC 4122)")
+        raise RejectError(RejectCode.UNREADABLE, "the text is not a UUID (RFC 4122)")
     return bytes.fromhex(text.replace("-", ""))
 
 
@@ -208,33 +212,35 @@ def _dated(read: Callable[[str], int], count: Callable[[Any], int]) -> Scalar:
     """Convert text by `read` and a value that is a date or time already by `count`."""
 
     def convert(value: Any) -> int:
-        if isinstance(value, Day | Clock | Moment):
+        if isinstance(value, DateValue | TimeValue | TimestampValue):
             return count(value)
-        if isinstance(value, Number | int | float | decimal.Decimal) and not isinstance(
+        if isinstance(value, JsonNumber | int | float | decimal.Decimal) and not isinstance(
             value, bool
         ):
-            raise MisfitError(Code.UNIT_MISSING, "a number, and its unit is not declared")
+            raise RejectError(RejectCode.UNIT_MISSING, "a number, and its unit is not declared")
         return read(_text(value, "a date or time"))
 
     return convert
 
 
 def _day(value: Any) -> int:
-    if not isinstance(value, Day):
-        raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, the column takes a date")
-    return iso8601.day(value.count)
+    if not isinstance(value, DateValue):
+        raise RejectError(RejectCode.WRONG_TYPE, f"{kind_of(value)}, the column takes a date")
+    return iso8601.checked_date(value.count)
 
 
 def _clock(value: Any) -> int:
-    if not isinstance(value, Clock):
-        raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, the column takes a time of day")
+    if not isinstance(value, TimeValue):
+        raise RejectError(
+            RejectCode.WRONG_TYPE, f"{kind_of(value)}, the column takes a time of day"
+        )
     return iso8601.time_of_day_us(value.count, value.per_second)
 
 
 def _local(value: Any, *, drop_offset: bool) -> int:
     stamp_us = _moment_us(value)
     if value.zoned and not drop_offset:
-        raise MisfitError(Code.ZONE_UNEXPECTED, "the time stamp is in UTC")
+        raise RejectError(RejectCode.ZONE_UNEXPECTED, "the time stamp is in UTC")
     return stamp_us
 
 
@@ -244,19 +250,19 @@ def _instant(value: Any, *, zone: ZoneInfo | None) -> int:
 
 
 def _moment_us(value: Any) -> int:
-    if not isinstance(value, Moment):
-        raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, the column takes a time stamp")
+    if not isinstance(value, TimestampValue):
+        raise RejectError(RejectCode.WRONG_TYPE, f"{kind_of(value)}, the column takes a time stamp")
     return iso8601.moment_us(value.count, value.per_second)
 
 
 def _nothing(value: Any) -> None:
-    raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, the column holds nulls only")
+    raise RejectError(RejectCode.WRONG_TYPE, f"{kind_of(value)}, the column holds nulls only")
 
 
 def _text(value: Any, wanted: str) -> str:
-    if isinstance(value, str) and not isinstance(value, Number):
+    if isinstance(value, str) and not isinstance(value, JsonNumber):
         return value
-    raise MisfitError(Code.WRONG_TYPE, f"{kind_of(value)}, the column takes {wanted}")
+    raise RejectError(RejectCode.WRONG_TYPE, f"{kind_of(value)}, the column takes {wanted}")
 
 
 _SCALARS: dict[Kind, Scalar] = {

@@ -21,11 +21,11 @@ from penstock.core.schema import Decimal, Fixed, Kind, List, Map, Struct, Type
 from penstock.rows.arrow_types import arrow_type
 from penstock.rows.cast import iso8601
 from penstock.rows.cast.json_columns import (
-    DOUBTFUL,
-    Finished,
-    Marks,
-    both,
-    finish,
+    UNCERTAIN,
+    CastResult,
+    Uncertain,
+    cast_column,
+    either,
     mask_of,
     narrowed,
 )
@@ -42,7 +42,7 @@ _DIGITS_MAX = 38
 _WRITTEN = (Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
 
 
-def adapt(array: pa.Array, type_: Type, options: RowOptions) -> Finished:
+def cast_typed(array: pa.Array, type_: Type, options: RowOptions) -> CastResult:
     """Bring a column of any Arrow type to `arrow_type`; null stays null."""
     source = array.type
     match type_:
@@ -53,9 +53,9 @@ def adapt(array: pa.Array, type_: Type, options: RowOptions) -> Finished:
         case Map() if pa.types.is_map(source):
             return _map(array, type_, options)
         case Struct() | List() | Map():
-            return _doubted(array, type_)
+            return _all_uncertain(array, type_)
         case _ if pa.types.is_null(source):
-            return _doubted(array, type_)
+            return _all_uncertain(array, type_)
         case _ if pa.types.is_string(source):
             return _from_text(array, type_, options)
         case _ if pa.types.is_binary(source) or pa.types.is_fixed_size_binary(source):
@@ -63,9 +63,9 @@ def adapt(array: pa.Array, type_: Type, options: RowOptions) -> Finished:
         case _ if pa.types.is_temporal(source):
             return _from_time(array, type_, options)
         case _ if source == arrow_type(type_):
-            return Finished(array)
+            return CastResult(array)
         case Kind.INT | Kind.LONG if pa.types.is_decimal(source):
-            return finish(array, type_, options)
+            return cast_column(array, type_, options)
         case _:
             return _from_number(array, type_)
 
@@ -86,8 +86,8 @@ def count_unknown(array: pa.Array, type_: Type, drops: Counter[str], path: str =
         count_unknown(entries.items, type_.value, drops, f"{path}{{}}")
 
 
-def _struct(array: pa.StructArray, type_: Struct, options: RowOptions) -> Finished:
-    marks: Marks | None = None
+def _struct(array: pa.StructArray, type_: Struct, options: RowOptions) -> CastResult:
+    marks: Uncertain | None = None
     names, members = array.type.names, array.flatten()
     given = dict(zip(names, members, strict=True))
     done = []
@@ -95,9 +95,9 @@ def _struct(array: pa.StructArray, type_: Struct, options: RowOptions) -> Finish
         member = given.pop(field.name, None)
         if member is None:
             member = pa.nulls(len(array))
-        adapted = adapt(member, field.type, options)
+        adapted = cast_typed(member, field.type, options)
         done.append(adapted.array)
-        marks = both(marks, adapted.marks)
+        marks = either(marks, adapted.uncertain)
         if field.required:
             marks = _marked(marks, pc.and_(array.is_valid(), adapted.array.is_null()))
     if options.columns != "drop_value":
@@ -105,7 +105,7 @@ def _struct(array: pa.StructArray, type_: Struct, options: RowOptions) -> Finish
             if member.null_count < len(member):
                 marks = _marked(marks, member.is_valid())
     valid = array.is_valid() if array.null_count else None
-    return Finished(_assembled(done, type_, valid, len(array)), marks)
+    return CastResult(_assembled(done, type_, valid, len(array)), marks)
 
 
 def _assembled(
@@ -115,10 +115,10 @@ def _assembled(
     return pa.Array.from_buffers(arrow_type(type_), count, [bits], children=members)
 
 
-def _list(array: pa.ListArray, type_: List, options: RowOptions) -> Finished:
+def _list(array: pa.ListArray, type_: List, options: RowOptions) -> CastResult:
     lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
-    inner = adapt(array.flatten(), type_.element, options)
-    marks = inner.marks
+    inner = cast_typed(array.flatten(), type_.element, options)
+    marks = inner.uncertain
     if type_.element_required and inner.array.null_count:
         marks = _marked(marks, inner.array.is_null())
     offsets = _offsets(lengths)
@@ -130,18 +130,18 @@ def _list(array: pa.ListArray, type_: List, options: RowOptions) -> Finished:
     if options.envelope in WITH_PLACEHOLDERS:
         numbers = placeholder(options.unavailable_value).numbers
         owned = _marked(owned, pa.array(lengths == len(numbers)))
-    return Finished(done, owned)
+    return CastResult(done, owned)
 
 
-def _map(array: pa.MapArray, type_: Map, options: RowOptions) -> Finished:
+def _map(array: pa.MapArray, type_: Map, options: RowOptions) -> CastResult:
     filled = _filled(array)
     lengths = np.diff(filled.offsets.to_numpy())
-    keys = adapt(filled.keys, type_.key, options)
+    keys = cast_typed(filled.keys, type_.key, options)
     if keys.array.null_count or keys.array.type != array.type.key_type:
         # Arrow ends the process over a key that is null; and two that were cast may be equal.
-        return _doubted(array, type_)
-    values = adapt(filled.items, type_.value, options)
-    marks = both(keys.marks, values.marks)
+        return _all_uncertain(array, type_)
+    values = cast_typed(filled.items, type_.value, options)
+    marks = either(keys.uncertain, values.uncertain)
     if type_.value_required and values.array.null_count:
         marks = _marked(marks, values.array.is_null())
     target = arrow_type(type_)
@@ -152,7 +152,7 @@ def _map(array: pa.MapArray, type_: Map, options: RowOptions) -> Finished:
     bits = array.is_valid().buffers()[1] if array.null_count else None
     buffers = [bits, _offsets(lengths)]
     done = pa.Array.from_buffers(target, len(array), buffers, children=[entries])
-    return Finished(done, _of_owners(marks, lengths))
+    return CastResult(done, _of_owners(marks, lengths))
 
 
 def _filled(array: pa.MapArray) -> pa.MapArray:
@@ -168,7 +168,7 @@ def _offsets(lengths: npt.NDArray[Any]) -> pa.Buffer:
     return pa.py_buffer(offsets)
 
 
-def _of_owners(marks: Marks | None, lengths: npt.NDArray[Any]) -> Marks | None:
+def _of_owners(marks: Uncertain | None, lengths: npt.NDArray[Any]) -> Uncertain | None:
     if marks is None:
         return None
     owners = np.repeat(np.arange(len(lengths)), lengths)
@@ -178,38 +178,38 @@ def _of_owners(marks: Marks | None, lengths: npt.NDArray[Any]) -> Marks | None:
     return owned
 
 
-def _from_text(array: pa.StringArray, type_: Type, options: RowOptions) -> Finished:
+def _from_text(array: pa.StringArray, type_: Type, options: RowOptions) -> CastResult:
     if type_ is Kind.STRING:
         if options.envelope in WITH_PLACEHOLDERS:
             wanted = pa.array(placeholder(options.unavailable_value).texts)
-            return Finished(array, _marked(None, pc.is_in(array, wanted)))
-        return Finished(array)
-    return finish(array, type_, options) if type_ in _WRITTEN else _doubted(array, type_)
+            return CastResult(array, _marked(None, pc.is_in(array, wanted)))
+        return CastResult(array)
+    return cast_column(array, type_, options) if type_ in _WRITTEN else _all_uncertain(array, type_)
 
 
-def _from_bytes(array: pa.Array, type_: Type, options: RowOptions) -> Finished:
+def _from_bytes(array: pa.Array, type_: Type, options: RowOptions) -> CastResult:
     target = arrow_type(type_)
     if options.envelope in WITH_PLACEHOLDERS and pa.types.is_binary(array.type):
         wanted = pa.array([options.unavailable_value.encode()], pa.binary())
         if pc.any(pc.is_in(array, wanted), min_count=0).as_py():
-            return _doubted(array, type_)
+            return _all_uncertain(array, type_)
     if type_ is Kind.BINARY:
-        return Finished(array if array.type == target else array.cast(target))
+        return CastResult(array if array.type == target else array.cast(target))
     if not isinstance(type_, Fixed) and type_ is not Kind.UUID:
-        return _doubted(array, type_)
+        return _all_uncertain(array, type_)
     length = _UUID_BYTES if type_ is Kind.UUID else type_.length
     if array.type == target:
-        return Finished(array)
+        return CastResult(array)
     right = pc.equal(pc.binary_length(array), length).fill_null(True)
     kept = pc.if_else(right, array, pa.scalar(None, array.type)).cast(pa.binary())
-    return _settled(kept.cast(target), right)
+    return _or_uncertain(kept.cast(target), right)
 
 
-def _from_number(array: pa.Array, type_: Type) -> Finished:
+def _from_number(array: pa.Array, type_: Type) -> CastResult:
     source, target = array.type, arrow_type(type_)
     if pa.types.is_decimal(source):
         if not isinstance(type_, Decimal):
-            return _doubted(array, type_)
+            return _all_uncertain(array, type_)
         largest = Exact((0, (9,) * type_.precision, -type_.scale))
         return narrowed(array, target, type_.scale, (largest.copy_negate(), largest))
     if pa.types.is_integer(source) and type_ in (Kind.INT, Kind.LONG):
@@ -218,25 +218,25 @@ def _from_number(array: pa.Array, type_: Type) -> Finished:
         bound = _DOUBLE_INTEGERS if type_ is Kind.DOUBLE else _FLOAT_INTEGERS
         right = pc.and_(pc.less_equal(array, bound), pc.greater_equal(array, -bound))
         right = right.fill_null(True)
-        return _settled(pc.if_else(right, array, None).cast(target), right)
+        return _or_uncertain(pc.if_else(right, array, None).cast(target), right)
     if pa.types.is_float32(source) and type_ is Kind.DOUBLE:
-        return Finished(array.cast(target))
-    return _doubted(array, type_)
+        return CastResult(array.cast(target))
+    return _all_uncertain(array, type_)
 
 
-def _within(array: pa.Array, target: pa.DataType, bounds: Any) -> Finished:
+def _within(array: pa.Array, target: pa.DataType, bounds: Any) -> CastResult:
     if target.bit_width >= array.type.bit_width:
-        return Finished(array.cast(target))
+        return CastResult(array.cast(target))
     low, high = int(bounds.min), int(bounds.max)
     right = pc.and_(pc.greater_equal(array, low), pc.less_equal(array, high)).fill_null(True)
-    return _settled(pc.if_else(right, array, None).cast(target), right)
+    return _or_uncertain(pc.if_else(right, array, None).cast(target), right)
 
 
-def _from_time(array: pa.Array, type_: Type, options: RowOptions) -> Finished:
+def _from_time(array: pa.Array, type_: Type, options: RowOptions) -> CastResult:
     source = array.type
     plain = array.view(pa.int64() if source.bit_width == pa.int64().bit_width else pa.int32())
     if type_ in (Kind.INT, Kind.LONG):
-        return _from_number(plain, type_) if plain.type != arrow_type(type_) else Finished(plain)
+        return _from_number(plain, type_) if plain.type != arrow_type(type_) else CastResult(plain)
     if type_ is Kind.DATE and pa.types.is_date32(source):
         return _bounded(plain, iso8601.DAY_MIN, iso8601.DAY_MAX, arrow_type(type_))
     if type_ is Kind.TIME and pa.types.is_time(source):
@@ -248,43 +248,43 @@ def _from_time(array: pa.Array, type_: Type, options: RowOptions) -> Finished:
         ):
             target = arrow_type(type_)
             return _in_micros(plain, source.unit, iso8601.STAMP_MIN, iso8601.STAMP_MAX, target)
-    return _doubted(array, type_)
+    return _all_uncertain(array, type_)
 
 
-def _in_micros(plain: pa.Array, unit: str, low: int, high: int, target: pa.DataType) -> Finished:
+def _in_micros(plain: pa.Array, unit: str, low: int, high: int, target: pa.DataType) -> CastResult:
     """Count in microseconds what has another unit; mark what is finer or out of bounds."""
     per_second = _TIME_UNITS[unit]
     counts = plain.cast(pa.int64())
     if per_second <= _US:
         factor = _US // per_second
         bounded = _bounded(counts, -(-low // factor), high // factor, pa.int64())
-        return Finished(pc.multiply(bounded.array, factor).view(target), bounded.marks)
+        return CastResult(pc.multiply(bounded.array, factor).view(target), bounded.uncertain)
     factor = per_second // _US
     whole = pc.divide(counts, factor)
     right = pc.equal(pc.multiply(whole, factor), counts).fill_null(True)
     bounded = _bounded(whole, low, high, target)
-    return Finished(bounded.array, _marked(bounded.marks, pc.invert(right)))
+    return CastResult(bounded.array, _marked(bounded.uncertain, pc.invert(right)))
 
 
-def _bounded(plain: pa.Array, low: int, high: int, target: pa.DataType) -> Finished:
+def _bounded(plain: pa.Array, low: int, high: int, target: pa.DataType) -> CastResult:
     right = pc.and_(pc.greater_equal(plain, low), pc.less_equal(plain, high)).fill_null(True)
     kept = plain if pc.all(right, min_count=0).as_py() else pc.if_else(right, plain, None)
-    return _settled(kept.view(target) if kept.type != target else kept, right)
+    return _or_uncertain(kept.view(target) if kept.type != target else kept, right)
 
 
-def _settled(array: pa.Array, right: pa.BooleanArray) -> Finished:
+def _or_uncertain(array: pa.Array, right: pa.BooleanArray) -> CastResult:
     if pc.all(right, min_count=0).as_py():
-        return Finished(array)
-    return Finished(array, _marked(None, pc.invert(right)))
+        return CastResult(array)
+    return CastResult(array, _marked(None, pc.invert(right)))
 
 
-def _doubted(array: pa.Array, type_: Type) -> Finished:
+def _all_uncertain(array: pa.Array, type_: Type) -> CastResult:
     nothing = pa.nulls(len(array), arrow_type(type_))
     if array.null_count == len(array):
-        return Finished(nothing)
-    return Finished(nothing, _marked(None, array.is_valid()))
+        return CastResult(nothing)
+    return CastResult(nothing, _marked(None, array.is_valid()))
 
 
-def _marked(marks: Marks | None, doubtful: pa.BooleanArray) -> Marks:
-    found = mask_of(doubtful).astype(np.uint8) * np.uint8(DOUBTFUL)
+def _marked(marks: Uncertain | None, doubtful: pa.BooleanArray) -> Uncertain:
+    found = mask_of(doubtful).astype(np.uint8) * np.uint8(UNCERTAIN)
     return found if marks is None else marks | found

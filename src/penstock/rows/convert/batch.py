@@ -28,14 +28,14 @@ import pyarrow as pa
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Schema
 from penstock.rows.arrow_types import arrow_schema, lengths_of, validity_of
-from penstock.rows.bisection import Apart, made_apart
-from penstock.rows.block_result import Fitted, summed
+from penstock.rows.bisection import BisectResult, bisect_on_error
+from penstock.rows.block_result import BlockResult, merged_counts
 from penstock.rows.convert import source_columns
-from penstock.rows.convert.blocks import Plan, fit_group
-from penstock.rows.convert.keys_and_headers import columns_beside
-from penstock.rows.decode.decoder import EMPTY, Readers, open_values
+from penstock.rows.convert.blocks import ConversionPlan, convert_group
+from penstock.rows.convert.keys_and_headers import key_and_header_columns
+from penstock.rows.decode.decoder import EMPTY, ReaderCache, decode_values
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import MEANINGS, OF_TYPES, Code, MisfitError
+from penstock.rows.reject_codes import CODE_INFO, OF_TYPES, RejectCode, RejectError
 
 
 class Reject(NamedTuple):
@@ -52,7 +52,7 @@ class Reject(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Converted:
+class ConvertedBatch:
     """The fate of every record of a batch.
 
     `rows` has the columns of the table's schema in order, and `offsets` tells whose they are;
@@ -69,44 +69,48 @@ class Converted:
     dropped: Mapping[str, int]
 
 
-def convert(
+def convert_batch(
     batch: pa.RecordBatch,
     *,
     at: TopicPartition,
     schema: Schema,
     options: RowOptions,
-    readers: Readers | None = None,
-) -> Converted:
+    readers: ReaderCache | None = None,
+) -> ConvertedBatch:
     """Turn the records of one partition into rows of a table.
 
     `batch` is as in `ports.log.Fetched`; `readers` may be left out for formats without schemas.
     Raises InvalidError (P399) when a source column of the table has a type that cannot hold it, and
     what `Registry.find` raises.
     """
-    made = made_apart(
+    made = bisect_on_error(
         batch,
-        partial(_convert, at=at, schema=schema, options=options, readers=readers or Readers()),
+        partial(_convert, at=at, schema=schema, options=options, readers=readers or ReaderCache()),
     )
-    if made.raising or len(made.parts) != 1:
+    if made.errors or len(made.parts) != 1:
         return _joined(batch, made, schema)
     return made.parts[0]
 
 
-def _joined(batch: pa.RecordBatch, made: Apart[Converted], schema: Schema) -> Converted:
+def _joined(
+    batch: pa.RecordBatch, made: BisectResult[ConvertedBatch], schema: Schema
+) -> ConvertedBatch:
     """Join what became of the parts of a batch, and refuse the records that raise by themselves."""
     empty = pa.RecordBatch.from_pylist([], arrow_schema(schema))
     rows = pa.concat_batches([empty, *(each.rows for each in made.parts)])
     if not schema.fields:  # rows without columns have their number alone
         rows = batch.select([]).slice(0, sum(each.rows.num_rows for each in made.parts))
-    fact = MEANINGS[Code.UNFORESEEN].fact
-    raising = {i: MisfitError(Code.UNFORESEEN, f"{fact}: {s}") for i, s in made.raising.items()}
+    fact = CODE_INFO[RejectCode.UNEXPECTED].fact
+    raising = {
+        i: RejectError(RejectCode.UNEXPECTED, f"{fact}: {s}") for i, s in made.errors.items()
+    }
     rejects = [reject for each in made.parts for reject in each.rejects]
-    return Converted(
+    return ConvertedBatch(
         rows,
         np.concatenate([np.empty(0, np.int64), *(each.offsets for each in made.parts)]),
         tuple(sorted((*rejects, *_rejects(batch, raising)), key=lambda reject: reject.offset)),
-        dict(summed(Counter(each.filtered) for each in made.parts)),
-        dict(summed(Counter(each.dropped) for each in made.parts)),
+        dict(merged_counts(Counter(each.filtered) for each in made.parts)),
+        dict(merged_counts(Counter(each.dropped) for each in made.parts)),
     )
 
 
@@ -116,29 +120,29 @@ def _convert(
     at: TopicPartition,
     schema: Schema,
     options: RowOptions,
-    readers: Readers,
-) -> Converted:
+    readers: ReaderCache,
+) -> ConvertedBatch:
     values = batch.column("value")
     misfits = _refused_unread(batch, schema, options)
     readable = validity_of(values)
     tombstones = ~readable
     readable[list(misfits)] = False
-    plan = Plan.of(schema, options)
+    plan = ConversionPlan.of(schema, options)
     changes = {
         role: column
         for role, column in options.change_columns.items()
         if schema.field(column) is not None
     }
     readable_at = np.flatnonzero(readable)
-    opened = open_values(batch, readable_at, options, readers, changes)
-    pieces = [piece for group in opened.groups for piece in fit_group(group, plan)]
-    fitted = Fitted.joined(pieces, plan.payload)
-    misfits |= opened.misfits | fitted.misfits
-    fitted, beside = _with_beside(batch, fitted, plan, readers)
-    misfits |= fitted.misfits
+    opened = decode_values(batch, readable_at, options, readers, changes)
+    pieces = [piece for group in opened.groups for piece in convert_group(group, plan)]
+    fitted = BlockResult.concat(pieces, plan.payload)
+    misfits |= opened.rejects | fitted.rejects
+    fitted, beside = _with_keys_and_headers(batch, fitted, plan, readers)
+    misfits |= fitted.rejects
     filtered = dict(opened.filtered + fitted.filtered)
     if options.tombstones == "quarantine":
-        gone = MisfitError(Code.TOMBSTONE, "the record has no value")
+        gone = RejectError(RejectCode.TOMBSTONE, "the record has no value")
         misfits |= dict.fromkeys(np.flatnonzero(tombstones).tolist(), gone)
     elif tombstones.any():
         filtered["tombstone"] = int(tombstones.sum())
@@ -146,58 +150,58 @@ def _convert(
     assert len(rows) + len(misfits) + sum(filtered.values()) == len(batch), "none is lost"
     offsets = batch.column("offset").to_numpy()[fitted.positions]
     rejects = _rejects(batch, misfits, _nowhere_to_keep(options, plan.options))
-    return Converted(rows, offsets, rejects, filtered, dict(fitted.dropped))
+    return ConvertedBatch(rows, offsets, rejects, filtered, dict(fitted.dropped))
 
 
-def _nowhere_to_keep(asked: RowOptions, had: RowOptions) -> Mapping[Code, str]:
+def _nowhere_to_keep(asked: RowOptions, had: RowOptions) -> Mapping[RejectCode, str]:
     """Say, by code, that a table without the column for it rescues nothing."""
     told = f"; nothing is rescued without a string column {asked.rescued_column} in the table"
     codes = OF_TYPES if asked.types == "rescue" != had.types else frozenset()
     if asked.columns == "rescue" != had.columns:
-        codes |= {Code.UNKNOWN_FIELD}
+        codes |= {RejectCode.UNKNOWN_FIELD}
     return dict.fromkeys(codes, told)
 
 
 def _refused_unread(
     batch: pa.RecordBatch, schema: Schema, options: RowOptions
-) -> dict[int, MisfitError]:
+) -> dict[int, RejectError]:
     """Find records that need not be decoded: empty, too large, with an impossible time stamp."""
     valued = validity_of(batch.column("value"))
     lengths = lengths_of(batch.column("value"))
     reason = f"the value has more than {options.record_bytes_max} bytes"
-    misfits = source_columns.misfits(batch, schema, options)
+    misfits = source_columns.rejects(batch, schema, options)
     found = {index: misfit for index, misfit in misfits.items() if valued[index]}
     may_be_empty = options.format in ("text", "bytes") and options.compression == "none"
     empty = [] if may_be_empty else np.flatnonzero(valued & (lengths == 0)).tolist()
-    found |= dict.fromkeys(empty, MisfitError(Code.EMPTY, EMPTY))
+    found |= dict.fromkeys(empty, RejectError(RejectCode.EMPTY, EMPTY))
     large = np.flatnonzero(valued & (lengths > options.record_bytes_max)).tolist()
-    return found | dict.fromkeys(large, MisfitError(Code.TOO_LARGE, reason))
+    return found | dict.fromkeys(large, RejectError(RejectCode.TOO_LARGE, reason))
 
 
-def _with_beside(
-    batch: pa.RecordBatch, fitted: Fitted, plan: Plan, readers: Readers
-) -> tuple[Fitted, Mapping[str, pa.Array]]:
+def _with_keys_and_headers(
+    batch: pa.RecordBatch, fitted: BlockResult, plan: ConversionPlan, readers: ReaderCache
+) -> tuple[BlockResult, Mapping[str, pa.Array]]:
     """Read keys and headers of the records that fit, and leave out those whose do not."""
     if plan.options.key_format == "bytes" and not plan.options.header_columns:
         return fitted, {}
     landed = _landed(batch, fitted)
-    beside = columns_beside(landed, plan.schema, plan.options, readers)
-    if not beside.misfits:
+    beside = key_and_header_columns(landed, plan.schema, plan.options, readers)
+    if not beside.rejects:
         return fitted, beside.columns
     kept = np.ones(len(landed), np.bool_)
-    kept[list(beside.misfits)] = False
+    kept[list(beside.rejects)] = False
     mask = pa.array(kept)
-    misfits = {int(fitted.positions[at]): misfit for at, misfit in beside.misfits.items()}
+    misfits = {int(fitted.positions[at]): misfit for at, misfit in beside.rejects.items()}
     fewer = replace(
         fitted,
         rows=fitted.rows.filter(mask),
         positions=fitted.positions[kept],
-        misfits=fitted.misfits | misfits,
+        rejects=fitted.rejects | misfits,
     )
     return fewer, {name: column.filter(mask) for name, column in beside.columns.items()}
 
 
-def _landed(batch: pa.RecordBatch, fitted: Fitted) -> pa.RecordBatch:
+def _landed(batch: pa.RecordBatch, fitted: BlockResult) -> pa.RecordBatch:
     if len(fitted.positions) == len(batch):
         return batch
     return batch.take(pa.array(fitted.positions))
@@ -205,11 +209,11 @@ def _landed(batch: pa.RecordBatch, fitted: Fitted) -> pa.RecordBatch:
 
 def _rows(
     batch: pa.RecordBatch,
-    fitted: Fitted,
+    fitted: BlockResult,
     beside: Mapping[str, pa.Array],
     *,
     at: TopicPartition,
-    plan: Plan,
+    plan: ConversionPlan,
 ) -> pa.RecordBatch:
     landed = _landed(batch, fitted)
     columns = dict(zip(plan.payload.names, fitted.rows.flatten(), strict=True))
@@ -226,8 +230,8 @@ def _rows(
 
 def _rejects(
     batch: pa.RecordBatch,
-    misfits: Mapping[int, MisfitError],
-    more: Mapping[Code, str] = MappingProxyType({}),
+    misfits: Mapping[int, RejectError],
+    more: Mapping[RejectCode, str] = MappingProxyType({}),
 ) -> tuple[Reject, ...]:
     """List refused records by their offsets; `more` is what a code's message ends with."""
     if not misfits:
@@ -241,6 +245,6 @@ def _rejects(
         if (what := told.get(id(misfit))) is None:
             code = misfit.code
             message = misfit.message + more.get(code, "")
-            what = told[id(misfit)] = (str(MEANINGS[code].stage), str(code), message)
+            what = told[id(misfit)] = (str(CODE_INFO[code].stage), str(code), message)
         rejects.append(Reject(offset, *what))
     return tuple(rejects)

@@ -19,29 +19,36 @@ import pyarrow.compute as pc
 
 from penstock.core.schema import Kind, Schema, Struct
 from penstock.rows.arrow_types import arrow_type, lengths_of
-from penstock.rows.block_result import Fitted, Positions, summed
-from penstock.rows.cast.case_insensitive import respelled, spelled
-from penstock.rows.cast.json_columns import DOUBTFUL, Marks, finish, mask_of, settled, without_text
-from penstock.rows.cast.record_cast import Fit, record_fit
-from penstock.rows.cast.rescued_column import Drops, rescued_text
-from penstock.rows.cast.typed_columns import adapt, count_unknown
-from penstock.rows.convert.bulk_rejects import sort_alike, sort_typed, sort_whole
-from penstock.rows.convert.prescan import looks
-from penstock.rows.convert.sampled_fields import count_dropped, learn
-from penstock.rows.decode.decoder import Group
+from penstock.rows.block_result import BlockResult, Positions, merged_counts
+from penstock.rows.cast.case_insensitive import normalized, schema_as_spelled
+from penstock.rows.cast.json_columns import (
+    UNCERTAIN,
+    Uncertain,
+    cast_column,
+    mask_of,
+    resolve_large,
+    without_text,
+)
+from penstock.rows.cast.record_cast import Cast, compile_record_cast
+from penstock.rows.cast.rescued_column import LeftOut, rescued_json
+from penstock.rows.cast.typed_columns import cast_typed, count_unknown
+from penstock.rows.convert.bulk_rejects import classify_block, classify_similar, classify_typed
+from penstock.rows.convert.prescan import prescan
+from penstock.rows.convert.sampled_fields import count_dropped, with_sampled_fields
+from penstock.rows.decode.decoder import ReaderGroup
 from penstock.rows.decode.envelope.json_envelopes import WITH_PLACEHOLDERS
 from penstock.rows.decode.envelope.toast_placeholder import placeholder
-from penstock.rows.decode.format_reader import Reader, WithoutRowError
+from penstock.rows.decode.format_reader import FormatReader, NoRowError
 from penstock.rows.decode.json.block_parser import (
     BLOCK_BYTES_MAX,
     BLOCK_ROWS_MAX,
-    Refused,
+    ParseFailure,
     can_parse,
     parse_block,
 )
 from penstock.rows.decode.json.parser import parse_object
 from penstock.rows.options import Policy, RowOptions
-from penstock.rows.reject_codes import MisfitError
+from penstock.rows.reject_codes import RejectError
 
 _PARTS = 8
 _PART_ROWS, _PART_ROWS_MIN = 4096, 64
@@ -51,19 +58,19 @@ FEW_ROWS, FEW_BYTES = 16, 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ConversionPlan:
     """What is worked out once for a table: payload columns and compiled converter."""
 
     schema: Schema
     payload: Schema
     options: RowOptions
-    fit: Fit
+    fit: Cast
     by_block: bool
     not_empty: tuple[int, ...]
     """Which columns of the payload must not hold an empty text."""
 
     @classmethod
-    def of(cls, schema: Schema, options: RowOptions) -> Plan:
+    def of(cls, schema: Schema, options: RowOptions) -> ConversionPlan:
         """Work out the plan of a table. Raises ZoneInfoNotFoundError for an unknown zone."""
         apart = {*options.source_columns.values(), *options.header_columns}
         options = _with_rescue(options, schema)
@@ -76,7 +83,9 @@ class Plan:
             for index, field in enumerate(payload.fields)
             if field.type is Kind.STRING and field.name in options.not_empty
         )
-        return cls(schema, payload, options, record_fit(payload, options), by_block, not_empty)
+        return cls(
+            schema, payload, options, compile_record_cast(payload, options), by_block, not_empty
+        )
 
 
 def _with_rescue(options: RowOptions, schema: Schema) -> RowOptions:
@@ -94,43 +103,43 @@ def _with_rescue(options: RowOptions, schema: Schema) -> RowOptions:
 
 
 @dataclass(slots=True)
-class _Sorting:
+class _BlockConverter:
     """Collect the pieces of one block while it is taken apart."""
 
-    plan: Plan
+    plan: ConversionPlan
     values: pa.BinaryArray
-    pieces: list[Fitted] = field(default_factory=list)
-    doubtful: list[Positions] = field(default_factory=list)
+    pieces: list[BlockResult] = field(default_factory=list)
+    uncertain: list[Positions] = field(default_factory=list)
     broken: Positions = field(default_factory=lambda: np.zeros(0, np.int64))
     """What is no JSON: no other way of reading it is tried."""
 
-    def parse(self, positions: Positions, read: Schema) -> Refused | None:
+    def parse(self, positions: Positions, read: Schema) -> ParseFailure | None:
         """Land the records at some positions as one block, or tell that it does not parse."""
         values = self.values
         if len(positions) != len(values):
             values = values.take(pa.array(positions))
         parsed = parse_block(values, read)
-        if isinstance(parsed, Refused):
+        if isinstance(parsed, ParseFailure):
             return parsed
-        done = finish(parsed, self.plan.payload, self.plan.options)
-        rows, doubts = done.array, _doubts(parsed, done.marks, values)
+        done = cast_column(parsed, self.plan.payload, self.plan.options)
+        rows, doubts = done.array, _uncertain(parsed, done.uncertain, values)
         for index in self.plan.not_empty:
             doubts |= without_text(rows.field(index))
         if self.plan.options.envelope in WITH_PLACEHOLDERS:
             pattern = placeholder(self.plan.options.unavailable_value).pattern
             doubts |= mask_of(pc.match_substring_regex(values, pattern))
         if doubts.any():
-            self.doubtful.append(positions[doubts])
+            self.uncertain.append(positions[doubts])
             certain = pa.array(~doubts)
             rows, parsed = rows.filter(certain), parsed.filter(certain)
             positions = positions[~doubts]
         dropped: Counter[str] = Counter()
         if read is not self.plan.payload:
             count_dropped(parsed, self.plan.payload, dropped)
-        self.pieces.append(Fitted(rows, positions, {}, dropped))
+        self.pieces.append(BlockResult(rows, positions, {}, dropped))
         return None
 
-    def take_apart(self, positions: Positions, read: Schema) -> None:
+    def bisect(self, positions: Positions, read: Schema) -> None:
         """Parse what can be parsed as blocks; the records around each fault are doubtful.
 
         Where faults are many, one parse for each would cost more than to look at all records.
@@ -142,26 +151,26 @@ class _Sorting:
                 return
             if len(positions) > _PART_ROWS or refused.row is None or refused.row >= len(positions):
                 for part in np.array_split(positions, _PARTS):
-                    self.take_apart(part, read)
+                    self.bisect(part, read)
                 return
-            self.take_apart(positions[: refused.row], read)
-            self.doubtful.append(positions[refused.row : refused.row + 1])
+            self.bisect(positions[: refused.row], read)
+            self.uncertain.append(positions[refused.row : refused.row + 1])
             faults += 1
             positions = positions[refused.row + 1 :]
-        self.doubtful.append(positions)
+        self.uncertain.append(positions)
 
 
-def fit_group(group: Group, plan: Plan) -> Iterator[Fitted]:
+def convert_group(group: ReaderGroup, plan: ConversionPlan) -> Iterator[BlockResult]:
     """Sort the values of one group, block by block; positions are the group's."""
     for start, stop in _blocks(group.values):
         values = group.values.slice(start, stop - start)
         if group.reader is None and _are_few(values):
-            fitted = fit_records(values, np.arange(len(values)), plan)
+            fitted = convert_records(values, np.arange(len(values)), plan)
         elif group.reader is None:
-            fitted = fit_block(values, plan)
+            fitted = convert_json_block(values, plan)
         else:
-            fitted = fit_typed(values, group.reader, plan)
-        yield fitted.moved(group.positions[start:stop])
+            fitted = convert_typed_block(values, group.reader, plan)
+        yield fitted.at_positions(group.positions[start:stop])
 
 
 def _are_few(values: pa.BinaryArray) -> bool:
@@ -181,57 +190,59 @@ def _blocks(values: pa.BinaryArray) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def fit_block(values: pa.BinaryArray, plan: Plan) -> Fitted:
+def convert_json_block(values: pa.BinaryArray, plan: ConversionPlan) -> BlockResult:
     """Sort the values of one block, none of them null or without bytes."""
     everything = np.arange(len(values))
     if not plan.by_block:
-        return fit_records(values, everything, plan)
-    sorting = _Sorting(plan, values)
+        return convert_records(values, everything, plan)
+    sorting = _BlockConverter(plan, values)
     own = plan.payload
     if not plan.options.case_sensitive:
-        own = spelled(values, own, plan.options)
+        own = schema_as_spelled(values, own, plan.options)
     if sorting.parse(everything, own) is not None:
-        _sort_faulty(sorting, everything, own)
-    if sorting.doubtful:
-        rest = np.sort(np.concatenate(sorting.doubtful))
-        alike, rest = sort_alike(values, rest, own, plan.options)
+        _convert_faulty(sorting, everything, own)
+    if sorting.uncertain:
+        rest = np.sort(np.concatenate(sorting.uncertain))
+        alike, rest = classify_similar(values, rest, own, plan.options)
         sorting.pieces += alike
         rest = np.sort(np.concatenate([rest, sorting.broken]))
-        sorting.pieces.append(fit_records(values, rest, plan))
-    return Fitted.joined(sorting.pieces, plan.payload)
+        sorting.pieces.append(convert_records(values, rest, plan))
+    return BlockResult.concat(sorting.pieces, plan.payload)
 
 
-def _sort_faulty(sorting: _Sorting, everything: Positions, own: Schema) -> None:
+def _convert_faulty(sorting: _BlockConverter, everything: Positions, own: Schema) -> None:
     """Sort a block that did not parse: with what its records share, or show, then sifted.
 
     `own` are the columns as the records spell them.
     """
-    read = learn(sorting.values, own, sorting.plan.options)
+    read = with_sampled_fields(sorting.values, own, sorting.plan.options)
     if read != own and sorting.parse(everything, read) is None:
         return
-    whole = sort_whole(sorting.values, own, sorting.plan.options)
+    whole = classify_block(sorting.values, own, sorting.plan.options)
     if whole is not None:
         alike, undecided = whole
         sorting.pieces.append(alike)
-        sorting.doubtful.append(everything[undecided])
+        sorting.uncertain.append(everything[undecided])
         return
-    look = looks(sorting.values, read, decimals=int | float | str)
+    look = prescan(sorting.values, read, decimals=int | float | str)
     sorting.broken = everything[look.broken]
-    sorting.doubtful.append(everything[~(look.plain | look.broken)])
-    sorting.take_apart(everything[look.plain], read)
+    sorting.uncertain.append(everything[~(look.plain | look.broken)])
+    sorting.bisect(everything[look.plain], read)
 
 
-def fit_typed(values: pa.BinaryArray, reader: Reader, plan: Plan) -> Fitted:
+def convert_typed_block(
+    values: pa.BinaryArray, reader: FormatReader, plan: ConversionPlan
+) -> BlockResult:
     """Sort the values of one block of a format with types, none of them null."""
     everything = np.arange(len(values))
     try:
         decoded = reader.block(values)
     except pa.ArrowInvalid:  # a value that Arrow cannot hold: one by one it is found
-        return fit_records(values, everything, plan, reader.record)
-    done = adapt(decoded.array, plan.payload, plan.options)
-    doubts = decoded.doubtful.copy()
-    if done.marks is not None:
-        doubts |= (done.marks & DOUBTFUL) != 0
+        return convert_records(values, everything, plan, reader.record)
+    done = cast_typed(decoded.array, plan.payload, plan.options)
+    doubts = decoded.uncertain.copy()
+    if done.uncertain is not None:
+        doubts |= (done.uncertain & UNCERTAIN) != 0
     for index in plan.not_empty:
         doubts |= without_text(done.array.field(index))
     rows, taken, positions = done.array, decoded.array, everything
@@ -241,59 +252,61 @@ def fit_typed(values: pa.BinaryArray, reader: Reader, plan: Plan) -> Fitted:
     dropped: Counter[str] = Counter()
     if plan.options.columns == "drop_value":
         count_unknown(taken, plan.payload, dropped)
-    pieces = [Fitted(rows, positions, {}, dropped)]
+    pieces = [BlockResult(rows, positions, {}, dropped)]
     if doubts.any():
-        alike, rest = sort_typed(decoded, everything[doubts], plan.payload, plan.options)
-        pieces += [alike, fit_records(values, rest, plan, reader.record)]
-    return Fitted.joined(pieces, plan.payload)
+        alike, rest = classify_typed(decoded, everything[doubts], plan.payload, plan.options)
+        pieces += [alike, convert_records(values, rest, plan, reader.record)]
+    return BlockResult.concat(pieces, plan.payload)
 
 
-def fit_records(
+def convert_records(
     values: pa.BinaryArray,
     positions: Positions,
-    plan: Plan,
+    plan: ConversionPlan,
     read: Callable[[bytes], dict[str, Any]] | None = None,
-) -> Fitted:
+) -> BlockResult:
     """Sort the values at some positions one by one; they are JSON unless `read` is given."""
     if read is None:
         read = partial(_read, plan=plan)
     rows, landed = [], []
-    misfits: dict[int, MisfitError] = {}
+    misfits: dict[int, RejectError] = {}
     dropped: Counter[str] = Counter()
     filtered: Counter[str] = Counter()
     rescued: dict[int, str] = {}
     taken = values if len(positions) == len(values) else values.take(pa.array(positions))
     for position, value in zip(positions.tolist(), taken.to_pylist(), strict=True):
-        drops = Drops()
+        drops = LeftOut()
         try:
             rows.append(plan.fit(read(value), drops))
-        except MisfitError as misfit:
-            misfits[position] = misfit.alone()
+        except RejectError as misfit:
+            misfits[position] = misfit.without_traceback()
             continue
-        except WithoutRowError as without:
+        except NoRowError as without:
             filtered[without.reason] += 1
             continue
         landed.append(position)
         if drops.paths:
             dropped.update(drops.paths)
-        if (text := rescued_text(drops.rescued)) is not None:
+        if (text := rescued_json(drops.rescued)) is not None:
             rescued[position] = text
     array = pa.array(rows, arrow_type(plan.payload))
-    return Fitted(array, np.array(landed, np.int64), misfits, summed([dropped]), filtered, rescued)
+    return BlockResult(
+        array, np.array(landed, np.int64), misfits, merged_counts([dropped]), filtered, rescued
+    )
 
 
-def _read(value: bytes, *, plan: Plan) -> dict[str, Any]:
+def _read(value: bytes, *, plan: ConversionPlan) -> dict[str, Any]:
     record = parse_object(value, depth_max=plan.options.depth_max)
-    return record if plan.options.case_sensitive else respelled(record, plan.payload)
+    return record if plan.options.case_sensitive else normalized(record, plan.payload)
 
 
-def _doubts(
-    parsed: pa.StructArray, marks: Marks | None, values: pa.BinaryArray
+def _uncertain(
+    parsed: pa.StructArray, marks: Uncertain | None, values: pa.BinaryArray
 ) -> npt.NDArray[np.bool_]:
     """Return which rows the record converter must read: null records, and marked ones."""
     doubts: npt.NDArray[np.bool_] = np.zeros(len(parsed), np.bool_)
     if parsed.null_count:
         doubts |= parsed.is_null().to_numpy(zero_copy_only=False)
     if marks is not None:
-        doubts |= settled(marks, values) != 0
+        doubts |= resolve_large(marks, values) != 0
     return doubts

@@ -22,43 +22,49 @@ import pyarrow.compute as pc
 
 from penstock.core.schema import Decimal, Field, Kind, List, Schema, Struct, Type, join
 from penstock.rows.arrow_types import arrow_type
-from penstock.rows.block_result import Fitted, Positions
-from penstock.rows.cast.json_columns import Finished, finish, mask_of, not_numbers, settled
-from penstock.rows.cast.rescued_column import shown
-from penstock.rows.cast.typed_columns import adapt
-from penstock.rows.convert.partial_rows import Left, sorted_out
-from penstock.rows.convert.prescan import Looks, looks
-from penstock.rows.convert.raw_members import texts_of
+from penstock.rows.block_result import BlockResult, Positions
+from penstock.rows.cast.json_columns import (
+    CastResult,
+    cast_column,
+    mask_of,
+    not_numbers,
+    resolve_large,
+)
+from penstock.rows.cast.rescued_column import as_json
+from penstock.rows.cast.typed_columns import cast_typed
+from penstock.rows.convert.partial_rows import LeftOutColumn, split_partial
+from penstock.rows.convert.prescan import PrescanResult, prescan
+from penstock.rows.convert.raw_members import raw_texts
 from penstock.rows.convert.reject_columns import Mask, values_at
-from penstock.rows.convert.sampled_fields import LEARNED_MAX, WIDEST, sample
+from penstock.rows.convert.sampled_fields import LEARNED_MAX, WIDEST, sample_positions
 from penstock.rows.decode.envelope.json_envelopes import WITH_PLACEHOLDERS
 from penstock.rows.decode.envelope.toast_placeholder import placeholder
-from penstock.rows.decode.format_reader import Decoded
-from penstock.rows.decode.json.block_parser import Refused, parse_block, parsed_type
-from penstock.rows.decode.json.parser import Number, parse_object
+from penstock.rows.decode.format_reader import DecodedBlock
+from penstock.rows.decode.json.block_parser import ParseFailure, parse_block, parsed_type
+from penstock.rows.decode.json.parser import JsonNumber, parse_object
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import MisfitError
+from penstock.rows.reject_codes import RejectError
 from penstock.rows.schema.inference import columns_in, type_of
 
 _SHAPES_MAX = 4
 _ALIKE_MIN = 64
 
 
-def sort_alike(
+def classify_similar(
     values: pa.BinaryArray, positions: Positions, own: Schema, options: RowOptions
-) -> tuple[list[Fitted], Positions]:
+) -> tuple[list[BlockResult], Positions]:
     """Sort the records at some positions that columns can tell the fate of, and give the rest.
 
     `own` are the columns that records are read into. Records are read by at most `_SHAPES_MAX`
     sets of types, so that no sender of many kinds of faults makes this slow.
     """
-    sorted_: list[Fitted] = []
+    sorted_: list[BlockResult] = []
     if not options.case_sensitive:
         return sorted_, positions
     undecided = []
     for _ in range(_SHAPES_MAX):
         taken = values.take(pa.array(positions))
-        shape = _shown(taken, own, options) if len(positions) >= _ALIKE_MIN else None
+        shape = _sampled_shape(taken, own, options) if len(positions) >= _ALIKE_MIN else None
         if shape is None:
             break
         look, parsed = _read(taken, shape, own)
@@ -66,8 +72,8 @@ def sort_alike(
         if parsed is not None:
             mine = positions[look.plain]
             alike = taken if look.plain.all() else taken.filter(pa.array(look.plain))
-            fitted, open_ = _sorted(alike, parsed, own, options)
-            sorted_.append(fitted.moved(mine))
+            fitted, open_ = _classified(alike, parsed, own, options)
+            sorted_.append(fitted.at_positions(mine))
             undecided.append(mine[open_])
         rest = ~(look.plain | look.broken)
         if rest.all():
@@ -76,65 +82,67 @@ def sort_alike(
     return sorted_, np.sort(np.concatenate([positions, *undecided]))
 
 
-def sort_whole(
+def classify_block(
     values: pa.BinaryArray, own: Schema, options: RowOptions
-) -> tuple[Fitted, Mask] | None:
+) -> tuple[BlockResult, Mask] | None:
     """Sort a block by the types that a few of its records show, and tell which are undecided.
 
     None where they show none but its own, or not all records are of these types.
     """
-    shape = _shown(values, own, options) if options.case_sensitive else None
+    shape = _sampled_shape(values, own, options) if options.case_sensitive else None
     if shape is None or shape == own or _takes_texts_for_numbers(shape, own):
         return None
     parsed = parse_block(values, shape)
-    return None if isinstance(parsed, Refused) else _sorted(values, parsed, own, options)
+    return None if isinstance(parsed, ParseFailure) else _classified(values, parsed, own, options)
 
 
-def sort_typed(
-    decoded: Decoded, positions: Positions, own: Schema, options: RowOptions
-) -> tuple[Fitted, Positions]:
+def classify_typed(
+    decoded: DecodedBlock, positions: Positions, own: Schema, options: RowOptions
+) -> tuple[BlockResult, Positions]:
     """Sort those of some records with types that columns can tell the fate of; give the rest."""
     taken = decoded.array.take(pa.array(positions))
-    unsure = decoded.doubtful[positions]
-    fitted, open_ = sorted_out(taken, own, options, finish=adapt, unsure=unsure, texts=_texts_typed)
-    fitted = fitted.moved(positions)
+    unsure = decoded.uncertain[positions]
+    fitted, open_ = split_partial(
+        taken, own, options, finish=cast_typed, unsure=unsure, texts=_texts_typed
+    )
+    fitted = fitted.at_positions(positions)
     rest = positions[open_]
-    if decoded.faults:
+    if decoded.rejects:
         mine = set(positions.tolist())
-        faults = {at: misfit for at, misfit in decoded.faults.items() if at in mine}
-        fitted = replace(fitted, misfits=fitted.misfits | faults)
+        faults = {at: misfit for at, misfit in decoded.rejects.items() if at in mine}
+        fitted = replace(fitted, rejects=fitted.rejects | faults)
         rest = np.setdiff1d(rest, [*faults])
     return fitted, rest
 
 
-def _texts_typed(wanted: Sequence[tuple[Left, Positions]]) -> list[list[str] | None]:
+def _texts_typed(wanted: Sequence[tuple[LeftOutColumn, Positions]]) -> list[list[str] | None]:
     found: list[list[str] | None] = []
     for left, places in wanted:
         kind = left.array.type
         untold = pa.types.is_nested(kind) or pa.types.is_floating(kind)  # 1 and 1.0 are one double
-        found.append(None if untold else [*map(shown, values_at(left.array, places))])
+        found.append(None if untold else [*map(as_json, values_at(left.array, places))])
     return found
 
 
 def _read(
     values: pa.BinaryArray, shape: Schema, own: Schema
-) -> tuple[Looks, pa.StructArray | None]:
+) -> tuple[PrescanResult, pa.StructArray | None]:
     """Read the values that look like a shape; None where they are few, or do not parse.
 
     Decimals are read from texts as well. Where the column is none of numbers, a text is something
     else than a number, so values are looked at first.
     """
     mixes = _takes_texts_for_numbers(shape, own)
-    parsed = Refused() if mixes else parse_block(values, shape)
-    if not isinstance(parsed, Refused):
+    parsed = ParseFailure() if mixes else parse_block(values, shape)
+    if not isinstance(parsed, ParseFailure):
         everything = np.ones(len(values), np.bool_)
-        return Looks(everything, ~everything), parsed
-    look = looks(values, shape, decimals=int | float)
+        return PrescanResult(everything, ~everything), parsed
+    look = prescan(values, shape, decimals=int | float)
     if look.plain.sum() < _ALIKE_MIN:
-        return Looks(np.zeros(len(values), np.bool_), look.broken), None
+        return PrescanResult(np.zeros(len(values), np.bool_), look.broken), None
     parsed = parse_block(values.filter(pa.array(look.plain)), shape)
-    if isinstance(parsed, Refused):
-        return Looks(np.zeros(len(values), np.bool_), look.broken), None
+    if isinstance(parsed, ParseFailure):
+        return PrescanResult(np.zeros(len(values), np.bool_), look.broken), None
     return look, parsed
 
 
@@ -153,21 +161,21 @@ def _takes_texts_for_numbers(shape: Type, own: Type | None) -> bool:
             return isinstance(shape, Decimal)
 
 
-def _shown(values: pa.BinaryArray, own: Schema, options: RowOptions) -> Schema | None:
+def _sampled_shape(values: pa.BinaryArray, own: Schema, options: RowOptions) -> Schema | None:
     """Return the types that a sample shows where its values are not of a schema's own."""
     shape, seen = own, False
-    for index in sample(len(values)):
+    for index in sample_positions(len(values)):
         try:
             record = parse_object(values[index].as_py(), depth_max=options.depth_max)
-        except MisfitError:
+        except RejectError:
             continue
-        seen, wider = True, _with_shown(record, shape, own)
+        seen, wider = True, _with_sampled(record, shape, own)
         if columns_in(wider) - columns_in(own) <= LEARNED_MAX:
             shape = wider
     return shape if seen else None
 
 
-def _with_shown(record: dict[str, Any], shape: Struct, own: Struct) -> Struct:
+def _with_sampled(record: dict[str, Any], shape: Struct, own: Struct) -> Struct:
     fields = {each.name: each for each in shape.fields}
     for name, value in record.items():
         declared, known = own.field(name), fields.get(name)
@@ -182,7 +190,7 @@ def _with_shown(record: dict[str, Any], shape: Struct, own: Struct) -> Struct:
 def _type_shown(value: Any, shape: Type, own: Type) -> Type:
     """Return the type to read a column by: the first one that a value asks for counts."""
     if isinstance(value, dict) and isinstance(own, Struct) and isinstance(shape, Struct):
-        return _with_shown(value, shape, own)
+        return _with_sampled(value, shape, own)
     if value is None or shape != own:
         return shape
     match value, own:
@@ -190,11 +198,11 @@ def _type_shown(value: Any, shape: Type, own: Type) -> Type:
             return shape
         case ((bool() | dict() | list()), _):
             return type_of(value)
-        case Number(), Kind.FLOAT | Kind.DOUBLE:
+        case JsonNumber(), Kind.FLOAT | Kind.DOUBLE:
             return shape
-        case Number(), Kind.INT | Kind.LONG if _is_plain(value, own):
+        case JsonNumber(), Kind.INT | Kind.LONG if _is_plain(value, own):
             return shape
-        case Number(), _:
+        case JsonNumber(), _:
             return WIDEST
         case str(), Decimal() | Struct() | List():
             return Kind.STRING
@@ -204,7 +212,7 @@ def _type_shown(value: Any, shape: Type, own: Type) -> Type:
             return shape
 
 
-def _is_plain(number: Number, own: Kind) -> bool:
+def _is_plain(number: JsonNumber, own: Kind) -> bool:
     bound = 1 << (31 if own is Kind.INT else 63)
     digits = number.removeprefix("-")  # Python refuses to read thousands of them
     if len(digits) > len(str(bound)) or not digits.isdecimal():
@@ -212,9 +220,9 @@ def _is_plain(number: Number, own: Kind) -> bool:
     return -bound <= int(number) < bound
 
 
-def _sorted(
+def _classified(
     values: pa.BinaryArray, parsed: pa.StructArray, own: Schema, options: RowOptions
-) -> tuple[Fitted, Mask]:
+) -> tuple[BlockResult, Mask]:
     """Sort records that were read by another shape, and tell which are undecided."""
     unsure = mask_of(parsed.is_null())
     marks = not_numbers(parsed)  # not JSON, whatever else it may be
@@ -224,21 +232,25 @@ def _sorted(
         pattern = placeholder(options.unavailable_value).pattern
         unsure = unsure | mask_of(pc.match_substring_regex(values, pattern))
 
-    def texts(wanted: Sequence[tuple[Left, Positions]]) -> Sequence[list[str] | None]:
-        return texts_of(values, [(left.names, places) for left, places in wanted])
+    def texts(wanted: Sequence[tuple[LeftOutColumn, Positions]]) -> Sequence[list[str] | None]:
+        return raw_texts(values, [(left.names, places) for left, places in wanted])
 
-    def finished(array: pa.Array, type_: Type, options: RowOptions) -> Finished:
+    def finished(array: pa.Array, type_: Type, options: RowOptions) -> CastResult:
         done = _finish(array, type_, options)
-        return done if done.marks is None else replace(done, marks=settled(done.marks, values))
+        return (
+            done
+            if done.uncertain is None
+            else replace(done, uncertain=resolve_large(done.uncertain, values))
+        )
 
-    return sorted_out(parsed, own, options, finish=finished, unsure=unsure, texts=texts)
+    return split_partial(parsed, own, options, finish=finished, unsure=unsure, texts=texts)
 
 
-def _finish(array: pa.Array, own: Type, options: RowOptions) -> Finished:
+def _finish(array: pa.Array, own: Type, options: RowOptions) -> CastResult:
     """Finish a column; where it was read by another type, mark all of its values."""
     exact = own in (Kind.INT, Kind.LONG) or isinstance(own, Decimal)
     if isinstance(own, List) or array.type == parsed_type(own):
-        return finish(array, own, options)
+        return cast_column(array, own, options)
     if exact and pa.types.is_decimal(array.type):
-        return finish(array, own, options)
-    return Finished(pa.nulls(len(array), arrow_type(own)), np.ones(len(array), np.uint8))
+        return cast_column(array, own, options)
+    return CastResult(pa.nulls(len(array), arrow_type(own)), np.ones(len(array), np.uint8))

@@ -19,40 +19,40 @@ import pyarrow.compute as pc
 
 from penstock.core.schema import Field, Kind, Schema, Struct
 from penstock.rows.arrow_types import arrow_type
-from penstock.rows.block_result import Fitted
-from penstock.rows.cast.record_cast import record_fit
-from penstock.rows.cast.rescued_column import Drops
-from penstock.rows.convert.blocks import Plan, fit_group
-from penstock.rows.decode.decoder import Readers
-from penstock.rows.decode.format_reader import BARE
+from penstock.rows.block_result import BlockResult
+from penstock.rows.cast.record_cast import compile_record_cast
+from penstock.rows.cast.rescued_column import LeftOut
+from penstock.rows.convert.blocks import ConversionPlan, convert_group
+from penstock.rows.decode.decoder import ReaderCache
+from penstock.rows.decode.format_reader import VALUE_COLUMN
 from penstock.rows.decode.keys import decoded_keys, key_field, key_options
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import NO_TEXT, Code, MisfitError
+from penstock.rows.reject_codes import NO_TEXT, RejectCode, RejectError
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class ExtraColumns:
     """Columns by name, and the misfits by position; columns are null there."""
 
     columns: dict[str, pa.Array]
-    misfits: dict[int, MisfitError]
+    rejects: dict[int, RejectError]
 
 
-def columns_beside(
-    batch: pa.RecordBatch, schema: Schema, options: RowOptions, readers: Readers
-) -> Beside:
+def key_and_header_columns(
+    batch: pa.RecordBatch, schema: Schema, options: RowOptions, readers: ReaderCache
+) -> ExtraColumns:
     """Read the columns of typed keys and of headers that a table has.
 
     Raises what `Registry.find` raises.
     """
-    found = Beside({}, {})
+    found = ExtraColumns({}, {})
     field = key_field(schema, options)
     if field is not None:
-        found.columns[field.name] = _keys(batch, field, options, readers, found.misfits)
+        found.columns[field.name] = _keys(batch, field, options, readers, found.rejects)
     for column, header in options.header_columns.items():
         field = schema.field(column)
         if field is not None:
-            found.columns[column] = _header(batch, header, field, options, found.misfits)
+            found.columns[column] = _header(batch, header, field, options, found.rejects)
     return found
 
 
@@ -60,23 +60,23 @@ def _keys(
     batch: pa.RecordBatch,
     field: Field,
     options: RowOptions,
-    readers: Readers,
-    misfits: dict[int, MisfitError],
+    readers: ReaderCache,
+    misfits: dict[int, RejectError],
 ) -> pa.Array:
     own = key_options(options)
-    refused: dict[int, MisfitError] = {}
+    refused: dict[int, RejectError] = {}
     pieces: list[tuple[npt.NDArray[np.int64], pa.Array]] = []
     for group in decoded_keys(batch, options, readers, refused):
         whole = isinstance(field.type, Struct) and group.reader is not None
-        table = field.type if whole else Struct((Field(BARE, field.type),))
+        table = field.type if whole else Struct((Field(VALUE_COLUMN, field.type),))
         assert isinstance(table, Struct), "a whole key is a struct"
-        plan = Plan.of(table, own)
-        fitted = Fitted.joined(list(fit_group(group, plan)), plan.payload)
-        refused |= fitted.misfits
+        plan = ConversionPlan.of(table, own)
+        fitted = BlockResult.concat(list(convert_group(group, plan)), plan.payload)
+        refused |= fitted.rejects
         pieces.append((fitted.positions, fitted.rows if whole else fitted.rows.field(0)))
     for at, misfit in refused.items():
         path = f"{field.name}.{misfit.path}" if misfit.path else field.name
-        misfits.setdefault(at, MisfitError(misfit.code, misfit.reason, path))
+        misfits.setdefault(at, RejectError(misfit.code, misfit.reason, path))
     array = _placed(pieces, len(batch), arrow_type(field.type))
     _require(array, field, options, misfits)
     return array
@@ -99,7 +99,7 @@ def _header(
     header: str,
     field: Field,
     options: RowOptions,
-    misfits: dict[int, MisfitError],
+    misfits: dict[int, RejectError],
 ) -> pa.Array:
     fit = _text_fit(field, options)
     values: list[Any] = [None] * len(batch)
@@ -109,8 +109,8 @@ def _header(
             continue
         try:
             values[at] = fit(named[-1])
-        except MisfitError as misfit:
-            misfits.setdefault(at, misfit.at(field.name))
+        except RejectError as misfit:
+            misfits.setdefault(at, misfit.at_path(field.name))
     array = pa.array(values, arrow_type(field.type))
     _require(array, field, options, misfits)
     return array
@@ -125,29 +125,29 @@ def _text_fit(field: Field, options: RowOptions) -> Callable[[bytes], Any]:
     """Return what makes a column's value of a header's bytes."""
     if field.type is Kind.BINARY:
         return lambda data: data
-    fit = record_fit(Struct((Field(BARE, field.type),)), key_options(options))
+    fit = compile_record_cast(Struct((Field(VALUE_COLUMN, field.type),)), key_options(options))
 
     def read(data: bytes) -> Any:
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise MisfitError(Code.NOT_UTF8, "the header is not UTF-8", field.name) from error
+            raise RejectError(RejectCode.NOT_UTF8, "the header is not UTF-8", field.name) from error
         try:
-            return fit({BARE: text}, Drops())[BARE]
-        except MisfitError as misfit:
-            raise MisfitError(misfit.code, misfit.reason, field.name) from misfit
+            return fit({VALUE_COLUMN: text}, LeftOut())[VALUE_COLUMN]
+        except RejectError as misfit:
+            raise RejectError(misfit.code, misfit.reason, field.name) from misfit
 
     return read
 
 
 def _require(
-    array: pa.Array, field: Field, options: RowOptions, misfits: dict[int, MisfitError]
+    array: pa.Array, field: Field, options: RowOptions, misfits: dict[int, RejectError]
 ) -> None:
     if field.required:
-        missing = MisfitError(Code.MISSING, "a required column is null", field.name)
+        missing = RejectError(RejectCode.MISSING, "a required column is null", field.name)
         for at in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist():
             misfits.setdefault(at, missing)
     if field.type is Kind.STRING and field.name in options.not_empty:
         empty = pc.equal(array, "").fill_null(False).to_numpy(zero_copy_only=False)
         for at in np.flatnonzero(empty).tolist():
-            misfits.setdefault(at, MisfitError(Code.EMPTY_TEXT, NO_TEXT, field.name))
+            misfits.setdefault(at, RejectError(RejectCode.EMPTY_TEXT, NO_TEXT, field.name))

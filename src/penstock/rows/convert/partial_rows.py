@@ -23,27 +23,27 @@ import pyarrow.compute as pc
 
 from penstock.core.schema import Decimal, Field, Fixed, Kind, List, Map, Struct, Type
 from penstock.rows.arrow_types import arrow_type
-from penstock.rows.block_result import Fitted, Positions, summed
+from penstock.rows.block_result import BlockResult, Positions, merged_counts
 from penstock.rows.cast.json_columns import mask_of, without_text
-from penstock.rows.cast.record_cast import LENIENT, available_scalar
-from penstock.rows.cast.rescued_column import frame_of
+from penstock.rows.cast.record_cast import LENIENT, available_scalar_cast
+from penstock.rows.cast.rescued_column import path_wrapping
 from penstock.rows.cast.typed_columns import count_unknown
 from penstock.rows.column_paths import joined_path
 from penstock.rows.convert.reject_columns import (
     Finish,
     Mask,
-    alike,
+    first_failures,
+    group_alike,
+    has_content,
     holds_map,
-    judged,
-    says,
     values_at,
 )
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import MisfitError
+from penstock.rows.reject_codes import RejectError
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class LeftOutColumn:
     """Values that rows are without: a member's, by the names that lead to it, of some records."""
 
     names: tuple[str, ...]
@@ -60,11 +60,11 @@ class Left:
         return path
 
 
-TextsOf = Callable[[Sequence[tuple[Left, Positions]]], Sequence[list[str] | None]]
+TextsOf = Callable[[Sequence[tuple[LeftOutColumn, Positions]]], Sequence[list[str] | None]]
 """Gives the JSON texts of left values at some places; None where the record converter must."""
 
 
-def sorted_out(
+def split_partial(
     array: pa.StructArray,
     own: Struct,
     options: RowOptions,
@@ -72,20 +72,20 @@ def sorted_out(
     finish: Finish,
     unsure: Mask,
     texts: TextsOf,
-) -> tuple[Fitted, Mask]:
+) -> tuple[BlockResult, Mask]:
     """Refuse and land what columns can tell the fate of, and tell which records are undecided.
 
     `unsure` tells of which records nothing is to be said.
     """
     if unsure.all():
-        return Fitted.none_of(own), np.ones(len(array), np.bool_)
-    verdict = judged(array, own, options, finish=finish, unsure=unsure)
+        return BlockResult.none_of(own), np.ones(len(array), np.bool_)
+    verdict = first_failures(array, own, options, finish=finish, unsure=unsure)
     misfits = {at: misfit for at, misfit in enumerate(verdict.first) if misfit is not None}
     undecided = np.ones(len(array), np.bool_)
     undecided[[*misfits]] = False
     if not verdict.open.any():
-        return replace(Fitted.none_of(own), misfits=misfits), undecided
-    salvage = _Salvage(options, finish, ~verdict.open)
+        return replace(BlockResult.none_of(own), rejects=misfits), undecided
+    salvage = _PartialRows(options, finish, ~verdict.open)
     rows = salvage.struct(array, own, verdict.open, ())
     salvage.keep(texts)
     landed = ~salvage.doubts
@@ -93,23 +93,23 @@ def sorted_out(
     mask = pa.array(landed)
     if options.columns != "rescue":
         count_unknown(array.filter(mask), own, dropped)
-    saved = Fitted(
+    saved = BlockResult(
         rows.filter(mask),
         np.flatnonzero(landed),
         misfits,
-        summed([dropped]),
+        merged_counts([dropped]),
         rescued=salvage.rescued(landed),
     )
     return saved, undecided & ~landed
 
 
 @dataclass(slots=True)
-class _Salvage:
+class _PartialRows:
     options: RowOptions
     finish: Finish
     doubts: Mask
     """Which records the record converter must look at."""
-    left: list[Left] = field(default_factory=list)
+    left: list[LeftOutColumn] = field(default_factory=list)
     kept: list[tuple[str, Positions, list[str]]] = field(default_factory=list)
     """Rescued texts by path, with their places, in the order of the record converter."""
 
@@ -134,11 +134,11 @@ class _Salvage:
         if holds_map(array.type):
             self.doubts |= here
             return
-        said = here & says(array)
-        self._leave(Left(names, array, said, "rescue"))
-        self._leave(Left(names, array, here & ~said, "drop_value"))
+        said = here & has_content(array)
+        self._leave(LeftOutColumn(names, array, said, "rescue"))
+        self._leave(LeftOutColumn(names, array, here & ~said, "drop_value"))
 
-    def _leave(self, left: Left) -> None:
+    def _leave(self, left: LeftOutColumn) -> None:
         if left.mask.any():
             self.left.append(left)
 
@@ -155,7 +155,7 @@ class _Salvage:
         if own.required or self.options.types not in LENIENT:
             self.doubts |= unfit  # refused, if anything: not here
         else:
-            self._leave(Left(names, array, unfit, self.options.types))
+            self._leave(LeftOutColumn(names, array, unfit, self.options.types))
         if pa.types.is_null(done.type):
             return done
         return pc.if_else(pa.array(unfit), pa.scalar(None, done.type), done)
@@ -170,8 +170,8 @@ class _Salvage:
                 return self.struct(array, own, here, names), nothing
             case List() | Map() if pa.types.is_list(array.type) or pa.types.is_map(array.type):
                 done = self.finish(array, own, self.options)
-                if done.marks is not None:
-                    self.doubts |= here & (done.marks != 0)
+                if done.uncertain is not None:
+                    self.doubts |= here & (done.uncertain != 0)
                 return done.array, nothing
             case Struct() | List() | Map():
                 is_map = isinstance(own, Map) or pa.types.is_map(array.type)  # objects are as well
@@ -185,22 +185,22 @@ class _Salvage:
     ) -> tuple[pa.Array, Mask]:
         done = self.finish(array, own, self.options)
         unfit = np.zeros(len(array), np.bool_)
-        marked = here if done.marks is None else here & (done.marks != 0)
-        if done.marks is None or not marked.any():
+        marked = here if done.uncertain is None else here & (done.uncertain != 0)
+        if done.uncertain is None or not marked.any():
             return done.array, unfit
         if pa.types.is_floating(array.type):  # the text of a number tells, which may not be here
             self.doubts |= marked
             return done.array, unfit
-        for mask, _ in alike(array, own, marked, self.options):
+        for mask, _ in group_alike(array, own, marked, self.options):
             unfit |= mask & marked
         places = np.flatnonzero(marked & ~unfit)
         if not len(places):
             return done.array, unfit
-        convert, fits, values = available_scalar(own, self.options), [], []
+        convert, fits, values = available_scalar_cast(own, self.options), [], []
         for place, value in zip(places.tolist(), values_at(array, places), strict=True):
             try:
                 values.append(convert(value))
-            except MisfitError:
+            except RejectError:
                 unfit[place] = True
                 continue
             fits.append(place)
@@ -237,7 +237,7 @@ class _Salvage:
         """Return the text of what each row leaves out, by its place."""
         members: dict[int, str] = {}
         for path, places, found in self.kept:
-            before, behind = frame_of(path)
+            before, behind = path_wrapping(path)
             texts = dict(zip(places.tolist(), found, strict=True))
             if not landed[places].all():
                 texts = {place: texts[place] for place in places[landed[places]].tolist()}

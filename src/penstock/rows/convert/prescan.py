@@ -33,20 +33,20 @@ _PLAIN: dict[Kind, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
+class PrescanResult:
     """Which values look like records of a schema, and which seem to be no JSON at all."""
 
     plain: Mask
     broken: Mask
 
 
-def looks(values: pa.BinaryArray, schema: Schema, *, decimals: Any) -> Looks:
+def prescan(values: pa.BinaryArray, schema: Schema, *, decimals: Any) -> PrescanResult:
     """Look at each value; `decimals` is what may stand for a decimal."""
     decode = _decoder(schema, decimals)
     found = np.zeros(len(values), np.bool_)
     broken = np.zeros(len(values), np.bool_)
     if decode is None:
-        return Looks(found, broken)
+        return PrescanResult(found, broken)
     for index, value in enumerate(values.to_pylist()):
         try:
             decode(value)
@@ -56,7 +56,7 @@ def looks(values: pa.BinaryArray, schema: Schema, *, decimals: Any) -> Looks:
             broken[index] = True
             continue
         found[index] = True
-    return Looks(found, broken)
+    return PrescanResult(found, broken)
 
 
 @lru_cache(maxsize=64)

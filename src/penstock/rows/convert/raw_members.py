@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.rows.block_result import Positions
-from penstock.rows.cast.rescued_column import shown
+from penstock.rows.cast.rescued_column import as_json
 from penstock.rows.decode.json.parser import parse_value
 
 CUT_AT_ONCE = 256
@@ -29,11 +29,11 @@ _RESPELT = re.compile(rb"[\\\[{]")
 """What a text has, if anything, that `rescuing.shown` may spell otherwise: escapes, blanks."""
 _BLANK = re.compile(rb"[ \t\n\r]")
 
-Wanted = tuple[tuple[str, ...], Positions]
+Requested = tuple[tuple[str, ...], Positions]
 """The names that lead to a member, and the records whose it is: they have it, at rising places."""
 
 
-def texts_of(values: pa.BinaryArray, wanted: Sequence[Wanted]) -> list[list[str]]:
+def raw_texts(values: pa.BinaryArray, wanted: Sequence[Requested]) -> list[list[str]]:
     """Return the texts of members of some records."""
     found: list[list[str]] = [[] for _ in wanted]
     for first in range(0, len(values), CUT_AT_ONCE):
@@ -63,5 +63,5 @@ def _as_texts(raws: Sequence[Any]) -> list[str]:
 
 def _as_shown(text: bytes) -> str:
     if b"\\" in text or (text.startswith((b"{", b"[")) and _BLANK.search(text) is not None):
-        return shown(parse_value(text))
+        return as_json(parse_value(text))
     return text.decode()

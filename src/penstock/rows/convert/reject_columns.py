@@ -21,71 +21,71 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.schema import Decimal, Field, Fixed, Kind, List, Map, Struct, Type
-from penstock.rows.cast.json_columns import Finished, mask_of, of_lists, shortened, without_text
+from penstock.rows.cast.json_columns import CastResult, mask_of, of_lists, shortened, without_text
 from penstock.rows.cast.record_cast import (
     LENIENT,
     NO_COLUMN,
     REQUIRED,
-    available_scalar,
+    available_scalar_cast,
 )
 from penstock.rows.cast.scalars import READABLE, Scalar
 from penstock.rows.column_paths import joined_path
 from penstock.rows.decode.envelope.json_envelopes import WITH_PLACEHOLDERS
-from penstock.rows.decode.json.parser import Number, kind_of
-from penstock.rows.decode.logical_types import MS, NS, US, Clock, Day, Moment
+from penstock.rows.decode.json.parser import JsonNumber, kind_of
+from penstock.rows.decode.logical_types import MS, NS, US, DateValue, TimestampValue, TimeValue
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import NO_TEXT, Code, MisfitError
+from penstock.rows.reject_codes import NO_TEXT, RejectCode, RejectError
 
 Mask = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.int64]
-Finish = Callable[[pa.Array, Type, RowOptions], Finished]
+Finish = Callable[[pa.Array, Type, RowOptions], CastResult]
 """Brings a column to a type, and marks the values that may not fit it."""
 
 _UNITS = {"s": 1, "ms": MS, "us": US, "ns": NS}
 
 
-def judged(
+def first_failures(
     array: pa.StructArray, own: Struct, options: RowOptions, *, finish: Finish, unsure: Mask
-) -> Verdict:
+) -> Verdicts:
     """Return why each record is rejected, where columns show it.
 
     `unsure` tells of which records nothing is to be said. Under a lenient policy a record that is
     not refused may still hold values that do not fit, and that its row is to be without.
     """
-    verdict = Verdict([None] * len(array), ~unsure)
+    verdict = Verdicts([None] * len(array), ~unsure)
     everything = np.ones(len(array), np.bool_)
-    _Judge(options, finish, verdict).struct(array, own, everything, "", verdict.refuse)
+    _Classifier(options, finish, verdict).struct(array, own, everything, "", verdict.refuse)
     return verdict
 
 
 @dataclass(slots=True)
-class Verdict:
+class Verdicts:
     """Collect the first misfit of each record."""
 
-    first: list[MisfitError | None]
+    first: list[RejectError | None]
     open: Mask
     """Which records have neither a misfit nor a doubt yet."""
 
-    def refuse(self, mask: Mask, misfit: MisfitError) -> None:
+    def refuse(self, mask: Mask, misfit: RejectError) -> None:
         """Refuse those of some records that are open."""
         for index in np.flatnonzero(mask & self.open).tolist():
             self.first[index] = misfit
         self.open &= ~mask
 
-    def doubt(self, mask: Mask, _: MisfitError | None = None) -> None:
+    def doubt(self, mask: Mask, _: RejectError | None = None) -> None:
         """Leave records to the record converter."""
         self.open &= ~mask
 
 
-Refuse = Callable[[Mask, MisfitError], None]
+Refuse = Callable[[Mask, RejectError], None]
 
 
 @dataclass(slots=True)
-class _Judge:
+class _Classifier:
     options: RowOptions
     finish: Finish
-    verdict: Verdict
-    told: dict[tuple[str, str, str], MisfitError] = field(default_factory=dict)
+    verdict: Verdicts
+    told: dict[tuple[str, str, str], RejectError] = field(default_factory=dict)
     """Misfits by their code, reason and path: a storm needs few of them."""
 
     def struct(
@@ -112,14 +112,14 @@ class _Judge:
             if holds_map(array.type):
                 self.verdict.doubt(here & mask_of(array.is_valid()))
                 continue
-            misfit = MisfitError(Code.UNKNOWN_FIELD, NO_COLUMN, joined_path(path, name))
-            self.verdict.refuse(here & says(array), misfit)
+            misfit = RejectError(RejectCode.UNKNOWN_FIELD, NO_COLUMN, joined_path(path, name))
+            self.verdict.refuse(here & has_content(array), misfit)
 
     def _member(self, array: pa.Array, own: Field, parent: Mask, path: str, refuse: Refuse) -> None:
         place = joined_path(path, own.name)
         absent = mask_of(array.is_null())
         if own.required:
-            refuse(parent & absent, MisfitError(Code.MISSING, REQUIRED, place))
+            refuse(parent & absent, RejectError(RejectCode.MISSING, REQUIRED, place))
         here = parent & ~absent
         if not here.any():
             return
@@ -132,42 +132,42 @@ class _Judge:
             return
         minded = not path and own.type is Kind.STRING and own.name in self.options.not_empty
         if minded and pa.types.is_string(array.type):
-            empty = MisfitError(Code.EMPTY_TEXT, NO_TEXT, place)
+            empty = RejectError(RejectCode.EMPTY_TEXT, NO_TEXT, place)
             refuse(here & without_text(array), empty)
         match own.type:
             case Struct() if pa.types.is_struct(array.type):
                 self.struct(array, own.type, here, place, refuse)
             case List() if pa.types.is_list(array.type):
-                marks = self.finish(array, own.type, self.options).marks
+                marks = self.finish(array, own.type, self.options).uncertain
                 if marks is not None:
                     self.verdict.doubt(here & (marks != 0))
             case Struct() | List() if not pa.types.is_map(array.type):
                 wanted = "an object" if isinstance(own.type, Struct) else "an array"
                 reason = f"{kind_of(_first(array, here))}, not {wanted}"
-                refuse(here, MisfitError(Code.WRONG_TYPE, reason, place))
+                refuse(here, RejectError(RejectCode.WRONG_TYPE, reason, place))
             case Kind() | Decimal() | Fixed() if not pa.types.is_map(array.type):
                 self._scalar(array, own.type, here, place, refuse)
             case _:
                 self.verdict.doubt(here)
 
     def _scalar(self, array: pa.Array, own: Any, here: Mask, place: str, refuse: Refuse) -> None:
-        marks = self.finish(array, own, self.options).marks
+        marks = self.finish(array, own, self.options).uncertain
         if marks is None:
             return
         here = here & (marks != 0)
         if pa.types.is_floating(array.type):  # the text of a number tells, which may not be here
             self.verdict.doubt(here)
             return
-        convert = available_scalar(own, self.options)
+        convert = available_scalar_cast(own, self.options)
         if not here.any():
             return
-        for mask, stand_in in alike(array, own, here, self.options):
+        for mask, stand_in in group_alike(array, own, here, self.options):
             misfit = self._misfit(convert, stand_in, place)
             assert misfit is not None, "what stands for refused values is refused"
             refuse(here & mask, misfit)
         (places,) = np.nonzero(here & self.verdict.open)
         found: dict[int, Mask] = {}
-        misfits: dict[int, MisfitError] = {}
+        misfits: dict[int, RejectError] = {}
         for index, value in zip(places.tolist(), values_at(array, places), strict=True):
             if (misfit := self._misfit(convert, value, place)) is not None:
                 misfits[id(misfit)] = misfit
@@ -175,16 +175,16 @@ class _Judge:
         for number, mask in found.items():
             refuse(mask, misfits[number])
 
-    def _misfit(self, convert: Scalar, value: Any, place: str) -> MisfitError | None:
+    def _misfit(self, convert: Scalar, value: Any, place: str) -> RejectError | None:
         try:
             convert(value)
-        except MisfitError as misfit:
+        except RejectError as misfit:
             key = (misfit.code, misfit.reason, place)
-            return self.told.setdefault(key, misfit.at(place).alone())
+            return self.told.setdefault(key, misfit.at_path(place).without_traceback())
         return None
 
 
-def alike(
+def group_alike(
     array: pa.Array, own: Type, here: Mask, options: RowOptions
 ) -> Iterator[tuple[Mask, Any]]:
     """Yield values that are refused for the same reason, and one that stands for them.
@@ -195,10 +195,10 @@ def alike(
     if pa.types.is_decimal(array.type) and exact:
         scale = own.scale if isinstance(own, Decimal) else 0
         _, uncut = shortened(array, scale)
-        yield mask_of(pc.invert(uncut).fill_null(False)), Number(f"1e-{scale + 1}")
-        yield here, Number("1e76")
+        yield mask_of(pc.invert(uncut).fill_null(False)), JsonNumber(f"1e-{scale + 1}")
+        yield here, JsonNumber("1e76")
     elif pa.types.is_integer(array.type) and own in (Kind.INT, Kind.LONG):
-        yield here, Number("1e76")
+        yield here, JsonNumber("1e76")
     elif _is_refused_whatever_it_is(array, own):
         yield here, _first(array, here)
     elif pa.types.is_string(array.type) and options.envelope not in WITH_PLACEHOLDERS:
@@ -230,12 +230,12 @@ def values_at(array: pa.Array, places: Positions) -> list[Any]:
         return values
     counts = taken.view(pa.int64() if kind.bit_width == pa.int64().bit_width else pa.int32())
     if pa.types.is_date(kind):
-        return [Day(count) for count in counts.to_pylist()]
+        return [DateValue(count) for count in counts.to_pylist()]
     per_second = _UNITS[kind.unit]
     if pa.types.is_time(kind):
-        return [Clock(count, per_second) for count in counts.to_pylist()]
+        return [TimeValue(count, per_second) for count in counts.to_pylist()]
     zoned = kind.tz is not None
-    return [Moment(count, per_second, zoned) for count in counts.to_pylist()]
+    return [TimestampValue(count, per_second, zoned) for count in counts.to_pylist()]
 
 
 def _first(array: pa.Array, here: Mask) -> Any:
@@ -249,15 +249,15 @@ def holds_map(kind: pa.DataType) -> bool:
     return pa.types.is_map(kind) or any(map(holds_map, inside))
 
 
-def says(array: pa.Array) -> Mask:
+def has_content(array: pa.Array) -> Mask:
     """Return which values are more than nulls and empty shells (`document.says_nothing`)."""
     valid = mask_of(array.is_valid())
     if pa.types.is_struct(array.type):
         said = np.zeros(len(array), np.bool_)
         for member in array.flatten():
-            said |= says(member)
+            said |= has_content(member)
         return valid & said
     if pa.types.is_list(array.type):
-        marked: Mask = of_lists(array, says(array.values).astype(np.uint8)) != 0
+        marked: Mask = of_lists(array, has_content(array.values).astype(np.uint8)) != 0
         return marked
     return valid

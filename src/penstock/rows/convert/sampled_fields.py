@@ -22,9 +22,9 @@ from penstock.core.names import folded
 from penstock.core.schema import Decimal, Field, Kind, List, Schema, Struct, Type, join
 from penstock.rows.column_paths import joined_path
 from penstock.rows.decode.json.exact_text import stands_for_integer
-from penstock.rows.decode.json.parser import parse_object, says_nothing
+from penstock.rows.decode.json.parser import is_empty, parse_object
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import MisfitError
+from penstock.rows.reject_codes import RejectError
 from penstock.rows.schema.inference import columns_in, type_of
 
 LEARNED_MAX = 256
@@ -34,13 +34,13 @@ _RHYTHMS = 2 * 3 * 5 * 7 * 11 * 13
 _STEP_MIN = 17
 
 
-def learn(values: pa.BinaryArray, schema: Schema, options: RowOptions) -> Schema:
+def with_sampled_fields(values: pa.BinaryArray, schema: Schema, options: RowOptions) -> Schema:
     """Return the schema to read with: wide decimals, and a sample's unknown fields last."""
     learned = _widened(schema)
-    for index in sample(len(values)):
+    for index in sample_positions(len(values)):
         try:
             record = parse_object(values[index].as_py(), depth_max=options.depth_max)
-        except MisfitError:
+        except RejectError:
             continue
         wider = _with_members(record, learned, schema, options)
         if columns_in(wider) - columns_in(schema) <= LEARNED_MAX:
@@ -48,7 +48,7 @@ def learn(values: pa.BinaryArray, schema: Schema, options: RowOptions) -> Schema
     return learned
 
 
-def sample(count: int) -> list[int]:
+def sample_positions(count: int) -> list[int]:
     """Return places all over a block, by steps that no short rhythm of its records divides."""
     step = max(_STEP_MIN, count // _SAMPLE)
     while gcd(step, _RHYTHMS) > 1:
@@ -107,7 +107,7 @@ def _with_members(
             fields[name] = Field(name, type_, known.required)
         elif folded(name) in columns:
             continue  # a column that is spelled in two ways: such records are read alone
-        elif options.columns == "drop_value" or says_nothing(value):
+        elif options.columns == "drop_value" or is_empty(value):
             before = Kind.UNKNOWN if known is None else known.type
             fields[name] = Field(name, join(before, type_of(value))[0])
     return Struct(tuple(fields.values()))

@@ -18,7 +18,7 @@ from penstock.rows.arrow_types import arrow_type
 from penstock.rows.cast import iso8601
 from penstock.rows.cast.json_columns import without_text
 from penstock.rows.options import SOURCE_TYPES, RowOptions
-from penstock.rows.reject_codes import NO_TEXT, Code, MisfitError
+from penstock.rows.reject_codes import NO_TEXT, RejectCode, RejectError
 
 _MS_US = 1000
 _STAMP_MIN_MS = iso8601.STAMP_MIN // _MS_US
@@ -36,23 +36,23 @@ def columns(
     }
 
 
-def misfits(batch: pa.RecordBatch, schema: Schema, options: RowOptions) -> dict[int, MisfitError]:
+def rejects(batch: pa.RecordBatch, schema: Schema, options: RowOptions) -> dict[int, RejectError]:
     """Find records whose coordinates do not fit the table's source columns."""
-    found: dict[int, MisfitError] = {}
+    found: dict[int, RejectError] = {}
     held = _held(schema, options)
     if (field := held.get("timestamp")) is not None:
         reason = "the record's time stamp is not in years 1 to 9999"
-        misfit = MisfitError(Code.OUT_OF_RANGE, reason, field.name)
+        misfit = RejectError(RejectCode.OUT_OF_RANGE, reason, field.name)
         found |= dict.fromkeys(beyond(batch.column("timestamp")), misfit)
     for role in ("timestamp", "key", "headers"):
         field = held.get(role)
         if field is not None and field.required and role in batch.schema.names:
             absent = batch.column(role).is_null().to_numpy(zero_copy_only=False)
-            misfit = MisfitError(Code.MISSING, "a required column is null", field.name)
+            misfit = RejectError(RejectCode.MISSING, "a required column is null", field.name)
             found |= dict.fromkeys(np.flatnonzero(absent).tolist(), misfit)
     field = held.get("key") if options.key_format == "bytes" else None
     if field is not None and field.type is Kind.STRING and field.name in options.not_empty:
-        misfit = MisfitError(Code.EMPTY_TEXT, NO_TEXT, field.name)
+        misfit = RejectError(RejectCode.EMPTY_TEXT, NO_TEXT, field.name)
         empty = without_text(batch.column("key"))
         found |= dict.fromkeys(np.flatnonzero(empty).tolist(), misfit)
     return found

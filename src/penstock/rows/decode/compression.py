@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.rows.arrow_types import counts_of, lengths_of, validity_of
 from penstock.rows.decode.json.block_parser import BLOCK_BYTES_MAX
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 Sizes = npt.NDArray[np.int64]
 
@@ -24,21 +24,21 @@ _SIZE_BYTES = 4
 _MEMBERS_MAX = 1000
 
 
-def gunzipped(
+def gunzip_values(
     values: pa.BinaryArray, bytes_max: int, block_bytes: int = BLOCK_BYTES_MAX
-) -> Iterator[tuple[pa.BinaryArray, dict[int, MisfitError]]]:
+) -> Iterator[tuple[pa.BinaryArray, dict[int, RejectError]]]:
     """Unpack non-null values, block by block in their order, each when it is asked for.
 
     A block has less than `block_bytes` before its last value. A misfit, known by its position in
     the block, has an empty value in its place.
     """
     plain: list[bytes] = []
-    misfits: dict[int, MisfitError] = {}
+    misfits: dict[int, RejectError] = {}
     unpacked = 0
     for value in values:
         try:
             plain.append(gunzip(value.as_py(), bytes_max))
-        except MisfitError as misfit:
+        except RejectError as misfit:
             misfit.__cause__ = misfit.__context__ = None  # their frames hold what was unpacked
             misfits[len(plain)] = misfit.with_traceback(None)
             plain.append(b"")
@@ -50,7 +50,7 @@ def gunzipped(
         yield pa.array(plain, pa.binary()), misfits
 
 
-def unpacked_sizes(values: pa.BinaryArray, bytes_max: int) -> Sizes:
+def uncompressed_sizes(values: pa.BinaryArray, bytes_max: int) -> Sizes:
     """Return how many bytes each value has once it is unpacked, 0 for one that cannot be.
 
     A value of one member tells it in its last bytes, or is damaged; others are unpacked for it. A
@@ -69,7 +69,7 @@ def unpacked_sizes(values: pa.BinaryArray, bytes_max: int) -> Sizes:
     return sizes
 
 
-def count_unpacked(values: pa.BinaryArray, what: bytes, bytes_max: int) -> Sizes:
+def count_in_uncompressed(values: pa.BinaryArray, what: bytes, bytes_max: int) -> Sizes:
     """Count how often some bytes stand in each value once it is unpacked."""
     plain = (_gunzip_or_nothing(each or b"", bytes_max) for each in values.to_pylist())
     return np.array([each.count(what) for each in plain], np.int64)
@@ -78,7 +78,7 @@ def count_unpacked(values: pa.BinaryArray, what: bytes, bytes_max: int) -> Sizes
 def _gunzip_or_nothing(value: bytes, bytes_max: int) -> bytes:
     try:
         return gunzip(value, bytes_max)
-    except MisfitError:
+    except RejectError:
         return b""
 
 
@@ -91,14 +91,14 @@ def gunzip(value: bytes, bytes_max: int) -> bytes:
         try:
             members.append(unpacker.decompress(value, bytes_max + 1 - size))
         except zlib.error as error:
-            raise MisfitError(Code.NOT_UNPACKED, "it is not gzip, or damaged") from error
+            raise RejectError(RejectCode.NOT_UNPACKED, "it is not gzip, or damaged") from error
         size += len(members[-1])
         if size > bytes_max:
             reason = f"unpacked, the value has more than {bytes_max} bytes"
-            raise MisfitError(Code.TOO_LARGE, reason)
+            raise RejectError(RejectCode.TOO_LARGE, reason)
         if not unpacker.eof:
-            raise MisfitError(Code.NOT_UNPACKED, "the gzip stream is cut off")
+            raise RejectError(RejectCode.NOT_UNPACKED, "the gzip stream is cut off")
         if not unpacker.unused_data:
             return b"".join(members)
         value = unpacker.unused_data
-    raise MisfitError(Code.NOT_UNPACKED, f"more than {_MEMBERS_MAX} gzip members")
+    raise RejectError(RejectCode.NOT_UNPACKED, f"more than {_MEMBERS_MAX} gzip members")

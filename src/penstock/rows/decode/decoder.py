@@ -22,16 +22,16 @@ from penstock.ports.registry import RegisteredSchema, Registry, SchemaKey
 from penstock.rows.arrow_types import lengths_of
 from penstock.rows.decode.avro.reader import AvroReader
 from penstock.rows.decode.avro.schema import parse_schema
-from penstock.rows.decode.compression import gunzipped
-from penstock.rows.decode.connect.reader import ConnectReader, cut_values
+from penstock.rows.decode.compression import gunzip_values
+from penstock.rows.decode.connect.reader import ConnectReader, split_schemas
 from penstock.rows.decode.envelope.json_envelopes import NoRow, unwrap
 from penstock.rows.decode.envelope.typed_envelopes import event_reader
-from penstock.rows.decode.format_reader import BytesReader, Reader, TextReader
-from penstock.rows.decode.json_schema import PlainJson, read_by
+from penstock.rows.decode.format_reader import BytesReader, FormatReader, TextReader
+from penstock.rows.decode.json_schema import PlainJson, reader_for
 from penstock.rows.decode.protobuf.reader import ProtobufReader
-from penstock.rows.decode.schema_id import framed
+from penstock.rows.decode.schema_id import group_by_schema
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 Positions = npt.NDArray[np.int64]
 
@@ -41,7 +41,7 @@ EMPTY = "the value is empty"
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ReaderGroup:
     """Values that one reader reads, and their positions in the batch; None reads JSON.
 
     `told` is the type that a schema tells for plain JSON, `unknown` without one.
@@ -49,52 +49,54 @@ class Group:
 
     positions: Positions
     values: pa.BinaryArray
-    reader: Reader | None = None
-    told: Type = Kind.UNKNOWN
+    reader: FormatReader | None = None
+    type: Type = Kind.UNKNOWN
 
 
 @dataclass(slots=True)
-class Opened:
+class DecodedValues:
     """The fate of each value, by its position in the batch: whole once `groups` are taken.
 
     The groups are made when they are asked for, so that not all is unpacked at the same time.
     """
 
-    groups: Iterator[Group] = field(default_factory=lambda: iter(()))
-    misfits: dict[int, MisfitError] = field(default_factory=dict)
+    groups: Iterator[ReaderGroup] = field(default_factory=lambda: iter(()))
+    rejects: dict[int, RejectError] = field(default_factory=dict)
     filtered: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True, eq=False)
-class Readers:
+class ReaderCache:
     """The readers of schemas, cached: schemas never change under a key.
 
     At most READERS_MAX are kept, of schemas of KEPT_BYTES_MAX in all: beyond that all are let go.
     """
 
     registry: Registry | None = None
-    _kept: dict[tuple[Any, ...], Reader | PlainJson | MisfitError] = field(default_factory=dict)
-    _kept_bytes: int = 0
+    _cached: dict[tuple[Any, ...], FormatReader | PlainJson | RejectError] = field(
+        default_factory=dict
+    )
+    _cached_bytes: int = 0
 
     def reader(
         self, key: SchemaKey, options: RowOptions, message: tuple[int, ...] = ()
-    ) -> Reader | PlainJson:
+    ) -> FormatReader | PlainJson:
         """Return the reader of a schema, and of one message in it.
 
         Raises MisfitError, and what `Registry.find` raises.
         """
         place = (options.format, key, message)
-        if place not in self._kept:
+        if place not in self._cached:
             assert self.registry is not None, "a format with schemas has a registry"
             schema = self.registry.find(key)
             if schema is None:
                 reason = f"the registry has no schema of {key.kind} {key.value}"
-                raise MisfitError(Code.UNKNOWN_SCHEMA, reason)
+                raise RejectError(RejectCode.UNKNOWN_SCHEMA, reason)
             size = len(schema.text) + len(schema.descriptors)
-            self._keep(place, size, partial(_reader_of, schema, options, message))
+            self._cache(place, size, partial(_reader_of, schema, options, message))
         return self._found(place)
 
-    def of_text(self, schema: bytes, options: RowOptions) -> Reader | PlainJson:
+    def of_text(self, schema: bytes, options: RowOptions) -> FormatReader | PlainJson:
         """Return the reader of a schema that stands in its records; `null` is none: plain JSON.
 
         Raises MisfitError.
@@ -102,48 +104,48 @@ class Readers:
         if schema == b"null":
             return PlainJson(Kind.UNKNOWN)
         place = (options.format, sha256(schema).digest(), options.depth_max)
-        if place not in self._kept:
-            self._keep(place, len(schema), partial(ConnectReader.of, schema, options.depth_max))
+        if place not in self._cached:
+            self._cache(place, len(schema), partial(ConnectReader.of, schema, options.depth_max))
         return self._found(place)
 
-    def _keep(
-        self, place: tuple[Any, ...], size: int, make: Callable[[], Reader | PlainJson]
+    def _cache(
+        self, place: tuple[Any, ...], size: int, make: Callable[[], FormatReader | PlainJson]
     ) -> None:
-        if len(self._kept) >= READERS_MAX or self._kept_bytes + size > KEPT_BYTES_MAX:
-            self._kept.clear()
-            self._kept_bytes = 0
-        self._kept_bytes += size
+        if len(self._cached) >= READERS_MAX or self._cached_bytes + size > KEPT_BYTES_MAX:
+            self._cached.clear()
+            self._cached_bytes = 0
+        self._cached_bytes += size
         try:
-            self._kept[place] = make()
-        except MisfitError as misfit:
-            self._kept[place] = misfit.alone()
+            self._cached[place] = make()
+        except RejectError as misfit:
+            self._cached[place] = misfit.without_traceback()
 
-    def _found(self, place: tuple[Any, ...]) -> Reader | PlainJson:
-        found = self._kept[place]
-        if isinstance(found, MisfitError):
-            raise found.alone()
+    def _found(self, place: tuple[Any, ...]) -> FormatReader | PlainJson:
+        found = self._cached[place]
+        if isinstance(found, RejectError):
+            raise found.without_traceback()
         return found
 
 
-def plain_readers() -> Callable[[Any], Readers]:
+def plain_readers() -> Callable[[Any], ReaderCache]:
     """Return a function that gives the same readers, of no registry, to all who ask."""
-    readers = Readers()
+    readers = ReaderCache()
     return lambda _: readers
 
 
-def open_values(
+def decode_values(
     batch: pa.RecordBatch,
     positions: Positions,
     options: RowOptions,
-    readers: Readers,
+    readers: ReaderCache,
     changes: Mapping[str, str],
-) -> Opened:
+) -> DecodedValues:
     """Open the values at some positions of a batch, none of them null.
 
     `changes` are the change columns that rows get, by what they hold. Taking the groups raises what
     `Registry.find` raises.
     """
-    opened = Opened()
+    opened = DecodedValues()
     values = _taken(batch.column("value"), positions)
     opened.groups = (
         _unwrapped(_not_empty(group, opened), options, changes, opened)
@@ -154,8 +156,8 @@ def open_values(
 
 
 def _unwrapped(
-    group: Group, options: RowOptions, changes: Mapping[str, str], opened: Opened
-) -> Group:
+    group: ReaderGroup, options: RowOptions, changes: Mapping[str, str], opened: DecodedValues
+) -> ReaderGroup:
     if options.envelope == "none":
         return group
     if group.reader is not None:
@@ -165,114 +167,126 @@ def _unwrapped(
     for index, value in enumerate(group.values.to_pylist()):
         try:
             row = unwrap(value, options.envelope, changes, depth_max=options.depth_max)
-        except MisfitError as misfit:
-            opened.misfits[int(group.positions[index])] = misfit
+        except RejectError as misfit:
+            opened.rejects[int(group.positions[index])] = misfit
         else:
             if not isinstance(row, NoRow):
                 rows.append(row)
                 continue
             opened.filtered[row.reason] += 1
         kept[index] = False
-    return Group(group.positions[kept], pa.array(rows, pa.binary()))
+    return ReaderGroup(group.positions[kept], pa.array(rows, pa.binary()))
 
 
 def _with_events(
-    group: Group, reader: Reader, options: RowOptions, changes: Mapping[str, str], opened: Opened
-) -> Group:
+    group: ReaderGroup,
+    reader: FormatReader,
+    options: RowOptions,
+    changes: Mapping[str, str],
+    opened: DecodedValues,
+) -> ReaderGroup:
     try:
         events = event_reader(reader, options.envelope, changes)
-    except MisfitError as misfit:
-        opened.misfits |= dict.fromkeys(group.positions.tolist(), misfit)
+    except RejectError as misfit:
+        opened.rejects |= dict.fromkeys(group.positions.tolist(), misfit)
     else:
         if not isinstance(events, NoRow):
-            return Group(group.positions, group.values, events)
+            return ReaderGroup(group.positions, group.values, events)
         opened.filtered[events.reason] += len(group.positions)
-    return Group(group.positions[:0], group.values.slice(0, 0))
+    return ReaderGroup(group.positions[:0], group.values.slice(0, 0))
 
 
 def _unpacked(
-    values: pa.BinaryArray, positions: Positions, options: RowOptions, opened: Opened
-) -> Iterator[Group]:
+    values: pa.BinaryArray, positions: Positions, options: RowOptions, opened: DecodedValues
+) -> Iterator[ReaderGroup]:
     if options.compression == "none":
-        yield Group(positions, values)
+        yield ReaderGroup(positions, values)
         return
     start = 0
-    for plain, misfits in gunzipped(values, options.record_bytes_max):
+    for plain, misfits in gunzip_values(values, options.record_bytes_max):
         stop = start + len(plain)
-        yield _without(Group(positions[start:stop], plain), misfits, opened)
+        yield _without(ReaderGroup(positions[start:stop], plain), misfits, opened)
         start = stop
 
 
-def _not_empty(group: Group, opened: Opened) -> Group:
+def _not_empty(group: ReaderGroup, opened: DecodedValues) -> ReaderGroup:
     """Refuse JSON without a byte: it may only now be seen, behind compression or a frame."""
     if group.reader is not None:
         return group
     empty = np.flatnonzero(lengths_of(group.values) == 0).tolist()
-    return _without(group, dict.fromkeys(empty, MisfitError(Code.EMPTY, EMPTY)), opened)
+    return _without(group, dict.fromkeys(empty, RejectError(RejectCode.EMPTY, EMPTY)), opened)
 
 
 def _sorted_by_reader(
-    batch: pa.RecordBatch, plain: Group, options: RowOptions, readers: Readers, opened: Opened
-) -> Iterator[Group]:
+    batch: pa.RecordBatch,
+    plain: ReaderGroup,
+    options: RowOptions,
+    readers: ReaderCache,
+    opened: DecodedValues,
+) -> Iterator[ReaderGroup]:
     match options.format:
         case "json":
             yield plain
         case "text":
-            yield Group(plain.positions, plain.values, TextReader())
+            yield ReaderGroup(plain.positions, plain.values, TextReader())
         case "bytes":
-            yield Group(plain.positions, plain.values, BytesReader())
+            yield ReaderGroup(plain.positions, plain.values, BytesReader())
         case "json-schema-envelope":
             yield from _sorted_by_schema(plain, options, readers, opened)
         case _:
             headers = None
             if options.schema_id == "headers" and "headers" in batch.schema.names:
                 headers = _taken(batch.column("headers"), plain.positions)
-            groups, misfits = framed(plain.values, headers, options)
+            groups, misfits = group_by_schema(plain.values, headers, options)
             for position, misfit in misfits.items():
-                opened.misfits[int(plain.positions[position])] = misfit
+                opened.rejects[int(plain.positions[position])] = misfit
             for each in groups:
                 at = plain.positions[each.positions]
                 try:
                     reader = readers.reader(each.key, options, each.message)
-                except MisfitError as misfit:
-                    opened.misfits |= dict.fromkeys(at.tolist(), misfit)
+                except RejectError as misfit:
+                    opened.rejects |= dict.fromkeys(at.tolist(), misfit)
                 else:
                     yield _read_by(reader, at, each.values)
 
 
 def _sorted_by_schema(
-    plain: Group, options: RowOptions, readers: Readers, opened: Opened
-) -> Iterator[Group]:
-    cut = cut_values(plain.values, depth_max=options.depth_max)
-    for position, misfit in cut.misfits.items():
-        opened.misfits[int(plain.positions[position])] = misfit
+    plain: ReaderGroup, options: RowOptions, readers: ReaderCache, opened: DecodedValues
+) -> Iterator[ReaderGroup]:
+    cut = split_schemas(plain.values, depth_max=options.depth_max)
+    for position, misfit in cut.rejects.items():
+        opened.rejects[int(plain.positions[position])] = misfit
     if options.tombstones == "quarantine":
-        gone = MisfitError(Code.TOMBSTONE, "the record has no payload")
-        opened.misfits |= dict.fromkeys(plain.positions[cut.empty].tolist(), gone)
+        gone = RejectError(RejectCode.TOMBSTONE, "the record has no payload")
+        opened.rejects |= dict.fromkeys(plain.positions[cut.empty].tolist(), gone)
     elif cut.empty:
         opened.filtered["tombstone"] += len(cut.empty)
     for schema, (positions, payloads) in cut.parts.items():
         at = plain.positions[positions]
         try:
             reader = readers.of_text(schema, options)
-        except MisfitError as misfit:
-            opened.misfits |= dict.fromkeys(at.tolist(), misfit)
+        except RejectError as misfit:
+            opened.rejects |= dict.fromkeys(at.tolist(), misfit)
         else:
             yield _read_by(reader, at, pa.array(payloads, pa.binary()))
 
 
-def _read_by(reader: Reader | PlainJson, at: Positions, values: pa.BinaryArray) -> Group:
+def _read_by(
+    reader: FormatReader | PlainJson, at: Positions, values: pa.BinaryArray
+) -> ReaderGroup:
     if isinstance(reader, PlainJson):
-        return Group(at, values, None, reader.told)
-    return Group(at, values, reader)
+        return ReaderGroup(at, values, None, reader.type)
+    return ReaderGroup(at, values, reader)
 
 
-def _without(group: Group, misfits: dict[int, MisfitError], opened: Opened) -> Group:
+def _without(
+    group: ReaderGroup, misfits: dict[int, RejectError], opened: DecodedValues
+) -> ReaderGroup:
     """Leave misfits out of a group, known by their positions in it."""
     if not misfits:
         return group
     for position, misfit in misfits.items():
-        opened.misfits[int(group.positions[position])] = misfit
+        opened.rejects[int(group.positions[position])] = misfit
     kept = np.ones(len(group.positions), np.bool_)
     kept[list(misfits)] = False
     return replace(
@@ -286,14 +300,14 @@ def _taken(values: pa.Array, positions: Positions) -> pa.Array:
 
 def _reader_of(
     schema: RegisteredSchema, options: RowOptions, message: tuple[int, ...]
-) -> Reader | PlainJson:
+) -> FormatReader | PlainJson:
     if schema.format != options.format:
         reason = f"the schema is of the format {schema.format}"
-        raise MisfitError(Code.SCHEMA_UNUSABLE, reason)
+        raise RejectError(RejectCode.SCHEMA_UNUSABLE, reason)
     if schema.format == "avro":
         return AvroReader(parse_schema(schema.text, [text for _, text in schema.references]))
     if schema.format == "protobuf":
         if schema.fault:
-            raise MisfitError(Code.SCHEMA_UNUSABLE, schema.fault)
+            raise RejectError(RejectCode.SCHEMA_UNUSABLE, schema.fault)
         return ProtobufReader.of(schema.descriptors, message)
-    return read_by(schema.text, schema.references, options.depth_max)
+    return reader_for(schema.text, schema.references, options.depth_max)

@@ -15,25 +15,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.schema import Field, Kind, Struct
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.reject_codes import RejectCode, RejectError
 
-BARE = "value"
+VALUE_COLUMN = "value"
 """The column of values that are no records of named members."""
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedBlock:
     """A row for each value; those that are `doubtful` mean nothing and are read one by one.
 
     But for those in `faults`, which tells, by position, why `record` refuses them.
     """
 
     array: pa.StructArray
-    doubtful: npt.NDArray[np.bool_]
-    faults: Mapping[int, MisfitError] = field(default_factory=dict)
+    uncertain: npt.NDArray[np.bool_]
+    rejects: Mapping[int, RejectError] = field(default_factory=dict)
 
 
-class WithoutRowError(Exception):
+class NoRowError(Exception):
     """Why a value holds no row to land: it is filtered, and counted under `reason`."""
 
     def __init__(self, reason: str) -> None:
@@ -41,7 +41,7 @@ class WithoutRowError(Exception):
         self.reason = reason
 
 
-class Reader(Protocol):
+class FormatReader(Protocol):
     """Reads values of one schema."""
 
     @property
@@ -49,7 +49,7 @@ class Reader(Protocol):
         """Return the columns that the schema asks for, `unknown` where it does not tell."""
         ...
 
-    def block(self, values: pa.BinaryArray) -> Decoded:
+    def block(self, values: pa.BinaryArray) -> DecodedBlock:
         """Read non-null values; a row that is not doubtful holds what `record` gives."""
         ...
 
@@ -65,15 +65,15 @@ class BytesReader:
     @property
     def type(self) -> Struct:
         """Return the one column."""
-        return Struct((Field(BARE, Kind.BINARY),))
+        return Struct((Field(VALUE_COLUMN, Kind.BINARY),))
 
-    def block(self, values: pa.BinaryArray) -> Decoded:
+    def block(self, values: pa.BinaryArray) -> DecodedBlock:
         """Return values unread."""
-        return Decoded(_bare(values), np.zeros(len(values), np.bool_))
+        return DecodedBlock(_bare(values), np.zeros(len(values), np.bool_))
 
     def record(self, value: bytes) -> dict[str, Any]:
         """Return a value unread."""
-        return {BARE: value}
+        return {VALUE_COLUMN: value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,24 +83,24 @@ class TextReader:
     @property
     def type(self) -> Struct:
         """Return the one column."""
-        return Struct((Field(BARE, Kind.STRING),))
+        return Struct((Field(VALUE_COLUMN, Kind.STRING),))
 
-    def block(self, values: pa.BinaryArray) -> Decoded:
+    def block(self, values: pa.BinaryArray) -> DecodedBlock:
         """Return values as text; if one of them is none, all are doubtful."""
         try:
-            return Decoded(_bare(values.cast(pa.string())), np.zeros(len(values), np.bool_))
+            return DecodedBlock(_bare(values.cast(pa.string())), np.zeros(len(values), np.bool_))
         except pa.ArrowInvalid:
             nothing = pa.nulls(len(values), pa.string())
-            return Decoded(_bare(nothing), np.ones(len(values), np.bool_))
+            return DecodedBlock(_bare(nothing), np.ones(len(values), np.bool_))
 
     def record(self, value: bytes) -> dict[str, Any]:
         """Return a value as text. Raises MisfitError."""
         try:
-            return {BARE: value.decode("utf-8")}
+            return {VALUE_COLUMN: value.decode("utf-8")}
         except UnicodeDecodeError as error:
             reason = f"byte {error.start} is not UTF-8"
-            raise MisfitError(Code.NOT_UTF8, reason) from error
+            raise RejectError(RejectCode.NOT_UTF8, reason) from error
 
 
 def _bare(array: pa.Array) -> pa.StructArray:
-    return pc.make_struct(array, field_names=[BARE])
+    return pc.make_struct(array, field_names=[VALUE_COLUMN])

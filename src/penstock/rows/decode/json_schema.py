@@ -23,7 +23,7 @@ from penstock.core.schema import Field, Kind, List, Map, Struct, Type, join
 from penstock.rows.decode.connect.reader import ConnectReader
 from penstock.rows.decode.connect.schema import node_of
 from penstock.rows.decode.logical_types import CONNECT_DECIMAL, NAMED
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 NODES_MAX, DEPTH_MAX = 10_000, 64
 _FORMATS = {"date-time": Kind.TIMESTAMPTZ, "date": Kind.DATE, "uuid": Kind.UUID}
@@ -37,14 +37,14 @@ _INDEX, _KIND = "connect.index", "connect.type"
 class PlainJson:
     """Values that are plain JSON, and the type their schema gives them."""
 
-    told: Type
+    type: Type
 
 
 class _OtherError(Exception):
     """The schema is none that Connect's converter writes."""
 
 
-def read_by(
+def reader_for(
     text: str, references: Iterable[tuple[str, str]], depth_max: int
 ) -> PlainJson | ConnectReader:
     """Return how the records of a schema are read. Raises MisfitError (P312)."""
@@ -58,23 +58,21 @@ def read_by(
     return PlainJson(reading.type(document, document, ()))
 
 
-def overlaid_struct(told: Struct, shown: Struct) -> Struct:
+def merged_struct(told: Struct, shown: Struct) -> Struct:
     """Return the told members; where nothing is told, what values show."""
-    own = [
-        Field(each.name, _overlaid(each.type, _member(shown, each.name))) for each in told.fields
-    ]
+    own = [Field(each.name, _merged(each.type, _member(shown, each.name))) for each in told.fields]
     names = told.names
     return Struct((*own, *(each for each in shown.fields if each.name not in names)))
 
 
-def _overlaid(told: Type, shown: Type) -> Type:
+def _merged(told: Type, shown: Type) -> Type:
     match told, shown:
         case Kind.UNKNOWN, _:
             return shown
         case Struct(), Struct():
-            return overlaid_struct(told, shown)
+            return merged_struct(told, shown)
         case List(element), List(other):
-            return List(_overlaid(element, other))
+            return List(_merged(element, other))
         case _:
             return told
 
@@ -207,7 +205,7 @@ class _Reading:
     def _count(self) -> None:
         self.nodes += 1
         if self.nodes > NODES_MAX:
-            raise MisfitError(Code.SCHEMA_UNUSABLE, f"it has more than {NODES_MAX} types")
+            raise RejectError(RejectCode.SCHEMA_UNUSABLE, f"it has more than {NODES_MAX} types")
 
 
 def _listed(value: Any) -> list[Any]:

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from penstock.core.schema import Field, Schema
 from penstock.rows.arrow_types import validity_of
-from penstock.rows.decode.decoder import Group, Readers, open_values
-from penstock.rows.decode.format_reader import BARE
+from penstock.rows.decode.decoder import ReaderCache, ReaderGroup, decode_values
+from penstock.rows.decode.format_reader import VALUE_COLUMN
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 KEY_HEADER = "__key_schema_id"
 _ANY = msgspec.json.Decoder(msgspec.Raw)
@@ -51,33 +51,36 @@ def key_options(options: RowOptions) -> RowOptions:
 
 
 def decoded_keys(
-    batch: pa.RecordBatch, options: RowOptions, readers: Readers, misfits: dict[int, MisfitError]
-) -> Iterator[Group]:
+    batch: pa.RecordBatch,
+    options: RowOptions,
+    readers: ReaderCache,
+    misfits: dict[int, RejectError],
+) -> Iterator[ReaderGroup]:
     """Yield the groups of keys; JSON ones as objects with the single member `value`."""
     own = key_options(options)
     given = {"value": batch.column("key")}
     if "headers" in batch.schema.names:
         given["headers"] = batch.column("headers")
     valued = np.flatnonzero(validity_of(batch.column("key")))
-    opened = open_values(pa.record_batch(given), valued, own, readers, {})
+    opened = decode_values(pa.record_batch(given), valued, own, readers, {})
     for group in opened.groups:
         if group.reader is None:
             yield _as_members(group, misfits)
         elif len(group.positions):
             yield group
-    misfits |= opened.misfits
+    misfits |= opened.rejects
 
 
-def _as_members(group: Group, misfits: dict[int, MisfitError]) -> Group:
+def _as_members(group: ReaderGroup, misfits: dict[int, RejectError]) -> ReaderGroup:
     """Make an object of each JSON key, whatever it is."""
     texts, positions = [], []
     for position, value in zip(group.positions.tolist(), group.values.to_pylist(), strict=True):
         try:
             _ANY.decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            misfits[position] = MisfitError(Code.MALFORMED, "the key is not JSON")
+            misfits[position] = RejectError(RejectCode.MALFORMED, "the key is not JSON")
             continue
-        texts.append(b'{"%s":%s}' % (BARE.encode(), value))
+        texts.append(b'{"%s":%s}' % (VALUE_COLUMN.encode(), value))
         positions.append(position)
     values = pa.array(texts, pa.binary())
-    return Group(np.array(positions, np.int64), values, None, group.told)
+    return ReaderGroup(np.array(positions, np.int64), values, None, group.type)

@@ -1,7 +1,7 @@
 """Values that formats with schemas give beside plain Python ones, and what makes them of numbers.
 
 A decoded value is None, bool, int, float, `decimal.Decimal`, str, bytes, a list, a dict, or one of
-the three here. A `Meaning` says what stands behind a number, bytes or text of a schema.
+the three here. A `LogicalType` says what stands behind a number, bytes or text of a schema.
 
 Invariant: a value is exactly what stood in the record, in the unit it stood there.
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from penstock.core.schema import PRECISION_MAX, Decimal, Kind, Type
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 MS, US, NS = 1000, 1_000_000, 1_000_000_000
 DECIMAL_BYTES_MAX = 256
@@ -25,14 +25,14 @@ DECIMAL_SCALE_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
+class DateValue:
     """A date: days since 1970-01-01."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class TimeValue:
     """A time of day: units since midnight."""
 
     count: int
@@ -40,7 +40,7 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class TimestampValue:
     """A point in time: units since 1970, in UTC when it is `zoned`, else on a clock on the wall."""
 
     count: int
@@ -48,11 +48,11 @@ class Moment:
     zoned: bool
 
 
-Temporal = Day | Clock | Moment
+Temporal = DateValue | TimeValue | TimestampValue
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class EpochCount:
     """The number counts: days for a date, else units of a second."""
 
     kind: Kind
@@ -63,19 +63,19 @@ class Counted:
         """Return the column type that holds it."""
         return self.kind
 
-    def lifted(self, count: int) -> Temporal:
+    def value_of(self, count: int) -> Temporal:
         """Return a number as its logical type."""
         match self.kind:
             case Kind.DATE:
-                return Day(count)
+                return DateValue(count)
             case Kind.TIME:
-                return Clock(count, self.per_second)
+                return TimeValue(count, self.per_second)
             case _:
-                return Moment(count, self.per_second, zoned=self.kind is Kind.TIMESTAMPTZ)
+                return TimestampValue(count, self.per_second, zoned=self.kind is Kind.TIMESTAMPTZ)
 
 
 @dataclass(frozen=True, slots=True)
-class Unscaled:
+class UnscaledDecimal:
     """The bytes are a big-endian two's complement number of 10**-scale."""
 
     precision: int
@@ -88,13 +88,13 @@ class Unscaled:
             return Kind.UNKNOWN
         return Decimal(self.precision, self.scale)
 
-    def lifted(self, data: bytes) -> decimal.Decimal:
+    def value_of(self, data: bytes) -> decimal.Decimal:
         """Return bytes as their logical type."""
         return unscaled(data, self.scale)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class IsoText:
     """The text is a value of a type in its standard form."""
 
     kind: Kind
@@ -106,7 +106,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnScale:
+class VariableScaleDecimal:
     """The record has a scale and unscaled bytes: a decimal whose scale changes."""
 
     @property
@@ -115,27 +115,27 @@ class OwnScale:
         return Kind.UNKNOWN
 
 
-Meaning = Counted | Unscaled | Written | OwnScale
+LogicalType = EpochCount | UnscaledDecimal | IsoText | VariableScaleDecimal
 
 CONNECT_PRECISION = PRECISION_MAX
 """Connect's Decimal names a scale only, unless `connect.decimal.precision` is among its parameters.
 """
 
-NAMED: Mapping[str, Meaning] = MappingProxyType(
+NAMED: Mapping[str, LogicalType] = MappingProxyType(
     {
-        "org.apache.kafka.connect.data.Date": Counted(Kind.DATE),
-        "org.apache.kafka.connect.data.Time": Counted(Kind.TIME, MS),
-        "org.apache.kafka.connect.data.Timestamp": Counted(Kind.TIMESTAMPTZ, MS),
-        "io.debezium.time.Date": Counted(Kind.DATE),
-        "io.debezium.time.Time": Counted(Kind.TIME, MS),
-        "io.debezium.time.MicroTime": Counted(Kind.TIME, US),
-        "io.debezium.time.NanoTime": Counted(Kind.TIME, NS),
-        "io.debezium.time.Timestamp": Counted(Kind.TIMESTAMP, MS),
-        "io.debezium.time.MicroTimestamp": Counted(Kind.TIMESTAMP, US),
-        "io.debezium.time.NanoTimestamp": Counted(Kind.TIMESTAMP, NS),
-        "io.debezium.time.ZonedTimestamp": Written(Kind.TIMESTAMPTZ),
-        "io.debezium.data.Uuid": Written(Kind.UUID),
-        "io.debezium.data.VariableScaleDecimal": OwnScale(),
+        "org.apache.kafka.connect.data.Date": EpochCount(Kind.DATE),
+        "org.apache.kafka.connect.data.Time": EpochCount(Kind.TIME, MS),
+        "org.apache.kafka.connect.data.Timestamp": EpochCount(Kind.TIMESTAMPTZ, MS),
+        "io.debezium.time.Date": EpochCount(Kind.DATE),
+        "io.debezium.time.Time": EpochCount(Kind.TIME, MS),
+        "io.debezium.time.MicroTime": EpochCount(Kind.TIME, US),
+        "io.debezium.time.NanoTime": EpochCount(Kind.TIME, NS),
+        "io.debezium.time.Timestamp": EpochCount(Kind.TIMESTAMP, MS),
+        "io.debezium.time.MicroTimestamp": EpochCount(Kind.TIMESTAMP, US),
+        "io.debezium.time.NanoTimestamp": EpochCount(Kind.TIMESTAMP, NS),
+        "io.debezium.time.ZonedTimestamp": IsoText(Kind.TIMESTAMPTZ),
+        "io.debezium.data.Uuid": IsoText(Kind.UUID),
+        "io.debezium.data.VariableScaleDecimal": VariableScaleDecimal(),
     }
 )
 """What Connect's and Debezium's names of schemas mean; other names mean nothing more."""
@@ -149,7 +149,7 @@ def unscaled(data: bytes, scale: int) -> decimal.Decimal:
     Raises MisfitError for a number that no type could hold.
     """
     if len(data) > DECIMAL_BYTES_MAX or abs(scale) > DECIMAL_SCALE_MAX:
-        raise MisfitError(Code.OUT_OF_RANGE, "a decimal of so many digits")
+        raise RejectError(RejectCode.OUT_OF_RANGE, "a decimal of so many digits")
     number = int.from_bytes(data, "big", signed=True)
     digits = tuple(map(int, str(abs(number))))
     return decimal.Decimal((int(number < 0), digits, -scale))

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from penstock.core.schema import Decimal, List, Map, Schema, Struct, Type
 from penstock.rows.arrow_types import counts_of, lengths_of, validity_of
-from penstock.rows.decode.compression import count_unpacked, unpacked_sizes
+from penstock.rows.decode.compression import count_in_uncompressed, uncompressed_sizes
 from penstock.rows.decode.json.block_parser import BLOCK_BYTES_MAX
 from penstock.rows.options import Format, RowOptions
 
@@ -61,7 +61,9 @@ class Growth:
 
     def weights(self, values: pa.BinaryArray) -> Weights:
         """Return what each value grows to at most; larger ones than allowed stay unread."""
-        sizes = unpacked_sizes(values, self.record_bytes_max) if self.is_packed else _sizes(values)
+        sizes = (
+            uncompressed_sizes(values, self.record_bytes_max) if self.is_packed else _sizes(values)
+        )
         sizes = np.minimum(sizes, self.record_bytes_max)
         weights: Weights = sizes + self.row_bytes
         if not self.item_bytes:
@@ -74,7 +76,7 @@ class Growth:
 
     def _objects(self, values: pa.BinaryArray) -> Weights:
         if self.is_packed:
-            return count_unpacked(values, _OBJECT, self.record_bytes_max)
+            return count_in_uncompressed(values, _OBJECT, self.record_bytes_max)
         return counts_of(values, _OBJECT)
 
 

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from penstock.ports.registry import SchemaKey
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 Positions = npt.NDArray[np.int64]
 
@@ -33,7 +33,7 @@ _VARINT_BYTES_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Framed:
+class SchemaGroup:
     """The values of one schema without their frames; `positions` are in the values given.
 
     `message` are the indexes of a Protobuf message in its schema.
@@ -45,13 +45,13 @@ class Framed:
     message: tuple[int, ...] = ()
 
 
-def framed(
+def group_by_schema(
     values: pa.BinaryArray, headers: pa.Array | None, options: RowOptions
-) -> tuple[list[Framed], dict[int, MisfitError]]:
+) -> tuple[list[SchemaGroup], dict[int, RejectError]]:
     """Sort non-null values by their schemas, and give the misfits by position."""
     single = options.framing == "single-object"
     with_messages = options.format == "protobuf"
-    found: list[Framed] = []
+    found: list[SchemaGroup] = []
     rest = np.arange(len(values))
     if headers is not None and not single:
         named = pa.array(
@@ -60,7 +60,7 @@ def framed(
         for frame in _REGISTRY:
             found += _sorted(frame, values, named, rest, 0)
         rest = np.flatnonzero(named.is_null().to_numpy(zero_copy_only=False))
-    misfits: dict[int, MisfitError] = {}
+    misfits: dict[int, RejectError] = {}
     for frame in _SINGLE if single else _REGISTRY:
         heads = _heads(values, frame.length)
         some = _sorted(frame, values, heads, rest, frame.length)
@@ -68,25 +68,25 @@ def framed(
         for each in some:
             found += _by_message(each, misfits) if with_messages else [each]
     reason = "it begins with no " + ("fingerprint" if single else "schema id")
-    misfits |= dict.fromkeys(rest.tolist(), MisfitError(Code.UNFRAMED, reason))
+    misfits |= dict.fromkeys(rest.tolist(), RejectError(RejectCode.UNFRAMED, reason))
     return found, misfits
 
 
-def _by_message(framed: Framed, misfits: dict[int, MisfitError]) -> list[Framed]:
+def _by_message(framed: SchemaGroup, misfits: dict[int, RejectError]) -> list[SchemaGroup]:
     """Sort the values of one Protobuf schema by the messages that they name."""
     named: dict[tuple[int, ...], tuple[list[int], list[bytes]]] = {}
     for position, value in zip(framed.positions.tolist(), framed.values.to_pylist(), strict=True):
         found = message_indexes(value)
         if found is None:
             reason = "the id of its schema is not followed by the indexes of a message"
-            misfits[position] = MisfitError(Code.UNFRAMED, reason)
+            misfits[position] = RejectError(RejectCode.UNFRAMED, reason)
             continue
         message, length = found
         positions, bodies = named.setdefault(message, ([], []))
         positions.append(position)
         bodies.append(value[length:])
     return [
-        Framed(framed.key, np.array(at, np.int64), pa.array(bodies, pa.binary()), message)
+        SchemaGroup(framed.key, np.array(at, np.int64), pa.array(bodies, pa.binary()), message)
         for message, (at, bodies) in named.items()
     ]
 
@@ -121,7 +121,7 @@ def _zigzag(data: bytes, at: int) -> tuple[int | None, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Frame:
+class _IdFormat:
     magic: bytes
     length: int
     kind: Literal["id", "guid", "fingerprint"]
@@ -140,8 +140,8 @@ class _Frame:
                 return SchemaKey("fingerprint", data[::-1].hex())
 
 
-_REGISTRY = (_Frame(b"\x00", 5, "id"), _Frame(b"\x01", 17, "guid"))
-_SINGLE = (_Frame(b"\xc3\x01", 10, "fingerprint"),)
+_REGISTRY = (_IdFormat(b"\x00", 5, "id"), _IdFormat(b"\x01", 17, "guid"))
+_SINGLE = (_IdFormat(b"\xc3\x01", 10, "fingerprint"),)
 
 
 def named_by(value: bytes) -> SchemaKey | None:
@@ -153,8 +153,8 @@ def named_by(value: bytes) -> SchemaKey | None:
 
 
 def _sorted(
-    frame: _Frame, values: pa.BinaryArray, heads: pa.BinaryArray, among: Positions, bare: int
-) -> list[Framed]:
+    frame: _IdFormat, values: pa.BinaryArray, heads: pa.BinaryArray, among: Positions, bare: int
+) -> list[SchemaGroup]:
     """Group the values at some positions whose heads are whole ones of a frame."""
     heads = heads.take(pa.array(among))
     # A head that is longer, in a header, names a message as well (`_in_headers`).
@@ -176,7 +176,7 @@ def _sorted(
         head = encoded.dictionary[int(codes[group[0]])].as_py()
         message = message_indexes(head[frame.length :])
         found.append(
-            Framed(
+            SchemaGroup(
                 frame.key(head[: frame.length]),
                 at,
                 _bodies(taken, bare) if bare else taken,

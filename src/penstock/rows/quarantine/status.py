@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.offsets import TopicPartition
-from penstock.core.resolutions import STAGE, Closing
+from penstock.core.resolutions import STAGE, Resolution
 from penstock.core.schema import Struct
 from penstock.rows.arrow_types import arrow_schema
 from penstock.rows.quarantine.rows import OPEN, QUARANTINE_SCHEMA
@@ -24,7 +24,7 @@ READ = (
     *("topic", *PLACE, "timestamp", "stage", "code", "message", "epoch"),
     *("quarantined_at", "status"),
 )
-"""The columns that `fates_of` is to be given."""
+"""The columns that `status_of` is to be given."""
 _ORDER = [(name, "ascending") for name in ("table", "topic", *PLACE[1:])]
 _LATER = ("status", "epoch", "code", "message")
 NEVER = -1
@@ -32,7 +32,7 @@ BYTES = ("topic", "topic_id", "partition", "offset", "timestamp", "key", "value"
 """The columns that `records_of` is to be given, beside `stage`."""
 
 
-def fates_of(batches: Iterable[pa.RecordBatch]) -> pa.Table:
+def status_of(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     """Return one row for each refused record: `READ` as it was refused, and what became of it.
 
     `status` is `open`, `retried` or `dropped`; `closing` the number of the closing that counts, or
@@ -49,7 +49,7 @@ def fates_of(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     number = pc.fill_null(merged["epoch_last"], NEVER)
     status = pc.fill_null(merged["status_last"], OPEN)
     again = pc.and_(pc.equal(status, OPEN), pc.greater(number, NEVER))
-    retried = pc.equal(status, str(Closing.RETRIED))
+    retried = pc.equal(status, str(Resolution.RETRIED))
     columns: dict[str, pa.ChunkedArray] = {name: merged[name] for name in READ}
     columns["status"] = status
     for name in ("code", "message"):
@@ -59,9 +59,9 @@ def fates_of(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     return pa.table(columns).sort_by(_ORDER)
 
 
-def out_of_the_table(fates: pa.Table, followed: int) -> pa.Table:
+def not_yet_landed(fates: pa.Table, followed: int) -> pa.Table:
     """Leave out the records whose retry has landed; `followed` is how far their table followed."""
-    retried = pc.equal(fates["status"], str(Closing.RETRIED))
+    retried = pc.equal(fates["status"], str(Resolution.RETRIED))
     landed = pc.and_(retried, pc.less(fates["closing"], followed))
     return fates.filter(pc.invert(landed))
 
@@ -87,18 +87,18 @@ def records_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class Resolved:
     """One closing to be written: of which record, what was decided, and what is said of it."""
 
     at: TopicPartition
     offset: int
-    status: Closing
+    status: Resolution
     code: str
     message: str
 
 
-def closing_rows(
-    closed: Sequence[Closed], *, pipeline: str, table: str, first: int, at_ms: int
+def resolution_rows(
+    closed: Sequence[Resolved], *, pipeline: str, table: str, first: int, at_ms: int
 ) -> pa.RecordBatch:
     """Return the rows of closings, numbered from `first`; `table` is the chain's table or route.
 

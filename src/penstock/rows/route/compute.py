@@ -25,12 +25,12 @@ from penstock.rows.arrow_types import arrow_schema, arrow_type
 from penstock.rows.cast import iso8601
 from penstock.rows.cast.json_columns import mask_of, without_text
 from penstock.rows.cast.record_cast import REQUIRED
-from penstock.rows.convert.batch import Converted, Reject
-from penstock.rows.decode.decoder import Readers
+from penstock.rows.convert.batch import ConvertedBatch, Reject
+from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import MEANINGS, NO_TEXT, Code
-from penstock.rows.route.computed_columns import Computed
-from penstock.rows.route.router import Mask, Sorter
+from penstock.rows.reject_codes import CODE_INFO, NO_TEXT, RejectCode
+from penstock.rows.route.computed_columns import ComputedColumns
+from penstock.rows.route.router import Mask, Router
 
 Call = Callable[[pa.RecordBatch], object]
 """Calls a user's function. Raises FunctionError when that raised, whatever it was."""
@@ -54,24 +54,24 @@ def no_functions(path: str) -> Call:
     raise InvalidError(f"{path} is not called here", code="P149", hint="run the pipeline")
 
 
-def without_computed(schema: Schema, computed: Computed) -> Schema:
+def without_computed(schema: Schema, computed: ComputedColumns) -> Schema:
     """Return the columns that records fill themselves."""
     return Struct(tuple(f for f in schema.fields if f.name not in computed.names))
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ComputeRequest:
     """The columns of a table, what is computed of them, and how its records are read."""
 
     schema: Schema
     options: RowOptions
-    computed: Computed
-    readers: Readers
+    computed: ComputedColumns
+    readers: ReaderCache
 
 
-def with_computed(
-    converted: Converted, sorter: Sorter, wanted: Wanted, functions: Functions
-) -> Converted:
+def add_computed(
+    converted: ConvertedBatch, sorter: Router, wanted: ComputeRequest, functions: Functions
+) -> ConvertedBatch:
     """Fill the computed columns of rows that were made of all of a sorter's records.
 
     Raises InvalidError (P493 a column of another type, P494 a function that keeps no promise).
@@ -83,7 +83,7 @@ def with_computed(
     places = np.searchsorted(offsets, converted.offsets)
     columns = dict(zip(converted.rows.schema.names, converted.rows.columns, strict=True))
     refused: dict[int, Reject] = {}
-    for name, look in computed.looks.items():
+    for name, look in computed.expressions.items():
         column = schema.field(name)
         if column is None:
             raise _no_column(name)
@@ -99,7 +99,7 @@ def with_computed(
         rows, failed = _called(rows, schema, computed, functions(computed.call))
         for index in failed:
             refused[int(numbers[index])] = _reject(
-                offsets, int(numbers[index]), Code.UNCOMPUTED, computed.call
+                offsets, int(numbers[index]), RejectCode.UNCOMPUTED, computed.call
             )
         certain = np.ones(len(numbers), np.bool_)
         certain[failed] = False
@@ -166,18 +166,18 @@ def _typed(values: pa.Array, column: Field) -> pa.Array:
 
 def _misfits(
     values: pa.Array, column: Field, options: RowOptions
-) -> Iterator[tuple[Mask, Code, str]]:
+) -> Iterator[tuple[Mask, RejectCode, str]]:
     """Yield which computed values a column must not hold, and why."""
     if column.required:
-        yield mask_of(values.is_null()), Code.MISSING, REQUIRED
-    yield _beyond(values), Code.OUT_OF_RANGE, "the column cannot hold what is computed"
+        yield mask_of(values.is_null()), RejectCode.MISSING, REQUIRED
+    yield _beyond(values), RejectCode.OUT_OF_RANGE, "the column cannot hold what is computed"
     if column.type is Kind.STRING and column.name in options.not_empty:
-        yield without_text(values), Code.EMPTY_TEXT, NO_TEXT
+        yield without_text(values), RejectCode.EMPTY_TEXT, NO_TEXT
 
 
 def _refuse(
     refused: dict[int, Reject],
-    misfits: Iterable[tuple[Mask, Code, str]],
+    misfits: Iterable[tuple[Mask, RejectCode, str]],
     name: str,
     places: np.ndarray[Any, Any],
     offsets: np.ndarray[Any, Any],
@@ -187,7 +187,7 @@ def _refuse(
         for index in np.flatnonzero(mask).tolist():
             place = int(places[index])
             if place not in refused:
-                stage = str(MEANINGS[code].stage)
+                stage = str(CODE_INFO[code].stage)
                 refused[place] = Reject(int(offsets[place]), stage, str(code), f"{name}: {why}")
 
 
@@ -220,7 +220,7 @@ def _outside(numbers: pa.Array, low: int, high: int) -> Mask:
 
 
 def _called(
-    rows: pa.RecordBatch, schema: Schema, computed: Computed, call: Call
+    rows: pa.RecordBatch, schema: Schema, computed: ComputedColumns, call: Call
 ) -> tuple[pa.RecordBatch, list[int]]:
     """Call the function over rows; halves are tried where it raises, down to single rows."""
     done: list[pa.RecordBatch] = []
@@ -246,7 +246,9 @@ def _called(
     return joined, failed
 
 
-def _filled(part: pa.RecordBatch, given: Any, schema: Schema, computed: Computed) -> pa.RecordBatch:
+def _filled(
+    part: pa.RecordBatch, given: Any, schema: Schema, computed: ComputedColumns
+) -> pa.RecordBatch:
     """Take the columns that a function fills. Raises InvalidError (P494)."""
     if not isinstance(given, pa.RecordBatch):
         raise _broken(computed.call, f"it gave a {type(given).__name__}, not a RecordBatch")
@@ -264,8 +266,8 @@ def _filled(part: pa.RecordBatch, given: Any, schema: Schema, computed: Computed
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(schema))
 
 
-def _reject(offsets: np.ndarray[Any, Any], place: int, code: Code, what: str) -> Reject:
-    meaning = MEANINGS[code]
+def _reject(offsets: np.ndarray[Any, Any], place: int, code: RejectCode, what: str) -> Reject:
+    meaning = CODE_INFO[code]
     return Reject(int(offsets[place]), str(meaning.stage), str(code), f"{what}: {meaning.fact}")
 
 

@@ -9,44 +9,44 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.rows.route.filters import Look, look_from_data, look_to_data
+from penstock.rows.route.filters import SqlExpression, expression_from_data, expression_to_data
 
 
 @dataclass(frozen=True, slots=True)
-class Computed:
+class ComputedColumns:
     """What is computed for a table: looks by column, and a function with the columns it fills.
 
     `call` is the import path of the function, "" without one.
     """
 
-    looks: Mapping[str, Look] = field(default_factory=dict)
+    expressions: Mapping[str, SqlExpression] = field(default_factory=dict)
     call: str = ""
     filled: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """List the computed columns."""
-        return (*self.looks, *self.filled)
+        return (*self.expressions, *self.filled)
 
     @property
     def reads_headers(self) -> bool:
         """Return whether an expression may look at headers."""
-        return any("_kafka_headers" in look.sql.lower() for look in self.looks.values())
+        return any("_kafka_headers" in look.sql.lower() for look in self.expressions.values())
 
 
-NOTHING = Computed()
+NOTHING = ComputedColumns()
 
 
-def computed_to_data(computed: Computed) -> dict[str, Any]:
+def computed_to_data(computed: ComputedColumns) -> dict[str, Any]:
     """Return the plain form."""
     return {
-        "looks": {name: look_to_data(look) for name, look in computed.looks.items()},
+        "looks": {name: expression_to_data(look) for name, look in computed.expressions.items()},
         "call": computed.call,
         "filled": list(computed.filled),
     }
 
 
-def computed_from_data(data: Mapping[str, Any]) -> Computed:
+def computed_from_data(data: Mapping[str, Any]) -> ComputedColumns:
     """Read the plain form."""
-    looks = {name: look_from_data(look) for name, look in data["looks"].items()}
-    return Computed(looks, data["call"], tuple(data["filled"]))
+    looks = {name: expression_from_data(look) for name, look in data["looks"].items()}
+    return ComputedColumns(looks, data["call"], tuple(data["filled"]))

@@ -16,7 +16,7 @@ Unknown = Literal["quarantine", "create", "fail"]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SqlExpression:
     """An SQL expression over one record: the declared fields it reads, and where it stands.
 
     `place` is its path in the spec, `tables[1].where`: filtered records are counted under it.
@@ -24,11 +24,11 @@ class Look:
 
     sql: str
     fields: Schema
-    place: str
+    spec_path: str
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class DynamicRoute:
     """One rule that makes its tables' names of what records say.
 
     `template` is `<catalog>.<namespace>.<name>` with placeholders in the last part, each of which a
@@ -37,56 +37,56 @@ class Route:
     """
 
     template: str
-    parts: Mapping[str, Look]
+    parts: Mapping[str, SqlExpression]
     reserved: tuple[str, ...] = ()
     unknown: Unknown = "quarantine"
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class RecordFilter:
     """What a record must pass, in order: no condition of a rule above takes it, its own does.
 
     With a route, the gate stands before one of the route's tables, named by `share`, or before the
     route itself (`share` is empty), where records stay that no table takes.
     """
 
-    above: tuple[Look, ...] = ()
-    where: Look | None = None
-    route: Route | None = None
+    rules_above: tuple[SqlExpression, ...] = ()
+    where: SqlExpression | None = None
+    route: DynamicRoute | None = None
     share: str = ""
 
     @property
-    def is_open(self) -> bool:
+    def passes_all(self) -> bool:
         """Return whether it lets everything in, unlooked."""
-        return not self.above and self.where is None and self.route is None
+        return not self.rules_above and self.where is None and self.route is None
 
     @property
-    def looks(self) -> tuple[Look, ...]:
+    def expressions(self) -> tuple[SqlExpression, ...]:
         """List all expressions."""
         own = () if self.where is None else (self.where,)
         parts = () if self.route is None else tuple(self.route.parts.values())
-        return (*self.above, *own, *parts)
+        return (*self.rules_above, *own, *parts)
 
     @property
     def reads_headers(self) -> bool:
         """Return whether an expression may look at headers."""
-        return any("_kafka_headers" in look.sql.lower() for look in self.looks)
+        return any("_kafka_headers" in look.sql.lower() for look in self.expressions)
 
 
-OPEN = Gate()
+PASS_ALL = RecordFilter()
 
 
-def gate_to_data(gate: Gate) -> dict[str, Any]:
+def filter_to_data(gate: RecordFilter) -> dict[str, Any]:
     """Return a gate's plain form."""
     route = gate.route
     return {
-        "above": [look_to_data(look) for look in gate.above],
-        "where": None if gate.where is None else look_to_data(gate.where),
+        "above": [expression_to_data(look) for look in gate.rules_above],
+        "where": None if gate.where is None else expression_to_data(gate.where),
         "route": None
         if route is None
         else {
             "template": route.template,
-            "parts": {name: look_to_data(look) for name, look in route.parts.items()},
+            "parts": {name: expression_to_data(look) for name, look in route.parts.items()},
             "reserved": list(route.reserved),
             "unknown": route.unknown,
         },
@@ -94,17 +94,17 @@ def gate_to_data(gate: Gate) -> dict[str, Any]:
     }
 
 
-def gate_from_data(data: Mapping[str, Any]) -> Gate:
+def filter_from_data(data: Mapping[str, Any]) -> RecordFilter:
     """Read the plain form."""
     route = data["route"]
-    return Gate(
-        above=tuple(look_from_data(look) for look in data["above"]),
-        where=None if data["where"] is None else look_from_data(data["where"]),
+    return RecordFilter(
+        rules_above=tuple(expression_from_data(look) for look in data["above"]),
+        where=None if data["where"] is None else expression_from_data(data["where"]),
         route=None
         if route is None
-        else Route(
+        else DynamicRoute(
             route["template"],
-            {name: look_from_data(look) for name, look in route["parts"].items()},
+            {name: expression_from_data(look) for name, look in route["parts"].items()},
             tuple(route["reserved"]),
             route["unknown"],
         ),
@@ -112,12 +112,12 @@ def gate_from_data(data: Mapping[str, Any]) -> Gate:
     )
 
 
-def look_to_data(look: Look) -> list[Any]:
+def expression_to_data(look: SqlExpression) -> list[Any]:
     """Return a look's plain form."""
-    return [look.sql, type_to_json(look.fields), look.place]
+    return [look.sql, type_to_json(look.fields), look.spec_path]
 
 
-def look_from_data(data: list[Any]) -> Look:
+def expression_from_data(data: list[Any]) -> SqlExpression:
     """Read the plain form."""
     sql, fields, place = data
-    return Look(sql, schema_from_json(fields) if fields else Struct(()), place)
+    return SqlExpression(sql, schema_from_json(fields) if fields else Struct(()), place)

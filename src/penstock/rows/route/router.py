@@ -26,13 +26,13 @@ import pyarrow as pa
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, Schema, Struct
 from penstock.rows.cast.record_cast import LENIENT
-from penstock.rows.convert.batch import Reject, convert
-from penstock.rows.decode.decoder import Readers
+from penstock.rows.convert.batch import Reject, convert_batch
+from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import MEANINGS, Code
-from penstock.rows.route.filters import Gate, Look, Route
-from penstock.rows.route.sql_values import RECORD_SECONDS_MAX, answers, true_of
-from penstock.rows.route.table_names import Names, names_of
+from penstock.rows.reject_codes import CODE_INFO, RejectCode
+from penstock.rows.route.filters import DynamicRoute, RecordFilter, SqlExpression
+from penstock.rows.route.sql_values import RECORD_SECONDS_MAX, evaluate, true_of
+from penstock.rows.route.table_names import TableNames, table_names
 from penstock.spec.language.sandbox import sandbox
 
 if TYPE_CHECKING:
@@ -43,15 +43,15 @@ TAKEN = "taken by"
 
 _OFFSET = "_kafka_offset"
 _WHY = {
-    Code.UNDECIDED: "{} cannot be computed for this record",
-    Code.SLOW: f"{{}} takes longer than {RECORD_SECONDS_MAX:.0f} s for this record alone",
-    Code.UNROUTABLE: "{} gives no usable part of a table's name",
-    Code.UNKNOWN_TABLE: "{} names a table that does not exist, and none is created",
+    RejectCode.UNDECIDED: "{} cannot be computed for this record",
+    RejectCode.SLOW: f"{{}} takes longer than {RECORD_SECONDS_MAX:.0f} s for this record alone",
+    RejectCode.UNROUTABLE: "{} gives no usable part of a table's name",
+    RejectCode.UNKNOWN_TABLE: "{} names a table that does not exist, and none is created",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Routing:
     """What one gate makes of a batch: masks over its records, and refusals by position.
 
     `unknown` gives, before a route itself, which records ask for which table.
@@ -59,16 +59,16 @@ class Share:
 
     mine: Mask
     filtered: Mapping[str, Mask]
-    refused: Mapping[int, Reject]
+    rejected: Mapping[int, Reject]
     unknown: Mapping[str, Mask] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _Evaluated:
     """Declared fields beside coordinates, a row for each record, and what did not fit."""
 
     table: pa.Table
-    misfits: Mapping[int, Reject]
+    rejects: Mapping[int, Reject]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,107 +79,116 @@ class _Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sight:
+class _ReadWith:
     """What records are read with: equal keys see equal fields."""
 
     options: RowOptions
-    readers: Readers
+    readers: ReaderCache
 
     @property
-    def key(self) -> tuple[str, Readers]:
+    def key(self) -> tuple[str, ReaderCache]:
         return repr(self.options), self.readers
 
 
 @dataclass(eq=False)
-class Sorter:
+class Router:
     """Looks at one batch of one partition (as in `ports.log.Fetched`) for many gates."""
 
     batch: pa.RecordBatch
     at: TopicPartition
-    _seen: dict[Any, _Seen] = field(default_factory=dict)
+    _seen: dict[Any, _Evaluated] = field(default_factory=dict)
     _answers: dict[Any, _Answer] = field(default_factory=dict)
-    _names: dict[Any, Names] = field(default_factory=dict)
-    _plain: Readers = field(default_factory=Readers)
+    _names: dict[Any, TableNames] = field(default_factory=dict)
+    _plain: ReaderCache = field(default_factory=ReaderCache)
 
-    def share(
+    def route(
         self,
-        gate: Gate,
+        gate: RecordFilter,
         options: RowOptions,
         *,
         known: frozenset[str] = frozenset(),
-        readers: Readers | None = None,
-    ) -> Share:
+        readers: ReaderCache | None = None,
+    ) -> Routing:
         """Return what a gate makes of the batch; `known` are the tables of its route.
 
         `readers` may be left out for formats without schemas. Raises what `Registry.find` raises.
         """
-        sight = _Sight(_eyes(options), readers or self._plain)
+        sight = _ReadWith(_filter_options(options), readers or self._plain)
         rest = np.ones(len(self.batch), np.bool_)
         filtered: dict[str, Mask] = {}
         refused: dict[int, Reject] = {}
-        for look in gate.above:
+        for look in gate.rules_above:
             answer = self._decided(look, sight)
             refused |= _within({at: answer.refused[at] for at in answer.slow}, rest)
             rest[list(answer.slow)] = False
             taken = true_of(answer.values)
             taken[list(answer.refused)] = True
-            filtered[f"{TAKEN} {look.place.partition('.')[0]}"] = taken & rest
+            filtered[f"{TAKEN} {look.spec_path.partition('.')[0]}"] = taken & rest
             rest &= ~taken
         if gate.where is not None:
             answer = self._decided(gate.where, sight)
             refused |= _within(answer.refused, rest)
             rest[list(answer.refused)] = False
             true = true_of(answer.values)
-            filtered[gate.where.place] = rest & ~true
+            filtered[gate.where.spec_path] = rest & ~true
             rest &= true
         if gate.route is None:
-            return Share(rest, filtered, refused)
-        return self._routed(gate, gate.route, sight, _Left(rest, filtered, refused), known)
+            return Routing(rest, filtered, refused)
+        return self._routed(gate, gate.route, sight, _Remaining(rest, filtered, refused), known)
 
     def _routed(
-        self, gate: Gate, route: Route, sight: _Sight, left: _Left, known: frozenset[str]
-    ) -> Share:
+        self,
+        gate: RecordFilter,
+        route: DynamicRoute,
+        sight: _ReadWith,
+        left: _Remaining,
+        known: frozenset[str],
+    ) -> Routing:
         names, misfits = self._named(route, sight)
         rest = left.rest.copy()
         rest[list(misfits)] = False  # the route refuses them, whatever name is made of them
         refused = {**left.refused, **_within(misfits, left.rest)}
         if gate.share:
-            slow = {index: each for index, each in refused.items() if each.code == Code.SLOW}
-            return Share(rest & names.asks(gate.share), {}, slow)
-        place = next(iter(route.parts.values())).place
+            slow = {index: each for index, each in refused.items() if each.code == RejectCode.SLOW}
+            return Routing(rest & names.asking_for(gate.share), {}, slow)
+        place = next(iter(route.parts.values())).spec_path
         for index in np.flatnonzero(rest & names.unusable).tolist():
-            refused[index] = self._reject(index, Code.UNROUTABLE, place)
+            refused[index] = self._reject(index, RejectCode.UNROUTABLE, place)
         rest &= ~names.unusable
         unknown = {}
         for name in names.different:
-            asking = rest & names.asks(name)
+            asking = rest & names.asking_for(name)
             if name in route.reserved:
                 for index in np.flatnonzero(asking).tolist():
-                    refused[index] = self._reject(index, Code.UNROUTABLE, place)
+                    refused[index] = self._reject(index, RejectCode.UNROUTABLE, place)
                 rest &= ~asking
             elif name not in known and asking.any():
                 unknown[name] = asking
                 rest &= ~asking
-        return Share(
+        return Routing(
             np.zeros(len(rest), np.bool_), {**left.filtered, "routed": rest}, refused, unknown
         )
 
     def values(
-        self, look: Look, options: RowOptions, readers: Readers
+        self, look: SqlExpression, options: RowOptions, readers: ReaderCache
     ) -> tuple[pa.Array, Mapping[int, Reject]]:
         """Compute an expression for every record; where it cannot be, the record is refused."""
-        answer = self._answer(f"(\n{look.sql}\n)", look, _Sight(_eyes(options), readers))
+        answer = self._answer(
+            f"(\n{look.sql}\n)", look, _ReadWith(_filter_options(options), readers)
+        )
         return answer.values, answer.refused
 
-    def refuse(self, asking: Mask, route: Route) -> dict[int, Reject]:
+    def reject(self, asking: Mask, route: DynamicRoute) -> dict[int, Reject]:
         """Refuse records whose table does not exist."""
-        place = next(iter(route.parts.values())).place
+        place = next(iter(route.parts.values())).spec_path
         return {
-            index: self._reject(index, Code.UNKNOWN_TABLE, place)
+            index: self._reject(index, RejectCode.UNKNOWN_TABLE, place)
             for index in np.flatnonzero(asking).tolist()
         }
 
-    def _named(self, route: Route, sight: _Sight) -> tuple[Names, Mapping[int, Reject]]:
+    def _named(
+        self, route: DynamicRoute, sight: _ReadWith
+    ) -> tuple[TableNames, Mapping[int, Reject]]:
         found = {
             name: self._answer(f"cast((\n{look.sql}\n) as varchar)", look, sight)
             for name, look in route.parts.items()
@@ -187,23 +196,26 @@ class Sorter:
         key = (route.template, tuple(look.sql for look in route.parts.values()))
         if key not in self._names:
             parts = {name: answer.values for name, answer in found.items()}
-            self._names[key] = names_of(route.template, parts)
+            self._names[key] = table_names(route.template, parts)
         misfits = {at: r for answer in found.values() for at, r in answer.refused.items()}
         return self._names[key], misfits
 
-    def _decided(self, look: Look, sight: _Sight) -> _Answer:
+    def _decided(self, look: SqlExpression, sight: _ReadWith) -> _Answer:
         return self._answer(f"((\n{look.sql}\n) is true)", look, sight)
 
-    def _answer(self, sql: str, look: Look, sight: _Sight) -> _Answer:
+    def _answer(self, sql: str, look: SqlExpression, sight: _ReadWith) -> _Answer:
         key = (sql, look.fields, sight.key)
         if key not in self._answers:
-            seen = self._looked(look.fields, sight)
-            found = answers(self._connection, sql, seen.table)
-            refused = dict(seen.misfits)
-            for code, places in ((Code.UNDECIDED, found.failed), (Code.SLOW, found.slow)):
+            seen = self._evaluated(look.fields, sight)
+            found = evaluate(self._connection, sql, seen.table)
+            refused = dict(seen.rejects)
+            for code, places in (
+                (RejectCode.UNDECIDED, found.failed),
+                (RejectCode.SLOW, found.slow),
+            ):
                 for index in places:
-                    refused.setdefault(index, self._reject(index, code, look.place))
-            slow = [index for index in found.slow if refused[index].code == Code.SLOW]
+                    refused.setdefault(index, self._reject(index, code, look.spec_path))
+            slow = [index for index in found.slow if refused[index].code == RejectCode.SLOW]
             self._answers[key] = _Answer(found.values, refused, tuple(slow))
         return self._answers[key]
 
@@ -211,18 +223,18 @@ class Sorter:
     def _connection(self) -> DuckDBPyConnection:
         return sandbox()
 
-    def _looked(self, fields: Schema, sight: _Sight) -> _Seen:
+    def _evaluated(self, fields: Schema, sight: _ReadWith) -> _Evaluated:
         key = (fields, sight.key)
         if key not in self._seen:
-            self._seen[key] = self._look(fields, sight)
+            self._seen[key] = self._evaluate(fields, sight)
         return self._seen[key]
 
-    def _look(self, fields: Schema, sight: _Sight) -> _Seen:
+    def _evaluate(self, fields: Schema, sight: _ReadWith) -> _Evaluated:
         columns = _coordinates(self.batch, self.at)
         if not fields.fields:
-            return _Seen(pa.table(columns), {})
+            return _Evaluated(pa.table(columns), {})
         schema = Struct((*fields.fields, Field(_OFFSET, Kind.LONG)))
-        converted = convert(
+        converted = convert_batch(
             self.batch, at=self.at, schema=schema, options=sight.options, readers=sight.readers
         )
         offsets = self.batch.column("offset").to_numpy()
@@ -232,21 +244,21 @@ class Sorter:
         taken = converted.rows.take(pa.array(rows, mask=rows < 0))
         own = {name: taken.column(name) for name in fields.names}
         misfits = {int(np.searchsorted(offsets, r.offset)): r for r in converted.rejects}
-        return _Seen(pa.table({**own, **columns}), misfits)
+        return _Evaluated(pa.table({**own, **columns}), misfits)
 
-    def _reject(self, index: int, code: Code, place: str) -> Reject:
+    def _reject(self, index: int, code: RejectCode, place: str) -> Reject:
         offset = self.batch.column("offset")[index].as_py()
-        return Reject(offset, str(MEANINGS[code].stage), str(code), _WHY[code].format(place))
+        return Reject(offset, str(CODE_INFO[code].stage), str(code), _WHY[code].format(place))
 
 
 @dataclass(frozen=True, slots=True)
-class _Left:
+class _Remaining:
     rest: Mask
     filtered: dict[str, Mask]
     refused: dict[int, Reject]
 
 
-def _eyes(options: RowOptions) -> RowOptions:
+def _filter_options(options: RowOptions) -> RowOptions:
     """Return the options by which declared fields are read: none of the table's own columns."""
     return replace(
         options,

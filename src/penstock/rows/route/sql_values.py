@@ -42,7 +42,7 @@ _ROWS_AT_ONCE_IN_PARTS = 16
 
 
 @dataclass(slots=True)
-class Answers:
+class SqlValues:
     """A value for each record, null for those that `failed` or are too `slow` by themselves,
     both by position.
     """
@@ -52,27 +52,27 @@ class Answers:
     slow: list[int] = field(default_factory=list)
 
 
-class LateError(Exception):
+class TimedOutError(Exception):
     """An expression took too long, and was interrupted."""
 
 
-def answers(connection: DuckDBPyConnection, sql: str, records: pa.Table) -> Answers:
+def evaluate(connection: DuckDBPyConnection, sql: str, records: pa.Table) -> SqlValues:
     """Compute an expression for every record of a table."""
     from duckdb import Error  # noqa: PLC0415  only specs with SQL need it
 
     records = _in_chunks(records, ROWS_AT_ONCE)
     try:
-        return Answers(_column(connection, sql, records, BATCH_SECONDS_MAX))
-    except LateError:
+        return SqlValues(_column(connection, sql, records, BATCH_SECONDS_MAX))
+    except TimedOutError:
         return _by_parts(sql, records)
     except Error:
         pass
     try:
         failed = _column(connection, f"try({sql} is null) is null", records, BATCH_SECONDS_MAX)
         values = _column(connection, f"try({sql})", records, BATCH_SECONDS_MAX)
-    except (LateError, Error):
+    except (TimedOutError, Error):
         return _by_parts(sql, records)
-    return Answers(values, np.flatnonzero(true_of(failed)).tolist())
+    return SqlValues(values, np.flatnonzero(true_of(failed)).tolist())
 
 
 def true_of(values: pa.Array) -> npt.NDArray[np.bool_]:
@@ -80,13 +80,13 @@ def true_of(values: pa.Array) -> npt.NDArray[np.bool_]:
     return mask_of(pc.fill_null(values.cast(pa.bool_()), False))
 
 
-def _by_parts(sql: str, records: pa.Table) -> Answers:
+def _by_parts(sql: str, records: pa.Table) -> SqlValues:
     """Compute what fails or is late in one piece, down to the records that do so alone."""
     from duckdb import Error  # noqa: PLC0415  only specs with SQL need it
 
     records = _in_chunks(records, _ROWS_AT_ONCE_IN_PARTS)
     found: list[pa.Array | None] = []
-    done = Answers(pa.nulls(0))
+    done = SqlValues(pa.nulls(0))
     start, count = 0, len(records) // 2
     with closing(sandbox_alone()) as connection:
         while start < len(records):
@@ -94,12 +94,12 @@ def _by_parts(sql: str, records: pa.Table) -> Answers:
             seconds = PART_SECONDS_MAX if count > 1 else RECORD_SECONDS_MAX
             try:
                 found.append(_column(connection, sql, records.slice(start, count), seconds))
-            except (LateError, Error) as error:
+            except (TimedOutError, Error) as error:
                 if count > 1:
                     count //= 2
                     continue
                 found.append(None)
-                (done.slow if isinstance(error, LateError) else done.failed).append(start)
+                (done.slow if isinstance(error, TimedOutError) else done.failed).append(start)
                 start += 1
                 continue
             start, count = start + count, 2 * count
@@ -144,7 +144,7 @@ def _interrupted_after(connection: DuckDBPyConnection, seconds: float) -> Iterat
         yield
     except Error as error:
         if late.is_set():
-            raise LateError from error
+            raise TimedOutError from error
         raise
     finally:
         limit.cancel()

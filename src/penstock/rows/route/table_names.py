@@ -24,7 +24,7 @@ _SEPARATORS = str.maketrans(" ./:-", "_____")
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class TableNames:
     """The table each record asks for, as an index into `different`; -1 where it has none."""
 
     indices: npt.NDArray[np.int64]
@@ -36,7 +36,7 @@ class Names:
         mask: npt.NDArray[np.bool_] = self.indices < 0
         return mask
 
-    def asks(self, name: str) -> npt.NDArray[np.bool_]:
+    def asking_for(self, name: str) -> npt.NDArray[np.bool_]:
         """Return which records ask for a table."""
         if name not in self.different:
             return np.zeros(len(self.indices), np.bool_)
@@ -44,7 +44,7 @@ class Names:
         return mask
 
 
-def names_of(template: str, parts: Mapping[str, pa.Array]) -> Names:
+def table_names(template: str, parts: Mapping[str, pa.Array]) -> TableNames:
     """Fill a template for each record from the values of its placeholders."""
     filled: dict[tuple[str | None, ...], int] = {}
     numbers: dict[str, int] = {}
@@ -57,7 +57,7 @@ def names_of(template: str, parts: Mapping[str, pa.Array]) -> Names:
             index = -1 if name is None else numbers.setdefault(name, len(numbers))
             filled[values] = index
         indices.append(index)
-    return Names(np.array(indices, np.int64), tuple(numbers))
+    return TableNames(np.array(indices, np.int64), tuple(numbers))
 
 
 def filled_name(template: str, values: Mapping[str, str | None]) -> str | None:

@@ -31,61 +31,67 @@ from penstock.core.schema import (
     Type,
     known,
 )
-from penstock.rows.bisection import made_apart
-from penstock.rows.decode.decoder import Group, Readers, open_values
-from penstock.rows.decode.format_reader import Reader, WithoutRowError
+from penstock.rows.bisection import bisect_on_error
+from penstock.rows.decode.decoder import ReaderCache, ReaderGroup, decode_values
+from penstock.rows.decode.format_reader import FormatReader, NoRowError
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import MisfitError
-from penstock.rows.schema.inference import columns_in, usable
-from penstock.rows.schema.widening import Leave, evolved, with_identifiers
+from penstock.rows.reject_codes import RejectError
+from penstock.rows.schema.inference import columns_in, usable_columns
+from penstock.rows.schema.widening import EvolutionPolicy, widened, with_identifiers
 
 _WIDER = {(Kind.INT, Kind.LONG): Kind.LONG, (Kind.FLOAT, Kind.DOUBLE): Kind.DOUBLE}
 
 
-def wished(
-    batch: pa.RecordBatch, schema: Schema, options: RowOptions, readers: Readers, room: int
+def requested_schema(
+    batch: pa.RecordBatch,
+    schema: Schema,
+    options: RowOptions,
+    readers: ReaderCache,
+    columns_left: int,
 ) -> Schema:
     """Widen a schema for a batch of records that it refused, as far as the options give leave.
 
     A record that would bring more than `room` further columns in all is left out, and so is one
     that raises what nobody foresaw. Raises what `Registry.find` raises.
     """
-    wish = _Wish(schema, options, readers, room, schema)
-    made_apart(batch, wish.take)
+    wish = _Evolution(schema, options, readers, columns_left, schema)
+    bisect_on_error(batch, wish.take)
     return with_identifiers(wish.wide, options.identifiers)
 
 
 @dataclass(slots=True)
-class _Wish:
+class _Evolution:
     """A schema that gets wider with each part of a batch; one that raises leaves it as it was."""
 
     schema: Schema
     options: RowOptions
-    readers: Readers
-    room: int
+    readers: ReaderCache
+    columns_left: int
     wide: Schema
 
     def take(self, part: pa.RecordBatch) -> None:
         """Widen it for the records of a part."""
-        self.wide = _wished(part, self)
+        self.wide = _requested(part, self)
 
 
-def _wished(batch: pa.RecordBatch, wish: _Wish) -> Schema:
-    schema, options, readers, room = wish.schema, wish.options, wish.readers, wish.room
+def _requested(batch: pa.RecordBatch, wish: _Evolution) -> Schema:
+    schema, options, readers, room = wish.schema, wish.options, wish.readers, wish.columns_left
     wide = wish.wide
     valued = np.flatnonzero(batch.column("value").is_valid().to_numpy(zero_copy_only=False))
-    leave = Leave.of(options, room)
+    leave = EvolutionPolicy.of(options, room)
     apart = frozenset({*options.source_columns.values(), *options.header_columns})
-    for group in open_values(batch, valued, options, readers, _changes(schema, options)).groups:
+    for group in decode_values(batch, valued, options, readers, _changes(schema, options)).groups:
         left = room - columns_in(wide) + columns_in(schema)
-        told = group.told if group.reader is None else group.reader.type
+        told = group.type if group.reader is None else group.reader.type
         if isinstance(told, Struct):
-            asked = _struct(wide, known(options.asked_for(usable(told), wide)), leave, apart)
+            asked = _struct(
+                wide, known(options.asked_for(usable_columns(told), wide)), leave, apart
+            )
             if columns_in(asked) - columns_in(wide) <= left:
                 left -= columns_in(asked) - columns_in(wide)
                 wide = asked
         if group.reader is None:
-            wide = evolved(wide, group.values.to_pylist(), options, left)
+            wide = widened(wide, group.values.to_pylist(), options, left)
         elif leave.types:
             wide = _for_nulls(wide, group, group.reader, apart)
     return wide
@@ -97,7 +103,7 @@ def _changes(schema: Schema, options: RowOptions) -> dict[str, str]:
 
 
 def _struct(
-    type_: Struct, asked: Struct, leave: Leave, apart: frozenset[str] = frozenset()
+    type_: Struct, asked: Struct, leave: EvolutionPolicy, apart: frozenset[str] = frozenset()
 ) -> Struct:
     fields = []
     for field in type_.fields:
@@ -113,7 +119,7 @@ def _struct(
     return Struct(tuple(fields))
 
 
-def _wider(type_: Type, asked: Type, leave: Leave) -> Type:
+def _wider(type_: Type, asked: Type, leave: EvolutionPolicy) -> Type:
     match type_, asked:
         case Struct(), Struct():
             return _struct(type_, asked, leave)
@@ -131,12 +137,14 @@ def _wider(type_: Type, asked: Type, leave: Leave) -> Type:
             return type_
 
 
-def _for_nulls(wide: Struct, group: Group, reader: Reader, apart: frozenset[str]) -> Struct:
+def _for_nulls(
+    wide: Struct, group: ReaderGroup, reader: FormatReader, apart: frozenset[str]
+) -> Struct:
     """Make columns optional in which a record has null."""
     for value in group.values.to_pylist():
         try:
             wide = _nullable(wide, reader.record(value), apart)
-        except (MisfitError, WithoutRowError):
+        except (RejectError, NoRowError):
             continue
     return wide
 

@@ -19,7 +19,7 @@ from penstock.ports.registry import RegisteredSchema, SchemaKey
 from penstock.rows.decode.compression import gunzip
 from penstock.rows.decode.schema_id import named_by
 from penstock.rows.options import Envelope, Format
-from penstock.rows.reject_codes import MisfitError
+from penstock.rows.reject_codes import RejectError
 
 MOST = 0.9
 """The share of values that must be of a kind for a topic to be of it."""
@@ -34,25 +34,25 @@ Find = Callable[[SchemaKey], RegisteredSchema | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Recognised:
+class DetectedFormat:
     """What a spec says under `records`, or in `unfit` why no setting of it fits."""
 
     format: Format = "json"
     envelope: Envelope = "none"
     compression: Literal["none", "gzip"] = "none"
     framing: Literal["registry", "single-object"] = "registry"
-    unfit: str = ""
+    unsupported: str = ""
 
     @property
     def settings(self) -> dict[str, str]:
         """Return what differs from the spec's defaults."""
-        plain = Recognised()
+        plain = DetectedFormat()
         names = ("format", "framing", "compression", "envelope")
         said = {name: str(getattr(self, name)) for name in names}
         return {name: value for name, value in said.items() if value != getattr(plain, name)}
 
 
-def recognise(values: Sequence[bytes], find: Find | None) -> Recognised:
+def detect_format(values: Sequence[bytes], find: Find | None) -> DetectedFormat:
     """Guess what values are, none of them null; `find` asks the registry, None where there is none.
 
     Raises what `Registry.find` raises.
@@ -60,33 +60,39 @@ def recognise(values: Sequence[bytes], find: Find | None) -> Recognised:
     if _are_most(values, lambda value: value.startswith(_GZIP)):
         some = map(_unpacked, values[:UNPACKED_MAX])
         plain = [each for each in some if each is not None]
-        return replace(recognise(plain, find), compression="gzip") if plain else Recognised("bytes")
+        return (
+            replace(detect_format(plain, find), compression="gzip")
+            if plain
+            else DetectedFormat("bytes")
+        )
     keys = [key for value in values if (key := named_by(value)) is not None and _is_likely(key)]
     if len(keys) >= MOST * len(values) and len(set(keys)) <= SCHEMAS_MAX:
         return _registered(keys, find)
     objects = [each for value in values if isinstance(each := _decoded(value), dict)]
     if len(objects) * 2 >= len(values):
         return _of_objects(objects)
-    return Recognised("text" if all(map(_is_utf8, values)) else "bytes")
+    return DetectedFormat("text" if all(map(_is_utf8, values)) else "bytes")
 
 
-def _registered(keys: Sequence[SchemaKey], find: Find | None) -> Recognised:
+def _registered(keys: Sequence[SchemaKey], find: Find | None) -> DetectedFormat:
     single = keys[0].kind == "fingerprint"
     named = ", ".join(sorted({f"{key.kind} {key.value}" for key in keys}))
     if find is None:
-        return Recognised(unfit=f"its values name schemas of a registry ({named}): --registry URL")
+        return DetectedFormat(
+            unsupported=f"its values name schemas of a registry ({named}): --registry URL"
+        )
     for key in dict.fromkeys(keys):
         found = find(key)
         if found is not None and found.format != "other":
-            return Recognised(found.format, framing="single-object" if single else "registry")
-    return Recognised(unfit=f"the registry has no usable schema of {named}")
+            return DetectedFormat(found.format, framing="single-object" if single else "registry")
+    return DetectedFormat(unsupported=f"the registry has no usable schema of {named}")
 
 
-def _of_objects(objects: Sequence[Mapping[str, Any]]) -> Recognised:
+def _of_objects(objects: Sequence[Mapping[str, Any]]) -> DetectedFormat:
     if _are_most(objects, lambda each: each.keys() == {"schema", "payload"}):
         rows = [each["payload"] for each in objects if isinstance(each.get("payload"), dict)]
-        return Recognised("json-schema-envelope", _envelope(rows, ("debezium", "flattened")))
-    return Recognised("json", _envelope(objects, tuple(_SIGNS)))
+        return DetectedFormat("json-schema-envelope", _envelope(rows, ("debezium", "flattened")))
+    return DetectedFormat("json", _envelope(objects, tuple(_SIGNS)))
 
 
 def _envelope(rows: Sequence[Mapping[str, Any]], known: Sequence[Envelope]) -> Envelope:
@@ -140,7 +146,7 @@ def _is_likely(key: SchemaKey) -> bool:
 def _unpacked(value: bytes) -> bytes | None:
     try:
         return gunzip(value, UNPACKED_BYTES_MAX)
-    except MisfitError:
+    except RejectError:
         return None
 
 

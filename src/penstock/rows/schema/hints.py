@@ -22,11 +22,11 @@ from typing import Any, Literal
 from penstock.core.names import folded
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type, is_known
 from penstock.core.type_text import is_writable
-from penstock.rows.cast.scalars import scalar
+from penstock.rows.cast.scalars import scalar_cast
 from penstock.rows.decode.json.exact_text import digits_of, is_double
-from penstock.rows.decode.json.parser import Number, says_nothing
+from penstock.rows.decode.json.parser import JsonNumber, is_empty
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import MisfitError
+from penstock.rows.reject_codes import RejectError
 from penstock.rows.schema.inference import is_usable_name
 
 Format = Literal["iceberg", "delta"]
@@ -104,17 +104,17 @@ def hints_for(records: Sequence[Mapping[str, Any]], to: Format) -> Hinted:
     """Find the hints of records, as `document.parse_object` reads them, for tables of a format."""
     if _keys_are_data(records, keys_min=ROOT_KEYS_MIN, share_max=ROOT_SHARE_MAX):
         values = (value for record in records for value in record.values())
-        if not _look(values, "", to).mixed:
+        if not _examine(values, "", to).mixed:
             return Hinted(keyed=True)
     found = _object(records, "", to)
     return Hinted(found.hints, found.counts)
 
 
-def _look(values: Iterable[Any], path: Path, to: Format) -> _Found:
+def _examine(values: Iterable[Any], path: Path, to: Format) -> _Found:
     kinds: dict[str, list[Any]] = {}
     said = False
     for value in values:
-        said = said or not says_nothing(value)
+        said = said or not is_empty(value)
         if value is not None:
             kinds.setdefault(_kind(value), []).append(value)
     if not said:
@@ -133,7 +133,7 @@ def _kind(value: Any) -> str:
     match value:
         case bool():
             return "boolean"
-        case Number():
+        case JsonNumber():
             return "number"
         case str():
             return "text"
@@ -148,7 +148,7 @@ def _of_kind(kind: str, values: Sequence[Any], path: Path, to: Format) -> _Found
         case "object":
             return _map_or_object(values, path, to)
         case "array":
-            inner = _look((item for value in values for item in value), f"{path}[]", to)
+            inner = _examine((item for value in values for item in value), f"{path}[]", to)
             return _Found(List(inner.type), inner.hints, mixed=inner.mixed)
         case "text":
             return _text(values, path, to)
@@ -171,7 +171,7 @@ def _mixed(kinds: Mapping[str, Sequence[Any]], path: Path, to: Format) -> _Found
 
 def _map_or_object(values: Sequence[Mapping[str, Any]], path: Path, to: Format) -> _Found:
     if _keys_are_data(values):
-        inner = _look((item for value in values for item in value.values()), f"{path}{{}}", to)
+        inner = _examine((item for value in values for item in value.values()), f"{path}{{}}", to)
         found = _Found(Map(Kind.STRING, inner.type)).declared(path, "its keys are data")
         if path in found.hints and not inner.mixed:
             return found
@@ -203,7 +203,7 @@ def _object(values: Sequence[Mapping[str, Any]], path: Path, to: Format) -> _Fou
         if not is_usable_name(name) or "[" in name:  # a path could not tell it from a list
             continue
         place = f"{path}.{name}" if path else name
-        inner = _look((value.get(name) for value in values), place, to)
+        inner = _examine((value.get(name) for value in values), place, to)
         fields.append(Field(name, inner.type))
         hints |= inner.hints
         counts |= inner.counts
@@ -321,10 +321,10 @@ def _room(numbers: Sequence[str], found: Decimal) -> str:
 
 
 def _fits(kind: Kind, values: Iterable[Any]) -> bool:
-    convert = scalar(kind, _OPTIONS)
+    convert = scalar_cast(kind, _OPTIONS)
     try:
         for value in values:
             convert(value)
-    except MisfitError:
+    except RejectError:
         return False
     return True

@@ -35,9 +35,9 @@ from penstock.core.schema import (
     known,
     with_hints,
 )
-from penstock.rows.decode.json.parser import Number, parse_object
+from penstock.rows.decode.json.parser import JsonNumber, parse_object
 from penstock.rows.options import CHANGE_TYPES, SOURCE_TYPES, RowOptions
-from penstock.rows.reject_codes import MisfitError
+from penstock.rows.reject_codes import RejectError
 
 NAME_LENGTH_MAX = 255
 _FRACTIONAL = re.compile(r"[.eE]")
@@ -64,7 +64,7 @@ def infer(
             continue
         try:
             record = parse_object(value, depth_max=depth_max)
-        except MisfitError:
+        except RejectError:
             continue
         shape = _shape(record)
         if shape not in seen:
@@ -119,7 +119,7 @@ def type_of(value: Any) -> Type:
             return Kind.UNKNOWN
         case bool():
             return Kind.BOOLEAN
-        case Number():
+        case JsonNumber():
             return Kind.DOUBLE if _FRACTIONAL.search(value) else Kind.LONG
         case str():
             return Kind.STRING
@@ -193,7 +193,7 @@ def _shape(value: Any) -> Any:
             return tuple((name, _shape(member)) for name, member in value.items())
         case list():
             return frozenset(_shape(item) for item in value)
-        case Number():
+        case JsonNumber():
             return _FRACTIONAL.search(value) is None
         case None:
             return None
@@ -201,7 +201,7 @@ def _shape(value: Any) -> Any:
             return type(value)
 
 
-def usable(struct: Struct, levels: int = LEVELS_MAX) -> Struct:
+def usable_columns(struct: Struct, levels: int = LEVELS_MAX) -> Struct:
     """Leave out members that no table can carry: for their names or depth, or that differ from an
     earlier one in case only.
 

@@ -9,24 +9,24 @@ import pyarrow as pa
 
 from penstock.core.schema import Field, Kind, Schema, Struct, Type, join, united
 from penstock.rows.arrow_types import validity_of
-from penstock.rows.bisection import made_apart
-from penstock.rows.decode.decoder import Readers, open_values
-from penstock.rows.decode.format_reader import BARE
-from penstock.rows.decode.json_schema import overlaid_struct
+from penstock.rows.bisection import bisect_on_error
+from penstock.rows.decode.decoder import ReaderCache, decode_values
+from penstock.rows.decode.format_reader import VALUE_COLUMN
+from penstock.rows.decode.json_schema import merged_struct
 from penstock.rows.decode.keys import decoded_keys
 from penstock.rows.options import RowOptions
-from penstock.rows.schema.inference import columns_in, infer, usable
+from penstock.rows.schema.inference import columns_in, infer, usable_columns
 
 
 def survey(
-    batch: pa.RecordBatch, options: RowOptions, readers: Readers, *, columns_max: int
+    batch: pa.RecordBatch, options: RowOptions, readers: ReaderCache, *, columns_max: int
 ) -> Schema:
     """Join the schemas of a batch's records, those that can be read.
 
     Raises what `Registry.find` raises.
     """
     make = partial(_survey, options=options, readers=readers, columns_max=columns_max)
-    first, *others = made_apart(batch, make).parts or [Struct(())]
+    first, *others = bisect_on_error(batch, make).parts or [Struct(())]
     for each in others:
         wider = united((first, each))
         if columns_in(wider) <= columns_max:
@@ -35,13 +35,13 @@ def survey(
 
 
 def _survey(
-    batch: pa.RecordBatch, *, options: RowOptions, readers: Readers, columns_max: int
+    batch: pa.RecordBatch, *, options: RowOptions, readers: ReaderCache, columns_max: int
 ) -> Schema:
     valued = validity_of(batch.column("value"))
     joined: Struct = Struct(())
-    for group in open_values(batch, np.flatnonzero(valued), options, readers, {}).groups:
+    for group in decode_values(batch, np.flatnonzero(valued), options, readers, {}).groups:
         if group.reader is not None:
-            asked = usable(group.reader.type)
+            asked = usable_columns(group.reader.type)
         else:
             shown = infer(
                 pa.record_batch({"value": group.values}),
@@ -49,8 +49,8 @@ def _survey(
                 depth_max=options.depth_max,
                 columns_max=columns_max,
             )
-            told = usable(group.told) if isinstance(group.told, Struct) else Struct(())
-            asked = overlaid_struct(told, shown)
+            told = usable_columns(group.type) if isinstance(group.type, Struct) else Struct(())
+            asked = merged_struct(told, shown)
         wider = united((joined, options.asked_for(asked)))
         if columns_in(wider) <= columns_max:
             joined = wider
@@ -58,7 +58,7 @@ def _survey(
 
 
 def _with_key(
-    joined: Struct, batch: pa.RecordBatch, options: RowOptions, readers: Readers
+    joined: Struct, batch: pa.RecordBatch, options: RowOptions, readers: ReaderCache
 ) -> Struct:
     """Put the type that typed keys ask for in place of a field of that name."""
     column = options.source_columns.get("key")
@@ -68,17 +68,17 @@ def _with_key(
     return Struct((*own, Field(column, _key_type(batch, options, readers))))
 
 
-def _key_type(batch: pa.RecordBatch, options: RowOptions, readers: Readers) -> Type:
+def _key_type(batch: pa.RecordBatch, options: RowOptions, readers: ReaderCache) -> Type:
     """Join the types that the keys of a batch ask for, `unknown` when they tell none."""
     joined: Type = Kind.UNKNOWN
     for group in decoded_keys(batch, options, readers, {}):
         if group.reader is not None:
-            asked = usable(group.reader.type)
-        elif group.told is not Kind.UNKNOWN:
-            asked = usable(Struct((Field(BARE, group.told),)))
+            asked = usable_columns(group.reader.type)
+        elif group.type is not Kind.UNKNOWN:
+            asked = usable_columns(Struct((Field(VALUE_COLUMN, group.type),)))
         else:
             asked = infer(pa.record_batch({"value": group.values}))
-        only = asked.field(BARE) if len(asked.fields) == 1 else None
+        only = asked.field(VALUE_COLUMN) if len(asked.fields) == 1 else None
         if asked.fields:
             joined, _ = join(joined, asked if only is None else only.type)
     return joined

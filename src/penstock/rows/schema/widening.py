@@ -35,11 +35,11 @@ from penstock.core.schema import (
     Type,
     known,
 )
-from penstock.rows.cast.case_insensitive import respelled
-from penstock.rows.decode.json.parser import Number, parse_object
+from penstock.rows.cast.case_insensitive import normalized
+from penstock.rows.decode.json.parser import JsonNumber, parse_object
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import MisfitError
-from penstock.rows.schema.inference import columns_in, type_of, usable
+from penstock.rows.reject_codes import RejectError
+from penstock.rows.schema.inference import columns_in, type_of, usable_columns
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,4})?")
@@ -47,28 +47,28 @@ _INT, _LONG = 1 << 31, 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class EvolutionPolicy:
     """What may change: columns added, types and nullability widened; and how many columns more."""
 
     columns: bool
     types: bool
-    room: int
+    columns_left: int
 
     @classmethod
-    def of(cls, options: RowOptions, room: int) -> Leave:
+    def of(cls, options: RowOptions, room: int) -> EvolutionPolicy:
         """Read it from a table's options."""
         return cls(options.columns == "evolve", options.types == "evolve", room)
 
 
-def evolved(
-    schema: Schema, values: Iterable[bytes | None], options: RowOptions, room: int
+def widened(
+    schema: Schema, values: Iterable[bytes | None], options: RowOptions, columns_left: int
 ) -> Schema:
     """Widen a schema for the records that it refused, as far as the options give leave.
 
     A record that would bring more than `room` further columns in all is left out; what is nested
     too deeply in it becomes no column.
     """
-    leave = Leave.of(options, room)
+    leave = EvolutionPolicy.of(options, columns_left)
     sources = {*options.source_columns.values(), *options.header_columns}
     wide = schema
     for value in values:
@@ -76,11 +76,11 @@ def evolved(
             continue
         try:
             record = parse_object(value, depth_max=options.depth_max)
-            record = record if options.case_sensitive else respelled(record, wide)
-        except MisfitError:
+            record = record if options.case_sensitive else normalized(record, wide)
+        except RejectError:
             continue
         asked = options.asked_for(_struct(wide, record, leave, LEVELS_MAX, sources), wide)
-        if columns_in(asked) - columns_in(schema) <= room:
+        if columns_in(asked) - columns_in(schema) <= columns_left:
             wide = asked
     return with_identifiers(wide, options.identifiers)
 
@@ -103,7 +103,11 @@ def with_identifiers(struct: Struct, paths: Iterable[str]) -> Struct:
 
 
 def _struct(
-    type_: Struct, value: dict[str, Any], leave: Leave, levels: int, sources: Iterable[str] = ()
+    type_: Struct,
+    value: dict[str, Any],
+    leave: EvolutionPolicy,
+    levels: int,
+    sources: Iterable[str] = (),
 ) -> Struct:
     """Widen a struct that may have so many levels."""
     fields = []
@@ -118,13 +122,13 @@ def _struct(
         taken = {folded(field.name) for field in fields}
         for name, member in value.items():
             if folded(name) not in taken:
-                shown = known(usable(Struct((Field(name, type_of(member)),)), levels))
+                shown = known(usable_columns(Struct((Field(name, type_of(member)),)), levels))
                 fields += shown.fields
                 taken |= {folded(name)}
     return Struct(tuple(fields))
 
 
-def _wider(type_: Type, value: Any, leave: Leave, levels: int) -> Type:
+def _wider(type_: Type, value: Any, leave: EvolutionPolicy, levels: int) -> Type:
     match type_, value:
         case _, None:
             return type_
@@ -139,7 +143,7 @@ def _wider(type_: Type, value: Any, leave: Leave, levels: int) -> Type:
             return Map(key, inner, required and not nullable)
         case Kind.INT, str() if leave.types and _INTEGER.fullmatch(value):
             return Kind.LONG if _needs_long(int(value)) else type_
-        case Kind.FLOAT, Number() if leave.types:
+        case Kind.FLOAT, JsonNumber() if leave.types:
             return type_ if _fits_float(value) else Kind.DOUBLE
         case Decimal(precision, scale), str() if leave.types and _NUMBER.fullmatch(value):
             digits = max(_digits_in_front(value) + scale, precision)
@@ -149,7 +153,7 @@ def _wider(type_: Type, value: Any, leave: Leave, levels: int) -> Type:
 
 
 def _elements(
-    element: Type, values: list[Any], leave: Leave, levels: int, *, required: bool
+    element: Type, values: list[Any], leave: EvolutionPolicy, levels: int, *, required: bool
 ) -> List:
     for item in values:
         element = _wider(element, item, leave, levels)

@@ -1,7 +1,7 @@
 # ruff: noqa: D102, PLR2004, SIM300 - the names of the tests are their sentences, and offsets are examples
 """The half of the table contract that a human's acts need: files replaced, positions put back.
 
-Each test names what docs/design/0110 and 0111 ask of `Table.sources` and `Table.commit`.
+Each test names what docs/design/0110 and 0111 ask of `Table.file_sources` and `Table.commit`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ class ByHandTests(TableBench):
         self.land(table, {0: (0, 3), 1: (0, 2)})
         self.land(table, {0: (3, 5)})
         self.foreign_append(table)
-        told = [each.found for each in table.sources(table.state(self.chain), COLUMNS, ALL)]
-        ranges = sorted((sorted(each.ranges.items()), each.strangers, each.rows) for each in told)
+        told = [each.found for each in table.file_sources(table.state(self.chain), COLUMNS, ALL)]
+        ranges = sorted(
+            (sorted(each.ranges.items()), each.rows_without_source, each.rows) for each in told
+        )
 
         both = [((TOPIC, 0), span(0, 3)), ((TOPIC, 1), span(0, 2))]
         assert [([], 1, 1), (both, 0, 5), ([((TOPIC, 0), span(3, 5))], 0, 2)] == ranges
@@ -40,7 +42,7 @@ class ByHandTests(TableBench):
     ) -> None:
         for turn in range(4):
             self.land(table, {0: (turn * 3, turn * 3 + 3)})
-        told = table.sources(table.state(self.chain), COLUMNS, {(TOPIC, 0): 8})
+        told = table.file_sources(table.state(self.chain), COLUMNS, {(TOPIC, 0): 8})
         ends = {each.found.ranges[TOPIC, 0].stop for each in told}
 
         assert {9, 12} <= ends
@@ -95,7 +97,7 @@ class ByHandTests(TableBench):
     def test_a_replacement_on_a_stale_state_is_refused(self, table: Table) -> None:
         self.land(table, {0: (0, 3)})
         state = table.state(self.chain)
-        paths = [each.found.path for each in table.sources(state, COLUMNS, ALL)]
+        paths = [each.found.path for each in table.file_sources(state, COLUMNS, ALL)]
         self.land(table, {0: (3, 5)})
         with pytest.raises(self.refused):
             table.commit(state, self._replacement(state, paths, ()), retain=RETAIN)
@@ -139,7 +141,7 @@ class ByHandTests(TableBench):
     def test_the_ledgers_of_all_chains_are_told(self, catalog: TableFormat) -> None:
         other = Chain("other", self.chain.table)
         table = self.create(catalog, origin(self.chain, {0: 0}), origin(other, {0: 5}))
-        told = table.chains(table.state(self.chain))
+        told = table.ledgers(table.state(self.chain))
 
         assert {self.chain.name: positions({0: 0}), "other": positions({0: 5})} == {
             each.chain: dict(each.offsets) for each in told
@@ -149,12 +151,12 @@ class ByHandTests(TableBench):
         self.land(table, {0: (0, 3)})
         many = {(TOPIC, number): 0 for number in range(1200)}
 
-        assert 1 == len(table.sources(table.state(self.chain), COLUMNS, many))
+        assert 1 == len(table.file_sources(table.state(self.chain), COLUMNS, many))
 
     def _paths(self, table: Table, taken: tuple[int, int]) -> list[str]:
         return [
             each.found.path
-            for each in table.sources(table.state(self.chain), COLUMNS, ALL)
+            for each in table.file_sources(table.state(self.chain), COLUMNS, ALL)
             if each.found.ranges.get((TOPIC, 0)) == span(*taken)
         ]
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.core.commits import Chain, Committable, DataFile, Landed
-from penstock.core.crash_points import Point
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import ConflictError, PenstockError
 from penstock.core.events import Event
 from penstock.core.schema import Schema
@@ -36,7 +36,7 @@ class Quiet:
     def __call__(self, event: Event) -> None:
         """Take no notice."""
 
-    def reached(self, point: Point) -> None:
+    def passed(self, point: CrashPoint) -> None:
         """Pass by."""
 
 

@@ -128,7 +128,7 @@ class TellingTests(TableBench):
     def test_files_that_are_there_are_not_missing(self, table: Table) -> None:
         files = self.append(table.state(self.chain), {0: (0, 3)}).files
 
-        assert [] == list(table.missing(files))
+        assert [] == list(table.missing_files(files))
 
     def test_removed_and_truncated_files_are_missing(self, table: Table) -> None:
         state = table.state(self.chain)
@@ -136,10 +136,10 @@ class TellingTests(TableBench):
         self.remove_file(table, gone.path)
         self.truncate_file(table, cut.path)
 
-        assert sorted([gone.path, cut.path]) == sorted(table.missing([kept, gone, cut]))
+        assert sorted([gone.path, cut.path]) == sorted(table.missing_files([kept, gone, cut]))
 
     def test_missing_finds_nothing_in_nothing(self, table: Table) -> None:
-        assert [] == list(table.missing([]))
+        assert [] == list(table.missing_files([]))
 
     def test_what_is_stated_of_files_is_what_they_hold(self, table: Table) -> None:
         assert [] == [*table.stated()]
@@ -221,7 +221,7 @@ class TellingTests(TableBench):
     def test_coordinates_gives_every_row(self, table: Table) -> None:
         self.land(table, {0: (0, 3), 1: (0, 2)})
         self.land(table, {0: (3, 4)})
-        read = table.coordinates(COLUMNS)
+        read = table.row_coordinates(COLUMNS)
 
         assert ["topic", "partition", "offset"] == read.column_names
         assert ["string", "int32", "int64"] == [str(kind) for kind in read.schema.types]
@@ -231,37 +231,37 @@ class TellingTests(TableBench):
     def test_history_and_coordinates_of_a_state_are_as_they_were_then(self, table: Table) -> None:
         self.land(table, {0: (0, 2)})
         state = table.state(self.chain)
-        before = (table.history(self.chain), rows_told(table.coordinates(COLUMNS)))
+        before = (table.history(self.chain), rows_told(table.row_coordinates(COLUMNS)))
         self.land(table, {0: (2, 5), 1: (0, 1)})
 
         assert before == (
             table.history(self.chain, state),
-            rows_told(table.coordinates(COLUMNS, state)),
+            rows_told(table.row_coordinates(COLUMNS, state)),
         )
-        assert 6 == len(rows_told(table.coordinates(COLUMNS)))
+        assert 6 == len(rows_told(table.row_coordinates(COLUMNS)))
 
     def test_coordinates_at_some_offsets_gives_those_rows_alone(self, table: Table) -> None:
-        assert 0 == table.coordinates(COLUMNS, offsets=pa.array([1])).num_rows
+        assert 0 == table.row_coordinates(COLUMNS, offsets=pa.array([1])).num_rows
         for turn in range(3):
             self.land(table, {0: (4 * turn, 4 * turn + 4), 1: (turn, turn + 1)})
         wanted = pa.array([1, 6, 99], pa.int64())
-        read = table.coordinates(COLUMNS, offsets=wanted)
+        read = table.row_coordinates(COLUMNS, offsets=wanted)
 
         assert [(TOPIC, 0, 1), (TOPIC, 0, 6), (TOPIC, 1, 1)] == sorted(
             tuple(row.values()) for row in read.to_pylist()
         )
         assert ["string", "int32", "int64"] == [str(kind) for kind in read.schema.types]
-        assert 0 == table.coordinates(COLUMNS, offsets=wanted.slice(0, 0)).num_rows
+        assert 0 == table.row_coordinates(COLUMNS, offsets=wanted.slice(0, 0)).num_rows
 
     def test_coordinates_keeps_duplicates(self, table: Table) -> None:
         state = table.state(self.chain)
         twice = [*self.write(state, orders({0: (0, 1)})), *self.write(state, orders({0: (0, 1)}))]
         table.commit(state, self.prepare(state, {0: (0, 1)}, files=twice), retain=RETAIN)
 
-        assert [0, 0] == table.coordinates(COLUMNS)["offset"].to_pylist()
+        assert [0, 0] == table.row_coordinates(COLUMNS)["offset"].to_pylist()
 
     def test_coordinates_of_an_empty_table_are_none(self, table: Table) -> None:
-        assert 0 == table.coordinates(COLUMNS).num_rows
+        assert 0 == table.row_coordinates(COLUMNS).num_rows
 
     def test_quarantined_finds_a_chains_coordinates_within_ranges(
         self, catalog: TableFormat
@@ -294,7 +294,7 @@ class TellingTests(TableBench):
         columns = ("offset", "code", "table")
 
         def read(name: str, ranges: list[list[object]] | None = None) -> list[tuple[object, ...]]:
-            batches = table.refused(Chain(name, "lake.ops.quarantine"), columns, ranges)
+            batches = table.read_quarantine(Chain(name, "lake.ops.quarantine"), columns, ranges)
             return sorted(tuple(row[c] for c in columns) for b in batches for row in b.to_pylist())
 
         assert [(1, "P301", "lake.b.a"), (5, "P301", "lake.b.a")] == read(chain.name)
@@ -327,11 +327,11 @@ class TellingTests(TableBench):
         self, table: Table
     ) -> None:
         self.land(table, {0: (0, 1)})
-        before = table.facts()
+        before = table.describe()
         self.land(table, {0: (1, 2)})
-        after = table.facts()
+        after = table.describe()
 
-        assert (before.format, 1) == (after.format, after.kept - before.kept)
+        assert (before.format, 1) == (after.format, after.history_length - before.history_length)
         assert (1, 2) == (before.rows, after.rows)
 
     def test_a_scratch_table_is_dropped_with_its_files_and_no_other_table_is(
@@ -384,7 +384,7 @@ def rows_told(read: pa.Table) -> list[tuple[str, int, int]]:
 def _fitting(state: TableState) -> tuple[object, ...]:
     """Return what of a state decides which records fit."""
     bounds = (state.not_empty, state.identifiers, state.reserved, dict(state.least))
-    return (state.schema, state.widens, *bounds)
+    return (state.schema, state.can_widen, *bounds)
 
 
 def _refusal(act: Callable[[], object]) -> str:

@@ -13,12 +13,12 @@ from penstock.app.inspect.audit import Audit, Auditor, TableAudit
 from penstock.cli.audit import tell_audit
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.schema import Field, Kind, Struct
-from penstock.landing.repair.retry import Choice
+from penstock.landing.repair.selection import Selection
 from penstock.landing.tables import opening, route_tables
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.tables import Table, TableDefinition, TableFormat
 from penstock.rows.route import sql_values
-from penstock.rows.route.filters import Gate, Look, Route
+from penstock.rows.route.filters import DynamicRoute, RecordFilter, SqlExpression
 
 BY_KIND = f"{CATALOG}.bronze.of_{{kind}}"
 OF_A = f"{CATALOG}.bronze.of_a"
@@ -31,8 +31,8 @@ def audited(world: World, name: str = ORDERS, *, rows: bool = True, **parts: obj
     log: Log = world.ground.open_log(world.topics)
     catalogs = {CATALOG: parts.get("catalog") or world.catalog()}
     reader: RangeReader = world.ground.open_reader(world.topics, SystemClock())
-    targets, wanted, _ = opening.routed(settings, log.partitions())
-    targets, wanted = route_tables.spread(settings, catalogs, targets, wanted)
+    targets, wanted, _ = opening.route_topics(settings, log.partitions())
+    targets, wanted = route_tables.expand_routes(settings, catalogs, targets, wanted)
     auditor = Auditor(
         settings, log, catalogs, lambda: parts.get("reader") or reader, lambda _: None, wanted
     )
@@ -104,7 +104,7 @@ def test_a_retry_beside_it_breaks_nothing() -> None:
     refused = len(world.rejects())
     world.change_rules("lenient", columns="drop_value")
     catalog = Passing(
-        world.catalog(), lambda: world.life().close(lambda c: c.retry(Choice()), ORDERS)
+        world.catalog(), lambda: world.life().close(lambda c: c.retry(Selection()), ORDERS)
     )
 
     found = audited(world, catalog=catalog)
@@ -279,9 +279,11 @@ def test_a_table_whose_ledger_was_taken_away_is_broken() -> None:
 
 
 def routed() -> World:
-    gate = Gate(
-        route=Route(
-            BY_KIND, {"kind": Look("kind", KIND, "tables[0].route.kind")}, unknown="quarantine"
+    gate = RecordFilter(
+        route=DynamicRoute(
+            BY_KIND,
+            {"kind": SqlExpression("kind", KIND, "tables[0].route.kind")},
+            unknown="quarantine",
         )
     )
     return World(MemoryGround(), routes={"orders": (BY_KIND,)}, gates={BY_KIND: gate})
@@ -309,7 +311,7 @@ def test_what_a_route_refused_before_its_table_was_there_is_not_lost() -> None:
     assert () == found.breaks
     assert (8, 2, 3, 3, 0) == sums(found)
 
-    world.life().close(lambda closer: closer.retry(Choice()), BY_KIND)
+    world.life().close(lambda closer: closer.retry(Selection()), BY_KIND)
     found = audited(world, OF_A)
     assert () == found.breaks
     assert (8, 5, 0, 3, 0) == sums(found)
@@ -323,7 +325,7 @@ def test_what_a_route_was_too_slow_for_is_counted_where_its_table_refused_or_lan
 
     def late(connection, sql, records, seconds):
         if 1 in records.column("_kafka_offset").to_pylist():
-            raise sql_values.LateError
+            raise sql_values.TimedOutError
         return column(connection, sql, records, seconds)
 
     world.send("orders", 3, kind="a")
@@ -334,7 +336,7 @@ def test_what_a_route_was_too_slow_for_is_counted_where_its_table_refused_or_lan
     assert () == found.breaks
     assert (3, 2, 1, 0, 0) == sums(found)
 
-    world.life().close(lambda closer: closer.retry(Choice()), OF_A)
+    world.life().close(lambda closer: closer.retry(Selection()), OF_A)
     found = audited(world, OF_A)
     assert () == found.breaks
     assert (3, 3, 0, 0, 0) == sums(found)

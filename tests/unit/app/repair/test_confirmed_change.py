@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.app.repair.confirmed_change import Change, Step, consented
+from penstock.app.repair.confirmed_change import Change, Step, require_consent
 from penstock.cli.confirming import confirmed
 from penstock.core.errors import InvalidError
 
@@ -17,7 +17,7 @@ def test_the_pipelines_name_is_consent(capsys) -> None:
 @pytest.mark.parametrize("given", ["", "Shop", "shop ", "other"])
 def test_another_name_is_none(given) -> None:
     with pytest.raises(InvalidError, match="nothing was changed") as refused:
-        consented(DROP, given)
+        require_consent(DROP, given)
 
     assert "P171" == refused.value.code
     assert "--yes shop" in refused.value.hint

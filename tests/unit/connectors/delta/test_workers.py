@@ -35,7 +35,7 @@ def test_a_writer_works_without_the_driver_s_libraries():
         "from penstock.connectors.delta.write.target import Target, target_to_json\n"
         "from penstock.core.schema import Field, Kind, Struct\n"
         "class Quiet:\n"
-        "    def reached(self, point): pass\n"
+        "    def passed(self, point): pass\n"
         "schema = Struct((Field('id', Kind.LONG), Field('p', Kind.STRING)))\n"
         "target = Target('t', tempfile.mkdtemp(), schema, Stored(schema), ('p',))\n"
         "writer = connector.open_writer(target_to_json(target), prefix='x', observer=Quiet(), secrets=None)\n"

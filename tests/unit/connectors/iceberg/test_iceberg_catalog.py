@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.app.assembly.process import SystemClock
-from penstock.commit.catalog_probe import rehearse
+from penstock.commit.catalog_probe import probe
 from penstock.connectors.iceberg.catalog import IcebergTables, open_iceberg
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError
@@ -40,7 +40,7 @@ def namespaces(catalog: IcebergTables) -> set[tuple[str, ...]]:
 
 
 def test_a_rehearsal_leaves_no_namespace_that_it_made(catalog: IcebergTables) -> None:
-    rehearse(catalog, "fresh.inner", "t1", SystemClock())
+    probe(catalog, "fresh.inner", "t1", SystemClock())
 
     assert set() == namespaces(catalog)
 
@@ -48,7 +48,7 @@ def test_a_rehearsal_leaves_no_namespace_that_it_made(catalog: IcebergTables) ->
 def test_a_rehearsal_leaves_namespaces_that_were_there(catalog: IcebergTables) -> None:
     catalog._context.catalog.create_namespace(("fresh",))
 
-    rehearse(catalog, "fresh.inner", "t1", SystemClock())
+    probe(catalog, "fresh.inner", "t1", SystemClock())
 
     assert {("fresh",)} == namespaces(catalog)
 

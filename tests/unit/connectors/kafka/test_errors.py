@@ -14,7 +14,7 @@ from penstock.connectors.kafka.errors import (
     DOWN_SECONDS_MAX,
     HEARD_MAX,
     REFUSAL_SECONDS_MAX,
-    Heard,
+    BrokerLog,
     overtaken,
     refused,
     translated,
@@ -62,7 +62,7 @@ def error(code: int, text: str = "why") -> KafkaError:
     ],
 )
 def test_each_error_says_what_to_do(code: int, kind: type[PenstockError], ours: str) -> None:
-    told = translated(error(code), "topic orders", SETTINGS, Heard())
+    told = translated(error(code), "topic orders", SETTINGS, BrokerLog())
 
     assert (kind, ours) == (type(told), ours)
     assert told.hint
@@ -94,7 +94,7 @@ def test_a_reader_that_was_carried_over_a_fork_is_a_bug() -> None:
 
 
 def test_silence_is_blamed_on_what_was_heard_meanwhile() -> None:
-    heard = Heard()
+    heard = BrokerLog()
     heard(error(KafkaError._TRANSPORT, "k2: Connection refused"))
     down = translated(error(KafkaError._TIMED_OUT, "timed out"), "the cluster", SETTINGS, heard)
     heard(error(KafkaError._AUTHENTICATION, "k1: wrong password"))
@@ -105,7 +105,7 @@ def test_silence_is_blamed_on_what_was_heard_meanwhile() -> None:
 
 
 def test_waiting_ends_sooner_when_it_is_useless() -> None:
-    heard = Heard()
+    heard = BrokerLog()
     heard(error(KafkaError._ALL_BROKERS_DOWN))
     assert heard.reason(DOWN_SECONDS_MAX - 1) is None
     assert heard.reason(DOWN_SECONDS_MAX + 1) is not None
@@ -116,7 +116,7 @@ def test_waiting_ends_sooner_when_it_is_useless() -> None:
 
 
 def test_hundreds_of_refused_connections_do_not_hide_that_all_brokers_are_down() -> None:
-    heard = Heard()
+    heard = BrokerLog()
     heard(error(KafkaError._ALL_BROKERS_DOWN))
     for number in range(4 * HEARD_MAX):
         heard(error(KafkaError._TRANSPORT, f"k1: Connection refused (after {number}ms)"))
@@ -157,7 +157,7 @@ def test_a_process_that_stood_still_past_its_patience_blames_the_silence(
 
 
 def test_what_was_heard_of_another_partition_is_not_ours() -> None:
-    heard = Heard()
+    heard = BrokerLog()
     heard(error(KafkaError.UNKNOWN_TOPIC_OR_PART, "orders [10]: topic does not exist"))
 
     assert heard.first({"UNKNOWN_TOPIC_OR_PART"}, about="orders [1]:") is None

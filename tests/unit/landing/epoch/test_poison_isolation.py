@@ -17,12 +17,12 @@ from penstock.core.events import ConcurrencyLowered, PoisonFound
 from penstock.core.offsets import span
 from penstock.core.planning import Lane
 from penstock.landing.epoch import poison_isolation
-from penstock.landing.epoch.poison_isolation import GOOD_RUNS, Isolation
+from penstock.landing.epoch.poison_isolation import GOOD_RUNS, PoisonIsolation
 from penstock.landing.task.messages import (
-    Destination,
     Job,
-    Poison,
-    Result,
+    PoisonKind,
+    TaskResult,
+    WriteTarget,
     job_from_json,
     result_to_json,
 )
@@ -43,7 +43,7 @@ class Machine:
         self.runs.append(jobs)
         if min(len(jobs), self.cores) > self.room or any(map(self._dies_of, jobs)):
             raise UnavailableError("workers died", code="P606", hint="more memory")
-        return [result_to_json(Result(job.number)) for job in jobs]
+        return [result_to_json(TaskResult(job.number)) for job in jobs]
 
     def capacity(self) -> int:
         return self.cores
@@ -76,8 +76,8 @@ def observer() -> RecordingObserver:
 
 
 @pytest.fixture
-def isolation(machine: Machine, observer: RecordingObserver) -> Isolation:
-    return Isolation(SimpleNamespace(engine=machine, observer=observer))
+def isolation(machine: Machine, observer: RecordingObserver) -> PoisonIsolation:
+    return PoisonIsolation(SimpleNamespace(engine=machine, observer=observer))
 
 
 def jobs(count: int, start: int = 0, stop: int = 4) -> list[Job]:
@@ -90,7 +90,7 @@ def jobs(count: int, start: int = 0, stop: int = 4) -> list[Job]:
             prefix=f"p-{number}",
             lanes=(Lane(part(number), span(start, stop), ("lake.a",)),),
             tables={},
-            quarantine=Destination("memory", "q"),
+            quarantine=WriteTarget("memory", "q"),
             timeout_seconds=1.0,
             now_ms=0,
             log={},
@@ -125,7 +125,7 @@ def test_no_more_than_the_engine_runs_at_once_are_halved(isolation, machine):
     machine.cores, machine.room = 4, 2
     isolation.run(jobs(16))
 
-    assert 2 == isolation.at_once
+    assert 2 == isolation.concurrency
 
 
 def test_one_by_one_is_told_once_and_never_halved(isolation, machine, observer):
@@ -156,7 +156,7 @@ def test_runs_that_were_not_held_back_tell_nothing(isolation, machine):
     for _ in range(2 * GOOD_RUNS):
         isolation.run(jobs(2))
 
-    assert 2 == isolation.at_once
+    assert 2 == isolation.concurrency
 
 
 def test_poison_is_no_matter_of_memory(isolation, machine, observer):
@@ -191,6 +191,6 @@ def test_what_was_found_first_is_forgotten_and_found_again(
 
     assert [0, 4, 8, 0] == [each.offset for each in observer.of(PoisonFound)]
     assert {False: {(TOPIC_ID, 0, 8), (TOPIC_ID, 0, 0)}, True: set()} == {
-        survey: {*found} for survey, found in isolation.found.items()
+        survey: {*found} for survey, found in isolation.poison.items()
     }
-    assert {Poison.CONVERTED} == {*isolation.found[False].values()}
+    assert {PoisonKind.CONVERTED} == {*isolation.poison[False].values()}

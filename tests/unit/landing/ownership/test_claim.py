@@ -9,7 +9,7 @@ from tests.story.clock import ManualClock
 
 from penstock.connectors.memory.store import MemoryStore
 from penstock.core.errors import FencedError, InvalidError, UnavailableError
-from penstock.landing.ownership.claim import Tenure
+from penstock.landing.ownership.claim import PipelineClaim
 from penstock.ports.store import Owner
 
 CANNOT_OPEN = InvalidError("unable to open database file", code="P506", hint="look")
@@ -63,18 +63,18 @@ def tenure_of(store, clock, beating, owner="me"):
         store=store,
         clock=clock,
         owner=Owner(owner, "here.test", 1),
-        observer=SimpleNamespace(reached=lambda _: None),
+        observer=SimpleNamespace(passed=lambda _: None),
         token=lambda: "a-line",
-        beats=beating,
+        start_heartbeat=beating,
     )
-    return Tenure(settings, world)
+    return PipelineClaim(settings, world)
 
 
 @pytest.mark.parametrize("error", [CANNOT_OPEN, NO_ANSWER])
 def test_a_beat_that_fails_is_followed_by_others(store, clock, error):
     beating = Beating()
     tenure = tenure_of(store, clock, beating)
-    tenure.take([], takeover=False)
+    tenure.acquire([], takeover=False)
     store.errors.append(error)
     clock.advance(10)
 
@@ -83,15 +83,15 @@ def test_a_beat_that_fails_is_followed_by_others(store, clock, error):
     tenure.check()
     clock.advance(10)
     with pytest.raises(UnavailableError) as alive:
-        tenure_of(store, clock, Beating(), "another").take([], takeover=False)
+        tenure_of(store, clock, Beating(), "another").acquire([], takeover=False)
     assert "P510" == alive.value.code
 
 
 def test_the_beat_of_a_run_that_was_fenced_ends(store, clock):
     beating = Beating()
     tenure = tenure_of(store, clock, beating)
-    tenure.take([], takeover=False)
-    tenure_of(store, clock, Beating(), "another").take([], takeover=True)
+    tenure.acquire([], takeover=False)
+    tenure_of(store, clock, Beating(), "another").acquire([], takeover=True)
 
     assert not beating.act()
     with pytest.raises(FencedError):
@@ -113,9 +113,9 @@ def test_a_beat_does_not_take_our_own_new_claim_for_anothers(clock):
     store, beating = Between(), Beating()
     store.beat = lambda: None
     tenure = tenure_of(store, clock, beating)
-    tenure.take([], takeover=False)
+    tenure.acquire([], takeover=False)
     store.beat = beating.act
-    tenure.again([], FencedError("fenced", code="P520"))
+    tenure.reacquire([], FencedError("fenced", code="P520"))
 
     assert beating.act()
     tenure.check()

@@ -7,8 +7,13 @@ from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.offsets import Offset, TopicPartition, span
 from penstock.core.planning import Bounds
-from penstock.landing.repair.allowed_ranges import meant, require_alone, stretch_of, unlisted
-from penstock.landing.repair.replay import Seen, require_all_seen
+from penstock.landing.repair.allowed_ranges import (
+    bounded_ranges,
+    require_single_pipeline,
+    resolve_partitions,
+    unlisted,
+)
+from penstock.landing.repair.replay import RowCounts, require_all_seen
 from penstock.testing.prepared import TOPIC, TOPIC_ID, origin, part
 
 CHAIN = Chain("shop", "lake.bronze.orders")
@@ -25,28 +30,30 @@ def code_of(act, *given, **named):
 def test_two_pipelines_with_one_topic_in_one_table_are_refused():
     ledgers = [origin(CHAIN, {0: 3}), origin(Chain("second", ""), {1: 3})]
 
-    assert "P482" == code_of(require_alone, CHAIN, ledgers, [AT])
+    assert "P482" == code_of(require_single_pipeline, CHAIN, ledgers, [AT])
 
 
 def test_other_topics_and_quarantines_of_others_in_the_table_are_no_matter():
     ledgers = [origin(CHAIN, {0: 3}), origin(Chain("second/lake.t", ""), {0: 3})]
-    require_alone(CHAIN, ledgers, [AT])
-    require_alone(CHAIN, [origin(Chain("second", ""), {0: 3})], [TopicPartition("x", 0, "clicks")])
+    require_single_pipeline(CHAIN, ledgers, [AT])
+    require_single_pipeline(
+        CHAIN, [origin(Chain("second", ""), {0: 3})], [TopicPartition("x", 0, "clicks")]
+    )
 
 
 def test_without_a_range_all_is_meant_from_the_beginning_or_else_from_the_first_row():
     landed = {AT: Offset(9)}
-    asked = meant("t", landed, {(TOPIC, None): None})
+    asked = resolve_partitions("t", landed, {(TOPIC, None): None})
 
-    assert {AT: span(4, 9)} == stretch_of("t", landed, asked, {AT: Offset(4)}, {(TOPIC, 0): 6})
-    assert {AT: span(6, 9)} == stretch_of("t", landed, asked, {}, {(TOPIC, 0): 6})
-    assert "P483" == code_of(stretch_of, "t", landed, asked, {}, {})
+    assert {AT: span(4, 9)} == bounded_ranges("t", landed, asked, {AT: Offset(4)}, {(TOPIC, 0): 6})
+    assert {AT: span(6, 9)} == bounded_ranges("t", landed, asked, {}, {(TOPIC, 0): 6})
+    assert "P483" == code_of(bounded_ranges, "t", landed, asked, {}, {})
 
 
 def test_a_partition_that_has_landed_nothing_is_left_out():
     landed = {AT: Offset(0)}
 
-    assert {} == stretch_of("t", landed, {AT: None}, {}, {})
+    assert {} == bounded_ranges("t", landed, {AT: None}, {}, {})
 
 
 def test_a_topic_that_was_created_again_is_told_from_one_without_a_leader():
@@ -67,7 +74,7 @@ def test_a_topic_that_was_created_again_is_told_from_one_without_a_leader():
     ],
 )
 def test_a_row_neither_goes_nor_comes_unseen(rows, positions, tally, code):
-    given = ("t", AT, Seen(rows, positions), tally)
+    given = ("t", AT, RowCounts(rows, positions), tally)
     if not code:
         require_all_seen(*given, new_rows=False)
         return
@@ -78,7 +85,7 @@ def test_a_row_neither_goes_nor_comes_unseen(rows, positions, tally, code):
 
 
 def test_new_rows_do_not_make_up_for_rows_whose_records_may_be_gone():
-    seen = Seen(3, 5)
+    seen = RowCounts(3, 5)
 
     assert "P478" == code_of(require_all_seen, "t", AT, seen, Tally(4, 4), new_rows=True)
     assert "P475" == code_of(require_all_seen, "t", AT, seen, Tally(4, 4), new_rows=False)

@@ -122,9 +122,11 @@ def test_a_replay_renews_what_its_table_and_its_quarantine_were_lent_before_each
     ground.renewals.clear()
 
     def replay(held):
-        track = held.settled(f"{CATALOG}.bronze.orders")
-        bounds = held.world.log.bounds(held.world.log.partitions())
-        return replaying.do(held, track, replaying.look(track, {("orders", None): None}, bounds))
+        track = held.settle_pending(f"{CATALOG}.bronze.orders")
+        bounds = held.environment.log.bounds(held.environment.log.partitions())
+        return replaying.execute_replay(
+            held, track, replaying.plan_replay(track, {("orders", None): None}, bounds)
+        )
 
     assert replaying.Replayed(6, 6, {}) == world.life().change(replay).changed
     assert {"ops.quarantine": 3, "bronze.orders": 3} == Counter(ground.renewals)

@@ -2,11 +2,11 @@
 
 from penstock.core.offsets import span
 from penstock.core.planning import Lane
-from penstock.landing.tables.quarantined_offsets import NONE
+from penstock.landing.tables.quarantined_offsets import EMPTY
 from penstock.testing.prepared import part, positions
 
 TOPIC = part(0).topic_id
-HELD = NONE | [(TOPIC, 0, 9), (TOPIC, 0, 3), (TOPIC, 1, 3), ("another", 0, 5)] | [(TOPIC, 0, 4)]
+HELD = EMPTY | [(TOPIC, 0, 9), (TOPIC, 0, 3), (TOPIC, 1, 3), ("another", 0, 5)] | [(TOPIC, 0, 4)]
 
 
 def lane(partition, start, stop):
@@ -23,7 +23,7 @@ def test_what_was_passed_is_left():
     left = HELD.beyond(positions({0: 4, 1: 4, 2: 9}))
 
     assert {(TOPIC, 0, 4), (TOPIC, 0, 9), ("another", 0, 5)} == {*left}
-    assert [] == [*NONE.beyond(positions({0: 4}))]
+    assert [] == [*EMPTY.beyond(positions({0: 4}))]
 
 
 def test_more_is_taken_along_once():

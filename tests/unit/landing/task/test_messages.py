@@ -12,11 +12,11 @@ from penstock.core.offsets import Offset, span
 from penstock.core.planning import Lane
 from penstock.core.schema import Field, Kind, Struct
 from penstock.landing.task.messages import (
-    Destination,
     Job,
     LaneResult,
-    Result,
     TableJob,
+    TaskResult,
+    WriteTarget,
     job_from_json,
     job_to_json,
     result_from_json,
@@ -42,16 +42,16 @@ JOB = Job(
     prefix="shop-7-2-x",
     lanes=(LANE, AHEAD),
     tables={
-        "lake.a": TableJob(SCHEMA, OPTIONS, Destination("iceberg", "{}"), frozenset({("t", 3, 6)})),
+        "lake.a": TableJob(SCHEMA, OPTIONS, WriteTarget("iceberg", "{}"), frozenset({("t", 3, 6)})),
         "lake.b": TableJob(SCHEMA, OPTIONS, None, least={("place", "price"): Decimal("-9.90")}),
     },
-    quarantine=Destination("iceberg", '{"v": 1}'),
+    quarantine=WriteTarget("iceberg", '{"v": 1}'),
     timeout_seconds=120.0,
     now_ms=1_700_000_000_000,
     log={"brokers": "here:9092"},
     leader_epochs={LANE: 4},
 )
-RESULT = Result(
+RESULT = TaskResult(
     number=2,
     lanes=(LaneResult(LANE, Offset(8), 3, 300, 17, 4),),
     files={"lake.a": (DataFile("a", 2, 100, {part(3): span(5, 8)}),)},
@@ -73,7 +73,7 @@ def test_a_result_comes_back_as_it_was():
 @pytest.mark.parametrize("kind", [InvalidError, UnavailableError, DecisionNeededError])
 def test_errors_come_back_with_kind_code_and_hint(kind):
     error = kind("it is so", code="P402", hint="do this")
-    read = result_from_json(result_to_json(Result(0, failed={"lake.a": error}, error=error)))
+    read = result_from_json(result_to_json(TaskResult(0, failed={"lake.a": error}, error=error)))
 
     for back in (read.error, read.failed["lake.a"]):
         assert (kind, "it is so", "P402", "do this") == (

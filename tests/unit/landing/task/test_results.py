@@ -8,14 +8,14 @@ from penstock.core.errors import BugError, DecisionNeededError, UnavailableError
 from penstock.core.offsets import Offset, span
 from penstock.core.planning import Epoch, Lane, Slice
 from penstock.core.schema import Field, Kind, Struct
-from penstock.landing.task.messages import LaneResult, Result
+from penstock.landing.task.messages import LaneResult, TaskResult
 from penstock.landing.task.results import (
-    counted,
+    aggregate,
     failures,
-    floods,
-    sums,
-    surveyed,
+    joined_schemas,
+    tables_over_reject_limit,
     too_many_rejects,
+    valid_results,
 )
 from penstock.testing.prepared import part
 
@@ -33,7 +33,7 @@ def epoch(*lanes):
 def came_to(number, each, reached, *, leader_epoch=None, **given):
     records = reached - each.covered.start
     done = LaneResult(each, Offset(reached), records, records * 100, None, leader_epoch)
-    return Result(number=number, lanes=(done,), **given)
+    return TaskResult(number=number, lanes=(done,), **given)
 
 
 def file(rows, path="a"):
@@ -44,7 +44,7 @@ def test_a_result_for_each_slice_counts():
     first, second = lane(0, 5), lane(0, 3, 1)
     results = [came_to(0, first, 5), came_to(1, second, 3)]
 
-    assert results == counted(epoch(first, second), results)
+    assert results == valid_results(epoch(first, second), results)
 
 
 @pytest.mark.parametrize("numbers", [[0], [0, 0], [0, 1, 1], [0, 2], []])
@@ -53,7 +53,7 @@ def test_c8_completion_is_set_equality_never_a_count(numbers):
     results = [came_to(n, lanes[n], lanes[n].covered.stop) for n in numbers]
 
     with pytest.raises(BugError, match="results came for") as told:
-        counted(epoch(lanes[0], lanes[1]), results)
+        valid_results(epoch(lanes[0], lanes[1]), results)
     assert "P702" == told.value.code
 
 
@@ -64,7 +64,7 @@ def test_a_part_behind_one_that_stopped_early_is_dropped_with_its_files():
         for n, (each, reached) in enumerate(zip(parts, (5, 8, 15), strict=True))
     ]
 
-    assert results[:2] == counted(epoch(*parts), results)
+    assert results[:2] == valid_results(epoch(*parts), results)
 
 
 def test_parts_of_other_partitions_or_tables_do_not_wait_for_each_other():
@@ -72,16 +72,16 @@ def test_parts_of_other_partitions_or_tables_do_not_wait_for_each_other():
     results = [came_to(0, parts[0], 2), came_to(1, parts[1], 10)]
     results += [came_to(2, parts[2], 9), came_to(3, parts[3], 30)]
 
-    assert [0, 2, 3] == [each.number for each in counted(epoch(*parts), results)]
+    assert [0, 2, 3] == [each.number for each in valid_results(epoch(*parts), results)]
 
 
 @pytest.mark.parametrize("reached", [-1, 6])
 def test_a_lane_that_says_it_came_where_it_was_not_sent_is_a_bug(reached):
     each = lane(0, 5)
-    result = Result(0, (LaneResult(each, Offset(reached), 0, 0, None),))
+    result = TaskResult(0, (LaneResult(each, Offset(reached), 0, 0, None),))
 
     with pytest.raises(BugError, match="says") as told:
-        counted(epoch(each), [result])
+        valid_results(epoch(each), [result])
     assert "P703" == told.value.code
 
 
@@ -93,7 +93,7 @@ def test_a_table_that_failed_anywhere_gets_nothing_and_the_others_get_theirs():
     )
     second = came_to(1, lane(0, 2, 1, *both), 2, failed={TABLE: error}, files={"lake.b": ()})
     tallies = {each: {part(0): Tally(5, 5)} for each in both}
-    found = sums([Result(**{**_fields(first), "tallies": tallies}), second])
+    found = aggregate([TaskResult(**{**_fields(first), "tallies": tallies}), second])
 
     assert {"lake.b": {part(0): 5, part(1): 2}} == {
         n: dict(each.reached) for n, each in found.items()
@@ -109,7 +109,7 @@ def test_books_that_do_not_balance_are_a_bug():
     result = came_to(0, lane(0, 5), 5, tallies={TABLE: {part(0): Tally(5, 4)}})
 
     with pytest.raises(BugError, match="5 records examined, but 4 landed"):
-        sums([result])
+        aggregate([result])
 
 
 def test_files_that_hold_other_than_the_books_say_are_a_bug():
@@ -117,7 +117,7 @@ def test_files_that_hold_other_than_the_books_say_are_a_bug():
     result = came_to(0, lane(0, 5), 5, tallies=tallies, files={TABLE: (file(4),)})
 
     with pytest.raises(BugError, match="files hold 4 rows") as told:
-        sums([result])
+        aggregate([result])
     assert "P704" == told.value.code
 
 
@@ -138,7 +138,7 @@ def test_a_table_is_flooded_above_the_share_and_not_by_a_handful(examined, rejec
         rejects=rejects,
     )
 
-    assert ([TABLE] if breaks else []) == [*floods(sums([result]), share)]
+    assert ([TABLE] if breaks else []) == [*tables_over_reject_limit(aggregate([result]), share)]
     assert breaks == too_many_rejects(tally, share)
 
 
@@ -156,7 +156,7 @@ def test_a_flood_tells_the_counts_and_the_three_reasons_that_were_given_most():
         )
         for number in range(2)
     ]
-    (flood,) = floods(sums(results), 0.5).values()
+    (flood,) = tables_over_reject_limit(aggregate(results), 0.5).values()
 
     assert (
         f"{TABLE}: 600 of 600 records do not fit (P363 400, P364 200), more than "
@@ -174,7 +174,7 @@ def test_a_flood_is_told_of_its_table_alone():
     tallies = {TABLE: {part(0): bad}, "lake.b.well": {part(0): good}}
     result = came_to(0, both, 150, tallies=tallies, files=files, rejects=rejects)
 
-    assert [TABLE] == [*floods(sums([result]), 0.5)]
+    assert [TABLE] == [*tables_over_reject_limit(aggregate([result]), 0.5)]
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
@@ -184,18 +184,18 @@ def test_the_epoch_behind_a_range_is_that_of_the_part_that_came_farthest(order, 
     parts = [(lane(0, 5), 5), (lane(5, 10), 10), (lane(10, 15), 10)]
     results = [came_to(n, *parts[n], leader_epoch=epochs[n]) for n in order]
 
-    assert {part(0): epochs[1]} == sums(results)[TABLE].leader_epochs
+    assert {part(0): epochs[1]} == aggregate(results)[TABLE].leader_epochs
 
 
 def test_a_table_is_surveyed_whole_or_not_at_all():
     down = UnavailableError("the registry does not answer", code="P220", hint="look")
     first, second = Struct((Field("a", Kind.LONG),)), Struct((Field("b", Kind.LONG),))
     results = [
-        Result(number=0, schemas={TABLE: first, "other": first}),
-        Result(number=1, schemas={"other": second}, failed={TABLE: down}),
+        TaskResult(number=0, schemas={TABLE: first, "other": first}),
+        TaskResult(number=1, schemas={"other": second}, failed={TABLE: down}),
     ]
 
-    assert {"other": Struct((*first.fields, *second.fields))} == surveyed(results)
+    assert {"other": Struct((*first.fields, *second.fields))} == joined_schemas(results)
 
 
 def test_what_tasks_spell_in_different_cases_is_one_column():
@@ -203,7 +203,7 @@ def test_what_tasks_spell_in_different_cases_is_one_column():
         return Struct(tuple(Field(name, Kind.LONG) for name in names))
 
     results = [
-        Result(number=0, schemas={TABLE: seen("id", "Colour")}),
-        Result(number=1, schemas={TABLE: seen("id", "colour", "size")}),
+        TaskResult(number=0, schemas={TABLE: seen("id", "Colour")}),
+        TaskResult(number=1, schemas={TABLE: seen("id", "colour", "size")}),
     ]
-    assert {TABLE: seen("id", "Colour", "size")} == surveyed(results)
+    assert {TABLE: seen("id", "Colour", "size")} == joined_schemas(results)

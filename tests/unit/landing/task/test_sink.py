@@ -11,8 +11,8 @@ from tests.story.clock import ManualClock
 from penstock.core.offsets import span
 from penstock.core.planning import Lane
 from penstock.core.schema import Struct
-from penstock.landing.task.messages import Destination, Job, TableJob
-from penstock.landing.task.sink import Bench, Tools
+from penstock.landing.task.messages import Job, TableJob, WriteTarget
+from penstock.landing.task.sink import TaskContext, TaskSink
 from penstock.rows.options import RowOptions
 from penstock.testing.contracts.table_fixture import Quiet
 from penstock.testing.prepared import part
@@ -37,7 +37,7 @@ def kept() -> Kept:
 
 
 @pytest.fixture
-def bench(kept: Kept) -> Bench:
+def bench(kept: Kept) -> TaskSink:
     """Return a worker of a table that no record has given a column."""
     job = Job(
         pipeline="shop",
@@ -47,13 +47,13 @@ def bench(kept: Kept) -> Bench:
         prefix="x",
         lanes=(LANE,),
         tables={NAME: TableJob(Struct(()), RowOptions({}), None)},
-        quarantine=Destination("memory", "q"),
+        quarantine=WriteTarget("memory", "q"),
         timeout_seconds=1.0,
         now_ms=0,
         log={},
     )
     writers = {"memory": lambda _target, **_given: kept}
-    return Bench(job, Tools(None, writers, Quiet(), ManualClock()))
+    return TaskSink(job, TaskContext(None, writers, Quiet(), ManualClock()))
 
 
 def batch(*records: object) -> pa.RecordBatch:
@@ -68,13 +68,13 @@ def batch(*records: object) -> pa.RecordBatch:
 
 
 def test_a_record_beyond_the_survey_that_gives_columns_waits_for_the_next_epoch(bench) -> None:
-    bench.take(LANE, batch({"n": 1}))
+    bench.write(LANE, batch({"n": 1}))
 
     assert {NAME: "P462"} == {name: error.code for name, error in bench.failed.items()}
 
 
 def test_a_record_that_gives_no_column_is_refused(bench, kept) -> None:
-    bench.take(LANE, batch({}, {"n": None}))
+    bench.write(LANE, batch({}, {"n": None}))
 
     assert {} == bench.failed
     assert ["P371", "P371"] == [code for each in kept.batches for code in each["code"].to_pylist()]

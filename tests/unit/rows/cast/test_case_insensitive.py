@@ -14,9 +14,9 @@ from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, List, Map, Struct
 from penstock.rows.cast.case_insensitive import require_distinct, spelled_as
-from penstock.rows.convert.batch import convert
+from penstock.rows.convert.batch import convert_batch
 from penstock.rows.options import RowOptions
-from penstock.rows.schema.widening import evolved
+from penstock.rows.schema.widening import widened
 
 AT = TopicPartition("id", 0, "events")
 SCHEMA = Struct(
@@ -41,7 +41,7 @@ def landed(*records: Any, schema: Struct = SCHEMA, options: RowOptions = BLIND) 
             "value": pa.array(values, pa.binary()),
         }
     )
-    done = convert(batch, at=AT, schema=schema, options=options)
+    done = convert_batch(batch, at=AT, schema=schema, options=options)
     return done.rows.to_pylist(), [(each.offset, each.code) for each in done.rejects]
 
 
@@ -116,7 +116,7 @@ def test_a_field_of_a_column_in_other_case_widens_it_and_adds_none() -> None:
     young = Struct((Field("Id", Kind.INT), Field("place", Struct((Field("zip", Kind.INT),)))))
     options = RowOptions({}, case_sensitive=False, columns="evolve", types="evolve")
 
-    wide = evolved(young, [b'{"ID": 4294967296, "Place": {"ZIP": 1, "City": "x"}}'], options, 9)
+    wide = widened(young, [b'{"ID": 4294967296, "Place": {"ZIP": 1, "City": "x"}}'], options, 9)
 
     place = Struct((Field("zip", Kind.INT), Field("City", Kind.STRING)))
     assert Struct((Field("Id", Kind.LONG), Field("place", place))) == wide

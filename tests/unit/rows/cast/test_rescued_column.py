@@ -11,8 +11,8 @@ from tests.unit.rows.convert.test_batch import AT, batch_of
 from tests.unit.rows.test_connect import connect_columns, decimal
 
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct
-from penstock.rows.cast.rescued_column import rescued_text
-from penstock.rows.convert.batch import Converted, convert
+from penstock.rows.cast.rescued_column import rescued_json
+from penstock.rows.convert.batch import ConvertedBatch, convert_batch
 from penstock.rows.options import RowOptions
 from penstock.rows.schema.inference import table_schema
 
@@ -30,9 +30,9 @@ TABLE = Struct(
 RESCUE = RowOptions({}, columns="rescue", types="rescue")
 
 
-def landed(*texts: str, table: Struct = TABLE, options: RowOptions = RESCUE) -> Converted:
+def landed(*texts: str, table: Struct = TABLE, options: RowOptions = RESCUE) -> ConvertedBatch:
     batch = batch_of(*(text.encode() for text in texts))
-    return convert(batch, at=AT, schema=table, options=options)
+    return convert_batch(batch, at=AT, schema=table, options=options)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_two_values_of_names_alike_are_both_kept() -> None:
 
 
 def test_values_of_one_path_are_all_kept() -> None:
-    assert '{"x":[1,[2]]}' == rescued_text([("x", 1), ("x", [2])])
+    assert '{"x":[1,[2]]}' == rescued_json([("x", 1), ("x", [2])])
 
 
 @pytest.mark.parametrize(

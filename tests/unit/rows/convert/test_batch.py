@@ -12,7 +12,7 @@ from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Decimal, Field, Fixed, Kind, List, Map, Struct
 from penstock.rows.arrow_types import arrow_schema, arrow_type
-from penstock.rows.convert.batch import convert
+from penstock.rows.convert.batch import convert_batch
 from penstock.rows.options import HEADERS, RowOptions
 
 AT = TopicPartition("Uabc", 3, "events")
@@ -81,7 +81,7 @@ def test_rows_have_the_tables_columns_in_order_and_the_sources_filled_in() -> No
     schema = Struct((fields[2], Field("a", Kind.LONG), fields[0], fields[3], fields[1]))
     batch = batch_of(b'{"a":7}', None, b"x", b'{"a":8}', first=40)
 
-    done = convert(batch, at=AT, schema=schema, options=RowOptions(SOURCES))
+    done = convert_batch(batch, at=AT, schema=schema, options=RowOptions(SOURCES))
 
     assert arrow_schema(schema) == done.rows.schema
     second = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
@@ -111,16 +111,16 @@ def test_key_and_headers_may_be_columns_too() -> None:
     batch = batch_of(b'{"a":1}')
     headers = pa.array([[{"key": "x", "value": b"1"}]], arrow_type(HEADERS))
 
-    plain = convert(batch, at=AT, schema=schema, options=options)
+    plain = convert_batch(batch, at=AT, schema=schema, options=options)
     assert [{"a": 1, "k": b"k", "h": None}] == plain.rows.to_pylist()
 
     with_headers = batch.append_column("headers", headers)
-    done = convert(with_headers, at=AT, schema=schema, options=options)
+    done = convert_batch(with_headers, at=AT, schema=schema, options=options)
     assert [{"a": 1, "k": b"k", "h": [{"key": "x", "value": b"1"}]}] == done.rows.to_pylist()
 
 
 def test_a_source_column_the_table_has_not_is_left_out() -> None:
-    done = convert(batch_of(b'{"a":1}'), at=AT, schema=LONG, options=RowOptions(SOURCES))
+    done = convert_batch(batch_of(b'{"a":1}'), at=AT, schema=LONG, options=RowOptions(SOURCES))
 
     assert [{"a": 1}] == done.rows.to_pylist()
 
@@ -128,7 +128,7 @@ def test_a_source_column_the_table_has_not_is_left_out() -> None:
 def test_a_record_cannot_write_a_source_column() -> None:
     schema = Struct((Field("a", Kind.LONG), *SOURCE_FIELDS))
 
-    done = convert(
+    done = convert_batch(
         batch_of(b'{"_kafka_offset":99}'), at=AT, schema=schema, options=RowOptions(SOURCES)
     )
 
@@ -139,7 +139,7 @@ def test_a_source_column_of_a_wrong_type_is_the_specs_fault() -> None:
     schema = Struct((Field("_kafka_offset", Kind.BOOLEAN), Field("_kafka_topic", Kind.LONG)))
 
     with pytest.raises(InvalidError, match="_kafka_topic is a long") as caught:
-        convert(
+        convert_batch(
             batch_of(b"{}"), at=AT, schema=schema, options=RowOptions({"topic": "_kafka_topic"})
         )
     assert "P399" == caught.value.code
@@ -150,7 +150,7 @@ def test_a_time_stamp_no_table_can_hold_refuses_the_record(stamp: int) -> None:
     schema = Struct((Field("a", Kind.LONG), *SOURCE_FIELDS))
     batch = batch_of(b'{"a":1}', None, stamp=stamp)
 
-    done = convert(batch, at=AT, schema=schema, options=RowOptions(SOURCES))
+    done = convert_batch(batch, at=AT, schema=schema, options=RowOptions(SOURCES))
 
     assert [(0, "P364")] == [(reject.offset, reject.code) for reject in done.rejects]
     assert {"tombstone": 1} == done.filtered
@@ -159,7 +159,9 @@ def test_a_time_stamp_no_table_can_hold_refuses_the_record(stamp: int) -> None:
 def test_a_missing_time_stamp_is_null() -> None:
     schema = Struct((Field("a", Kind.LONG), *SOURCE_FIELDS))
 
-    done = convert(batch_of(b"{}", stamp=None), at=AT, schema=schema, options=RowOptions(SOURCES))
+    done = convert_batch(
+        batch_of(b"{}", stamp=None), at=AT, schema=schema, options=RowOptions(SOURCES)
+    )
 
     assert [None] == done.rows.column("_kafka_timestamp").to_pylist()
 
@@ -168,7 +170,7 @@ def test_a_missing_time_stamp_is_null() -> None:
 def test_a_batch_without_rows_gives_no_rows_of_the_tables_schema(values: Any) -> None:
     schema = Struct((Field("a", Kind.LONG), Field("b", List(Kind.DOUBLE)), *SOURCE_FIELDS))
 
-    done = convert(batch_of(*values), at=AT, schema=schema, options=RowOptions(SOURCES))
+    done = convert_batch(batch_of(*values), at=AT, schema=schema, options=RowOptions(SOURCES))
 
     assert (arrow_schema(schema), 0) == (done.rows.schema, len(done.rows))
 
@@ -176,7 +178,7 @@ def test_a_batch_without_rows_gives_no_rows_of_the_tables_schema(values: Any) ->
 def test_a_table_may_have_source_columns_only() -> None:
     batch = batch_of(b"{}", b'{"x":1}', b'{"x":null}')
 
-    done = convert(
+    done = convert_batch(
         batch,
         at=AT,
         schema=Struct((SOURCE_FIELDS[2],)),
@@ -190,7 +192,7 @@ def test_a_table_may_have_source_columns_only() -> None:
 def test_a_slice_of_a_batch_converts_like_a_batch() -> None:
     batch = batch_of(b'{"a":1}', b'{"a":2}', b'{"a":"\xc3\xa9"}', b'{"a":4}', b'{"a":5}')
 
-    done = convert(batch.slice(1, 3), at=AT, schema=LONG, options=RowOptions({}))
+    done = convert_batch(batch.slice(1, 3), at=AT, schema=LONG, options=RowOptions({}))
 
     assert [2, 4] == done.rows.column("a").to_pylist()
     assert [2] == [reject.offset for reject in done.rejects]
@@ -200,7 +202,7 @@ def test_a_required_column_refuses_records_without_it() -> None:
     schema = Struct((Field("a", Kind.LONG, required=True),))
     batch = batch_of(b'{"a":1}', b"{}", b'{"a":null}', b'{"a":2}')
 
-    done = convert(batch, at=AT, schema=schema, options=RowOptions({}))
+    done = convert_batch(batch, at=AT, schema=schema, options=RowOptions({}))
 
     assert [1, 2] == done.rows.column("a").to_pylist()
     assert [(1, "P362"), (2, "P362")] == [(r.offset, r.code) for r in done.rejects]
@@ -225,7 +227,7 @@ def test_unknown_fields_are_dropped_and_counted_where_the_spec_says_so() -> None
     for repeated in (1, 500):
         batch = batch_of(*values * repeated)
         options = RowOptions({}, columns="drop_value")
-        done = convert(batch, at=AT, schema=schema, options=options)
+        done = convert_batch(batch, at=AT, schema=schema, options=options)
         assert () == done.rejects
         assert [1, 2, 3] * repeated == done.rows.column("a").to_pylist()
         assert {path: count * repeated for path, count in expected.items()} == done.dropped
@@ -234,7 +236,7 @@ def test_unknown_fields_are_dropped_and_counted_where_the_spec_says_so() -> None
 def test_unknown_fields_that_say_nothing_are_no_reason_to_refuse_a_record() -> None:
     values = [b'{"a":1,"n":null}', b'{"a":2,"n":{}}', b'{"a":3,"n":[null,{"m":[]}]}', b'{"n":[0]}']
 
-    done = convert(batch_of(*values), at=AT, schema=LONG, options=RowOptions({}))
+    done = convert_batch(batch_of(*values), at=AT, schema=LONG, options=RowOptions({}))
 
     assert [1, 2, 3] == done.rows.column("a").to_pylist()
     assert {"n": 2} == done.dropped
@@ -253,7 +255,7 @@ def test_values_that_do_not_fit_become_null_where_the_spec_says_so() -> None:
         b'{"a":3,"s":{"x":1,"unknown":1}}',
     ]
 
-    done = convert(
+    done = convert_batch(
         batch_of(*values), at=AT, schema=schema, options=RowOptions({}, types="drop_value")
     )
 
@@ -266,7 +268,7 @@ def test_values_that_do_not_fit_become_null_where_the_spec_says_so() -> None:
 def test_paths_of_dropped_values_are_bounded_whatever_a_record_holds() -> None:
     bomb = b"{" + b",".join(b'"k%d":1' % i for i in range(5000)) + b"}"
 
-    done = convert(
+    done = convert_batch(
         batch_of(bomb, b'{"a":1}'), at=AT, schema=LONG, options=RowOptions({}, columns="drop_value")
     )
 
@@ -281,7 +283,7 @@ def test_many_bad_records_among_many_good_ones_keep_their_order_and_offsets() ->
     for position, value in {**bad, **odd}.items():
         values[position] = value
 
-    done = convert(batch_of(*values), at=AT, schema=LONG, options=RowOptions({}))
+    done = convert_batch(batch_of(*values), at=AT, schema=LONG, options=RowOptions({}))
 
     assert [i for i in range(5000) if i not in bad] == done.rows.column("a").to_pylist()
     assert sorted(bad) == [reject.offset for reject in done.rejects]
@@ -292,7 +294,7 @@ def test_more_records_than_a_block_takes_land_in_order() -> None:
     values = [b'{"a":%d}' % i for i in range(120_001)]
     values[70_000] = b"{}x"
 
-    done = convert(batch_of(*values), at=AT, schema=LONG, options=RowOptions({}))
+    done = convert_batch(batch_of(*values), at=AT, schema=LONG, options=RowOptions({}))
 
     assert [i for i in range(120_001) if i != 70_000] == done.rows.column("a").to_pylist()
     assert [70_000] == [reject.offset for reject in done.rejects]
@@ -307,7 +309,7 @@ def test_large_doubles_land_without_being_looked_at_twice_unless_they_may_be_int
         b'{"l":[1e300,9007199254740994]}',
     ]
 
-    done = convert(batch_of(*values), at=AT, schema=schema, options=RowOptions({}))
+    done = convert_batch(batch_of(*values), at=AT, schema=schema, options=RowOptions({}))
 
     assert [1, 2] == [reject.offset for reject in done.rejects]
     assert [6.02e23, None] == done.rows.column("d").to_pylist()
@@ -318,7 +320,7 @@ def test_names_that_msgspec_cannot_carry_are_columns_all_the_same() -> None:
     schema = Struct((Field('q"\\\n', Kind.LONG), Field("é.b c", Kind.STRING)))
     values = [b'{"q\\"\\\\\\n":1}', b"{", b'{"\xc3\xa9.b c":"x"}']
 
-    done = convert(batch_of(*values), at=AT, schema=schema, options=RowOptions({}))
+    done = convert_batch(batch_of(*values), at=AT, schema=schema, options=RowOptions({}))
 
     assert [1, None] == done.rows.column(0).to_pylist()
     assert [None, "x"] == done.rows.column(1).to_pylist()
@@ -339,7 +341,7 @@ def test_an_empty_text_is_refused_where_the_format_reads_it_as_null(
     ]
     options = RowOptions({}, not_empty=("place", "absent"))
 
-    done = convert(batch_of(*values), at=AT, schema=schema, options=options)
+    done = convert_batch(batch_of(*values), at=AT, schema=schema, options=options)
 
     assert ["here", None, None, " "] == done.rows.column("place").to_pylist()
     assert ["", None, "y", None] == done.rows.column("note").to_pylist()
@@ -358,7 +360,7 @@ def test_an_empty_text_becomes_null_where_values_that_do_not_fit_do() -> None:
     options = RowOptions({}, types="drop_value", not_empty=("place", "n"))
     values = batch_of(b'{"place":"","s":{"place":""},"n":0}')
 
-    done = convert(values, at=AT, schema=schema, options=options)
+    done = convert_batch(values, at=AT, schema=schema, options=options)
 
     assert [{"place": None, "s": {"place": ""}, "n": 0}] == done.rows.to_pylist()
     assert {"place": 1} == done.dropped
@@ -371,7 +373,7 @@ def test_an_empty_key_is_refused_where_the_format_reads_it_as_null() -> None:
     batch = batch.set_column(2, "key", pa.array(keys, pa.binary()))
     options = RowOptions({"key": "k"}, not_empty=("k",))
 
-    done = convert(batch, at=AT, schema=schema, options=options)
+    done = convert_batch(batch, at=AT, schema=schema, options=options)
 
     assert ["one", None] == done.rows.column("k").to_pylist()
     assert [(1, "P372")] == [(reject.offset, reject.code) for reject in done.rejects]
@@ -379,7 +381,7 @@ def test_an_empty_key_is_refused_where_the_format_reads_it_as_null() -> None:
 
 def test_a_decimal_of_more_digits_than_python_keeps_by_itself_has_exact_bounds() -> None:
     """`-Decimal` rounds to 28 digits: -1 would seem to lie within 29 nines behind the point."""
-    done = convert(
+    done = convert_batch(
         batch_of(b'{"a": -1}', b'{"a": 0.5}'),
         at=AT,
         schema=Struct((Field("a", Decimal(29, 29)),)),

@@ -17,8 +17,8 @@ from tests.unit.rows.test_connect import value as connect
 
 from penstock.core.schema import Field, Kind, Schema, Struct
 from penstock.ports.registry import RegisteredSchema
-from penstock.rows.convert.batch import Converted, convert
-from penstock.rows.decode.decoder import Readers
+from penstock.rows.convert.batch import ConvertedBatch, convert_batch
+from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.options import RowOptions
 from penstock.rows.schema.inference import table_schema
 from penstock.rows.schema.survey import survey
@@ -41,7 +41,7 @@ def batch(keys: list[bytes | None], headers: list[Any] | None = None) -> pa.Reco
     )
 
 
-def told(done: Converted, column: str) -> list[Any]:
+def told(done: ConvertedBatch, column: str) -> list[Any]:
     found: list[Any] = [None] * (len(done.offsets) + len(done.rejects))
     for offset, value in zip(done.offsets, done.rows.column(column).to_pylist(), strict=True):
         found[offset] = value
@@ -50,11 +50,11 @@ def told(done: Converted, column: str) -> list[Any]:
     return found
 
 
-def landed(records: pa.RecordBatch, options: RowOptions, readers: Readers | None = None) -> Any:
+def landed(records: pa.RecordBatch, options: RowOptions, readers: ReaderCache | None = None) -> Any:
     """Create a table for records and land them: the type of keys, and each key or code."""
-    asked = survey(records, options, readers or Readers(), columns_max=100)
+    asked = survey(records, options, readers or ReaderCache(), columns_max=100)
     schema = table_schema(asked, {}, options)
-    done = convert(records, at=AT, schema=schema, options=options, readers=readers)
+    done = convert_batch(records, at=AT, schema=schema, options=options, readers=readers)
     column = schema.field("_kafka_key")
     assert column is not None
     return column.type, told(done, "_kafka_key")
@@ -94,7 +94,7 @@ def test_a_key_is_read_as_it_is_encoded(
 
 def test_a_key_names_its_schema_in_front_or_in_a_header() -> None:
     schema = {"type": "record", "name": "K", "fields": [{"name": "id", "type": "long"}]}
-    readers = Readers(One(RegisteredSchema("avro", json.dumps(schema))))
+    readers = ReaderCache(One(RegisteredSchema("avro", json.dumps(schema))))
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(schema), {"id": 7})
     head = b"\x00\x00\x00\x00\x01"
@@ -120,7 +120,7 @@ COLUMNS = {"trace": "x-trace", "tries": "x-tries", "at": "x-at", "raw": "x-raw"}
 def header(column: str, *entries: tuple[str, bytes | None]) -> Any:
     records = batch([None], [[{"key": name, "value": value} for name, value in entries]])
     options = RowOptions({}, header_columns=COLUMNS)
-    return told(convert(records, at=AT, schema=TABLE, options=options), column)[0]
+    return told(convert_batch(records, at=AT, schema=TABLE, options=options), column)[0]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_record_whose_header_does_not_fit_names_the_column_and_spoils_no_other
     entries = [None, [{"key": "x-tries", "value": b"x"}], [{"key": "x-tries", "value": b"2"}]]
     options = RowOptions({}, header_columns=COLUMNS)
 
-    done = convert(batch([None] * 3, entries), at=AT, schema=TABLE, options=options)
+    done = convert_batch(batch([None] * 3, entries), at=AT, schema=TABLE, options=options)
 
     assert [None, 2] == done.rows.column("tries").to_pylist()
     assert [(1, "tries: the text is not a number")] == [(r.offset, r.message) for r in done.rejects]
@@ -162,6 +162,6 @@ def test_a_required_header_that_is_missing_refuses_the_record() -> None:
     schema = Struct((Field("trace", Kind.STRING, required=True),))
     options = RowOptions({}, columns="drop_value", header_columns=COLUMNS)
 
-    done = convert(batch([None]), at=AT, schema=schema, options=options)
+    done = convert_batch(batch([None]), at=AT, schema=schema, options=options)
 
     assert ["P362"] == [reject.code for reject in done.rejects]

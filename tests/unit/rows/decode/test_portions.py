@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, List, Map, Schema, Struct
 from penstock.rows.arrow_types import counts_of
-from penstock.rows.convert.batch import convert
+from penstock.rows.convert.batch import convert_batch
 from penstock.rows.decode import portions as room
-from penstock.rows.decode.decoder import Readers, open_values
+from penstock.rows.decode.decoder import ReaderCache, decode_values
 from penstock.rows.decode.portions import Growth, portions
 from penstock.rows.options import RowOptions
 
@@ -51,7 +51,7 @@ def cut(values: Sequence[bytes | None], schema: Schema, options: RowOptions) -> 
 
 def unpacked_bytes(part: pa.RecordBatch, options: RowOptions) -> int:
     valued = np.flatnonzero(part.column("value").is_valid().to_numpy(zero_copy_only=False))
-    groups = open_values(part, valued, options, Readers(), {}).groups
+    groups = decode_values(part, valued, options, ReaderCache(), {}).groups
     return sum(len(value) for group in groups for value in group.values.to_pylist())
 
 
@@ -122,7 +122,7 @@ def test_a_value_that_lies_about_its_size_is_refused_and_holds_nothing() -> None
     values = [lies] * 4
 
     assert [[0, 1, 2, 3]] == cut(values, TEXT, PACKED)
-    converted = convert(batch(values), at=AT, schema=TEXT, options=PACKED)
+    converted = convert_batch(batch(values), at=AT, schema=TEXT, options=PACKED)
     assert ["P313"] * 4 == [reject.code for reject in converted.rejects]
 
 

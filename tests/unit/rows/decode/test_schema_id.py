@@ -18,9 +18,9 @@ from penstock.connectors.registry.directory import DirectoryRegistry
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, Struct
 from penstock.rows.arrow_types import arrow_type
-from penstock.rows.convert.batch import Converted, convert
-from penstock.rows.decode.compression import gunzipped
-from penstock.rows.decode.decoder import Readers
+from penstock.rows.convert.batch import ConvertedBatch, convert_batch
+from penstock.rows.decode.compression import gunzip_values
+from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.options import HEADERS, RowOptions
 
 AT = TopicPartition("id", 0, "orders")
@@ -35,7 +35,7 @@ GUID = uuid.UUID("f81d4fae-7dec-11d0-a765-00a0c91e6bf6")
 
 
 @pytest.fixture
-def readers(tmp_path: Path) -> Readers:
+def readers(tmp_path: Path) -> ReaderCache:
     texts = {
         "1.avsc": json.dumps(ORDER),
         f"{GUID}.avsc": json.dumps(ORDER),
@@ -45,7 +45,7 @@ def readers(tmp_path: Path) -> Readers:
     }
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
-    return Readers(DirectoryRegistry.at(f"mock://{tmp_path}"))
+    return ReaderCache(DirectoryRegistry.at(f"mock://{tmp_path}"))
 
 
 def datum(number: int) -> bytes:
@@ -61,7 +61,9 @@ def single(number: int) -> bytes:
     return out.getvalue() + datum(number)
 
 
-def landed(readers: Readers, *values: bytes, headers: Any = None, **options: Any) -> Converted:
+def landed(
+    readers: ReaderCache, *values: bytes, headers: Any = None, **options: Any
+) -> ConvertedBatch:
     batch = pa.record_batch(
         {
             "offset": pa.array(range(len(values)), pa.int64()),
@@ -72,14 +74,16 @@ def landed(readers: Readers, *values: bytes, headers: Any = None, **options: Any
         }
     )
     given = {"format": "avro", **options}
-    return convert(batch, at=AT, schema=SCHEMA, options=RowOptions({}, **given), readers=readers)
+    return convert_batch(
+        batch, at=AT, schema=SCHEMA, options=RowOptions({}, **given), readers=readers
+    )
 
 
-def told(done: Converted) -> tuple[list[Any], list[tuple[int, str]]]:
+def told(done: ConvertedBatch) -> tuple[list[Any], list[tuple[int, str]]]:
     return done.rows.column("id").to_pylist(), [(r.offset, r.code) for r in done.rejects]
 
 
-def test_numbers_and_guids_before_values_are_told_apart(readers: Readers) -> None:
+def test_numbers_and_guids_before_values_are_told_apart(readers: ReaderCache) -> None:
     by_number, by_guid = b"\x00\x00\x00\x00\x01", b"\x01" + GUID.bytes
     values = [by_number + datum(7), by_guid + datum(8), by_number + datum(9)]
 
@@ -104,14 +108,14 @@ def test_numbers_and_guids_before_values_are_told_apart(readers: Readers) -> Non
     ],
 )
 def test_a_bad_frame_is_refused_with_its_code_and_its_neighbours_land(
-    readers: Readers, value: bytes, code: str
+    readers: ReaderCache, value: bytes, code: str
 ) -> None:
     good = b"\x00\x00\x00\x00\x01" + datum(7)
 
     assert ([7, 7], [(1, code)]) == told(landed(readers, good, value, good))
 
 
-def test_a_header_names_the_schema_before_the_value_does(readers: Readers) -> None:
+def test_a_header_names_the_schema_before_the_value_does(readers: ReaderCache) -> None:
     named = [{"key": "__value_schema_id", "value": b"\x01" + GUID.bytes}]
     wrong = [{"key": "__value_schema_id", "value": b"\x01short"}]
     other = [{"key": "trace", "value": None}]
@@ -129,7 +133,7 @@ def test_a_header_names_the_schema_before_the_value_does(readers: Readers) -> No
     assert ([7, 8, 8], []) == told(done)
 
 
-def test_single_objects_are_read_by_their_fingerprint(readers: Readers, tmp_path: Path) -> None:
+def test_single_objects_are_read_by_their_fingerprint(readers: ReaderCache, tmp_path: Path) -> None:
     (tmp_path / "4.avsc").unlink()
     strange = b"\xc3\x01" + bytes(8) + datum(9)
 
@@ -138,7 +142,7 @@ def test_single_objects_are_read_by_their_fingerprint(readers: Readers, tmp_path
     assert ([7], [(1, "P311"), (2, "P310")]) == told(done)
 
 
-def test_json_behind_a_number_is_json(readers: Readers) -> None:
+def test_json_behind_a_number_is_json(readers: ReaderCache) -> None:
     head = b"\x00\x00\x00\x00\x03"
 
     done = landed(readers, head + b'{"id":7}', head + b"{", b'{"id":1}', format="json-schema")
@@ -146,7 +150,7 @@ def test_json_behind_a_number_is_json(readers: Readers) -> None:
     assert ([7], [(1, "P302"), (2, "P310")]) == told(done)
 
 
-def test_packed_values_are_unpacked_within_the_limit(readers: Readers) -> None:
+def test_packed_values_are_unpacked_within_the_limit(readers: ReaderCache) -> None:
     packed = gzip.compress(b'{"id":7}')
     bomb = gzip.compress(b" " * 100_000)
     values = [packed, gzip.compress(b'{"id"') + gzip.compress(b":8}"), bomb, packed[:-1], b"plain"]
@@ -161,7 +165,7 @@ def test_packed_values_are_unpacked_within_the_limit(readers: Readers) -> None:
 def test_values_are_unpacked_block_by_block_when_they_are_asked_for() -> None:
     packed = [gzip.compress(b"x" * 60), b"plain", gzip.compress(b"y" * 60), gzip.compress(b"z")]
 
-    blocks = gunzipped(pa.array(packed, pa.binary()), 100, 100)
+    blocks = gunzip_values(pa.array(packed, pa.binary()), 100, 100)
 
     first, misfits = next(blocks)
     assert ([b"x" * 60, b"", b"y" * 60], [1]) == (first.to_pylist(), list(misfits))
@@ -169,10 +173,10 @@ def test_values_are_unpacked_block_by_block_when_they_are_asked_for() -> None:
 
 
 def test_a_batch_that_is_unpacked_in_blocks_lands_as_one(
-    readers: Readers, monkeypatch: pytest.MonkeyPatch
+    readers: ReaderCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    by_one = partial(gunzipped, block_bytes=1)
-    monkeypatch.setattr("penstock.rows.decode.decoder.gunzipped", by_one)
+    by_one = partial(gunzip_values, block_bytes=1)
+    monkeypatch.setattr("penstock.rows.decode.decoder.gunzip_values", by_one)
     values = [gzip.compress(b'{"id":%d}' % number) for number in range(3)]
     values.insert(1, gzip.compress(b""))
 
@@ -181,7 +185,7 @@ def test_a_batch_that_is_unpacked_in_blocks_lands_as_one(
     assert ([0, 1, 2], [(1, "P301")]) == told(done)
 
 
-def test_values_that_are_all_empty_behind_their_frame_are_refused(readers: Readers) -> None:
+def test_values_that_are_all_empty_behind_their_frame_are_refused(readers: ReaderCache) -> None:
     nothing = gzip.compress(b"")
 
     packed = landed(readers, nothing, nothing, format="json", compression="gzip")

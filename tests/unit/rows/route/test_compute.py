@@ -10,21 +10,21 @@ import pytest
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct
-from penstock.landing.task.convert import converted_for
+from penstock.landing.task.convert import convert_for_table
 from penstock.landing.task.messages import (
-    Destination,
     Job,
-    Poison,
+    PoisonKind,
     TableJob,
+    WriteTarget,
     job_from_json,
     job_to_json,
 )
-from penstock.rows.decode.decoder import Readers
+from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.options import RowOptions
 from penstock.rows.route import sql_values
 from penstock.rows.route.compute import FunctionError, no_functions
-from penstock.rows.route.computed_columns import Computed
-from penstock.rows.route.filters import Look
+from penstock.rows.route.computed_columns import ComputedColumns
+from penstock.rows.route.filters import SqlExpression
 
 AT = TopicPartition("id", 0, "orders")
 N = Struct((Field("n", Kind.LONG),))
@@ -46,17 +46,17 @@ def batch(*values):
 
 
 def look(sql, fields, name="it"):
-    return Look(sql, fields, f"tables[0].transform.columns.{name}")
+    return SqlExpression(sql, fields, f"tables[0].transform.columns.{name}")
 
 
 def table(*fields, computed):
     return TableJob(
-        Struct(fields), RowOptions(source_columns={}), Destination("c", "t"), computed=computed
+        Struct(fields), RowOptions(source_columns={}), WriteTarget("c", "t"), computed=computed
     )
 
 
 def landed(job, *values, functions=no_functions):
-    return converted_for(job, batch(*values), AT, Readers(), functions)
+    return convert_for_table(job, batch(*values), AT, ReaderCache(), functions)
 
 
 def test_an_expression_fills_a_column_from_fields_and_from_the_record() -> None:
@@ -64,7 +64,7 @@ def test_an_expression_fills_a_column_from_fields_and_from_the_record() -> None:
         Field("ts", Kind.TIMESTAMPTZ),
         Field("day", Kind.DATE),
         Field("at", Kind.LONG),
-        computed=Computed(
+        computed=ComputedColumns(
             {
                 "day": look("cast(ts as date)", TS),
                 "at": look("_kafka_offset * 10", Struct(())),
@@ -83,7 +83,9 @@ def test_a_record_for_which_it_cannot_be_computed_is_refused_alone() -> None:
     job = table(
         Field("n", Kind.LONG),
         Field("it", Kind.LONG),
-        computed=Computed({"it": look("cast(replace(cast(n as varchar), '2', 'x') as bigint)", N)}),
+        computed=ComputedColumns(
+            {"it": look("cast(replace(cast(n as varchar), '2', 'x') as bigint)", N)}
+        ),
     )
     done = landed(job, {"n": 1}, {"n": 2}, {"n": 3}, b"no json")
 
@@ -94,7 +96,9 @@ def test_a_record_for_which_it_cannot_be_computed_is_refused_alone() -> None:
 
 def test_a_field_of_a_computed_column_s_name_is_an_unknown_field() -> None:
     job = table(
-        Field("n", Kind.LONG), Field("it", Kind.LONG), computed=Computed({"it": look("n", N)})
+        Field("n", Kind.LONG),
+        Field("it", Kind.LONG),
+        computed=ComputedColumns({"it": look("n", N)}),
     )
     done = landed(job, {"n": 1, "it": 5}, {"n": 2})
 
@@ -123,7 +127,9 @@ def test_a_field_of_a_computed_column_s_name_is_an_unknown_field() -> None:
     ],
 )
 def test_a_value_that_no_column_holds_refuses_its_record(sql, kind) -> None:
-    job = table(Field("n", Kind.LONG), Field("it", kind), computed=Computed({"it": look(sql, N)}))
+    job = table(
+        Field("n", Kind.LONG), Field("it", kind), computed=ComputedColumns({"it": look(sql, N)})
+    )
     done = landed(job, {"n": 1}, {"n": 2})
 
     assert [1] == done.offsets.tolist()
@@ -148,7 +154,9 @@ def named(rows):
 
 CALLED_BY_TEXT = table(
     *(Field(name, Kind.STRING) for name in ("s", "it", "by")),
-    computed=Computed({"it": look("trim(s)", Struct((Field("s", Kind.STRING),)))}, "m:f", ("by",)),
+    computed=ComputedColumns(
+        {"it": look("trim(s)", Struct((Field("s", Kind.STRING),)))}, "m:f", ("by",)
+    ),
 )
 
 
@@ -156,7 +164,7 @@ def test_null_for_a_required_column_refuses_its_record() -> None:
     job = table(
         Field("n", Kind.LONG),
         Field("it", Kind.LONG, required=True),
-        computed=Computed({"it": look("nullif(n, 1)", N)}),
+        computed=ComputedColumns({"it": look("nullif(n, 1)", N)}),
     )
     done = landed(job, {"n": 1}, {"n": 2})
 
@@ -175,7 +183,9 @@ def test_null_for_a_required_column_refuses_its_record() -> None:
     ],
 )
 def test_a_column_of_another_type_is_refused_by_name_unless_it_holds_all(kind, sql, fits) -> None:
-    job = table(Field("n", Kind.LONG), Field("it", kind), computed=Computed({"it": look(sql, N)}))
+    job = table(
+        Field("n", Kind.LONG), Field("it", kind), computed=ComputedColumns({"it": look(sql, N)})
+    )
     if fits:
         assert 1 == landed(job, {"n": 7}).rows.num_rows
         return
@@ -185,7 +195,7 @@ def test_a_column_of_another_type_is_refused_by_name_unless_it_holds_all(kind, s
 
 
 def test_a_column_that_the_table_lacks_is_named() -> None:
-    job = table(Field("n", Kind.LONG), computed=Computed({"it": look("n", N)}))
+    job = table(Field("n", Kind.LONG), computed=ComputedColumns({"it": look("n", N)}))
     with pytest.raises(InvalidError, match="has no column it"):
         landed(job, {"n": 7})
 
@@ -199,7 +209,7 @@ def halved(rows):
 
 
 CALLED = table(
-    Field("n", Kind.LONG), Field("half", Kind.LONG), computed=Computed({}, "m:f", ("half",))
+    Field("n", Kind.LONG), Field("half", Kind.LONG), computed=ComputedColumns({}, "m:f", ("half",))
 )
 
 
@@ -236,7 +246,9 @@ def test_a_record_for_which_an_expression_takes_too_long_is_refused_alone(monkey
         monkeypatch.setattr(sql_values, limit, 1.0)
     hashes = "list_sum(list_transform(range(n), lambda x: length(md5(x::varchar))))"
     long = look(f"cast({hashes} as bigint)", N)
-    job = table(Field("n", Kind.LONG), Field("it", Kind.LONG), computed=Computed({"it": long}))
+    job = table(
+        Field("n", Kind.LONG), Field("it", Kind.LONG), computed=ComputedColumns({"it": long})
+    )
 
     done = landed(job, *({"n": n} for n in (1, 2, 10**8, 3)))
 
@@ -247,7 +259,7 @@ def test_a_record_for_which_an_expression_takes_too_long_is_refused_alone(monkey
 
 
 def test_what_is_computed_travels_in_a_job() -> None:
-    computed = Computed({"it": look("n", N)}, "m:f", ("half",))
+    computed = ComputedColumns({"it": look("n", N)}, "m:f", ("half",))
     job = Job(
         pipeline="p",
         epoch=1,
@@ -256,11 +268,11 @@ def test_what_is_computed_travels_in_a_job() -> None:
         prefix="x",
         lanes=(),
         tables={"t": table(Field("n", Kind.LONG), computed=computed)},
-        quarantine=Destination("c", "q"),
+        quarantine=WriteTarget("c", "q"),
         timeout_seconds=1.0,
         now_ms=0,
         log={},
-        poison={("id", 0, 7): Poison.CONVERTED},
+        poison={("id", 0, 7): PoisonKind.CONVERTED},
     )
 
     assert job == job_from_json(job_to_json(job))

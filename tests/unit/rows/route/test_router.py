@@ -14,21 +14,30 @@ from hypothesis import strategies as st
 
 from penstock.core.offsets import TopicPartition
 from penstock.core.type_text import parse_type
-from penstock.rows.decode.decoder import Readers, plain_readers
+from penstock.rows.decode.decoder import ReaderCache, plain_readers
 from penstock.rows.options import RowOptions
 from penstock.rows.route import sql_values
-from penstock.rows.route.filters import OPEN, Gate, Look, Route, gate_from_data, gate_to_data
-from penstock.rows.route.router import Sorter
-from penstock.rows.route.sql_values import LateError
+from penstock.rows.route.filters import (
+    PASS_ALL,
+    DynamicRoute,
+    RecordFilter,
+    SqlExpression,
+    filter_from_data,
+    filter_to_data,
+)
+from penstock.rows.route.router import Router
+from penstock.rows.route.sql_values import TimedOutError
 from penstock.rows.route.table_names import filled_name
 from penstock.spec.language.expressions import fields_of
 
 AT = TopicPartition("id", 0, "orders")
 OPTIONS = RowOptions(source_columns={})
 FIELDS = fields_of({"n": parse_type("long"), "kind": parse_type("string")})
-FEW = Look("n < 3", FIELDS, "tables[0].where")
-EVEN = Look("n % 2 = 0", FIELDS, "tables[1].where")
-KIND = Route("lake.b.of_{kind}", {"kind": Look("kind", FIELDS, "tables[2].route.kind")})
+FEW = SqlExpression("n < 3", FIELDS, "tables[0].where")
+EVEN = SqlExpression("n % 2 = 0", FIELDS, "tables[1].where")
+KIND = DynamicRoute(
+    "lake.b.of_{kind}", {"kind": SqlExpression("kind", FIELDS, "tables[2].route.kind")}
+)
 
 
 def batch(values: Sequence[bytes | None], keys: Sequence[bytes | None] = ()) -> pa.RecordBatch:
@@ -51,7 +60,7 @@ def numbered(*numbers: object) -> pa.RecordBatch:
 def test_a_record_taken_above_is_not_the_table_s_and_is_counted_under_the_rule_that_took_it() -> (
     None
 ):
-    share = Sorter(numbered(0, 1, 2, 3, 4, 5, None), AT).share(Gate((FEW,), EVEN), OPTIONS)
+    share = Router(numbered(0, 1, 2, 3, 4, 5, None), AT).route(RecordFilter((FEW,), EVEN), OPTIONS)
 
     assert [False, False, False, False, True, False, False] == share.mine.tolist()
     counts = {reason: int(mask.sum()) for reason, mask in share.filtered.items()}
@@ -59,11 +68,14 @@ def test_a_record_taken_above_is_not_the_table_s_and_is_counted_under_the_rule_t
 
 
 def test_a_record_that_a_condition_cannot_read_is_refused_once_at_the_first_rule() -> None:
-    sorter = Sorter(batch([b"{", b'{"n": "x"}', b'{"n": 1}', None]), AT)
-    first, second = sorter.share(Gate(where=FEW), OPTIONS), sorter.share(Gate((FEW,)), OPTIONS)
+    sorter = Router(batch([b"{", b'{"n": "x"}', b'{"n": 1}', None]), AT)
+    first, second = (
+        sorter.route(RecordFilter(where=FEW), OPTIONS),
+        sorter.route(RecordFilter((FEW,)), OPTIONS),
+    )
 
-    assert {7: "P302", 8: "P366"} == {r.offset: r.code for r in first.refused.values()}
-    assert {} == second.refused
+    assert {7: "P302", 8: "P366"} == {r.offset: r.code for r in first.rejected.values()}
+    assert {} == second.rejected
     assert [False, False, False, True] == second.mine.tolist()
 
 
@@ -71,44 +83,46 @@ def test_a_record_that_a_condition_cannot_read_is_refused_once_at_the_first_rule
 def test_where_sql_fails_on_one_record_the_others_are_judged_as_if_it_were_not_there(
     neighbour: bytes,
 ) -> None:
-    look = Look("cast(kind as integer) > n", FIELDS, "tables[0].where")
+    look = SqlExpression("cast(kind as integer) > n", FIELDS, "tables[0].where")
     values = [b'{"n": 1, "kind": "2"}', b'{"n": 1, "kind": "two"}', neighbour]
-    share = Sorter(batch(values), AT).share(Gate(where=look), OPTIONS)
+    share = Router(batch(values), AT).route(RecordFilter(where=look), OPTIONS)
 
     assert [True, False] == share.mine.tolist()[:2]
-    assert "P380" == share.refused[1].code
-    assert "two" not in share.refused[1].message
+    assert "P380" == share.rejected[1].code
+    assert "two" not in share.rejected[1].message
 
 
 def test_a_route_leads_records_to_tables_and_keeps_what_none_takes() -> None:
     kinds = ["a", "B", "c", None, "", "x" * 200, "\u0430", "reserved"]
     values = [json.dumps({"kind": kind}).encode() for kind in kinds]
-    sorter = Sorter(batch(values), AT)
-    reserved = Route(KIND.template, KIND.parts, reserved=("lake.b.of_reserved",))
-    share = sorter.share(
-        Gate(route=reserved), OPTIONS, known=frozenset({"lake.b.of_a", "lake.b.of_b"})
+    sorter = Router(batch(values), AT)
+    reserved = DynamicRoute(KIND.template, KIND.parts, reserved=("lake.b.of_reserved",))
+    share = sorter.route(
+        RecordFilter(route=reserved), OPTIONS, known=frozenset({"lake.b.of_a", "lake.b.of_b"})
     )
-    mine = sorter.share(Gate(route=reserved, share="lake.b.of_b"), OPTIONS)
+    mine = sorter.route(RecordFilter(route=reserved, share="lake.b.of_b"), OPTIONS)
 
     assert ["lake.b.of_c"] == list(share.unknown)
-    assert [3, 4, 5, 6, 7] == sorted(share.refused)
-    assert {"P381"} == {reject.code for reject in share.refused.values()}
+    assert [3, 4, 5, 6, 7] == sorted(share.rejected)
+    assert {"P381"} == {reject.code for reject in share.rejected.values()}
     assert [1] == mine.mine.nonzero()[0].tolist()
     assert 2 == int(share.filtered["routed"].sum())
-    unknown = sorter.refuse(share.unknown["lake.b.of_c"], reserved)
+    unknown = sorter.reject(share.unknown["lake.b.of_c"], reserved)
     assert [(2, "P382")] == [(index, reject.code) for index, reject in unknown.items()]
 
 
 @pytest.mark.parametrize("neighbour", [b'{"n": 1, "kind": "x"}', b'{"n": 1, "kind": "two"}'])
 def test_a_record_that_needs_too_much_memory_is_refused_alone(neighbour: bytes) -> None:
-    look = Look("if(n = 1, cast(kind as integer), len(repeat(kind, n))) > 0", FIELDS, "tables[0]")
+    look = SqlExpression(
+        "if(n = 1, cast(kind as integer), len(repeat(kind, n))) > 0", FIELDS, "tables[0]"
+    )
     values = [b'{"n": 3, "kind": "9"}', neighbour, b'{"n": 100000000000, "kind": "9"}']
     values += [b'{"n": 1, "kind": "0"}', b'{"n": 1, "kind": "1"}']
-    share = Sorter(batch(values), AT).share(Gate(where=look), OPTIONS)
+    share = Router(batch(values), AT).route(RecordFilter(where=look), OPTIONS)
 
     assert [True, False, False, False, True] == share.mine.tolist()
-    assert [1, 2] == sorted(share.refused)
-    assert {"P380"} == {reject.code for reject in share.refused.values()}
+    assert [1, 2] == sorted(share.rejected)
+    assert {"P380"} == {reject.code for reject in share.rejected.values()}
 
 
 @pytest.fixture
@@ -118,7 +132,7 @@ def _slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def slowly(connection: object, sql: str, records: pa.Table, seconds: float) -> pa.Array:
         if 3 in records.column("n").to_pylist():
-            raise LateError
+            raise TimedOutError
         return column(connection, sql, records, seconds)
 
     monkeypatch.setattr(sql_values, "_column", slowly)
@@ -126,19 +140,19 @@ def _slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_slow")
 def test_a_record_that_is_too_slow_for_a_condition_is_refused_by_its_table() -> None:
-    share = Sorter(numbered(1, 3, 4), AT).share(Gate(where=EVEN), OPTIONS)
+    share = Router(numbered(1, 3, 4), AT).route(RecordFilter(where=EVEN), OPTIONS)
 
     assert [False, False, True] == share.mine.tolist()
-    assert [(1, 8, "P314")] == [(at, r.offset, r.code) for at, r in share.refused.items()]
-    assert "tables[1].where takes longer than 60 s" in share.refused[1].message
+    assert [(1, 8, "P314")] == [(at, r.offset, r.code) for at, r in share.rejected.items()]
+    assert "tables[1].where takes longer than 60 s" in share.rejected[1].message
 
 
 @pytest.mark.usefixtures("_slow")
 def test_a_record_that_is_too_slow_for_a_rule_above_is_refused_below_too() -> None:
-    below = Sorter(numbered(1, 3, 4), AT).share(Gate((FEW,), EVEN), OPTIONS)
+    below = Router(numbered(1, 3, 4), AT).route(RecordFilter((FEW,), EVEN), OPTIONS)
 
     assert [False, False, True] == below.mine.tolist()
-    assert {1: "P314"} == {at: reject.code for at, reject in below.refused.items()}
+    assert {1: "P314"} == {at: reject.code for at, reject in below.rejected.items()}
     assert {"taken by tables[0]": 1} == {
         reason: int(mask.sum()) for reason, mask in below.filtered.items() if mask.any()
     }
@@ -146,23 +160,25 @@ def test_a_record_that_is_too_slow_for_a_rule_above_is_refused_below_too() -> No
 
 @pytest.mark.usefixtures("_slow")
 def test_a_route_and_each_of_its_tables_refuse_a_slow_record() -> None:
-    kind = Look("if(n > 0, 'a', kind)", FIELDS, "tables[2].route.kind")
-    route = Gate(route=Route("lake.b.of_{kind}", {"kind": kind}))
-    sorter = Sorter(numbered(1, 3, 4), AT)
+    kind = SqlExpression("if(n > 0, 'a', kind)", FIELDS, "tables[2].route.kind")
+    route = RecordFilter(route=DynamicRoute("lake.b.of_{kind}", {"kind": kind}))
+    sorter = Router(numbered(1, 3, 4), AT)
 
     for gate in (route, *(replace(route, share=f"lake.b.of_{name}") for name in "ab")):
-        share = sorter.share(gate, OPTIONS, known=frozenset({"lake.b.of_a", "lake.b.of_b"}))
-        assert {1: "P314"} == {at: reject.code for at, reject in share.refused.items()}
+        share = sorter.route(gate, OPTIONS, known=frozenset({"lake.b.of_a", "lake.b.of_b"}))
+        assert {1: "P314"} == {at: reject.code for at, reject in share.rejected.items()}
         assert [gate.share.endswith("_a") and at != 1 for at in range(3)] == share.mine.tolist()
 
 
 @pytest.mark.usefixtures("_slow")
 def test_a_table_of_a_route_refuses_what_a_condition_is_too_slow_for_and_nothing_else() -> None:
-    kind = Look("kind", FIELDS, "tables[2].route.kind")
-    gate = Gate(where=EVEN, route=Route("lake.b.of_{kind}", {"kind": kind}), share="lake.b.of_a")
-    share = Sorter(batch([b"{", b'{"n": 3}', b'{"n": 4, "kind": "a"}']), AT).share(gate, OPTIONS)
+    kind = SqlExpression("kind", FIELDS, "tables[2].route.kind")
+    gate = RecordFilter(
+        where=EVEN, route=DynamicRoute("lake.b.of_{kind}", {"kind": kind}), share="lake.b.of_a"
+    )
+    share = Router(batch([b"{", b'{"n": 3}', b'{"n": 4, "kind": "a"}']), AT).route(gate, OPTIONS)
 
-    assert {1: "P314"} == {at: reject.code for at, reject in share.refused.items()}
+    assert {1: "P314"} == {at: reject.code for at, reject in share.rejected.items()}
     assert [False, False, True] == share.mine.tolist()
 
 
@@ -172,14 +188,16 @@ def test_records_are_led_by_header_key_pattern_and_operation() -> None:
     plain = batch(values, keys=[b"a-1", b"b-2", None])
     headers = [[{"key": "tenant", "value": b"me"}], [], []]
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-    sorter = Sorter(plain.append_column("headers", pa.array(headers, kind)), AT)
+    sorter = Router(plain.append_column("headers", pa.array(headers, kind)), AT)
     options = RowOptions(
         source_columns={}, envelope="debezium", change_columns={"operation": "_change_operation"}
     )
     operation = fields_of({"_change_operation": parse_type("string")})
 
     def taken(sql: str) -> list[bool]:
-        return sorter.share(Gate(where=Look(sql, operation, "w")), options).mine.tolist()
+        return sorter.route(
+            RecordFilter(where=SqlExpression(sql, operation, "w")), options
+        ).mine.tolist()
 
     assert [True, True, False] == taken("_change_operation <> 'delete'")
     assert [True, False, False] == taken("_kafka_headers['tenant'] = 'me'")
@@ -187,13 +205,13 @@ def test_records_are_led_by_header_key_pattern_and_operation() -> None:
 
 
 def test_what_a_route_refuses_reaches_none_of_its_tables() -> None:
-    look = Look("coalesce(kind, 'other')", FIELDS, "tables[0].route.kind")
-    route = Route(KIND.template, {"kind": look})
-    sorter = Sorter(batch([b"{", b'{"kind": null}', b'{"kind": {}}', b'{"kind": "a"}']), AT)
-    other = sorter.share(Gate(route=route, share="lake.b.of_other"), OPTIONS)
-    refused = sorter.share(Gate(route=route), OPTIONS, known=frozenset({"lake.b.of_other"}))
+    look = SqlExpression("coalesce(kind, 'other')", FIELDS, "tables[0].route.kind")
+    route = DynamicRoute(KIND.template, {"kind": look})
+    sorter = Router(batch([b"{", b'{"kind": null}', b'{"kind": {}}', b'{"kind": "a"}']), AT)
+    other = sorter.route(RecordFilter(route=route, share="lake.b.of_other"), OPTIONS)
+    refused = sorter.route(RecordFilter(route=route), OPTIONS, known=frozenset({"lake.b.of_other"}))
 
-    assert not other.mine[list(refused.refused)].any()
+    assert not other.mine[list(refused.rejected)].any()
     assert [False, True, False, False] == other.mine.tolist()
 
 
@@ -210,14 +228,14 @@ def test_whatever_a_record_says_a_name_is_plain_or_none(value: str) -> None:
 def test_a_condition_decides_as_plain_python_does_whatever_stands_beside(
     numbers: list[object],
 ) -> None:
-    found = Sorter(numbered(*numbers), AT).share(Gate(where=FEW), OPTIONS)
+    found = Router(numbered(*numbers), AT).route(RecordFilter(where=FEW), OPTIONS)
     fits = [isinstance(n, int) or n is None or _is_integer(n) for n in numbers]
     expected = [
         ok and n is not None and int(str(n)) < 3 for n, ok in zip(numbers, fits, strict=True)
     ]
 
     assert expected == found.mine.tolist()
-    assert [not ok for ok in fits] == [index in found.refused for index in range(len(numbers))]
+    assert [not ok for ok in fits] == [index in found.rejected for index in range(len(numbers))]
 
 
 def _is_integer(text: object) -> bool:
@@ -225,30 +243,30 @@ def _is_integer(text: object) -> bool:
     return plain.isascii() and plain.isdigit() and (plain == "0" or not plain.startswith("0"))
 
 
-@pytest.mark.parametrize("gate", [OPEN, Gate((FEW,), EVEN, KIND, "lake.b.of_a")])
-def test_a_gate_survives_its_way_to_a_worker(gate: Gate) -> None:
-    assert gate == gate_from_data(json.loads(json.dumps(gate_to_data(gate))))
+@pytest.mark.parametrize("gate", [PASS_ALL, RecordFilter((FEW,), EVEN, KIND, "lake.b.of_a")])
+def test_a_gate_survives_its_way_to_a_worker(gate: RecordFilter) -> None:
+    assert gate == filter_from_data(json.loads(json.dumps(filter_to_data(gate))))
 
 
 def test_records_are_looked_at_once_for_all_who_read_with_the_same_readers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    looks, compute = [0], sql_values.answers
+    looks, compute = [0], sql_values.evaluate
 
-    def counted(*given: Any) -> sql_values.Answers:
+    def counted(*given: Any) -> sql_values.SqlValues:
         looks[0] += 1
         return compute(*given)
 
-    monkeypatch.setattr("penstock.rows.route.router.answers", counted)
-    sorter, same = Sorter(numbered(1, 2, 3), AT), plain_readers()
+    monkeypatch.setattr("penstock.rows.route.router.evaluate", counted)
+    sorter, same = Router(numbered(1, 2, 3), AT), plain_readers()
     for _ in range(20):
-        sorter.share(Gate(where=FEW), OPTIONS, readers=same(None))
+        sorter.route(RecordFilter(where=FEW), OPTIONS, readers=same(None))
     assert [1] == looks
 
 
 def test_what_other_readers_saw_is_nobody_else_s_even_where_they_are_gone() -> None:
     """Another's may be found at the same address in memory once these are let go."""
-    sorter = Sorter(numbered(1, 2, 3), AT)
+    sorter = Router(numbered(1, 2, 3), AT)
     for _ in range(20):
-        sorter.share(Gate(where=FEW), OPTIONS, readers=Readers())
+        sorter.route(RecordFilter(where=FEW), OPTIONS, readers=ReaderCache())
     assert 20 == len(sorter._answers)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.rows.route import sql_values as computing
-from penstock.rows.route.sql_values import Answers, LateError, answers
+from penstock.rows.route.sql_values import SqlValues, TimedOutError, evaluate
 from penstock.spec.language.sandbox import sandbox
 
 MINUTES = 10**8
@@ -28,7 +28,7 @@ class Clockwork:
         numbers = records.column("n").to_pylist()
         self.asked.append((len(numbers), seconds))
         if self.is_late(numbers):
-            raise LateError
+            raise TimedOutError
         return self.real(connection, sql, records, seconds)
 
     real = staticmethod(computing._column)
@@ -36,10 +36,10 @@ class Clockwork:
 
 def answered(
     monkeypatch: pytest.MonkeyPatch, is_late: Callable[[list[int]], bool], count: int
-) -> tuple[Answers, Clockwork]:
+) -> tuple[SqlValues, Clockwork]:
     clockwork = Clockwork(is_late)
     monkeypatch.setattr(computing, "_column", clockwork.column)
-    return answers(sandbox(), "n * 2", pa.table({"n": range(count)})), clockwork
+    return evaluate(sandbox(), "n * 2", pa.table({"n": range(count)})), clockwork
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 1000])
@@ -75,7 +75,7 @@ def test_slow_records_and_records_that_fail_are_told_apart(monkeypatch) -> None:
     monkeypatch.setattr(computing, "_column", clockwork.column)
     sql = "cast(if(n = 5, 'five', '7') as integer)"
 
-    found = answers(sandbox(), sql, pa.table({"n": range(8)}))
+    found = evaluate(sandbox(), sql, pa.table({"n": range(8)}))
 
     assert ([3], [5]) == (found.slow, found.failed)
     assert [7, 7, 7, None, 7, None, 7, 7] == found.values.to_pylist()
@@ -94,7 +94,7 @@ def test_slow_records_and_records_that_fail_are_told_apart(monkeypatch) -> None:
 def test_an_interrupt_ends_what_would_take_minutes(sql: str, rows: list[int]) -> None:
     connection = sandbox()
     table = computing._in_chunks(pa.table({"n": rows}), computing.ROWS_AT_ONCE)
-    with pytest.raises(LateError):
+    with pytest.raises(TimedOutError):
         computing._column(connection, sql, table, 0.05)
 
     after = computing._column(connection, "n", table, 60.0)

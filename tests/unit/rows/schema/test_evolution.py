@@ -16,9 +16,9 @@ from tests.unit.rows.test_connect import value as connect
 
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Schema, Struct
 from penstock.ports.registry import RegisteredSchema, SchemaKey
-from penstock.rows.decode.decoder import Readers
+from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.options import RowOptions
-from penstock.rows.schema.evolution import wished
+from penstock.rows.schema.evolution import requested_schema
 from penstock.rows.schema.survey import survey
 from penstock.rows.schema.widening import changes_between
 
@@ -59,9 +59,9 @@ def avro(schema: Any, *rows: Any, options: RowOptions = AVRO, room: int = 100) -
         out.seek(5)
         fastavro.schemaless_writer(out, fastavro.parse_schema(schema), row)
         values.append(out.getvalue())
-    found = Readers(One(RegisteredSchema("avro", json.dumps(schema))))
+    found = ReaderCache(One(RegisteredSchema("avro", json.dumps(schema))))
     batch = pa.record_batch({"value": pa.array(values, pa.binary())})
-    return changes_between(TABLE, wished(batch, TABLE, options, found, room))
+    return changes_between(TABLE, requested_schema(batch, TABLE, options, found, room))
 
 
 def test_a_schema_brings_all_of_its_columns_at_once() -> None:
@@ -131,7 +131,7 @@ def test_names_that_no_table_can_carry_become_no_columns() -> None:
     options = replace(EVOLVE, format="json-schema-envelope")
     batch = pa.record_batch({"value": pa.array([connect(schema, {"a b": 1})], pa.binary())})
 
-    wide = wished(batch, TABLE, options, Readers(), 100)
+    wide = requested_schema(batch, TABLE, options, ReaderCache(), 100)
 
     assert ["ok int added"] == changes_between(TABLE, wide)
 
@@ -141,7 +141,7 @@ def test_a_schema_of_connect_gives_the_type_that_json_alone_would_not_tell() -> 
     options = replace(EVOLVE, format="json-schema-envelope")
     batch = pa.record_batch({"value": pa.array([connect(schema, {"cost": 1.5})], pa.binary())})
 
-    wide = wished(batch, TABLE, options, Readers(), 100)
+    wide = requested_schema(batch, TABLE, options, ReaderCache(), 100)
 
     assert ["cost decimal(9,2) added"] == changes_between(TABLE, wide)
 
@@ -152,7 +152,7 @@ def test_json_in_an_envelope_and_packed_tells_its_columns_itself() -> None:
     value = gzip.compress(json.dumps(event).encode())
     batch = pa.record_batch({"value": pa.array([value, None], pa.binary())})
 
-    wide = wished(batch, TABLE, options, Readers(), 100)
+    wide = requested_schema(batch, TABLE, options, ReaderCache(), 100)
 
     assert ["n int to long", "new string added"] == changes_between(TABLE, wide)
 
@@ -167,7 +167,7 @@ def test_an_identifier_stays_required_whatever_records_lack_it() -> None:
     batch = pa.record_batch({"value": pa.array(values, pa.binary())})
 
     assert ["n int to long"] == changes_between(
-        table, wished(batch, table, options, Readers(), 100)
+        table, requested_schema(batch, table, options, ReaderCache(), 100)
     )
 
 
@@ -184,7 +184,7 @@ def test_a_table_is_born_without_columns_of_reserved_names() -> None:
 
     records = pa.record_batch({"value": pa.array(values, pa.binary())})
 
-    shown = survey(records, options, Readers(), columns_max=100)
+    shown = survey(records, options, ReaderCache(), columns_max=100)
 
     assert ("id", "o") == shown.names
     assert Struct((Field("_file", Kind.LONG),)) == shown.fields[1].type

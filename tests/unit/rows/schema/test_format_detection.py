@@ -6,7 +6,7 @@ import pytest
 from tests.messy import TOPICS
 
 from penstock.ports.registry import RegisteredSchema, SchemaKey
-from penstock.rows.schema.format_detection import recognise
+from penstock.rows.schema.format_detection import detect_format
 
 SETTINGS = {
     "orders": {},
@@ -37,7 +37,10 @@ def find(key: SchemaKey) -> RegisteredSchema | None:
 def test_formats_envelopes_and_compression_are_told_from_the_values(topic: str) -> None:
     values = [value for value in TOPICS[topic] if value is not None]
 
-    assert (SETTINGS[topic], "") == ((found := recognise(values, None)).settings, found.unfit)
+    assert (SETTINGS[topic], "") == (
+        (found := detect_format(values, None)).settings,
+        found.unsupported,
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,18 +57,18 @@ def test_formats_envelopes_and_compression_are_told_from_the_values(topic: str) 
     ],
 )
 def test_a_record_of_ones_own_is_not_taken_for_an_envelope(record: bytes, envelope: str) -> None:
-    assert envelope == recognise([record], None).envelope
+    assert envelope == detect_format([record], None).envelope
 
 
 def test_values_that_name_schemas_need_a_registry_and_say_so() -> None:
-    assert "id 7" in recognise(AVRO, None).unfit
-    assert "--registry" in recognise(AVRO, None).unfit
-    assert {"format": "avro"} == recognise(AVRO, find).settings
-    assert {"format": "avro", "framing": "single-object"} == recognise(SINGLE, find).settings
-    assert "no usable schema of id 7" in recognise(AVRO, lambda _: None).unfit
+    assert "id 7" in detect_format(AVRO, None).unsupported
+    assert "--registry" in detect_format(AVRO, None).unsupported
+    assert {"format": "avro"} == detect_format(AVRO, find).settings
+    assert {"format": "avro", "framing": "single-object"} == detect_format(SINGLE, find).settings
+    assert "no usable schema of id 7" in detect_format(AVRO, lambda _: None).unsupported
 
 
 def test_bytes_that_begin_with_zeros_by_chance_name_no_schema() -> None:
     longs = [(n * 1_000_003).to_bytes(8, "big") for n in range(40)]
 
-    assert {"format": "bytes"} == recognise(longs, None).settings
+    assert {"format": "bytes"} == detect_format(longs, None).settings

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, List, Schema, Struct
-from penstock.rows.convert.batch import convert
+from penstock.rows.convert.batch import convert_batch
 from penstock.rows.options import RowOptions
 from penstock.rows.schema.inference import infer, table_schema
 
@@ -146,7 +146,9 @@ def test_the_records_a_table_was_made_from_land_in_it() -> None:
     batch = batch_of(*values)
     schema = table_schema(infer(batch), {}, RowOptions({}))
 
-    done = convert(batch, at=TopicPartition("id", 0, "t"), schema=schema, options=RowOptions({}))
+    done = convert_batch(
+        batch, at=TopicPartition("id", 0, "t"), schema=schema, options=RowOptions({})
+    )
 
     assert () == done.rejects
     assert [1.0, 2.5, None] == done.rows.column("a").to_pylist()

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Schema, Struct, Type, united
 from penstock.rows.options import RowOptions
-from penstock.rows.schema.widening import changes_between, evolved
+from penstock.rows.schema.widening import changes_between, widened
 
 EVOLVE = RowOptions(source_columns={"offset": "_kafka_offset"}, columns="evolve", types="evolve")
 INNER = Struct((Field("a", Kind.INT), Field("must", Kind.STRING, required=True)))
@@ -28,7 +28,7 @@ TABLE: Schema = Struct(
 
 def after(*records: object, options: RowOptions = EVOLVE, room: int = 100) -> list[str]:
     values = [json.dumps(record).encode() for record in records]
-    return changes_between(TABLE, evolved(TABLE, values, options, room))
+    return changes_between(TABLE, widened(TABLE, values, options, room))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_record_that_brings_more_columns_than_there_is_room_for_is_left_out() 
 
 def test_wishes_of_several_tasks_are_joined_and_where_they_clash_the_first_counts() -> None:
     wishes = [
-        evolved(TABLE, [json.dumps(record).encode()], EVOLVE, 100)
+        widened(TABLE, [json.dumps(record).encode()], EVOLVE, 100)
         for record in ({"x": 1, "n": 1 << 40}, {"x": "text", "y": 2}, {"y": 2.5})
     ]
     both = united(wishes)
@@ -94,9 +94,9 @@ def test_identifiers_stay_required_whatever_records_lack_them() -> None:
     table = Struct((Field("inner", INNER, required=True), Field("id", Kind.LONG, required=True)))
     records = [b'{"inner": {"a": 1}}', b'{"id": 1}', b'{"id": 1, "inner": null}']
 
-    free = changes_between(table, evolved(table, records, EVOLVE, 9))
+    free = changes_between(table, widened(table, records, EVOLVE, 9))
     assert {"inner optional", "inner.must optional", "id optional"} == set(free)
-    assert ["id optional"] == changes_between(table, evolved(table, records, options, 9))
+    assert ["id optional"] == changes_between(table, widened(table, records, options, 9))
 
 
 def test_a_reserved_name_becomes_no_column_and_one_that_is_there_stays() -> None:

@@ -38,8 +38,8 @@ def test_a_computed_column_is_a_column_of_the_table_to_create(pipeline: Build) -
         "segment": Kind.STRING,
     } == target.computed_types
     assert ("day", "net", "p", "segment") == target.computed.names
-    assert ["created_at"] == list(target.computed.looks["day"].fields.names)
-    assert "tables[0].transform.columns.day" == target.computed.looks["day"].place
+    assert ["created_at"] == list(target.computed.expressions["day"].fields.names)
+    assert "tables[0].transform.columns.day" == target.computed.expressions["day"].spec_path
 
 
 @pytest.mark.parametrize(

@@ -16,17 +16,17 @@ from penstock.app.assembly import assembly
 from penstock.app.inspect.plan.forecast import Plan, TablePlan
 from penstock.app.inspect.plan.sample_outcome import Sheet
 from penstock.app.inspect.plan.starts import Draft
-from penstock.app.inspect.read_only_world import View, open_view
+from penstock.app.inspect.read_only_world import ReadOnlyWorld, open_view
 from penstock.app.inspect.status import status_file
 from penstock.core.errors import PenstockError
 from penstock.core.events import WaitBegan
-from penstock.landing.epoch.partition_discovery import giving_nothing, without_leader
-from penstock.landing.run import Former, former_rules
+from penstock.landing.epoch.partition_discovery import no_leader, no_records_returned
+from penstock.landing.run import FormerSpec, former_rules
 from penstock.landing.settings import Consent
 from penstock.landing.tables import opening
 from penstock.landing.tables.progress import by_table
-from penstock.landing.tables.spec_change import Leveling, needed
-from penstock.landing.tables.table_set import Fleet
+from penstock.landing.tables.spec_change import CatchUp, catch_up_needed
+from penstock.landing.tables.table_set import TableSet
 from penstock.observe.fanout import UNHEARD
 from penstock.observe.status import read_status
 from penstock.ports.runtime import Observer
@@ -61,8 +61,8 @@ def plan(
 
 
 def planned(
-    view: View,
-    former: Former,
+    view: ReadOnlyWorld,
+    former: FormerSpec,
     *,
     takeover: bool = False,
     pace: float | None = None,
@@ -70,7 +70,7 @@ def planned(
 ) -> Plan:
     """Plan what was looked at; `stops` is what is known to keep a run from starting."""
     settings, world, fleet = view.settings, view.world, view.fleet
-    _, _, unrouted = opening.routed(settings, view.listing)
+    _, _, unrouted = opening.route_topics(settings, view.listing)
     pending = by_table(settings.pipeline, world.store.pending(settings.pipeline))
     drafts = {
         name: Draft(track, fleet.partitions_of(name), view, pending.get(name, ()))
@@ -79,15 +79,15 @@ def planned(
     for draft in drafts.values():
         draft.begin()
     world.observer(WaitBegan("records of a sample"))
-    leveling = needed(list(fleet.tracks.values()), settings, world.store)
+    leveling = catch_up_needed(list(fleet.tracks.values()), settings, world.store)
     waiting = _waiting(fleet)
     read = {n: each for n, each in drafts.items() if not each.stops and n not in waiting}
     sheet = Sheet.filled(view, read, leveling)
     tables = [sheet.planned(draft) for draft in drafts.values()]
     tables += [
         TablePlan(name, pending=len(pending.get(name, ())), problem=aside.error)
-        for name, aside in fleet.aside.items()
-        if not aside.quiet
+        for name, aside in fleet.parked.items()
+        if not aside.internal
     ]
     tables += [sheet.asked_for(name) for name in sheet.granted]
     held = world.store.holding(settings.pipeline)
@@ -97,7 +97,7 @@ def planned(
         tuple(sorted(tables, key=lambda each: each.table)),
         creates_quarantine=settings.quarantine.table if view.quarantine_missing else "",
         owner=f"{held.owner.host}, pid {held.owner.pid}" if held and alive else "",
-        former_rules=tuple(sorted(leveling.stretches)) if leveling else (),
+        former_rules=tuple(sorted(leveling.ranges)) if leveling else (),
         unrouted=tuple(unrouted),
         rows_per_second=pace,
         stops=(
@@ -108,15 +108,15 @@ def planned(
     )
 
 
-def _waiting(fleet: Fleet) -> set[str]:
+def _waiting(fleet: TableSet) -> set[str]:
     """Name the routes that nothing is read for: a table of theirs is parked before it began."""
-    parked = (name for name, aside in fleet.aside.items() if not aside.quiet)
+    parked = (name for name, aside in fleet.parked.items() if not aside.internal)
     routes = (fleet.route_of(name) for name in parked if not fleet.has_begun(name))
     return {route.name for route in routes if route is not None}
 
 
 def _refusals(
-    view: View, leveling: Leveling | None, former: Former, *, takeover: bool
+    view: ReadOnlyWorld, leveling: CatchUp | None, former: FormerSpec, *, takeover: bool
 ) -> list[PenstockError]:
     """Return what ends a run before it reads: a quarantine that cannot be created, another owner,
     former rules that are not to be had.
@@ -150,11 +150,11 @@ def _unreadable(drafts: Iterable[Draft], sheet: Sheet) -> list[PenstockError]:
     mute = {
         at
         for at, tables in sheet.sample.silent.items()
-        if any(sheet.tried.tracks[name].standing is not None for name in tables)
+        if any(sheet.tried.tracks[name].position is not None for name in tables)
     }
     return [
-        *([without_leader(absent)] if absent else []),
-        *([giving_nothing(mute)] if mute else []),
+        *([no_leader(absent)] if absent else []),
+        *([no_records_returned(mute)] if mute else []),
     ]
 
 

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from penstock.app.inspect.plan.forecast import Misfits, Sampled, TablePlan
 from penstock.app.inspect.plan.starts import Draft
-from penstock.app.inspect.read_only_world import View, new_columns
+from penstock.app.inspect.read_only_world import ReadOnlyWorld, new_columns
 from penstock.app.inspect.sample.backlog import Backlog, would_trip
 from penstock.app.inspect.sample.sampling import Sample, sampled
 from penstock.app.inspect.sample.trial import Row, Tried, tried
@@ -20,8 +20,8 @@ from penstock.core.errors import DecisionNeededError, PenstockError
 from penstock.core.names import folded
 from penstock.core.schema import Struct, paths_in
 from penstock.landing.epoch.runner import not_surveyed
-from penstock.landing.tables.progress import Track
-from penstock.landing.tables.spec_change import Leveling
+from penstock.landing.tables.progress import TableProgress
+from penstock.landing.tables.spec_change import CatchUp
 from penstock.landing.task.results import FLOODED
 from penstock.rows.cast.case_insensitive import spelled_as
 from penstock.rows.reject_codes import field_of
@@ -29,17 +29,17 @@ from penstock.spec.problems import nearest
 
 
 def sampled_for(
-    view: View, drafts: Mapping[str, Draft], leveling: Leveling | None = None
+    view: ReadOnlyWorld, drafts: Mapping[str, Draft], leveling: CatchUp | None = None
 ) -> tuple[Backlog, Sample]:
     """Read a sample of what a run would read for tables, and judge by the present rules."""
     level = leveling.ends if leveling else {}
-    trailing = leveling.stretches if leveling else {}
+    trailing = leveling.ranges if leveling else {}
     positions = {
         name: draft.reads_from(level if name in trailing else {}) for name, draft in drafts.items()
     }
     ends = {at: bounds.stop for at, bounds in view.bounds.items()}
     tracks = {name: draft.track for name, draft in drafts.items()}
-    clock, surveying = view.world.clock, any(t.standing is None for t in tracks.values())
+    clock, surveying = view.world.clock, any(t.position is None for t in tracks.values())
     backlog = Backlog.of(view.settings, clock, positions, ends, surveying=surveying)
     return backlog, sampled(backlog, tracks, view.reader, clock)
 
@@ -48,13 +48,15 @@ def sampled_for(
 class Sheet:
     """What a sample of the backlog showed of tables."""
 
-    view: View
+    view: ReadOnlyWorld
     backlog: Backlog
     sample: Sample
     tried: Tried
 
     @classmethod
-    def filled(cls, view: View, drafts: Mapping[str, Draft], leveling: Leveling | None) -> Sheet:
+    def filled(
+        cls, view: ReadOnlyWorld, drafts: Mapping[str, Draft], leveling: CatchUp | None
+    ) -> Sheet:
         """Read a sample for tables, and do with it what a run would do."""
         backlog, sample = sampled_for(view, drafts, leveling)
         tracks = {name: draft.track for name, draft in drafts.items()}
@@ -69,8 +71,8 @@ class Sheet:
         shown = name in self.tried.shown
         return TablePlan(
             name,
-            create=track.standing is None and bool(records) and (shown or not own.whole),
-            columns=self._columns(name) if track.standing is None and shown else (),
+            create=track.position is None and bool(records) and (shown or not own.whole),
+            columns=self._columns(name) if track.position is None and shown else (),
             missing=self._missing(draft),
             unmatched=self._unmatched(track),
             fate=str(track.target.options.columns),
@@ -82,10 +84,10 @@ class Sheet:
             problem=draft.problem or self._problem(name, own),
         )
 
-    def _unmatched(self, track: Track) -> tuple[tuple[str, str], ...]:
+    def _unmatched(self, track: TableProgress) -> tuple[tuple[str, str], ...]:
         """Find the hints of a table to create for which no sampled record has a field."""
         shown = self.tried.shown.get(track.name)
-        if shown is None or track.standing is not None or track.target.is_route:
+        if shown is None or track.position is not None or track.target.is_route:
             return ()
         options = track.target.options
         beside = {*options.header_columns, *options.source_columns.values()}
@@ -116,9 +118,9 @@ class Sheet:
         return [name for name, route in routes.items() if route not in flooded]
 
     def _route_of(self, name: str) -> str:
-        chain = self.tried.tracks[name].rejects.chain
+        chain = self.tried.tracks[name].quarantine.chain
         found = (n for n, t in self.tried.tracks.items() if t.target.is_route)
-        return next(n for n in found if self.tried.tracks[n].rejects.chain == chain)
+        return next(n for n in found if self.tried.tracks[n].quarantine.chain == chain)
 
     def _told(self, name: str, source: str) -> Sampled:
         books = self.tried.books.get(name, {})
@@ -142,11 +144,11 @@ class Sheet:
         if name in self.tried.failed:
             return self.tried.failed[name]
         silent = [at for at, tables in self.sample.silent.items() if name in tables]
-        if silent and self.tried.tracks[name].standing is None:
+        if silent and self.tried.tracks[name].position is None:
             return not_surveyed(name, silent[0])
         if not own.trips:
             return None
-        there = self.tried.tracks[name].standing is not None
+        there = self.tried.tracks[name].position is not None
         return _tripped(name, own, self.view.settings.stop_above_share, there=there)
 
     def _columns(self, name: str) -> tuple[tuple[str, str], ...]:
@@ -156,7 +158,7 @@ class Sheet:
     def _missing(self, draft: Draft) -> tuple[tuple[str, str], ...]:
         """List the fields of sampled records that an existing table has no column for."""
         state, target = draft.track.state, draft.track.target
-        if state is None or draft.track.standing is None or target.is_route:
+        if state is None or draft.track.position is None or target.is_route:
             return ()
         shown = self.tried.shown.get(draft.track.name, Struct(()))
         return tuple(new_columns(spelled_as(shown, state.schema, target.options), state.schema))

@@ -6,23 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.app.inspect.plan.forecast import Beginning
-from penstock.app.inspect.read_only_world import View
+from penstock.app.inspect.read_only_world import ReadOnlyWorld
 from penstock.core.commits import Committable, Landed
 from penstock.core.errors import DecisionNeededError, PenstockError
 from penstock.core.offsets import Offset, Positions, TopicPartition, stops
 from penstock.landing.repair.allowed_ranges import of_others
 from penstock.landing.tables import opening
-from penstock.landing.tables.parking import missing
-from penstock.landing.tables.progress import Track
+from penstock.landing.tables.parking import table_missing
+from penstock.landing.tables.progress import TableProgress
 
 
 @dataclass(slots=True)
 class Draft:
     """One table of a plan while it is made. `pending` are its commits of an earlier run."""
 
-    track: Track
+    track: TableProgress
     wanted: opening.Listing
-    view: View
+    view: ReadOnlyWorld
     pending: Sequence[Committable] = ()
     positions: dict[TopicPartition, Offset] = field(default_factory=dict)
     whys: dict[TopicPartition, str] = field(default_factory=dict)
@@ -55,26 +55,26 @@ class Draft:
         track, settings, world = self.track, self.view.settings, self.view.world
         self.positions = {at: track.examined[at] for at in self.wanted if at in track.examined}
         self.whys = {at: self._why_there(at) for at in self.positions}
-        fresh = [at for at in self.wanted if at not in track.origins]
+        fresh = [at for at in self.wanted if at not in track.expected]
         try:
             if fresh:
-                opening.refuse_strangers(track.name, track.origins, self.wanted)
+                opening.require_known_ledger(track.name, track.expected, self.wanted)
             if fresh and "topic" not in settings.accept:
-                opening.recreated([track], fresh)
-            chosen = opening.start_positions(settings, world, track.origins, fresh)
+                opening.check_recreated([track], fresh)
+            chosen = opening.start_positions(settings, world, track.expected, fresh)
         except DecisionNeededError as error:
             self.destructive.append(error)
             return
         except PenstockError as error:
             self.problem = error
             return
-        topics = {at.topic_id for at in track.origins}
+        topics = {at.topic_id for at in track.expected}
         others = self._others()
         for at, offset in chosen.items():
             self.positions[at] = offset
             self.whys[at] = _why_new(at, topics, settings.start) + _twice(at, offset, others)
-        if track.standing is None and not all(each.chain.is_quarantine for each in self.pending):
-            self.problem = missing(track.target.place)
+        if track.position is None and not all(each.chain.is_quarantine for each in self.pending):
+            self.problem = table_missing(track.target.location)
             return
         self._mind_bounds()
 
@@ -83,17 +83,17 @@ class Draft:
         be read.
         """
         track = self.track
-        if track.standing is None or track.state is None:
+        if track.position is None or track.state is None:
             return []
         try:
-            found = track.standing.table.chains(track.state)
+            found = track.position.table.ledgers(track.state)
         except PenstockError:
             return []
-        return of_others(track.standing.chain, found)
+        return of_others(track.position.chain, found)
 
     def _mind_bounds(self) -> None:
         """See whether the log still reaches back to where the table stands."""
-        overtaken = opening.overtaken(self.track, self.view.bounds)
+        overtaken = opening.check_truncated(self.track, self.view.bounds)
         if overtaken is None:
             return
         if overtaken.code != opening.RETENTION:
@@ -119,9 +119,9 @@ class Draft:
         return Beginning(at.topic, at.partition, start, stop, why)
 
     def _why_there(self, at: TopicPartition) -> str:
-        if self.track.standing is None:
+        if self.track.position is None:
             return "where its quarantine stands"
-        if self.track.examined[at] > self.track.standing.expected.get(at, Offset(0)):
+        if self.track.examined[at] > self.track.position.expected.get(at, Offset(0)):
             return "where it was looked at last; nothing before is for this table"
         return "where the table stands"
 

@@ -19,7 +19,7 @@ from penstock.core.commits import EpochNumber
 from penstock.core.offsets import OffsetRange, Positions, TopicPartition
 from penstock.core.planning import Lane
 from penstock.core.planning import plan as plan_epoch
-from penstock.landing.epoch.trigger import Pace
+from penstock.landing.epoch.trigger import EpochTrigger
 from penstock.landing.settings import Settings
 from penstock.landing.task.results import too_many_rejects
 from penstock.ports.runtime import Clock
@@ -45,7 +45,7 @@ class Backlog:
         *, surveying: bool,
     ) -> Backlog:  # fmt: skip
         """Plan the first epoch as a run does; `surveying` when a table is to be created for it."""
-        budget = Pace(settings, clock).budget(1, surveying=surveying)
+        budget = EpochTrigger(settings, clock).budget(1, surveying=surveying)
         first: dict[str, dict[TopicPartition, OffsetRange]] = defaultdict(dict)
         for part in plan_epoch(EpochNumber(0), positions, ends, budget).slices:
             for lane in part.lanes:

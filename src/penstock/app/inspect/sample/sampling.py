@@ -18,7 +18,7 @@ from penstock.core.errors import BugError, PenstockError
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
 from penstock.core.planning import Lane, lanes_of
 from penstock.landing.epoch.runner import leader_epochs
-from penstock.landing.tables.progress import Track
+from penstock.landing.tables.progress import TableProgress
 from penstock.ports.log import RangeReader
 from penstock.ports.runtime import Clock
 
@@ -56,7 +56,7 @@ class Sample:
 
 def sampled(
     backlog: Backlog,
-    tracks: Mapping[str, Track],
+    tracks: Mapping[str, TableProgress],
     reader: RangeReader,
     clock: Clock,
     *,

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.app.inspect.read_only_world import QUARANTINE, View
+from penstock.app.inspect.read_only_world import QUARANTINE, ReadOnlyWorld
 from penstock.app.inspect.sample.backlog import Piece
 from penstock.app.inspect.sample.sampling import Sample
 from penstock.core.accounting import Tally
@@ -23,8 +23,8 @@ from penstock.core.planning import Lane
 from penstock.core.schema import Schema
 from penstock.landing.epoch.runner import definition_of
 from penstock.landing.tables import route_tables, schema_evolution
-from penstock.landing.tables.progress import Track
-from penstock.landing.task.messages import Result
+from penstock.landing.tables.progress import TableProgress
+from penstock.landing.task.messages import TaskResult
 from penstock.landing.task.results import failures
 from penstock.rows.schema.inference import columns_in
 
@@ -43,7 +43,7 @@ class Tried:
     and piece; `rejects` are rows of the quarantine, by table.
     """
 
-    tracks: dict[str, Track]
+    tracks: dict[str, TableProgress]
     shown: dict[str, Schema] = field(default_factory=dict)
     granted: list[str] = field(default_factory=list)
     books: dict[str, dict[Piece, Tally]] = field(default_factory=dict)
@@ -52,12 +52,12 @@ class Tried:
     record_bytes: dict[TopicPartition, float] = field(default_factory=dict)
 
     @property
-    def active(self) -> dict[str, Track]:
+    def active(self) -> dict[str, TableProgress]:
         """The tables that nothing stands in the way of."""
         return {name: track for name, track in self.tracks.items() if name not in self.failed}
 
 
-def tried(view: View, sample: Sample, tracks: Mapping[str, Track]) -> Tried:
+def tried(view: ReadOnlyWorld, sample: Sample, tracks: Mapping[str, TableProgress]) -> Tried:
     """Try a sample on tables, as often as what comes of it changes them."""
     found = Tried({name: replace(track) for name, track in tracks.items()})
     found.failed.update({name: sample.failed[name] for name in tracks if name in sample.failed})
@@ -85,7 +85,7 @@ def tried(view: View, sample: Sample, tracks: Mapping[str, Track]) -> Tried:
     return found
 
 
-def bear(view: View, found: Tried, pieces: Sequence[Piece]) -> None:
+def bear(view: ReadOnlyWorld, found: Tried, pieces: Sequence[Piece]) -> None:
     """Survey pieces, and think of the tables that a run would create for them as created.
 
     A table is created for its first epoch, where that shows columns; else for what comes later.
@@ -93,16 +93,16 @@ def bear(view: View, found: Tried, pieces: Sequence[Piece]) -> None:
     tracks = found.active
     first = [replace(each, tables=tuple(sorted(each.first))) for each in pieces]
     found.shown = _surveyed(view, first, tracks)
-    unborn = {n: t for n, t in tracks.items() if t.standing is None and n not in found.shown}
+    unborn = {n: t for n, t in tracks.items() if t.position is None and n not in found.shown}
     found.shown |= _surveyed(view, pieces, unborn)
     for name, schema in found.shown.items():
-        if tracks[name].standing is None:
+        if tracks[name].position is None:
             _bear(view, found, name, schema)
 
 
-def _bear(view: View, found: Tried, name: str, shown: Schema) -> None:
+def _bear(view: ReadOnlyWorld, found: Tried, name: str, shown: Schema) -> None:
     track = found.tracks[name]
-    place = track.target.place
+    place = track.target.location
     try:
         catalog = view.world.catalogs[place.catalog]
         state = catalog.preview(place.name, definition_of(track.target, shown))
@@ -113,7 +113,7 @@ def _bear(view: View, found: Tried, name: str, shown: Schema) -> None:
 
 
 def _surveyed(
-    view: View, pieces: Iterable[Piece], tracks: Mapping[str, Track]
+    view: ReadOnlyWorld, pieces: Iterable[Piece], tracks: Mapping[str, TableProgress]
 ) -> dict[str, Schema]:
     lanes = [lane for _, lane in _lanes(pieces, tracks)]
     return view.survey(lanes, tracks) if lanes else {}
@@ -128,43 +128,45 @@ def _lanes(pieces: Iterable[Piece], tables: Collection[str]) -> list[tuple[Piece
     return [each for each in lanes if each[1].tables]
 
 
-def widen(found: Tried, results: Sequence[Result]) -> bool:
+def widen(found: Tried, results: Sequence[TaskResult]) -> bool:
     """Add the columns and types that rejected records ask for; return whether there were any.
 
     `room` is for those that may still be added within the hour.
     """
     changed = False
-    for name in schema_evolution.keep(found.active, results):
+    for name in schema_evolution.record_requests(found.active, results):
         track = found.tracks[name]
         assert track.state is not None, "a table that wishes exists"
-        assert track.wish is not None, "it was just kept"
-        before, wide = track.state.schema, track.wish
-        room = max(track.room - (columns_in(wide) - columns_in(before)), 0)
+        assert track.pending_schema is not None, "it was just kept"
+        before, wide = track.state.schema, track.pending_schema
+        room = max(track.capacity_left - (columns_in(wide) - columns_in(before)), 0)
         state = replace(track.state, schema=wide)
-        found.tracks[name] = replace(track, state=state, wish=None, room=room)
+        found.tracks[name] = replace(track, state=state, pending_schema=None, capacity_left=room)
         changed = changed or wide != before
     return changed
 
 
 def _granted(
-    view: View, found: Tried, pieces: list[Piece], results: Sequence[Result]
+    view: ReadOnlyWorld, found: Tried, pieces: list[Piece], results: Sequence[TaskResult]
 ) -> list[Piece]:
     """Add the tables that records ask for to routes, within their limits; they read it again."""
-    for route, asked in route_tables.asked_for(results).items():
+    for route, asked in route_tables.requested_tables(results).items():
         if route in found.failed:
             continue
         track = found.tracks[route]
-        granted = [name for name in sorted(asked)[: track.room] if name not in found.tracks]
+        granted = [
+            name for name in sorted(asked)[: track.capacity_left] if name not in found.tracks
+        ]
         for name in granted:
-            target = track.target.member(name)
+            target = track.target.route_table(name)
             chain = Chain(view.settings.pipeline, name)
-            found.tracks[name] = Track(target, chain, track.rejects)
+            found.tracks[name] = TableProgress(target, chain, track.quarantine)
             _bear(view, found, name, asked[name])
             if name in found.failed:  # the route cannot go on without it
                 found.failed[route] = found.failed[name]
         found.granted += granted
-        known = (track.members or frozenset()) | frozenset(granted)
-        found.tracks[route] = replace(track, members=known)
+        known = (track.route_tables or frozenset()) | frozenset(granted)
+        found.tracks[route] = replace(track, route_tables=known)
         _take_room(found, len(granted))
         pieces = [_led(piece, route, granted) for piece in pieces] if granted else pieces
     return pieces
@@ -173,7 +175,7 @@ def _granted(
 def _take_room(found: Tried, tables: int) -> None:
     for name, track in found.tracks.items():
         if track.target.is_route:
-            found.tracks[name] = replace(track, room=max(track.room - tables, 0))
+            found.tracks[name] = replace(track, capacity_left=max(track.capacity_left - tables, 0))
 
 
 def _led(piece: Piece, route: str, granted: Sequence[str]) -> Piece:
@@ -185,7 +187,10 @@ def _led(piece: Piece, route: str, granted: Sequence[str]) -> Piece:
 
 
 def _keep(
-    view: View, found: Tried, lanes: Sequence[tuple[Piece, Lane]], results: Sequence[Result]
+    view: ReadOnlyWorld,
+    found: Tried,
+    lanes: Sequence[tuple[Piece, Lane]],
+    results: Sequence[TaskResult],
 ) -> None:
     """Keep the books of pieces, and the records that would be refused."""
     for result in results:

@@ -22,7 +22,7 @@ from typing import Any
 
 from penstock.connectors.delta.errors import refused
 from penstock.connectors.delta.files.file_metadata import Addition
-from penstock.connectors.delta.locations import Root
+from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.log.ledger import commit_info
 from penstock.connectors.delta.log.reader import Fetch
 from penstock.core import table_errors
@@ -44,14 +44,16 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class CommitActions:
     """What a commit says besides its files: `txn` actions, and our words on it (ledger.py)."""
 
     transactions: Mapping[str, int]
     mark: Mapping[str, Any]
 
 
-def entry_of(words: Words, added: Sequence[Addition], removed: Sequence[Removal] = ()) -> bytes:
+def entry_of(
+    words: CommitActions, added: Sequence[Addition], removed: Sequence[Removal] = ()
+) -> bytes:
     """Write the lines of an entry: what was done first, as readers expect, then its actions."""
     now_ms = time.time_ns() // 1_000_000
     actions = [
@@ -67,7 +69,7 @@ def entry_of(words: Words, added: Sequence[Addition], removed: Sequence[Removal]
     return ("\n".join(lines) + "\n").encode()
 
 
-def put(root: Root, name: str, version: int, body: bytes) -> bool:
+def put_if_absent(root: StorageRoot, name: str, version: int, body: bytes) -> bool:
     """Put an entry as a version of a table; false when that version was taken.
 
     The storage may have asked twice by itself, so the version may have been taken by this entry.
@@ -86,7 +88,7 @@ def put(root: Root, name: str, version: int, body: bytes) -> bool:
     return True
 
 
-def fetcher(root: Root, name: str) -> Fetch | None:
+def fetcher(root: StorageRoot, name: str) -> Fetch | None:
     """Return a reader of a table's log files, a request each; None on a local disk."""
     if root.is_local:
         return None

@@ -17,7 +17,7 @@ from penstock.connectors.delta.log.ledger import (
     app_id,
     file_hash,
 )
-from penstock.connectors.delta.log.tail import Following, View
+from penstock.connectors.delta.log.tail import LogTail, LogView
 from penstock.connectors.delta.log.witnesses import Facts, Judgement, judge
 from penstock.connectors.delta.schema.reserved_names import reserved
 from penstock.core import table_errors
@@ -26,20 +26,20 @@ from penstock.ports.tables import TableState, Verdict
 
 
 @dataclass(slots=True)
-class Examined:
+class ExaminedState:
     """The view a state was read from, for one commit."""
 
-    view: View = field(repr=False)
+    view: LogView = field(repr=False)
     used: bool = False
 
-    def use(self, name: str) -> None:
+    def consume(self, name: str) -> None:
         """Take the view for the one commit it is good for. Raises ConflictError."""
         if self.used:
             raise table_errors.moved(name, "a commit was tried on this state before")
         self.used = True
 
 
-def examined(name: str, following: Following, chain: Chain) -> TableState:
+def examined(name: str, following: LogTail, chain: Chain) -> TableState:
     """Read a table afresh. Raises UnavailableError, InvalidError (P435, P436, P438)."""
     view = following.view()
     sequence = _version_of(view, chain, SEQUENCE)
@@ -58,11 +58,11 @@ def examined(name: str, following: Following, chain: Chain) -> TableState:
         target=view.form.target,
         not_empty=view.form.not_empty,
         reserved=reserved(view.form.configuration),
-        handle=Examined(view),
+        handle=ExaminedState(view),
     )
 
 
-def _judgement(following: Following, view: View, chain: Chain) -> Judgement:
+def _judgement(following: LogTail, view: LogView, chain: Chain) -> Judgement:
     def file_is_live() -> bool | None:
         landed = _version_of(view, chain, FILE)
         if landed is None:
@@ -87,5 +87,5 @@ def _judgement(following: Following, view: View, chain: Chain) -> Judgement:
     )
 
 
-def _version_of(view: View, chain: Chain, kind: str) -> int | None:
+def _version_of(view: LogView, chain: Chain, kind: str) -> int | None:
     return view.transactions.get(app_id(chain.name, kind))

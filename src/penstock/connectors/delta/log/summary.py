@@ -27,7 +27,7 @@ Act = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class LogSummary:
     """What the versions from `first` on, up to but not including `stop`, did.
 
     `gone` is the newest of them that is not there any more, or -1. `rollbacks` are acts of others
@@ -49,7 +49,7 @@ class Past:
         return found if found and found.version >= since else None
 
 
-def past_of(first: int, entries: Iterable[Entry | None]) -> Past:
+def past_of(first: int, entries: Iterable[Entry | None]) -> LogSummary:
     """Return what entries of consecutive versions did; None stands for a missing one."""
     stop, gone = first, -1
     rollbacks: list[Act] = []
@@ -66,16 +66,16 @@ def past_of(first: int, entries: Iterable[Entry | None]) -> Past:
                 chain: entry for m in entry.marks if isinstance(chain := m.get("chain"), str)
             }
         stop += 1
-    return Past(first, stop, gone, _kept(rollbacks), _kept(changes), newest)
+    return LogSummary(first, stop, gone, _kept(rollbacks), _kept(changes), newest)
 
 
-def joined(one: Past, other: Past) -> Past:
+def joined(one: LogSummary, other: LogSummary) -> LogSummary:
     """Make one past of two of the same log that touch or overlap."""
     if one is other:
         return one
     earlier, later = sorted((one, other), key=lambda each: (each.stop, each.first))
     assert later.first <= earlier.stop, "what lies between two pasts is not known"
-    return Past(
+    return LogSummary(
         first=min(earlier.first, later.first),
         stop=later.stop,
         gone=max(earlier.gone, later.gone),

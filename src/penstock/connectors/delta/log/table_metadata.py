@@ -14,7 +14,7 @@ from deltalake import DeltaTable as Handle
 
 from penstock.connectors.delta.errors import reading
 from penstock.connectors.delta.files.statistics import Indexed
-from penstock.connectors.delta.locations import Root
+from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.schema.column_mapping import Stored, stored_as
 from penstock.connectors.delta.schema.features import (
     Demands,
@@ -27,7 +27,7 @@ from penstock.core.schema import Kind, Schema
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class TableMetadata:
     """What a table is, and the target that its workers get."""
 
     uuid: str
@@ -55,7 +55,7 @@ def texts_among(columns: Sequence[str], schema: Schema) -> tuple[str, ...]:
     return tuple(name for name in columns if name in texts)
 
 
-def form_of(name: str, root: Root, sizes: Sizes, handle: Handle) -> Form:
+def form_of(name: str, root: StorageRoot, sizes: Sizes, handle: Handle) -> TableMetadata:
     """Read a table's form. Raises UnavailableError, InvalidError (P435, P436, P438)."""
     with reading(name):
         metadata = handle.metadata()
@@ -79,7 +79,7 @@ def form_of(name: str, root: Root, sizes: Sizes, handle: Handle) -> Form:
         sizes=sizes,
         storage=root.public,
     )
-    return Form(
+    return TableMetadata(
         uuid=str(metadata.id),
         schema=schema,
         schema_id=_schema_id(schema, partition_by),

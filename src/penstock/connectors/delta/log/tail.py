@@ -25,12 +25,12 @@ from dataclasses import dataclass, field, replace
 from deltalake import DeltaTable as Handle
 
 from penstock.connectors.delta.errors import reading
-from penstock.connectors.delta.locations import Root
+from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.log.commit_file import fetcher
 from penstock.connectors.delta.log.ledger import OURS
 from penstock.connectors.delta.log.reader import Entry, Log, parsed
-from penstock.connectors.delta.log.summary import Past, joined, past_of
-from penstock.connectors.delta.log.table_metadata import Form, form_of
+from penstock.connectors.delta.log.summary import LogSummary, joined, past_of
+from penstock.connectors.delta.log.table_metadata import TableMetadata, form_of
 from penstock.connectors.delta.write.target import Sizes
 from penstock.core import table_errors
 
@@ -38,7 +38,7 @@ _ENTRIES_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class View:
+class LogView:
     """What is known of a table at one version.
 
     `transactions` are ours; `checkpointed` is the version of the checkpoint written last, or -1.
@@ -46,22 +46,22 @@ class View:
     `opened` are of one log.
     """
 
-    form: Form
+    form: TableMetadata
     version: int
     checkpointed: int
     head_entry: bytes | None = field(repr=False)
     transactions: Mapping[str, int] = field(repr=False)
-    past: Past = field(repr=False)
+    past: LogSummary = field(repr=False)
     opened: object = field(repr=False)
 
 
-class Following:
+class LogTail:
     """Follows the log of one table. What it gives is read afresh, in effect, each time."""
 
-    def __init__(self, name: str, root: Root, sizes: Sizes) -> None:
+    def __init__(self, name: str, root: StorageRoot, sizes: Sizes) -> None:
         self._name, self._root, self._sizes = name, root, sizes
-        self._view: View | None = None
-        self._former: View | None = None
+        self._view: LogView | None = None
+        self._former: LogView | None = None
 
     @property
     def log(self) -> Log:
@@ -69,23 +69,23 @@ class Following:
         root = self._root
         return Log(root.filesystem(), root.location(self._name), fetcher(root, self._name))
 
-    def view(self) -> View:
+    def view(self) -> LogView:
         """Read the newest version. Raises UnavailableError, InvalidError (P435, P436, P438)."""
         before = self._view
         with reading(self._name):
             view = None if before is None else self._carried_on(before)
         return self._keep(self._open(before or self._former) if view is None else view)
 
-    def last(self) -> View:
+    def last(self) -> LogView:
         """Return the view given last, for what need not be new; a new one when there is none."""
         return self._view or self.view()
 
-    def landed(self, before: View, body: bytes, checkpointed: int) -> None:
+    def landed(self, before: LogView, body: bytes, checkpointed: int) -> None:
         """Take over a version put behind a view; it and the entry before it were read back."""
         entry = parsed(before.version + 1, body)
         self._keep(_moved_on(before, [entry], checkpointed, body))
 
-    def reaching(self, view: View, version: int) -> View:
+    def reaching(self, view: LogView, version: int) -> LogView:
         """Return a view whose past reaches down to a version, reading what is not known of it.
 
         Raises UnavailableError, InvalidError (P438).
@@ -98,7 +98,7 @@ class Following:
             same = view.head_entry is not None and self.log.raw(view.version) == view.head_entry
         return self._keep(view) if same else view
 
-    def handle(self, view: View) -> Handle:
+    def handle(self, view: LogView) -> Handle:
         """Open the library's handle at the view's version: dear, it reads the list of files.
 
         Raises UnavailableError, InvalidError (P438) when the version cannot be opened any more.
@@ -114,7 +114,7 @@ class Following:
         """Open the log afresh next time, after an act whose outcome is in doubt."""
         self._former, self._view = self._view or self._former, None
 
-    def _keep(self, view: View) -> View:
+    def _keep(self, view: LogView) -> LogView:
         """Remember a view unless a newer one is; what either knows of the past is known to both."""
         held = self._view
         if held is None or held.opened is not view.opened:
@@ -125,7 +125,7 @@ class Following:
             self._view = view = replace(view, past=joined(held.past, view.past))
         return view
 
-    def _carried_on(self, before: View) -> View | None:
+    def _carried_on(self, before: LogView) -> LogView | None:
         """Read on from a view; None when the log has to be opened afresh."""
         if before.head_entry is None:
             return None
@@ -147,7 +147,7 @@ class Following:
             return before
         return _moved_on(before, entries, checkpointed, [before.head_entry, *found][-1])
 
-    def _open(self, former: View | None) -> View:
+    def _open(self, former: LogView | None) -> LogView:
         with reading(self._name):
             handle = self._handle(None)
             version = int(handle.version())
@@ -157,10 +157,12 @@ class Following:
         with reading(self._name):
             transactions = _ours(self.log.transactions(version))
             known = None if former is None else self._past_after(former, form, version)
-        past, opened = known or (Past(version + 1, version + 1), object())
-        return View(form, version, checkpointed, head_entry, transactions, past, opened)
+        past, opened = known or (LogSummary(version + 1, version + 1), object())
+        return LogView(form, version, checkpointed, head_entry, transactions, past, opened)
 
-    def _past_after(self, former: View, form: Form, version: int) -> tuple[Past, object] | None:
+    def _past_after(
+        self, former: LogView, form: TableMetadata, version: int
+    ) -> tuple[LogSummary, object] | None:
         """Carry the past of a former view on to a version; None when it is another log's."""
         if former.form.uuid != form.uuid or former.version > version or former.head_entry is None:
             return None
@@ -178,12 +180,14 @@ class Following:
         return Handle(location, version=version, storage_options=dict(self._root.options))
 
 
-def _moved_on(before: View, entries: list[Entry], checkpointed: int, head_entry: bytes) -> View:
+def _moved_on(
+    before: LogView, entries: list[Entry], checkpointed: int, head_entry: bytes
+) -> LogView:
     transactions = dict(before.transactions)
     for entry in entries:
         transactions |= _ours(entry.transactions)
     version = before.version + len(entries)
-    return View(
+    return LogView(
         form=before.form,
         version=version,
         checkpointed=checkpointed,

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from penstock.connectors.delta.log.ledger import landed_from, landed_in
 from penstock.connectors.delta.log.reader import Entry
-from penstock.connectors.delta.log.summary import Past
+from penstock.connectors.delta.log.summary import LogSummary
 from penstock.core.commits import Landed
 from penstock.ports.tables import Verdict
 
@@ -38,7 +38,7 @@ class Facts:
     generation: int
     sequence: int
     rolled_back: int | None
-    past: Past
+    past: LogSummary
     transactions: Callable[[], Mapping[str, int]]
     file_is_live: Callable[[], bool | None]
 

@@ -20,9 +20,9 @@ from deltalake import DeltaTable as Handle
 from pyarrow import fs
 
 from penstock.connectors.delta.errors import reading
-from penstock.connectors.delta.locations import Root, storage_path
+from penstock.connectors.delta.locations import StorageRoot, storage_path
 from penstock.connectors.delta.log.commit_file import Removal
-from penstock.connectors.delta.log.table_metadata import Form
+from penstock.connectors.delta.log.table_metadata import TableMetadata
 from penstock.connectors.delta.read.scan import COORDINATES
 from penstock.connectors.delta.schema.column_mapping import is_mapped
 from penstock.core.errors import InvalidError
@@ -34,7 +34,7 @@ from penstock.ports.tables import FileSource
 def sources_of(
     name: str,
     handle: Handle,
-    root: Root,
+    root: StorageRoot,
     columns: Mapping[str, str],
     ends: Mapping[tuple[str, int], int],
 ) -> list[FileSource]:
@@ -62,7 +62,7 @@ def sources_of(
     ]
 
 
-def removals(name: str, handle: Handle, form: Form, paths: Sequence[str]) -> list[Removal]:
+def removals(name: str, handle: Handle, form: TableMetadata, paths: Sequence[str]) -> list[Removal]:
     """Describe files to take away. Raises InvalidError (P436; P439 when one is not live)."""
     if form.configuration.get("delta.appendOnly", "").lower() == "true":
         raise _refusal(name, "delta.appendOnly", "nothing may be taken away")

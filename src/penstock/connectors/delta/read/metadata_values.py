@@ -29,7 +29,7 @@ from urllib.parse import unquote, urlsplit
 from deltalake import DeltaTable as Handle
 
 from penstock.connectors.delta.errors import unreadable_log
-from penstock.connectors.delta.locations import Root, storage_path
+from penstock.connectors.delta.locations import StorageRoot, storage_path
 from penstock.connectors.delta.log.checkpoints import PARSED, PARTITION_PARSED
 from penstock.connectors.delta.log.reader import Log
 from penstock.connectors.delta.read.live_files import Add, live_adds
@@ -62,7 +62,7 @@ _FAR = re.compile(r"[+-]|\d{5}")
 _MAPPED = "delta.columnMapping."
 
 
-def stated_files(name: str, handle: Handle, log: Log, root: Root) -> Iterator[StatedFile]:
+def stated_files(name: str, handle: Handle, log: Log, root: StorageRoot) -> Iterator[StatedFile]:
     """Yield what the log says of each file that is live at the version of a handle.
 
     Raises OSError, InvalidError (P435 a type that we do not know, P438 a damaged log).

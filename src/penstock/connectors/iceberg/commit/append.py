@@ -45,15 +45,15 @@ from penstock.connectors.iceberg.files.file_metadata import data_file
 from penstock.connectors.iceberg.files.manifests import ManifestStack, live_entries
 from penstock.connectors.iceberg.ledger.properties import (
     BEGINNING,
-    Newest,
+    LedgerMark,
     ancestry_of,
+    bounded_ranges,
     chain_of_key,
     digest_of_ledgers,
-    few,
     head_of,
     ledger_key,
     ledgers_in,
-    newest_in,
+    mark_in,
     newest_key,
     parent_of,
     pipeline_of,
@@ -72,7 +72,7 @@ _UNKNOWN_SNAPSHOT = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class CommitRequest:
     """One request, ready to be sent once."""
 
     snapshot_id: int
@@ -81,7 +81,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
+class CommitBase:
     """What a commit is built on: the table as it was examined, its name, and the branch."""
 
     table: Table
@@ -99,7 +99,9 @@ class Base:
         return parent_of(self.metadata, self.branch)
 
 
-def attempt(base: Base, commit: Committable, landed: Landed | None, *, retain: int) -> Attempt:
+def commit_request(
+    base: CommitBase, commit: Committable, landed: Landed | None, *, retain: int
+) -> CommitRequest:
     """Write a snapshot's files and give the request that lands `commit` on `landed`.
 
     Raises InvalidError (P439) for files that no longer fit the table.
@@ -120,7 +122,7 @@ def attempt(base: Base, commit: Committable, landed: Landed | None, *, retain: i
         ledger_key(commit.chain.name, branch): ledger_to_json(landed_after(before, commit)),
         newest_key(commit.chain.name, branch): newest.to_json(),
     }
-    vouched = _vouched(base, commit, properties)
+    vouched = _ledgers_digest(base, commit, properties)
     keys = summary_of(commit, branch, number=newest.number, ledgers=vouched, keeps_ledger=False)
     snapshot = _snapshot(base, commit, snapshot_id, keys)
     tag = tag_of(commit.chain.name, branch)
@@ -136,10 +138,10 @@ def attempt(base: Base, commit: Committable, landed: Landed | None, *, retain: i
         )
         updates += [RemoveSnapshotsUpdate(snapshot_ids=gone)] if gone else []
     updates.append(SetPropertiesUpdate(updates=properties))
-    return Attempt(snapshot_id, _requirements(base), tuple(updates))
+    return CommitRequest(snapshot_id, _requirements(base), tuple(updates))
 
 
-def fence_attempt(base: Base, commit: Committable) -> Attempt:
+def fence_request(base: CommitBase, commit: Committable) -> CommitRequest:
     """Return the request that moves the head of a rolled-back table and leaves ledger and tag.
 
     So a roll-forward to the tag finds everything as it was, and until then the verdict stays.
@@ -148,20 +150,20 @@ def fence_attempt(base: Base, commit: Committable) -> Attempt:
     snapshot_id = base.metadata.new_snapshot_id()
     keys = summary_of(commit, base.branch, number=0, ledgers="", keeps_ledger=True)
     snapshot = _snapshot(base, commit, snapshot_id, keys)
-    return Attempt(snapshot_id, _requirements(base), tuple(_moved_head(base, snapshot)))
+    return CommitRequest(snapshot_id, _requirements(base), tuple(_moved_head(base, snapshot)))
 
 
-def beginning(base: Base) -> Attempt | None:
+def initial_snapshot(base: CommitBase) -> CommitRequest | None:
     """Return the request for the empty snapshot that a branch begins at, where one is needed."""
     if base.branch == MAIN_BRANCH or base.metadata.snapshots:
         return None
-    on_main = Base(base.table, base.name, MAIN_BRANCH)
+    on_main = CommitBase(base.table, base.name, MAIN_BRANCH)
     snapshot_id = base.metadata.new_snapshot_id()
     snapshot = _made(on_main, _Change(), snapshot_id, {BEGINNING: "true"})
-    return Attempt(snapshot_id, _requirements(on_main), tuple(_moved_head(on_main, snapshot)))
+    return CommitRequest(snapshot_id, _requirements(on_main), tuple(_moved_head(on_main, snapshot)))
 
 
-def _requirements(base: Base) -> tuple[TableRequirement, ...]:
+def _requirements(base: CommitBase) -> tuple[TableRequirement, ...]:
     metadata, branch = base.metadata, base.branch
     heads = (branch,) if head_of(metadata, branch) is not None else (branch, MAIN_BRANCH)
     return (
@@ -183,12 +185,14 @@ class _Change:
     gone: Sequence[ManifestEntry] = ()
 
 
-def _snapshot(base: Base, commit: Committable, snapshot_id: int, keys: dict[str, str]) -> Snapshot:
+def _snapshot(
+    base: CommitBase, commit: Committable, snapshot_id: int, keys: dict[str, str]
+) -> Snapshot:
     files = [data_file(file, base.metadata, base.name) for file in commit.files]
     return _made(base, _Change(files, _gone(base, commit)), snapshot_id, keys)
 
 
-def _made(base: Base, change: _Change, snapshot_id: int, keys: dict[str, str]) -> Snapshot:
+def _made(base: CommitBase, change: _Change, snapshot_id: int, keys: dict[str, str]) -> Snapshot:
     metadata, head = base.metadata, base.parent
     files, gone = change.files, change.gone
     stack = ManifestStack(base.table, snapshot_id)
@@ -204,7 +208,7 @@ def _made(base: Base, change: _Change, snapshot_id: int, keys: dict[str, str]) -
     )
 
 
-def _gone(base: Base, commit: Committable) -> list[ManifestEntry]:
+def _gone(base: CommitBase, commit: Committable) -> list[ManifestEntry]:
     """Find the files to take away. Raises InvalidError (P439) when one is not live any more."""
     if not commit.removes:
         return []
@@ -219,7 +223,7 @@ def _gone(base: Base, commit: Committable) -> list[ManifestEntry]:
     return [live[path] for path in commit.removes]
 
 
-def _summary(base: Base, change: _Change, keys: dict[str, str]) -> Summary:
+def _summary(base: CommitBase, change: _Change, keys: dict[str, str]) -> Summary:
     metadata, head = base.metadata, base.parent
     text = metadata.properties.get("write.summary.partition-limit", "0")
     collector = SnapshotSummaryCollector(int(text) if text.isdecimal() else 0)
@@ -237,7 +241,7 @@ def _summary(base: Base, change: _Change, keys: dict[str, str]) -> Summary:
     )
 
 
-def _moved_head(base: Base, snapshot: Snapshot) -> list[TableUpdate]:
+def _moved_head(base: CommitBase, snapshot: Snapshot) -> list[TableUpdate]:
     kind = SnapshotRefType.BRANCH
     return [
         AddSnapshotUpdate(snapshot=snapshot),
@@ -259,14 +263,16 @@ def _reference(
     return SetSnapshotRefUpdate(ref_name=name, type=kind, snapshot_id=snapshot_id, **kept)
 
 
-def _newest_after(base: Base, commit: Committable, before: Landed, snapshot_id: int) -> Newest:
+def _newest_after(
+    base: CommitBase, commit: Committable, before: Landed, snapshot_id: int
+) -> LedgerMark:
     """Return the snapshot that the ledger is written with; one that was lost stays unknown."""
     metadata = base.metadata
-    last = newest_in(metadata.properties, commit.chain.name, base.branch)
+    last = mark_in(metadata.properties, commit.chain.name, base.branch)
     if not before.recent:
-        last = Newest("", snapshot=0, sequence=0, number=0, files_snapshot=0)
+        last = LedgerMark("", snapshot=0, sequence=0, number=0, files_snapshot=0)
     elif last is None or last.commit_id != before.recent[-1][0]:
-        last = Newest("", 0, 0, number=len(before.recent), files_snapshot=_UNKNOWN_SNAPSHOT)
+        last = LedgerMark("", 0, 0, number=len(before.recent), files_snapshot=_UNKNOWN_SNAPSHOT)
     newest = replace(
         last,
         commit_id=commit.commit_id,
@@ -276,11 +282,11 @@ def _newest_after(base: Base, commit: Committable, before: Landed, snapshot_id: 
     )
     if not (commit.files or commit.removes):
         return newest
-    rows, ranges = commit.rows, few(commit.progress)
+    rows, ranges = commit.rows, bounded_ranges(commit.progress)
     return replace(newest, files_snapshot=snapshot_id, rows=rows, ranges=ranges)
 
 
-def _vouched(base: Base, commit: Committable, properties: dict[str, str]) -> str:
+def _ledgers_digest(base: CommitBase, commit: Committable, properties: dict[str, str]) -> str:
     """Return the digest of all ledgers as the commit leaves them, or "" when one is in doubt."""
     metadata, branch = base.metadata, base.branch
     after = ledgers_in({**metadata.properties, **properties}, branch)
@@ -291,7 +297,7 @@ def _vouched(base: Base, commit: Committable, properties: dict[str, str]) -> str
     return digest_of_ledgers(after) if agreed else ""
 
 
-def _agrees(base: Base, key: str) -> bool:
+def _agrees(base: CommitBase, key: str) -> bool:
     live = LiveData(base.table, base.branch, rows_are_read=False)
     try:
         finding = judge(base.metadata, chain_of_key(key, base.branch), base.branch, live)

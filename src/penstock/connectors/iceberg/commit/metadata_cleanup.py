@@ -44,7 +44,7 @@ _LISTING_SECONDS = 86_400.0
 _REMEMBERED_MAX = 10_000
 
 
-class Housekeeping:
+class MetadataCleanup:
     """Remembers what one table named, and removes what nothing names; for several threads."""
 
     def __init__(self, horizon_seconds: float, monotonic: Callable[[], float]) -> None:

@@ -19,7 +19,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
-from penstock.connectors.iceberg.ledger.properties import line_of, pipeline_of
+from penstock.connectors.iceberg.ledger.properties import pipeline_of, writer_of
 
 YOUNG_MS = 3_600_000
 YOUNG_MAX = 150
@@ -65,7 +65,7 @@ def _old(metadata: TableMetadata, own: Sequence[Snapshot], now_ms: int) -> set[i
 
 
 def _is_of(snapshot: Snapshot, line: tuple[str, str]) -> bool:
-    found = line_of(snapshot)
+    found = writer_of(snapshot)
     return found is not None and (pipeline_of(found[0]), found[1]) == line
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 
-def passing(
+def expiry(
     wait_ms: int, now_ms: Callable[[], int], monotonic: Callable[[], float]
 ) -> Callable[[], bool]:
     """Begin to wait; gives what tells whether so many milliseconds have passed."""

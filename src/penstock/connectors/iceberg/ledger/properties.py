@@ -84,7 +84,7 @@ def digest_of_ledgers(ledgers: Mapping[str, str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Newest:
+class LedgerMark:
     """The snapshot that a ledger was written with.
 
     `number` counts a chain's commits from 1; `files_snapshot` is the last own one that brought
@@ -117,7 +117,7 @@ class Newest:
         )
 
 
-def newest_in(properties: Mapping[str, str], chain: str, branch: str) -> Newest | None:
+def mark_in(properties: Mapping[str, str], chain: str, branch: str) -> LedgerMark | None:
     """Read which snapshot a ledger was written with; None when it is not told."""
     try:
         version, *told = json.loads(properties.get(newest_key(chain, branch), ""))
@@ -126,7 +126,7 @@ def newest_in(properties: Mapping[str, str], chain: str, branch: str) -> Newest 
         elif version != _NEWEST_VERSION:
             return None
         commit_id, snapshot, sequence, number, files, rows, ranges = told
-        return Newest(
+        return LedgerMark(
             str(commit_id),
             int(snapshot),
             int(sequence),
@@ -139,13 +139,13 @@ def newest_in(properties: Mapping[str, str], chain: str, branch: str) -> Newest 
         return None
 
 
-def few(progress: Progress) -> Progress:
+def bounded_ranges(progress: Progress) -> Progress:
     """Return the ranges by which a commit's rows are looked for, or none where they are many."""
     return progress if len(progress) <= NEWEST_RANGES_MAX else {}
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SummaryRecord:
     """What an own snapshot's summary tells.
 
     `progress` is None when the ranges were too many to be written. `keeps_ledger` marks a fence
@@ -198,7 +198,7 @@ def summary_of(
     return keys
 
 
-def line_of(snapshot: Snapshot) -> tuple[str, str] | None:
+def writer_of(snapshot: Snapshot) -> tuple[str, str] | None:
     """Return chain and branch of a snapshot of Penstock's; None for another writer's."""
     summary = snapshot.summary
     chain = None if summary is None else summary.get("penstock.pipeline")
@@ -207,13 +207,13 @@ def line_of(snapshot: Snapshot) -> tuple[str, str] | None:
     return str(chain), str(summary.get("penstock.branch") or MAIN_BRANCH)
 
 
-def told_by(snapshot: Snapshot) -> Told | None:
+def record_of(snapshot: Snapshot) -> SummaryRecord | None:
     """Read an own snapshot's summary; None for a stranger's."""
-    line, summary = line_of(snapshot), snapshot.summary
+    line, summary = writer_of(snapshot), snapshot.summary
     if line is None or summary is None:
         return None
     chain, branch = line
-    return Told(
+    return SummaryRecord(
         chain=chain,
         branch=branch,
         commit_id=str(summary.get("penstock.commit-id") or ""),
@@ -229,7 +229,7 @@ def told_by(snapshot: Snapshot) -> Told | None:
     )
 
 
-def landed_from(told: Told) -> Landed:
+def landed_from(told: SummaryRecord) -> Landed:
     """Return what a summary alone tells of a lost ledger: to be read, not continued from."""
     return Landed(
         chain=told.chain,
@@ -261,10 +261,10 @@ class Ancestry:
         """Return the lowest sequence number reached, or 0 when there is no snapshot."""
         return min((each.sequence_number or 0 for each in self.snapshots), default=0)
 
-    def own(self) -> Iterator[tuple[Snapshot, Told]]:
+    def own(self) -> Iterator[tuple[Snapshot, SummaryRecord]]:
         """Walk the snapshots that a pipeline of ours made on the branch, whatever its name."""
         for snapshot in self.snapshots:
-            told = told_by(snapshot)
+            told = record_of(snapshot)
             if told is not None and told.branch == self.branch:
                 yield snapshot, told
 

@@ -25,23 +25,23 @@ from pyiceberg.table.metadata import TableMetadata
 
 from penstock.connectors.iceberg.ledger.properties import (
     Ancestry,
-    Newest,
-    Told,
+    LedgerMark,
+    SummaryRecord,
     ancestry_of,
+    bounded_ranges,
     digest_of_ledgers,
-    few,
     is_ledger,
     landed_from,
     ledger_key,
     ledgers_in,
-    newest_in,
+    mark_in,
+    record_of,
     tag_of,
-    told_by,
 )
 from penstock.core.commits import Chain, Landed
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import Progress
-from penstock.core.resolutions import is_of_closings
+from penstock.core.resolutions import is_of_resolutions
 from penstock.core.serialization import ledger_from_json, progress_from_json
 from penstock.ports.tables import Verdict
 
@@ -123,7 +123,7 @@ def _by_summary(
     if told.commit_id == newest_id:
         return _agreed(landed, f"{where} and the ledger name the same commit")
     older = told.commit_id in dict(landed.recent)
-    newest = newest_in(metadata.properties, chain.name, ancestry.branch)
+    newest = mark_in(metadata.properties, chain.name, ancestry.branch)
     if older or (newest is not None and (snapshot.sequence_number or 0) < newest.sequence):
         return _rolled_back(
             landed,
@@ -143,7 +143,7 @@ def _without_summary(
     """Judge a chain none of whose commits is on the ancestry that can still be read."""
     newest_id, _ = landed.recent[-1]
     branch = ancestry.branch
-    newest = newest_in(metadata.properties, chain.name, branch) or _tagged(metadata, chain, branch)
+    newest = mark_in(metadata.properties, chain.name, branch) or _tagged(metadata, chain, branch)
     if ancestry.complete:
         return _rolled_back(landed, f"the complete history of {branch} does not hold {newest_id}")
     if newest is None:
@@ -180,7 +180,7 @@ def _without_summary(
 
 
 def _rows_are_its_own(
-    metadata: TableMetadata, chain: Chain, landed: Landed, ancestry: Ancestry, newest: Newest
+    metadata: TableMetadata, chain: Chain, landed: Landed, ancestry: Ancestry, newest: LedgerMark
 ) -> bool:
     """Return whether rows of the newest commit's ranges can be of no other commit."""
     if not newest.ranges or not newest.rows or landed.segment:
@@ -190,7 +190,7 @@ def _rows_are_its_own(
         return False
     if chain.is_quarantine:
         return True  # its rows tell pipeline, table and topic id
-    if any(map(is_of_closings, landed.offsets)):
+    if any(map(is_of_resolutions, landed.offsets)):
         return False  # a retry lands rows ahead of the chain
     own = {at.topic_id: at.topic for at in landed.offsets}
     try:
@@ -210,7 +210,7 @@ def _without_ledger(metadata: TableMetadata, chain: Chain, branch: str) -> Findi
     own = [
         (snapshot.sequence_number or 0, told)
         for snapshot in metadata.snapshots
-        if (told := told_by(snapshot)) is not None
+        if (told := record_of(snapshot)) is not None
         and (told.chain, told.branch) == (chain.name, branch)
     ]
     if own:
@@ -223,14 +223,14 @@ def _without_ledger(metadata: TableMetadata, chain: Chain, branch: str) -> Findi
     return Finding(Verdict.ABSENT, None, f"the table has no ledger of {chain.name}")
 
 
-def _tagged(metadata: TableMetadata, chain: Chain, branch: str) -> Newest | None:
+def _tagged(metadata: TableMetadata, chain: Chain, branch: str) -> LedgerMark | None:
     """Read from the tagged snapshot what the property would tell."""
     reference = metadata.refs.get(tag_of(chain.name, branch))
     snapshot = None if reference is None else metadata.snapshot_by_id(reference.snapshot_id)
-    told: Told | None = None if snapshot is None else told_by(snapshot)
+    told: SummaryRecord | None = None if snapshot is None else record_of(snapshot)
     if snapshot is None or told is None or (told.chain, told.branch) != (chain.name, branch):
         return None
-    return Newest(
+    return LedgerMark(
         commit_id=told.commit_id,
         snapshot=snapshot.snapshot_id,
         sequence=snapshot.sequence_number or 0,
@@ -238,7 +238,7 @@ def _tagged(metadata: TableMetadata, chain: Chain, branch: str) -> Newest | None
         # Without files it proves nothing by itself: the one before it may have been rolled back.
         files_snapshot=snapshot.snapshot_id,
         rows=told.rows,
-        ranges=few(progress_from_json(told.progress or [])),
+        ranges=bounded_ranges(progress_from_json(told.progress or [])),
     )
 
 

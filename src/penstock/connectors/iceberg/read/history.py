@@ -18,10 +18,10 @@ from penstock.connectors.iceberg.files.manifests import live_entries
 from penstock.connectors.iceberg.ledger.properties import (
     BEGINNING,
     Ancestry,
-    Told,
+    SummaryRecord,
     ancestry_of,
-    newest_in,
-    told_by,
+    mark_in,
+    record_of,
 )
 from penstock.connectors.iceberg.ledger.witnesses import Finding
 from penstock.core.commits import Chain
@@ -29,7 +29,7 @@ from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.serialization import progress_from_json
 from penstock.ports.tables import CommitRecord, History, Verdict
 
-_Own = tuple[Snapshot, Told]
+_Own = tuple[Snapshot, SummaryRecord]
 
 
 def history_of(table: Table, chain: Chain, branch: str, finding: Finding) -> History:
@@ -58,7 +58,7 @@ def _began(
     own = {
         told.number: told
         for snapshot in metadata.snapshots
-        if (told := told_by(snapshot)) is not None
+        if (told := record_of(snapshot)) is not None
         and (told.chain, told.branch) == (chain.name, branch)
         and not told.keeps_ledger
     }
@@ -68,14 +68,14 @@ def _began(
         for at, covered in progress_from_json(progress).items():
             began.setdefault(at, covered.start)
         number += 1
-    landed, newest = finding.landed, newest_in(metadata.properties, chain.name, branch)
+    landed, newest = finding.landed, mark_in(metadata.properties, chain.name, branch)
     if landed is None or (landed.recent and (newest is None or newest.number >= number)):
         return began
     return {**landed.offsets, **began}
 
 
 def _is_foreign(snapshot: Snapshot, branch: str) -> bool:
-    told = told_by(snapshot)
+    told = record_of(snapshot)
     begins = snapshot.summary is not None and snapshot.summary.get(BEGINNING)
     return not begins and (told is None or told.branch != branch)
 
@@ -93,7 +93,7 @@ def _told(
     if finding.verdict is Verdict.AGREED and finding.landed is not None:
         known = dict(finding.landed.recent)
         for snapshot in metadata.snapshots:
-            told = told_by(snapshot)
+            told = record_of(snapshot)
             if (
                 told is not None
                 and (told.chain, told.branch) == (chain.name, ancestry.branch)
@@ -116,7 +116,7 @@ def _without_holes(own: Iterable[_Own]) -> list[_Own]:
     return kept
 
 
-def _record(snapshot: Snapshot, told: Told) -> CommitRecord:
+def _record(snapshot: Snapshot, told: SummaryRecord) -> CommitRecord:
     return CommitRecord(
         commit_id=told.commit_id,
         snapshot=str(snapshot.snapshot_id),

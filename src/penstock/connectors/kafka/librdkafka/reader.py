@@ -26,7 +26,7 @@ from penstock.connectors.kafka.errors import (
     AUTHORIZATION,
     NO_TOPIC,
     OUT_OF_RANGE,
-    Heard,
+    BrokerLog,
     overtaken,
     refused,
     translated,
@@ -69,7 +69,7 @@ class KafkaReader:
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
-        self._heard = Heard()
+        self._heard = BrokerLog()
         self._consumer: Consumer | None = None
         self._process = 0
         self._readings = 0

@@ -24,7 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.schema import Kind
-from penstock.rows.decode.avro.datum_errors import CERTAIN, Fault
+from penstock.rows.arrow_types import spread
+from penstock.rows.decode.avro.datum_errors import CERTAIN, DatumError
 from penstock.rows.decode.avro.datum_reader import VARINT_BYTES_MAX, trailing
 from penstock.rows.decode.avro.schema import (
     Array,
@@ -36,9 +37,16 @@ from penstock.rows.decode.avro.schema import (
     Scalar,
     Union,
 )
-from penstock.rows.decode.format_reader import Decoded
-from penstock.rows.decode.logical_types import MS, NS, US, Counted, OwnScale, Unscaled
-from penstock.rows.reject_codes import MisfitError
+from penstock.rows.decode.format_reader import DecodedBlock
+from penstock.rows.decode.logical_types import (
+    MS,
+    NS,
+    US,
+    EpochCount,
+    UnscaledDecimal,
+    VariableScaleDecimal,
+)
+from penstock.rows.reject_codes import RejectError
 
 Rows = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -51,24 +59,24 @@ _DECIMAL_BYTES = 16
 _DECIMAL_DIGITS = 38
 _MORE = 0x80
 _ASCII_MAX = 0x7F
-_COUNTED: dict[tuple[str, Counted], pa.DataType] = {
-    ("int", Counted(Kind.DATE)): pa.date32(),
-    ("int", Counted(Kind.TIME, MS)): pa.time32("ms"),
-    ("long", Counted(Kind.TIME, US)): pa.time64("us"),
-    ("long", Counted(Kind.TIME, NS)): pa.time64("ns"),
+_COUNTED: dict[tuple[str, EpochCount], pa.DataType] = {
+    ("int", EpochCount(Kind.DATE)): pa.date32(),
+    ("int", EpochCount(Kind.TIME, MS)): pa.time32("ms"),
+    ("long", EpochCount(Kind.TIME, US)): pa.time64("us"),
+    ("long", EpochCount(Kind.TIME, NS)): pa.time64("ns"),
     **{
-        ("long", Counted(kind, per_second)): pa.timestamp(unit, zone)
+        ("long", EpochCount(kind, per_second)): pa.timestamp(unit, zone)
         for kind, zone in ((Kind.TIMESTAMPTZ, "UTC"), (Kind.TIMESTAMP, None))
         for per_second, unit in ((MS, "ms"), (US, "us"), (NS, "ns"))
     },
 }
 
 
-def read_block(node: Record, values: pa.BinaryArray) -> Decoded:
+def read_block(node: Record, values: pa.BinaryArray) -> DecodedBlock:
     """Read non-null values, each one datum of a schema."""
     block = _Block.of(values)
     array = block.value(node, np.arange(len(values)))
-    return Decoded(array, block.doubtful | (block.at != block.end), dict(block.told()))
+    return DecodedBlock(array, block.doubtful | (block.at != block.end), dict(block.told()))
 
 
 @dataclass(slots=True)
@@ -95,32 +103,32 @@ class _Block:
         doubtful, faults = np.zeros(len(values), np.bool_), np.zeros(len(values), np.uint8)
         return cls(taken, places[:-1].copy(), places[1:], doubtful, faults)
 
-    def told(self) -> Iterator[tuple[int, MisfitError]]:
+    def told(self) -> Iterator[tuple[int, RejectError]]:
         """Yield the fault of each record that has one which is certain."""
         left = self.end - self.at
         for fault, misfit in CERTAIN.items():
             for row in np.flatnonzero(self.first == fault).tolist():
                 yield row, misfit
         for row in np.flatnonzero(
-            (self.first == Fault.NONE) & (left != 0) & ~self.doubtful
+            (self.first == DatumError.NONE) & (left != 0) & ~self.doubtful
         ).tolist():
             yield row, trailing(int(left[row]))
 
-    def give_up(self, rows: Rows, fault: Fault) -> None:
+    def give_up(self, rows: Rows, fault: DatumError) -> None:
         """Mark records and put their cursors out of the way."""
         self.doubt(rows, fault)
         self.at[rows] = self.end[rows]
 
-    def doubt(self, rows: Rows, fault: Fault) -> None:
+    def doubt(self, rows: Rows, fault: DatumError) -> None:
         """Mark records; of their faults the first counts."""
         self.doubtful[rows] = True
-        self.first[rows[self.first[rows] == Fault.NONE]] = fault
+        self.first[rows[self.first[rows] == DatumError.NONE]] = fault
 
     def move(self, rows: Rows, to: Rows) -> None:
         self.at[rows] = to
         beyond = to > self.end[rows]
         if beyond.any():
-            self.give_up(rows[beyond], Fault.CUT_OFF)
+            self.give_up(rows[beyond], DatumError.CUT_OFF)
 
     def value(self, node: Node, rows: Rows) -> pa.Array:
         """Read one value of each of some records, no record twice."""
@@ -156,7 +164,7 @@ class _Block:
             length[more] += 1
             if place == VARINT_BYTES_MAX - 1:
                 # Ten bytes hold 70 bits: the last one may bring a single one, and no more follow.
-                self.doubt(rows[more[byte > 1]], Fault.UNSURE)
+                self.doubt(rows[more[byte > 1]], DatumError.UNSURE)
             more = more[(byte & _MORE) != 0]
         self.move(rows, at + length)
         signs = (number & np.uint64(1)).astype(np.int64)
@@ -165,10 +173,10 @@ class _Block:
     def _scalar(self, kind: str, meaning: Any, rows: Rows) -> pa.Array:
         if kind == "null":
             return pa.nulls(len(rows))
-        if isinstance(meaning, Unscaled):
+        if isinstance(meaning, UnscaledDecimal):
             return self._decimal(rows, meaning.scale, *self._lengths(rows))
         array = self._plain(kind, rows)
-        if not isinstance(meaning, Counted):
+        if not isinstance(meaning, EpochCount):
             return array
         target = _COUNTED.get((kind, meaning))
         return self._doubt(rows) if target is None else array.view(target)
@@ -179,12 +187,12 @@ class _Block:
                 at = self.at[rows]
                 bytes_ = self.data[at]
                 self.move(rows, at + 1)
-                self._require(rows, bytes_ <= 1, Fault.UNSURE)
+                self._require(rows, bytes_ <= 1, DatumError.UNSURE)
                 return pa.array(bytes_ == 1)
             case "int":
                 numbers = self.long(rows)
                 narrow = numbers.astype(np.int32)
-                self._require(rows, narrow == numbers, Fault.WIDE)
+                self._require(rows, narrow == numbers, DatumError.WIDE)
                 return pa.array(narrow)
             case "long":
                 return pa.array(self.long(rows))
@@ -198,10 +206,10 @@ class _Block:
                 return self._text(rows)
 
     def _doubt(self, rows: Rows) -> pa.Array:
-        self.doubt(rows, Fault.UNSURE)
+        self.doubt(rows, DatumError.UNSURE)
         return pa.nulls(len(rows))
 
-    def _require(self, rows: Rows, right: Mask, fault: Fault) -> None:
+    def _require(self, rows: Rows, right: Mask, fault: DatumError) -> None:
         if not right.all():
             self.give_up(rows[~right], fault)
 
@@ -220,8 +228,8 @@ class _Block:
         right = ~negative & (lengths <= self.end[rows] - at)
         lengths = np.where(right, lengths, 0)
         self.at[rows] = at + lengths
-        self._require(rows, ~negative, Fault.NEGATIVE)
-        self._require(rows, right, Fault.CUT_OFF)
+        self._require(rows, ~negative, DatumError.NEGATIVE)
+        self._require(rows, right, DatumError.CUT_OFF)
         return at, lengths
 
     def _bytes(self, rows: Rows) -> pa.BinaryArray:
@@ -241,7 +249,7 @@ class _Block:
         except pa.ArrowInvalid:
             texts = [_utf8(each.as_py()) for each in data]
             self._require(
-                rows, np.array([text is not None for text in texts], np.bool_), Fault.NOT_UTF8
+                rows, np.array([text is not None for text in texts], np.bool_), DatumError.NOT_UTF8
             )
             return pa.array([text or "" for text in texts], pa.string())
 
@@ -260,7 +268,7 @@ class _Block:
         low = pc.negate(bound)
         fits = pc.and_(pc.less_equal(wide, bound), pc.greater_equal(wide, low))
         right = fits.to_numpy(zero_copy_only=False) & (lengths <= _DECIMAL_BYTES)
-        self.doubt(rows[~right], Fault.UNSURE)
+        self.doubt(rows[~right], DatumError.UNSURE)
         data[~right] = 0  # Arrow fails on a number of more digits than its type has
         return pa.Array.from_buffers(
             pa.decimal128(_DECIMAL_DIGITS, scale), len(rows), [None, buffer]
@@ -270,7 +278,7 @@ class _Block:
         at = self.at[rows]
         lengths = np.where(at + length <= self.end[rows], length, 0)
         self.move(rows, at + length)
-        if isinstance(meaning, Unscaled):
+        if isinstance(meaning, UnscaledDecimal):
             return self._decimal(rows, meaning.scale, at, lengths)
         # Not as wide as the type for each row: records may be many, and too short to hold one.
         return self._gathered(at, lengths)
@@ -278,12 +286,12 @@ class _Block:
     def _symbol(self, symbols: tuple[str, ...], rows: Rows) -> pa.Array:
         index = self.long(rows)
         right = (index >= 0) & (index < len(symbols))
-        self._require(rows, right, Fault.UNSURE)
+        self._require(rows, right, DatumError.UNSURE)
         return pa.array([*symbols, ""]).take(pa.array(np.where(right, index, len(symbols))))
 
     def _union(self, node: Union, rows: Rows) -> pa.Array:
         index = self.long(rows)
-        self._require(rows, (index >= 0) & (index < len(node.branches)), Fault.UNSURE)
+        self._require(rows, (index >= 0) & (index < len(node.branches)), DatumError.UNSURE)
         if node.only is not None:
             present = index == node.only
             return spread(self.value(node.branches[node.only], rows[present]), present)
@@ -296,7 +304,7 @@ class _Block:
 
     def _record(self, fields: Any, meaning: Any, rows: Rows) -> pa.Array:
         members = [self.value(member, rows) for _, member in fields]
-        if isinstance(meaning, OwnScale):
+        if isinstance(meaning, VariableScaleDecimal):
             return self._doubt(rows)
         if not fields:
             return pa.array([{}] * len(rows), pa.struct([]))
@@ -328,7 +336,7 @@ class _Block:
         if len(found) != len(pairs):
             twins = np.ones(len(pairs), np.bool_)
             twins[first] = False
-            self.doubt(rows[owners[twins]], Fault.UNSURE)
+            self.doubt(rows[owners[twins]], DatumError.UNSURE)
 
     def _items(
         self, rows: Rows, read: Callable[[Rows], tuple[pa.Array, ...]], *, filled: bool
@@ -345,9 +353,9 @@ class _Block:
             pieces.append(read(rows[live]))
             left[live] -= 1
         if len(live) or not filled:
-            self.doubt(rows[np.unique(np.concatenate(owners))], Fault.UNSURE)
-            self.give_up(rows[live], Fault.UNSURE)
-        self.doubt(rows[self.doubtful[rows]], Fault.UNSURE)  # items of these were not read
+            self.doubt(rows[np.unique(np.concatenate(owners))], DatumError.UNSURE)
+            self.give_up(rows[live], DatumError.UNSURE)
+        self.doubt(rows[self.doubtful[rows]], DatumError.UNSURE)  # items of these were not read
         owned = np.concatenate(owners)
         order = pa.array(np.argsort(owned, kind="stable"))
         offsets = np.zeros(len(rows) + 1, np.int32)
@@ -361,23 +369,13 @@ class _Block:
             count = self.long(rows[need])
             sized = need[count < 0]
             if len(sized):
-                self._require(rows[sized], self.long(rows[sized]) >= 0, Fault.NEGATIVE)
+                self._require(rows[sized], self.long(rows[sized]) >= 0, DatumError.NEGATIVE)
             count = np.abs(count)
             right = (count >= 0) & (count <= self.end[rows[need]] - self.at[rows[need]])
-            self._require(rows[need], right, Fault.UNSURE)
+            self._require(rows[need], right, DatumError.UNSURE)
             left[need] = np.where(right, count, 0)
             live = live[(left[live] > 0) & ~self.doubtful[rows[live]]]
         return live[~self.doubtful[rows[live]]]
-
-
-def spread(array: pa.Array, present: Mask) -> pa.Array:
-    """Put nulls where nothing is present."""
-    if present.all():
-        return array
-    if not len(array):
-        return pa.nulls(len(present), array.type)
-    index = np.maximum(np.cumsum(present) - 1, 0)
-    return array.take(pa.array(index, mask=~present))
 
 
 def _takes_bytes(node: Node) -> bool:

@@ -7,10 +7,10 @@ from enum import IntEnum
 from types import MappingProxyType
 
 from penstock.rows.decode.avro.datum_reader import NO_UTF8, cut_off, malformed
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 
-class Fault(IntEnum):
+class DatumError(IntEnum):
     """Name the first fault of a record; `UNSURE` is one that `read_datum` has to tell."""
 
     NONE = 0
@@ -21,12 +21,12 @@ class Fault(IntEnum):
     NOT_UTF8 = 5
 
 
-CERTAIN: Mapping[Fault, MisfitError] = MappingProxyType(
+CERTAIN: Mapping[DatumError, RejectError] = MappingProxyType(
     {
-        Fault.CUT_OFF: cut_off(),
-        Fault.NEGATIVE: malformed("a length is negative"),
-        Fault.WIDE: malformed("an int of more than 32 bits"),
-        Fault.NOT_UTF8: MisfitError(Code.NOT_UTF8, NO_UTF8),
+        DatumError.CUT_OFF: cut_off(),
+        DatumError.NEGATIVE: malformed("a length is negative"),
+        DatumError.WIDE: malformed("an int of more than 32 bits"),
+        DatumError.NOT_UTF8: RejectError(RejectCode.NOT_UTF8, NO_UTF8),
     }
 )
 """What `read_datum` raises for a fault."""

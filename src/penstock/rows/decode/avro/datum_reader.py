@@ -24,8 +24,13 @@ from penstock.rows.decode.avro.schema import (
     Scalar,
     Union,
 )
-from penstock.rows.decode.logical_types import Counted, OwnScale, Unscaled, unscaled
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.decode.logical_types import (
+    EpochCount,
+    UnscaledDecimal,
+    VariableScaleDecimal,
+    unscaled,
+)
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 NO_UTF8 = "a string is not UTF-8"
 VARINT_BYTES_MAX = 10
@@ -83,24 +88,28 @@ class _Cursor:
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise MisfitError(Code.NOT_UTF8, NO_UTF8) from error
+            raise RejectError(RejectCode.NOT_UTF8, NO_UTF8) from error
 
 
 def _value(node: Node, cursor: _Cursor) -> Any:
     match node:
         case Scalar(kind, meaning):
             value = _plain(kind, cursor)
-            return meaning.lifted(value) if isinstance(meaning, Counted | Unscaled) else value
+            return (
+                meaning.value_of(value)
+                if isinstance(meaning, EpochCount | UnscaledDecimal)
+                else value
+            )
         case Enumeration(symbols):
             return symbols[_index(cursor, len(symbols), "a symbol")]
         case FixedBytes(length, meaning):
             data = cursor.take(length)
-            return meaning.lifted(data) if isinstance(meaning, Unscaled) else data
+            return meaning.value_of(data) if isinstance(meaning, UnscaledDecimal) else data
         case Union(branches):
             return _value(branches[_index(cursor, len(branches), "a type of the union")], cursor)
         case Record(fields, meaning):
             record = {name: _value(member, cursor) for name, member in fields}
-            if isinstance(meaning, OwnScale):
+            if isinstance(meaning, VariableScaleDecimal):
                 return unscaled(record["value"], record["scale"])
             return record
         case Array(items):
@@ -156,21 +165,21 @@ def _mapped(values: Node, cursor: _Cursor) -> dict[str, Any]:
     for _ in _items(cursor):
         key = cursor.text()
         if key in entries:
-            raise MisfitError(Code.DUPLICATE_KEY, "a map has the same key twice")
+            raise RejectError(RejectCode.DUPLICATE_KEY, "a map has the same key twice")
         entries[key] = _value(values, cursor)
     return entries
 
 
-def malformed(reason: str) -> MisfitError:
+def malformed(reason: str) -> RejectError:
     """Build the error for bytes that are no datum of their schema."""
-    return MisfitError(Code.MALFORMED, reason)
+    return RejectError(RejectCode.MALFORMED, reason)
 
 
-def cut_off() -> MisfitError:
+def cut_off() -> RejectError:
     """Build the error for a value that ends before its datum does."""
     return malformed("the value is cut off")
 
 
-def trailing(count: int) -> MisfitError:
+def trailing(count: int) -> RejectError:
     """Build the error for a value that goes on after its datum."""
-    return MisfitError(Code.TRAILING_DATA, f"{count} bytes follow the datum")
+    return RejectError(RejectCode.TRAILING_DATA, f"{count} bytes follow the datum")

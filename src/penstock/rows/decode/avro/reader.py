@@ -11,7 +11,7 @@ from penstock.core.schema import Struct
 from penstock.rows.decode.avro.block_reader import read_block
 from penstock.rows.decode.avro.datum_reader import read_datum
 from penstock.rows.decode.avro.schema import Record, type_of_node
-from penstock.rows.decode.format_reader import Decoded
+from penstock.rows.decode.format_reader import DecodedBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class AvroReader:
         assert isinstance(asked, Struct), "a record without a meaning asks for a struct"
         return asked
 
-    def block(self, values: pa.BinaryArray) -> Decoded:
+    def block(self, values: pa.BinaryArray) -> DecodedBlock:
         """Read datums, each the whole of its value."""
         return read_block(self.node, values)
 

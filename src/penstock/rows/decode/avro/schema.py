@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.core.schema import Field, Fixed, Kind, List, Map, Struct, Type, join
-from penstock.rows.decode.format_reader import BARE
+from penstock.rows.decode.format_reader import VALUE_COLUMN
 from penstock.rows.decode.logical_types import (
     CONNECT_DECIMAL,
     CONNECT_PRECISION,
@@ -24,13 +24,13 @@ from penstock.rows.decode.logical_types import (
     NAMED,
     NS,
     US,
-    Counted,
-    Meaning,
-    OwnScale,
-    Unscaled,
-    Written,
+    EpochCount,
+    IsoText,
+    LogicalType,
+    UnscaledDecimal,
+    VariableScaleDecimal,
 )
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 NODES_MAX = 10_000
 UUID_BYTES = 16
@@ -43,7 +43,7 @@ class Scalar:
     """One of the primitive types."""
 
     kind: str
-    meaning: Meaning | None = None
+    logical_type: LogicalType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class FixedBytes:
     """Bytes of one length."""
 
     length: int
-    meaning: Meaning | None = None
+    logical_type: LogicalType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Record:
     """Named members in order."""
 
     fields: tuple[tuple[str, Node], ...]
-    meaning: Meaning | None = None
+    logical_type: LogicalType | None = None
 
 
 Node = Scalar | Enumeration | FixedBytes | Array | Mapped | Union | Record
@@ -113,24 +113,24 @@ _KINDS: Mapping[str, Kind] = {
     "bytes": Kind.BINARY,
     "string": Kind.STRING,
 }
-_LOGICAL: Mapping[tuple[str, str], Meaning] = {
-    ("int", "date"): Counted(Kind.DATE),
-    ("int", "time-millis"): Counted(Kind.TIME, MS),
-    ("long", "time-micros"): Counted(Kind.TIME, US),
-    ("long", "timestamp-millis"): Counted(Kind.TIMESTAMPTZ, MS),
-    ("long", "timestamp-micros"): Counted(Kind.TIMESTAMPTZ, US),
-    ("long", "timestamp-nanos"): Counted(Kind.TIMESTAMPTZ, NS),
-    ("long", "local-timestamp-millis"): Counted(Kind.TIMESTAMP, MS),
-    ("long", "local-timestamp-micros"): Counted(Kind.TIMESTAMP, US),
-    ("long", "local-timestamp-nanos"): Counted(Kind.TIMESTAMP, NS),
-    ("string", "uuid"): Written(Kind.UUID),
-    ("fixed", "uuid"): Written(Kind.UUID),
+_LOGICAL: Mapping[tuple[str, str], LogicalType] = {
+    ("int", "date"): EpochCount(Kind.DATE),
+    ("int", "time-millis"): EpochCount(Kind.TIME, MS),
+    ("long", "time-micros"): EpochCount(Kind.TIME, US),
+    ("long", "timestamp-millis"): EpochCount(Kind.TIMESTAMPTZ, MS),
+    ("long", "timestamp-micros"): EpochCount(Kind.TIMESTAMPTZ, US),
+    ("long", "timestamp-nanos"): EpochCount(Kind.TIMESTAMPTZ, NS),
+    ("long", "local-timestamp-millis"): EpochCount(Kind.TIMESTAMP, MS),
+    ("long", "local-timestamp-micros"): EpochCount(Kind.TIMESTAMP, US),
+    ("long", "local-timestamp-nanos"): EpochCount(Kind.TIMESTAMP, NS),
+    ("string", "uuid"): IsoText(Kind.UUID),
+    ("fixed", "uuid"): IsoText(Kind.UUID),
 }
-_BASES: Mapping[type[Meaning], tuple[str, ...]] = {
-    Counted: ("int", "long"),
-    Unscaled: ("bytes", "fixed"),
-    Written: ("string",),
-    OwnScale: ("record",),
+_BASES: Mapping[type[LogicalType], tuple[str, ...]] = {
+    EpochCount: ("int", "long"),
+    UnscaledDecimal: ("bytes", "fixed"),
+    IsoText: ("string",),
+    VariableScaleDecimal: ("record",),
 }
 
 
@@ -147,7 +147,11 @@ def parse_schema(text: str, references: Sequence[str] = ()) -> Record:
         node = names.node(json.loads(text), "")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise unusable(f"it is no Avro schema: {type(error).__name__}") from error
-    return node if isinstance(node, Record) and node.meaning is None else Record(((BARE, node),))
+    return (
+        node
+        if isinstance(node, Record) and node.logical_type is None
+        else Record(((VALUE_COLUMN, node),))
+    )
 
 
 def type_of_node(node: Node) -> Type:
@@ -173,9 +177,9 @@ def type_of_node(node: Node) -> Type:
             raise AssertionError(node)
 
 
-def unusable(reason: str) -> MisfitError:
+def unusable(reason: str) -> RejectError:
     """Build the error for a schema that cannot be used, and why."""
-    return MisfitError(Code.SCHEMA_UNUSABLE, reason)
+    return RejectError(RejectCode.SCHEMA_UNUSABLE, reason)
 
 
 def _one_type(branches: tuple[Node, ...]) -> Type:
@@ -209,14 +213,14 @@ class _Names:
             case {"type": "enum", "symbols": list(symbols)}:
                 return self._kept(Enumeration(tuple(map(str, symbols))), data, space)
             case {"type": "fixed", "size": int(size)} if size >= 0:
-                fixed = FixedBytes(size, _meaning("fixed", data, size))
+                fixed = FixedBytes(size, _logical_type("fixed", data, size))
                 return self._kept(fixed, data, space)
             case {"type": "array"}:
                 return Array(self.node(data["items"], space))
             case {"type": "map"}:
                 return Mapped(self.node(data["values"], space))
             case {"type": str(kind)} if kind in _KINDS:
-                return Scalar(kind, _meaning(kind, data))
+                return Scalar(kind, _logical_type(kind, data))
             case {"type": str(name)}:
                 return self._named(name, space)
             case _:
@@ -228,8 +232,8 @@ class _Names:
         fields = tuple(self._fields(data["fields"], space))
         if len({field for field, _ in fields}) != len(fields):
             raise unusable("a record has two fields of one name")
-        record = Record(fields, _meaning("record", data))
-        if isinstance(record.meaning, OwnScale) and dict(fields) != _OWN_SCALE:
+        record = Record(fields, _logical_type("record", data))
+        if isinstance(record.logical_type, VariableScaleDecimal) and dict(fields) != _OWN_SCALE:
             record = Record(fields)
         self._keep(name, record, self.nodes - before)
         return record
@@ -275,15 +279,17 @@ def _full_name(data: Mapping[str, Any], space: str) -> tuple[str, str]:
     return (f"{space}.{name}" if space else name), space
 
 
-def _meaning(kind: str, data: Mapping[str, Any], size: int | None = None) -> Meaning | None:
+def _logical_type(
+    kind: str, data: Mapping[str, Any], size: int | None = None
+) -> LogicalType | None:
     name = data.get("connect.name")
-    if name == CONNECT_DECIMAL and kind in _BASES[Unscaled]:
+    if name == CONNECT_DECIMAL and kind in _BASES[UnscaledDecimal]:
         return _connect_decimal(data)
     logical = data.get("logicalType")
-    if logical == "decimal" and kind in _BASES[Unscaled]:
+    if logical == "decimal" and kind in _BASES[UnscaledDecimal]:
         match data.get("precision"), data.get("scale", 0):
             case int(precision), int(scale):
-                return Unscaled(precision, scale)
+                return UnscaledDecimal(precision, scale)
         return None
     found = _LOGICAL.get((kind, logical)) if isinstance(logical, str) else None
     if kind == "fixed" and size != UUID_BYTES:
@@ -292,7 +298,7 @@ def _meaning(kind: str, data: Mapping[str, Any], size: int | None = None) -> Mea
     return named if named is not None and kind in _BASES[type(named)] else found
 
 
-def _connect_decimal(data: Mapping[str, Any]) -> Meaning | None:
+def _connect_decimal(data: Mapping[str, Any]) -> LogicalType | None:
     """Read what Connect's converter writes: 64 digits stand for a precision that is not known."""
     given = data.get("connect.parameters")
     parameters = given if isinstance(given, dict) else {}
@@ -302,7 +308,7 @@ def _connect_decimal(data: Mapping[str, Any]) -> Meaning | None:
         return None
     if precision is None or (precision > CONNECT_PRECISION and _CONNECT_DIGITS not in parameters):
         precision = CONNECT_PRECISION
-    return Unscaled(precision, scale)
+    return UnscaledDecimal(precision, scale)
 
 
 def _whole(number: Any) -> int | None:

@@ -21,11 +21,11 @@ import pyarrow.compute as pc
 
 from penstock.core.schema import Field, Kind, List, Map, Struct, Type
 from penstock.rows.decode.connect.schema import Listed, Mapped, Node, Record, Scalar
-from penstock.rows.decode.format_reader import Decoded
-from penstock.rows.decode.json.block_parser import Refused, can_parse, parse_block, parsed_type
+from penstock.rows.decode.format_reader import DecodedBlock
+from penstock.rows.decode.json.block_parser import ParseFailure, can_parse, parse_block, parsed_type
 from penstock.rows.decode.json.exact_text import base64_bytes
-from penstock.rows.decode.logical_types import MS, NS, US, Counted, Meaning, Unscaled
-from penstock.rows.reject_codes import MisfitError
+from penstock.rows.decode.logical_types import MS, NS, US, EpochCount, LogicalType, UnscaledDecimal
+from penstock.rows.reject_codes import RejectError
 
 _PARTS, _PART_ROWS_MIN = 8, 64
 _INEXACT = {Kind.FLOAT: float(1 << 24), Kind.DOUBLE: float(1 << 53)}
@@ -40,36 +40,38 @@ class Columns:
     node: Record
     depth_max: int
 
-    def read(self, values: pa.BinaryArray) -> Decoded:
+    def read(self, values: pa.BinaryArray) -> DecodedBlock:
         """Read payloads; what is not plain is doubtful."""
         physical = _physical(self.node)
         assert isinstance(physical, Struct), "records are parsed as structs"
         if physical.fields and can_parse(physical, self.depth_max):
             return self._parts(values, physical)
         unread = pa.struct([pa.field(name, pa.null()) for name, _ in self.node.fields])
-        return Decoded(pa.nulls(len(values), unread), np.ones(len(values), np.bool_))
+        return DecodedBlock(pa.nulls(len(values), unread), np.ones(len(values), np.bool_))
 
-    def _parts(self, values: pa.BinaryArray, physical: Struct) -> Decoded:
+    def _parts(self, values: pa.BinaryArray, physical: Struct) -> DecodedBlock:
         parsed = parse_block(values, physical)
-        if not isinstance(parsed, Refused):
-            lifting = _Lifting(np.array(parsed.is_null().to_numpy(zero_copy_only=False)))
-            return Decoded(lifting.value(self.node, parsed, np.arange(len(values))), lifting.doubts)
+        if not isinstance(parsed, ParseFailure):
+            lifting = _LogicalValues(np.array(parsed.is_null().to_numpy(zero_copy_only=False)))
+            return DecodedBlock(
+                lifting.value(self.node, parsed, np.arange(len(values))), lifting.uncertain
+            )
         if len(values) <= _PART_ROWS_MIN:
             nothing = pa.array([], parsed_type(physical))
-            lifting = _Lifting(np.zeros(0, np.bool_))
+            lifting = _LogicalValues(np.zeros(0, np.bool_))
             type_ = lifting.value(self.node, nothing, np.arange(0)).type
-            return Decoded(pa.nulls(len(values), type_), np.ones(len(values), np.bool_))
+            return DecodedBlock(pa.nulls(len(values), type_), np.ones(len(values), np.bool_))
         bounds = np.linspace(0, len(values), _PARTS + 1).astype(int).tolist()
         parts = [self._parts(values.slice(a, b - a), physical) for a, b in pairwise(bounds)]
         array = pa.concat_arrays([part.array for part in parts])
-        return Decoded(array, np.concatenate([part.doubtful for part in parts]))
+        return DecodedBlock(array, np.concatenate([part.uncertain for part in parts]))
 
 
 @dataclass(slots=True)
-class _Lifting:
+class _LogicalValues:
     """Converts parsed columns to their logical types; collects the records to read one by one."""
 
-    doubts: npt.NDArray[np.bool_]
+    uncertain: npt.NDArray[np.bool_]
 
     def value(self, node: Node, array: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
         """Bring an array to the form of its schema; `rows` tells whose record each item is."""
@@ -120,19 +122,19 @@ class _Lifting:
                 return array
 
     def _integers(self, node: Scalar, array: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
-        bits = min(node.bits, pa.int32().bit_width) if _is_narrow(node.meaning) else node.bits
+        bits = min(node.bits, pa.int32().bit_width) if _is_narrow(node.logical_type) else node.bits
         if bits < pa.int64().bit_width:
             bound = 1 << (bits - 1)
             sure = pc.and_(pc.less(array, bound), pc.greater_equal(array, -bound)).fill_null(True)
             array = self._keep(array, sure, rows)
-        if not isinstance(node.meaning, Counted):
+        if not isinstance(node.logical_type, EpochCount):
             return array.cast(pa.int32()) if node.kind is Kind.INT else array
-        return _counted(array, node.meaning)
+        return _counted(array, node.logical_type)
 
     def _bytes(self, node: Scalar, array: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
         decoded = [_decoded(each) for each in array.to_pylist()]
-        meaning = node.meaning
-        if not isinstance(meaning, Unscaled):
+        meaning = node.logical_type
+        if not isinstance(meaning, UnscaledDecimal):
             found = pa.array(decoded, pa.binary())
         elif not 0 <= meaning.scale <= _DIGITS:
             found = pa.nulls(len(decoded), pa.decimal128(_DIGITS, 0))
@@ -148,18 +150,18 @@ class _Lifting:
     ) -> pa.Array:
         if pc.all(sure, min_count=0).as_py():
             return array
-        self.doubts[rows[~sure.to_numpy(zero_copy_only=False)]] = True
+        self.uncertain[rows[~sure.to_numpy(zero_copy_only=False)]] = True
         return pc.if_else(sure, array, pa.scalar(None, array.type))
 
 
-def _is_narrow(meaning: Meaning | None) -> bool:
+def _is_narrow(meaning: LogicalType | None) -> bool:
     """Return whether Arrow has no more than 32 bits for what a number counts."""
-    if not isinstance(meaning, Counted):
+    if not isinstance(meaning, EpochCount):
         return False
-    return meaning.kind is Kind.DATE or meaning == Counted(Kind.TIME, MS)
+    return meaning.kind is Kind.DATE or meaning == EpochCount(Kind.TIME, MS)
 
 
-def _counted(array: pa.Array, meaning: Counted) -> pa.Array:
+def _counted(array: pa.Array, meaning: EpochCount) -> pa.Array:
     match meaning.kind:
         case Kind.DATE:
             return array.cast(pa.int32()).view(pa.date32())
@@ -175,14 +177,14 @@ def _counted(array: pa.Array, meaning: Counted) -> pa.Array:
 def _decoded(text: str | None) -> bytes | None:
     try:
         return None if text is None else base64_bytes(text)
-    except MisfitError:
+    except RejectError:
         return None
 
 
-def _number(data: bytes | None, meaning: Unscaled) -> decimal.Decimal | None:
+def _number(data: bytes | None, meaning: UnscaledDecimal) -> decimal.Decimal | None:
     if data is None or len(data) > pa.decimal128(1).byte_width:
         return None
-    number = meaning.lifted(data)
+    number = meaning.value_of(data)
     return number if len(number.as_tuple().digits) <= _DIGITS else None
 
 

@@ -17,9 +17,14 @@ from penstock.core.schema import Kind
 from penstock.rows.column_paths import joined_path
 from penstock.rows.decode.connect.schema import Listed, Mapped, Node, Record, Scalar
 from penstock.rows.decode.json.exact_text import base64_bytes, float32_of
-from penstock.rows.decode.json.parser import Number, kind_of
-from penstock.rows.decode.logical_types import Counted, OwnScale, Unscaled, unscaled
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.decode.json.parser import JsonNumber, kind_of
+from penstock.rows.decode.logical_types import (
+    EpochCount,
+    UnscaledDecimal,
+    VariableScaleDecimal,
+    unscaled,
+)
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 _NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
@@ -43,7 +48,7 @@ def _value(node: Node, value: Any, path: str) -> Any:
             return [_value(items, each, f"{path}[]") for each in value]
         case Mapped():
             return _mapped(node, value, path)
-        case Record(_, OwnScale()):
+        case Record(_, VariableScaleDecimal()):
             parts = _record(Record(node.fields), value, path)
             if None in parts.values():
                 raise _clash(None, "decimal", path)
@@ -62,7 +67,7 @@ def _record(node: Record, value: Any, path: str) -> dict[str, Any]:
     for name, member in value.items():
         if name not in row and member is not None:
             reason = "the record's schema has no such field"
-            raise MisfitError(Code.MALFORMED, reason, joined_path(path, name))
+            raise RejectError(RejectCode.MALFORMED, reason, joined_path(path, name))
     return row
 
 
@@ -80,7 +85,7 @@ def _mapped(node: Mapped, value: Any, path: str) -> dict[Any, Any]:
         if read is None or isinstance(read, dict | list):
             raise _clash(key, "key of a map", place)
         if read in entries:
-            raise MisfitError(Code.DUPLICATE_KEY, "a map has the same key twice", path)
+            raise RejectError(RejectCode.DUPLICATE_KEY, "a map has the same key twice", path)
         entries[read] = _value(node.value, member, place)
     return entries
 
@@ -89,13 +94,13 @@ def _scalar(node: Scalar, value: Any, path: str) -> Any:
     match node.kind:
         case Kind.INT | Kind.LONG:
             number = _integer(node, value, path)
-            meaning = node.meaning
-            return meaning.lifted(number) if isinstance(meaning, Counted) else number
+            meaning = node.logical_type
+            return meaning.value_of(number) if isinstance(meaning, EpochCount) else number
         case Kind.FLOAT | Kind.DOUBLE:
             return _real(node, value, path)
         case Kind.BOOLEAN if isinstance(value, bool):
             return value
-        case Kind.STRING if isinstance(value, str) and not isinstance(value, Number):
+        case Kind.STRING if isinstance(value, str) and not isinstance(value, JsonNumber):
             return value
         case Kind.BINARY:
             return _bytes(node, value, path)
@@ -104,55 +109,55 @@ def _scalar(node: Scalar, value: Any, path: str) -> Any:
 
 
 def _integer(node: Scalar, value: Any, path: str) -> int:
-    if not isinstance(value, Number) or _INTEGER.fullmatch(value) is None:
+    if not isinstance(value, JsonNumber) or _INTEGER.fullmatch(value) is None:
         raise _clash(value, f"int{node.bits}", path)
     number = int(value)
     if not -(1 << (node.bits - 1)) <= number < 1 << (node.bits - 1):
-        raise MisfitError(Code.MALFORMED, f"the number does not fit its int{node.bits}", path)
+        raise RejectError(RejectCode.MALFORMED, f"the number does not fit its int{node.bits}", path)
     return number
 
 
 def _real(node: Scalar, value: Any, path: str) -> Any:
-    if isinstance(value, str) and not isinstance(value, Number) and value in _NOT_FINITE:
+    if isinstance(value, str) and not isinstance(value, JsonNumber) and value in _NOT_FINITE:
         return _NOT_FINITE[value]
-    if not isinstance(value, Number):
+    if not isinstance(value, JsonNumber):
         raise _clash(value, node.kind.value, path)
     if node.kind is Kind.DOUBLE:
         return value
     try:
         return float32_of(value)
-    except MisfitError as error:
-        code = Code.MALFORMED if error.code is Code.OUT_OF_RANGE else error.code
-        raise MisfitError(code, "the number does not fit its float", path) from error
+    except RejectError as error:
+        code = RejectCode.MALFORMED if error.code is RejectCode.OUT_OF_RANGE else error.code
+        raise RejectError(code, "the number does not fit its float", path) from error
 
 
 def _bytes(node: Scalar, value: Any, path: str) -> Any:
-    if isinstance(node.meaning, Unscaled):
-        if isinstance(value, Number):
+    if isinstance(node.logical_type, UnscaledDecimal):
+        if isinstance(value, JsonNumber):
             return _decimal(value, path)
-        return node.meaning.lifted(_decoded(value, path))
+        return node.logical_type.value_of(_decoded(value, path))
     return _decoded(value, path)
 
 
-def _decimal(text: Number, path: str) -> decimal.Decimal:
+def _decimal(text: JsonNumber, path: str) -> decimal.Decimal:
     try:
         number = decimal.Decimal(text)
     except decimal.InvalidOperation:  # an exponent of more digits than Python's decimals take
         number = None
     if number is None or abs(number.adjusted()) > _EXPONENT_MAX:
-        raise MisfitError(Code.OUT_OF_RANGE, "a decimal of so many digits", path)
+        raise RejectError(RejectCode.OUT_OF_RANGE, "a decimal of so many digits", path)
     return number
 
 
 def _decoded(value: Any, path: str) -> bytes:
-    if isinstance(value, Number) or not isinstance(value, str):
+    if isinstance(value, JsonNumber) or not isinstance(value, str):
         raise _clash(value, "bytes", path)
     try:
         return base64_bytes(value)
-    except MisfitError as error:
-        raise MisfitError(Code.MALFORMED, error.reason, path) from error
+    except RejectError as error:
+        raise RejectError(RejectCode.MALFORMED, error.reason, path) from error
 
 
-def _clash(value: Any, wanted: str, path: str) -> MisfitError:
+def _clash(value: Any, wanted: str, path: str) -> RejectError:
     reason = f"{kind_of(value)}, the record's own schema says {wanted}"
-    return MisfitError(Code.MALFORMED, reason, path)
+    return RejectError(RejectCode.MALFORMED, reason, path)

@@ -18,36 +18,36 @@ from penstock.rows.decode.connect.block_reader import Columns
 from penstock.rows.decode.connect.payload_reader import read_payload
 from penstock.rows.decode.connect.schema import Record, node_of, type_of_record
 from penstock.rows.decode.envelope.json_envelopes import members_of
-from penstock.rows.decode.format_reader import BARE, Decoded
+from penstock.rows.decode.format_reader import VALUE_COLUMN, DecodedBlock
 from penstock.rows.decode.json.parser import parse_object
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 _NULL = b"null"
 _MEMBERS = frozenset({"schema", "payload"})
 
 
 @dataclass(slots=True)
-class Cut:
+class SchemaParts:
     """Payloads by the text of their schemas, with positions; null is the schema of none."""
 
     parts: dict[bytes, tuple[list[int], list[bytes]]] = field(default_factory=dict)
-    misfits: dict[int, MisfitError] = field(default_factory=dict)
+    rejects: dict[int, RejectError] = field(default_factory=dict)
     empty: list[int] = field(default_factory=list)
     """Values whose payload is null, which say no more than a tombstone."""
 
 
-def cut_values(values: pa.BinaryArray, *, depth_max: int) -> Cut:
+def split_schemas(values: pa.BinaryArray, *, depth_max: int) -> SchemaParts:
     """Cut values into schemas and payloads."""
-    cut = Cut()
+    cut = SchemaParts()
     for position, value in enumerate(values.to_pylist()):
         try:
             members = members_of(value, depth_max=depth_max)
-        except MisfitError as misfit:
-            cut.misfits[position] = misfit
+        except RejectError as misfit:
+            cut.rejects[position] = misfit
             continue
         if members.keys() != _MEMBERS:
             reason = "the value is not an object of 'schema' and 'payload'"
-            cut.misfits[position] = MisfitError(Code.NO_ENVELOPE, reason)
+            cut.rejects[position] = RejectError(RejectCode.NO_ENVELOPE, reason)
             continue
         if members["payload"] == _NULL:
             cut.empty.append(position)
@@ -76,7 +76,7 @@ class ConnectReader:
         """Return the columns that the schema asks for."""
         return type_of_record(self.node)
 
-    def block(self, values: pa.BinaryArray) -> Decoded:
+    def block(self, values: pa.BinaryArray) -> DecodedBlock:
         """Read payloads, each the whole of its value."""
         return Columns(self.node, self.depth_max).read(self._shown(values))
 
@@ -93,4 +93,4 @@ class ConnectReader:
 
 def _wrapped(value: bytes) -> bytes:
     """Make a record of a payload that is none: it was cut as one JSON value, so it stays one."""
-    return b'{"%s":%s}' % (BARE.encode(), value)
+    return b'{"%s":%s}' % (VALUE_COLUMN.encode(), value)

@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.core.schema import Field, Kind, List, Map, Struct, Type
-from penstock.rows.decode.format_reader import BARE
+from penstock.rows.decode.format_reader import VALUE_COLUMN
 from penstock.rows.decode.logical_types import (
     CONNECT_DECIMAL,
     CONNECT_PRECISION,
     NAMED,
-    Counted,
-    Meaning,
-    OwnScale,
-    Unscaled,
-    Written,
+    EpochCount,
+    IsoText,
+    LogicalType,
+    UnscaledDecimal,
+    VariableScaleDecimal,
 )
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 NODES_MAX = 10_000
 _DIGITS = "connect.decimal.precision"
@@ -38,7 +38,7 @@ class Scalar:
 
     kind: Kind
     bits: int = 0
-    meaning: Meaning | None = None
+    logical_type: LogicalType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Record:
     """Named members."""
 
     fields: tuple[tuple[str, Node], ...]
-    meaning: Meaning | None = None
+    logical_type: LogicalType | None = None
 
 
 Node = Scalar | Listed | Mapped | Record
@@ -79,10 +79,10 @@ _PLAIN: Mapping[str, Scalar] = {
     "string": Scalar(Kind.STRING),
     "bytes": Scalar(Kind.BINARY),
 }
-_BASES: Mapping[type[Meaning], tuple[Kind, ...]] = {
-    Counted: (Kind.INT, Kind.LONG),
-    Unscaled: (Kind.BINARY,),
-    Written: (Kind.STRING,),
+_BASES: Mapping[type[LogicalType], tuple[Kind, ...]] = {
+    EpochCount: (Kind.INT, Kind.LONG),
+    UnscaledDecimal: (Kind.BINARY,),
+    IsoText: (Kind.STRING,),
 }
 
 
@@ -91,9 +91,9 @@ def node_of(schema: Any) -> tuple[Record, bool]:
     told. Raises MisfitError (P312).
     """
     node = _Reading().node(schema)
-    if isinstance(node, Record) and node.meaning is None:
+    if isinstance(node, Record) and node.logical_type is None:
         return node, False
-    return Record(((BARE, node),)), True
+    return Record(((VALUE_COLUMN, node),)), True
 
 
 def type_of_node(node: Node) -> Type:
@@ -134,7 +134,7 @@ class _Reading:
                 return Mapped(self.node(keys), self.node(values))
             case {"type": str(name)} if name in _PLAIN:
                 plain = _PLAIN[name]
-                return Scalar(plain.kind, plain.bits, _meaning(plain.kind, schema))
+                return Scalar(plain.kind, plain.bits, _logical_type(plain.kind, schema))
             case _:
                 raise _unusable("it is no schema of Connect")
 
@@ -147,21 +147,24 @@ class _Reading:
             members.append((name, self.node(field)))
         if len({name for name, _ in members}) != len(members):
             raise _unusable("a struct has two fields of one name")
-        own_scale = NAMED.get(str(schema.get("name"))) == OwnScale() and dict(members) == _OWN_SCALE
-        return Record(tuple(members), OwnScale() if own_scale else None)
+        own_scale = (
+            NAMED.get(str(schema.get("name"))) == VariableScaleDecimal()
+            and dict(members) == _OWN_SCALE
+        )
+        return Record(tuple(members), VariableScaleDecimal() if own_scale else None)
 
 
 _OWN_SCALE = {"scale": _PLAIN["int32"], "value": _PLAIN["bytes"]}
 
 
-def _meaning(kind: Kind, schema: Mapping[str, Any]) -> Meaning | None:
+def _logical_type(kind: Kind, schema: Mapping[str, Any]) -> LogicalType | None:
     name = str(schema.get("name"))
     if name == CONNECT_DECIMAL and kind is Kind.BINARY:
         given = schema.get("parameters")
         parameters = given if isinstance(given, dict) else {}
         scale = _whole(parameters.get("scale", "0"))
         precision = _whole(parameters.get(_DIGITS, str(CONNECT_PRECISION)))
-        return None if scale is None or precision is None else Unscaled(precision, scale)
+        return None if scale is None or precision is None else UnscaledDecimal(precision, scale)
     found = NAMED.get(name)
     return found if found is not None and kind in _BASES.get(type(found), ()) else None
 
@@ -172,5 +175,5 @@ def _whole(text: Any) -> int | None:
     return int(str(text)) if fits else None
 
 
-def _unusable(reason: str) -> MisfitError:
-    return MisfitError(Code.SCHEMA_UNUSABLE, reason)
+def _unusable(reason: str) -> RejectError:
+    return RejectError(RejectCode.SCHEMA_UNUSABLE, reason)

@@ -25,7 +25,7 @@ import msgspec
 
 from penstock.rows.decode.json.parser import check_depth, parse_object
 from penstock.rows.options import Envelope
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 Members = Mapping[str, bytes]
 
@@ -78,7 +78,7 @@ def members_of(value: bytes, *, depth_max: int) -> dict[str, bytes]:
         members = _MEMBERS.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         parse_object(value, depth_max=depth_max)
-        raise MisfitError(Code.MALFORMED, "the event cannot be cut into members") from error
+        raise RejectError(RejectCode.MALFORMED, "the event cannot be cut into members") from error
     cut = {name: bytes(member) for name, member in members.items()}
     if len(value) != _compact_length(cut):
         # White space, escapes in names, or a key that stands twice: only a strict look can tell.
@@ -100,7 +100,7 @@ def _debezium(members: Members, _: bytes) -> Change | NoRow:
     if op in DEBEZIUM_WITHOUT_ROW:
         return NoRow(DEBEZIUM_WITHOUT_ROW[op])
     operation = _known(op, DEBEZIUM_OPERATIONS)
-    row = _image(members.get("before" if operation == "delete" else "after"), operation)
+    row = _row_image(members.get("before" if operation == "delete" else "after"), operation)
     source = members.get("source")
     return Change(row, operation, _debezium_us(source), source=source)
 
@@ -135,7 +135,7 @@ def _dms(members: Members, _: bytes) -> Change | NoRow:
     if metadata.record_type != "data":
         raise _no_envelope("the event's 'record-type' is neither data nor control")
     operation = _known(metadata.operation, _DMS_OPERATIONS)
-    row = _image(members.get("data"), operation)
+    row = _row_image(members.get("data"), operation)
     return Change(row, operation, time_text=metadata.timestamp, source=members["metadata"])
 
 
@@ -148,7 +148,7 @@ def _maxwell(members: Members, _: bytes) -> Change | NoRow:
     if kind in ("bootstrap-start", "bootstrap-complete"):
         return NoRow("control")
     operation = _known(kind, _MAXWELL_OPERATIONS)
-    row = _image(members.get("data"), operation)
+    row = _row_image(members.get("data"), operation)
     time_us = _whole(members["ts"], "ts") * _SECOND_US if "ts" in members else None
     return Change(row, operation, time_us, source=_rest(members, ("data", "old", "type", "ts")))
 
@@ -163,16 +163,16 @@ def _canal(members: Members, _: bytes) -> Change | NoRow:
     data = members.get("data", _NULL)
     rows = [] if data == _NULL else _decoded(data, _ROWS, "data")
     if len(rows) > 1:
-        raise MisfitError(Code.SEVERAL_ROWS, f"the event holds {len(rows)} rows")
-    row = _image(bytes(rows[0]) if rows else None, operation)
+        raise RejectError(RejectCode.SEVERAL_ROWS, f"the event holds {len(rows)} rows")
+    row = _row_image(bytes(rows[0]) if rows else None, operation)
     time_us = _whole(members["es"], "es") * _MS_US if "es" in members else None
     left_out = ("data", "old", "type", "es", "mysqlType", "sqlType", "sql")
     return Change(row, operation, time_us, source=_rest(members, left_out))
 
 
-def _image(row: bytes | None, operation: str) -> bytes:
+def _row_image(row: bytes | None, operation: str) -> bytes:
     if row is None or row == _NULL:
-        raise MisfitError(Code.IMAGE_MISSING, f"the event of {operation} holds no row")
+        raise RejectError(RejectCode.IMAGE_MISSING, f"the event of {operation} holds no row")
     if not row.startswith(b"{"):
         raise _no_envelope("the row is not an object")
     return row
@@ -180,7 +180,7 @@ def _image(row: bytes | None, operation: str) -> bytes:
 
 def _known(name: str, operations: Mapping[str, str]) -> str:
     if name not in operations:
-        raise MisfitError(Code.UNKNOWN_OPERATION, "the event's operation is not known")
+        raise RejectError(RejectCode.UNKNOWN_OPERATION, "the event's operation is not known")
     return operations[name]
 
 
@@ -214,7 +214,7 @@ def _iso(time_us: int, column: str) -> str:
         return f"{(_EPOCH + timedelta(microseconds=time_us)).isoformat()}Z"
     except OverflowError as error:
         reason = "the time of the change is not in years 1 to 9999"
-        raise MisfitError(Code.OUT_OF_RANGE, reason, column) from error
+        raise RejectError(RejectCode.OUT_OF_RANGE, reason, column) from error
 
 
 def _member(name: str, value: bytes) -> bytes:
@@ -240,8 +240,8 @@ def _decoded(raw: bytes, decoder: Any, name: str) -> Any:
         raise _no_envelope(f"'{name}' is not what it should be") from error
 
 
-def _no_envelope(reason: str) -> MisfitError:
-    return MisfitError(Code.NO_ENVELOPE, reason)
+def _no_envelope(reason: str) -> RejectError:
+    return RejectError(RejectCode.NO_ENVELOPE, reason)
 
 
 class _SourceTimes(msgspec.Struct):

@@ -26,15 +26,17 @@ from penstock.rows.decode.envelope.json_envelopes import (
     DEBEZIUM_WITHOUT_ROW,
     NoRow,
 )
-from penstock.rows.decode.format_reader import Decoded, Reader, WithoutRowError
-from penstock.rows.decode.logical_types import MS, US, Moment, Temporal
+from penstock.rows.decode.format_reader import DecodedBlock, FormatReader, NoRowError
+from penstock.rows.decode.logical_types import MS, US, Temporal, TimestampValue
 from penstock.rows.options import Envelope
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 _IMAGES = ("before", "after")
 
 
-def event_reader(reader: Reader, envelope: Envelope, changes: Mapping[str, str]) -> Reader | NoRow:
+def event_reader(
+    reader: FormatReader, envelope: Envelope, changes: Mapping[str, str]
+) -> FormatReader | NoRow:
     """Return the reader of events by one schema, or why none of them has a row.
 
     Raises MisfitError when the schema is no such event's.
@@ -56,7 +58,7 @@ def event_reader(reader: Reader, envelope: Envelope, changes: Mapping[str, str])
 class DebeziumReader:
     """Reads the rows of change events with before, after, op and source."""
 
-    inner: Reader
+    inner: FormatReader
     changes: Mapping[str, str]
 
     @property
@@ -72,18 +74,18 @@ class DebeziumReader:
         event = self.inner.record(value)
         op = event["op"]
         if isinstance(op, str) and op in DEBEZIUM_WITHOUT_ROW:
-            raise WithoutRowError(DEBEZIUM_WITHOUT_ROW[op])
+            raise NoRowError(DEBEZIUM_WITHOUT_ROW[op])
         operation = _operation(op, "event")
         row = event.get("before" if operation == "delete" else "after")
         if row is None:
-            raise MisfitError(Code.IMAGE_MISSING, f"the event of {operation} holds no row")
+            raise RejectError(RejectCode.IMAGE_MISSING, f"the event of {operation} holds no row")
         if not isinstance(row, dict):
             raise _no_envelope("the row is not an object")
         source = event.get("source")
         said = {"operation": operation, "timestamp": _time(source), "source": _text(source)}
         return _beside(row, said, self.changes)
 
-    def block(self, values: pa.BinaryArray) -> Decoded:
+    def block(self, values: pa.BinaryArray) -> DecodedBlock:
         """Read the rows of events; what is not plain is doubtful."""
         decoded = self.inner.block(values)
         members = dict(zip(decoded.array.type.names, decoded.array.flatten(), strict=True))
@@ -97,7 +99,7 @@ class DebeziumReader:
         index = np.arange(len(values)) + np.where(deleted, len(values), 0)
         rows = pa.concat_arrays([after, before]).take(pa.array(index))
         operation = _operations(op)
-        doubtful = decoded.doubtful | _mask(operation.is_null()) | _mask(rows.is_null())
+        doubtful = decoded.uncertain | _mask(operation.is_null()) | _mask(rows.is_null())
         said = {"operation": operation}
         if "timestamp" in self.changes:
             said["timestamp"], unsure = _times(source, len(values))
@@ -112,7 +114,7 @@ class DebeziumReader:
 class FlattenedReader:
     """Reads rows that stand alone, with what they were in members that begin with `__`."""
 
-    inner: Reader
+    inner: FormatReader
     changes: Mapping[str, str]
 
     @property
@@ -129,10 +131,10 @@ class FlattenedReader:
         elif row.get("__deleted") in ("true", True):
             operation = "delete"
         time = row.get("__source_ts_ms")
-        at = Moment(time, MS, zoned=True) if isinstance(time, int) else None
+        at = TimestampValue(time, MS, zoned=True) if isinstance(time, int) else None
         return _beside(row, {"operation": operation, "timestamp": at}, self.changes)
 
-    def block(self, values: pa.BinaryArray) -> Decoded:
+    def block(self, values: pa.BinaryArray) -> DecodedBlock:
         """Read rows; what is not plain is doubtful."""
         decoded = self.inner.block(values)
         members = dict(zip(decoded.array.type.names, decoded.array.flatten(), strict=True))
@@ -143,7 +145,7 @@ class FlattenedReader:
         if not plain or not pa.types.is_string(deleted.type):
             return _all_doubtful(decoded)
         operation = _operations(op)
-        doubtful = decoded.doubtful | _mask(pc.and_(operation.is_null(), op.is_valid()))
+        doubtful = decoded.uncertain | _mask(pc.and_(operation.is_null(), op.is_valid()))
         gone = pc.and_(pc.equal(deleted, "true").fill_null(False), op.is_null())
         operation = pc.if_else(gone, "delete", operation)
         said = {"operation": operation, "timestamp": time.view(pa.timestamp("ms", "UTC"))}
@@ -155,13 +157,13 @@ def _beside(
 ) -> dict[str, Any]:
     if twice := set(changes.values()) & row.keys():
         reason = f"the row has a member of its own that is called {min(twice)}"
-        raise MisfitError(Code.DUPLICATE_KEY, reason)
+        raise RejectError(RejectCode.DUPLICATE_KEY, reason)
     return {**row, **{column: said.get(role) for role, column in changes.items()}}
 
 
 def _joined(
     rows: pa.StructArray, said: Mapping[str, pa.Array], changes: Mapping[str, str], doubtful: Any
-) -> Decoded:
+) -> DecodedBlock:
     names, members = list(rows.type.names), list(rows.flatten())
     if set(changes.values()) & set(names):
         doubtful = np.ones(len(rows), np.bool_)
@@ -170,14 +172,14 @@ def _joined(
             names.append(column)
             members.append(said[role])
     if not names:
-        return Decoded(pa.array([{}] * len(rows), pa.struct([])), doubtful)
+        return DecodedBlock(pa.array([{}] * len(rows), pa.struct([])), doubtful)
     fields = [pa.field(name, each.type) for name, each in zip(names, members, strict=True)]
-    return Decoded(pa.StructArray.from_arrays(members, fields=fields), doubtful)
+    return DecodedBlock(pa.StructArray.from_arrays(members, fields=fields), doubtful)
 
 
 def _operation(op: Any, whose: str) -> str:
     if not isinstance(op, str) or op not in DEBEZIUM_OPERATIONS:
-        raise MisfitError(Code.UNKNOWN_OPERATION, f"the {whose}'s operation is not known")
+        raise RejectError(RejectCode.UNKNOWN_OPERATION, f"the {whose}'s operation is not known")
     return DEBEZIUM_OPERATIONS[op]
 
 
@@ -186,12 +188,12 @@ def _operations(op: pa.StringArray) -> pa.StringArray:
     return words.take(pc.index_in(op, letters))
 
 
-def _time(source: Any) -> Moment | None:
+def _time(source: Any) -> TimestampValue | None:
     if not isinstance(source, dict):
         return None
     for name, per_second in (("ts_us", US), ("ts_ms", MS)):
         if isinstance(source.get(name), int):
-            return Moment(source[name], per_second, zoned=True)
+            return TimestampValue(source[name], per_second, zoned=True)
     return None
 
 
@@ -236,13 +238,13 @@ def _is_plain(field: pa.Field) -> bool:
     return any(test(type_) for test in plain)
 
 
-def _all_doubtful(decoded: Decoded) -> Decoded:
-    return Decoded(decoded.array, np.ones(len(decoded.array), np.bool_))
+def _all_doubtful(decoded: DecodedBlock) -> DecodedBlock:
+    return DecodedBlock(decoded.array, np.ones(len(decoded.array), np.bool_))
 
 
 def _mask(array: pa.Array) -> Any:
     return array.to_numpy(zero_copy_only=False)
 
 
-def _no_envelope(reason: str) -> MisfitError:
-    return MisfitError(Code.NO_ENVELOPE, reason)
+def _no_envelope(reason: str) -> RejectError:
+    return RejectError(RejectCode.NO_ENVELOPE, reason)

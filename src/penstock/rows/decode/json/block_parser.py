@@ -51,7 +51,7 @@ _PARSED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class ParseFailure:
     """A block that does not parse; `row` is a guess at the first record to blame."""
 
     row: int | None = None
@@ -91,10 +91,10 @@ def can_parse(type_: Type, depth_max: int) -> bool:
             return True
 
 
-def parse_block(values: pa.BinaryArray, schema: Schema) -> pa.StructArray | Refused:
+def parse_block(values: pa.BinaryArray, schema: Schema) -> pa.StructArray | ParseFailure:
     """Parse non-null, non-empty values into a struct of `parsed_type`s, one row each, or refuse."""
     if not _is_utf8(values):
-        return Refused()
+        return ParseFailure()
     lines = pc.binary_join_element_wise(_HEAD, values, _TAIL, _NO_SEPARATOR).buffers()[2]
     try:
         table = arrow_json.read_json(
@@ -109,15 +109,15 @@ def parse_block(values: pa.BinaryArray, schema: Schema) -> pa.StructArray | Refu
         )
     except pa.ArrowInvalid as error:
         found = _ROW.search(str(error))
-        return Refused(None if found is None else int(found[1]))
+        return ParseFailure(None if found is None else int(found[1]))
     if table.num_rows != len(values):
-        return Refused()
+        return ParseFailure()
     column = table.column("v")
     parsed = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     return _vanished(values, parsed) or parsed
 
 
-def _vanished(values: pa.BinaryArray, parsed: pa.Array) -> Refused | None:
+def _vanished(values: pa.BinaryArray, parsed: pa.Array) -> ParseFailure | None:
     """Find a number that is not 0 and was read as the decimal 0, such as 1e-194.
 
     For more digits behind the point than its table of powers has, pyarrow 26 reads on behind the
@@ -126,7 +126,7 @@ def _vanished(values: pa.BinaryArray, parsed: pa.Array) -> Refused | None:
     if not _has_zero(parsed):
         return None
     places = np.flatnonzero(pc.match_substring_regex(values, _SMALL).to_numpy(zero_copy_only=False))
-    return Refused(int(places[0])) if len(places) else None
+    return ParseFailure(int(places[0])) if len(places) else None
 
 
 def _has_zero(array: pa.Array) -> bool:

@@ -14,8 +14,8 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from penstock.rows.decode.json.parser import Number
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.decode.json.parser import JsonNumber
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 NUMERIC = re.compile(r"([+-]?)(?:([0-9]+)(?:\.([0-9]*))?|\.([0-9]+))(?:[eE]([+-]?[0-9]+))?")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -23,36 +23,36 @@ _POWER_DIGITS_MAX = 12
 
 
 def base64_bytes(text: str) -> bytes:
-    """Read base64. Raises MisfitError."""
+    """Read base64. Raises RejectError."""
     try:
         data = binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
     except (binascii.Error, UnicodeEncodeError) as error:
-        raise MisfitError(Code.UNREADABLE, "the text is not base64") from error
+        raise RejectError(RejectCode.UNREADABLE, "the text is not base64") from error
     if base64.b64encode(data) != text.encode("ascii"):
-        raise MisfitError(Code.UNREADABLE, "the base64 text has bits to spare")
+        raise RejectError(RejectCode.UNREADABLE, "the base64 text has bits to spare")
     return data
 
 
 def float32_of(text: str) -> float:
-    """Read a number in 32 bits. Raises MisfitError."""
+    """Read a number in 32 bits. Raises RejectError."""
     # Arrow reads the text straight into 32 bits; by way of a double it would be rounded twice.
     return require_exact(text, pa.scalar(str(text)).cast(pa.float32()).as_py())
 
 
 def require_exact(text: str, number: float) -> float:
-    """Return the number that a text was read as. Raises MisfitError where it is not the same."""
+    """Return the number that a text was read as. Raises RejectError where it is not the same."""
     if not math.isfinite(number):
-        raise MisfitError(Code.OUT_OF_RANGE, "the number is too large for the column")
+        raise RejectError(RejectCode.OUT_OF_RANGE, "the number is too large for the column")
     if _INTEGER.fullmatch(text):
         sign, digits, exponent = number_parts(text)
         if int(f"{sign}{digits}") * 10**exponent != int(number):
-            raise MisfitError(Code.INEXACT, "the integer would be rounded")
+            raise RejectError(RejectCode.INEXACT, "the integer would be rounded")
     return number
 
 
 def stands_for_integer(text: str) -> bool:
     """Return whether a number or text is an integer in any notation but the plain one."""
-    if isinstance(text, Number) and _INTEGER.fullmatch(text):
+    if isinstance(text, JsonNumber) and _INTEGER.fullmatch(text):
         return False
     return NUMERIC.fullmatch(text) is not None and number_parts(text)[2] >= 0
 

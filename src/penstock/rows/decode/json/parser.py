@@ -4,7 +4,7 @@ Invariants:
 - accepted is exactly RFC 8259 in UTF-8 with an object on top, and nothing before or behind it;
 - refused beyond the RFC: duplicate keys, lone surrogates, nesting deeper than the limit;
 - the verdict depends on the bytes and the limit only, never on the interpreter's stack;
-- numbers keep their text (`Number`), so that no conversion rounds twice.
+- numbers keep their text (`JsonNumber`), so that no conversion rounds twice.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, Never
 
 import msgspec
 
-from penstock.rows.decode.logical_types import Clock, Day, Moment
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.decode.logical_types import DateValue, TimestampValue, TimeValue
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -26,27 +26,27 @@ _CUT_OFF = "Input data was truncated"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-class Number(str):
+class JsonNumber(str):
     """A JSON number as it was written."""
 
     __slots__ = ()
 
 
 def parse_object(value: bytes, *, depth_max: int) -> dict[str, Any]:
-    """Read one record into dicts, lists, str, bool, None and `Number`.
+    """Read one record into dicts, lists, str, bool, None and `JsonNumber`.
 
     Raises MisfitError of stage decode or limit.
     """
     if not value or value.isspace():
-        raise MisfitError(Code.EMPTY, "the value is empty")
+        raise RejectError(RejectCode.EMPTY, "the value is empty")
     if value.startswith(BOM_UTF8):
-        raise MisfitError(Code.BYTE_ORDER_MARK, "the value begins with a byte order mark")
+        raise RejectError(RejectCode.BYTE_ORDER_MARK, "the value begins with a byte order mark")
     check_depth(value, depth_max)
     text = _text(value)
     _check_syntax(value)
     tree = _parse(text)
     if not isinstance(tree, dict):
-        raise MisfitError(Code.NOT_AN_OBJECT, f"the value is {kind_of(tree)}, not an object")
+        raise RejectError(RejectCode.NOT_AN_OBJECT, f"the value is {kind_of(tree)}, not an object")
     return tree
 
 
@@ -64,13 +64,13 @@ def kind_of(value: Any) -> str:
             return "an array"
         case bool():
             return "a boolean"
-        case Number():
+        case JsonNumber():
             return "a number"
         case str():
             return "a string"
         case bytes():
             return "bytes"
-        case Day() | Clock() | Moment():
+        case DateValue() | TimeValue() | TimestampValue():
             return "a date or time"
         case None:
             return "null"
@@ -78,15 +78,15 @@ def kind_of(value: Any) -> str:
             return "a number"
 
 
-def says_nothing(value: Any) -> bool:
+def is_empty(value: Any) -> bool:
     """Return whether a value is null or an empty shell of nulls, which no column is made for."""
     match value:
         case None:
             return True
         case dict():
-            return all(says_nothing(member) for member in value.values())
+            return all(is_empty(member) for member in value.values())
         case list():
-            return all(says_nothing(element) for element in value)
+            return all(is_empty(element) for element in value)
         case _:
             return False
 
@@ -96,7 +96,7 @@ def _text(value: bytes) -> str:
         return value.decode("utf-8")
     except UnicodeDecodeError as error:
         reason = f"byte {error.start} is not UTF-8"
-        raise MisfitError(Code.NOT_UTF8, reason) from error
+        raise RejectError(RejectCode.NOT_UTF8, reason) from error
 
 
 def _check_syntax(value: bytes) -> None:
@@ -111,10 +111,10 @@ def _check_syntax(value: bytes) -> None:
             return
         said = str(error).removeprefix("JSON is malformed: ")
         if said.startswith("trailing characters"):
-            raise MisfitError(Code.TRAILING_DATA, "something follows the JSON text") from None
+            raise RejectError(RejectCode.TRAILING_DATA, "something follows the JSON text") from None
         if said == _CUT_OFF:
             said = f"the text is cut off behind byte {len(value)}"
-        raise MisfitError(Code.MALFORMED, said) from None
+        raise RejectError(RejectCode.MALFORMED, said) from None
     except RecursionError:
         return
 
@@ -123,8 +123,8 @@ def _parse(text: str) -> Any:
     try:
         tree = _DECODER.decode(text)
     except JSONDecodeError as error:
-        code = Code.TRAILING_DATA if error.msg == "Extra data" else Code.MALFORMED
-        raise MisfitError(
+        code = RejectCode.TRAILING_DATA if error.msg == "Extra data" else RejectCode.MALFORMED
+        raise RejectError(
             code, f"{error.msg.lower().removesuffix(' at')} at character {error.pos}"
         ) from error
     if _SURROGATE.search(text):
@@ -137,16 +137,19 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise MisfitError(Code.DUPLICATE_KEY, f"the key {twice!r} stands twice in one object")
+        raise RejectError(RejectCode.DUPLICATE_KEY, f"the key {twice!r} stands twice in one object")
     return members
 
 
 def _no_constant(name: str) -> Never:
-    raise MisfitError(Code.MALFORMED, f"{name} is not JSON")
+    raise RejectError(RejectCode.MALFORMED, f"{name} is not JSON")
 
 
 _DECODER = JSONDecoder(
-    object_pairs_hook=_unique, parse_int=Number, parse_float=Number, parse_constant=_no_constant
+    object_pairs_hook=_unique,
+    parse_int=JsonNumber,
+    parse_float=JsonNumber,
+    parse_constant=_no_constant,
 )
 
 
@@ -161,7 +164,7 @@ def check_depth(value: bytes, depth_max: int) -> None:
     for bracket in _STRINGS.sub(b"", value).translate(None, _NOT_BRACKETS):
         depth += 1 if bracket in b"{[" else -1
         if depth > depth_max:
-            raise MisfitError(Code.TOO_DEEP, f"nested deeper than {depth_max}")
+            raise RejectError(RejectCode.TOO_DEEP, f"nested deeper than {depth_max}")
 
 
 def _check_surrogates(tree: Any) -> None:
@@ -178,6 +181,6 @@ def _check_surrogates(tree: Any) -> None:
                 tree.encode("utf-8")
             except UnicodeEncodeError as error:
                 reason = "a string escapes half a surrogate pair"
-                raise MisfitError(Code.LONE_SURROGATE, reason) from error
+                raise RejectError(RejectCode.LONE_SURROGATE, reason) from error
         case _:
             return

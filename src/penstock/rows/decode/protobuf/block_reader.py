@@ -31,20 +31,20 @@ from penstock.rows.decode.protobuf.schema import (
     Member,
     Message,
     Node,
-    Plain,
+    Primitive,
     Repeated,
-    Stamp,
     Symbols,
     Text,
+    Timestamp,
     Wrapped,
 )
 from penstock.rows.decode.protobuf.well_known_types import (
-    discarded,
+    discard_unknown,
     has_field,
     json_text,
     keys_in_order,
 )
-from penstock.rows.reject_codes import MisfitError
+from penstock.rows.reject_codes import RejectError
 
 Rows = npt.NDArray[np.int64]
 Values = Sequence[Any]
@@ -55,14 +55,14 @@ _LISTED_MAX = (1 << 31) - 1
 
 
 @dataclass(slots=True)
-class Parsed:
+class ParsedMessages:
     """The messages of a block, and which records are to be read one by one."""
 
     messages: list[Any]
-    doubtful: npt.NDArray[np.bool_]
+    uncertain: npt.NDArray[np.bool_]
 
     @classmethod
-    def of(cls, values: pa.BinaryArray, parse: Any) -> Parsed:
+    def of(cls, values: pa.BinaryArray, parse: Any) -> ParsedMessages:
         """Parse values; in place of one that is none stands an empty message."""
         from google.protobuf.message import DecodeError  # noqa: PLC0415  of the extra `protobuf`
 
@@ -74,23 +74,23 @@ class Parsed:
             except DecodeError:
                 message = parse(b"")
                 doubtful[index] = True
-            if discarded(message):
+            if discard_unknown(message):
                 doubtful[index] = True
             messages.append(message)
         return cls(messages, doubtful)
 
-    def doubt(self, rows: Rows, wrong: npt.NDArray[np.bool_]) -> None:
+    def mark_uncertain(self, rows: Rows, wrong: npt.NDArray[np.bool_]) -> None:
         """Mark the records of some values."""
         if wrong.any():
-            self.doubtful[rows[wrong]] = True
+            self.uncertain[rows[wrong]] = True
 
 
-def message_column(node: Message, parsed: Parsed) -> pa.StructArray:
+def message_column(node: Message, parsed: ParsedMessages) -> pa.StructArray:
     """Return the members of all messages as columns."""
     return _struct(node, parsed.messages, np.arange(len(parsed.messages)), parsed)
 
 
-def _struct(node: Message, messages: Values, rows: Rows, parsed: Parsed) -> pa.StructArray:
+def _struct(node: Message, messages: Values, rows: Rows, parsed: ParsedMessages) -> pa.StructArray:
     if not node.members:
         return pa.array([{}] * len(messages), pa.struct([]))
     arrays = [_member(member, messages, rows, parsed) for member in node.members]
@@ -99,7 +99,7 @@ def _struct(node: Message, messages: Values, rows: Rows, parsed: Parsed) -> pa.S
     return pa.StructArray.from_arrays(arrays, fields=fields)
 
 
-def _member(member: Member, messages: Values, rows: Rows, parsed: Parsed) -> pa.Array:
+def _member(member: Member, messages: Values, rows: Rows, parsed: ParsedMessages) -> pa.Array:
     take = attrgetter(member.name)
     if not member.presence:
         return _array(member.node, list(map(take, messages)), rows, parsed)
@@ -115,16 +115,16 @@ def _member(member: Member, messages: Values, rows: Rows, parsed: Parsed) -> pa.
     return array.take(pa.array(index, mask=~present))
 
 
-def _array(node: Node, values: Values, rows: Rows, parsed: Parsed) -> pa.Array:
+def _array(node: Node, values: Values, rows: Rows, parsed: ParsedMessages) -> pa.Array:
     """Return values of a node, none of them null, as an array of the same length."""
     match node:
-        case Plain():
+        case Primitive():
             return _plain(node, values, rows, parsed)
         case Wrapped(inner):
             return _plain(inner, [each.value for each in values], rows, parsed)
         case Symbols(names):
             return _known([names.get(each) for each in values], pa.string(), rows, parsed)
-        case Stamp():
+        case Timestamp():
             return _stamps(values, rows, parsed)
         case Text():
             return _known([_text(each) for each in values], pa.string(), rows, parsed)
@@ -135,11 +135,11 @@ def _array(node: Node, values: Values, rows: Rows, parsed: Parsed) -> pa.Array:
         case Message():
             return _struct(node, values, rows, parsed)
         case _:
-            parsed.doubt(rows, np.ones(len(rows), np.bool_))
+            parsed.mark_uncertain(rows, np.ones(len(rows), np.bool_))
             return pa.nulls(len(values))
 
 
-def _plain(node: Plain, values: Values, rows: Rows, parsed: Parsed) -> pa.Array:
+def _plain(node: Primitive, values: Values, rows: Rows, parsed: ParsedMessages) -> pa.Array:
     type_ = arrow_type(node.kind)
     if node.unsigned and values and max(values) > _LONG_MAX:
         return _known([v if v <= _LONG_MAX else None for v in values], type_, rows, parsed)
@@ -150,31 +150,31 @@ def _plain(node: Plain, values: Values, rows: Rows, parsed: Parsed) -> pa.Array:
     return pa.array(values, type_)
 
 
-def _known(values: Values, type_: pa.DataType, rows: Rows, parsed: Parsed) -> pa.Array:
+def _known(values: Values, type_: pa.DataType, rows: Rows, parsed: ParsedMessages) -> pa.Array:
     array = pa.array(values, type_)
     if array.null_count:
-        parsed.doubt(rows, array.is_null().to_numpy(zero_copy_only=False))
+        parsed.mark_uncertain(rows, array.is_null().to_numpy(zero_copy_only=False))
     return array
 
 
 def _text(value: Any) -> str | None:
     try:
         return json_text(value)
-    except MisfitError:
+    except RejectError:
         return None
 
 
-def _stamps(values: Values, rows: Rows, parsed: Parsed) -> pa.Array:
+def _stamps(values: Values, rows: Rows, parsed: ParsedMessages) -> pa.Array:
     seconds = np.array([each.seconds for each in values], np.int64)
     nanos = np.array([each.nanos for each in values], np.int64)
     wrong = (nanos < 0) | (nanos >= NS)
     wrong |= (seconds > _SECONDS_MAX) | (seconds < -_SECONDS_MAX)
-    parsed.doubt(rows, wrong)
+    parsed.mark_uncertain(rows, wrong)
     counts = np.where(wrong, 0, seconds) * NS + np.where(wrong, 0, nanos)
     return pa.array(counts).view(pa.timestamp("ns", "UTC"))
 
 
-def _list(element: Node, values: Values, rows: Rows, parsed: Parsed) -> pa.Array:
+def _list(element: Node, values: Values, rows: Rows, parsed: ParsedMessages) -> pa.Array:
     lengths = np.fromiter(map(len, values), np.int64, len(values))
     items = list(chain.from_iterable(values))
     inner = _array(element, items, np.repeat(rows, lengths), parsed)
@@ -182,10 +182,10 @@ def _list(element: Node, values: Values, rows: Rows, parsed: Parsed) -> pa.Array
     return pa.ListArray.from_arrays(_offsets(lengths), inner, type=listed)
 
 
-def _map(node: Mapped, values: Values, rows: Rows, parsed: Parsed) -> pa.Array:
+def _map(node: Mapped, values: Values, rows: Rows, parsed: ParsedMessages) -> pa.Array:
     ordered = [_keys(each) for each in values]
     wrong = np.array([keys is None for keys in ordered], np.bool_)
-    parsed.doubt(rows, wrong)
+    parsed.mark_uncertain(rows, wrong)
     known = [keys or [] for keys in ordered]
     lengths = np.fromiter(map(len, known), np.int64, len(known))
     owners = np.repeat(rows, lengths)
@@ -194,7 +194,7 @@ def _map(node: Mapped, values: Values, rows: Rows, parsed: Parsed) -> pa.Array:
     inner = _array(node.value, members, owners, parsed)
     if keys.null_count:
         # Arrow ends the process over a key that is null; the records with one are doubtful.
-        parsed.doubt(owners, np.ones(len(owners), np.bool_))
+        parsed.mark_uncertain(owners, np.ones(len(owners), np.bool_))
         return pa.array([[]] * len(values), pa.map_(keys.type, inner.type))
     return pa.MapArray.from_arrays(_offsets(lengths), keys, inner)
 
@@ -202,7 +202,7 @@ def _map(node: Mapped, values: Values, rows: Rows, parsed: Parsed) -> pa.Array:
 def _keys(entries: Any) -> list[Any] | None:
     try:
         return keys_in_order(entries)
-    except MisfitError:
+    except RejectError:
         return None
 
 

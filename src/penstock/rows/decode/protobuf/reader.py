@@ -15,32 +15,32 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.core.schema import Kind, Struct
-from penstock.rows.decode.format_reader import Decoded
+from penstock.rows.decode.format_reader import DecodedBlock
 from penstock.rows.decode.logical_types import unscaled
-from penstock.rows.decode.protobuf.block_reader import Parsed, message_column
+from penstock.rows.decode.protobuf.block_reader import ParsedMessages, message_column
 from penstock.rows.decode.protobuf.schema import (
     STAMP,
     Mapped,
     Message,
     Node,
-    OwnScale,
-    Plain,
+    Primitive,
     Repeated,
-    Stamp,
     Symbols,
     Text,
+    Timestamp,
+    VariableScaleDecimal,
     message_class,
     node_of,
     type_of_message,
 )
 from penstock.rows.decode.protobuf.well_known_types import (
-    discarded,
+    discard_unknown,
     has_field,
     json_text,
     keys_in_order,
     nanoseconds,
 )
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,10 @@ class ProtobufReader:
         """Return the columns that the schema asks for."""
         return type_of_message(self.node)
 
-    def block(self, values: pa.BinaryArray) -> Decoded:
+    def block(self, values: pa.BinaryArray) -> DecodedBlock:
         """Read messages, each the whole of its value."""
-        parsed = Parsed.of(values, self.parse)
-        return Decoded(message_column(self.node, parsed), parsed.doubtful)
+        parsed = ParsedMessages.of(values, self.parse)
+        return DecodedBlock(message_column(self.node, parsed), parsed.uncertain)
 
     def record(self, value: bytes) -> dict[str, Any]:
         """Read one message. Raises MisfitError."""
@@ -74,12 +74,12 @@ class ProtobufReader:
             message = self.parse(value)
         except DecodeError as error:
             if "UTF-8" in str(error):
-                raise MisfitError(Code.NOT_UTF8, "a string is not UTF-8") from error
+                raise RejectError(RejectCode.NOT_UTF8, "a string is not UTF-8") from error
             reason = "the bytes are no message of the record's schema"
-            raise MisfitError(Code.MALFORMED, reason) from error
-        if discarded(message):
+            raise RejectError(RejectCode.MALFORMED, reason) from error
+        if discard_unknown(message):
             reason = "the message has a field, or a value of an enum, that its schema does not have"
-            raise MisfitError(Code.MALFORMED, reason)
+            raise RejectError(RejectCode.MALFORMED, reason)
         return _members(self.node, message)
 
 
@@ -95,19 +95,21 @@ def _members(node: Message, message: Any) -> dict[str, Any]:
 
 def _value(node: Node, value: Any) -> Any:
     match node:
-        case Plain():
+        case Primitive():
             if isinstance(value, bytes) and node.kind is Kind.STRING:
-                raise MisfitError(Code.NOT_UTF8, "a string is not UTF-8")
+                raise RejectError(RejectCode.NOT_UTF8, "a string is not UTF-8")
             return value
         case Symbols(names):
             if value not in names:
-                raise MisfitError(Code.MALFORMED, "an enum has no value of the record's number")
+                raise RejectError(
+                    RejectCode.MALFORMED, "an enum has no value of the record's number"
+                )
             return names[value]
-        case Stamp():
-            return STAMP.lifted(nanoseconds(value.seconds, value.nanos))
+        case Timestamp():
+            return STAMP.value_of(nanoseconds(value.seconds, value.nanos))
         case Text():
             return json_text(value)
-        case OwnScale():
+        case VariableScaleDecimal():
             return unscaled(value.value, value.scale)
         case Repeated(element):
             return [_value(element, each) for each in value]

@@ -19,17 +19,17 @@ from types import MappingProxyType
 from typing import Any
 
 from penstock.core.schema import Field, Kind, List, Map, Struct, Type
-from penstock.rows.decode.logical_types import NS, Counted
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.decode.logical_types import NS, EpochCount
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 NODES_MAX = 10_000
 DEPTH_MAX = 64
-STAMP = Counted(Kind.TIMESTAMPTZ, NS)
+STAMP = EpochCount(Kind.TIMESTAMPTZ, NS)
 _PREFIX, _FILES = "google.protobuf.", "google/protobuf/"
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class Primitive:
     """A number, a boolean, text or bytes. `unsigned` numbers may be beyond a long."""
 
     kind: Kind
@@ -44,7 +44,7 @@ class Symbols:
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
+class Timestamp:
     """A `google.protobuf.Timestamp`: seconds since 1970 in UTC, and nanoseconds behind them."""
 
 
@@ -54,7 +54,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnScale:
+class VariableScaleDecimal:
     """Confluent's Decimal: unscaled bytes and a scale in each record."""
 
 
@@ -62,7 +62,7 @@ class OwnScale:
 class Wrapped:
     """A wrapper, which tells a value that was not set from its default."""
 
-    inner: Plain
+    inner: Primitive
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Repeated:
 class Mapped:
     """Values by keys, in the order of keys: that of the wire means nothing."""
 
-    key: Plain
+    key: Primitive
     value: Node
 
 
@@ -98,7 +98,17 @@ class Member:
     presence: bool
 
 
-Node = Plain | Symbols | Stamp | Text | OwnScale | Wrapped | Repeated | Mapped | Message
+Node = (
+    Primitive
+    | Symbols
+    | Timestamp
+    | Text
+    | VariableScaleDecimal
+    | Wrapped
+    | Repeated
+    | Mapped
+    | Message
+)
 
 _TEXTS = frozenset({"Struct", "Value", "ListValue"})
 _WRAPPERS = frozenset(
@@ -110,17 +120,17 @@ _WRAPPERS = frozenset(
 _DECIMALS = frozenset({"confluent.type.Decimal"})
 
 _DOUBLE, _FLOAT, _ENUM, _GROUP, _MESSAGE, _INT32, _BYTES = 1, 2, 14, 10, 11, 5, 12
-_PLAIN: Mapping[int, Plain] = MappingProxyType(
+_PLAIN: Mapping[int, Primitive] = MappingProxyType(
     {
-        _DOUBLE: Plain(Kind.DOUBLE),
-        _FLOAT: Plain(Kind.FLOAT),
-        **dict.fromkeys((3, 16, 18), Plain(Kind.LONG)),
-        **dict.fromkeys((4, 6), Plain(Kind.LONG, unsigned=True)),
-        **dict.fromkeys((5, 15, 17), Plain(Kind.INT)),
-        **dict.fromkeys((7, 13), Plain(Kind.LONG)),
-        8: Plain(Kind.BOOLEAN),
-        9: Plain(Kind.STRING),
-        12: Plain(Kind.BINARY),
+        _DOUBLE: Primitive(Kind.DOUBLE),
+        _FLOAT: Primitive(Kind.FLOAT),
+        **dict.fromkeys((3, 16, 18), Primitive(Kind.LONG)),
+        **dict.fromkeys((4, 6), Primitive(Kind.LONG, unsigned=True)),
+        **dict.fromkeys((5, 15, 17), Primitive(Kind.INT)),
+        **dict.fromkeys((7, 13), Primitive(Kind.LONG)),
+        8: Primitive(Kind.BOOLEAN),
+        9: Primitive(Kind.STRING),
+        12: Primitive(Kind.BINARY),
     }
 )
 """By `FieldDescriptorProto.Type`: 64 bits with a sign; without; 32 bits with a sign; without."""
@@ -164,13 +174,13 @@ def node_of(descriptor: Any) -> Message:
 def type_of_node(node: Node) -> Type:
     """Return the column type that a node asks for; `unknown` where a hint has to tell it."""
     match node:
-        case Plain(kind) | Wrapped(Plain(kind)):
+        case Primitive(kind) | Wrapped(Primitive(kind)):
             return kind
         case Symbols() | Text():
             return Kind.STRING
-        case Stamp():
+        case Timestamp():
             return STAMP.type
-        case OwnScale():
+        case VariableScaleDecimal():
             return Kind.UNKNOWN
         case Repeated(element):
             return List(type_of_node(element))
@@ -185,9 +195,9 @@ def type_of_message(message: Message) -> Struct:
     return Struct(tuple(Field(each.name, type_of_node(each.node)) for each in message.members))
 
 
-def unusable(reason: str) -> MisfitError:
+def unusable(reason: str) -> RejectError:
     """Build the error for a schema that cannot be used, and why."""
-    return MisfitError(Code.SCHEMA_UNUSABLE, reason)
+    return RejectError(RejectCode.SCHEMA_UNUSABLE, reason)
 
 
 @dataclass(slots=True)
@@ -226,11 +236,11 @@ class _Counting:
             return _PLAIN[field.type]
         name = field.message_type.full_name
         if name in _DECIMALS and _is_decimal(field.message_type):
-            return OwnScale()
+            return VariableScaleDecimal()
         is_own = field.message_type.file.name.startswith(_FILES)
         known = name.removeprefix(_PREFIX) if is_own else ""
         if known == "Timestamp":
-            return Stamp()
+            return Timestamp()
         if known in _TEXTS:
             return Text()
         if known in _WRAPPERS:

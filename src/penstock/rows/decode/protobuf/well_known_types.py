@@ -9,10 +9,10 @@ import json
 from typing import Any
 
 from penstock.rows.decode.logical_types import NS
-from penstock.rows.reject_codes import Code, MisfitError
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 
-def discarded(message: Any) -> bool:
+def discard_unknown(message: Any) -> bool:
     """Leave unknown fields out of a message and those in it, and tell whether there were any."""
     own = type(message)
     size = len(own.SerializePartialToString(message))
@@ -29,7 +29,7 @@ def has_field(message: Any, name: str) -> bool:
 def nanoseconds(seconds: int, nanos: int) -> int:
     """Count nanoseconds since 1970 in a Timestamp. Raises MisfitError for one that is none."""
     if not 0 <= nanos < NS:
-        raise MisfitError(Code.MALFORMED, "a Timestamp whose nanos are not within a second")
+        raise RejectError(RejectCode.MALFORMED, "a Timestamp whose nanos are not within a second")
     return seconds * NS + nanos
 
 
@@ -40,7 +40,7 @@ def json_text(message: Any) -> str:
     try:
         tree = json_format.MessageToDict(message)
     except (ValueError, RecursionError, json_format.SerializeToJsonError) as error:
-        raise MisfitError(Code.MALFORMED, "a Value that JSON cannot show") from error
+        raise RejectError(RejectCode.MALFORMED, "a Value that JSON cannot show") from error
     return json.dumps(tree, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
@@ -48,6 +48,6 @@ def keys_in_order(entries: Any) -> list[Any]:
     """Return the keys of a map in their order. Raises MisfitError for text that is not UTF-8."""
     keys = list(entries)
     if any(type(key) is bytes for key in keys):
-        raise MisfitError(Code.NOT_UTF8, "a string is not UTF-8")
+        raise RejectError(RejectCode.NOT_UTF8, "a string is not UTF-8")
     keys.sort()
     return keys

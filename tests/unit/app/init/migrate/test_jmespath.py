@@ -10,10 +10,10 @@ import pytest
 from penstock.app.init.migrate.jmespath import translated
 from penstock.core.offsets import TopicPartition
 from penstock.core.type_text import parse_type
-from penstock.rows.decode.decoder import Readers
+from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.options import RowOptions
-from penstock.rows.route.filters import Look
-from penstock.rows.route.router import Sorter
+from penstock.rows.route.filters import SqlExpression
+from penstock.rows.route.router import Router
 from penstock.spec.language.expressions import expression, fields_of, looked_at
 
 RECORD = {
@@ -40,9 +40,9 @@ def computed(sql: str, hints: dict[str, str], record: dict[str, object]) -> obje
         }
     )
     declared = fields_of({name: parse_type(type_) for name, type_ in hints.items()})
-    look = Look(sql, looked_at(expression(sql), declared), "here")
-    sorter = Sorter(batch, TopicPartition("id", 3, "orders"))
-    values, refused = sorter.values(look, RowOptions({}), Readers())
+    look = SqlExpression(sql, looked_at(expression(sql), declared), "here")
+    sorter = Router(batch, TopicPartition("id", 3, "orders"))
+    values, refused = sorter.values(look, RowOptions({}), ReaderCache())
     assert {} == refused
     return values[0].as_py()
 

@@ -6,7 +6,7 @@ import pytest
 from pyarrow import fs
 
 from penstock.connectors.delta.log.reader import Entry, Log
-from penstock.connectors.delta.log.summary import Past, joined, past_of
+from penstock.connectors.delta.log.summary import LogSummary, joined, past_of
 
 FIRST = 5
 
@@ -61,7 +61,7 @@ def test_a_part_within_another_adds_nothing():
 
 def test_pasts_with_a_stretch_between_them_do_not_join():
     with pytest.raises(AssertionError, match="is not known"):
-        joined(Past(5, 7), Past(8, 9))
+        joined(LogSummary(5, 7), LogSummary(8, 9))
 
 
 def test_of_acts_the_newest_are_kept():

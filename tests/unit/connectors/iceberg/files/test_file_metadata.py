@@ -56,7 +56,7 @@ from penstock.connectors.iceberg.files.file_metadata import Describer, data_file
 from penstock.connectors.iceberg.schema.types import file_schema
 from penstock.core.commits import DataFile
 from penstock.files import Written
-from penstock.files.float_statistics import floats_in, odd_in
+from penstock.files.float_statistics import count_floats, floats_in
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),
@@ -83,7 +83,7 @@ def described(
 ) -> DataFile:
     table = pa.Table.from_pylist(list(rows), schema=file_schema(SCHEMA))
     footer = footer_of(table, group_rows)
-    nans = odd_in(floats_in(table.schema), table).nans
+    nans = count_floats(floats_in(table.schema), table).nans
     written = Written("x", (), table.num_rows, 100, footer, nans)
     describer = Describer(SCHEMA, PartitionSpec(), properties or {})
     return describer.described("file:///x.parquet", written)

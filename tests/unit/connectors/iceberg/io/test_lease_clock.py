@@ -2,12 +2,12 @@
 
 from tests.story.clock import START_MS, ManualClock
 
-from penstock.connectors.iceberg.io.lease_clock import passing
+from penstock.connectors.iceberg.io.lease_clock import expiry
 
 
 def test_a_wait_has_passed_at_its_end_and_not_before():
     clock = ManualClock()
-    is_due = passing(60_000, clock.now_ms, clock.monotonic)
+    is_due = expiry(60_000, clock.now_ms, clock.monotonic)
 
     clock.advance(59)
     assert not is_due()
@@ -17,7 +17,7 @@ def test_a_wait_has_passed_at_its_end_and_not_before():
 
 def test_a_wall_clock_that_is_set_back_puts_nothing_off():
     clock = ManualClock()
-    is_due = passing(60_000, clock.now_ms, clock.monotonic)
+    is_due = expiry(60_000, clock.now_ms, clock.monotonic)
 
     clock.set_wall_clock(START_MS - 7_200_000)
     assert not is_due()
@@ -27,7 +27,7 @@ def test_a_wall_clock_that_is_set_back_puts_nothing_off():
 
 def test_a_machine_that_slept_asks_when_it_wakes():
     clock = ManualClock()
-    is_due = passing(60_000, clock.now_ms, clock.monotonic)
+    is_due = expiry(60_000, clock.now_ms, clock.monotonic)
 
     clock.set_wall_clock(START_MS + 60_000)
     assert 0 == clock.monotonic()

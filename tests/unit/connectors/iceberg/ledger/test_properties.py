@@ -4,26 +4,26 @@ import pytest
 
 from penstock.connectors.iceberg.ledger.properties import (
     NEWEST_RANGES_MAX,
-    Newest,
-    few,
-    newest_in,
+    LedgerMark,
+    bounded_ranges,
+    mark_in,
     newest_key,
 )
 from penstock.testing.prepared import progress
 
 
 def newest(text):
-    return newest_in({newest_key("shop"): text}, "shop", "main")
+    return mark_in({newest_key("shop"): text}, "shop", "main")
 
 
 def test_what_is_written_is_read():
-    told = Newest("c1", 7, 3, 2, 6, 4, progress({0: (2, 5), 1: (0, 1)}))
+    told = LedgerMark("c1", 7, 3, 2, 6, 4, progress({0: (2, 5), 1: (0, 1)}))
 
     assert told == newest(told.to_json())
 
 
 def test_a_property_of_before_rows_were_told_is_read_without():
-    assert Newest("c1", 7, 3, 2, 6) == newest('[1,"c1","7",3,2,"6"]')
+    assert LedgerMark("c1", 7, 3, 2, 6) == newest('[1,"c1","7",3,2,"6"]')
 
 
 @pytest.mark.parametrize(
@@ -46,5 +46,5 @@ def test_a_damaged_or_newer_property_tells_nothing(text):
 def test_ranges_are_told_unless_they_are_many():
     few_ranges = progress(dict.fromkeys(range(NEWEST_RANGES_MAX), (0, 10)))
 
-    assert few_ranges == few(few_ranges)
-    assert {} == few(few_ranges | progress({NEWEST_RANGES_MAX: (0, 1)}))
+    assert few_ranges == bounded_ranges(few_ranges)
+    assert {} == bounded_ranges(few_ranges | progress({NEWEST_RANGES_MAX: (0, 1)}))

@@ -12,10 +12,10 @@ import pytest
 
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, List, Struct
-from penstock.rows.convert.batch import Converted, convert
-from penstock.rows.decode.decoder import Readers
+from penstock.rows.convert.batch import ConvertedBatch, convert_batch
+from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import Code
+from penstock.rows.reject_codes import RejectCode
 from penstock.rows.schema.inference import table_schema
 from penstock.rows.schema.survey import survey
 
@@ -115,8 +115,8 @@ def batch_of(*events: Any, indent: int | None = None) -> pa.RecordBatch:
 
 def landed(
     envelope: str, *events: Any, schema: Struct = SCHEMA, indent: int | None = None, **options: Any
-) -> Converted:
-    return convert(
+) -> ConvertedBatch:
+    return convert_batch(
         batch_of(*events, indent=indent),
         at=AT,
         schema=schema,
@@ -124,7 +124,7 @@ def landed(
     )
 
 
-def codes(done: Converted) -> list[tuple[int, str, str]]:
+def codes(done: ConvertedBatch) -> list[tuple[int, str, str]]:
     return [(reject.offset, reject.stage, reject.code) for reject in done.rejects]
 
 
@@ -223,47 +223,51 @@ def test_an_event_without_a_row_is_counted_under_its_reason(
 
 
 REFUSED = [
-    ("debezium", debezium("x", None, ROW), Code.UNKNOWN_OPERATION),
-    ("debezium", debezium("d", None, None), Code.IMAGE_MISSING),
-    ("debezium", debezium("c", ROW, None), Code.IMAGE_MISSING),
-    ("debezium", {"op": "u"}, Code.IMAGE_MISSING),
-    ("debezium", debezium("c", None, [1]), Code.NO_ENVELOPE),
-    ("debezium", {"id": 1}, Code.NO_ENVELOPE),
-    ("debezium", {"schema": {}, "payload": debezium("c", None, ROW)}, Code.NO_ENVELOPE),
-    ("debezium", {**debezium("c", None, ROW), "op": 7}, Code.NO_ENVELOPE),
-    ("debezium", debezium("c", None, ROW, source=[1]), Code.NO_ENVELOPE),
-    ("debezium", debezium("c", None, ROW, source={"ts_ms": 2**62}), Code.OUT_OF_RANGE),
-    ("debezium", b'{"op":"c","after":{"id":1},"op":"d"}', Code.DUPLICATE_KEY),
-    ("debezium", b'{"op":"c","after":{"id":1},"after":{"id":2}}', Code.DUPLICATE_KEY),
-    ("debezium", b'{"op":"c","after":{"id":1,"id":2}}', Code.DUPLICATE_KEY),
-    ("debezium", b'{"op":"c","after":{"id":1,"_change_operation":"d"}}', Code.DUPLICATE_KEY),
-    ("debezium", b'{"op":"c","after":{"id":1}', Code.MALFORMED),
-    ("debezium", b'{"op":"c","after":{"id":NaN}}', Code.MALFORMED),
-    ("debezium", b'{"op":"c","after":{"id":1}}x', Code.TRAILING_DATA),
-    ("debezium", b'[{"op":"c"}]', Code.NOT_AN_OBJECT),
-    ("debezium", b'{"op":"c","after":{"name":"\xff"}}', Code.NOT_UTF8),
-    ("debezium", b'{"op":"c","after":{"id":1},"source":{"x":"\xff"}}', Code.NOT_UTF8),
-    ("debezium", b'{"op":"c","after":' + b"[" * 70 + b"]" * 70 + b"}", Code.TOO_DEEP),
-    ("debezium", debezium("c", None, {"id": 2**70}), Code.OUT_OF_RANGE),
-    ("debezium", debezium("u", None, {"id": 1, "nope": 2}), Code.UNKNOWN_FIELD),
-    ("dms", {"data": ROW}, Code.NO_ENVELOPE),
-    ("dms", {"metadata": METADATA}, Code.IMAGE_MISSING),
-    ("dms", {"data": ROW, "metadata": {**METADATA, "operation": "x"}}, Code.UNKNOWN_OPERATION),
-    ("dms", {"data": ROW, "metadata": {**METADATA, "timestamp": "now"}}, Code.UNREADABLE),
-    ("dms", {"data": ROW, "metadata": {**METADATA, "record-type": "x"}}, Code.NO_ENVELOPE),
-    ("maxwell", ROW, Code.NO_ENVELOPE),
-    ("maxwell", maxwell("upsert", data=ROW), Code.UNKNOWN_OPERATION),
-    ("maxwell", maxwell("insert"), Code.IMAGE_MISSING),
-    ("canal", canal("INSERT", [ROW, ROW]), Code.SEVERAL_ROWS),
-    ("canal", canal("INSERT", []), Code.IMAGE_MISSING),
-    ("canal", canal("MERGE", [ROW]), Code.UNKNOWN_OPERATION),
-    ("canal", canal("INSERT", ROW), Code.NO_ENVELOPE),
+    ("debezium", debezium("x", None, ROW), RejectCode.UNKNOWN_OPERATION),
+    ("debezium", debezium("d", None, None), RejectCode.IMAGE_MISSING),
+    ("debezium", debezium("c", ROW, None), RejectCode.IMAGE_MISSING),
+    ("debezium", {"op": "u"}, RejectCode.IMAGE_MISSING),
+    ("debezium", debezium("c", None, [1]), RejectCode.NO_ENVELOPE),
+    ("debezium", {"id": 1}, RejectCode.NO_ENVELOPE),
+    ("debezium", {"schema": {}, "payload": debezium("c", None, ROW)}, RejectCode.NO_ENVELOPE),
+    ("debezium", {**debezium("c", None, ROW), "op": 7}, RejectCode.NO_ENVELOPE),
+    ("debezium", debezium("c", None, ROW, source=[1]), RejectCode.NO_ENVELOPE),
+    ("debezium", debezium("c", None, ROW, source={"ts_ms": 2**62}), RejectCode.OUT_OF_RANGE),
+    ("debezium", b'{"op":"c","after":{"id":1},"op":"d"}', RejectCode.DUPLICATE_KEY),
+    ("debezium", b'{"op":"c","after":{"id":1},"after":{"id":2}}', RejectCode.DUPLICATE_KEY),
+    ("debezium", b'{"op":"c","after":{"id":1,"id":2}}', RejectCode.DUPLICATE_KEY),
+    ("debezium", b'{"op":"c","after":{"id":1,"_change_operation":"d"}}', RejectCode.DUPLICATE_KEY),
+    ("debezium", b'{"op":"c","after":{"id":1}', RejectCode.MALFORMED),
+    ("debezium", b'{"op":"c","after":{"id":NaN}}', RejectCode.MALFORMED),
+    ("debezium", b'{"op":"c","after":{"id":1}}x', RejectCode.TRAILING_DATA),
+    ("debezium", b'[{"op":"c"}]', RejectCode.NOT_AN_OBJECT),
+    ("debezium", b'{"op":"c","after":{"name":"\xff"}}', RejectCode.NOT_UTF8),
+    ("debezium", b'{"op":"c","after":{"id":1},"source":{"x":"\xff"}}', RejectCode.NOT_UTF8),
+    ("debezium", b'{"op":"c","after":' + b"[" * 70 + b"]" * 70 + b"}", RejectCode.TOO_DEEP),
+    ("debezium", debezium("c", None, {"id": 2**70}), RejectCode.OUT_OF_RANGE),
+    ("debezium", debezium("u", None, {"id": 1, "nope": 2}), RejectCode.UNKNOWN_FIELD),
+    ("dms", {"data": ROW}, RejectCode.NO_ENVELOPE),
+    ("dms", {"metadata": METADATA}, RejectCode.IMAGE_MISSING),
+    (
+        "dms",
+        {"data": ROW, "metadata": {**METADATA, "operation": "x"}},
+        RejectCode.UNKNOWN_OPERATION,
+    ),
+    ("dms", {"data": ROW, "metadata": {**METADATA, "timestamp": "now"}}, RejectCode.UNREADABLE),
+    ("dms", {"data": ROW, "metadata": {**METADATA, "record-type": "x"}}, RejectCode.NO_ENVELOPE),
+    ("maxwell", ROW, RejectCode.NO_ENVELOPE),
+    ("maxwell", maxwell("upsert", data=ROW), RejectCode.UNKNOWN_OPERATION),
+    ("maxwell", maxwell("insert"), RejectCode.IMAGE_MISSING),
+    ("canal", canal("INSERT", [ROW, ROW]), RejectCode.SEVERAL_ROWS),
+    ("canal", canal("INSERT", []), RejectCode.IMAGE_MISSING),
+    ("canal", canal("MERGE", [ROW]), RejectCode.UNKNOWN_OPERATION),
+    ("canal", canal("INSERT", ROW), RejectCode.NO_ENVELOPE),
 ]
 
 
 @pytest.mark.parametrize(("envelope", "event", "code"), REFUSED)
 def test_an_event_that_cannot_be_unwrapped_is_refused_with_its_code(
-    envelope: str, event: Any, code: Code
+    envelope: str, event: Any, code: RejectCode
 ) -> None:
     good = {
         "debezium": debezium("c", None, ROW),
@@ -368,7 +372,7 @@ def test_an_empty_row_lands_with_its_change() -> None:
 def test_a_table_is_made_of_the_row_and_the_change_columns() -> None:
     options = RowOptions({"offset": "_kafka_offset"}, envelope="debezium", change_columns=CHANGES)
 
-    shown = survey(batch_of(debezium("c", None, ROW)), options, Readers(), columns_max=100)
+    shown = survey(batch_of(debezium("c", None, ROW)), options, ReaderCache(), columns_max=100)
 
     assert (
         "struct<id: long, name: string, _kafka_offset: long, _change_operation: string, "

@@ -6,7 +6,7 @@ Invariants:
 - a leader is believed until a broker says otherwise; then it is looked up anew;
 - one connection a broker, in the process that made it.
 
-Source: KIP-320 (leader epochs), KIP-516 (topic ids); decision 0120.
+Source: KIP-320 (leader epochs), KIP-516 (topic ids); docs/design/0120.
 """
 
 from __future__ import annotations

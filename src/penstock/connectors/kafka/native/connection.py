@@ -8,7 +8,7 @@ Invariants:
 - a connection has at most one request under way, and its answer is read or the connection closed;
 - secrets are in no error.
 
-Source: KIP-35 (ApiVersions), KIP-152 and KIP-368 (SASL); decision 0120.
+Source: KIP-35 (ApiVersions), KIP-152 and KIP-368 (SASL); docs/design/0120.
 """
 
 from __future__ import annotations

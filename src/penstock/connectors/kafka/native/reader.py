@@ -14,7 +14,7 @@ Invariants:
 - memory is bounded by one answer of a broker, at most `FETCH_BYTES` or one batch of the log as it
   is compressed, and by one gathered batch.
 
-Source: KIP-74, KIP-98, KIP-320, KIP-516; decisions 0120 and 0121.
+Source: KIP-74, KIP-98, KIP-320, KIP-516; docs/design/0120.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Avro: schemas, one datum at a time, and blocks of datums as columns (design decision 0030)."""
+"""Avro: schemas, one datum at a time, and blocks of datums as columns (docs/design/0030)."""

@@ -9,7 +9,7 @@ Invariants:
 - a cursor never leaves its record: a record in which it would is marked, and stands at its end;
 - marked are damaged records, and those with what has no one Arrow type (unions of several types).
 
-Source: Apache Avro specification 1.12, "Binary Encoding"; design decision 0030.
+Source: Apache Avro specification 1.12, "Binary Encoding"; docs/design/0030.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Protobuf: descriptors, one message at a time, and blocks of messages as columns (0090)."""
+"""Protobuf: descriptors, one message at a time, and blocks as columns (docs/design/0090)."""

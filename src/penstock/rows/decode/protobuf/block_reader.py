@@ -8,7 +8,7 @@ Invariants:
 - doubtful are records that do not parse or hold what the schema does not know, and values that have
   no place in the Arrow type.
 
-Source: design decision 0090.
+Source: docs/design/0090.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ class TestOfFiles:
         assert {"P486"} == {*life.parked.values()}
         messages = [error.message for error in life.ended.parked.values()]
         assert all(
-            f": {failing}, by an unforeseen error: ValueError in" in message for message in messages
+            f": {failing}, by an unexpected error: ValueError in" in message for message in messages
         )
         assert {} == world.run().parked
         assert [] == world.breaks()
@@ -268,7 +268,7 @@ class TestOfTables:
 
         assert {ORDERS: "P487"} == life.parked
         error = life.ended.parked[ORDERS]
-        assert f"{ORDERS}: {failing}, by an unforeseen error: {kind.__name__} in" in error.message
+        assert f"{ORDERS}: {failing}, by an unexpected error: {kind.__name__} in" in error.message
         assert "of a value" not in error.message
         assert 4 == len(world.rows(self.ITEMS))
         monkeypatch.undo()
@@ -321,7 +321,7 @@ class TestOfTables:
         life = world.run()
         assert {BY_KIND: "P487"} == life.parked
         message = life.ended.parked[BY_KIND].message
-        why = f"by an unforeseen error: {kind.__name__} in "
+        why = f"by an unexpected error: {kind.__name__} in "
         assert message.startswith(f"{A}: it cannot be opened, {why}")
         assert 2 == len(world.rows(self.ITEMS))
         monkeypatch.undo()
@@ -338,7 +338,7 @@ class TestOfTables:
         life = world.run()
         assert {BY_KIND: "P487"} == life.parked
         message = life.ended.parked[BY_KIND].message
-        assert f"{BY_KIND}: its tables cannot be listed, by an unforeseen error: " in message
+        assert f"{BY_KIND}: its tables cannot be listed, by an unexpected error: " in message
         assert 2 == len(world.rows(self.ITEMS))
         monkeypatch.undo()
         assert {} == world.run().parked

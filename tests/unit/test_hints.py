@@ -19,7 +19,7 @@ from penstock.core.errors import DecisionNeededError
 
 OF_NO_SPEC = {"init", "prepare", "schema", "explain", "completion", "demo", "dev"}
 PROSE = {
-    "penstock peek  shows why; mend the rules or the table's columns, then ask again",
+    "penstock peek  shows why; fix the rules or the table's columns, then try again",
     "its row went, and the table was put back: penstock seek",
 }
 

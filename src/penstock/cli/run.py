@@ -85,7 +85,7 @@ def _observers(
     """Yield the observers of a run: board, log and, when asked for, metrics."""
     from penstock.app.assembly.process import SystemClock
     from penstock.app.inspect.status import status_file
-    from penstock.observe.periodic import Periodic
+    from penstock.observe.periodic import periodic
     from penstock.observe.status import StatusBoard, StatusFile
     from penstock.observe.watches import LOOK_EVERY_SECONDS, StallWatch
 
@@ -93,11 +93,11 @@ def _observers(
     board = StatusBoard(pipeline.name, clock)
     interval_ms = int(pipeline.commit.every_seconds * 1000)
     with ExitStack() as stack:
-        log = stack.enter_context(_talk(board, clock, interval_ms, voice, as_json=as_json))
+        log = stack.enter_context(_log(board, clock, interval_ms, voice, as_json=as_json))
         stack.enter_context(StatusFile(status_file(pipeline), board, clock, log.complain))
         watch = StallWatch(board, clock, log, interval_ms=interval_ms)
         stack.enter_context(
-            Periodic(watch.look, every_seconds=LOOK_EVERY_SECONDS, name="stall-watch")
+            periodic(watch.look, every_seconds=LOOK_EVERY_SECONDS, name="stall-watch")
         )
         if metrics is None:
             yield [board, log]
@@ -184,36 +184,30 @@ def _write_now(text: bytes) -> None:
 
 
 @contextmanager
-def _talk(
+def _log(
     board: StatusBoard, clock: Clock, interval_ms: int, voice: Voice, *, as_json: bool
 ) -> Iterator[LogLines]:
-    """Log to stderr: JSON lines, lines for people, or those above a live display."""
-    from penstock.observe.log import console_log, json_log, wants_display, written_to
-
-    if not as_json and wants_display(sys.stderr, os.environ):
-        with _displayed(board, clock, interval_ms, voice) as log:
-            yield log
-        return
-    log = (json_log if as_json else console_log)(written_to(sys.stderr), clock)
-    from penstock.observe.periodic import Periodic
+    """Log to stderr: JSON lines, lines for people, or such lines above a live display."""
+    from penstock.observe.log import (
+        console_log,
+        json_log,
+        wants_colour,
+        wants_display,
+        written_to,
+    )
+    from penstock.observe.periodic import periodic
     from penstock.observe.watches import LOOK_EVERY_SECONDS, WaitWatch
 
-    watch = WaitWatch(board, clock, log)
-    with Periodic(watch.look, every_seconds=LOOK_EVERY_SECONDS, name="wait-watch"):
-        yield log
-
-
-@contextmanager
-def _displayed(
-    board: StatusBoard, clock: Clock, interval_ms: int, voice: Voice
-) -> Iterator[LogLines]:
-    """Show a live display on stderr, and log lines above it."""
-    from penstock.observe.log import console_log, wants_colour
+    if as_json or not wants_display(sys.stderr, os.environ):
+        log = (json_log if as_json else console_log)(written_to(sys.stderr), clock)
+        watch = WaitWatch(board, clock, log)
+        with periodic(watch.look, every_seconds=LOOK_EVERY_SECONDS, name="wait-watch"):
+            yield log
+        return
     from penstock.observe.progress import Progress, above, console_on
 
     colour = wants_colour(sys.stderr, os.environ)
     console = console_on(sys.stderr, colour=colour)
-
     with Progress(board, clock, console, interval_ms=interval_ms) as display:
         voice.display = display
         try:

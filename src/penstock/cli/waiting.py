@@ -30,7 +30,7 @@ def waits_shown(*, as_json: bool) -> Iterator[Observer]:
     from penstock.app.assembly.process import SystemClock
     from penstock.observe.fanout import UNHEARD
     from penstock.observe.log import console_log, wants_display, written_to
-    from penstock.observe.periodic import Periodic
+    from penstock.observe.periodic import periodic
     from penstock.observe.status import StatusBoard
     from penstock.observe.watches import LOOK_EVERY_SECONDS, WaitWatch
 
@@ -43,7 +43,7 @@ def waits_shown(*, as_json: bool) -> Iterator[Observer]:
     lines = WaitWatch(board, clock, console_log(written_to(sys.stderr), clock))
     watch = line if wants_display(sys.stderr, os.environ) else lines
     try:
-        with Periodic(watch.look, every_seconds=LOOK_EVERY_SECONDS, name="wait-watch"):
+        with periodic(watch.look, every_seconds=LOOK_EVERY_SECONDS, name="wait-watch"):
             yield board
     finally:
         line.erase()

@@ -99,7 +99,7 @@ def _race_commits(table: Table, chain: Chain, held: Claim) -> None:
         raise InvalidError(
             f"{table.name}: of two commits on one state, "
             + ("none landed" if reached in (None, Offset(0)) else "the second landed as well")
-            + ": the catalog does not compare before it sets",
+            + ": the catalog has no compare-and-set",
             code="P443",
             hint="two writers would overwrite each other there: use another catalog, or another"
             " release of it",

@@ -40,5 +40,5 @@ def evolve(
     raise UnavailableError(
         f"{chain.table}: the schema could not be changed",
         code="P469",
-        hint="another writer commits all the time, or the catalog is ill; it is tried again",
+        hint="another writer commits all the time, or the catalog fails; the run tries again",
     )

@@ -157,10 +157,10 @@ def land(
             case _:
                 assert_never(decision)
     raise UnavailableError(
-        f"{commit.chain.table}: {conditions.turns_max} attempts to commit met a moved table or no "
-        "answer",
+        f"{commit.chain.table}: {conditions.turns_max} attempts to commit met a changed table or "
+        "no answer",
         code="P450",
-        hint="another writer commits all the time, or the catalog is ill; it is tried again",
+        hint="another writer commits all the time, or the catalog fails; the run tries again",
     )
 
 
@@ -237,7 +237,7 @@ def fence(like: Committable, state: TableState, table: Table, conditions: Commit
     raise UnavailableError(
         f"{like.chain.table}: the fence could not be committed",
         code="P451",
-        hint="see whether the catalog takes commits, then run again",
+        hint="check whether the catalog accepts commits, then run again",
     )
 
 
@@ -386,7 +386,7 @@ def other_cluster(table: str, ledger: str, here: str) -> DecisionNeededError:
     return DecisionNeededError(
         f"{table} was fed from Kafka cluster {ledger}, and the brokers given are cluster {here}",
         code="P454",
-        hint="point kafka.brokers at the former cluster, or land into tables of another name",
+        hint="point kafka.brokers at the former cluster, or land in tables of another name",
     )
 
 

@@ -86,7 +86,7 @@ def _shape(state: TableState) -> tuple[str, str, int]:
 
 def _moved(commit: Committable) -> UnavailableError:
     return UnavailableError(
-        f"{commit.chain.table} moved since its files were read: nothing was changed",
+        f"{commit.chain.table} changed since its files were read: nothing was changed",
         code="P471",
-        hint="another writer committed meanwhile; ask again",
+        hint="another writer committed meanwhile; try again",
     )

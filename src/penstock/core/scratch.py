@@ -17,7 +17,7 @@ def require_scratch(name: str) -> None:
     """Raise BugError (P705) for the name of any other table."""
     if not is_scratch(name):
         raise BugError(
-            f"{name} was to be dropped, and it is no scratch table",
+            f"{name} was about to be dropped, and is not a scratch table",
             code="P705",
             hint="nothing was dropped; please report it",
         )

@@ -229,7 +229,7 @@ def _load(text: str, what: str, version_max: int) -> dict[str, Any]:
         raise InvalidError(
             f"this {what} has version {version}, and this penstock reads up to {version_max}",
             code="P190",
-            hint="run the newer penstock that wrote it, or upgrade this one",
+            hint="use the newer penstock that wrote it, or upgrade this one",
         )
     return dict(data)
 

@@ -25,7 +25,7 @@ def moved(name: str, why: str) -> ConflictError:
     return ConflictError(
         f"{name} moved since it was examined: {why}",
         code="P401",
-        hint="it is examined again; nothing has to be done",
+        hint="it is read again; nothing has to be done",
     )
 
 
@@ -34,7 +34,7 @@ def missing(name: str) -> UnavailableError:
     return UnavailableError(
         f"the table {name} is not there",
         code="P402",
-        hint="restore it, or take it out of the spec",
+        hint="restore it, or remove it from the spec",
     )
 
 
@@ -49,13 +49,13 @@ def file_gone(name: str, why: str) -> UnavailableError:
 
 def bad_name(name: str, hint: str = NAMES_ARE) -> InvalidError:
     """Build the error for what cannot be the name of a table."""
-    return InvalidError(f"{name[:80]!r} is no name for a table", code="P404", hint=hint)
+    return InvalidError(f"{name[:80]!r} is not a name for a table", code="P404", hint=hint)
 
 
 def in_doubt(name: str, why: str) -> OutcomeUnknownError:
     """Build the error for a commit that may have been applied."""
     return OutcomeUnknownError(
-        f"the commit to {name} got no clear answer: {why}",
+        f"the commit to {name} got no definite answer: {why}",
         code="P433",
         hint="the table is read again to find out; nothing was deleted",
     )
@@ -66,14 +66,14 @@ def unreadable(what: str, why: str) -> InvalidError:
     return InvalidError(
         f"{what} cannot be read: {why}",
         code="P438",
-        hint="see whether the table's other readers can read it, and restore it if not",
+        hint="check whether other readers can read the table, and restore it if not",
     )
 
 
 def no_room(name: str) -> UnavailableError:
     """Build the error for a full disk."""
     return UnavailableError(
-        f"no room is left to write {name}",
+        f"no space is left to write {name}",
         code="P480",
         hint="free some space on that disk, then run again; nothing was committed",
     )

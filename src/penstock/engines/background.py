@@ -1,9 +1,9 @@
-"""An engine that starts while its owner does other things: Spark takes seconds to be ready.
+"""An engine that starts in the background: Spark takes seconds to be ready.
 
 Invariants:
-- whoever first needs the engine waits for it, and is told what its start failed with;
-- it is closed once it has started, also when nobody ever needed it;
-- a start that is not wanted any more is ended, and what it then fails with is told to nobody.
+- the first use of the engine waits for the start, and raises what the start raised;
+- it is closed once it has started, even if it was never used;
+- `close` cancels a start that is under way; what the start then raises is dropped.
 """
 
 from __future__ import annotations
@@ -16,44 +16,40 @@ from penstock.ports.runtime import Engine
 
 
 class CancellationToken:
-    """Whether an engine that starts is still wanted; safe for threads."""
+    """Whether a start is cancelled, and what to call then; safe for threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._ends: list[Callable[[], None]] = []
-        self._is_wanted = True
+        self._callbacks: list[Callable[[], None]] = []
+        self.is_cancelled = False
 
-    def __call__(self) -> bool:
-        """Return whether the engine is wanted."""
-        return self._is_wanted
-
-    def on_cancel(self, end: Callable[[], None]) -> None:
-        """Have something ended as soon as the engine is not wanted, perhaps at once."""
+    def on_cancel(self, callback: Callable[[], None]) -> None:
+        """Call back once the start is cancelled, at once if it is."""
         with self._lock:
-            if self._is_wanted:
-                self._ends.append(end)
+            if not self.is_cancelled:
+                self._callbacks.append(callback)
                 return
-        end()
+        callback()
 
     def cancel(self) -> None:
-        """Want it no more: end what is to be ended. At most once."""
+        """Cancel the start. At most once."""
         with self._lock:
-            self._is_wanted = False
-        for end in self._ends:
-            end()
+            self.is_cancelled = True
+        for callback in self._callbacks:
+            callback()
 
 
 class BackgroundEngine:
     """An Engine whose `start` runs in a thread of its own, from now on."""
 
     def __init__(self, start: Callable[[CancellationToken], Engine]) -> None:
-        self._wanted = CancellationToken()
+        self._token = CancellationToken()
         threads = ThreadPoolExecutor(1, thread_name_prefix="engine-start")
-        self._started = threads.submit(start, self._wanted)
+        self._started = threads.submit(start, self._token)
         threads.shutdown(wait=False)
 
     def run(self, jobs: Sequence[str]) -> Sequence[str]:
-        """Run all jobs once it has started; raises what its start raised, or its `run`."""
+        """Run all jobs once it has started; raises what its start or its `run` raises."""
         return self._started.result().run(jobs)
 
     def is_ready(self, patience_seconds: float) -> bool:
@@ -70,8 +66,8 @@ class BackgroundEngine:
             self._started.result().cancel()
 
     def close(self) -> None:
-        """Stop it; a start under way is ended first. What a start failed with is not raised."""
+        """Stop it, or cancel its start. An error of the start is not raised."""
         if not self._started.done():
-            self._wanted.cancel()
+            self._token.cancel()
         if self._started.exception() is None:
             self._started.result().close()

@@ -53,7 +53,7 @@ def find_java(versions: Collection[int], *, environment: Mapping[str, str]) -> J
     java = Java(path, _version(path, origin, environment))
     if java.major not in versions:
         raise InvalidError(
-            f"Java {java.major} ({origin}) does not fit: it takes Java {wanted}.",
+            f"Java {java.major} ({origin}) is not supported: use Java {wanted}.",
             code="P602",
             hint=_HINT,
         )
@@ -74,7 +74,7 @@ def _locate(environment: Mapping[str, str], wanted: str) -> tuple[Path, str]:
     found = shutil.which("java", path=environment.get("PATH", ""))
     if found is None:
         raise InvalidError(
-            f"There is no Java on this machine: it takes Java {wanted}.", code="P602", hint=_HINT
+            f"There is no Java on this machine: use Java {wanted}.", code="P602", hint=_HINT
         )
     return Path(found), found
 
@@ -103,7 +103,7 @@ def _version(path: Path, origin: str, environment: Mapping[str, str]) -> str:
     told = _VERSION.search(answer.stderr) or _VERSION.search(answer.stdout)
     if answer.returncode != 0 or told is None:
         raise InvalidError(
-            f"Java ({origin}) does not tell its version: it ended with {answer.returncode}.",
+            f"Java ({origin}) does not print its version: it exited with {answer.returncode}.",
             code="P602",
             hint=f"run {path} -version; {_HINT}",
         )
@@ -112,7 +112,7 @@ def _version(path: Path, origin: str, environment: Mapping[str, str]) -> str:
 
 def _unavailable(origin: str, what: str) -> UnavailableError:
     return UnavailableError(
-        f"Java ({origin}) was asked for its version and {what}.",
+        f"Java ({origin}) was run for its version and {what}.",
         code="P601",
-        hint="try again; if it stays, look for what ends processes here: memory, limits",
+        hint="try again; if it persists, look for what kills processes here: memory, limits",
     )

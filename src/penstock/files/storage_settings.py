@@ -48,7 +48,7 @@ def references(catalog: str, written: Mapping[str, str], keys: Collection[str]) 
         if is_literal(reference):
             raise InvalidError(
                 f"{key} of the catalog {catalog} is written out, and workers need it as well: it "
-                "would have to travel with every task",
+                "would be sent with every task",
                 code="P441",
                 hint=f"write  {key}: ${{env:NAME}}  or  ${{file:/path}}, there on every executor",
             )

@@ -105,7 +105,7 @@ def _undecided(leveling: CatchUp, reason: str) -> DecisionNeededError:
     return DecisionNeededError(
         f"the spec changed while tables were not level, and {reason}: {stretches}",
         code="P189",
-        hint="to judge these stretches by the present rules:  penstock run --accept rules",
+        hint="to read these ranges by the present rules:  penstock run --accept rules",
     )
 
 

@@ -1,38 +1,28 @@
-"""Does something over and over in a thread of its own, from entering a `with` block to leaving it.
+"""Call a function again and again in a thread, inside a `with` block.
 
-Invariant: when the block is left, what is under way is finished, and nothing begins any more.
+Invariant: when the block is left, a call in progress is finished, and no other one starts.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from types import TracebackType
-from typing import Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
-class Periodic:
-    """Call `act` every so many seconds; the thread bears a name, for who looks at a process."""
+@contextmanager
+def periodic(act: Callable[[], object], *, every_seconds: float, name: str) -> Iterator[None]:
+    """Call `act` every so many seconds; the thread has a name, to be seen in a process."""
+    stop = threading.Event()
 
-    def __init__(self, act: Callable[[], object], *, every_seconds: float, name: str) -> None:
-        self._act = act
-        self._every_seconds = every_seconds
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name=name, daemon=True)
+    def repeat() -> None:
+        while not stop.wait(every_seconds):
+            act()
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _keep(self) -> None:
-        while not self._stop.wait(self._every_seconds):
-            self._act()
+    thread = threading.Thread(target=repeat, name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

@@ -1,12 +1,12 @@
-"""Events become a snapshot, one at a time.
+"""The reducer of events: each changes the snapshot of a pipeline.
 
 Invariants:
 - pure: a snapshot, an event and a time give the next snapshot;
 - an epoch is pending at a table from the moment its files are written until a commit of that epoch
   or a later one; committing goes in epoch order (protocol.md 6), so this holds for joined commits;
-- an ended pipeline stays ended, whatever a late thread still tells;
-- what a run waits for is told of until the backlog is counted, and while an epoch is read: later a
-  table that opens holds up nobody.
+- an ended pipeline stays ended, whatever event a late thread still sends;
+- a wait is shown until the backlog is counted, and while an epoch is read: at other times a table
+  that opens delays nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from penstock.observe.snapshot import (
 
 
 def initial(pipeline: str, now_ms: int, *, tables: tuple[str, ...] = ()) -> Snapshot:
-    """Return the snapshot of a pipeline of which nothing was heard yet."""
+    """Return the snapshot of a pipeline before its first event."""
     return Snapshot(
         pipeline, State.STARTING, now_ms, now_ms, tables={name: TableStatus() for name in tables}
     )
@@ -42,11 +42,19 @@ def apply(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
     """Return the snapshot after an event; one that says nothing about status changes only times."""
     match event:
         case events.PipelineStarted():
-            after = _started(snapshot, event, now_ms)
+            after = replace(
+                snapshot,
+                pipeline=event.pipeline,
+                state=State.STARTING,
+                started_ms=now_ms,
+                generation=event.generation,
+                owner=event.owner,
+                recovering=event.pending,
+            )
         case events.WaitBegan():
             after = _waits(snapshot, Waiting(event.what, now_ms))
         case events.BacklogCounted():
-            after = _counted(snapshot, event)
+            after = _behind(snapshot, event, beyond=sum(event.lag.values()) > 0)
         case events.EpochPlanned():
             after = _planned(snapshot, event)
         case events.SliceRead():
@@ -68,7 +76,7 @@ def apply(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
 
 
 def stopping(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot once the coordinator was asked to end."""
+    """Return the snapshot once the coordinator was asked to stop."""
     return snapshot if snapshot.state.ended else replace(snapshot, state=State.STOPPING)
 
 
@@ -95,29 +103,20 @@ def _of_table(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
             return snapshot
 
 
-def _started(snapshot: Snapshot, event: events.PipelineStarted, now_ms: int) -> Snapshot:
-    return replace(
-        snapshot,
-        pipeline=event.pipeline,
-        state=State.STARTING,
-        started_ms=now_ms,
-        generation=event.generation,
-        owner=event.owner,
-        recovering=event.pending,
-    )
+def _changed(
+    snapshot: Snapshot, name: str, change: Callable[[TableStatus], TableStatus]
+) -> Snapshot:
+    before = snapshot.tables.get(name, TableStatus())
+    return replace(snapshot, tables={**snapshot.tables, name: change(before)})
 
 
 def _waits(snapshot: Snapshot, waiting: Waiting) -> Snapshot:
-    if snapshot.state is not State.STARTING and snapshot.reading is None:
-        return snapshot
+    """Begin a wait; one for the same thing keeps the time since when it lasts."""
     before = snapshot.waiting
-    return (
-        snapshot if before and before.what == waiting.what else replace(snapshot, waiting=waiting)
-    )
-
-
-def _counted(snapshot: Snapshot, event: events.BacklogCounted) -> Snapshot:
-    return _behind(snapshot, event, beyond=sum(event.lag.values()) > 0)
+    is_same = before is not None and before.what == waiting.what
+    if is_same or (snapshot.state is not State.STARTING and snapshot.reading is None):
+        return snapshot
+    return replace(snapshot, waiting=waiting)
 
 
 def _planned(snapshot: Snapshot, event: events.EpochPlanned) -> Snapshot:
@@ -129,15 +128,16 @@ def _planned(snapshot: Snapshot, event: events.EpochPlanned) -> Snapshot:
 def _behind(
     snapshot: Snapshot, event: events.BacklogCounted | events.EpochPlanned, *, beyond: bool
 ) -> Snapshot:
-    """Take in how far topics and tables are behind; `beyond` what is being read."""
+    """Apply the lags of topics and tables; `beyond`: there is more than is being read."""
     tables = {
         name: _lagging(snapshot.tables.get(name, TableStatus()), behind)
         for name, behind in event.behind.items()
     }
+    is_ending = snapshot.state.ended or snapshot.state is State.STOPPING
     state = State.CATCHING_UP if beyond else State.RUNNING
     return replace(
         snapshot,
-        state=snapshot.state if _ending(snapshot) else state,
+        state=snapshot.state if is_ending else state,
         silence=None,
         waiting=None,
         lag=dict(event.lag),
@@ -146,7 +146,7 @@ def _behind(
 
 
 def _lagging(table: TableStatus, behind: int) -> TableStatus:
-    """Set how far a table is behind; a parked one lands nothing and is never less behind."""
+    """Set the lag of a table; a parked one lands nothing, so its lag never shrinks."""
     least = table.lag_records or 0 if table.parked else 0
     return replace(table, lag_records=max(behind, least))
 
@@ -195,17 +195,6 @@ def _settled(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, state=State.IDLE, lag=dict.fromkeys(snapshot.lag, 0), tables=tables)
 
 
-def _ending(snapshot: Snapshot) -> bool:
-    return snapshot.state.ended or snapshot.state is State.STOPPING
-
-
-def _changed(
-    snapshot: Snapshot, name: str, change: Callable[[TableStatus], TableStatus]
-) -> Snapshot:
-    before = snapshot.tables.get(name, TableStatus())
-    return replace(snapshot, tables={**snapshot.tables, name: change(before)})
-
-
 def _written(table: TableStatus, waiting: PendingEpoch) -> TableStatus:
     others = [pending for pending in table.pending if pending.epoch != waiting.epoch]
     in_order = sorted([*others, waiting], key=lambda pending: pending.epoch)
@@ -237,27 +226,20 @@ def _landed(table: TableStatus, event: events.TableCommitted, now_ms: int) -> Ta
 
 
 def _found(snapshot: Snapshot, name: str) -> Snapshot:
-    """Settle the oldest commit of a table without landing rows: an earlier run's before ours."""
-    if _recovering(snapshot):
+    """Settle a table's oldest commit without landing rows; an earlier run's commits come first."""
+    if snapshot.recovering > 0:
         return _one_recovered_less(snapshot)
     return _changed(snapshot, name, lambda table: replace(table, pending=table.pending[1:]))
 
 
 def _one_recovered_less(snapshot: Snapshot) -> Snapshot:
-    if not _recovering(snapshot):
-        return snapshot
-    return replace(snapshot, recovering=snapshot.recovering - 1)
-
-
-def _recovering(snapshot: Snapshot) -> bool:
-    return snapshot.recovering > 0
+    return replace(snapshot, recovering=max(snapshot.recovering - 1, 0))
 
 
 def _parked(table: TableStatus, parked: Parked) -> TableStatus:
-    """Keep the time since when it has been parked when only the reason is told again."""
-    if table.parked is None:
-        return replace(table, parked=parked)
-    return replace(table, parked=replace(parked, since_ms=table.parked.since_ms))
+    """Park a table; one that is parked keeps the time since when."""
+    since_ms = parked.since_ms if table.parked is None else table.parked.since_ms
+    return replace(table, parked=replace(parked, since_ms=since_ms))
 
 
 def _quarantined(table: TableStatus, event: events.RecordsQuarantined) -> TableStatus:

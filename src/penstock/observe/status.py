@@ -1,10 +1,10 @@
 """The status of a running pipeline: kept in this process, and in a file for others to read.
 
 Invariants:
-- the board only remembers; the file is written by a thread of its own, at most once a second, and
-  at least every five while the pipeline lives, so that its age tells whether somebody is there,
-  also when the wall clock is set back;
-- a reader sees a whole document or the one before it; nothing depends on the file being there.
+- the board only remembers; a thread of its own writes the file, at most once a second and at least
+  every five seconds, so that its age shows whether the process lives, also when the wall clock is
+  set back;
+- a reader sees a whole document or the one before it; nothing depends on the file.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import UnavailableError
 from penstock.core.events import Event
-from penstock.observe.periodic import Periodic
+from penstock.observe.periodic import periodic
 from penstock.observe.reducer import apply, initial, stopping
 from penstock.observe.snapshot import Snapshot, from_json, to_json
 from penstock.ports.runtime import Clock
@@ -30,7 +29,7 @@ SILENT_AFTER_MS = 3 * WRITE_AT_LEAST_EVERY_MS
 
 
 class StatusBoard:
-    """Listen to events and give the snapshot they add up to; safe for threads."""
+    """Listen to events and keep the snapshot they add up to; safe for threads."""
 
     def __init__(self, pipeline: str, clock: Clock, *, tables: tuple[str, ...] = ()) -> None:
         self._clock = clock
@@ -38,13 +37,13 @@ class StatusBoard:
         self._snapshot = initial(pipeline, clock.now_ms(), tables=tables)
 
     def __call__(self, event: Event) -> None:
-        """Take an event into the snapshot."""
+        """Apply an event to the snapshot."""
         now_ms = self._clock.now_ms()
         with self._guard:
             self._snapshot = apply(self._snapshot, event, now_ms)
 
     def passed(self, point: CrashPoint) -> None:
-        """Notice that the pipeline was asked to end; other points say nothing about status."""
+        """Note that the pipeline was asked to stop; other points do not change the status."""
         if point is CrashPoint.STOPPING:
             with self._guard:
                 self._snapshot = stopping(self._snapshot)
@@ -56,10 +55,10 @@ class StatusBoard:
 
 
 class StatusFile:
-    """Keep a board's snapshot in a file, from entering the `with` block to leaving it.
+    """Keep a board's snapshot in a file inside the `with` block.
 
-    A file that cannot be written is told once through `complain` and tried again; the pipeline
-    goes on without it.
+    A file that cannot be written is reported once through `complain` and tried again; the pipeline
+    continues without it.
     """
 
     def __init__(
@@ -71,28 +70,23 @@ class StatusFile:
         self._complain = complain
         self._complained = False
         self._written: tuple[Snapshot, float] | None = None
-        self._thread = Periodic(
+        self._writing = periodic(
             self.write_if_due, every_seconds=WRITE_EVERY_MS / 1000, name="status-file"
         )
 
     def __enter__(self) -> Self:
         self.write_if_due()
-        self._thread.__enter__()
+        self._writing.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._thread.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self._writing.__exit__(None, None, None)
         self._write(self._board.snapshot())
 
     def write_if_due(self) -> bool:
-        """Write the file when there is news and a second has passed, or nothing for five.
+        """Write the file when the snapshot changed a second ago, or after five seconds.
 
-        Returns whether it did.
+        Return whether it was due.
         """
         snapshot = self._board.snapshot()
         if self._written is not None:
@@ -117,12 +111,12 @@ class StatusFile:
 
 
 def status_path(directory: Path, pipeline: str) -> Path:
-    """Name the status file of a pipeline in a directory."""
+    """Return the path of a pipeline's status file in a directory."""
     return directory / f"{pipeline}.status.json"
 
 
 def read_status(path: Path) -> tuple[Snapshot, int] | None:
-    """Read what another process last wrote, and when; None when there is no file.
+    """Return what another process last wrote, and when; None when there is no file.
 
     Raises InvalidError (P590) when it is not a status, UnavailableError (P591) when it cannot be
     opened.
@@ -141,8 +135,8 @@ def read_status(path: Path) -> tuple[Snapshot, int] | None:
 
 
 def silent(snapshot: Snapshot, written_ms: int, now_ms: int) -> bool:
-    """Return whether the process that wrote a status is gone without having said so.
+    """Return whether the process that wrote a status ended without writing so.
 
-    One from times to come is as old: the clock was set back since, and nobody wrote it anew.
+    A status from the future counts as old: the clock was set back and nothing was written since.
     """
     return not snapshot.state.ended and abs(now_ms - written_ms) > SILENT_AFTER_MS

@@ -251,11 +251,11 @@ def _reference_problems(text: str, path: KeyPath) -> Iterator[Problem]:
     for reference in references(text):
         if reference.kind == "malformed":
             read = "" if may_hold_secret(path) else f": '{reference.text}'"
-            fact = f"'${{' begins no reference{read}"
+            fact = f"'${{' does not begin a reference{read}"
             hint = "write ${env:NAME}, ${env:NAME:-default}, ${file:/path}, or $${ for text"
             yield Problem(path, "P122", fact, hint)
         if reference.kind == "file" and not is_resolved_later(path):
-            fact = "a file may be referred to in kafka.security, catalogs and registry only"
+            fact = "file references are allowed in kafka.security, catalogs and registry only"
             yield Problem(path, "P122", fact, "write it out, or write ${env:NAME}")
 
 
@@ -272,7 +272,7 @@ def _is_free_text(path: KeyPath) -> bool:
 
 def _structural(data: Any, reading: _Reading) -> list[Problem]:
     if not isinstance(data, dict):
-        fact = "a spec is settings by name"
+        fact = "a spec is a mapping of settings"
         return [] if reading.problems else [Problem((), "P106", fact, "see docs/tutorial")]
     try:
         Pipeline.model_validate(data, context=UNCHECKED, by_alias=True, by_name=False)

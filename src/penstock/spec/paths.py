@@ -145,7 +145,7 @@ class _Finding:
     def resolved(self, text: str, path: KeyPath) -> str:
         """Resolve the references of a place, which is no secret."""
         if any(reference.kind == "file" for reference in references(text)):
-            fact = "a place may not be read from a file"
+            fact = "a place cannot be read from a file"
             self.problems.append(Problem(path, "P122", fact, "write ${env:NAME}"))
             return text
         try:

@@ -86,7 +86,7 @@ def with_rules(pipeline: Pipeline, text: str) -> Pipeline:
         catalog = into.partition(".")[0]
         if catalog not in pipeline.catalogs:
             raise InvalidError(
-                f"tables are to be brought level under earlier rules, which land in {into}, and the"
+                f"tables must catch up under earlier rules, which land in {into}, and the"
                 f" spec has no catalog '{catalog}' (known are {listed(pipeline.catalogs)})",
                 code="P117",
                 hint=f"put the catalog '{catalog}' back until all tables are level",
@@ -117,7 +117,7 @@ def _parsed(text: str) -> Mapping[str, Any]:
         raise InvalidError(
             f"these rules have version {rules['v']}, and this penstock reads up to {RULES_VERSION}",
             code="P130",
-            hint="run the newer penstock that wrote them, or upgrade this one",
+            hint="use the newer penstock that wrote them, or upgrade this one",
         )
     return rules
 

@@ -78,7 +78,7 @@ class ProcessSecrets:
                 return _content(reference)
             case _:
                 raise InvalidError(
-                    "'${' begins no reference in a text that is to be resolved",
+                    "'${' does not begin a reference in a text that is to be resolved",
                     code="P122",
                     hint="write ${env:NAME}, ${env:NAME:-default}, ${file:/path}, or $${ for text",
                 )

@@ -65,8 +65,8 @@ def test_a_topic_for_a_table_and_a_table_for_a_topic_are_told_as_that(shop: Shop
     peeked = within("peek", TABLE, "--spec", shop.path)
 
     assert (2, 2) == (audited.code, peeked.code)
-    assert f"'{shop.topic}' is a topic, and no table" in audited.err
-    assert f"'{TABLE}' is a table, and no topic" in peeked.err
+    assert f"'{shop.topic}' is a topic, not a table" in audited.err
+    assert f"'{TABLE}' is a table, not a topic" in peeked.err
 
 
 def test_a_table_that_only_the_quarantine_knows_is_no_error(shop: Shop) -> None:
@@ -102,6 +102,6 @@ def test_audit_of_what_nothing_landed_in_says_so_and_what_waits(shop: Shop) -> N
     assert (2, 2) == (before.code, after.code)
     assert f"nothing has landed in {TABLE}, which does not exist yet; 7 records" in before.err
     assert f"→ land it first:  penstock run {shop.path} --until-caught-up" in before.err
-    assert "delta.shop.orders is gone: this pipeline had begun to land in it" in after.err
+    assert "delta.shop.orders is gone: this pipeline has landed in it before" in after.err
     assert "Kafka holds 7 records" in after.err
     assert "7 records in Kafka = 7 in the table" in after.out

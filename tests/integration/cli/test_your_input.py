@@ -172,7 +172,7 @@ def test_two_pipelines_of_different_names_share_a_table(shops: Callable[[], Shop
     first.prove()
 
 
-@pytest.mark.parametrize(("version", "told"), [("11.0.2", "Java 11"), ("", "does not tell")])
+@pytest.mark.parametrize(("version", "told"), [("11.0.2", "Java 11"), ("", "does not print")])
 def test_a_java_that_spark_cannot_use_is_refused_by_its_version(
     shop: Shop, version: str, told: str
 ) -> None:

@@ -164,7 +164,7 @@ def features(lake, configuration=None, schema=None, act=None):
 def test_features_that_cannot_be_honoured_are_refused_by_name(lake, given, feature):
     message = refused("P436", features(lake, **given).state)
 
-    assert f"{NAME} has {feature}, which Penstock cannot honour" == message
+    assert f"{NAME} has {feature}, which Penstock does not support" == message
 
 
 @pytest.mark.parametrize("name", ["RowTracking", "IdentityColumns", "DomainMetadata",

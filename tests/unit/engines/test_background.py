@@ -1,5 +1,4 @@
 import threading
-from collections.abc import Callable
 
 import pytest
 
@@ -18,7 +17,7 @@ class Counted(InlineEngine):
 
 
 def starting(engine: InlineEngine, may_start: threading.Event) -> BackgroundEngine:
-    def start(_wanted: Callable[[], bool]) -> InlineEngine:
+    def start(_token: CancellationToken) -> InlineEngine:
         assert may_start.wait(10)
         return engine
 
@@ -36,7 +35,7 @@ def test_its_owner_goes_on_while_it_starts_and_waits_when_it_needs_it() -> None:
 
 
 def test_who_needs_it_is_told_what_its_start_failed_with() -> None:
-    def start(_wanted: Callable[[], bool]) -> InlineEngine:
+    def start(_token: CancellationToken) -> InlineEngine:
         raise UnavailableError("there is no memory for Java", code="P610", hint="make room")
 
     engine = BackgroundEngine(start)
@@ -51,27 +50,27 @@ def test_it_is_closed_once_started_and_its_start_knows_that_it_is_not_wanted() -
     inner, told = Counted(), []
     asked = threading.Event()
 
-    def start(wanted: Callable[[], bool]) -> InlineEngine:
-        told.append(wanted())
+    def start(token: CancellationToken) -> InlineEngine:
+        told.append(token.is_cancelled)
         asked.set()
-        while wanted():
+        while not token.is_cancelled:
             pass
-        told.append(wanted())
+        told.append(token.is_cancelled)
         return inner
 
     engine = BackgroundEngine(start)
     assert asked.wait(10)
     engine.close()
 
-    assert [True, False] == told
+    assert [False, True] == told
     assert 1 == inner.closed
 
 
 def test_a_start_that_is_not_wanted_any_more_is_ended_and_fails_in_silence() -> None:
     begun, ended = threading.Event(), threading.Event()
 
-    def start(wanted: CancellationToken) -> InlineEngine:
-        wanted.on_cancel(ended.set)
+    def start(token: CancellationToken) -> InlineEngine:
+        token.on_cancel(ended.set)
         begun.set()
         assert ended.wait(10)
         raise OSError("the Java process is gone")
@@ -86,9 +85,9 @@ def test_a_start_that_is_not_wanted_any_more_is_ended_and_fails_in_silence() -> 
 
 
 def test_what_is_begun_once_it_is_not_wanted_is_ended_at_once() -> None:
-    wanted, ends = CancellationToken(), []
-    wanted.on_cancel(lambda: ends.append("before"))
-    wanted.cancel()
-    wanted.on_cancel(lambda: ends.append("behind"))
+    token, ends = CancellationToken(), []
+    token.on_cancel(lambda: ends.append("before"))
+    token.cancel()
+    token.on_cancel(lambda: ends.append("behind"))
 
-    assert (False, ["before", "behind"]) == (wanted(), ends)
+    assert (True, ["before", "behind"]) == (token.is_cancelled, ends)

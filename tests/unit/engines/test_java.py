@@ -55,7 +55,7 @@ def test_an_unfit_java_home_is_not_passed_over_for_a_fit_java_on_the_path(
         find_java((17, 21), environment=environment)
 
     assert "P602" == raised.value.code
-    assert f"Java {major} (JAVA_HOME={tmp_path}/old) does not fit: it takes Java 17 or 21." == (
+    assert f"Java {major} (JAVA_HOME={tmp_path}/old) is not supported: use Java 17 or 21." == (
         raised.value.message
     )
 
@@ -76,7 +76,7 @@ def test_no_java_at_all_is_told_with_a_command_that_helps(tmp_path: Path) -> Non
 def test_a_broken_java_is_told(tmp_path: Path, text: str, status: int) -> None:
     java_that_says(tmp_path, text, status)
 
-    with pytest.raises(InvalidError, match=rf"it ended with {status}") as raised:
+    with pytest.raises(InvalidError, match=rf"it exited with {status}") as raised:
         find_java((17,), environment={"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
 
     assert "P602" == raised.value.code

@@ -48,7 +48,7 @@ PYTHONPATH was:
         (STOPPED, UnavailableError, "P601", "The Java process of Spark is gone"),
         (DIED, UnavailableError, "P606", "org.apache.spark.SparkException: Job aborted"),
         (RAISED.format(line="MemoryError"), UnavailableError, "P606", "died on every attempt"),
-        (LARGE, InvalidError, "P607", "larger than the driver takes"),
+        (LARGE, InvalidError, "P607", "larger than the driver accepts"),
         (NO_DAEMON, InvalidError, "P608", "ModuleNotFoundError: No module named 'penstock'"),
         (RAISED.format(line=OTHER_PYTHON), InvalidError, "P608", "different version: 3.12"),
         (RAISED.format(line="ValueError: seven"), BugError, "P710", "A worker failed: ValueError"),
@@ -102,7 +102,7 @@ def test_an_error_that_only_speaks_of_memory_stays_a_bug() -> None:
         ),
         ("", "", InvalidError, "P603", "no reason given"),
         ("[JAVA_GATEWAY_EXITED] Java", "", InvalidError, "P603", "env: 'bash': No such file"),
-        ("", "Reason: All masters are unresponsive!", UnavailableError, "P610", "does not take"),
+        ("", "Reason: All masters are unresponsive!", UnavailableError, "P610", "does not accept"),
     ],
 )
 def test_a_failed_start_says_what_to_look_at(

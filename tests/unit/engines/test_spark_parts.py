@@ -206,7 +206,7 @@ def test_a_spark_connect_session_is_refused_by_name() -> None:
     ],
 )
 def test_javas_last_words_are_the_line_that_tells(said: str, expected: str) -> None:
-    assert expected == OutputTail(io.BytesIO(said.encode())).telling()
+    assert expected == OutputTail(io.BytesIO(said.encode())).last_error()
 
 
 @pytest.mark.parametrize("jobs", [[], [0], [0, 0, 1], [0, 2]])

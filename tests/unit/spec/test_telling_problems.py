@@ -70,7 +70,7 @@ def test_a_missing_setting_is_shown_where_it_belongs(spec: Changed, told: Told) 
     text = spec(("quarantine: { into: lake.ops.quarantine }", "quarantine: { stop_above: 2% }"))
     assert expected("""
         penstock.yaml has 1 problem
-        penstock.yaml:10:1  quarantine.into: this setting is required and missing  P105
+        penstock.yaml:10:1  quarantine.into: this required setting is missing  P105
           10 | quarantine: { stop_above: 2% }
              | ^^^^^^^^^^ add  into: lake.ops.quarantine
     """) == without_trailing_room(told(text))
@@ -79,7 +79,7 @@ def test_a_missing_setting_is_shown_where_it_belongs(spec: Changed, told: Told) 
 def test_a_missing_quarantine_says_what_to_add(spec: Changed, told: Told) -> None:
     assert expected("""
         penstock.yaml has 1 problem
-        penstock.yaml:1:1  quarantine: this setting is required and missing  P105
+        penstock.yaml:1:1  quarantine: this required setting is missing  P105
            1 | name: shop
              | ^ add  quarantine: { into: lake.ops.quarantine }
     """) == without_trailing_room(told(spec(("quarantine: { into: lake.ops.quarantine }", ""))))

@@ -211,15 +211,15 @@ def require_reachable(pipeline: Pipeline) -> None:
         )
 
 
-def _spark(pipeline: Pipeline, observer: Observer | None, wanted: CancellationToken) -> Engine:
+def _spark(pipeline: Pipeline, observer: Observer | None, token: CancellationToken) -> Engine:
     from penstock.engines.spark.class_archive import make_in_background
     from penstock.engines.spark.engine import SparkEngine
     from penstock.engines.spark.settings import SparkSettings
 
     conf = dict(pipeline.spark.conf)
     settings = SparkSettings(master=pipeline.spark.master, conf=conf)
-    engine = SparkEngine(settings=settings, launched=wanted.on_cancel)
-    if not wanted():
+    engine = SparkEngine(settings=settings, launched=token.on_cancel)
+    if token.is_cancelled:
         return engine
     engine.warm()
     if observer is not None and pipeline.spark.prepare:

@@ -33,7 +33,7 @@ def function_at(path: str) -> Call:
         raise InvalidError(
             f"{path} is a {type(found).__name__}, not a function",
             code="P149",
-            hint="name a function that takes and gives a pyarrow.RecordBatch",
+            hint="name a function that takes and returns a pyarrow.RecordBatch",
         )
 
     def call(rows: pa.RecordBatch) -> object:

@@ -211,7 +211,7 @@ class Demo:
         return UnavailableError(
             f"the demo's pipeline ended with {pipeline.process.poll()}: {words}",
             code="P641",
-            hint="run the demo again; if it stays so, please report the lines above",
+            hint="run the demo again; if it persists, please report the lines above",
         )
 
 

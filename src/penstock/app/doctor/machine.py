@@ -69,7 +69,7 @@ def libraries() -> CheckResult:
     wrong = [told for each in metadata.requires("penstock") or [] if (told := _unfit(each))]
     if wrong:
         error = InvalidError(
-            f"libraries that do not fit: {'; '.join(sorted(wrong))}",
+            f"libraries of unsupported versions: {'; '.join(sorted(wrong))}",
             code="P611",
             hint="pip install --upgrade penstock, in an environment of its own",
         )
@@ -109,7 +109,7 @@ def jars(conf: Mapping[str, str]) -> CheckResult:
                 missing.append(f"{local} ({key})")
     if missing:
         error = InvalidError(
-            f"jars that are not there: {', '.join(missing)}",
+            f"missing jars: {', '.join(missing)}",
             code="P612",
             hint="correct spark.conf, or install PySpark again",
         )
@@ -149,9 +149,9 @@ def _port(what: str, host: str, port: int) -> CheckResult:
             return passed("ports", what, f"{where} can be listened on")
     except (OSError, OverflowError, UnicodeError) as error:  # the latter: no port, no host at all
         taken = UnavailableError(
-            f"{where} cannot be listened on: {getattr(error, 'strerror', None) or error}",
+            f"{where} is not available to listen on: {getattr(error, 'strerror', None) or error}",
             code="P613",
-            hint=f"see who listens there:  ss -ltnp 'sport = :{port}'; or choose another port",
+            hint=f"see what listens there:  ss -ltnp 'sport = :{port}'; or choose another port",
         )
         return failed("ports", what, taken)
 

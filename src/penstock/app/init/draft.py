@@ -68,7 +68,7 @@ def draft(
     if scheme != "kafka" or not brokers:
         meant = address if _BROKERS.fullmatch(address) else "localhost:9092"
         raise InvalidError(
-            f"{address[:80]!r} is no address of a cluster",
+            f"{address[:80]!r} is not the address of a cluster",
             code="P166",
             hint=f"penstock init --from kafka://{meant}",
         )
@@ -139,7 +139,7 @@ def keep(path: Path, text: str) -> None:
             stream.write(text)
     except FileExistsError as error:
         raise InvalidError(
-            f"{path} is there already", code="P164", hint="penstock init another.yaml …"
+            f"{path} exists already", code="P164", hint="penstock init another.yaml …"
         ) from error
     except OSError as error:
         raise InvalidError(

@@ -189,7 +189,7 @@ class Auditor:
         began = quarantine is not None and quarantine.state(rejects).landed is not None
         if began:
             return InvalidError(
-                f"table {name} is gone: this pipeline had begun to land in it; of its topics Kafka"
+                f"table {name} is gone: this pipeline has landed in it before; of its topics Kafka"
                 f" holds {number_of(waiting, 'record')}",
                 code="P461",
                 hint="restore it, or see what a run would do without it:  penstock plan",
@@ -212,7 +212,7 @@ class Auditor:
         lacking = [name for name in needed if name not in columns]
         if lacking:
             raise InvalidError(
-                f"{target.location.table}: rows cannot be told apart without source columns "
+                f"{target.location.table}: rows cannot be identified without source columns "
                 f"{', '.join(lacking)}",
                 code="P186",
                 hint="audit without --count, or land topic, partition and offset",

@@ -87,7 +87,7 @@ def spot(text: str) -> Spot:
     partition, _, offset = rest.partition(":")
     if not topic or not partition.isdecimal() or not offset.isdecimal():
         raise InvalidError(
-            f"{text[:80]!r} names no record", code="P162", hint="write  --at orders:0:1234"
+            f"{text[:80]!r} is not a record", code="P162", hint="write  --at orders:0:1234"
         )
     return Spot(topic, int(partition), int(offset))
 
@@ -176,7 +176,7 @@ def _from(
         )
     if not bounds.start <= wanted.offset < bounds.stop:
         raise InvalidError(
-            f"no record stands at {wanted.topic}:{wanted.partition}:{wanted.offset}",
+            f"there is no record at {wanted.topic}:{wanted.partition}:{wanted.offset}",
             code="P163",
             hint=f"the partition holds offsets {bounds.start} to {bounds.stop - 1}",
         )
@@ -186,9 +186,9 @@ def _from(
         raise _silent(at)
     if not read.batch.num_rows:
         raise InvalidError(
-            f"no record stands at {wanted.topic}:{wanted.partition}:{wanted.offset}",
+            f"there is no record at {wanted.topic}:{wanted.partition}:{wanted.offset}",
             code="P163",
-            hint="a marker of a transaction or a compacted record was there; ask for more with -n",
+            hint="the offset holds a transaction marker or a compacted record; use -n for more",
         )
     return {at: read.batch}
 
@@ -197,7 +197,7 @@ def _silent(at: TopicPartition) -> UnavailableError:
     return UnavailableError(
         f"{at} gave nothing in {READ_SECONDS:.0f} seconds",
         code="P250",
-        hint="see to the broker that leads it:  penstock doctor",
+        hint="check its leading broker:  penstock doctor",
     )
 
 

@@ -274,7 +274,7 @@ def _silent(at: TopicPartition) -> UnavailableError:
     return UnavailableError(
         f"{at} cannot be read: it has no leader, or its leader does not answer",
         code="P250",
-        hint="see to the broker that leads it, then audit again",
+        hint="check its leading broker, then audit again",
     )
 
 

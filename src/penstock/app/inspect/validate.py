@@ -168,7 +168,7 @@ def _left_behind(
         count = len(waiting.get(name, []))
         commits = f", with {count} prepared commits" if count else ""
         told[name] = (
-            f"is no longer fed: no rule leads to it; it waits where it stands{commits},"
+            f"no rule writes to it any more; its progress is kept{commits},"
             " and goes on from there when a rule leads to it again"
         )
     return told

@@ -357,7 +357,7 @@ def spot_choice(codes: Sequence[str], at: tuple[str, int, int] | None) -> Select
     for code in codes:
         if not (len(code) == _CODE_LENGTH and code[0] == "P" and code[1:].isdecimal()):
             raise InvalidError(
-                f"{code[:40]!r} is not a code of a refused record",
+                f"{code[:40]!r} is not a code of a rejected record",
                 code="P174",
                 hint="see the codes there are:  penstock quarantine list",
             )

@@ -160,7 +160,7 @@ def positions_of(places: Sequence[Place]) -> dict[tuple[str, int], Offset]:
             raise InvalidError(
                 "seek takes positions",
                 code="P172",
-                hint=f"{place.topic}:0:OFFSET; without any, the table is put back to its rows' end",
+                hint=f"{place.topic}:0:OFFSET; without places, to the end of its rows",
             )
         found[place.topic, place.partition] = Offset(place.start)
     return found
@@ -181,7 +181,7 @@ def _look(view: ReadOnlyWorld, table: str, places: Sequence[Place]) -> replaying
 
 def _no_place(text: str) -> InvalidError:
     return InvalidError(
-        f"{text[:120]!r} is no place in a topic",
+        f"{text[:120]!r} is not a place in a topic",
         code="P172",
         hint="orders, orders:0, orders:0:100-200 (200 not included), or orders:0:100 to seek to",
     )

@@ -67,7 +67,7 @@ def read_cases(path: Path) -> Cases:
         raise InvalidError(
             f"{path} cannot be read: {error.strerror}",
             code="P173",
-            hint="write cases beside the spec: docs/how-to/test-a-spec.md",
+            hint="write cases next to the spec: docs/how-to/test-a-spec.md",
         ) from error
     return _Reading(str(path), read(text)).cases()
 

@@ -291,6 +291,6 @@ def _not_created(name: str, definition: TableDefinition, error: BaseException) -
         return InvalidError(
             f"the table {name} cannot be created with its properties ({keys}): {text}",
             code="P436",
-            hint="leave out under  properties  what deltalake does not know",
+            hint="remove  properties  that deltalake does not support",
         )
     return refused(f"the directory of the table {name}", text)

@@ -50,6 +50,6 @@ def _careless(catalog: str) -> InvalidError:
         f"the storage of the catalog {catalog} takes a second file in the place of the first: "
         "racing commits would replace each other",
         code="P442",
-        hint="use a storage that honours If-None-Match, without conditional_put: disabled; "
+        hint="use a storage that supports If-None-Match, without conditional_put: disabled; "
         "Iceberg needs no such storage",
     )

@@ -324,7 +324,7 @@ def _identified(name: str) -> Identified:
 
 def _no_name(name: str) -> InvalidError:
     return InvalidError(
-        f"{name[:80]!r} is no name for a table in Iceberg",
+        f"{name[:80]!r} is not a name for a table in Iceberg",
         code="P404",
         hint="name it namespace.table, of small letters, digits and underscores",
     )
@@ -334,7 +334,7 @@ def _something_else(name: str) -> InvalidError:
     return InvalidError(
         f"{name} is in the catalog, and it is not an Iceberg table",
         code="P437",
-        hint="give the table another name in the spec, or remove what stands there",
+        hint="give the table another name in the spec, or remove what is there",
     )
 
 

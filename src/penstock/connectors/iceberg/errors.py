@@ -194,7 +194,7 @@ def _storage(name: str, error: OSError) -> PenstockError:
         return table_errors.no_room(name)
     if error.errno in _REFUSED or isinstance(error, PermissionError | NotADirectoryError):
         return InvalidError(
-            f"the storage of {name} refuses to be written: {_told(error)}",
+            f"the storage of {name} does not permit writes: {_told(error)}",
             code="P431",
             hint="see that the catalog's warehouse is a directory that may be written",
         )

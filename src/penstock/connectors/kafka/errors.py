@@ -134,7 +134,7 @@ def translated(error: Any, what: str, settings: KafkaSettings, heard: BrokerLog)
     return UnavailableError(
         f"Kafka did not answer for {what}: {error.str()} ({name})",
         code="P220",
-        hint="wait and run again; if it stays, look into the brokers' logs",
+        hint="wait and run again; if it persists, see the brokers' logs",
     )
 
 
@@ -175,7 +175,7 @@ def overtaken(at: TopicPartition, missing: OffsetRange) -> DecisionNeededError:
         f"{at}: offsets {missing} are no longer in Kafka: {missing.count} positions were deleted"
         " by retention before they were read",
         code="P210",
-        hint="to go on behind them and record the gap:  penstock run --accept gap",
+        hint="to continue after them and record the gap:  penstock run --accept gap",
     )
 
 
@@ -206,7 +206,7 @@ def refused(error: Any, settings: KafkaSettings) -> InvalidError:
         if name.startswith(("sasl.", "ssl.")):
             text = text.replace(value, "…")
     return InvalidError(
-        f"the Kafka client refuses its settings: {text}",
+        f"the Kafka client rejects its settings: {text}",
         code="P207",
         hint="correct kafka.security in the spec",
     )

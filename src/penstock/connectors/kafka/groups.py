@@ -35,7 +35,7 @@ def group_offsets(settings: Settings, secrets: Secrets, group: str) -> dict[tupl
         raise InvalidError(
             f"group {group} has {len(described.members)} members: the other system still runs",
             code="P167",
-            hint="stop it, and ask again: where it ended is told by what it has committed",
+            hint="stop it, then try again: its committed offsets say where it ended",
         )
     wanted = [ConsumerGroupTopicPartitions(group)]
     found = answered(client.list_consumer_group_offsets(wanted, request_timeout=seconds))

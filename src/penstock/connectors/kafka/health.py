@@ -127,7 +127,7 @@ class _Checkup:
         newest, name = found
         if newest < _TOPIC_IDS and self._settings.identity != BY_NAME:
             error = InvalidError(
-                f"Kafka {name} gives topics no ids, so a re-created topic would go unseen",
+                f"Kafka {name} has no topic ids, so a re-created topic goes unnoticed",
                 code="P206",
                 hint="upgrade the brokers to Kafka 3.1 or later, or write  identity: name  under"
                 " kafka: and never re-create a topic",

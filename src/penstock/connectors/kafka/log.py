@@ -168,7 +168,7 @@ class KafkaLog:
             return f"name:{name}"
         if uuid == NO_ID:
             raise InvalidError(
-                f"the brokers give no id for topic {name}, so a re-created topic would go unseen",
+                f"the brokers give no id for topic {name}, so a re-created topic goes unnoticed",
                 code="P206",
                 hint="upgrade the brokers to Kafka 3.1 or later, or write  identity: name  under"
                 " kafka: and never re-create a topic",

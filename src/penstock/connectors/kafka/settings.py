@@ -147,7 +147,7 @@ def _refuse(security: Mapping[str, str], names: Sequence[str], protocol: str) ->
     for name in names:
         if security.get(name):
             raise InvalidError(
-                f"kafka.security.{name} means nothing with protocol {protocol}",
+                f"kafka.security.{name} has no meaning with protocol {protocol}",
                 code="P207",
                 hint=f"choose another of {', '.join(PROTOCOLS)}, or leave {name} out",
             )

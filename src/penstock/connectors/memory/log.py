@@ -136,7 +136,7 @@ def _check(
         raise DecisionNeededError(
             f"{at}: offsets {span(position, partition.start)} are no longer in the log",
             code="P210",
-            hint="to go on behind them and record the gap:  penstock run --accept gap",
+            hint="to continue after them and record the gap:  penstock run --accept gap",
         )
     newer = (each.offset for each in partition.entries if each.leader_epoch > (leader_epoch or 0))
     replaced = leader_epoch is not None and min(newer, default=partition.end) < position

@@ -85,9 +85,9 @@ class MemoryStore:
             return
         raise UnavailableError(
             f"pipeline {pipeline} is run on host {held.owner.host}, pid {held.owner.pid}, "
-            f"which said to be alive until {held.alive_until_ms}",
+            f"whose heartbeat is valid until {held.alive_until_ms}",
             code="P510",
-            hint="stop it there, or take its place:  penstock run --takeover",
+            hint="stop it there, or take over:  penstock run --takeover",
         )
 
     def heartbeat(self, pipeline: str, claim: Claim, *, alive_until_ms: int) -> None:
@@ -181,7 +181,7 @@ class MemoryStore:
             raise UnavailableError(
                 "the pending store was lost: it was deleted, replaced or restored",
                 code="P502",
-                hint="start `penstock run` again: the tables tell where to go on",
+                hint="start `penstock run` again: the tables know where to continue",
             )
         if held.claim != claim:
             raise FencedError(

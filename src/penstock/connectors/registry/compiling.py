@@ -191,7 +191,7 @@ def _run(schema: RegisteredSchema, files: Sequence[str], place: Path) -> Registe
 
 def _unrun(reason: str) -> UnavailableError:
     return UnavailableError(
-        f"protoc could not be run to its end: {reason}",
+        f"protoc did not finish: {reason}",
         code="P677",
         hint="the machine is overloaded or full, or the schema very large: it is tried again",
     )

@@ -86,7 +86,7 @@ class HttpRegistry:
             if not _HEADER_SAFE.fullmatch(str(given["token"])):
                 raise InvalidError(
                     "the token for the schema registry has spaces, line ends or letters beyond"
-                    " ASCII, which no header holds",
+                    " ASCII, which a header cannot hold",
                     code="P672",
                     hint="write it without a line end:  printf %s TOKEN > FILE",
                 )
@@ -97,7 +97,7 @@ class HttpRegistry:
         url = str(given["url"]).rstrip("/")
         if "@" in url:
             raise InvalidError(
-                "a user stands in the schema registry's address",
+                "the schema registry's address contains a user",
                 code="P152",
                 hint="write username and password beside the url under  records.registry",
             )
@@ -115,7 +115,7 @@ class HttpRegistry:
             return None
         if key.kind == "fingerprint":
             raise InvalidError(
-                "a schema registry knows no fingerprints, and the records name nothing else",
+                "a schema registry cannot look up fingerprints, and the records have nothing else",
                 code="P674",
                 hint="write  registry: mock:///path/of/schemas  for single-object records",
             )
@@ -235,7 +235,7 @@ class HttpRegistry:
     def _refusal(self, status: int, data: bytes) -> Exception:
         if status in _REFUSED:
             return InvalidError(
-                f"the schema registry {self.url} refuses us (HTTP {status})",
+                f"the schema registry {self.url} rejected the login (HTTP {status})",
                 code="P672",
                 hint="check username, password or token under  records.registry",
             )
@@ -267,7 +267,7 @@ class HttpRegistry:
         return InvalidError(
             f"at {self.url} answers no schema registry: {what}",
             code="P673",
-            hint=f"mend the address under  records.registry ; try  curl {self.url}/subjects",
+            hint=f"fix the address under  records.registry ; try  curl {self.url}/subjects",
         )
 
 

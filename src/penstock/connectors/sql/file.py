@@ -27,7 +27,7 @@ from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 
 LOCK_WAIT_SECONDS = 5.0
 
-_RESTART = "start `penstock run` again: the tables tell where to go on"
+_RESTART = "start `penstock run` again: the tables know where to continue"
 
 
 class StoreFile:
@@ -159,14 +159,14 @@ class StoreFile:
             return _unwritable(self.path, str(error))
         if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
             return InvalidError(
-                f"the pending store {self.path} is damaged or no database: {error}",
+                f"the pending store {self.path} is damaged or not a database: {error}",
                 code="P507",
                 hint="move the file away and start again: landed records are not in it",
             )
         return UnavailableError(
             f"the pending store {self.path} cannot be written: {error}",
             code="P504",
-            hint=f"make room on its disk (`df -h {self.path.parent}`), then start again",
+            hint=f"free space on its disk (`df -h {self.path.parent}`), then start again",
         )
 
 

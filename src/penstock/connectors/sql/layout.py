@@ -137,7 +137,7 @@ def _newer(place: str, version: int) -> InvalidError:
     return InvalidError(
         f"the pending store {place} has version {version}, and this penstock knows {VERSION}",
         code="P505",
-        hint="run the newer penstock that wrote it, or upgrade this one",
+        hint="use the newer penstock that wrote it, or upgrade this one",
     )
 
 

@@ -98,7 +98,7 @@ class StoreServer:
         return UnavailableError(
             f"the pending store {self._place} was lost: it was dropped, or restored from a backup",
             code="P502",
-            hint="start `penstock run` again: the tables tell where to go on",
+            hint="start `penstock run` again: the tables know where to continue",
         )
 
     def close(self) -> None:
@@ -135,7 +135,7 @@ class StoreServer:
             )
         if state in _REFUSED or (state is None and any(word in told for word in _LOGIN_WORDS)):
             return InvalidError(
-                f"the pending store {self._place} lets us not in: {told}",
+                f"the pending store {self._place} rejected the login: {told}",
                 code="P511",
                 hint=f"try the address with psql; the user needs CREATE on the database once, or a "
                 f"schema named {SCHEMA} of its own",

@@ -247,7 +247,7 @@ def _refuse_alive(pipeline: str, held: ClaimRecord, owner: Owner, now_ms: int) -
         f"pipeline {pipeline} is run on host {held.owner.host}, pid {held.owner.pid}, which said "
         f"to be alive until {until:%Y-%m-%d %H:%M:%S} UTC",
         code="P510",
-        hint="stop it there, or take its place:  penstock run --takeover",
+        hint="stop it there, or take over:  penstock run --takeover",
     )
 
 

@@ -144,7 +144,7 @@ def _kept_as(path: Path) -> Iterator[Path]:
         raise InvalidError(
             f"Java's class archive cannot be kept as {path}: {error.strerror or error}.",
             code="P614",
-            hint="run it as who owns the Python environment; without it starts are slower only",
+            hint="run it as the owner of the Python environment; without it starts are slower",
         ) from error
 
 

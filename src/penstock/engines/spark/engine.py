@@ -238,7 +238,7 @@ class SparkEngine:
         own = self._own
         if own is None or own.is_alive(patience_seconds=DEATH_SECONDS_MAX):
             return java_gone()
-        return java_gone(own.last_words())
+        return java_gone(own.output.last_error())
 
     def _require_running(self) -> None:
         if self._context._jsc is None:  # noqa: SLF001 - pyspark's own mark of a stopped context
@@ -260,7 +260,7 @@ def require_classic(session: object) -> None:
             "A Spark Connect session cannot run workers: tags, daemon and context are out of reach "
             "there.",
             code="P604",
-            hint="hand over a classic session (unset SPARK_REMOTE), or let penstock start its own",
+            hint="pass a classic session (unset SPARK_REMOTE), or let penstock start its own",
         )
     from pyspark.sql import SparkSession
 
@@ -268,7 +268,7 @@ def require_classic(session: object) -> None:
         raise InvalidError(
             f"A {kind.__module__}.{kind.__qualname__} is not a Spark session.",
             code="P604",
-            hint="hand over a pyspark.sql.SparkSession",
+            hint="pass a pyspark.sql.SparkSession",
         )
 
 

@@ -6,7 +6,7 @@
     killed while it started                          P601  UnavailableError  restart
     Python workers died on every attempt, or found
     no memory                                        P606  UnavailableError  more memory
-    results are larger than the driver takes         P607  InvalidError      smaller epochs
+    results are larger than the driver accepts         P607  InvalidError      smaller epochs
     executors lack penstock, or Python did not start P608  InvalidError      same environment
     any other failure of the job                     P609  UnavailableError
     a worker raised something that is not ours       P710  BugError
@@ -59,7 +59,7 @@ def start_failed(text: str, last_words: str, *, output: str, killed: bool = Fals
         return java_gone(last_words)
     if any(mark in text or mark in output for mark in _NO_CLUSTER):
         return UnavailableError(
-            "The Spark cluster does not take the application.",
+            "The Spark cluster does not accept the application.",
             code="P610",
             hint="check that the master of spark.master runs and has workers, then try again",
         )
@@ -106,14 +106,14 @@ def job_failed(text: str) -> PenstockError:
             hint="report it with the log of the worker",
         )
     return UnavailableError(
-        f"Spark gave a job up: {_first_line(text)}", code="P609", hint="try again; see Spark's log"
+        f"Spark failed a job: {_first_line(text)}", code="P609", hint="try again; see Spark's log"
     )
 
 
 def results_too_large(told: str = "") -> InvalidError:
     """Build the error for descriptions of an epoch's files that do not fit on the driver."""
     return InvalidError(
-        f"The results of one run are larger than the driver takes{told}.",
+        f"The results of one run are larger than the driver accepts{told}.",
         code="P607",
         hint="lower commit.or_bytes, or raise spark.driver.maxResultSize",
     )

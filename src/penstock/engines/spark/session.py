@@ -1,12 +1,12 @@
-"""Starts a Spark session of our own and ends it, leaving nothing behind.
+"""Start a Spark session of our own and stop it, leaving nothing behind.
 
 Invariants:
-- nothing that Java or a worker prints reaches the user's terminal: it goes to a bounded memory of
-  last words, quoted when Java dies;
-- Java runs in a session of its own: neither Ctrl-C nor a closed terminal reaches it before we end
-  it; when this process dies, by SIGKILL too, Java's standard input ends and Java exits, and with
-  Java the daemon and its workers;
-- the SIGINT handler is the one that was installed before the start (SparkContext puts its own);
+- nothing that Java or a worker prints reaches the user's terminal: the last lines are kept, and
+  quoted when Java dies;
+- Java runs in a process session of its own, out of reach of Ctrl-C and a closed terminal; when this
+  process dies, by SIGKILL too, Java's standard input ends and Java exits, and with it the daemon
+  and its workers;
+- the SIGINT handler stays the one that was installed before (SparkContext installs its own);
 - after `stop` or a failed start a new session can be started in this process.
 """
 
@@ -47,35 +47,35 @@ KILLS = {
     for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     for code in (-number, 128 + number)
 }
-"""How Java ends when it is asked to: by the signal, or by itself with 128 more than its number."""
-LAST_WORDS_LINES_MAX = 200
+"""How a signal ends Java: with its number, or with an exit code of 128 more."""
+OUTPUT_LINES_MAX = 200
 _NO_JAVA = "Error occurred during initialization of VM"
-_TELLING = ("Error", "Exception", "error:", "Could not reserve", "Too small", "Invalid maximum")
+_ERRORS = ("Error", "Exception", "error:", "Could not reserve", "Too small", "Invalid maximum")
 
 
 class OutputTail:
-    """Reads a stream to its end in a thread of its own and remembers its last lines."""
+    """Reads a stream to its end in a thread of its own and keeps its last lines."""
 
     def __init__(self, stream: IO[bytes]) -> None:
-        self._lines: deque[str] = deque(maxlen=LAST_WORDS_LINES_MAX)
+        self._lines: deque[str] = deque(maxlen=OUTPUT_LINES_MAX)
         self._thread = threading.Thread(target=self._read, args=(stream,), daemon=True)
         self._thread.start()
 
-    def telling(self) -> str:
-        """Return the last line that names an error, or nothing; waits a moment for a stream's end.
+    def last_error(self) -> str:
+        """Return the last line that names an error, or ""; waits a moment for the stream's end.
 
-        Where Java does not get as far as to run, the reason is on the line after.
+        When Java cannot start its virtual machine, the reason is on the next line.
         """
         self._thread.join(timeout=1.0)
         lines = [line for line in list(self._lines) if not line[:1].isspace()]
-        told = [at for at, line in enumerate(lines) if any(mark in line for mark in _TELLING)]
-        if not told:
+        errors = [at for at, line in enumerate(lines) if any(mark in line for mark in _ERRORS)]
+        if not errors:
             return ""
-        at = told[-1]
+        at = errors[-1]
         return ": ".join(lines[at : at + 2]) if lines[at] == _NO_JAVA else lines[at]
 
-    def output(self) -> str:
-        """Return all lines remembered."""
+    def text(self) -> str:
+        """Return the lines kept."""
         return "\n".join(list(self._lines))
 
     def _read(self, stream: IO[bytes]) -> None:
@@ -92,12 +92,12 @@ class OwnSession:
         *,
         spark: Any,
         process: subprocess.Popen[bytes],
-        last_words: OutputTail,
+        output: OutputTail,
         folder: tempfile.TemporaryDirectory[str],
     ) -> None:
         self.spark = spark
         self.process = process
-        self._last_words = last_words
+        self.output = output
         self._folder = folder
 
     def is_alive(self, *, patience_seconds: float = 0.0) -> bool:
@@ -108,19 +108,17 @@ class OwnSession:
             return True
         return False
 
-    def last_words(self) -> str:
-        """Return the last line of Java's output that names an error, or nothing."""
-        return self._last_words.telling()
-
     def stop(self, patience_seconds: float = STOP_SECONDS_MAX) -> None:
         """Stop Spark, end Java (by SIGKILL when it takes too long), remove the scratch folder.
 
         Never raises.
         """
+        from py4j.protocol import Py4JError
+
         context = self.spark.sparkContext
         if not self.is_alive():
             context._jsc = None  # noqa: SLF001 - there is no Java left that could be told to stop
-        with _quiet_java_errors():
+        with contextlib.suppress(Py4JError, OSError):  # a Java that has just died
             context.stop()
         _end(self.process, patience_seconds)
         _forget()
@@ -145,7 +143,7 @@ def start_session(
         raise InvalidError(
             "A Spark session already runs in this process.",
             code="P604",
-            hint="hand it over: SparkEngine(session=spark), or stop it first",
+            hint="pass it: SparkEngine(session=spark), or stop it first",
         )
     _forget()
     _quiet_py4j()
@@ -180,7 +178,7 @@ def existing_session() -> Any:
 
 @contextlib.contextmanager
 def _submitted_failures() -> Iterator[None]:
-    """Translate what may go wrong where Java is spark-submit's and prints on its own."""
+    """Translate errors where Java belongs to spark-submit and prints on its own."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -221,12 +219,12 @@ def _start(
         archive=archive if archive.exists() else None,
         java_options=java_options_of(os.environ, Path(pyspark.__file__).parent),
     )
-    gateway, last_words = _launch(for_command_line(chosen))
+    gateway, output = _launch(for_command_line(chosen))
     launched(gateway.proc.kill)
     conf = SparkConf(loadDefaults=False)
     for name, value in chosen.items():
         conf.set(name, value)
-    with _start_failures(last_words, gateway.proc):
+    with _start_failures(output, gateway.proc):
         context = SparkContext(conf=conf, gateway=gateway)
         spark = SparkSession(context)
         # when we are killed, Java removes the emptied folder as its last act
@@ -238,11 +236,11 @@ def _start(
     elif "PYSPARK_PYTHON" not in os.environ:
         context.pythonExec = chosen.get("spark.pyspark.python", "python3")
     context._accumulatorServer.handle_error = _ignore  # noqa: SLF001 - it would print a traceback
-    return OwnSession(spark=spark, process=gateway.proc, last_words=last_words, folder=folder)
+    return OwnSession(spark=spark, process=gateway.proc, output=output, folder=folder)
 
 
 def _launch(conf: dict[str, str]) -> tuple[Any, OutputTail]:
-    """Start Java; its output goes into a pipe that is always read."""
+    """Start Java, with its output in a pipe that is always read."""
     from pyspark import SparkConf
     from pyspark.java_gateway import launch_gateway
 
@@ -250,23 +248,21 @@ def _launch(conf: dict[str, str]) -> tuple[Any, OutputTail]:
     for name, value in conf.items():
         given.set(name, value)
     reading, writing = os.pipe()
-    last_words = OutputTail(os.fdopen(reading, "rb"))
+    output = OutputTail(os.fdopen(reading, "rb"))
     try:
-        with _start_failures(last_words, None):
+        with _start_failures(output, None):
             gateway = launch_gateway(
                 given,
                 popen_kwargs={"stdout": writing, "stderr": writing, "start_new_session": True},
             )
     finally:
         os.close(writing)
-    return gateway, last_words
+    return gateway, output
 
 
 @contextlib.contextmanager
-def _start_failures(
-    last_words: OutputTail, process: subprocess.Popen[bytes] | None
-) -> Iterator[None]:
-    """Translate what may go wrong at the start, and leave no half-started Java."""
+def _start_failures(output: OutputTail, process: subprocess.Popen[bytes] | None) -> Iterator[None]:
+    """Translate errors of the start, and leave no half-started Java."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -278,12 +274,12 @@ def _start_failures(
             _end(process)
         _forget()
         raise start_failed(
-            text, last_words.telling(), output=last_words.output(), killed=killed
+            text, output.last_error(), output=output.text(), killed=killed
         ) from error
 
 
 def _was_killed(process: subprocess.Popen[bytes]) -> bool:
-    """Return whether a signal has ended Java; its connections break a moment before it is gone."""
+    """Return whether a signal ended Java; its connections break a moment before it is gone."""
     try:
         code = process.wait(timeout=DEATH_SECONDS_MAX)
     except subprocess.TimeoutExpired:
@@ -312,17 +308,8 @@ def _sigint_kept() -> Iterator[None]:
             signal.signal(signal.SIGINT, before)
 
 
-@contextlib.contextmanager
-def _quiet_java_errors() -> Iterator[None]:
-    """Suppress what pyspark raises when it stops a Java that has just died."""
-    from py4j.protocol import Py4JError
-
-    with contextlib.suppress(Py4JError, OSError):
-        yield
-
-
 def _quiet_py4j() -> None:
-    """Py4J tells a dead Java by log tracebacks on the terminal; we tell it by an error."""
+    """Keep Py4J from logging tracebacks of a dead Java: that is raised as an error."""
     logger = logging.getLogger("py4j")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False
@@ -356,4 +343,4 @@ def _forget() -> None:
 
 
 def _ignore(*_: object) -> None:
-    """Take no notice."""
+    """Do nothing."""

@@ -98,7 +98,7 @@ def not_surveyed(table: str, at: TopicPartition) -> UnavailableError:
     return UnavailableError(
         f"{table} is not created before {at} was looked at, which gave nothing",
         code="P250",
-        hint="see whether the partition has a leader; it is tried again",
+        hint="check whether the partition has a leader; the run tries again",
     )
 
 

@@ -92,7 +92,7 @@ def bounded_ranges(
 def start_unknown(table: str, at: TopicPartition, example: str) -> InvalidError:
     """Build the error for a partition without rows whose start is unknown."""
     return InvalidError(
-        f"{table} holds no row of {at}, and its history no longer tells where that began",
+        f"{table} holds no row of {at}, and its history no longer shows where it started",
         code="P483",
         hint=f"say it:  {example}  where 0 is the first offset that was to land",
     )
@@ -112,7 +112,7 @@ def unlisted(table: str, at: TopicPartition, bounds: Bounded) -> PenstockError:
     if any(each.topic == at.topic and each.topic_id != at.topic_id for each in bounds):
         return InvalidError(
             f"{table} has landed {at} of a topic that was deleted; another has its name now, and"
-            " rows do not tell which of the two they came from",
+            " rows do not say which of the two they came from",
             code="P485",
             hint=f"land {at.topic} into a table of another name; what is here stays",
         )

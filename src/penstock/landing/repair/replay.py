@@ -186,7 +186,7 @@ def require_all_seen(
             f"{table}: {seen.rows} rows of {at} stand in the files, and {tally.landed} would come:"
             " nothing was changed",
             code="P475",
-            hint="left out by a former rule, or deleted since; if all are to be there:  --new-rows",
+            hint="filtered out by an earlier rule, or deleted since; to get all:  --new-rows",
         )
 
 
@@ -196,9 +196,9 @@ def source_columns(table: str, options: RowOptions) -> dict[str, str]:
     lacking = [name for name in NEEDED if name not in columns]
     if lacking:
         raise InvalidError(
-            f"{table}: rows cannot be told apart without source columns {', '.join(lacking)}",
+            f"{table}: rows cannot be identified without source columns {', '.join(lacking)}",
             code="P186",
-            hint="land topic, partition and offset: what to replace is known by them",
+            hint="land topic, partition and offset: they identify what to replace",
         )
     return {name: columns[name] for name in NEEDED}
 
@@ -215,12 +215,12 @@ def straddling(
         for (topic, number), covered in sorted(found.widened(stretch).items())
     )
     return InvalidError(
-        f"{table}: files hold rows of the stretch and others: {told}"
+        f"{table}: files hold rows of the range and others: {told}"
         + (f" and {more} more" if more > 0 else ""),
         code="P473",
-        hint="rows that have no source stand in them: replay cannot replace such files"
+        hint="they hold rows without a source: replay cannot replace such files"
         if strangers
-        else f"replay what they hold as a whole:  penstock replay {table} {wide}",
+        else f"replay everything they hold:  penstock replay {table} {wide}",
     )
 
 

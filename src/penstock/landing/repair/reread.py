@@ -104,9 +104,9 @@ def _epochs(
         reader.examined = {**before, **found.reached}
         if reader.examined == before:
             raise UnavailableError(
-                f"{reader.name}: Kafka gave nothing of what is to be replayed",
+                f"{reader.name}: Kafka returned no record of the range",
                 code="P477",
-                hint="nothing was changed; see the brokers' logs, and ask again",
+                hint="nothing was changed; see the brokers' logs, and try again",
             )
         pace.observe_sizes(results)
         yield found, before
@@ -116,10 +116,9 @@ def _require_all_fit(table: str, tally: Tally) -> None:
     if tally.quarantined:
         told = ", ".join(f"{count} by {code}" for code, count in tally.quarantined.items())
         raise DecisionNeededError(
-            f"{table}: records that stand in the table would be refused now ({told}):"
-            " nothing was changed",
+            f"{table}: records in the table would be rejected now ({told}): nothing was changed",
             code="P476",
-            hint="penstock peek  shows why; mend the rules or the table's columns, then ask again",
+            hint="penstock peek  shows why; fix the rules or the table's columns, then try again",
         )
 
 

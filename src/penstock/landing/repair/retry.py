@@ -258,7 +258,7 @@ class QuarantineResolver:
             raise UnavailableError(
                 f"{self.name}: {landing.reason}",
                 code="P491",
-                hint="another changed the table meanwhile: do it once more",
+                hint="the table changed meanwhile: try again",
             )
 
 

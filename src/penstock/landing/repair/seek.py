@@ -132,7 +132,7 @@ def plan_seek(settings: Settings, world: Environment, name: str, wanted: Wanted)
             raise InvalidError(
                 f"{name} has landed nothing of {topic}:{number}",
                 code="P472",
-                hint="seek puts back what has landed; see  penstock audit",
+                hint="seek moves back over what has landed; see  penstock audit",
             )
     columns = source_columns(name, target.options)
     told = table.file_sources(state, columns, dict.fromkeys(known, 0))
@@ -216,7 +216,7 @@ def _target(settings: Settings, world: Environment, name: str) -> TableTarget:
         raise InvalidError(
             f"{name} is fed record by record by a route, and cannot be put back",
             code="P474",
-            hint="this release puts back tables of a fixed name",
+            hint="this release seeks in tables of a fixed name",
         )
     if name not in fixed:
         raise no_table(name, fixed)
@@ -254,7 +254,7 @@ def _require_between(
     first, end, stands = known
     if asked > stands:
         raise InvalidError(
-            f"{name} stands at {stands} in {at}, and is never put forward",
+            f"{name} stands at {stands} in {at}, and never moves forward",
             code="P472",
             hint=f'leave records out by the spec:  where: "_kafka_offset >= {asked}"',
         )

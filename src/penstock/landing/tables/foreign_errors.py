@@ -46,9 +46,9 @@ def converting(table: str, failing: str, where: str = "") -> Iterator[None]:
     except bisection.UNEXPECTED_ERRORS as error:
         met = f"; it met {where}" if where else ""
         raise BugError(
-            f"{table}: {failing}, by an unforeseen error: {bisection.describe(error)}{met}",
+            f"{table}: {failing}, by an unexpected error: {bisection.describe(error)}{met}",
             code=FILES_FAILED,
-            hint="please report it; nothing of the epoch was landed in it, the other tables go on",
+            hint="please report it; nothing of the epoch landed in it, the other tables continue",
         ) from error
 
 
@@ -63,9 +63,9 @@ def acting_on_table(table: str, failing: str) -> Iterator[None]:
         raise
     except bisection.FOREIGN as error:
         raise BugError(
-            f"{table}: {failing}, by an unforeseen error: {bisection.describe(error)}",
+            f"{table}: {failing}, by an unexpected error: {bisection.describe(error)}",
             code="P487",
-            hint="please report it; what is prepared stays prepared, the other tables go on",
+            hint="please report it; what is prepared stays prepared, the other tables continue",
         ) from error
 
 

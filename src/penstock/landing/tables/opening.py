@@ -375,11 +375,11 @@ def check_truncated(
                 f"{track.name}: {at} offsets {offset} to {found.start} are gone from Kafka "
                 f"(retention), {found.start - offset} positions",
                 code=RETENTION,
-                hint="to go on behind the gap and record it:  penstock run --accept gap",
+                hint="to continue after the gap and record it:  penstock run --accept gap",
             )
         if found.high < offset:
             return DecisionNeededError(
-                f"{track.name}: {at} ends at {found.high}, but {offset} was landed: it was cut",
+                f"{track.name}: {at} ends at {found.high}, but {offset} landed: it was truncated",
                 code="P253",
                 hint="unclean leader election lost records the table holds: see the brokers' logs",
             )

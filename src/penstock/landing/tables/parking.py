@@ -61,14 +61,14 @@ def table_missing(place: TableLocation) -> UnavailableError:
     return UnavailableError(
         f"table {place.table} is missing, and commits are prepared for it",
         code="P459",
-        hint="restore the table; it goes on by itself where it was",
+        hint="restore the table; the run continues with it by itself",
     )
 
 
 def missed_spec_change(table: str) -> UnavailableError:
     """Build the error for a table that trails under rules no longer in force."""
     return UnavailableError(
-        f"table {table} was away when the spec changed, and trails the other tables",
+        f"table {table} was unavailable when the spec changed, and is behind the other tables",
         code="P463",
-        hint="run again: it is first brought level by the rules it was fed with",
+        hint="run again: it first catches up under its former rules",
     )

@@ -229,7 +229,7 @@ def routes_behind(fleet: TableSet) -> list[TableProgress]:
 def ambiguous_table(route: str, name: str) -> PenstockError:
     """Build the error for two rules that make the same table name."""
     return InvalidError(
-        f"{route}: a record asks for {name}, to which another rule leads as well",
+        f"{route}: a record asks for {name}, which another rule writes as well",
         code="P466",
-        hint="give the tables of one of the rules another beginning:  into: lake.bronze.x_{kind}",
+        hint="start the tables of one of the rules with another word:  into: lake.bronze.x_{kind}",
     )

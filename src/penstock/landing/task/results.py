@@ -228,7 +228,7 @@ def _checked(table: str, each: _Accumulator) -> TableResult:
     books = total.total
     if (landed, refused) != (books.landed, books.quarantined_total):
         raise BugError(
-            f"{table}: files hold {landed} rows and {refused} rejects, the books say "
+            f"{table}: files hold {landed} rows and {refused} rejects, the counts say "
             f"{books.landed} and {books.quarantined_total}",
             code="P704",
             hint="nothing was committed for this epoch; please report this",

@@ -315,9 +315,9 @@ class TaskSink:
             self._survey(seen, "", table, mine)
         if known(seen[""]).fields:
             raise UnavailableError(
-                "records beyond those that were surveyed give the table columns",
+                "records after the sampled ones have columns for the table",
                 code="P462",
-                hint="it is surveyed again in the next epoch",
+                hint="they are sampled again in the next epoch",
             )
         return reject_without_columns(converted)
 

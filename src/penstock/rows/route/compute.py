@@ -281,7 +281,7 @@ def _no_column(name: str) -> InvalidError:
 
 def _broken(call: str, told: str) -> InvalidError:
     return InvalidError(
-        f"the function {call} does not keep its promise: {told}",
+        f"the function {call} does not return what it must: {told}",
         code="P494",
-        hint="give a RecordBatch of as many rows, with the columns that  transform  names",
+        hint="return a RecordBatch of as many rows, with the columns that  transform  names",
     )

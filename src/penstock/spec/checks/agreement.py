@@ -118,7 +118,7 @@ def _check_start(kafka: Kafka) -> Iterator[Problem]:
                 fact = f"the topic {shown(topic)} is not among kafka.topics"
                 yield Problem(("kafka", "start", topic), "P121", fact, hint, on_key=True)
     if kafka.identity == "name":
-        fact = "a re-created topic cannot be told from the old one: its records may be skipped"
+        fact = "a re-created topic looks like the old one: its records may be skipped"
         hint = "leave it out where brokers give topic ids"
         yield Problem(("kafka", "identity"), "P126", fact, hint, "warning")
 
@@ -229,7 +229,7 @@ def _check_topics(draft: Draft) -> Iterator[Problem]:
         at: KeyPath = ("tables", index, "from")
         first = next((i for i, source in earlier if _takes_all(source, table.from_)), None)
         if first is not None:
-            fact = f"tables[{first}] takes these topics already, so this rule is never tried"
+            fact = f"tables[{first}] takes these topics already, so this rule is never used"
             hint = f"put this rule above it, or add  continue: true  to tables[{first}]"
             yield Problem(at, "P118", fact, hint)
         if not table.continue_ and table.where is None:
@@ -252,7 +252,7 @@ def _check_readings(draft: Draft) -> Iterator[Problem]:
         for above, other in rules[:place]:
             apart = differently_read(other, table, shared) if other.takes_some else ""
             if apart and _meet(other.from_, table.from_, names):
-                fact = f"tables[{above}] has a condition, and reads these topics otherwise"
+                fact = f"tables[{above}] has a condition, and reads these topics differently"
                 hint = f"write the same {apart} in both rules, or put the records on two topics"
                 yield Problem(("tables", index), "P118", fact, hint)
 
@@ -292,7 +292,7 @@ def _check_taken(kafka: Kafka, tables: Sequence[Table]) -> Iterator[Problem]:
         if not isinstance(topic, str) or topic in exact:
             continue
         if not any(matches(source, topic) for source in patterns):
-            fact = f"no rule takes the topic {shown(topic)}: its records land in no table"
+            fact = f"no rule takes the topic {shown(topic)}: its records are not landed"
             hint = "add a rule for it to tables, or remove it"
             yield Problem(("kafka", "topics", index), "P127", fact, hint, "warning")
 
@@ -307,10 +307,10 @@ def _check_same_tables(draft: Draft) -> Iterator[Problem]:
         for index, other in others:
             for name in differences(one, other):
                 path: KeyPath = ("tables", index, name)
-                fact = f"tables[{first}] says otherwise of the same table {one.table}"
+                fact = f"tables[{first}] differs for the same table {one.table}"
                 yield Problem(path, "P118", fact, f"write the same {name} in both rules")
             if one.from_ == other.from_ and (one.continue_ or one.where):
-                fact = f"tables[{first}] puts these topics into the same table already"
+                fact = f"tables[{first}] already writes these topics to the same table"
                 hint = "write one rule, with  where: (…) or (…)  for two conditions"
                 yield Problem(("tables", index), "P118", fact, hint)
 
@@ -356,7 +356,7 @@ def _check_secrets(draft: Draft) -> Iterator[Problem]:
     for at, settings in blocks:
         for name, value in settings.items():
             if isinstance(value, str) and _holds_secret(name, value):
-                fact = "a secret stands in the spec itself"
+                fact = "a secret is in the spec itself"
                 anywhere = "${env:…}" if at[0] == "spark" else "${file:/run/secrets/…} or ${env:…}"
                 hint = f"write {anywhere} in its place"
                 yield Problem((*at, name), "P124", fact, hint, "warning")

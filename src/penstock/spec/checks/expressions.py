@@ -51,18 +51,18 @@ def _check_route(at: KeyPath, table: Table) -> Iterator[Problem]:
             fact = f"'from' has a group named '{name}' as well"
             yield Problem(path, "P114", fact, "give one of them another name", on_key=True)
         elif name in elsewhere:
-            fact = f"{{{name}}} stands before the table's own name, which a topic alone may fill"
+            fact = f"{{{name}}} is before the table's own name, which only a topic may fill"
             yield Problem(path, "P114", fact, "route into the tables of one namespace", on_key=True)
         elif name not in here:
             fact = f"'into' has no {{{name}}}"
             hint = f"'into' has {listed(sorted(here))}" if here else f"write {{{name}}} in 'into'"
             yield Problem(path, "P114", fact, hint, on_key=True)
     if not table.route and table.unknown_tables != "quarantine":
-        fact = "without route, no record asks for a table of its own"
+        fact = "without route, no record asks for its own table"
         hint = "remove it; a fixed table is created with  schema: { create: true }"
         yield Problem((*at, "unknown_tables"), "P147", fact, hint)
     if table.unknown_tables == "create" and not table.source_columns:
-        fact = "a table created for its first records needs a column that is sure to be there"
+        fact = "a table created for its first records needs a column that always exists"
         yield Problem((*at, "source_columns"), "P147", fact, "such as [offset]")
 
 

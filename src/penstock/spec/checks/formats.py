@@ -52,7 +52,7 @@ def check_format(
         hint = "remove it, or land into an Iceberg catalog"
         yield Problem((*at, name), "P155", fact, hint, on_key=True)
     if given["branch"] and table.route:
-        fact = "a route leads to the main branches of its tables"
+        fact = "a route writes to the main branches of its tables"
         hint = "remove it, or write a rule with a fixed table"
         yield Problem((*at, "branch"), "P155", fact, hint, on_key=True)
 

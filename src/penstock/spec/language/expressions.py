@@ -204,7 +204,7 @@ def type_given(found: Expression, fields: Schema) -> Type:
         return Decimal(int(decimal[1]), int(decimal[2]))
     if name not in _COLUMN_TYPES:
         hint = f"cast it to one of {listed([*_COLUMN_TYPES])}"
-        raise MalformedError("P145", f"this gives {name}, which is no column's type", hint)
+        raise MalformedError("P145", f"this gives {name}, which is not a column's type", hint)
     return _COLUMN_TYPES[name]
 
 
@@ -236,7 +236,7 @@ def _parsed(text: str) -> dict[str, Any]:
     ((answer,),) = sandbox().execute("select json_serialize_sql(?)", [query]).fetchall()
     data = json.loads(answer)
     if data.get("error"):
-        fact = f"this is no SQL expression: {_clipped(str(data.get('error_message', '')))}"
+        fact = f"this is not an SQL expression: {_clipped(str(data.get('error_message', '')))}"
         raise MalformedError("P143", fact, "such as  amount > 0 and status = 'open'")
     statements = data["statements"]
     node = statements[0]["node"]
@@ -269,14 +269,14 @@ def _require_allowed(node: Mapping[str, Any]) -> None:
     kind = str(node["class"])
     if kind not in _ALLOWED:
         what = kind.lower().replace("_", " ")
-        fact = f"a {what} does not stand in an expression over one record"
+        fact = f"a {what} is not allowed in an expression over one record"
         raise MalformedError("P143", fact, "functions, operators, case and cast do")
     if kind == "FUNCTION":
         name = str(node["function_name"]).lower()
         if name not in _functions():
             raise MalformedError(
                 "P143",
-                f"{shown(name)} is no function of one record with the same answer for ever",
+                f"{shown(name)} is not a function of one record that always returns the same",
                 "only DuckDB's consistent scalar functions are; no aggregates, macros, now()",
             )
 

@@ -147,7 +147,7 @@ def pattern(text: str) -> str:
     if _repeats_inside_repeats(text):
         raise MalformedError(
             "P113",
-            f"{shown(text)} repeats a group that repeats inside: a match may take for ever",
+            f"{shown(text)} repeats a group that repeats inside: a match may take forever",
             "write one repeat, such as [a-z.]+ for (?:[a-z]+\\.)+",
         )
     return text

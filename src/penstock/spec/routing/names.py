@@ -28,8 +28,8 @@ def no_table(name: str, tables: Collection[str], topics: Collection[str] = ()) -
     near, ours = nearest(name, tables), listed(sorted(tables))
     hint = f"did you mean {near}?" if near else f"tables of this pipeline are {ours}"
     if name in topics:
-        return InvalidError(f"{shown(name)} is a topic, and no table", code="P185", hint=hint)
-    return InvalidError(f"{shown(name)} is no table of this pipeline", code="P185", hint=hint)
+        return InvalidError(f"{shown(name)} is a topic, not a table", code="P185", hint=hint)
+    return InvalidError(f"{shown(name)} is not a table of this pipeline", code="P185", hint=hint)
 
 
 def no_topic(name: str, topics: Collection[str], tables: Collection[str] = ()) -> InvalidError:
@@ -37,5 +37,5 @@ def no_topic(name: str, topics: Collection[str], tables: Collection[str] = ()) -
     near, ours = nearest(name, topics), listed(sorted(topics))
     hint = f"did you mean {near}?" if near else f"topics of this pipeline are {ours}"
     if name in tables:
-        return InvalidError(f"{shown(name)} is a table, and no topic", code="P161", hint=hint)
-    return InvalidError(f"{shown(name)} is no topic of this pipeline", code="P161", hint=hint)
+        return InvalidError(f"{shown(name)} is a table, not a topic", code="P161", hint=hint)
+    return InvalidError(f"{shown(name)} is not a topic of this pipeline", code="P161", hint=hint)

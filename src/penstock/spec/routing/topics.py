@@ -241,7 +241,7 @@ def _part(template: str, rule: Table, topic: str, groups: Mapping[str, str | Non
         return part
     fault = f"longer than {NAME_CHARS_MAX} characters" if part else "empty"
     raise InvalidError(
-        f"the topic {shown(topic)} cannot be given a table by {rule.into}: the part {template}"
+        f"the topic {shown(topic)} cannot be mapped to a table by {rule.into}: the part {template}"
         f" would be {fault}",
         code="P140",
         hint="add a rule of its own for this topic above the others",
@@ -264,7 +264,7 @@ def _read_apart(topic: str, first: int, second: int, setting: str) -> InvalidErr
 def _twice(topic: str, table: str, first: int, second: int) -> InvalidError:
     return InvalidError(
         f"tables[{first}] and tables[{second}] both put records of {shown(topic)} into {table}, and"
-        " a condition tells them apart",
+        " differ only in a condition",
         code="P146",
         hint="write one rule with  where: (…) or (…)",
     )

@@ -141,7 +141,7 @@ def _known_kind(value: Any) -> Any:
     kind = value.get("type")
     if "type" not in value:
         hint = f"add  type: <kind>, one of {listed(_CATALOG_KINDS)}"
-        raise refusal("P105", "this setting is required and missing", hint, below=("type",))
+        raise refusal("P105", "this required setting is missing", hint, below=("type",))
     if isinstance(kind, str) and kind in _NEVER:
         fact = f"catalogs of type {kind} are not used: {_NEVER[kind]}"
         raise refusal("P107", fact, below=("type",))

@@ -26,7 +26,7 @@ _SCHEMES = (*_HTTP, "mock:///", "mock://.", "${")
 def registry_address(text: str) -> str:
     """Check an address, before or after its references are resolved. Raises MalformedError."""
     if text.startswith(_HTTP) and "@" in text:
-        fact = "a user stands in the schema registry's address, which logs and jobs show"
+        fact = "the schema registry's address contains a user, which logs and jobs show"
         hint = "write username and password, or token, beside the url under  records.registry"
         raise MalformedError("P152", fact, hint)
     if not text.startswith(_SCHEMES):
@@ -81,7 +81,7 @@ def _registry(value: Any) -> Any:
 
 def _placeholder(text: str) -> str:
     if _PLACEHOLDER.fullmatch(text) is None:
-        fact = f"{shown(text)} is not a placeholder that can be told from other text"
+        fact = f"{shown(text)} is not a distinct placeholder"
         hint = "write 8 to 200 letters, digits, _ . : and -"
         raise MalformedError("P110", fact, hint)
     return text
@@ -168,7 +168,7 @@ def problems_of(
             fact = "only avro has single objects"
             yield Problem((*at, "framing"), "P151", fact, "write  format: avro")
         if registry is not None and not registry.url.startswith(("mock:", "${")):
-            fact = "single objects name schemas by fingerprint, which no registry knows"
+            fact = "single objects name schemas by fingerprint, which no registry can look up"
             yield Problem(
                 (*at, "framing"), "P151", fact, "write  registry: mock:///path/of/schemas"
             )
@@ -188,5 +188,5 @@ def _problems_of_registry(registry: RegistrySettings, at: KeyPath) -> Iterator[P
         if getattr(registry, name) is not None and getattr(registry, needed) is None:
             yield Problem((*at, name), "P120", f"'{name}' needs '{needed}' beside it", "add it")
     if registry.token is not None and registry.username is not None:
-        fact = "a registry is asked with a token or as a user, not both"
+        fact = "a registry takes a token or a user, not both"
         yield Problem((*at, "token"), "P120", fact, "remove one of them")

@@ -34,7 +34,7 @@ _OURS = ("_kafka_", "_change_")
 def column_name(text: str) -> str:
     """Read the name of a computed column. Raises MalformedError."""
     if _COLUMN.fullmatch(text) is None:
-        fact = f"{shown(text)} is no name of a computed column"
+        fact = f"{shown(text)} is not a name for a computed column"
         raise MalformedError("P148", fact, "use letters, digits and underscores, as in order_day")
     if text.lower().startswith(_OURS):
         fact = f"names that begin with {' or '.join(_OURS)} are Penstock's own"

@@ -35,5 +35,5 @@ def problems_of(undecided: Iterable[Undecided]) -> Iterator[Problem]:
     for index, each in enumerate(undecided):
         given = f" = {shown(each.value)}" if each.value else ""
         fact = f"{shown(each.option)}{given} is not decided: {each.decide}"
-        hint = "write what you decide into the spec, then remove this entry"
+        hint = "write your decision into the spec, then remove this entry"
         yield Problem(("undecided", index), "P175", fact, hint)

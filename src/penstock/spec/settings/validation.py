@@ -113,7 +113,7 @@ def _missing(path: KeyPath, known: Mapping[str, FieldInfo]) -> Problem:
     field = known.get(name)
     example = field.examples[0] if field is not None and field.examples else "…"
     return Problem(
-        path, "P105", "this setting is required and missing", f"add  {name}: {example}", on_key=True
+        path, "P105", "this required setting is missing", f"add  {name}: {example}", on_key=True
     )
 
 

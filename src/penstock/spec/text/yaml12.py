@@ -94,7 +94,7 @@ def read(text: str) -> Document:
     except yaml.YAMLError as error:
         return _syntax_fault(text, error)
     except (ValueError, OverflowError):  # PyYAML lets these pass for impossible escapes
-        return _unreadable("P101", "an escape in a quoted text names no character")
+        return _unreadable("P101", "an escape in a quoted text is not a character")
     if node is None:
         return _unreadable("P101", "the file is empty", hint="see docs/tutorial")
     document = Document()
@@ -166,7 +166,7 @@ class _Building:
             return None
         self.document.values[path] = _span(node)
         if any(node is other for other in self.above):
-            return self.fault(node, path, "P102", "an alias stands inside of what it names")
+            return self.fault(node, path, "P102", "an alias is inside the node it names")
         if len(self.above) > DEPTH_MAX:
             return self.fault(node, path, "P102", f"deeper than {DEPTH_MAX} levels")
         self.above.append(node)
@@ -189,7 +189,7 @@ class _Building:
 
     def unknown_tag(self, node: Node, path: KeyPath) -> None:
         """Refuse a tag; it is not quoted, for it may be an unquoted secret."""
-        self.fault(node, path, "P101", "this tag is not known here", hint=_QUOTES)
+        self.fault(node, path, "P101", "this tag is not supported", hint=_QUOTES)
 
     def members(self, node: MappingNode, path: KeyPath) -> Iterator[tuple[Any, Any]]:
         """Yield unique keys with their values; keys are text or whole numbers."""
@@ -205,7 +205,7 @@ class _Building:
                     key_node,
                     here,
                     "P103",
-                    f"this setting stands twice, first on line {first + 1}",
+                    f"this setting appears twice, first on line {first + 1}",
                     hint="keep one of them",
                 )
                 self.value(value_node, (*here, "again"))  # so that its secrets are known
@@ -222,7 +222,7 @@ class _Building:
                 found = _number(_INT, node.value)
                 return found if isinstance(found, int) else None
         self.fault(
-            node, path, "P101", "the name of a setting is text", hint="put quotes around the name"
+            node, path, "P101", "a setting's name must be text", hint="put quotes around the name"
         )
         return None
 
@@ -287,7 +287,7 @@ def _syntax_fault(text: str, error: yaml.YAMLError) -> Document:
     if isinstance(error, ReaderError):
         before = lines_of(text[: error.position])
         span = Span(len(before) - 1, len(before[-1]), len(before) - 1, len(before[-1]) + 1)
-        message = f"the character U+{error.character:04X} may not stand in YAML"
+        message = f"the character U+{error.character:04X} is not allowed in YAML"
         return Document(readable=False, faults=[Fault(span, (), "P101", message)])
     marked = cast("yaml.MarkedYAMLError", error)
     context = f", {marked.context}" if marked.context else ""

@@ -231,7 +231,7 @@ def test_a_choice_that_names_no_topic_is_refused(topics: str, hint: str) -> None
     ],
 )
 def test_an_address_without_its_scheme_comes_back_in_the_hint(given: str, named: str) -> None:
-    with pytest.raises(InvalidError, match="no address of a cluster") as caught:
+    with pytest.raises(InvalidError, match="not the address of a cluster") as caught:
         draft(given, "iceberg", "landing")
 
     assert f"penstock init --from kafka://{named}" == caught.value.hint

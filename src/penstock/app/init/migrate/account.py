@@ -137,7 +137,7 @@ def delta_table(found: Migrated, option: str, topic: str, location: str) -> None
 def unknown(why: str) -> InvalidError:
     """Build the error for a configuration of an unknown system."""
     return InvalidError(
-        f"the configuration is not understood: {why}",
+        f"the configuration is not supported: {why}",
         code="P165",
         hint="known are the Iceberg sink of Kafka Connect, kafka-delta-ingest and Flink SQL",
     )

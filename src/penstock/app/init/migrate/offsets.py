@@ -56,7 +56,7 @@ def where_it_ended(pipeline: Pipeline, found: Migrated) -> Ended:
         raise InvalidError(
             f"nothing tells where {found.system} ended: {_asked(found)} has nothing of its topics",
             code="P167",
-            hint="see whether the name is right; without --offsets it begins at kafka.start",
+            hint="check the name; without --offsets it starts at kafka.start",
         )
     ends = {at: int(each.stop) for at, each in bounds.items()}
     new = ends if pipeline.kafka.start == "latest" else {}

@@ -112,7 +112,7 @@ def require_exact_partitions(table: str, schema: Schema, partition_by: Sequence[
 
 def _refusal(table: str, feature: str) -> InvalidError:
     return InvalidError(
-        f"{table} has {feature}, which Penstock cannot honour",
+        f"{table} has {feature}, which Penstock does not support",
         code="P436",
         hint="land into a table without it, or remove it from the table",
     )

@@ -222,7 +222,7 @@ def _require_plain(metadata: Mapping[str, Any], path: str, table: str) -> None:
         for prefix, feature in _DEMANDING.items():
             if key.startswith(prefix):
                 raise InvalidError(
-                    f"{table} has {feature} ({path}), which Penstock cannot honour",
+                    f"{table} has {feature} ({path}), which Penstock does not support",
                     code="P436",
                     hint="land into a table without it, or take it off the column",
                 )

@@ -61,7 +61,7 @@ def require_properties(properties: Mapping[str, str], name: str) -> None:
 def refusal(name: str, feature: str, why: str) -> InvalidError:
     """Build the error for a table with a feature that is not supported (P436)."""
     return InvalidError(
-        f"{name} has {feature}, which Penstock cannot honour: {why}",
+        f"{name} has {feature}, which Penstock does not support: {why}",
         code="P436",
         hint="land into a table without it, or remove it from the table or the spec",
     )

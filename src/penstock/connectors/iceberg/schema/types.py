@@ -62,7 +62,7 @@ def to_iceberg(schema: Schema) -> IcebergSchema:
     for name in schema.names:
         if folded(name) in reserved:
             raise InvalidError(
-                f"no column can be named {name}: Iceberg's readers keep the name for metadata",
+                f"no column can be named {name}: Iceberg's readers reserve the name for metadata",
                 code="P435",
                 hint="rename or leave out the column in the spec's schema",
             )

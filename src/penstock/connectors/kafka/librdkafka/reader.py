@@ -132,7 +132,7 @@ class KafkaReader:
                 raise refused(error.args[0], self._settings) from error
         if self._process != os.getpid():
             raise BugError(
-                "a Kafka reader was carried over a fork", code="P720", hint="please report this"
+                "a Kafka reader was used after a fork", code="P720", hint="please report this"
             )
         return self._consumer
 

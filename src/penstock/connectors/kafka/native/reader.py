@@ -131,7 +131,7 @@ class ColumnarReader:
             self._process = os.getpid()
         if self._process != os.getpid():
             raise BugError(
-                "a Kafka reader was carried over a fork", code="P720", hint="please report this"
+                "a Kafka reader was used after a fork", code="P720", hint="please report this"
             )
 
     def _check_rest(self) -> None:

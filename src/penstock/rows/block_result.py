@@ -1,4 +1,4 @@
-"""What became of some records of a block: rows, misfits, and counts, put together by position.
+"""What became of some records of a block: rows, rejects, and counts, put together by position.
 
 Invariant: rows stand in the order of their positions.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from penstock.rows.arrow_types import arrow_type
 from penstock.rows.reject_codes import RejectError, safe_text
 
 Positions = npt.NDArray[np.int64]
+T = TypeVar("T")
 
 _PATHS_MAX = 1000
 _OTHER_PATHS = "*"
@@ -25,7 +27,7 @@ _OTHER_PATHS = "*"
 
 @dataclass(frozen=True, slots=True)
 class BlockResult:
-    """The rows of some records with their positions, and the misfits by position; the rest is
+    """The rows of some records with their positions, and the rejects by position; the rest is
     filtered, with a reason. `rescued` holds the text of what a row left out, by position.
     """
 
@@ -41,8 +43,8 @@ class BlockResult:
         return replace(
             self,
             positions=positions[self.positions],
-            rejects={int(positions[at]): misfit for at, misfit in self.rejects.items()},
-            rescued={int(positions[at]): text for at, text in self.rescued.items()},
+            rejects=_moved(self.rejects, positions),
+            rescued=_moved(self.rescued, positions),
         )
 
     @classmethod
@@ -58,7 +60,7 @@ class BlockResult:
             return replace(pieces[0], dropped=merged_counts([pieces[0].dropped]))
         rows = [piece.rows for piece in pieces if len(piece.rows)]
         positions = np.concatenate([np.zeros(0, np.int64), *(p.positions for p in pieces)])
-        misfits = {at: misfit for piece in pieces for at, misfit in piece.rejects.items()}
+        rejects = {at: misfit for piece in pieces for at, misfit in piece.rejects.items()}
         joined = pa.concat_arrays(rows) if rows else pa.array([], arrow_type(payload))
         if len(rows) > 1 and (np.diff(positions) < 0).any():
             order = np.argsort(positions)
@@ -66,7 +68,12 @@ class BlockResult:
         filtered = sum((piece.filtered for piece in pieces), Counter())
         dropped = merged_counts(piece.dropped for piece in pieces)
         rescued = {at: text for piece in pieces for at, text in piece.rescued.items()}
-        return cls(joined, positions, misfits, dropped, filtered, rescued)
+        return cls(joined, positions, rejects, dropped, filtered, rescued)
+
+
+def _moved(found: Mapping[int, T], positions: Positions) -> dict[int, T]:
+    at = positions[np.fromiter(found, np.int64, len(found))].tolist()
+    return dict(zip(at, found.values(), strict=True))
 
 
 def merged_counts(counters: Iterable[Counter[str]]) -> Counter[str]:

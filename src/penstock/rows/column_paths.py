@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from functools import reduce
 
 _SIGNS = re.compile(r"[.\[{\\]")
 
@@ -15,3 +17,8 @@ def joined_path(path: str, name: str) -> str:
     if _SIGNS.search(name) is not None:
         name = _SIGNS.sub(r"\\\g<0>", name)
     return f"{path}.{name}" if path else name
+
+
+def path_of(names: Iterable[str]) -> str:
+    """Return the dotted path of the member that some names lead to."""
+    return reduce(joined_path, names, "")

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.core.schema import Field, Kind, Struct
+from penstock.core.schema import Decimal, Field, Kind, List, Struct
 from penstock.rows.block_result import BlockResult
 from penstock.rows.cast.rescued_column import as_json
 from penstock.rows.convert import blocks
 from penstock.rows.convert.blocks import ConversionPlan, convert_json_block, convert_records
 from penstock.rows.convert.bulk_rejects import classify_similar
-from penstock.rows.convert.raw_members import CUT_AT_ONCE, raw_texts
-from penstock.rows.convert.sampled_fields import sample_positions
+from penstock.rows.convert.left_out_columns import CUT_AT_ONCE, LeftOutColumn, raw_texts
+from penstock.rows.convert.sampled_shape import sample_positions
 from penstock.rows.decode.json.parser import parse_value
 from penstock.rows.options import Policy, RowOptions
 from penstock.rows.reject_codes import RejectCode
@@ -27,6 +28,7 @@ FAULTS = {
     b'{"id":1,"at":"26-01-01"}': RejectCode.UNREADABLE,
     b'{"id":1,"colour":"red"}': RejectCode.UNKNOWN_FIELD,
 }
+CENTS = Decimal(9, 2)
 BROKEN = b'{"id":1,"ok":'
 
 
@@ -66,6 +68,26 @@ def test_values_that_do_not_fit_are_left_out_by_columns(policy: Policy) -> None:
 
 
 @pytest.mark.parametrize("policy", ["quarantine", "drop_value", "rescue"])
+def test_lists_of_scalars_leave_nothing_to_the_record_converter(policy: Policy) -> None:
+    schema = Struct((*SCHEMA.fields, Field("tags", List(Kind.STRING)), Field("sizes", List(CENTS))))
+    kinds = [each[:-1] + b',"tags":["a",null],"sizes":[1.5,"2",null]}' for each in FAULTS]
+    values = pa.array(kinds * 100, pa.binary())
+    options = RowOptions({}, columns=policy, types=policy)
+    plan = ConversionPlan.of(Struct((*schema.fields, Field("_rescued", Kind.STRING))), options)
+
+    pieces, rest = classify_similar(values, np.arange(len(values)), plan.payload, plan.options)
+
+    by_column = BlockResult.concat(pieces, plan.payload)
+    by_record = convert_records(values, np.arange(len(values)), plan)
+    assert [] == rest.tolist()
+    assert by_record.rows.to_pylist() == by_column.rows.to_pylist()
+    assert by_record.rescued == by_column.rescued
+    assert {at: each.message for at, each in by_record.rejects.items()} == {
+        at: each.message for at, each in by_column.rejects.items()
+    }
+
+
+@pytest.mark.parametrize("policy", ["quarantine", "drop_value", "rescue"])
 def test_a_text_is_no_number_though_numbers_stand_beside_it(policy: Policy) -> None:
     """Decimals are read from texts as well: `"5"` fits a column of texts, and 5 does not."""
     schema = Struct((Field("name", Kind.STRING), Field("at", Kind.DATE)))
@@ -82,6 +104,10 @@ def test_a_text_is_no_number_though_numbers_stand_beside_it(policy: Policy) -> N
     assert {at: misfit.message for at, misfit in by_record.rejects.items()} == {
         at: misfit.message for at, misfit in by_column.rejects.items()
     }
+
+
+def member(names: tuple[str, ...], places) -> tuple[LeftOutColumn, Any]:
+    return LeftOutColumn(names, pa.nulls(0), np.zeros(0, np.bool_), "rescue"), places
 
 
 @pytest.mark.parametrize(
@@ -102,14 +128,16 @@ def test_a_text_cut_out_is_the_one_that_the_parsed_value_shows(text: str) -> Non
     values = pa.array([record, b"{}", b'{"a":{"b":7}}'], pa.binary())
     places = np.array([0, 2])
 
-    assert [[as_json(parse_value(text.encode())), "7"]] == raw_texts(values, [(("a", "b"), places)])
+    assert [[as_json(parse_value(text.encode())), "7"]] == raw_texts(
+        values, [member(("a", "b"), places)]
+    )
 
 
 def test_members_of_any_name_are_cut_out_of_the_records_that_have_them() -> None:
     count = 2 * CUT_AT_ONCE + 3
     record = json.dumps({"": 1, 'q"': 2, "\n": {"\\": 3}}).encode()
     some = np.array([CUT_AT_ONCE - 1, CUT_AT_ONCE, count - 1])
-    wanted = [(("",), some), (('q"',), np.arange(count)), (("\n", "\\"), some)]
+    wanted = [member(("",), some), member(('q"',), np.arange(count)), member(("\n", "\\"), some)]
     found = raw_texts(pa.array([record] * count, pa.binary()), wanted)
 
     assert [["1"] * 3, ["2"] * count, ["3"] * 3] == found

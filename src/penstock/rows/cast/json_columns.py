@@ -57,7 +57,7 @@ class CastResult:
 def cast_column(array: pa.Array, type_: Type, options: RowOptions) -> CastResult:
     """Bring a column from `block.parsed_type` to `arrow_type`.
 
-    A struct may have further members behind those of its type (sampled_fields.py): they are looked
+    A struct may have further members behind those of its type (sampled_shape.py): they are looked
     at for NaN, and left out.
     """
     match type_:

@@ -1,10 +1,10 @@
 """A batch of records becomes rows of one table, rejects, and counts: nothing else happens to one.
 
-The way of a block: parse it at once (block_parser.py) → finish its columns (json_columns.py) → rows
-marked doubtful go to the record converter (record_cast.py), which lands or rejects them. A block
-that does not parse is tried again with the unknown fields that its records share
-(sampled_fields.py), then sifted (prescan.py): plain records as blocks, the others one by one. A
-record for which all that raises what nobody foresaw is looked for, and refused (bisection.py).
+The way of a block: parse it at once (block_parser.py) → cast its columns (json_columns.py). Records
+of uncertain rows are read by the types that they show (bulk_rejects.py), then by the record
+converter (record_cast.py), which lands or rejects them. A block that does not parse is read by the
+types that its records show, or scanned (prescan.py): plain records as blocks, the others as above.
+A record for which all that raises an unexpected error is looked for, and rejected (bisection.py).
 
 Invariants:
 - examined = rows + rejects + filtered (accounting, protocol.md I2);

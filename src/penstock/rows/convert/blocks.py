@@ -1,4 +1,4 @@
-"""Sort the records of one block into rows and misfits, by blocks where that can be.
+"""Sort the records of one block into rows and rejects, by blocks where that can be.
 
 Invariants: every record of a block is either a row or a misfit, under its position in the block;
 rows stand in the order of their positions.
@@ -34,7 +34,6 @@ from penstock.rows.cast.rescued_column import LeftOut, rescued_json
 from penstock.rows.cast.typed_columns import cast_typed, count_unknown
 from penstock.rows.convert.bulk_rejects import classify_block, classify_similar, classify_typed
 from penstock.rows.convert.prescan import prescan
-from penstock.rows.convert.sampled_fields import count_dropped, with_sampled_fields
 from penstock.rows.decode.decoder import ReaderGroup
 from penstock.rows.decode.envelope.json_envelopes import WITH_PLACEHOLDERS
 from penstock.rows.decode.envelope.toast_placeholder import placeholder
@@ -108,17 +107,19 @@ class _BlockConverter:
 
     plan: ConversionPlan
     values: pa.BinaryArray
+    own: Schema
+    """The payload's columns as the records spell them."""
     pieces: list[BlockResult] = field(default_factory=list)
     uncertain: list[Positions] = field(default_factory=list)
     broken: Positions = field(default_factory=lambda: np.zeros(0, np.int64))
     """What is no JSON: no other way of reading it is tried."""
 
-    def parse(self, positions: Positions, read: Schema) -> ParseFailure | None:
+    def parse(self, positions: Positions) -> ParseFailure | None:
         """Land the records at some positions as one block, or tell that it does not parse."""
         values = self.values
         if len(positions) != len(values):
             values = values.take(pa.array(positions))
-        parsed = parse_block(values, read)
+        parsed = parse_block(values, self.own)
         if isinstance(parsed, ParseFailure):
             return parsed
         done = cast_column(parsed, self.plan.payload, self.plan.options)
@@ -130,32 +131,27 @@ class _BlockConverter:
             doubts |= mask_of(pc.match_substring_regex(values, pattern))
         if doubts.any():
             self.uncertain.append(positions[doubts])
-            certain = pa.array(~doubts)
-            rows, parsed = rows.filter(certain), parsed.filter(certain)
-            positions = positions[~doubts]
-        dropped: Counter[str] = Counter()
-        if read is not self.plan.payload:
-            count_dropped(parsed, self.plan.payload, dropped)
-        self.pieces.append(BlockResult(rows, positions, {}, dropped))
+            rows, positions = rows.filter(pa.array(~doubts)), positions[~doubts]
+        self.pieces.append(BlockResult(rows, positions, {}, Counter()))
         return None
 
-    def bisect(self, positions: Positions, read: Schema) -> None:
-        """Parse what can be parsed as blocks; the records around each fault are doubtful.
+    def bisect(self, positions: Positions) -> None:
+        """Parse what can be parsed as blocks; the records around each fault are uncertain.
 
-        Where faults are many, one parse for each would cost more than to look at all records.
+        Where rejects are many, one parse for each would cost more than to look at all records.
         """
-        faults = 0
-        while len(positions) > _PART_ROWS_MIN and faults < _FAULTS_MAX:
-            refused = self.parse(positions, read)
+        rejects = 0
+        while len(positions) > _PART_ROWS_MIN and rejects < _FAULTS_MAX:
+            refused = self.parse(positions)
             if refused is None:
                 return
             if len(positions) > _PART_ROWS or refused.row is None or refused.row >= len(positions):
                 for part in np.array_split(positions, _PARTS):
-                    self.bisect(part, read)
+                    self.bisect(part)
                 return
-            self.bisect(positions[: refused.row], read)
+            self.bisect(positions[: refused.row])
             self.uncertain.append(positions[refused.row : refused.row + 1])
-            faults += 1
+            rejects += 1
             positions = positions[refused.row + 1 :]
         self.uncertain.append(positions)
 
@@ -195,12 +191,12 @@ def convert_json_block(values: pa.BinaryArray, plan: ConversionPlan) -> BlockRes
     everything = np.arange(len(values))
     if not plan.by_block:
         return convert_records(values, everything, plan)
-    sorting = _BlockConverter(plan, values)
     own = plan.payload
     if not plan.options.case_sensitive:
         own = schema_as_spelled(values, own, plan.options)
-    if sorting.parse(everything, own) is not None:
-        _convert_faulty(sorting, everything, own)
+    sorting = _BlockConverter(plan, values, own)
+    if sorting.parse(everything) is not None:
+        _convert_faulty(sorting, everything)
     if sorting.uncertain:
         rest = np.sort(np.concatenate(sorting.uncertain))
         alike, rest = classify_similar(values, rest, own, plan.options)
@@ -210,24 +206,18 @@ def convert_json_block(values: pa.BinaryArray, plan: ConversionPlan) -> BlockRes
     return BlockResult.concat(sorting.pieces, plan.payload)
 
 
-def _convert_faulty(sorting: _BlockConverter, everything: Positions, own: Schema) -> None:
-    """Sort a block that did not parse: with what its records share, or show, then sifted.
-
-    `own` are the columns as the records spell them.
-    """
-    read = with_sampled_fields(sorting.values, own, sorting.plan.options)
-    if read != own and sorting.parse(everything, read) is None:
-        return
-    whole = classify_block(sorting.values, own, sorting.plan.options)
+def _convert_faulty(sorting: _BlockConverter, everything: Positions) -> None:
+    """Sort a block that did not parse: by what its records show, or the plain ones as blocks."""
+    whole = classify_block(sorting.values, sorting.own, sorting.plan.options)
     if whole is not None:
-        alike, undecided = whole
-        sorting.pieces.append(alike)
+        found, undecided = whole
+        sorting.pieces.append(found)
         sorting.uncertain.append(everything[undecided])
         return
-    look = prescan(sorting.values, read, decimals=int | float | str)
+    look = prescan(sorting.values, sorting.own)
     sorting.broken = everything[look.broken]
     sorting.uncertain.append(everything[~(look.plain | look.broken)])
-    sorting.bisect(everything[look.plain], read)
+    sorting.bisect(everything[look.plain])
 
 
 def convert_typed_block(
@@ -269,7 +259,7 @@ def convert_records(
     if read is None:
         read = partial(_read, plan=plan)
     rows, landed = [], []
-    misfits: dict[int, RejectError] = {}
+    rejects: dict[int, RejectError] = {}
     dropped: Counter[str] = Counter()
     filtered: Counter[str] = Counter()
     rescued: dict[int, str] = {}
@@ -279,7 +269,7 @@ def convert_records(
         try:
             rows.append(plan.fit(read(value), drops))
         except RejectError as misfit:
-            misfits[position] = misfit.without_traceback()
+            rejects[position] = misfit.without_traceback()
             continue
         except NoRowError as without:
             filtered[without.reason] += 1
@@ -291,7 +281,7 @@ def convert_records(
             rescued[position] = text
     array = pa.array(rows, arrow_type(plan.payload))
     return BlockResult(
-        array, np.array(landed, np.int64), misfits, merged_counts([dropped]), filtered, rescued
+        array, np.array(landed, np.int64), rejects, merged_counts([dropped]), filtered, rescued
     )
 
 
@@ -301,12 +291,12 @@ def _read(value: bytes, *, plan: ConversionPlan) -> dict[str, Any]:
 
 
 def _uncertain(
-    parsed: pa.StructArray, marks: Uncertain | None, values: pa.BinaryArray
+    parsed: pa.StructArray, uncertain: Uncertain | None, values: pa.BinaryArray
 ) -> npt.NDArray[np.bool_]:
     """Return which rows the record converter must read: null records, and marked ones."""
     doubts: npt.NDArray[np.bool_] = np.zeros(len(parsed), np.bool_)
     if parsed.null_count:
         doubts |= parsed.is_null().to_numpy(zero_copy_only=False)
-    if marks is not None:
-        doubts |= resolve_large(marks, values) != 0
+    if uncertain is not None:
+        doubts |= resolve_large(uncertain, values) != 0
     return doubts

@@ -17,10 +17,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core.schema import Decimal, Kind, List, Schema, Struct, Type
+from penstock.rows.decode.json.exact_text import NUMERIC
 
 Mask = npt.NDArray[np.bool_]
 _INT = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 _LONG = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+_NUMBER = int | float | Annotated[str, msgspec.Meta(pattern=f"^(?:{NUMERIC.pattern})$")]
+"""What stands for a decimal: pyarrow.json reads them out of texts as well."""
 
 _PLAIN: dict[Kind, Any] = {
     Kind.UNKNOWN: None,
@@ -40,9 +43,9 @@ class PrescanResult:
     broken: Mask
 
 
-def prescan(values: pa.BinaryArray, schema: Schema, *, decimals: Any) -> PrescanResult:
-    """Look at each value; `decimals` is what may stand for a decimal."""
-    decode = _decoder(schema, decimals)
+def prescan(values: pa.BinaryArray, schema: Schema) -> PrescanResult:
+    """Look at each value."""
+    decode = _decoder(schema)
     found = np.zeros(len(values), np.bool_)
     broken = np.zeros(len(values), np.bool_)
     if decode is None:
@@ -60,34 +63,34 @@ def prescan(values: pa.BinaryArray, schema: Schema, *, decimals: Any) -> Prescan
 
 
 @lru_cache(maxsize=64)
-def _decoder(schema: Schema, decimals: Any) -> Callable[[bytes], Any] | None:
+def _decoder(schema: Schema) -> Callable[[bytes], Any] | None:
     try:
-        return msgspec.json.Decoder(_plain_type(schema, decimals)).decode
+        return msgspec.json.Decoder(_plain_type(schema)).decode
     except ValueError:
         # msgspec has no place for some names (quotes, control characters).
         return None
 
 
-def _plain_type(type_: Type, decimals: Any) -> Any:
+def _plain_type(type_: Type) -> Any:
     match type_:
         case Struct(fields):
             names = {f"f{index}": field.name for index, field in enumerate(fields)}
             members = [
-                (alias, _optional(field.type, decimals), None)
+                (alias, _optional(field.type), None)
                 for alias, field in zip(names, fields, strict=True)
             ]
             return msgspec.defstruct(
                 "Plain", members, rename=names, forbid_unknown_fields=True, gc=False
             )
         case List(element):
-            return list[_optional(element, decimals)]  # type: ignore[misc]
+            return list[_optional(element)]  # type: ignore[misc]
         case Decimal():
-            return decimals
+            return _NUMBER
         case Kind():
             return _PLAIN.get(type_, str)
         case _:
             return str
 
 
-def _optional(type_: Type, decimals: Any) -> Any:
-    return None if type_ is Kind.UNKNOWN else _plain_type(type_, decimals) | None
+def _optional(type_: Type) -> Any:
+    return None if type_ is Kind.UNKNOWN else _plain_type(type_) | None

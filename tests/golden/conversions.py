@@ -87,14 +87,14 @@ def page() -> Iterator[str]:
     yield ""
     yield "Written by `make docs` from `tests/golden/conversions.jsonl`; do not edit."
     yield ""
-    yield "What a JSON value becomes in a column of each type, or the code under which its record is"
-    yield "quarantined. The converter, Iceberg tables and Delta tables are tested with these very lines."
+    yield "What a JSON value becomes in a column of each type, or the code with which its record is"
+    yield "rejected. The converter, Iceberg tables and Delta tables are tested with the same lines."
     yield "Bytes and UUIDs are shown in hexadecimal digits."
     for type_, of_type in groupby(cases(), key=lambda case: str(case.type)):
         yield ""
         yield f"## `{type_}`"
         yield ""
-        yield "| JSON | lands as | or is refused |"
+        yield "| JSON | lands as | or is rejected |"
         yield "|---|---|---|"
         for case in of_type:
             yield f"| {_cell(case.json)} | {_lands(case)} | {_refused(case)} |"

@@ -164,16 +164,16 @@ def suites_page() -> str:
         "",
         MARKED,
         "",
-        "`make test` runs all of them in this order, on two cores, and shows the time each took",
-        "against its budget. `make NAME` runs one.",
+        "`make test` runs all of them in this order, on two cores, and shows the time of each next to",
+        "its budget. `make NAME` runs one.",
         "",
         "| suite | checks | budget |",
         "|---|---|---|",
         *(f"| `{each.name}` | {each.what} | {each.budget_seconds} s |" for each in listed),
         f"| all | | {sum(each.budget_seconds for each in listed)} s |",
         "",
-        "Apart from these: `make crash` (every crash point in every way, a hundred kills), `make storm`",
-        "(faults of all kinds over real pipelines, for as long as you like) and `make bench`.",
+        "Not part of it: `make crash` (every crash point in every way, a hundred kills), `make storm`",
+        "(faults of all kinds on real pipelines, for as long as you like) and `make bench`.",
     ]
     return "\n".join([*lines, ""])
 
@@ -186,18 +186,18 @@ def spec_page(schema: Mapping[str, Any]) -> str:
         MARKED,
         "",
         "A spec is one YAML file (YAML 1.2 scalars: `no` and `12:30` are text). Unknown settings are",
-        "errors. Durations, sizes and shares are words: `30s`, `256MB`, `1%`. Relative paths start at",
-        "the spec. Any text may hold `${env:NAME}`, `${env:NAME:-default}` or `${file:/path}`. Your",
-        "editor checks it with `penstock schema > penstock.schema.json` and a first line",
+        "errors. Durations, sizes and shares have units: `30s`, `256MB`, `1%`. Relative paths start at",
+        "the spec file. Any text may contain `${env:NAME}`, `${env:NAME:-default}` or `${file:/path}`.",
+        "For checks in your editor run `penstock schema > penstock.schema.json` and write the first line",
         "`# yaml-language-server: $schema=./penstock.schema.json`.",
         "",
-        "A setting whose default is *required* must be there; one marked *later* is refused by name",
-        "until a release honours it.",
+        "A setting whose default is *required* must be given; one marked *later* is refused by name",
+        "until a release supports it.",
     ]
     for path, block in blocks(schema):
         about = block["description"] if path else "The blocks and settings of the file's top level."
         lines += ["", f"## {path or 'Top level'}", "", " ".join(about.split("\n\n")[0].split())]
-        lines += ["", "| setting | default | holds |", "|---|---|---|"]
+        lines += ["", "| setting | default | meaning |", "|---|---|---|"]
         required = block.get("required", ())
         for name, setting in block["properties"].items():
             default = "*required*" if name in required else _default(setting)
@@ -231,12 +231,12 @@ def cli_page() -> str:
         "",
         MARKED,
         "",
-        "Every command takes the spec in the same way: the YAML file that it names, as a word",
+        "Every command takes the spec in the same way: a YAML file as a word of the command",
         "(`penstock run shop.yaml`, `penstock audit shop.yaml lake.bronze.orders`) or with `--spec`;",
         "else the file in the environment variable `PENSTOCK_SPEC`; else `./penstock.yaml`.",
         "",
-        "`--json` prints data for machines; results go to stdout, talk to stderr. `NO_COLOR` is",
-        "honoured. How a command ends is the same for all: [exit codes](exit-codes.md).",
+        "`--json` prints JSON; results go to stdout, messages to stderr. `NO_COLOR` is honoured. All",
+        "commands have the same [exit codes](exit-codes.md).",
     ]
     for name in COMMANDS:
         text = application(name).generate_docs()

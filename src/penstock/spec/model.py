@@ -43,14 +43,14 @@ class Pipeline(Setting):
     """A whole spec. Raises SpecError, with all problems, when its blocks contradict each other."""
 
     name: PipelineName = Field(
-        description="Name of the pipeline, part of every ledger it writes; not changed later.",
+        description="Name of the pipeline, part of every ledger it writes; do not change it later.",
         examples=["shop"],
     )
     undecided: Several[Undecided] = Field(
         (),
         description=(
-            "What a person has to decide before anything runs, written by `penstock init"
-            " --from-config`: with an entry the spec is refused (P175). Decide, then remove it."
+            "What you must decide before anything runs, written by `penstock init --from-config`:"
+            " while there is an entry, the spec is refused (P175). Decide, then remove it."
         ),
         examples=["[{ option: auto.offset.reset, value: latest, decide: 'write kafka.start' }]"],
     )
@@ -58,11 +58,11 @@ class Pipeline(Setting):
         description="The cluster and the topics to read.",
         examples=["{ brokers: localhost:9092, topics: [shop.orders] }"],
     )
-    records: Records = Field(default_factory=Records, description="What the records' values are.")
+    records: Records = Field(default_factory=Records, description="The format of the records.")
     catalogs: Mapping[CatalogName, Catalog] = Field(
         max_length=100,
         min_length=1,
-        description="Where tables are, by the name that begins their full name.",
+        description="Where tables are, by the first part of their full names.",
         examples=["{ delta: { type: delta, root: ./delta } }"],
     )
     tables: AtLeastOne[Table] = Field(
@@ -70,10 +70,10 @@ class Pipeline(Setting):
         examples=["[{ from: shop.orders, into: delta.bronze.orders }]"],
     )
     commit: CommitSettings = Field(
-        default_factory=CommitSettings, description="How often and how much at a time."
+        default_factory=CommitSettings, description="How often to commit, and how much at a time."
     )
     quarantine: QuarantineSettings = Field(
-        description="Where records go that do not fit.",
+        description="Where rejected records go.",
         examples=["{ into: lake.ops.quarantine }"],
     )
     pending: PendingSettings = Field(
@@ -83,15 +83,15 @@ class Pipeline(Setting):
         default_factory=SparkSettings, description="The engine that runs the workers."
     )
     limits: LimitSettings = Field(
-        default_factory=LimitSettings, description="Bounds on what others can make us do."
+        default_factory=LimitSettings, description="Limits that protect the pipeline."
     )
     target_file_bytes: Bytes = Field(
-        256_000_000, description="Size at which a data file is finished and the next one begun."
+        256_000_000, description="Size at which a data file is closed and the next one begun."
     )
     row_group_bytes: Bytes = Field(
         64_000_000, description="Size of a row group, buffered for each open file."
     )
-    slice_bytes: Bytes = Field(64_000_000, description="Bytes read that are the work of one task.")
+    slice_bytes: Bytes = Field(64_000_000, description="Bytes that one task reads.")
 
     @model_validator(mode="after")
     def _agree(self, info: ValidationInfo) -> Self:

@@ -47,7 +47,7 @@ class RestCatalog(Setting, extra="allow"):
     type: Literal["rest"] = Field(description="Kind of the catalog.")
     uri: Text = Field(description="Address of the server.", examples=["http://catalog:8181"])
     warehouse: Text | None = Field(
-        None, description="Name or place of the warehouse, where the server knows several."
+        None, description="Name or place of the warehouse, if the server has several."
     )
 
     timeout_seconds: Seconds = Field(

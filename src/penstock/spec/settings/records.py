@@ -44,7 +44,7 @@ class RegistrySettings(Setting):
     url: Annotated[str, reading(registry_address)] = Field(
         description=(
             "Address of a registry that speaks Confluent's protocol, or mock:///path for a "
-            "directory of schemas (7.avsc is number 7)."
+            "directory of schemas (7.avsc has the id 7)."
         ),
         examples=["https://registry:8081"],
     )
@@ -56,7 +56,7 @@ class RegistrySettings(Setting):
     )
     token: Text | None = Field(None, description="Bearer token in place of a user, as a reference.")
     ca: Text | None = Field(
-        None, description="Path of the certificates to trust (PEM); the system's when left out."
+        None, description="Path of the certificates to trust (PEM); by default the system's."
     )
     certificate: Text | None = Field(
         None, description="Path of the client's own certificate (PEM), for mutual TLS."
@@ -88,7 +88,7 @@ def _placeholder(text: str) -> str:
 
 
 class Records(Setting):
-    """What the records' values are."""
+    """The format of the records."""
 
     format: Literal[
         "json", "json-schema-envelope", "avro", "protobuf", "json-schema", "text", "bytes"
@@ -105,26 +105,26 @@ class Records(Setting):
     ] = Field(
         "bytes",
         description=(
-            "How keys are encoded: with 'key' among source_columns, _kafka_key has the type that"
-            " keys ask for."
+            "How keys are encoded; it sets the type of _kafka_key, if 'key' is among"
+            " source_columns."
         ),
     )
     framing: Literal["registry", "single-object"] = Field(
         "registry",
         description=(
-            "How a value names its schema: by a registry's number or GUID, or as an Avro single "
+            "How a value names its schema: by the id or GUID in a registry, or as an Avro single "
             "object."
         ),
     )
     schema_id: Literal["value", "headers"] = Field(
         "value",
         description=(
-            "Where a registry's number or GUID stands: before the value, or in the header "
-            "__value_schema_id, else before the value."
+            "Where the schema id or GUID is: before the value, or in the header __value_schema_id "
+            "and, without it, before the value."
         ),
     )
     compression: Literal["none", "gzip"] = Field(
-        "none", description="How each value was compressed by its producer, besides Kafka's own."
+        "none", description="How the producer compressed each value, besides Kafka's compression."
     )
     envelope: Annotated[
         Literal["none", "debezium", "flattened", "dms", "maxwell", "canal"],
@@ -132,17 +132,17 @@ class Records(Setting):
     ] = Field(
         "none",
         description=(
-            "What is wrapped around the row inside of the value; flattened is what Debezium's "
-            "ExtractNewRecordState leaves."
+            "What wraps the row within the value; flattened is the output of Debezium's "
+            "ExtractNewRecordState."
         ),
     )
     unavailable_value: Annotated[str, reading(_placeholder)] = Field(
         "__debezium_unavailable_value",
-        description="Debezium's unavailable.value.placeholder, which stands for what was left out.",
+        description="Debezium's unavailable.value.placeholder, for values that were left out.",
     )
     registry: Annotated[RegistrySettings, BeforeValidator(_registry)] | None = Field(
         None,
-        description="The schema registry, or its address alone.",
+        description="The schema registry, or only its address.",
         examples=["https://registry:8081"],
     )
 

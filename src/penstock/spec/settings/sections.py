@@ -42,10 +42,10 @@ Start = Literal["earliest", "latest"] | datetime | Mapping[str, Mapping[int, int
 
 
 class TopicPattern(Setting):
-    """All topics whose whole name a Python pattern matches, also those that come later."""
+    """All topics whose whole name matches a Python regular expression, also new ones."""
 
     pattern: Annotated[str, reading(notation.pattern)] = Field(
-        description="A Python pattern that matches a topic's whole name.",
+        description="A Python regular expression for the whole name of a topic.",
         examples=["'shop\\..+'"],
     )
 
@@ -124,7 +124,7 @@ def _whole(value: Any, what: str, largest: int, below: KeyPath) -> int:
 
 
 class Security(Setting):
-    """How brokers are spoken to; mapped to each client that is used.
+    """How to connect to the brokers; mapped to each client that is used.
 
     Secrets are references, resolved in the process that uses them.
     """
@@ -142,7 +142,7 @@ class Security(Setting):
             ),
         ]
         | None
-    ) = Field(None, description="How the client proves who it is, with a sasl protocol.")
+    ) = Field(None, description="How the client authenticates, with a sasl protocol.")
     username: Text | None = Field(None, description="Name of the user, with a mechanism.")
     password: Text | None = Field(
         None,
@@ -150,7 +150,7 @@ class Security(Setting):
         examples=["${file:/run/secrets/kafka}"],
     )
     ca: Text | None = Field(
-        None, description="Path of the certificates to trust (PEM); the system's when left out."
+        None, description="Path of the certificates to trust (PEM); by default the system's."
     )
     certificate: Text | None = Field(
         None, description="Path of the client's own certificate (PEM), for mutual TLS."
@@ -165,11 +165,11 @@ class Kafka(Setting):
     """The cluster and the topics to read."""
 
     brokers: Annotated[str, reading(notation.brokers)] = Field(
-        description="Addresses to begin with: host:port, separated by commas.",
+        description="Bootstrap addresses: host:port, separated by commas.",
         examples=["localhost:9092"],
     )
     topics: AtLeastOne[Topic] = Field(
-        description="Exact names, or Python patterns that match a whole name.",
+        description="Exact names, or Python regular expressions for whole names.",
         examples=["[shop.orders]"],
     )
     start: Annotated[
@@ -193,8 +193,8 @@ class Kafka(Setting):
     ] = Field(
         "earliest",
         description=(
-            "Where to begin where nothing has landed: earliest, latest, a time with offset, or "
-            "offsets by topic and partition. Partitions without one begin at earliest."
+            "Where a partition begins if nothing has landed: earliest, latest, a time with offset, "
+            "or offsets by topic and partition. Partitions without one begin at earliest."
         ),
     )
     security: Security = Field(
@@ -203,15 +203,15 @@ class Kafka(Setting):
     identity: Literal["topic_id", "name"] = Field(
         "topic_id",
         description=(
-            "What a topic is known by. `name` is for brokers without topic ids, and cannot tell a "
-            "re-created topic from the old one."
+            "What identifies a topic. `name` is for brokers without topic ids, and cannot "
+            "distinguish a re-created topic from the old one."
         ),
     )
     reader: Literal["columnar", "librdkafka"] = Field(
         "columnar",
         description=(
-            "How records are fetched: `columnar` splits what brokers answer into columns, and "
-            "leaves to librdkafka what it does not do; `librdkafka` reads all, record by record."
+            "How records are fetched: `columnar` splits the brokers' answers into columns, and "
+            "uses librdkafka for what it does not support; `librdkafka` reads one record at a time."
         ),
     )
     mirror_group: Annotated[
@@ -234,31 +234,31 @@ class Kafka(Setting):
 
 
 class CommitSettings(Setting):
-    """How often and how much at a time; whichever comes first."""
+    """How often to commit, and how much at a time; the first limit that is reached counts."""
 
     every_seconds: Seconds = Field(30.0, alias="every", description="Longest time of an epoch.")
     or_bytes: Bytes = Field(
         256_000_000,
-        description="Size of an epoch, as written, estimated from what was written before.",
+        description="Size of an epoch as written, estimated from former epochs.",
     )
     or_records: Count = Field(10_000_000, description="Records in an epoch.")
     timeout_seconds: Seconds = Field(
-        120.0, alias="timeout", description="How long a slice may read before it hands over."
+        120.0, alias="timeout", description="How long a slice may read before it returns."
     )
     anchor_every_seconds: Seconds = Field(
         3600.0,
         alias="anchor_every",
-        description="How long a table without rows may stay without a commit of its progress.",
+        description="Longest time without a commit of progress for a table that gets no rows.",
     )
     retain: Annotated[Count, Field(le=200)] = Field(
         25,
-        description="Own snapshots kept in a table, beside those of the last hour in Iceberg; "
-        "others' are never removed.",
+        description="Penstock's snapshots to keep in a table, in Iceberg besides those of the last "
+        "hour; snapshots of others are never removed.",
     )
 
 
 class QuarantineSettings(Setting):
-    """Where records go that do not fit."""
+    """Where rejected records go."""
 
     into: Annotated[str, reading(lambda text: notation.table_name(text, placeholders=False))] = (
         Field(
@@ -269,8 +269,8 @@ class QuarantineSettings(Setting):
     stop_above_share: Fraction = Field(
         0.01,
         alias="stop_above",
-        description="Share of a table's records in an epoch above which the table is parked "
-        "(P345), from 100 rejects on; exit 4 where every table waits.",
+        description="Share of rejected records of a table in an epoch above which the table is "
+        "parked (P345), from 100 rejects on; exit 4 if every table waits.",
     )
 
 
@@ -291,24 +291,24 @@ class PendingSettings(Setting):
     store: Annotated[str, reading(_store)] = Field(
         "sqlite:///./state/{name}.db",
         description=(
-            "SQLite file or PostgreSQL database; `{name}` is the pipeline's, a relative path "
-            "starts at the spec."
+            "SQLite file or PostgreSQL database; `{name}` is the name of the pipeline, a relative "
+            "path starts at the spec file."
         ),
     )
     max_epochs: Annotated[Count, Field(le=64)] = Field(
         4,
-        description="Prepared epochs a table may have waiting; then reading waits.",
+        description="Prepared epochs that may wait for a table before reading stops.",
     )
 
 
 class SparkSettings(Setting):
-    """The session that is started when none is handed in."""
+    """The session that Penstock starts if you pass none."""
 
     master: Text = Field(
         "local[*]",
         description=(
             "Where Spark runs: local[*], spark://host:7077, k8s://https://host:443, yarn; existing"
-            " for the session of spark-submit, inline for none."
+            " for the session of spark-submit, inline for no Spark."
         ),
     )
     conf: Mapping[str, FreeText] = Field(
@@ -316,13 +316,13 @@ class SparkSettings(Setting):
     )
     shared_directories: bool = Field(
         default=False,
-        description="Directories of catalogs are mounted on all hosts that run workers.",
+        description="Directories of catalogs are mounted on all hosts of workers.",
     )
     prepare: bool = Field(
         default=True,
         description=(
-            "Archive Java's classes in the background of the first run, as `penstock prepare` does,"
-            " so that later starts take half the time: about 20 CPU seconds and 150 MB, once."
+            "Archive Java's classes in the background of the first run, as `penstock prepare` does."
+            " Later starts take half the time; it costs about 20 CPU seconds and 150 MB, once."
         ),
     )
 
@@ -331,19 +331,19 @@ DEPTH_MAX = 128
 
 
 class LimitSettings(Setting):
-    """Bounds on what others can make us do."""
+    """Limits that protect the pipeline."""
 
     record_bytes: Bytes = Field(
         8_000_000, description="Largest value of a record; larger ones are quarantined."
     )
-    columns: Count = Field(2000, description="Columns of a table, nested ones counted.")
+    columns: Count = Field(2000, description="Columns of a table, including nested ones.")
     new_columns_per_hour: Count = Field(100, description="Columns added to a table in an hour.")
-    tables: Count = Field(1000, description="Tables that rules may lead to.")
-    open_writers: Count = Field(64, description="Files a task writes at once.")
+    tables: Count = Field(1000, description="Tables of a pipeline.")
+    open_writers: Count = Field(64, description="Files that a task writes at once.")
     depth: Annotated[Count, Field(le=DEPTH_MAX)] = Field(
         64,
         description=(
-            "Levels of nesting in a record; deeper ones are quarantined. What is nested deeper than"
-            " 32 levels becomes no column by itself."
+            "Levels of nesting in a record; deeper ones are quarantined. Values below level 32 get"
+            " no column of their own."
         ),
     )

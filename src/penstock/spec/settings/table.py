@@ -32,15 +32,15 @@ class SchemaPolicy(Setting):
     columns: Literal["evolve", "freeze", "drop_value", "rescue", "quarantine"] = Field(
         "quarantine",
         description=(
-            "What to do with a field the table has no column for: add the column, park the table,"
-            " leave the value out, keep it in the column _rescued, or quarantine the record."
+            "What to do with a field without a column: add the column, park the table, drop the"
+            " value, keep it in the column _rescued, or quarantine the record."
         ),
     )
     types: Literal["evolve", "freeze", "drop_value", "rescue", "quarantine"] = Field(
         "quarantine",
         description=(
-            "What to do with a value its column does not accept: widen the column where nothing is"
-            " lost (else quarantine), park the table, land null, keep the value in the column"
+            "What to do with a value that its column does not accept: widen the column if nothing"
+            " is lost (else quarantine), park the table, land null, keep the value in the column"
             " _rescued and land null, or quarantine the record."
         ),
     )
@@ -48,7 +48,7 @@ class SchemaPolicy(Setting):
         default_factory=dict,
         description=(
             "Types by (dotted) name: of columns when the table is created, and of the fields that"
-            " where and route look at. items[].price is a member within a list, prices{} the values"
+            " where and route use. items[].price is a member within a list, prices{} the values"
             f" of a map. Types are {', '.join(TYPE_WORDS)}; such as map<string, long> and"
             " struct<sku: string, n: int>."
         ),
@@ -57,16 +57,16 @@ class SchemaPolicy(Setting):
     case_sensitive: bool = Field(
         default=True,
         description=(
-            "Match fields and columns by their exact names. Without, case does not count, and a"
+            "Match fields and columns by their exact names. If false, case is ignored, and a"
             " record with two fields for one column is quarantined."
         ),
     )
     assume_zone: Annotated[str, reading(notation.time_zone)] | None = Field(
-        None, description="Time zone of timestamps that name none, for timestamptz columns."
+        None, description="Time zone of timestamps without one, for timestamptz columns."
     )
     drop_offset: bool = Field(
         default=False,
-        description="Accept a timestamp with offset in a timestamp column, without its offset.",
+        description="Land a timestamp with offset in a timestamp column, and drop the offset.",
     )
     coerce: Annotated[None, never("values are taken as they are, or quarantined")] = Field(
         None, description=f"This setting {NOT_YET}: take other scalars as text."
@@ -82,14 +82,14 @@ class Table(Setting):
 
     from_: Annotated[str, reading(notation.topic_source)] = Field(
         alias="from",
-        description="An exact topic name, or a Python pattern that matches a whole name.",
+        description="An exact topic name, or a Python regular expression for the whole name.",
         examples=["shop.orders"],
     )
     into: Annotated[str, reading(lambda text: notation.table_name(text, placeholders=True))] = (
         Field(
             description=(
-                "<catalog>.<namespace>.<table>; `{group}` is filled from the pattern's named group,"
-                " or by route."
+                "<catalog>.<namespace>.<table>; `{group}` is filled by a named group of the"
+                " pattern, or by route."
             ),
             examples=["lake.bronze.orders"],
         )
@@ -115,12 +115,12 @@ class Table(Setting):
     )
     source_columns: Several[SourceColumn] = Field(
         ("topic", "partition", "offset", "timestamp"),
-        description="Columns that tell a row's origin: _kafka_topic, …; [] for none.",
+        description="Columns with the source of a row: _kafka_topic, …; [] for none.",
     )
     tombstones: Annotated[
         Literal["skip", "quarantine"],
         later("delete", hint="this release has skip and quarantine"),
-    ] = Field("quarantine", description="What to do with a record that has no value.")
+    ] = Field("quarantine", description="What to do with a record without a value.")
     properties: Mapping[str, FreeText] = Field(
         default_factory=dict, description="Properties of the table when it is created, as text."
     )
@@ -130,7 +130,7 @@ class Table(Setting):
     where: Annotated[str, reading(expression_text)] | None = Field(
         None,
         description=(
-            "Land only records for which this holds: a DuckDB SQL condition over fields typed by"
+            "Land only records for which this is true: a DuckDB SQL condition over fields typed by"
             " schema.hints, and over `_kafka_topic`, `_kafka_key`, `_kafka_headers`, …"
         ),
         examples=["\"amount > 0 and status = 'open'\""],
@@ -138,7 +138,7 @@ class Table(Setting):
     route: Mapping[RouteName, Annotated[str, reading(expression_text)]] = Field(
         default_factory=dict,
         max_length=8,
-        description="Fill `{name}` in the last part of `into` with an SQL expression, by record.",
+        description="An SQL expression that fills `{name}` in the last part of `into` per record.",
         examples=["{ kind: lower(event_type) }"],
     )
     unknown_tables: Literal["quarantine", "create", "fail"] = Field(
@@ -153,36 +153,35 @@ class Table(Setting):
     branch: Annotated[str, reading(notation.branch_name)] = Field(
         notation.MAIN,
         description=(
-            "The branch of an Iceberg table to land on; begun at the head of main when it is not"
-            " there."
+            "The branch of an Iceberg table to land on; a new branch begins at the head of main."
         ),
     )
     identifier_fields: Several[ColumnName] = Field(
         (),
         description=(
-            "Columns that tell rows apart, noted in an Iceberg table when it is created, and"
-            " required from then on."
+            "Columns that identify a row: set when an Iceberg table is created, and required from"
+            " then on."
         ),
     )
     sort_by: Several[Annotated[str, reading(notation.sort_field)]] = Field(
         (),
         description=(
-            "Sort order of an Iceberg table when it is created, for those who rewrite its files:"
-            " column, day(column) desc."
+            "Sort order of an Iceberg table when it is created, for rewrites of its files: column,"
+            " day(column) desc."
         ),
     )
     records: Records | None = Field(
-        None, description="What this rule's records are, where they differ from the spec's."
+        None, description="The format of this rule's records, if it differs from the spec's."
     )
     change_columns: Several[ChangeColumn] = Field(
         ("operation", "timestamp", "source"),
-        description="Columns for what an envelope tells: _change_operation, …; [] for none.",
+        description="Columns filled from the envelope: _change_operation, …; [] for none.",
     )
 
     header_columns: Mapping[FreeText, FreeText] = Field(
         default_factory=dict,
         max_length=100,
-        description="Columns that hold the text of a header, by the header's name.",
+        description="Columns filled with the text of a header, by the header's name.",
         examples=["{ trace_id: x-trace-id }"],
     )
 

@@ -59,14 +59,14 @@ class Function(Setting):
     call: Annotated[str, reading(function_path)] = Field(
         description=(
             "Import path of a function that takes a pyarrow.RecordBatch of the table's rows and"
-            " gives one of as many rows, with the columns it fills."
+            " returns a batch of as many rows, with the columns that it fills."
         ),
         examples=["shop.rules:classify"],
     )
     columns: Mapping[ColumnName, Annotated[str, reading(notation.column_type)]] = Field(
         min_length=1,
         max_length=COLUMNS_MAX,
-        description="The columns it fills, with their types.",
+        description="The columns that it fills, with their types.",
         examples=["{ segment: string, score: double }"],
     )
 
@@ -88,7 +88,7 @@ class Transform(Setting):
         examples=["{ day: cast(created_at as date) }"],
     )
     function: Function | None = Field(
-        None, description="A Python function that fills further columns, behind `columns`."
+        None, description="A Python function that fills further columns, after `columns`."
     )
 
     def types(self, fields: Schema) -> dict[str, Type]:

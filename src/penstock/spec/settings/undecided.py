@@ -25,7 +25,7 @@ class Undecided(Setting):
         "", description="What the other system had there; never a secret.", examples=["latest"]
     )
     decide: Text = Field(
-        description="What is to decide, and where it is written.",
+        description="What to decide, and where to write it.",
         examples=["where to begin: kafka.start"],
     )
 

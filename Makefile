@@ -76,7 +76,7 @@ proof: $(INSTALLED) ## the specification, in small; checkers shown planted fault
 
 .PHONY: soak-sim
 soak-sim: $(INSTALLED) ## a million random histories, going on where it was stopped; takes hours
-	@$(BIN)/python tests/simulation/histories.py 1000000 --keep $(SOAKED) \
+	@$(BIN)/python -m tests.simulation.histories 1000000 --keep $(SOAKED) \
 		--processes $(PROCESSES) --minutes $(SITTING)
 
 .PHONY: contracts

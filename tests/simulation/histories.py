@@ -1,8 +1,8 @@
 """Random histories of a pipeline: lives, crashes, lies, strangers; at the end all is exact.
 
-    python tests/simulation/histories.py 10000          that many, on all cores (make soak-sim)
-    python tests/simulation/histories.py 1 --seed 4711  this one, told step by step
-    python tests/simulation/histories.py 1000000 --keep FILE --minutes 30    go on from FILE
+    python -m tests.simulation.histories 10000          that many, on all cores (make soak-sim)
+    python -m tests.simulation.histories 1 --seed 4711  this one, told step by step
+    python -m tests.simulation.histories 1000000 --keep FILE --minutes 30    go on from FILE
 
 - What lives is the real coordinator, worker, commit and core; log, tables, store, engine and clock
   are verified fakes. Time is virtual, and there is one thread: a seed is a history.

@@ -40,7 +40,11 @@ PEAK_MIB_MAX = 1000
 @pytest.mark.parametrize("kind", ["packed-texts", "empty-objects"])
 def test_a_worker_holds_little_of_what_records_grow_to(kind: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, __file__, kind, str(tmp_path)], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "tests.unit.landing.test_memory", kind, str(tmp_path)],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     landed, before, peak = map(int, done.stdout.split())
 

@@ -20,7 +20,7 @@ from penstock.app.init.rule import WITHOUT_COLUMNS, Setting, drafted
 from penstock.app.init.topics import Looked, Topic
 from penstock.connectors.delta.schema.types import delta_json
 from penstock.core.offsets import TopicPartition
-from penstock.core.schema import known, with_hints
+from penstock.core.schema_join import known, with_hints
 from penstock.core.type_text import parse_type
 from penstock.landing.tables.schema_evolution import with_declared
 from penstock.rows.convert.batch import convert_batch

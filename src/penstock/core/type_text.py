@@ -24,6 +24,7 @@ from penstock.core.schema import (
     Type,
     scalar_type,
 )
+from penstock.core.schema_walk import walk
 
 _NESTED = re.compile(r"(list|map|struct)\s*<(.*)>", re.IGNORECASE | re.DOTALL)
 _NAME = re.compile(r"[^\s,;:<>(){}\[\]=.`\"'\\]+")
@@ -41,13 +42,8 @@ def parse_type(text: str) -> Type:
 
 def is_writable(type_: Type) -> bool:
     """Return whether the text of a type reads back: names of members may have signs of types."""
-    match type_:
-        case Struct(fields):
-            return all(_NAME.fullmatch(each.name) and is_writable(each.type) for each in fields)
-        case List(inner) | Map(_, inner):
-            return is_writable(inner)
-        case _:
-            return True
+    structs = (each for _, each in walk(type_) if isinstance(each, Struct))
+    return all(_NAME.fullmatch(name) for struct in structs for name in struct.names)
 
 
 def _type(text: str, levels: int) -> Type:

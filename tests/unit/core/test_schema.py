@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from penstock.core.schema import (
-    Clash,
     Decimal,
     Field,
     Fixed,
@@ -16,14 +15,11 @@ from penstock.core.schema import (
     Map,
     Struct,
     Type,
-    join,
-    known,
     schema_from_json,
     type_from_json,
     type_to_json,
-    united,
-    with_hints,
 )
+from penstock.core.schema_join import Clash, join, known, united, with_hints
 
 POINT = Struct((Field("x", Kind.LONG, required=True), Field("y", Kind.DOUBLE)))
 
@@ -70,7 +66,7 @@ def test_a_clash_keeps_the_left_side_and_tells_where() -> None:
 def test_maps_of_different_keys_are_joined_by_nothing() -> None:
     left, right = Map(Kind.STRING, Kind.INT), Map(Kind.INT, Kind.INT)
 
-    assert (left, [Clash("m", left, right)]) == join(left, right, path="m")
+    assert (left, [Clash("", left, right)]) == join(left, right)
 
 
 @pytest.mark.parametrize("left", [True, False])

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.core.offsets import TopicPartition
-from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type, known
+from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type
+from penstock.core.schema_join import known
 from penstock.rows.convert.batch import ConvertedBatch, convert_batch
 from penstock.rows.convert.blocks import ConversionPlan, convert_typed_block
 from penstock.rows.decode.decoder import ReaderCache

@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,9 @@ from penstock.app.assembly import assembly, worker
 from penstock.app.init.topics import Topic
 from penstock.core.accounting import Tally
 from penstock.core.offsets import TopicPartition
-from penstock.core.schema import Kind, List, Map, Struct, Type, is_known, known
+from penstock.core.schema import Kind, Schema, Struct
+from penstock.core.schema_join import is_known, known
+from penstock.core.schema_walk import walk
 from penstock.landing.settings import TableTarget
 from penstock.landing.task.results import too_many_rejects
 from penstock.rows.arrow_types import validity_of
@@ -134,7 +135,7 @@ def _hinted(rule: Rule, found: DetectedFormat, batch: pa.RecordBatch, setting: S
     hints = dict(hinted.hints)
     if setting.to == "delta":
         as_count = found.format in _FRAMED
-        hints |= _unheld(_shown(batch, target), "", as_count=as_count)
+        hints |= _unheld(_shown(batch, target), as_count=as_count)
     return replace(rule, hints=hints, times=_times(hinted.counts))
 
 
@@ -164,24 +165,18 @@ def _records(batch: pa.RecordBatch, target: TableTarget) -> list[dict[str, Any]]
     return found
 
 
-def _unheld(type_: Type, path: str, *, as_count: bool) -> dict[str, Hint]:
+def _unheld(schema: Schema, *, as_count: bool) -> dict[str, Hint]:
     """Find what schemas ask for and Delta has no type for."""
-    below = partial(_unheld, as_count=as_count)
-    match type_:
-        case Kind.UUID:
-            return {path: Hint(Kind.STRING, "a UUID, which Delta has no type for")}
-        case Kind.TIME:
-            instead = Kind.LONG if as_count else Kind.STRING
-            return {path: Hint(instead, "a time of day, which Delta has no type for")}
-        case Struct(fields):
-            places = ((f"{path}.{each.name}" if path else each.name, each.type) for each in fields)
-            return {at: hint for name, t in places for at, hint in below(t, name).items()}
-        case List(element):
-            return below(element, f"{path}[]")
-        case Map(_, value):
-            return below(value, f"{path}{{}}")
-        case _:
-            return {}
+    time = Kind.LONG if as_count else Kind.STRING
+    instead = {
+        Kind.UUID: Hint(Kind.STRING, "a UUID, which Delta has no type for"),
+        Kind.TIME: Hint(time, "a time of day, which Delta has no type for"),
+    }
+    return {
+        path: instead[each]
+        for path, each in walk(schema)
+        if isinstance(each, Kind) and each in instead
+    }
 
 
 def _times(counts: Mapping[str, str]) -> dict[str, str]:

@@ -16,7 +16,8 @@ from penstock.core.errors import UnavailableError
 from penstock.core.events import PartitionStalled, SliceRead
 from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Epoch, Lane, Slice
-from penstock.core.schema import Schema, Struct, known
+from penstock.core.schema import Schema, Struct
+from penstock.core.schema_join import known
 from penstock.landing.epoch.poison_isolation import PoisonIsolation
 from penstock.landing.settings import Environment, Settings, TableTarget
 from penstock.landing.tables.progress import TableProgress

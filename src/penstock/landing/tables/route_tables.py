@@ -25,7 +25,8 @@ from penstock.commit.land import CommitContext
 from penstock.core.commits import Chain, first_ledger
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.core.offsets import TopicPartition
-from penstock.core.schema import Schema, Struct, united
+from penstock.core.schema import Schema, Struct
+from penstock.core.schema_join import united
 from penstock.landing.epoch import runner
 from penstock.landing.settings import Environment, Settings, TableLocation, TableTarget
 from penstock.landing.tables.foreign_errors import OPEN, acting_on_table

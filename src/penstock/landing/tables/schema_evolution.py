@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 from penstock.commit.evolution import evolve
 from penstock.commit.land import CommitContext
 from penstock.core.events import SchemaChanged
-from penstock.core.schema import Field, List, Map, Schema, Struct, Type, united, with_hints
+from penstock.core.schema import Field, List, Map, Schema, Struct, Type
+from penstock.core.schema_join import united, with_hints
 from penstock.landing.tables.progress import TableProgress
 from penstock.landing.task.messages import TaskResult
 from penstock.rows.schema.inference import columns_in

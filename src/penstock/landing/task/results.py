@@ -19,7 +19,8 @@ from penstock.core.commits import DataFile
 from penstock.core.errors import BugError, DecisionNeededError, PenstockError
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.planning import Epoch, Lane
-from penstock.core.schema import Schema, united
+from penstock.core.schema import Schema
+from penstock.core.schema_join import united
 from penstock.landing.task.messages import LaneResult, TaskResult
 
 REJECTS_MIN = 100

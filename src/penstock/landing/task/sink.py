@@ -23,7 +23,8 @@ from penstock.core.commits import DataFile
 from penstock.core.errors import BugError, InvalidError, PenstockError, UnavailableError
 from penstock.core.offsets import OffsetRange, TopicPartition
 from penstock.core.planning import Lane
-from penstock.core.schema import Schema, Struct, known, united
+from penstock.core.schema import Schema, Struct
+from penstock.core.schema_join import known, united
 from penstock.landing.tables.foreign_errors import (
     CONVERT,
     SURVEY,
@@ -374,8 +375,7 @@ class TaskSink:
             destination.target, prefix=self.job.prefix, observer=self.context.observer
         )
 
-    def _reject_writer(self, name: str) -> FileWriter:
-        del name
+    def _reject_writer(self, _: str) -> FileWriter:
         destination = self.job.quarantine
         return self.context.writers[destination.connector](
             destination.target, prefix=f"{self.job.prefix}-q", observer=self.context.observer

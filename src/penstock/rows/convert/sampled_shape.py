@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.core.names import folded
-from penstock.core.schema import Decimal, Field, Kind, List, Schema, Struct, Type, join
+from penstock.core.schema import Decimal, Field, Kind, List, Schema, Struct, Type
+from penstock.core.schema_join import join
 from penstock.rows.decode.json.exact_text import NUMERIC, stands_for_integer
 from penstock.rows.decode.json.parser import JsonNumber, is_empty, parse_object
 from penstock.rows.options import RowOptions

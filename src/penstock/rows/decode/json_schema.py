@@ -19,7 +19,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.core.schema import Field, Kind, List, Map, Struct, Type, join
+from penstock.core.schema import Field, Kind, List, Map, Struct, Type
+from penstock.core.schema_join import join
+from penstock.core.schema_walk import merge
 from penstock.rows.decode.connect.reader import ConnectReader
 from penstock.rows.decode.connect.schema import node_of
 from penstock.rows.decode.logical_types import CONNECT_DECIMAL, NAMED
@@ -60,26 +62,9 @@ def reader_for(
 
 def merged_struct(told: Struct, shown: Struct) -> Struct:
     """Return the told members; where nothing is told, what values show."""
-    own = [Field(each.name, _merged(each.type, _member(shown, each.name))) for each in told.fields]
-    names = told.names
-    return Struct((*own, *(each for each in shown.fields if each.name not in names)))
-
-
-def _merged(told: Type, shown: Type) -> Type:
-    match told, shown:
-        case Kind.UNKNOWN, _:
-            return shown
-        case Struct(), Struct():
-            return merged_struct(told, shown)
-        case List(element), List(other):
-            return List(_merged(element, other))
-        case _:
-            return told
-
-
-def _member(struct: Struct, name: str) -> Type:
-    found = struct.field(name)
-    return Kind.UNKNOWN if found is None else found.type
+    found = merge(told, shown, lambda own, other, _: other if own is Kind.UNKNOWN else own)
+    assert isinstance(found, Struct), "structs merge to a struct"
+    return found
 
 
 def _parsed(text: str) -> Any:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core.schema import Decimal, List, Map, Schema, Struct, Type
+from penstock.core.schema_walk import walk, within
 from penstock.rows.arrow_types import counts_of, lengths_of, validity_of
 from penstock.rows.decode.compression import count_in_uncompressed, uncompressed_sizes
 from penstock.rows.decode.json.block_parser import BLOCK_BYTES_MAX
@@ -122,13 +123,6 @@ def _cells(type_: Type) -> int:
 
 def _items(type_: Type) -> Iterator[int]:
     """Yield the bytes of an item, in its columns, of each list or map that holds objects."""
-    match type_:
-        case Struct(fields):
-            for field in fields:
-                yield from _items(field.type)
-        case List(inner) | Map(_, inner):
-            if isinstance(inner, Struct):
-                yield _cells(inner)
-            yield from _items(inner)
-        case _:
-            return
+    for _, each in walk(type_):
+        if isinstance(each, List | Map):
+            yield from (_cells(inner) for _, inner in within(each) if isinstance(inner, Struct))

@@ -29,8 +29,8 @@ from penstock.core.schema import (
     Schema,
     Struct,
     Type,
-    known,
 )
+from penstock.core.schema_join import known
 from penstock.rows.bisection import bisect_on_error
 from penstock.rows.decode.decoder import ReaderCache, ReaderGroup, decode_values
 from penstock.rows.decode.format_reader import FormatReader, NoRowError

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from penstock.core.names import folded
-from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type, is_known
+from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type
+from penstock.core.schema_join import is_known
 from penstock.core.type_text import is_writable
 from penstock.rows.cast.scalars import scalar_cast
 from penstock.rows.decode.json.exact_text import digits_of, is_double

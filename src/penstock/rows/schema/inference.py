@@ -16,25 +16,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.core.names import folded
-from penstock.core.schema import (
-    LEVELS_MAX,
-    Field,
-    Kind,
-    List,
-    Map,
-    Schema,
-    Struct,
-    Type,
-    is_known,
-    join,
-    known,
-    with_hints,
-)
+from penstock.core.schema import LEVELS_MAX, Field, Kind, List, Map, Schema, Struct, Type
+from penstock.core.schema_join import is_known, join, known, with_hints
+from penstock.core.schema_walk import transform
 from penstock.rows.decode.json.parser import JsonNumber, parse_object
 from penstock.rows.options import CHANGE_TYPES, SOURCE_TYPES, RowOptions
 from penstock.rows.reject_codes import RejectError
@@ -224,42 +214,27 @@ def _with_usable_names(struct: Struct) -> Struct:
     return Struct(tuple(fields.values()))
 
 
-def _usable_type(type_: Type) -> Type:
+def _usable_type(type_: Type, _: str = "") -> Type:
     """Leave members out of a type whose names no table can carry."""
-    match type_:
-        case Struct():
-            return _with_usable_names(type_)
-        case List(element, required):
-            return List(_usable_type(element), required)
-        case Map(key, value, required):
-            return Map(key, _usable_type(value), required)
-        case _:
-            return type_
+    if isinstance(type_, Struct):
+        return _with_usable_names(type_)
+    return transform(type_, _usable_type)
 
 
 def _within_levels(struct: Struct, levels: int) -> Struct:
     if levels_in(struct) <= levels:
         return struct
-    cut = _cut(struct, levels)
-    return cut if isinstance(cut, Struct) else Struct(())
+    found = _cut(levels, struct)
+    return found if isinstance(found, Struct) else Struct(())
 
 
-def _cut(type_: Type, levels: int) -> Type | None:
-    match type_:
-        case Struct() | List() | Map() if levels < 1:
-            return None
-        case Struct(fields):
-            cut = ((field, _cut(field.type, levels - 1)) for field in fields)
-            kept = tuple(Field(f.name, inner, f.required) for f, inner in cut if inner is not None)
-            return Struct(kept) if kept or not fields else None
-        case List(element, required):
-            inner = _cut(element, levels - 1)
-            return None if inner is None else List(inner, required)
-        case Map(key, value, required):
-            inner = _cut(value, levels - 1)
-            return None if inner is None else Map(key, inner, required)
-        case _:
-            return type_
+def _cut(levels: int, type_: Type, _: str = "") -> Type | None:
+    if not isinstance(type_, Struct | List | Map):
+        return type_
+    if levels < 1:
+        return None
+    found = transform(type_, partial(_cut, levels - 1))
+    return None if found == Struct(()) and found != type_ else found
 
 
 def is_usable_name(name: str) -> bool:

@@ -7,7 +7,8 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from penstock.core.schema import Field, Kind, Schema, Struct, Type, join, united
+from penstock.core.schema import Field, Kind, Schema, Struct, Type
+from penstock.core.schema_join import join, united
 from penstock.rows.arrow_types import validity_of
 from penstock.rows.bisection import bisect_on_error
 from penstock.rows.decode.decoder import ReaderCache, decode_values

@@ -33,8 +33,8 @@ from penstock.core.schema import (
     Schema,
     Struct,
     Type,
-    known,
 )
+from penstock.core.schema_join import known
 from penstock.rows.cast.case_insensitive import normalized
 from penstock.rows.decode.json.parser import JsonNumber, parse_object
 from penstock.rows.options import RowOptions

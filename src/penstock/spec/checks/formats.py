@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from penstock.core.schema import Fixed, Kind, leaves
+from penstock.core.schema import Fixed, Kind
+from penstock.core.schema_walk import leaves
 from penstock.spec.language.notation import MAIN, partition_field
 from penstock.spec.problems import KeyPath, Problem, listed, shown
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.core.schema import Decimal, Field, Kind, List, Map, Schema, Struct, Type, united
+from penstock.core.schema import Decimal, Field, Kind, List, Map, Schema, Struct, Type
+from penstock.core.schema_join import united
 from penstock.rows.options import RowOptions
 from penstock.rows.schema.widening import changes_between, widened
 

@@ -18,7 +18,8 @@ from penstock.app.inspect.sample.trial import Row, Tried, tried
 from penstock.core.accounting import total
 from penstock.core.errors import DecisionNeededError, PenstockError
 from penstock.core.names import folded
-from penstock.core.schema import Struct, paths_in
+from penstock.core.schema import Struct
+from penstock.core.schema_join import paths_in
 from penstock.landing.epoch.runner import not_surveyed
 from penstock.landing.tables.progress import TableProgress
 from penstock.landing.tables.spec_change import CatchUp

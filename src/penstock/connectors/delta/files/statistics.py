@@ -30,6 +30,7 @@ import msgspec
 import pyarrow.parquet as pq
 
 from penstock.core.schema import Decimal, Kind, List, Map, Struct, Type
+from penstock.core.schema_walk import leaves
 from penstock.files.footers import extremes, null_count, statistics_of
 from penstock.files.texts import Beginnings
 
@@ -112,22 +113,9 @@ def _leaves(type_: Type, path: tuple[str, ...], numbers: Iterator[int]) -> Itera
                 yield from _leaves(field.type, (*path, field.name), numbers)
         case List() | Map():
             number = next(numbers)
-            yield from (_Leaf(path, None, number) for _ in range(_width(type_)))
+            yield from (_Leaf(path, None, number) for _ in leaves(type_))
         case _:
             yield _Leaf(path, type_, next(numbers))
-
-
-def _width(type_: Type) -> int:
-    """Count the leaf columns of a type in a Parquet file."""
-    match type_:
-        case Struct():
-            return sum(_width(field.type) for field in type_.fields)
-        case List():
-            return _width(type_.element)
-        case Map():
-            return _width(type_.key) + _width(type_.value)
-        case _:
-            return 1
 
 
 def _plain(low: Any, high: Any) -> tuple[Any, Any]:

@@ -18,7 +18,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.core.errors import InvalidError
-from penstock.core.schema import Decimal, Field, Kind, List, Map, Schema, Struct, Type, leaves
+from penstock.core.schema import Decimal, Field, Kind, List, Map, Schema, Struct, Type
+from penstock.core.schema_walk import leaves, within
 
 _KINDS = {
     Kind.BOOLEAN: "boolean",
@@ -95,15 +96,11 @@ def holds(type_: Type, kind: Kind) -> bool:
 
 def has_required(type_: Type) -> bool:
     """Return whether a type is, or has at some depth, a struct with a required member."""
-    match type_:
-        case Struct(fields):
-            return any(field.required or has_required(field.type) for field in fields)
-        case List(element):
-            return has_required(element)
-        case Map(key, value):
-            return has_required(key) or has_required(value)
-        case _:
-            return False
+    if isinstance(type_, Map) and has_required(type_.key):
+        return True
+    if isinstance(type_, Struct) and any(field.required for field in type_.fields):
+        return True
+    return any(has_required(inner) for _, inner in within(type_))
 
 
 def without(schema: Schema, names: tuple[str, ...]) -> Schema:

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.core.schema import Field, Fixed, Kind, List, Map, Struct, Type, join
+from penstock.core.schema import Field, Fixed, Kind, List, Map, Struct, Type
+from penstock.core.schema_join import join
 from penstock.rows.decode.format_reader import VALUE_COLUMN
 from penstock.rows.decode.logical_types import (
     CONNECT_DECIMAL,

@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from penstock.core.schema import Decimal, Fixed, Kind, List, Map, Schema, Struct, Type
+from penstock.core.schema_walk import within
 
 BLOCK_ROWS_MAX = 50_000
 BLOCK_BYTES_MAX = 64 << 20
@@ -80,15 +81,10 @@ def parsed_type(type_: Type) -> pa.DataType:
 
 def can_parse(type_: Type, depth_max: int) -> bool:
     """Return whether blocks of a type can be parsed at all: no maps, no deeper than the limit."""
-    match type_:
-        case Map():
-            return False
-        case Struct(fields):
-            return depth_max > 0 and all(can_parse(f.type, depth_max - 1) for f in fields)
-        case List(element):
-            return depth_max > 0 and can_parse(element, depth_max - 1)
-        case _:
-            return True
+    if isinstance(type_, Struct | List) and depth_max < 1:
+        return False
+    inside = (can_parse(inner, depth_max - 1) for _, inner in within(type_))
+    return not isinstance(type_, Map) and all(inside)
 
 
 def parse_block(values: pa.BinaryArray, schema: Schema) -> pa.StructArray | ParseFailure:

@@ -144,13 +144,16 @@ def events_page(source: str) -> str:
         "`level`, `event` (the name below) and the fields of the event. Durations are seconds, sizes",
         "bytes, times epoch milliseconds. Fields may be added; none is renamed or removed.",
     ]
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.ClassDef) and node.name != "Event":
+    kinds = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}
+    bases = {ast.unparse(base) for node in kinds.values() for base in node.bases}
+    for node in kinds.values():
+        if node.name not in bases:
             promise = " ".join((ast.get_docstring(node) or "").split())
             lines += ["", f"## {node.name}", "", promise, ""]
+            inherited = kinds[ast.unparse(node.bases[0])].body
             lines += [
                 f"- `{field.target.id}`: {ast.unparse(field.annotation)}"
-                for field in node.body
+                for field in [*inherited, *node.body]
                 if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
             ]
     return "\n".join([*lines, ""])

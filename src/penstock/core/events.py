@@ -125,46 +125,43 @@ class TableCommitted(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class CommitFoundLanded(Event):
+class CommitEvent(Event):
+    """Something that happened to one commit of a table."""
+
+    table: str
+    chain: str
+    commit_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFoundLanded(CommitEvent):
     """A commit of an earlier attempt was found in the table and not repeated. `ours` is false when
     it landed with other files than those prepared.
     """
 
-    table: str
-    chain: str
-    commit_id: str
     ours: bool
 
 
 @dataclass(frozen=True, slots=True)
-class CommitConflicted(Event):
+class CommitConflicted(CommitEvent):
     """The table changed during the commit; everything is read and decided again."""
 
-    table: str
-    chain: str
-    commit_id: str
     turn: int
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class CommitLeftInDoubt(Event):
+class CommitLeftInDoubt(CommitEvent):
     """The answer to a commit was lost; the next turn finds out whether it landed."""
 
-    table: str
-    chain: str
-    commit_id: str
     turn: int
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class CommitAborted(Event):
+class CommitAborted(CommitEvent):
     """A prepared commit can never land; its range is read again where needed."""
 
-    table: str
-    chain: str
-    commit_id: str
     reason: str
 
 
@@ -292,12 +289,8 @@ class CoordinatorFenced(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class GapFound(Event):
+class GapFound(CommitEvent):
     """A prepared commit starts after the table's position; the range between is planned again."""
-
-    table: str
-    chain: str
-    commit_id: str
 
 
 @dataclass(frozen=True, slots=True)

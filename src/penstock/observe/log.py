@@ -149,33 +149,35 @@ def wants_display(stream: TextIO, environment: Mapping[str, str]) -> bool:
 
 def line_of(event: Event) -> Line:
     """Return an event in words."""
-    level, subject, text = _template(event)
+    level, text = _template(event)
     words = {each.name: _in_words(each.name, getattr(event, each.name)) for each in fields(event)}
     words |= _composed(event)
-    return Line(level, subject.format_map(words), text.format_map(words))
+    named = (words[name] for name in ("table", "topic", "partition", "pipeline") if name in words)
+    subject = _SUBJECTS.get(type(event)) or next(named, f"epoch {words.get('epoch')}")
+    return Line(level, subject, text.format_map(words))
 
 
-def _template(event: Event) -> tuple[int, str, str]:
-    """Return level, subject and text: those of the event's type, or of a variant."""
-    level, subject, text = _TEMPLATES[type(event)]
+def _template(event: Event) -> tuple[int, str]:
+    """Return level and text: those of the event's type, or of a variant."""
+    level, text = _TEMPLATES[type(event)]
     match event:
         case events.PipelineStarted() if event.pending:
-            return level, subject, f"{text}, {{pending}} to settle"
+            return level, f"{text}, {{pending}} to settle"
         case events.PipelineStopped() if event.code:
-            return ERROR, subject, "failed, {code}: {reason}"
+            return ERROR, "failed, {code}: {reason}"
         case events.PipelineStopped() if not event.clean:
-            return level, subject, f"{text}; not all tables are level"
+            return level, f"{text}; not all tables are level"
         case events.TopicUnrouted() if event.reason:
-            return level, subject, f"{text}: {{reason}}"
+            return level, f"{text}: {{reason}}"
         case events.CommitFoundLanded() if not event.ours:
-            return level, subject, "commit {commit_id} had landed already, with other files"
+            return level, "commit {commit_id} had landed already, with other files"
         case events.CommitConflicted() if event.turn > 1:
-            return WARNING, subject, text
+            return WARNING, text
         case events.TableCommitted() if event.kind == "fence":
-            return WARNING, subject, "fenced at snapshot {snapshot}"
+            return WARNING, "fenced at snapshot {snapshot}"
         case events.TableCommitted() if event.kind == "anchor":
-            return DEBUG, subject, "progress anchored at snapshot {snapshot}"
-    return level, subject, text
+            return DEBUG, "progress anchored at snapshot {snapshot}"
+    return level, text
 
 
 def _composed(event: Event) -> dict[str, str]:
@@ -224,102 +226,80 @@ _NOUNS = {
     "tables": "table",
 }
 
-_TEMPLATES: Mapping[type[Event], tuple[int, str, str]] = {
-    events.PipelineStarted: (INFO, "{pipeline}", "started as generation {generation}, {tables}"),
-    events.PipelineStopped: (INFO, "{pipeline}", "stopped: {reason}"),
+_SUBJECTS: Mapping[type[Event], str] = {
+    events.CoordinatorFenced: "pipeline",
+    events.WaitBegan: "waiting",
+    events.WaitLasted: "waiting",
+    events.BacklogCounted: "Kafka",
+    events.KafkaAnswered: "Kafka",
+    events.CommitsStalled: "commits",
+    events.CommitsResumed: "commits",
+    events.ClassArchiveBegun: "Java",
+    events.MetricsServed: "metrics",
+}
+"""What an event is about that names no table, topic, partition, pipeline or epoch."""
+
+_TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
+    events.PipelineStarted: (INFO, "started as generation {generation}, {tables}"),
+    events.PipelineStopped: (INFO, "stopped: {reason}"),
     events.CoordinatorFenced: (
         ERROR,
-        "pipeline",
         "generation {by_generation} of {by_owner} took over from generation {generation}",
     ),
-    events.WaitBegan: (DEBUG, "waiting", "for {what}"),
-    events.WaitLasted: (INFO, "waiting", "{seconds} so far for {what}"),
-    events.BacklogCounted: (DEBUG, "Kafka", "{lag} to read"),
-    events.KafkaAnswered: (INFO, "Kafka", "answers again after {seconds}"),
-    events.PartitionStalled: (WARNING, "{partition}", "cannot be read: {reason}"),
-    events.TopicUnrouted: (
-        WARNING,
-        "{topic}",
-        "no rule writes it to a table; its records are not read",
-    ),
+    events.WaitBegan: (DEBUG, "for {what}"),
+    events.WaitLasted: (INFO, "{seconds} so far for {what}"),
+    events.BacklogCounted: (DEBUG, "{lag} to read"),
+    events.KafkaAnswered: (INFO, "answers again after {seconds}"),
+    events.PartitionStalled: (WARNING, "cannot be read: {reason}"),
+    events.TopicUnrouted: (WARNING, "no rule writes it to a table; its records are not read"),
     events.PoisonFound: (
         WARNING,
-        "{partition}",
         "offset {offset} kills the process that reads it; the record is rejected, P343",
     ),
     events.ConcurrencyLowered: (
         WARNING,
-        "epoch {epoch}",
         (
             "{slices} together need more memory than workers have; at most {at_once} run at once "
             "for now: raise workers' memory, or lower slice_bytes"
         ),
     ),
-    events.EpochPlanned: (DEBUG, "epoch {epoch}", "planned: {records} in {slices}"),
-    events.SliceRead: (
-        DEBUG,
-        "epoch {epoch}",
-        "slice {slice} read: {records}, {size_bytes} in {seconds}",
-    ),
-    events.EpochPrepared: (DEBUG, "epoch {epoch}", "prepared: {records} for {tables} in {seconds}"),
-    events.FilesWritten: (
-        DEBUG,
-        "{table}",
-        "epoch {epoch} written: {rows} in {files}, {size_bytes}",
-    ),
+    events.EpochPlanned: (DEBUG, "planned: {records} in {slices}"),
+    events.SliceRead: (DEBUG, "slice {slice} read: {records}, {size_bytes} in {seconds}"),
+    events.EpochPrepared: (DEBUG, "prepared: {records} for {tables} in {seconds}"),
+    events.FilesWritten: (DEBUG, "epoch {epoch} written: {rows} in {files}, {size_bytes}"),
     events.TableCommitted: (
         INFO,
-        "{table}",
         "epoch {epoch}: {rows} in {files}, {size_bytes}, committed in {seconds}",
     ),
-    events.CommitFoundLanded: (
-        INFO,
-        "{table}",
-        "commit {commit_id} had landed already, as prepared",
-    ),
+    events.CommitFoundLanded: (INFO, "commit {commit_id} had landed already, as prepared"),
     events.CommitConflicted: (
         DEBUG,
-        "{table}",
         "commit {commit_id}, turn {turn}: the table changed: {reason}",
     ),
     events.CommitLeftInDoubt: (
         WARNING,
-        "{table}",
         "commit {commit_id}, turn {turn}: the answer was lost: {reason}",
     ),
-    events.CommitAborted: (WARNING, "{table}", "commit {commit_id} dropped: {reason}"),
-    events.GapFound: (
-        WARNING,
-        "{table}",
-        "commit {commit_id} is ahead of the table; planned again",
-    ),
-    events.CommitsStalled: (ERROR, "commits", "stalled for two commit intervals: {where}"),
-    events.CommitsResumed: (INFO, "commits", "resumed after {seconds}"),
-    events.TableCreated: (INFO, "{table}", "created with {columns}"),
-    events.SchemaChanged: (INFO, "{table}", "schema: {kind}, {change}"),
-    events.TableParked: (ERROR, "{table}", "parked, {code}: {reason}"),
-    events.TableResumed: (INFO, "{table}", "resumed after {seconds}, catching up"),
-    events.TableLeft: (
-        WARNING,
-        "{table}",
-        "its topics were deleted: the run no longer waits for it",
-    ),
-    events.RecordsFiltered: (DEBUG, "{table}", "epoch {epoch} left out: {reasons}"),
-    events.RecordsQuarantined: (WARNING, "{table}", "epoch {epoch} quarantined records: {codes}"),
-    events.StretchRead: (INFO, "{table}", "{read} of {positions} offsets read again"),
-    events.HousekeepingFailed: (
-        WARNING,
-        "{table}",
-        "housekeeping failed, which does no harm: {reason}",
-    ),
+    events.CommitAborted: (WARNING, "commit {commit_id} dropped: {reason}"),
+    events.GapFound: (WARNING, "commit {commit_id} is ahead of the table; planned again"),
+    events.CommitsStalled: (ERROR, "stalled for two commit intervals: {where}"),
+    events.CommitsResumed: (INFO, "resumed after {seconds}"),
+    events.TableCreated: (INFO, "created with {columns}"),
+    events.SchemaChanged: (INFO, "schema: {kind}, {change}"),
+    events.TableParked: (ERROR, "parked, {code}: {reason}"),
+    events.TableResumed: (INFO, "resumed after {seconds}, catching up"),
+    events.TableLeft: (WARNING, "its topics were deleted: the run no longer waits for it"),
+    events.RecordsFiltered: (DEBUG, "epoch {epoch} left out: {reasons}"),
+    events.RecordsQuarantined: (WARNING, "epoch {epoch} quarantined records: {codes}"),
+    events.StretchRead: (INFO, "{read} of {positions} offsets read again"),
+    events.HousekeepingFailed: (WARNING, "housekeeping failed, which does no harm: {reason}"),
     events.ClassArchiveBegun: (
         INFO,
-        "Java",
         "caches its classes in the background, once: later starts take half the time",
     ),
-    events.MetricsServed: (INFO, "metrics", "{url}"),
+    events.MetricsServed: (INFO, "{url}"),
 }
-"""Level, subject and text of each event; `{field}` is put in words by `_in_words`."""
+"""Level and text of each event; `{field}` is put in words by `_in_words`."""
 
 
 def _plain(value: Any) -> Any:

@@ -11,10 +11,9 @@ Invariants:
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Literal, Self, TextIO, cast
+from typing import Any, Literal, Self, TextIO, cast
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -52,21 +51,14 @@ def above(console: Console) -> Callable[[str], None]:
     return write
 
 
-class _Lossy(io.TextIOBase):
+class _Lossy:
     """A stream that never fails. Rich would keep failed output, and retry all of it each line."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        return self._stream.encoding
-
-    def isatty(self) -> bool:
-        return self._stream.isatty()
-
-    def fileno(self) -> int:
-        return self._stream.fileno()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
         with suppress(OSError):

@@ -16,16 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from penstock.core.errors import (
-    BugError,
-    ConflictError,
-    DecisionNeededError,
-    FencedError,
-    InvalidError,
-    OutcomeUnknownError,
-    PenstockError,
-    UnavailableError,
-)
+from penstock.core.errors import BugError, PenstockError
 from penstock.engines.spark.versions import require_agreement
 from penstock.engines.work import find_work
 
@@ -33,19 +24,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 OUTCOME_COLUMNS = "job bigint, result string, error string"
-
-_KINDS = {
-    kind.__name__: kind
-    for kind in (
-        InvalidError,
-        FencedError,
-        DecisionNeededError,
-        BugError,
-        UnavailableError,
-        ConflictError,
-        OutcomeUnknownError,
-    )
-}
 
 
 def perform(
@@ -70,7 +48,7 @@ def perform(
 
 def error_to_text(error: PenstockError) -> str:
     """Write an error as JSON; a subclass counts as the direct child of PenstockError it is."""
-    kind = next((base.__name__ for base in type(error).__mro__ if base.__name__ in _KINDS), "")
+    kind = next((each.__name__ for each in _kinds() if isinstance(error, each)), "")
     return json.dumps(
         {"kind": kind, "message": error.message, "code": error.code, "hint": error.hint}
     )
@@ -79,8 +57,12 @@ def error_to_text(error: PenstockError) -> str:
 def error_from_text(text: str) -> PenstockError:
     """Read an error that `error_to_text` wrote; an unknown kind is a BugError."""
     told = json.loads(text)
-    kind: type[PenstockError] = _KINDS.get(told["kind"], BugError)
+    kind = {each.__name__: each for each in _kinds()}.get(told["kind"], BugError)
     return kind(told["message"], code=told["code"], hint=told["hint"])
+
+
+def _kinds() -> list[type[PenstockError]]:
+    return PenstockError.__subclasses__()
 
 
 def _outcome(driver: Mapping[str, str], work: str, job: str) -> tuple[str | None, str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tarfile
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from penstock.dev.jars import Bundle, held, jars_of
@@ -14,73 +15,106 @@ _HERE = Path(__file__).parent
 _ICEBERG, _JETTY, _DELTA = "1.11.0", "12.1.5", "4.4.0"
 _APICURIO = "3.0.9"  # the newest that runs on Java 17
 
+
+def dependencies(
+    coordinates: Iterable[tuple[str, ...]], *, without: Iterable[str] = (), suffix: str = "jar"
+) -> str:
+    """Return what Ivy resolves: `(group, name, version)`, or with a classifier as fourth part.
+
+    The modules in `without` are left out wherever they are asked for.
+    """
+    classifiers: dict[tuple[str, ...], list[str]] = {}
+    for coordinate in coordinates:
+        classifiers.setdefault(coordinate[:3], []).extend(coordinate[3:] or [""])
+    wanted = "".join(_dependency(module, asked, suffix) for module, asked in classifiers.items())
+    return wanted + "".join(f'<exclude module="{name}"/>' for name in without)
+
+
+def _dependency(module: tuple[str, ...], classifiers: list[str], suffix: str) -> str:
+    """Ask for a module's own artifacts; Ivy takes a module that is asked for twice only once."""
+    group, name, version = module
+    asked = f'<dependency org="{group}" name="{name}" rev="{version}" conf="default->default"'
+    asked += "" if suffix == "jar" else ' transitive="false"'
+    if classifiers == [""]:
+        return f"{asked}/>"
+    artifact = f'<artifact name="{name}" type="{suffix}" ext="{suffix}"'
+    kinds = [f' m:classifier="{each}"' if each else "" for each in classifiers]
+    return f"{asked}>{''.join(f'{artifact}{kind}/>' for kind in kinds)}</dependency>"
+
+
 REST_CATALOG = Bundle(
     f"iceberg-rest-{_ICEBERG}",
-    (
-        ("org.apache.iceberg", "iceberg-open-api", _ICEBERG, "test-fixtures"),
-        ("org.apache.iceberg", "iceberg-core", _ICEBERG),
-        ("org.apache.iceberg", "iceberg-core", _ICEBERG, "tests"),
-        ("org.apache.iceberg", "iceberg-aws", _ICEBERG),
-        ("org.apache.iceberg", "iceberg-aws-bundle", _ICEBERG),
-        ("org.eclipse.jetty", "jetty-server", _JETTY),
-        ("org.eclipse.jetty.ee10", "jetty-ee10-servlet", _JETTY),
-        ("org.eclipse.jetty.compression", "jetty-compression-server", _JETTY),
-        ("org.eclipse.jetty.compression", "jetty-compression-gzip", _JETTY),
-        ("org.apache.hadoop", "hadoop-client-api", "3.4.2"),
-        ("org.apache.hadoop", "hadoop-client-runtime", "3.4.2"),
-        ("org.xerial", "sqlite-jdbc", "3.54.1.0"),
-        ("org.slf4j", "slf4j-simple", "2.0.17"),
+    dependencies(
+        [
+            ("org.apache.iceberg", "iceberg-open-api", _ICEBERG, "test-fixtures"),
+            ("org.apache.iceberg", "iceberg-core", _ICEBERG),
+            ("org.apache.iceberg", "iceberg-core", _ICEBERG, "tests"),
+            ("org.apache.iceberg", "iceberg-aws", _ICEBERG),
+            ("org.apache.iceberg", "iceberg-aws-bundle", _ICEBERG),
+            ("org.eclipse.jetty", "jetty-server", _JETTY),
+            ("org.eclipse.jetty.ee10", "jetty-ee10-servlet", _JETTY),
+            ("org.eclipse.jetty.compression", "jetty-compression-server", _JETTY),
+            ("org.eclipse.jetty.compression", "jetty-compression-gzip", _JETTY),
+            ("org.apache.hadoop", "hadoop-client-api", "3.4.2"),
+            ("org.apache.hadoop", "hadoop-client-runtime", "3.4.2"),
+            ("org.xerial", "sqlite-jdbc", "3.54.1.0"),
+            ("org.slf4j", "slf4j-simple", "2.0.17"),
+        ]
     ),
     _HERE / "rest.jars.lock",
 )
 
 SPARK_READER = Bundle(
     f"iceberg-spark-{_ICEBERG}",
-    (
-        ("org.apache.iceberg", "iceberg-spark-runtime-4.1_2.13", _ICEBERG),
-        ("org.postgresql", "postgresql", "42.7.8"),
-        ("org.xerial", "sqlite-jdbc", "3.54.1.0"),
+    dependencies(
+        [
+            ("org.apache.iceberg", "iceberg-spark-runtime-4.1_2.13", _ICEBERG),
+            ("org.postgresql", "postgresql", "42.7.8"),
+            ("org.xerial", "sqlite-jdbc", "3.54.1.0"),
+        ]
     ),
     _HERE / "spark.jars.lock",
 )
 
 DELTA_READER = Bundle(
     f"delta-spark-{_DELTA}",
-    (("io.delta", "delta-spark_4.1_2.13", _DELTA),),
-    _HERE / "delta.jars.lock",
-    # Spark brings its own of these, and the catalog of Unity is not used.
-    without=(
-        "spark-core_2.13",
-        "spark-sql_2.13",
-        "spark-catalyst_2.13",
-        "spark-hive_2.13",
-        "scala-library",
-        "slf4j-api",
-        "jsr305",
-        "commons-pool",
-        "delta-kernel-unitycatalog",
-        "unitycatalog-client",
-        "unitycatalog-hadoop",
-        "log4j-slf4j2-impl",
-        "log4j-api",
-        "log4j-core",
-        "RoaringBitmap",
-        "shims",
-        "jackson-databind",
-        "jackson-core",
-        "jackson-annotations",
-        "jackson-datatype-jdk8",
-        "parquet-hadoop",
-        "hadoop-client-api",
-        "hadoop-client-runtime",
-        "snappy-java",
-        "commons-logging",
+    dependencies(
+        [("io.delta", "delta-spark_4.1_2.13", _DELTA)],
+        # Spark brings its own of these, and the catalog of Unity is not used.
+        without=(
+            "spark-core_2.13",
+            "spark-sql_2.13",
+            "spark-catalyst_2.13",
+            "spark-hive_2.13",
+            "scala-library",
+            "slf4j-api",
+            "jsr305",
+            "commons-pool",
+            "delta-kernel-unitycatalog",
+            "unitycatalog-client",
+            "unitycatalog-hadoop",
+            "log4j-slf4j2-impl",
+            "log4j-api",
+            "log4j-core",
+            "RoaringBitmap",
+            "shims",
+            "jackson-databind",
+            "jackson-core",
+            "jackson-annotations",
+            "jackson-datatype-jdk8",
+            "parquet-hadoop",
+            "hadoop-client-api",
+            "hadoop-client-runtime",
+            "snappy-java",
+            "commons-logging",
+        ),
     ),
+    _HERE / "delta.jars.lock",
 )
 
 SCHEMA_REGISTRY = Bundle(
     f"apicurio-registry-{_APICURIO}",
-    (("io.apicurio", "apicurio-registry-app", _APICURIO, "all"),),
+    dependencies([("io.apicurio", "apicurio-registry-app", _APICURIO, "all")], suffix="tar.gz"),
     _HERE / "registry.archive.lock",
     suffix="tar.gz",
 )

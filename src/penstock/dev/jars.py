@@ -1,14 +1,13 @@
-"""Fetch jars once, check every one, keep them for the next time: the broker's, and tests' own.
+"""Fetch jars once, check each one, and cache them: the local broker's, and those of tests.
 
 Invariants:
 - a folder of jars appears in the cache whole or not at all, under a name that holds the digest of
   the lock file: a new pin never mixes with old jars;
-- no jar is handed out whose SHA-256 is not the one in `broker.jars.lock`, and no jar beside those;
-- two processes that fetch at once wait for each other; what an interrupted download left behind is
-  used again.
+- only jars with the SHA-256 of the lock file are returned, and no other jar is in their folder;
+- two processes that fetch at once wait for each other; an interrupted download is continued.
 
-The jars are resolved by the Ivy that PySpark brings along, from its own default repository, or from
-the mirror that `PENSTOCK_MAVEN_MIRROR` names.
+The Ivy that PySpark brings along resolves the jars, from its default repository or from the mirror
+that `PENSTOCK_MAVEN_MIRROR` names.
 """
 
 from __future__ import annotations
@@ -32,33 +31,31 @@ from penstock.core.errors import InvalidError, UnavailableError
 from penstock.engines.java import Java
 
 KAFKA_VERSION = "4.3.1"
-COORDINATES = (
-    ("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
-    # Kafka depends on no logging binding: without one the broker is mute.
-    ("org.slf4j", "slf4j-simple", "1.7.36"),
-)
 LOCK = Path(__file__).with_name("broker.jars.lock")
 FETCH_SECONDS_MAX = 900
+# Kafka depends on no logging binding: without one the broker logs nothing.
+BROKER = f"""
+<dependency org="org.apache.kafka" name="kafka_2.13" rev="{KAFKA_VERSION}" conf="default->default"/>
+<dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default->default"/>
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Name jars that are fetched together; what they depend on comes along.
+    """Jars that are fetched together with their dependencies.
 
-    A coordinate is `(group, name, version)`, or with a classifier as its fourth part. The names of
-    modules in `without` are left out wherever they are asked for. Of what has another `suffix`, a
-    whole distribution, nothing else comes along.
+    `dependencies` are elements of Ivy's `<dependencies>`. A bundle with another `suffix` is a
+    whole distribution, whose own dependencies Ivy does not read.
     """
 
     name: str
-    coordinates: tuple[tuple[str, ...], ...]
+    dependencies: str
     lock: Path
-    without: tuple[str, ...] = ()
     suffix: str = "jar"
 
 
 Progress = Callable[[str, int, int], None]
-"""Told `(jar, jars fetched so far, jars in all)` after each download."""
+"""Called with (jar, jars fetched so far, jars in all) after each download."""
 
 
 def silent(_jar: str, _done: int, _total: int) -> None:
@@ -74,7 +71,7 @@ def home(environment: Mapping[str, str] | None = None) -> Path:
 
 def broker_jars(java: Java, *, cache: Path | None = None, progress: Progress = silent) -> Path:
     """Return the folder with the broker's jars; raises like `jars_of`."""
-    bundle = Bundle(f"kafka-{KAFKA_VERSION}", COORDINATES, LOCK)
+    bundle = Bundle(f"kafka-{KAFKA_VERSION}", BROKER, LOCK)
     return jars_of(bundle, java, cache=cache, progress=progress)
 
 
@@ -126,14 +123,14 @@ def check(folder: Path, wanted: Mapping[str, str], *, suffix: str = "jar") -> No
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Hold a lock file against other processes; it is let go of when the holder ends, however."""
+    """Hold a lock file against other processes; it is released however the holder ends."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def _fetch(bundle: Bundle, java: Java, target: Path, progress: Progress) -> None:
-    """Resolve into a folder of its own and rename it when all jars are there and right."""
+    """Resolve into a scratch folder and rename it when all jars are there and right."""
     downloads, wanted = target.parent / "ivy", locked(bundle.lock.read_text())
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=target.parent) as scratch:
         _resolve((bundle, java), Path(scratch), downloads, (len(wanted), progress))
@@ -142,7 +139,9 @@ def _fetch(bundle: Bundle, java: Java, target: Path, progress: Progress) -> None
         try:
             check(fetched, wanted, suffix=bundle.suffix)
         except InvalidError as error:
-            shutil.rmtree(downloads, ignore_errors=True)  # or the same jar would come back for ever
+            shutil.rmtree(
+                downloads, ignore_errors=True
+            )  # or the same jar would come back each time
             raise InvalidError(
                 error.message.replace(str(fetched), "what was downloaded"),
                 code=error.code,
@@ -155,7 +154,7 @@ def _fetch(bundle: Bundle, java: Java, target: Path, progress: Progress) -> None
 def _resolve(
     wanted: tuple[Bundle, Java], scratch: Path, downloads: Path, report: tuple[int, Progress]
 ) -> None:
-    """Run Ivy, telling each jar that arrives."""
+    """Run Ivy, and report each jar that arrives."""
     bundle, java = wanted
     settings, module = scratch / "ivysettings.xml", scratch / "ivy.xml"
     settings.write_text(_settings(os.environ.get("PENSTOCK_MAVEN_MIRROR", "").strip(), bundle))
@@ -198,12 +197,9 @@ def _told(process: subprocess.Popen[str], report: tuple[int, Progress]) -> Itera
 
 
 def _settings(mirror: str, bundle: Bundle) -> str:
-    """Name one repository: Ivy's own default, or a mirror laid out like it.
+    """Return settings with one repository: Ivy's default, or a mirror laid out like it.
 
-    A distribution needs no description of what it depends on, which may be more than Ivy reads.
-
-    Ivy's stock chain would also look into local Maven and Ivy folders and trip over what
-    half-finished downloads of others left there.
+    Ivy's stock chain would also read local Maven and Ivy folders, with half-finished downloads.
     """
     root = f" root={quoteattr(mirror)}" if mirror else ""
     root += "" if bundle.suffix == "jar" else ' usepoms="false"'
@@ -214,31 +210,12 @@ def _settings(mirror: str, bundle: Bundle) -> str:
 
 
 def _module(bundle: Bundle) -> str:
-    classifiers: dict[tuple[str, ...], list[str]] = {}
-    for coordinate in bundle.coordinates:
-        classifiers.setdefault(coordinate[:3], []).extend(coordinate[3:] or [""])
-    wanted = "".join(
-        _dependency(module, asked, bundle.suffix) for module, asked in classifiers.items()
-    )
-    wanted += "".join(f'<exclude module="{name}"/>' for name in bundle.without)
     return (
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
         '<info organisation="penstock" module="bundle"/>'
-        f'<configurations><conf name="default"/></configurations><dependencies>{wanted}'
-        "</dependencies></ivy-module>"
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{bundle.dependencies}</dependencies></ivy-module>"
     )
-
-
-def _dependency(module: tuple[str, ...], classifiers: list[str], suffix: str) -> str:
-    """Ask for a module's own artifacts; Ivy takes a module that is asked for twice only once."""
-    group, name, version = module
-    asked = f'<dependency org="{group}" name="{name}" rev="{version}" conf="default->default"'
-    asked += "" if suffix == "jar" else ' transitive="false"'
-    if classifiers == [""]:
-        return f"{asked}/>"
-    artifact = f'<artifact name="{name}" type="{suffix}" ext="{suffix}"'
-    kinds = [f' m:classifier="{each}"' if each else "" for each in classifiers]
-    return f"{asked}>{''.join(f'{artifact}{kind}/>' for kind in kinds)}</dependency>"
 
 
 def _ivy() -> Path:

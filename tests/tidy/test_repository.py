@@ -1,5 +1,6 @@
 """The repository's own files: locks, licence, suites, recipes."""
 
+import ast
 import hashlib
 import re
 import tomllib
@@ -95,6 +96,28 @@ def test_the_words_of_the_house_are_in_the_glossary(root) -> None:
     assert sorted(words) == words
     assert {"land", "publish", "pipeline", "table", "epoch", "range", "landed"} <= set(words)
     assert {"pending", "generation", "quarantine", "valid-through"} <= set(words)
+
+
+def test_the_glossary_lists_every_public_class_of_the_central_packages_and_no_other(root) -> None:
+    source = root / "src/penstock"
+    elsewhere = {source / "core/events.py", *source.glob("rows/decode/*/schema.py")}
+    paths = [
+        path
+        for package in ("core", "ports", "commit", "rows", "landing")
+        for path in (source / package).rglob("*.py")
+        if path not in elsewhere
+    ]
+    classes = {
+        node.name
+        for path in paths
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    }
+    text = (root / "docs/reference/glossary.md").read_text()
+    listed = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) - {"Event"}
+
+    assert set() == classes - listed, "add a row to docs/reference/glossary.md"
+    assert set() == listed - classes
 
 
 CRASHED = "failed on setup with \"worker 'gw0' crashed\""

@@ -83,7 +83,7 @@ def init(
 def _require_one(
     from_: str | None, from_config: Path | None, *, only_topics: bool, only_config: bool
 ) -> None:
-    """Refuse two sources or none, and options that go with the other one (P166)."""
+    """Raise InvalidError (P166) for two sources or none, or an option of the other one."""
     if (from_ is None) == (from_config is None) or (only_config and from_config is None):
         raise InvalidError(
             "init takes one of --from and --from-config, and --offsets with the latter alone",
@@ -99,7 +99,7 @@ def _require_one(
 
 
 def _translated(config: Path, base: Path | None) -> tuple[str, dict[str, Any], list[str]]:
-    """Write a spec from another system's configuration; give its account as data and as lines."""
+    """Return a spec from another system's configuration, and its account as data and as lines."""
     from penstock.app.init import draft as drafting
 
     text, found = drafting.translated(_read(config), base=base)
@@ -161,7 +161,7 @@ def _fate(rule: Rule) -> str:
     if not rule.refused:
         return told
     codes = ", ".join(rule.refused)
-    refused = f"{sum(rule.refused.values())} of {rule.looked_at} that were looked at do not fit"
+    refused = f"{sum(rule.refused.values())} of {rule.looked_at} sampled records do not fit"
     return f"{told}; {refused} ({codes}):  penstock explain {next(iter(rule.refused))}"
 
 

@@ -180,7 +180,7 @@ def _said(table: TablePlan, error: PenstockError) -> str:
 
 
 def _below(text: str, style: str = "", *, cells: int = 4) -> RenderableType:
-    """Set a line below a name, also where it goes on in the next."""
+    """Indent a text below a name, with its wrapped lines."""
     from rich.padding import Padding
     from rich.text import Text
 

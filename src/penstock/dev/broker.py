@@ -1,10 +1,10 @@
 """A real one-node Kafka broker on this machine: up, down, status.
 
 Invariants:
-- one broker a directory, and everything of it is in that directory: data, log, state, settings;
-- a process is taken for ours only when it is alive, was started when the state file says, and runs
-  on this directory's settings: a stale or recycled process id is never believed, nor killed;
-- `up` returns when the broker has answered a client, or raises and leaves no process behind.
+- one broker per directory, with everything in that directory: data, log, state, settings;
+- a process counts as the broker only when it is alive, was started when the state file says, and
+  runs on this directory's settings: a stale or recycled process id is never trusted, nor killed;
+- `up` returns when the broker has answered a client, or raises and leaves no process running.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Running:
 class Options:
     """What tests change: more broker properties (they win), and the cache for jars.
 
-    In property values `{port}` stands for the port clients use.
+    In property values `{port}` is replaced by the port of clients.
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -91,7 +91,7 @@ def up(
     progress: Progress = silent,
     options: Options | None = None,
 ) -> Running:
-    """Start the broker of a directory, or give the one that runs there already.
+    """Start the broker of a directory, or return the one that already runs there.
 
     `port` is 9092 when None, and any free one when 0. Raises InvalidError: no usable Java (P650 to
     P652), wrong jars (P653), port in use (P656), directory cannot be written (P659);
@@ -117,7 +117,7 @@ def up(
 
 
 def down(directory: Path) -> bool:
-    """Stop the broker of a directory; false when none runs there.
+    """Stop the broker of a directory; return False when none runs there.
 
     Raises UnavailableError (P658) when the process cannot be ended.
     """
@@ -140,7 +140,7 @@ def status(directory: Path) -> Running | None:
 
 @dataclass(frozen=True, slots=True)
 class _Launch:
-    """What a start needs, besides the port."""
+    """What a start needs, except the port."""
 
     directory: Path
     java: Java
@@ -153,7 +153,7 @@ class _Launch:
 
 
 def _start(launch: _Launch, port: int | None) -> Running:
-    """Start on a port; a free one can be taken by others before the broker has it, so try again."""
+    """Start on a port; another program may take a free port first, so try again."""
     if port != 0:
         return _start_on(launch, PORT_DEFAULT if port is None else port)
     for _ in range(FREE_PORT_TRIES - 1):
@@ -263,7 +263,6 @@ def _wait_until_it_answers(process: subprocess.Popen[bytes], port: int, director
 
 
 def _answers(port: int) -> bool:
-    """Ask the broker for its topics, as a client would."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
@@ -275,7 +274,7 @@ def _answers(port: int) -> bool:
 
 
 def everywhere() -> Iterator[tuple[Path, Path, Running]]:
-    """Find the brokers of this user on this machine: directory, folder of `dev up`, and where."""
+    """Yield this user's brokers on this machine: directory, folder of `dev up`, and address."""
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
         if MAIN in words and Path(words[-1]).name == SETTINGS:
@@ -290,7 +289,7 @@ def everywhere() -> Iterator[tuple[Path, Path, Running]]:
 
 
 def _found(directory: Path) -> tuple[psutil.Process, int] | None:
-    """Find the broker's process and port, if what the state file names is still it."""
+    """Return the broker's process and port, if the state file still names it."""
     try:
         state = json.loads(_state_file(directory).read_text())
         process, port = psutil.Process(state["pid"]), int(state["port"])
@@ -305,7 +304,7 @@ def _found(directory: Path) -> tuple[psutil.Process, int] | None:
 
 
 def _end(process: psutil.Process) -> None:
-    """Ask a process to end, wait, then insist."""
+    """Terminate a process; kill it if it does not end."""
     for act, seconds in ((process.terminate, STOP_SECONDS_MAX), (process.kill, KILL_SECONDS_MAX)):
         try:
             act()
@@ -324,7 +323,7 @@ def _end(process: psutil.Process) -> None:
 
 
 def _new_cluster_id() -> str:
-    """Make a UUID in the form Kafka wants; the first bit is off, so that it never begins with -."""
+    """Return a UUID in Kafka's form; the first bit is off, so that it never begins with -."""
     first, *rest = secrets.token_bytes(16)
     return base64.urlsafe_b64encode(bytes([first & 0x7F, *rest])).decode().rstrip("=")
 

@@ -1,7 +1,7 @@
-"""Which broker is meant where no directory is named: that of this folder, wherever its data are.
+"""Which broker is meant where no directory is given: that of this folder, wherever its data are.
 
-Invariant: a broker that was started from another folder is never chosen, only told of: it may be
-somebody else's.
+Invariant: a broker that was started from another folder is never chosen, only listed: it may belong
+to somebody else.
 """
 
 from __future__ import annotations

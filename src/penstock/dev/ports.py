@@ -9,16 +9,16 @@ from pathlib import Path
 HOST = "127.0.0.1"
 LOWEST = 10_000
 EPHEMERAL_FROM = 49_152
-"""Where systems other than Linux begin with ports for whoever asks for any (RFC 6335, 6)."""
+"""The first ephemeral port of systems other than Linux (RFC 6335, 6)."""
 EPHEMERAL_OF_LINUX = Path("/proc/sys/net/ipv4/ip_local_port_range")
 TRIES = 100
 
 
 def free_port(*but: int) -> int:
-    """Find a port that nobody listens on now, and none of those given.
+    """Return a port that is free now and none of those given.
 
-    It is below those that the system gives away itself: a server takes seconds until it listens,
-    and a port of the system's could be gone by then, to a connection of anybody's.
+    It is below the system's ephemeral ports: a server takes seconds until it listens, and a
+    connection could get an ephemeral port meanwhile.
     """
     below = ephemeral_from()
     if below > LOWEST:
@@ -35,7 +35,7 @@ def free_port(*but: int) -> int:
 
 
 def ephemeral_from() -> int:
-    """Return the lowest of the ports that this system assigns itself."""
+    """Return the first ephemeral port of this system."""
     try:
         return int(EPHEMERAL_OF_LINUX.read_text().split()[0])
     except (OSError, ValueError, IndexError):

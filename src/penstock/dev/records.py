@@ -30,7 +30,7 @@ def create_topics(brokers: str, topics: Mapping[str, int]) -> None:
 def produce(
     brokers: str, topic: str, batches: Iterable[list[bytes]], partitions: int
 ) -> Iterator[int]:
-    """Send values to the partitions in turn; give how many were delivered after each batch.
+    """Send values to the partitions in turn; yield how many were delivered after each batch.
 
     Raises UnavailableError when a record was not delivered.
     """

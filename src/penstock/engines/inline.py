@@ -1,4 +1,4 @@
-"""Runs jobs in this process: for tests and tiny jobs, with the same promises as Spark.
+"""Run jobs in this process: for tests and tiny jobs, with the same guarantees as Spark.
 
 Invariants:
 - one result for each job, in order;

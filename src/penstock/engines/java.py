@@ -1,8 +1,8 @@
-"""Finds the Java that Spark (and a local broker) will run on, before anything is started.
+"""Find the Java that Spark and the local broker run on, before anything is started.
 
 Invariants:
-- `JAVA_HOME` is law when it is set, as it is for Spark's own launcher; else `java` on `PATH`;
-- a Java is accepted only after it has told its version itself;
+- `JAVA_HOME` counts when it is set, as for Spark's own launcher; else `java` on `PATH`;
+- a Java is accepted only after it has printed its version;
 - nothing is installed, downloaded or changed.
 """
 
@@ -30,7 +30,7 @@ _HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """Name one Java: the path of its `java` program and the version it tells (`17.0.15`)."""
+    """The path of a `java` program and the version it prints (`17.0.15`)."""
 
     path: Path
     version: str
@@ -42,11 +42,11 @@ class Java:
 
 
 def find_java(versions: Collection[int], *, environment: Mapping[str, str]) -> Java:
-    """Find a Java of one of the major versions given, by the variables of an environment.
+    """Return a Java of one of the major versions, by the variables of an environment.
 
-    Starts `java -version`, about 0.1 s. Raises InvalidError (P602) when there is none, when it
-    does not run, or when its version is another: a `JAVA_HOME` that is unfit is never passed over;
-    UnavailableError (P601) when it is ended, or does not answer.
+    Runs `java -version`, about 0.1 s. Raises InvalidError (P602) when there is none, when it does
+    not run, or has another version, even if only `JAVA_HOME` is wrong; UnavailableError (P601) when
+    it is killed or does not answer.
     """
     wanted = " or ".join(str(version) for version in sorted(versions))
     path, origin = _locate(environment, wanted)
@@ -80,7 +80,6 @@ def _locate(environment: Mapping[str, str], wanted: str) -> tuple[Path, str]:
 
 
 def _version(path: Path, origin: str, environment: Mapping[str, str]) -> str:
-    """Ask a Java for its version."""
     try:
         answer = subprocess.run(  # noqa: S603 - the user's own Java, found above
             [path, "-version"],

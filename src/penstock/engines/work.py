@@ -1,4 +1,4 @@
-"""Finds the function that does the work, named by text so that nothing of ours is pickled.
+"""Find the function that does the work; it travels by name, so that no code is pickled.
 
 Invariant: a name is `module:function`, the function importable and `str -> str`.
 """

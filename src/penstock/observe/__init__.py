@@ -2,5 +2,5 @@
 
 Invariants:
 - one event drives all of them (interface.md 5); none of them changes what the pipeline does;
-- a listener does not raise and does not wait for the outside: files are written by a thread.
+- a listener does not raise and does no I/O that blocks: a thread writes files.
 """

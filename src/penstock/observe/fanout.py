@@ -1,8 +1,9 @@
 """One observer made of many.
 
 Invariants:
-- every listener hears every event of one thread in the order in which it happened;
-- listeners guard themselves: no lock is held here, so that a slow one delays only its caller.
+- every listener gets every event of one thread in the order in which it happened;
+- no lock is held here: a listener is safe for threads itself, and a slow one delays only its
+  caller.
 """
 
 from __future__ import annotations
@@ -30,4 +31,4 @@ class Observers:
 
 
 UNHEARD = Observers()
-"""For whoever tells and need not be heard."""
+"""Ignores all events."""

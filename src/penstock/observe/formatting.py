@@ -12,7 +12,7 @@ NOT_KNOWN = "?"
 CUT = "…"
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400  # seconds
-_WHOLE_FROM = 10  # rates from here on are told without a fraction
+_WHOLE_FROM = 10  # rates from here on have no fraction
 
 _SIZES = (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000))
 

@@ -1,10 +1,10 @@
-"""What lasts too long is told: commits that stall, and a wait of a run that nobody sees.
+"""Watches that report what lasts too long: stalled commits, and a wait that is not displayed.
 
 Invariants:
-- it is judged from the board's snapshot alone, by a thread of its own: events cost nothing here;
-- one event when a stall begins and one when it is over, however often it is looked at; a stall is
-  records consumed and not committed for two commit intervals (interface.md 4);
-- a short wait says nothing, and a long one a line after 5, 15 and 30 seconds, then each minute.
+- they read the board's snapshot in a thread of their own: events cost nothing here;
+- one event when a stall begins and one when it ends; a stall is records consumed and not committed
+  for two commit intervals (interface.md 4);
+- a short wait is not reported, a long one after 5, 15 and 30 seconds, then each minute.
 """
 
 from __future__ import annotations
@@ -22,40 +22,35 @@ EVERY_MS = 60_000
 
 
 class StallWatch:
-    """Looks at a board and tells when commits stall and resume; `look` is called regularly."""
+    """Reports when commits stall and resume; `look` is called periodically."""
 
     def __init__(
-        self,
-        board: StatusBoard,
-        clock: Clock,
-        tell: Callable[[Event], None],
-        *,
-        interval_ms: int,
+        self, board: StatusBoard, clock: Clock, report: Callable[[Event], None], *, interval_ms: int
     ) -> None:
         self._board = board
         self._clock = clock
-        self._tell = tell
+        self._report = report
         self._interval_ms = interval_ms
         self._stall: Stall | None = None
 
     def look(self) -> None:
-        """Judge the present snapshot and tell what has changed."""
+        """Report what has changed since the last look."""
         now_ms = self._clock.now_ms()
         found = stalled(self._board.snapshot(), now_ms, self._interval_ms)
         before, self._stall = self._stall, found
         if found is not None and before is None:
-            self._tell(CommitsStalled(found.tables, found.reading, found.kafka, found.since_ms))
+            self._report(CommitsStalled(found.tables, found.reading, found.kafka, found.since_ms))
         if found is None and before is not None:
-            self._tell(CommitsResumed((now_ms - before.since_ms) / 1000))
+            self._report(CommitsResumed((now_ms - before.since_ms) / 1000))
 
 
 class WaitWatch:
-    """Looks at a board and tells when the wait it shows has lasted; `look` is called regularly."""
+    """Reports a wait that lasts; `look` is called periodically."""
 
-    def __init__(self, board: StatusBoard, clock: Clock, tell: Callable[[Event], None]) -> None:
+    def __init__(self, board: StatusBoard, clock: Clock, report: Callable[[Event], None]) -> None:
         self._board = board
         self._clock = clock
-        self._tell = tell
+        self._report = report
         self._told: tuple[Waiting, int] | None = None
 
     def look(self) -> None:
@@ -68,9 +63,9 @@ class WaitWatch:
         before = self._told[1] if self._told is not None and self._told[0] == waiting else 0
         if due > before:
             self._told = waiting, due
-            self._tell(WaitLasted(waiting.what, lasted_ms / 1000))
+            self._report(WaitLasted(waiting.what, lasted_ms / 1000))
 
 
 def _times_due(lasted_ms: int) -> int:
-    """Count the lines that a wait of so long is worth."""
+    """Return how often a wait of this length has been reported."""
     return sum(lasted_ms >= at for at in FIRST_MS) + lasted_ms // EVERY_MS

@@ -1,4 +1,4 @@
-"""Makes Java's class archive: Spark's classes, verified and laid out once, mapped at each start.
+"""Make Java's class archive: Spark's classes, verified and laid out once, mapped at each start.
 
 Half of what a start costs is Java reading some 15,000 classes from jars; an archive of them (JEP
 350, "dynamic class-data sharing") is mapped instead. `penstock prepare` makes it at once; the first
@@ -46,7 +46,7 @@ _TRIED = ".tried"
 
 
 def make_archive(environment: Mapping[str, str], folder: Path | None = None) -> Path:
-    """Make the archive anew: start Spark, run a tiny job, let Java write what it has loaded.
+    """Make the archive: start Spark, run a tiny job, let Java write the classes it has loaded.
 
     Takes about half a minute and 150 MB. Raises InvalidError: the folder cannot be written (P614),
     and what starting Spark raises.
@@ -68,7 +68,7 @@ def make_in_background(
 ) -> Path | None:
     """Start a process that makes the archive, unless there is one; return its path if started.
 
-    `conf` is that of the pipeline's Spark: an archive of the user's own takes the place of ours.
+    `conf` is that of the pipeline's Spark: no archive is made when the user names one.
     Return None also when making it failed less than a day ago. Never raises.
     """
     if names_an_archive(conf):

@@ -1,4 +1,4 @@
-"""The workers' parent process on an executor: pays what is dear once, then forks (spark.md).
+"""The workers' parent process on an executor: do the expensive work once, then fork (spark.md).
 
 Spark starts it by `spark.python.daemon.module`. PySpark's own daemon hides three costs in every
 task: `importlib.invalidate_caches()` reads the directory of each archive on `sys.path` again, every
@@ -6,11 +6,11 @@ worker imports the heavy libraries for itself, and `gc.collect()` walks all of t
 
 Invariants:
 - with PySpark's own daemon everything works too, slower;
-- only Spark's own archives leave `sys.path`, and only when the very same release imports without
-  them: what a user ships is never taken away, however much it looks like what is installed;
-- what does not survive a fork is never touched here: no deltalake at all, and of confluent_kafka
-  the import only, never a client;
-- a library that is missing here is missing later, where it is needed: that is not judged here.
+- only Spark's own archives are removed from `sys.path`, and only when the very same release imports
+  without them: what a user ships is never removed, however much it looks like what is installed;
+- what does not survive a fork is not used here: no deltalake at all, and of confluent_kafka the
+  import only, never a client;
+- a missing library is no error here, but where it is needed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _MARKS = ("__init__.py", "version.py")
 
 
 def spare_archives(path: Sequence[str]) -> list[str]:
-    """List the archives of a module path that Spark puts there and that can be left out.
+    """Return the archives of a module path that Spark puts there and that can be left out.
 
     These are its jars, and pyspark and py4j where the same release is installed: the files that
     name it are equal byte by byte.
@@ -62,7 +62,7 @@ def spare_archives(path: Sequence[str]) -> list[str]:
 
 
 def drop_archives(archives: Sequence[str]) -> None:
-    """Take archives from this process's module path and forget their importers."""
+    """Remove archives from this process's module path, with their importers."""
     sys.path[:] = [entry for entry in sys.path if entry not in archives]
     for entry in list(sys.path_importer_cache):
         if any(entry == archive or entry.startswith(f"{archive}/") for archive in archives):
@@ -70,7 +70,7 @@ def drop_archives(archives: Sequence[str]) -> None:
 
 
 def import_shared(names: Sequence[str] = SHARED_LIBRARIES) -> None:
-    """Import libraries once for all workers to come; those not installed are left out."""
+    """Import libraries for all later workers; those not installed are left out."""
     for name in names:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
@@ -105,7 +105,7 @@ def _is_same(
 
 
 def serve() -> None:
-    """Prepare this process, then hand it to PySpark's daemon, which forks workers until its end."""
+    """Prepare this process, then run PySpark's daemon, which forks workers until it ends."""
     gc.disable()
     drop_archives(spare_archives(sys.path))
     import_shared()

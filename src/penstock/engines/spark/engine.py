@@ -1,10 +1,10 @@
-"""Runs jobs as Spark tasks: one batch job per run, one task per job, text in and text out.
+"""Run jobs as Spark tasks: one batch job per run, one task per job, text in and text out.
 
 Invariants:
 - exactly one result for each job, in order, whatever Spark retried or ran twice;
-- the thread that calls `run` is the only one that submits; `cancel` alone speaks from another;
-- what was not started here is not stopped here;
-- an error of Spark, Py4J or Java never leaves this module untranslated.
+- only the thread that calls `run` submits; only `cancel` may be called from another;
+- a session that was not started here is not stopped here;
+- every error of Spark, Py4J or Java is translated here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CANCEL_AGAIN_SECONDS = 0.2
 CANCEL_ROUNDS_MAX = 150
 DEATH_SECONDS_MAX = 5.0
 SPARKS_RESULT_SIZE = "1g"
-"""What Spark takes where a session does not say it."""
+"""Spark's default."""
 WARMING_JOBS_MAX = 64
 
 
@@ -57,10 +57,9 @@ class _Run:
 class SparkEngine:
     """An Engine on Spark: starts a session from `settings`, or uses a running classic `session`.
 
-    `remarks` says what makes a given session slower than one of ours, `is_local` whether workers
-    run on this machine alone; `launched` is given what ends a start (`start_session`). Raises
-    InvalidError: P602, P603, P604, and UnavailableError P610 (`start_session`); P604 for a Spark
-    Connect session too.
+    `remarks` says what makes a given session slower than our own, `is_local` whether workers run on
+    this machine alone; `launched` gets what ends a start (`start_session`). Raises what
+    `start_session` and `require_classic` raise.
     """
 
     def __init__(
@@ -88,9 +87,9 @@ class SparkEngine:
         self.remarks = _remarks(self._context.getConf())
 
     def warm(self) -> SparkEngine:
-        """Run a tiny job, so that the first real one finds workers and a Java that has seen one.
+        """Run a tiny job, so that the first real one finds workers and a warm Java.
 
-        Closes the engine when that fails; raises what `versions` does.
+        Closes the engine when that fails; raises what `versions` raises.
         """
         try:
             self.versions()
@@ -110,7 +109,7 @@ class SparkEngine:
         return self._perform(self._work, jobs) if jobs else []
 
     def versions(self) -> Sequence[dict[str, str]]:
-        """Ask workers for their versions by one tiny job; raises what `run` does."""
+        """Return the versions of the workers, by one tiny job; raises what `run` raises."""
         answers = self._perform(TELL, [""] * min(self.capacity(), WARMING_JOBS_MAX))
         return [json.loads(answer) for answer in sorted(set(answers))]
 
@@ -127,8 +126,8 @@ class SparkEngine:
     def cancel(self) -> None:
         """Cancel the present run and wait, at most 30 s, until it has ended; from any thread.
 
-        Python code of its tasks may go on for about 3 s: files it writes are leftovers. Called by
-        the submitting thread itself (a signal handler), it does not wait: `run` raises P605 soon.
+        Its tasks may continue for about 3 s: files they write are leftovers. Called by the
+        submitting thread itself (a signal handler), it does not wait: `run` raises P605 soon.
         """
         current = self._current
         if current is None:
@@ -141,7 +140,7 @@ class SparkEngine:
             self._press(current)
 
     def close(self, patience_seconds: float = STOP_SECONDS_MAX) -> None:
-        """Stop the session, if it was started here; Java is killed when it takes too long."""
+        """Stop the session if it was started here; Java is killed when that takes too long."""
         if self._own is not None:
             self._own.stop(patience_seconds)
             self._own = None
@@ -182,13 +181,13 @@ class SparkEngine:
         return rows
 
     def _press(self, current: _Run) -> None:
-        """Ask until the run has ended: its job may not have been submitted yet at first."""
+        """Cancel until the run has ended: its job may not have been submitted yet at first."""
         for _ in range(CANCEL_ROUNDS_MAX):
             if not self._ask_to_cancel(current) or current.ended.wait(CANCEL_AGAIN_SECONDS):
                 return
 
     def _ask_to_cancel(self, current: _Run) -> bool:
-        """Cancel by tag; false when there is nobody left to ask."""
+        """Cancel by tag; return False when Spark is gone."""
         from py4j.protocol import Py4JError
 
         if self._context._jsc is None:  # noqa: SLF001 - the session was stopped
@@ -246,7 +245,7 @@ class SparkEngine:
 
 
 def _is_interrupt(error: BaseException | None) -> bool:
-    """Return whether SIGINT is behind an error: pyspark may stumble as it passes through."""
+    """Return whether SIGINT caused an error: pyspark may fail as it passes through."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
@@ -284,10 +283,10 @@ def _remarks(conf: Any) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _pickled_whole(conf: Any) -> Iterator[None]:
-    """Let jobs of any size travel in the task: a broadcast leaves its file until the session ends.
+    """Send jobs of any size in the task: a broadcast would leave its file until the session ends.
 
-    PySpark asks the live SparkConf whenever it pickles. A session that was handed over and says
-    nothing of it is changed for so long, and for whoever pickles in another thread meanwhile.
+    PySpark reads the live SparkConf whenever it pickles. A given session without the setting is
+    changed meanwhile, also for other threads that pickle.
     """
     if conf.contains(BROADCAST_KEY):
         yield
@@ -296,7 +295,7 @@ def _pickled_whole(conf: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        conf._jconf.remove(BROADCAST_KEY)  # noqa: SLF001 - PySpark's has no way to
+        conf._jconf.remove(BROADCAST_KEY)  # noqa: SLF001 - SparkConf has no remove
 
 
 def result_bytes_max(conf: Any) -> int | None:
@@ -310,7 +309,7 @@ def _cancelled() -> UnavailableError:
 
 
 def _results(rows: Sequence[Any], jobs: int, bytes_max: int | None) -> Sequence[str]:
-    """Put outcomes in order. Raises the first error among them, or P607, P712."""
+    """Return results in order. Raises the first error among them, or P607, P712."""
     by_job = {int(row["job"]): row for row in rows}
     if len(rows) != jobs or by_job.keys() != set(range(jobs)):
         raise BugError(

@@ -1,4 +1,4 @@
-"""Turns what Spark says when it fails into what the reader must do. Pure, on texts.
+"""Translate Spark's failures into what the reader must do. Pure, on texts.
 
     Spark did not start                              P603  InvalidError      settings, memory
     the cluster does not answer at the start         P610  UnavailableError  try later
@@ -49,10 +49,10 @@ _CAUSE = re.compile(r"^: (?P<cause>\S.*)$", re.MULTILINE)
 
 
 def start_failed(text: str, last_words: str, *, output: str, killed: bool = False) -> PenstockError:
-    """Translate a failed start: an exception's text, Java's telling line, and all it printed.
+    """Translate a failed start: an exception's text, Java's last error line, and all it printed.
 
-    A Java that a signal has `killed`, or that was gone before it answered and said nothing, was not
-    started wrongly: something took it away.
+    A Java that a signal has `killed`, or that ended before it answered and printed nothing, was not
+    misconfigured: something killed it.
     """
     lines = [line for line in output.splitlines() if line and "WARNING" not in line]
     if killed or (_NO_GATEWAY in text and not lines):
@@ -110,10 +110,10 @@ def job_failed(text: str) -> PenstockError:
     )
 
 
-def results_too_large(told: str = "") -> InvalidError:
+def results_too_large(sizes: str = "") -> InvalidError:
     """Build the error for descriptions of an epoch's files that do not fit on the driver."""
     return InvalidError(
-        f"The results of one run are larger than the driver accepts{told}.",
+        f"The results of one run are larger than the driver accepts{sizes}.",
         code="P607",
         hint="lower commit.or_bytes, or raise spark.driver.maxResultSize",
     )

@@ -1,8 +1,8 @@
 """What Spark is started with: the user's few settings and our defaults, as plain data.
 
 Invariants:
-- the user's `conf` wins over every default of ours; Java options are added up instead;
-- a local session talks over loopback only, so it works offline, and keeps its files in one folder;
+- the user's `conf` overrides every default; Java options are concatenated instead;
+- a local session uses loopback only, so it works offline, and keeps its files in one folder;
 - nothing that looks like a secret is put on a command line, where `ps` would show it.
 """
 
@@ -19,7 +19,7 @@ DAEMON_KEY = "spark.python.daemon.module"
 JAVA_OPTIONS_KEY = "spark.driver.extraJavaOptions"
 JAVA_DEFAULTS_KEY = "spark.driver.defaultJavaOptions"
 JAVA_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
-"""Where Java and spark-submit look for options of the driver's Java besides."""
+"""Other places of options for the driver's Java."""
 RESULT_BYTES_KEY = "spark.driver.maxResultSize"
 RESULT_BYTES_MAX = 128 * 1024 * 1024
 BROADCAST_KEY = "spark.broadcast.UDFCompressionThreshold"
@@ -28,7 +28,7 @@ TASK_ATTEMPTS_LOCAL = 4
 SOCKET_PATH_BYTES_MAX = 100
 """Unix sockets' paths end at 104 (macOS) or 108 bytes."""
 QUICK_JAVA = "-XX:TieredStopAtLevel=1"
-"""The driver's Java only schedules: it is never hot enough to repay its best compiler."""
+"""The driver's Java only schedules: the optimizing compiler would not pay off."""
 SMALL_HEAP_JAVA = "-XX:+UseSerialGC"
 
 _SOCKET_NAME_BYTES = len("/.01234567-89ab-cdef-0123-456789abcdef.sock")
@@ -120,10 +120,10 @@ def java_options_of(environment: Mapping[str, str], spark: Path) -> str:
 def configuration(
     settings: SparkSettings, *, folder: str, archive: Path | None = None, java_options: str = ""
 ) -> dict[str, str]:
-    """Put together all of Spark's configuration; `folder` is the session's own scratch folder.
+    """Return all of Spark's configuration; `folder` is the session's own scratch folder.
 
-    `archive` holds Java's classes ready-made; a user's own takes its place. `java_options` are
-    those that Java gets besides: it starts with one garbage collector only.
+    `archive` is the class archive, unless the user names another. `java_options` are set outside:
+    Java starts with one garbage collector only.
     """
     chosen = {
         **_ALWAYS,
@@ -156,7 +156,7 @@ def sharing(archive: Path) -> str:
 
 
 def for_command_line(conf: Mapping[str, str]) -> dict[str, str]:
-    """Leave out what looks like a secret: it is set over the private connection instead."""
+    """Return settings without what looks like a secret, which travels over the connection."""
     return {name: value for name, value in conf.items() if not _SECRET.search(name)}
 
 

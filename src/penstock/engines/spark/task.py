@@ -1,11 +1,11 @@
-"""The body of a Spark task: finds its job by number, does the work, tells the outcome as a row.
+"""The body of a Spark task: find the job by number, do the work, return the outcome as a row.
 
 Invariants:
-- a PenstockError is an outcome, told in the row: Spark does not retry what is definite;
+- a PenstockError is an outcome, in the row: Spark does not retry what is definite;
 - any other exception is left to Spark, which retries it and then fails the run;
-- only text crosses: jobs, results and errors, nothing of ours is pickled;
-- a worker whose versions are not the driver's does nothing: executors that join later, too;
-- `perform` keeps its parameters in all releases, so that another release can say that it is one.
+- only text crosses: jobs, results and errors are never pickled objects;
+- a worker with other versions than the driver's does nothing, also on an executor that joins later;
+- `perform` keeps its parameters in all releases, so that another release can report that it is one.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def error_to_text(error: PenstockError) -> str:
 
 def error_from_text(text: str) -> PenstockError:
     """Read an error that `error_to_text` wrote; an unknown kind is a BugError."""
-    told = json.loads(text)
-    kind = {each.__name__: each for each in _kinds()}.get(told["kind"], BugError)
-    return kind(told["message"], code=told["code"], hint=told["hint"])
+    data = json.loads(text)
+    kind = {each.__name__: each for each in _kinds()}.get(data["kind"], BugError)
+    return kind(data["message"], code=data["code"], hint=data["hint"])
 
 
 def _kinds() -> list[type[PenstockError]]:
@@ -77,8 +77,8 @@ def _outcome(driver: Mapping[str, str], work: str, job: str) -> tuple[str | None
 
 @cache
 def _settle() -> None:
-    """Spare what the first job of a process imported from the collections behind every later task:
-    PySpark's worker asks for one after each.
+    """Exclude what the first job imported from garbage collection, which PySpark's worker runs
+    after each task.
     """
     gc.collect()
     gc.freeze()

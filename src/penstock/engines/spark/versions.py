@@ -1,4 +1,4 @@
-"""What driver and executors must have in common, compared by every worker before it does anything.
+"""What driver and executors must have in common; every worker compares it before any work.
 
 Invariant: equal versions of penstock and of every library that reads, converts or writes there.
 """
@@ -14,12 +14,12 @@ from importlib import metadata
 from penstock.core.errors import InvalidError
 
 TELL = "penstock.engines.spark.versions:tell"
-"""The work that asks a worker, and gives it what it loads once."""
+"""The work that returns a worker's versions, and makes it load its libraries."""
 
 ABSENT = "absent"
 _DISTRIBUTIONS = ("penstock", "pyarrow", "pyiceberg", "confluent-kafka", "msgspec", "duckdb")
 _EXTRAS = ("protobuf",)
-"""Compared where both have them: who needs one that is not there says so."""
+"""Compared where both have them: a missing one is reported where it is needed."""
 
 
 def versions_here() -> dict[str, str]:
@@ -29,7 +29,7 @@ def versions_here() -> dict[str, str]:
 
 
 def tell(job: str) -> str:
-    """Answer a worker's job: the versions here, as JSON. The job's text is not looked at."""
+    """Return the versions here as JSON; the job's text is ignored."""
     del job
     return json.dumps(versions_here(), sort_keys=True)
 
@@ -37,7 +37,7 @@ def tell(job: str) -> str:
 def require_agreement(driver: Mapping[str, str]) -> None:
     """Raise InvalidError (P608) where this process differs from the driver, naming what does.
 
-    Nothing is compared where the driver told nothing.
+    Nothing is compared where the driver sent nothing.
     """
     differing = disagreements(driver, _here()) if driver else []
     if differing:
@@ -60,7 +60,7 @@ def disagreements(driver: Mapping[str, str], executor: Mapping[str, str]) -> lis
 
 @cache
 def _here() -> dict[str, str]:
-    """Look once in a process: every task asks."""
+    # every task needs them
     return versions_here()
 
 

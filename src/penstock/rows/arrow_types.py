@@ -6,8 +6,6 @@ elements are called `element` (Parquet's and Iceberg's name); nullability is car
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core.schema import Decimal, Field, Fixed, Kind, List, Map, Schema, Struct, Type
@@ -50,43 +48,6 @@ def arrow_type(type_: Type) -> pa.DataType:
             )
 
 
-def lengths_of(values: pa.BinaryArray) -> npt.NDArray[np.int32]:
-    """Return the length in bytes of each value; that of a null has no meaning."""
-    if not len(values):
-        return np.zeros(0, np.int32)
-    offsets = values.buffers()[1]
-    ends = np.frombuffer(offsets, np.int32, count=len(values) + 1, offset=4 * values.offset)
-    lengths: npt.NDArray[np.int32] = np.diff(ends)
-    return lengths
-
-
-def counts_of(values: pa.BinaryArray, what: bytes) -> npt.NDArray[np.int64]:
-    """Count how often some bytes stand in each value; of a null, no meaning has what is given."""
-    if not len(values) or values.buffers()[2] is None:
-        return np.zeros(len(values), np.int64)
-    _, offsets, data = values.buffers()
-    ends = np.frombuffer(offsets, np.int32, count=len(values) + 1, offset=4 * values.offset)
-    held = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]
-    stop = max(len(held) - len(what) + 1, 0)
-    found = np.ones(stop, np.bool_)
-    for place, byte in enumerate(what):
-        found &= held[place : place + stop] == byte
-    places = np.flatnonzero(found) + ends[0]
-    first, last = (
-        np.searchsorted(places, ends[:-1]),
-        np.searchsorted(places, ends[1:] - len(what) + 1),
-    )
-    counts: npt.NDArray[np.int64] = np.maximum(last - first, 0)
-    return counts
-
-
-def validity_of(array: pa.Array) -> npt.NDArray[np.bool_]:
-    """Return which values are not null."""
-    if not array.null_count:
-        return np.ones(len(array), np.bool_)
-    return np.array(array.is_valid().to_numpy(zero_copy_only=False))
-
-
 def arrow_field(field: Field) -> pa.Field:
     """Return the Arrow form of a struct's member."""
     return pa.field(field.name, arrow_type(field.type), nullable=not field.required)
@@ -95,13 +56,3 @@ def arrow_field(field: Field) -> pa.Field:
 def arrow_schema(schema: Schema) -> pa.Schema:
     """Return the Arrow form of a table's schema, columns in order."""
     return pa.schema([arrow_field(field) for field in schema.fields])
-
-
-def spread(array: pa.Array, present: npt.NDArray[np.bool_]) -> pa.Array:
-    """Put nulls where nothing is present."""
-    if present.all():
-        return array
-    if not len(array):
-        return pa.nulls(len(present), array.type)
-    index = np.maximum(np.cumsum(present) - 1, 0)
-    return array.take(pa.array(index, mask=~present))

@@ -26,7 +26,7 @@ from penstock.core.schema_join import is_known, known
 from penstock.core.schema_walk import walk
 from penstock.landing.settings import TableTarget
 from penstock.landing.task.results import too_many_rejects
-from penstock.rows.arrow_types import validity_of
+from penstock.rows.arrow_arrays import validity_of
 from penstock.rows.convert.batch import convert_batch
 from penstock.rows.decode.decoder import decode_values
 from penstock.rows.decode.json.parser import parse_object

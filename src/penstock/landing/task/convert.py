@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from penstock.landing.task.messages import TableJob
 from penstock.landing.task.rejects import merge_rejects, rejects_of
 from penstock.ports.tables import ColumnPath
-from penstock.rows.cast.json_columns import mask_of
+from penstock.rows.arrow_arrays import mask_of
 from penstock.rows.convert.batch import ConvertedBatch, convert_batch
 from penstock.rows.reject_codes import RejectCode
 from penstock.rows.route.compute import ComputeRequest, Functions, add_computed, without_computed

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.schema import PRECISION_MAX, Decimal, Fixed, Kind, List, Struct, Type
+from penstock.rows.arrow_arrays import bounds_of, mask_of
 from penstock.rows.arrow_types import arrow_type
 from penstock.rows.cast import iso8601
 from penstock.rows.cast.scalars import READABLE, scalar_cast
@@ -255,8 +256,7 @@ def _name_minutes(array: pa.Array) -> bool:
     """Return whether each text has a colon behind the hour: Arrow would fill in absent minutes."""
     if array.null_count == len(array):
         return True
-    _, offsets, data = array.buffers()
-    bounds = np.frombuffer(offsets, np.int32, count=len(array) + 1, offset=4 * array.offset)
+    bounds, data = bounds_of(array), array.buffers()[2]
     starts, lengths = bounds[:-1], np.diff(bounds)
     if array.null_count:
         valid = mask_of(array.is_valid())
@@ -314,12 +314,6 @@ def resolve_large(marks: Uncertain, values: pa.BinaryArray) -> Uncertain:
     marks = marks.copy()
     marks[large[~rounded]] = 0
     return marks
-
-
-def mask_of(array: pa.Array) -> npt.NDArray[np.bool_]:
-    """Return booleans without nulls as numpy's."""
-    mask: npt.NDArray[np.bool_] = array.to_numpy(zero_copy_only=False)
-    return mask
 
 
 def _numbers(array: pa.Array, kind: type[np.floating[Any]]) -> npt.NDArray[Any]:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.schema import Decimal, Fixed, Kind, List, Map, Struct, Type
+from penstock.rows.arrow_arrays import mask_of, offsets_of
 from penstock.rows.arrow_types import arrow_type
 from penstock.rows.cast import iso8601
 from penstock.rows.cast.json_columns import (
@@ -26,7 +27,6 @@ from penstock.rows.cast.json_columns import (
     Uncertain,
     cast_column,
     either,
-    mask_of,
     narrowed,
 )
 from penstock.rows.column_paths import joined_path
@@ -121,7 +121,7 @@ def _list(array: pa.ListArray, type_: List, options: RowOptions) -> CastResult:
     marks = inner.uncertain
     if type_.element_required and inner.array.null_count:
         marks = _marked(marks, inner.array.is_null())
-    offsets = _offsets(lengths)
+    offsets = pa.py_buffer(offsets_of(lengths))
     bits = array.is_valid().buffers()[1] if array.null_count else None
     done = pa.Array.from_buffers(
         arrow_type(type_), len(array), [bits, offsets], children=[inner.array]
@@ -150,7 +150,7 @@ def _map(array: pa.MapArray, type_: Map, options: RowOptions) -> CastResult:
         fields=[target.key_field, target.item_field],
     )
     bits = array.is_valid().buffers()[1] if array.null_count else None
-    buffers = [bits, _offsets(lengths)]
+    buffers = [bits, pa.py_buffer(offsets_of(lengths))]
     done = pa.Array.from_buffers(target, len(array), buffers, children=[entries])
     return CastResult(done, _of_owners(marks, lengths))
 
@@ -160,12 +160,6 @@ def _filled(array: pa.MapArray) -> pa.MapArray:
     if array.offset == 0 and not array.null_count:
         return array
     return pa.concat_arrays([array.take(pa.array(np.arange(len(array))))])
-
-
-def _offsets(lengths: npt.NDArray[Any]) -> pa.Buffer:
-    offsets = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(lengths, out=offsets[1:])
-    return pa.py_buffer(offsets)
 
 
 def _of_owners(marks: Uncertain | None, lengths: npt.NDArray[Any]) -> Uncertain | None:

@@ -27,7 +27,8 @@ import pyarrow as pa
 
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Schema
-from penstock.rows.arrow_types import arrow_schema, lengths_of, validity_of
+from penstock.rows.arrow_arrays import lengths_of, validity_of
+from penstock.rows.arrow_types import arrow_schema
 from penstock.rows.bisection import BisectResult, bisect_on_error
 from penstock.rows.block_result import BlockResult, merged_counts
 from penstock.rows.convert import source_columns

@@ -18,14 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.schema import Kind, Schema, Struct
-from penstock.rows.arrow_types import arrow_type, lengths_of
+from penstock.rows.arrow_arrays import lengths_of, mask_of
+from penstock.rows.arrow_types import arrow_type
 from penstock.rows.block_result import BlockResult, Positions, merged_counts
 from penstock.rows.cast.case_insensitive import normalized, schema_as_spelled
 from penstock.rows.cast.json_columns import (
     UNCERTAIN,
     Uncertain,
     cast_column,
-    mask_of,
     resolve_large,
     without_text,
 )

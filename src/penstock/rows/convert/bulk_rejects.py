@@ -15,15 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.schema import Decimal, Kind, List, Schema, Type
+from penstock.rows.arrow_arrays import mask_of
 from penstock.rows.arrow_types import arrow_type
 from penstock.rows.block_result import BlockResult, Positions
-from penstock.rows.cast.json_columns import (
-    CastResult,
-    cast_column,
-    mask_of,
-    not_numbers,
-    resolve_large,
-)
+from penstock.rows.cast.json_columns import CastResult, cast_column, not_numbers, resolve_large
 from penstock.rows.cast.typed_columns import cast_typed
 from penstock.rows.convert.column_classifier import Mask, classify_columns
 from penstock.rows.convert.left_out_columns import raw_texts, texts_of_typed

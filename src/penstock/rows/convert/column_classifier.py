@@ -22,9 +22,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.schema import Decimal, Field, Fixed, Kind, List, Map, Struct, Type
+from penstock.rows.arrow_arrays import mask_of
 from penstock.rows.arrow_types import arrow_type
 from penstock.rows.block_result import BlockResult, merged_counts
-from penstock.rows.cast.json_columns import CastResult, mask_of, of_lists, shortened, without_text
+from penstock.rows.cast.json_columns import CastResult, of_lists, shortened, without_text
 from penstock.rows.cast.record_cast import LENIENT, NO_COLUMN, REQUIRED, available_scalar_cast
 from penstock.rows.cast.scalars import READABLE
 from penstock.rows.cast.typed_columns import count_unknown

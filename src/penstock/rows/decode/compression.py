@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.rows.arrow_types import counts_of, lengths_of, validity_of
+from penstock.rows.arrow_arrays import counts_of, lengths_of, validity_of
 from penstock.rows.decode.json.block_parser import BLOCK_BYTES_MAX
 from penstock.rows.reject_codes import RejectCode, RejectError
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from penstock.core.schema import Kind, Type
 from penstock.ports.registry import RegisteredSchema, Registry, SchemaKey
-from penstock.rows.arrow_types import lengths_of
+from penstock.rows.arrow_arrays import lengths_of
 from penstock.rows.decode.avro.reader import AvroReader
 from penstock.rows.decode.avro.schema import parse_schema
 from penstock.rows.decode.compression import gunzip_values

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.schema import Field, Schema
-from penstock.rows.arrow_types import validity_of
+from penstock.rows.arrow_arrays import validity_of
 from penstock.rows.decode.decoder import ReaderCache, ReaderGroup, decode_values
 from penstock.rows.decode.format_reader import VALUE_COLUMN
 from penstock.rows.options import RowOptions

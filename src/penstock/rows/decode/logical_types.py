@@ -115,7 +115,17 @@ class VariableScaleDecimal:
         return Kind.UNKNOWN
 
 
-LogicalType = EpochCount | UnscaledDecimal | IsoText | VariableScaleDecimal
+@dataclass(frozen=True, slots=True)
+class JsonText:
+    """The message is a tree without a schema, and its value the tree's JSON text."""
+
+    @property
+    def type(self) -> Type:
+        """Return the column type that holds it."""
+        return Kind.STRING
+
+
+LogicalType = EpochCount | UnscaledDecimal | IsoText | VariableScaleDecimal | JsonText
 
 CONNECT_PRECISION = PRECISION_MAX
 """Connect's Decimal names a scale only, unless `connect.decimal.precision` is among its parameters.

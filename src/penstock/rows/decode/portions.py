@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from penstock.core.schema import Decimal, List, Map, Schema, Struct, Type
 from penstock.core.schema_walk import walk, within
-from penstock.rows.arrow_types import counts_of, lengths_of, validity_of
+from penstock.rows.arrow_arrays import counts_of, lengths_of, validity_of
 from penstock.rows.decode.compression import count_in_uncompressed, uncompressed_sizes
 from penstock.rows.decode.json.block_parser import BLOCK_BYTES_MAX
 from penstock.rows.options import Format, RowOptions

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.ports.registry import SchemaKey
+from penstock.rows.arrow_arrays import bounds_of, offsets_of
 from penstock.rows.options import RowOptions
 from penstock.rows.reject_codes import RejectCode, RejectError
 
@@ -188,8 +189,7 @@ def _sorted(
 
 def _heads(values: pa.BinaryArray, length: int) -> pa.BinaryArray:
     """Return the first bytes of values, null where there are less."""
-    _, offsets, data = values.buffers()
-    bounds = np.frombuffer(offsets, np.int32, count=len(values) + 1, offset=4 * values.offset)
+    bounds, data = bounds_of(values), values.buffers()[2]
     whole = np.diff(bounds) >= length
     index = bounds[:-1][whole].astype(np.int64)[:, None] + np.arange(length)
     taken = np.frombuffer(data or b"", np.uint8)[index]
@@ -204,11 +204,9 @@ def _bodies(values: pa.BinaryArray, head: int) -> pa.BinaryArray:
 
     `pc.binary_slice` fails on short values (pyarrow 26: negative buffer resize).
     """
-    _, offsets, data = values.buffers()
-    bounds = np.frombuffer(offsets, np.int32, count=len(values) + 1, offset=4 * values.offset)
+    bounds, data = bounds_of(values), values.buffers()[2]
     lengths = np.diff(bounds) - head
-    ends = np.zeros(len(values) + 1, np.int32)
-    np.cumsum(lengths, out=ends[1:])
+    ends = offsets_of(lengths)
     moved = np.repeat(bounds[:-1].astype(np.int64) + head - ends[:-1], lengths)
     taken = np.frombuffer(data, np.uint8)[np.arange(ends[-1]) + moved]
     return pa.Array.from_buffers(

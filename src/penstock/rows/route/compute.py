@@ -21,9 +21,10 @@ import pyarrow.compute as pc
 
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Field, Kind, Schema, Struct
+from penstock.rows.arrow_arrays import mask_of
 from penstock.rows.arrow_types import arrow_schema, arrow_type
 from penstock.rows.cast import iso8601
-from penstock.rows.cast.json_columns import mask_of, without_text
+from penstock.rows.cast.json_columns import without_text
 from penstock.rows.cast.record_cast import REQUIRED
 from penstock.rows.convert.batch import ConvertedBatch, Reject
 from penstock.rows.decode.decoder import ReaderCache

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.rows.cast.json_columns import mask_of
+from penstock.rows.arrow_arrays import mask_of
 from penstock.spec.language.sandbox import sandbox_alone
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.core.schema import Field, Kind, Schema, Struct, Type
 from penstock.core.schema_join import join, united
-from penstock.rows.arrow_types import validity_of
+from penstock.rows.arrow_arrays import validity_of
 from penstock.rows.bisection import bisect_on_error
 from penstock.rows.decode.decoder import ReaderCache, decode_values
 from penstock.rows.decode.format_reader import VALUE_COLUMN

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, List, Map, Schema, Struct
-from penstock.rows.arrow_types import counts_of
+from penstock.rows.arrow_arrays import counts_of
 from penstock.rows.convert.batch import convert_batch
 from penstock.rows.decode import portions as room
 from penstock.rows.decode.decoder import ReaderCache, decode_values

@@ -14,7 +14,7 @@ Source: Apache Avro specification 1.12, "Binary Encoding"; docs/design/0030.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,19 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.schema import Kind
-from penstock.rows.arrow_types import spread
+from penstock.rows.arrow_arrays import Mask, bounds_of, list_array, offsets_of, spread, struct_array
 from penstock.rows.decode.avro.datum_errors import CERTAIN, DatumError
 from penstock.rows.decode.avro.datum_reader import VARINT_BYTES_MAX, trailing
-from penstock.rows.decode.avro.schema import (
-    Array,
-    Enumeration,
-    FixedBytes,
-    Mapped,
-    Node,
-    Record,
-    Scalar,
-    Union,
-)
 from penstock.rows.decode.format_reader import DecodedBlock
 from penstock.rows.decode.logical_types import (
     MS,
@@ -46,10 +36,19 @@ from penstock.rows.decode.logical_types import (
     UnscaledDecimal,
     VariableScaleDecimal,
 )
+from penstock.rows.decode.schema_tree import (
+    FixedBytes,
+    Listed,
+    Mapped,
+    Node,
+    Record,
+    Scalar,
+    Symbols,
+    Union,
+)
 from penstock.rows.reject_codes import RejectError
 
 Rows = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 ITEMS_MAX = 256
 """Arrays and maps with more items are read record by record."""
@@ -59,13 +58,13 @@ _DECIMAL_BYTES = 16
 _DECIMAL_DIGITS = 38
 _MORE = 0x80
 _ASCII_MAX = 0x7F
-_COUNTED: dict[tuple[str, EpochCount], pa.DataType] = {
-    ("int", EpochCount(Kind.DATE)): pa.date32(),
-    ("int", EpochCount(Kind.TIME, MS)): pa.time32("ms"),
-    ("long", EpochCount(Kind.TIME, US)): pa.time64("us"),
-    ("long", EpochCount(Kind.TIME, NS)): pa.time64("ns"),
+_COUNTED: dict[tuple[Kind, EpochCount], pa.DataType] = {
+    (Kind.INT, EpochCount(Kind.DATE)): pa.date32(),
+    (Kind.INT, EpochCount(Kind.TIME, MS)): pa.time32("ms"),
+    (Kind.LONG, EpochCount(Kind.TIME, US)): pa.time64("us"),
+    (Kind.LONG, EpochCount(Kind.TIME, NS)): pa.time64("ns"),
     **{
-        ("long", EpochCount(kind, per_second)): pa.timestamp(unit, zone)
+        (Kind.LONG, EpochCount(kind, per_second)): pa.timestamp(unit, zone)
         for kind, zone in ((Kind.TIMESTAMPTZ, "UTC"), (Kind.TIMESTAMP, None))
         for per_second, unit in ((MS, "ms"), (US, "us"), (NS, "ns"))
     },
@@ -93,8 +92,7 @@ class _Block:
     @classmethod
     def of(cls, values: pa.BinaryArray) -> _Block:
         """Copy values into one padded buffer, each with a cursor at its begin."""
-        _, offsets, data = values.buffers()
-        bounds = np.frombuffer(offsets, np.int32, count=len(values) + 1, offset=4 * values.offset)
+        bounds, data = bounds_of(values), values.buffers()[2]
         first, last = int(bounds[0]), int(bounds[-1])
         taken = np.zeros(last - first + _PADDING, np.uint8)
         if last > first:
@@ -135,7 +133,7 @@ class _Block:
         match node:
             case Scalar(kind, meaning):
                 return self._scalar(kind, meaning, rows)
-            case Enumeration(symbols):
+            case Symbols(symbols):
                 return self._symbol(symbols, rows)
             case FixedBytes(length, meaning):
                 return self._fixed(length, meaning, rows)
@@ -143,9 +141,9 @@ class _Block:
                 return self._union(node, rows)
             case Record(fields, meaning):
                 return self._record(fields, meaning, rows)
-            case Array(items):
+            case Listed(items):
                 return self._array(items, rows)
-            case Mapped(values):
+            case Mapped(_, values):
                 return self._map(values, rows)
             case _:
                 raise AssertionError(node)
@@ -170,8 +168,8 @@ class _Block:
         signs = (number & np.uint64(1)).astype(np.int64)
         return (number >> np.uint64(1)).astype(np.int64) ^ -signs
 
-    def _scalar(self, kind: str, meaning: Any, rows: Rows) -> pa.Array:
-        if kind == "null":
+    def _scalar(self, kind: Kind, meaning: Any, rows: Rows) -> pa.Array:
+        if kind is Kind.UNKNOWN:
             return pa.nulls(len(rows))
         if isinstance(meaning, UnscaledDecimal):
             return self._decimal(rows, meaning.scale, *self._lengths(rows))
@@ -181,26 +179,26 @@ class _Block:
         target = _COUNTED.get((kind, meaning))
         return self._doubt(rows) if target is None else array.view(target)
 
-    def _plain(self, kind: str, rows: Rows) -> pa.Array:
+    def _plain(self, kind: Kind, rows: Rows) -> pa.Array:
         match kind:
-            case "boolean":
+            case Kind.BOOLEAN:
                 at = self.at[rows]
                 bytes_ = self.data[at]
                 self.move(rows, at + 1)
                 self._require(rows, bytes_ <= 1, DatumError.UNSURE)
                 return pa.array(bytes_ == 1)
-            case "int":
+            case Kind.INT:
                 numbers = self.long(rows)
                 narrow = numbers.astype(np.int32)
                 self._require(rows, narrow == numbers, DatumError.WIDE)
                 return pa.array(narrow)
-            case "long":
+            case Kind.LONG:
                 return pa.array(self.long(rows))
-            case "float":
+            case Kind.FLOAT:
                 return pa.array(self._taken(rows, 4).view("<f4").reshape(-1))
-            case "double":
+            case Kind.DOUBLE:
                 return pa.array(self._taken(rows, 8).view("<f8").reshape(-1))
-            case "bytes":
+            case Kind.BINARY:
                 return self._bytes(rows)
             case _:
                 return self._text(rows)
@@ -283,11 +281,13 @@ class _Block:
         # Not as wide as the type for each row: records may be many, and too short to hold one.
         return self._gathered(at, lengths)
 
-    def _symbol(self, symbols: tuple[str, ...], rows: Rows) -> pa.Array:
+    def _symbol(self, symbols: Mapping[int, str], rows: Rows) -> pa.Array:
         index = self.long(rows)
         right = (index >= 0) & (index < len(symbols))
         self._require(rows, right, DatumError.UNSURE)
-        return pa.array([*symbols, ""]).take(pa.array(np.where(right, index, len(symbols))))
+        return pa.array([*symbols.values(), ""]).take(
+            pa.array(np.where(right, index, len(symbols)))
+        )
 
     def _union(self, node: Union, rows: Rows) -> pa.Array:
         index = self.long(rows)
@@ -306,27 +306,22 @@ class _Block:
         members = [self.value(member, rows) for _, member in fields]
         if isinstance(meaning, VariableScaleDecimal):
             return self._doubt(rows)
-        if not fields:
-            return pa.array([{}] * len(rows), pa.struct([]))
-        names = [name for name, _ in fields]
-        types = [pa.field(name, array.type) for name, array in zip(names, members, strict=True)]
-        return pa.StructArray.from_arrays(members, fields=types)
+        return struct_array([name for name, _ in fields], members, len(rows))
 
     def _array(self, items: Node, rows: Rows) -> pa.Array:
         def entries(those: Rows) -> tuple[pa.Array, ...]:
             return (self.value(items, those),)
 
-        offsets, (elements,) = self._items(rows, entries, filled=_takes_bytes(items))
-        listed = pa.list_(pa.field("element", elements.type))
-        return pa.ListArray.from_arrays(offsets, elements, type=listed)
+        counts, (elements,) = self._items(rows, entries, filled=_takes_bytes(items))
+        return list_array(counts, elements)
 
     def _map(self, values: Node, rows: Rows) -> pa.Array:
         def entries(those: Rows) -> tuple[pa.Array, ...]:
             return self._text(those), self.value(values, those)
 
-        offsets, (keys, members) = self._items(rows, entries, filled=True)
-        self._refuse_twins(rows, np.diff(offsets.to_numpy()), keys)
-        return pa.MapArray.from_arrays(offsets, keys, members)
+        counts, (keys, members) = self._items(rows, entries, filled=True)
+        self._refuse_twins(rows, counts, keys)
+        return pa.MapArray.from_arrays(pa.array(offsets_of(counts)), keys, members)
 
     def _refuse_twins(self, rows: Rows, counts: Rows, keys: pa.Array) -> None:
         owners = np.repeat(np.arange(len(rows)), counts)
@@ -340,7 +335,7 @@ class _Block:
 
     def _items(
         self, rows: Rows, read: Callable[[Rows], tuple[pa.Array, ...]], *, filled: bool
-    ) -> tuple[pa.Array, list[pa.Array]]:
+    ) -> tuple[Rows, list[pa.Array]]:
         """Read the items of an array or map of each record, one step for the n-th of all."""
         left = np.zeros(len(rows), np.int64)
         live = np.arange(len(rows))
@@ -358,10 +353,8 @@ class _Block:
         self.doubt(rows[self.doubtful[rows]], DatumError.UNSURE)  # items of these were not read
         owned = np.concatenate(owners)
         order = pa.array(np.argsort(owned, kind="stable"))
-        offsets = np.zeros(len(rows) + 1, np.int32)
-        np.cumsum(np.bincount(owned, minlength=len(rows)), out=offsets[1:])
         columns = [pa.concat_arrays(column).take(order) for column in zip(*pieces, strict=True)]
-        return pa.array(offsets), columns
+        return np.bincount(owned, minlength=len(rows)), columns
 
     def _with_items(self, rows: Rows, live: Rows, left: Rows) -> Rows:
         """Return which records have more items, reading the count where a block of items begins."""
@@ -382,7 +375,7 @@ def _takes_bytes(node: Node) -> bool:
     """Return whether each value of a type has at least one byte."""
     match node:
         case Scalar(kind):
-            return kind != "null"
+            return kind is not Kind.UNKNOWN
         case FixedBytes(length):
             return length > 0
         case Record(fields):

@@ -14,21 +14,22 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.rows.decode.avro.schema import (
-    Array,
-    Enumeration,
-    FixedBytes,
-    Mapped,
-    Node,
-    Record,
-    Scalar,
-    Union,
-)
+from penstock.core.schema import Kind
 from penstock.rows.decode.logical_types import (
     EpochCount,
     UnscaledDecimal,
     VariableScaleDecimal,
     unscaled,
+)
+from penstock.rows.decode.schema_tree import (
+    FixedBytes,
+    Listed,
+    Mapped,
+    Node,
+    Record,
+    Scalar,
+    Symbols,
+    Union,
 )
 from penstock.rows.reject_codes import RejectCode, RejectError
 
@@ -100,7 +101,7 @@ def _value(node: Node, cursor: _Cursor) -> Any:
                 if isinstance(meaning, EpochCount | UnscaledDecimal)
                 else value
             )
-        case Enumeration(symbols):
+        case Symbols(symbols):
             return symbols[_index(cursor, len(symbols), "a symbol")]
         case FixedBytes(length, meaning):
             data = cursor.take(length)
@@ -112,29 +113,29 @@ def _value(node: Node, cursor: _Cursor) -> Any:
             if isinstance(meaning, VariableScaleDecimal):
                 return unscaled(record["value"], record["scale"])
             return record
-        case Array(items):
+        case Listed(items):
             return [_value(items, cursor) for _ in _items(cursor)]
-        case Mapped(values):
+        case Mapped(_, values):
             return _mapped(values, cursor)
         case _:
             raise AssertionError(node)
 
 
-def _plain(kind: str, cursor: _Cursor) -> Any:
+def _plain(kind: Kind, cursor: _Cursor) -> Any:
     match kind:
-        case "null":
+        case Kind.UNKNOWN:
             return None
-        case "boolean":
+        case Kind.BOOLEAN:
             return _index(cursor, 2, "a boolean", wide=False) == 1
-        case "int":
+        case Kind.INT:
             return cursor.int()
-        case "long":
+        case Kind.LONG:
             return cursor.long()
-        case "float":
+        case Kind.FLOAT:
             return _FLOAT.unpack(cursor.take(_FLOAT.size))[0]
-        case "double":
+        case Kind.DOUBLE:
             return _DOUBLE.unpack(cursor.take(_DOUBLE.size))[0]
-        case "bytes":
+        case Kind.BINARY:
             return cursor.take(cursor.long())
         case _:
             return cursor.text()

@@ -10,8 +10,8 @@ import pyarrow as pa
 from penstock.core.schema import Struct
 from penstock.rows.decode.avro.block_reader import read_block
 from penstock.rows.decode.avro.datum_reader import read_datum
-from penstock.rows.decode.avro.schema import Record, type_of_node
 from penstock.rows.decode.format_reader import DecodedBlock
+from penstock.rows.decode.schema_tree import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,7 @@ class AvroReader:
     @property
     def type(self) -> Struct:
         """Return the columns that the schema asks for."""
-        asked = type_of_node(self.node)
-        assert isinstance(asked, Struct), "a record without a meaning asks for a struct"
-        return asked
+        return self.node.type
 
     def block(self, values: pa.BinaryArray) -> DecodedBlock:
         """Read datums, each the whole of its value."""

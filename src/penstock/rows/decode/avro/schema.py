@@ -1,9 +1,6 @@
 """An Avro schema as a tree of nodes, with what its logical types and Connect's names mean.
 
-Invariants:
-- names are resolved, so a node is complete in itself; recursive schemas are refused;
-- a tree has at most `NODES_MAX` nodes, counted with each use of a named type;
-- what does not name a known logical type means its plain type, as the specification asks.
+Invariant: what does not name a known logical type means its plain type, as the specification asks.
 
 Source: Apache Avro specification 1.12, "Schema Declaration", "Names", "Logical Types".
 """
@@ -12,11 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.core.schema import Field, Fixed, Kind, List, Map, Struct, Type
-from penstock.core.schema_join import join
+from penstock.core.schema import Kind
 from penstock.rows.decode.format_reader import VALUE_COLUMN
 from penstock.rows.decode.logical_types import (
     CONNECT_DECIMAL,
@@ -31,78 +27,22 @@ from penstock.rows.decode.logical_types import (
     UnscaledDecimal,
     VariableScaleDecimal,
 )
-from penstock.rows.reject_codes import RejectCode, RejectError
+from penstock.rows.decode.schema_tree import (
+    FixedBytes,
+    Listed,
+    Mapped,
+    Node,
+    NodeCount,
+    Record,
+    Scalar,
+    Symbols,
+    Union,
+    unusable,
+    whole_number,
+)
 
-NODES_MAX = 10_000
 UUID_BYTES = 16
 _CONNECT_DIGITS = "connect.decimal.precision"
-_WHOLE_DIGITS_MAX = 9
-
-
-@dataclass(frozen=True, slots=True)
-class Scalar:
-    """One of the primitive types."""
-
-    kind: str
-    logical_type: LogicalType | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Enumeration:
-    """One of some symbols."""
-
-    symbols: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FixedBytes:
-    """Bytes of one length."""
-
-    length: int
-    logical_type: LogicalType | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Array:
-    """Any number of items."""
-
-    items: Node
-
-
-@dataclass(frozen=True, slots=True)
-class Mapped:
-    """Values by text."""
-
-    values: Node
-
-
-@dataclass(frozen=True, slots=True)
-class Union:
-    """One of several types; which one stands before the value."""
-
-    branches: tuple[Node, ...]
-
-    @property
-    def null(self) -> int | None:
-        """Return the number of the branch that is null."""
-        return next((i for i, b in enumerate(self.branches) if b == Scalar("null")), None)
-
-    @property
-    def only(self) -> int | None:
-        """Return the number of the branch that is not null, when there is exactly one."""
-        rest = [i for i in range(len(self.branches)) if i != self.null]
-        return rest[0] if len(rest) == 1 else None
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """Named members in order."""
-
-    fields: tuple[tuple[str, Node], ...]
-    logical_type: LogicalType | None = None
-
-
-Node = Scalar | Enumeration | FixedBytes | Array | Mapped | Union | Record
 
 _KINDS: Mapping[str, Kind] = {
     "null": Kind.UNKNOWN,
@@ -155,73 +95,36 @@ def parse_schema(text: str, references: Sequence[str] = ()) -> Record:
     )
 
 
-def type_of_node(node: Node) -> Type:
-    """Return the column type that a schema asks for; `unknown` where no single type holds it."""
-    match node:
-        case Scalar(_, None):
-            return _KINDS[node.kind]
-        case Scalar(_, meaning) | FixedBytes(_, meaning) | Record(_, meaning) if meaning:
-            return meaning.type
-        case Enumeration():
-            return Kind.STRING
-        case FixedBytes(length):
-            return Fixed(length)
-        case Array(items):
-            return List(type_of_node(items))
-        case Mapped(values):
-            return Map(Kind.STRING, type_of_node(values))
-        case Record(fields):
-            return Struct(tuple(Field(name, type_of_node(member)) for name, member in fields))
-        case Union(branches):
-            return _one_type(branches)
-        case _:
-            raise AssertionError(node)
-
-
-def unusable(reason: str) -> RejectError:
-    """Build the error for a schema that cannot be used, and why."""
-    return RejectError(RejectCode.SCHEMA_UNUSABLE, reason)
-
-
-def _one_type(branches: tuple[Node, ...]) -> Type:
-    joined: Type = Kind.UNKNOWN
-    for branch in branches:
-        joined, clashes = join(joined, type_of_node(branch))
-        if clashes:
-            return Kind.UNKNOWN
-    return joined
-
-
 @dataclass(slots=True)
 class _Names:
     """Resolve names while a schema is read; `known` holds each named type by its full name."""
 
     known: dict[str, tuple[Node, int]]
-    nodes: int = 0
+    count: NodeCount = field(default_factory=NodeCount)
 
     def node(self, data: Any, space: str) -> Node:
         """Read a schema within a namespace, and count its types."""
-        self._count(1)
+        self.count.add()
         match data:
             case list():
                 return Union(tuple(self.node(branch, space) for branch in data))
             case str():
-                return Scalar(data) if data in _KINDS else self._named(data, space)
+                return Scalar(_KINDS[data]) if data in _KINDS else self._named(data, space)
             case {"type": dict() | list() as inner, **rest} if rest.keys() <= _CARRIERS:
                 return self.node(inner, space)
             case {"type": "record" | "error"}:
                 return self._record(data, space)
             case {"type": "enum", "symbols": list(symbols)}:
-                return self._kept(Enumeration(tuple(map(str, symbols))), data, space)
+                return self._kept(Symbols(dict(enumerate(map(str, symbols)))), data, space)
             case {"type": "fixed", "size": int(size)} if size >= 0:
                 fixed = FixedBytes(size, _logical_type("fixed", data, size))
                 return self._kept(fixed, data, space)
             case {"type": "array"}:
-                return Array(self.node(data["items"], space))
+                return Listed(self.node(data["items"], space))
             case {"type": "map"}:
-                return Mapped(self.node(data["values"], space))
+                return Mapped(Scalar(Kind.STRING), self.node(data["values"], space))
             case {"type": str(kind)} if kind in _KINDS:
-                return Scalar(kind, _logical_type(kind, data))
+                return Scalar(_KINDS[kind], _logical_type(kind, data))
             case {"type": str(name)}:
                 return self._named(name, space)
             case _:
@@ -229,21 +132,21 @@ class _Names:
 
     def _record(self, data: Mapping[str, Any], space: str) -> Node:
         name, space = _full_name(data, space)
-        before = self.nodes
+        before = self.count.nodes
         fields = tuple(self._fields(data["fields"], space))
         if len({field for field, _ in fields}) != len(fields):
             raise unusable("a record has two fields of one name")
         record = Record(fields, _logical_type("record", data))
         if isinstance(record.logical_type, VariableScaleDecimal) and dict(fields) != _OWN_SCALE:
             record = Record(fields)
-        self._keep(name, record, self.nodes - before)
+        self._keep(name, record, self.count.nodes - before)
         return record
 
     def _fields(
         self, fields: Sequence[Mapping[str, Any]], space: str
     ) -> Iterator[tuple[str, Node]]:
-        for field in fields:
-            yield str(field["name"]), self.node(field["type"], space)
+        for each in fields:
+            yield str(each["name"]), self.node(each["type"], space)
 
     def _kept(self, node: Node, data: Mapping[str, Any], space: str) -> Node:
         self._keep(_full_name(data, space)[0], node, 1)
@@ -256,19 +159,14 @@ class _Names:
         for full in (f"{space}.{name}" if space and "." not in name else name, name):
             if full in self.known:
                 node, nodes = self.known[full]
-                self._count(nodes)
+                self.count.add(nodes)
                 return node
         # A type that is used inside of itself is not known yet either.
         raise unusable("it is recursive, or uses a name that it does not define")
 
-    def _count(self, nodes: int) -> None:
-        self.nodes += nodes
-        if self.nodes > NODES_MAX:
-            raise unusable(f"it has more than {NODES_MAX} types")
-
 
 _CARRIERS = frozenset({"type", "name", "doc", "default", "aliases", "order"})
-_OWN_SCALE = {"scale": Scalar("int"), "value": Scalar("bytes")}
+_OWN_SCALE = {"scale": Scalar(Kind.INT), "value": Scalar(Kind.BINARY)}
 
 
 def _full_name(data: Mapping[str, Any], space: str) -> tuple[str, str]:
@@ -303,18 +201,10 @@ def _connect_decimal(data: Mapping[str, Any]) -> LogicalType | None:
     """Read what Connect's converter writes: 64 digits stand for a precision that is not known."""
     given = data.get("connect.parameters")
     parameters = given if isinstance(given, dict) else {}
-    scale = _whole(parameters.get("scale", data.get("scale", 0)))
-    precision = _whole(parameters.get(_CONNECT_DIGITS, data.get("precision")))
+    scale = whole_number(parameters.get("scale", data.get("scale", 0)))
+    precision = whole_number(parameters.get(_CONNECT_DIGITS, data.get("precision")))
     if scale is None:
         return None
     if precision is None or (precision > CONNECT_PRECISION and _CONNECT_DIGITS not in parameters):
         precision = CONNECT_PRECISION
     return UnscaledDecimal(precision, scale)
-
-
-def _whole(number: Any) -> int | None:
-    """Read a whole number that may stand in a text."""
-    text = str(number)
-    digits = text.removeprefix("-")
-    fits = digits.isascii() and digits.isdecimal() and len(digits) <= _WHOLE_DIGITS_MAX
-    return int(text) if fits else None

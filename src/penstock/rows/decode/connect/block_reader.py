@@ -20,11 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.schema import Field, Kind, List, Map, Struct, Type
-from penstock.rows.decode.connect.schema import Listed, Mapped, Node, Record, Scalar
+from penstock.rows.arrow_arrays import list_array, mask_of, struct_array
 from penstock.rows.decode.format_reader import DecodedBlock
 from penstock.rows.decode.json.block_parser import ParseFailure, can_parse, parse_block, parsed_type
 from penstock.rows.decode.json.exact_text import base64_bytes
 from penstock.rows.decode.logical_types import MS, NS, US, EpochCount, LogicalType, UnscaledDecimal
+from penstock.rows.decode.schema_tree import Listed, Mapped, Node, Record, Scalar
 from penstock.rows.reject_codes import RejectError
 
 _PARTS, _PART_ROWS_MIN = 8, 64
@@ -52,7 +53,7 @@ class Columns:
     def _parts(self, values: pa.BinaryArray, physical: Struct) -> DecodedBlock:
         parsed = parse_block(values, physical)
         if not isinstance(parsed, ParseFailure):
-            lifting = _LogicalValues(np.array(parsed.is_null().to_numpy(zero_copy_only=False)))
+            lifting = _LogicalValues(np.array(mask_of(parsed.is_null())))
             return DecodedBlock(
                 lifting.value(self.node, parsed, np.arange(len(values))), lifting.uncertain
             )
@@ -81,18 +82,14 @@ class _LogicalValues:
             case Listed(items):
                 lengths = pc.list_value_length(array).fill_null(0).to_numpy()
                 inner = self.value(items, array.flatten(), np.repeat(rows, lengths))
-                offsets = np.zeros(len(array) + 1, np.int32)
-                np.cumsum(lengths, out=offsets[1:])
-                listed = pa.list_(pa.field("element", inner.type))
-                bits = array.is_valid().buffers()[1] if array.null_count else None
-                buffers = [bits, pa.py_buffer(offsets)]
-                return pa.Array.from_buffers(listed, len(array), buffers, children=[inner])
+                valid = array.is_valid().buffers()[1] if array.null_count else None
+                return list_array(lengths, inner, valid)
             case Record(_, meaning) if meaning is not None:
                 return self._keep(pa.nulls(len(array)), array.is_null(), rows)
             case Record(fields):
                 return self._record(fields, array, rows)
-            case Mapped():
-                raise AssertionError("maps are read record by record")
+            case _:
+                raise AssertionError(node, "maps are read record by record")
 
     def _record(
         self, fields: tuple[tuple[str, Node], ...], array: pa.Array, rows: npt.NDArray[np.int64]
@@ -103,9 +100,8 @@ class _LogicalValues:
         ]
         if not fields:
             return array
-        typed = [pa.field(name, m.type) for (name, _), m in zip(fields, members, strict=True)]
         mask = array.is_null() if array.null_count else None
-        return pa.StructArray.from_arrays(members, fields=typed, mask=mask)
+        return struct_array([name for name, _ in fields], members, len(array), mask)
 
     def _scalar(self, node: Scalar, array: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
         match node.kind:
@@ -150,7 +146,7 @@ class _LogicalValues:
     ) -> pa.Array:
         if pc.all(sure, min_count=0).as_py():
             return array
-        self.uncertain[rows[~sure.to_numpy(zero_copy_only=False)]] = True
+        self.uncertain[rows[~mask_of(sure)]] = True
         return pc.if_else(sure, array, pa.scalar(None, array.type))
 
 
@@ -203,3 +199,5 @@ def _physical(node: Node) -> Type:
             return Map(_physical(key), _physical(value))
         case Record(fields):
             return Struct(tuple(Field(name, _physical(member)) for name, member in fields))
+        case _:
+            raise AssertionError(node)

@@ -15,7 +15,6 @@ from typing import Any
 
 from penstock.core.schema import Kind
 from penstock.rows.column_paths import joined_path
-from penstock.rows.decode.connect.schema import Listed, Mapped, Node, Record, Scalar
 from penstock.rows.decode.json.exact_text import base64_bytes, float32_of
 from penstock.rows.decode.json.parser import JsonNumber, kind_of
 from penstock.rows.decode.logical_types import (
@@ -24,6 +23,7 @@ from penstock.rows.decode.logical_types import (
     VariableScaleDecimal,
     unscaled,
 )
+from penstock.rows.decode.schema_tree import Listed, Mapped, Node, Record, Scalar
 from penstock.rows.reject_codes import RejectCode, RejectError
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
@@ -55,6 +55,8 @@ def _value(node: Node, value: Any, path: str) -> Any:
             return unscaled(parts["value"], parts["scale"])
         case Record():
             return _record(node, value, path)
+        case _:
+            raise AssertionError(node)
 
 
 def _record(node: Record, value: Any, path: str) -> dict[str, Any]:

@@ -16,10 +16,11 @@ import pyarrow as pa
 from penstock.core.schema import Struct
 from penstock.rows.decode.connect.block_reader import Columns
 from penstock.rows.decode.connect.payload_reader import read_payload
-from penstock.rows.decode.connect.schema import Record, node_of, type_of_record
+from penstock.rows.decode.connect.schema import node_of
 from penstock.rows.decode.envelope.json_envelopes import members_of
 from penstock.rows.decode.format_reader import VALUE_COLUMN, DecodedBlock
 from penstock.rows.decode.json.parser import parse_object
+from penstock.rows.decode.schema_tree import Record
 from penstock.rows.reject_codes import RejectCode, RejectError
 
 _NULL = b"null"
@@ -74,7 +75,7 @@ class ConnectReader:
     @property
     def type(self) -> Struct:
         """Return the columns that the schema asks for."""
-        return type_of_record(self.node)
+        return self.node.type
 
     def block(self, values: pa.BinaryArray) -> DecodedBlock:
         """Read payloads, each the whole of its value."""

@@ -10,10 +10,10 @@ Source: Kafka Connect, `JsonSchema` and `JsonConverter`; Debezium, "Temporal typ
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.core.schema import Field, Kind, List, Map, Struct, Type
+from penstock.core.schema import Kind
 from penstock.rows.decode.format_reader import VALUE_COLUMN
 from penstock.rows.decode.logical_types import (
     CONNECT_DECIMAL,
@@ -25,52 +25,23 @@ from penstock.rows.decode.logical_types import (
     UnscaledDecimal,
     VariableScaleDecimal,
 )
-from penstock.rows.reject_codes import RejectCode, RejectError
+from penstock.rows.decode.schema_tree import (
+    Listed,
+    Mapped,
+    Node,
+    NodeCount,
+    Record,
+    Scalar,
+    unusable,
+    whole_number,
+)
 
-NODES_MAX = 10_000
 _DIGITS = "connect.decimal.precision"
-_SCALE_CHARS_MAX = 9
-
-
-@dataclass(frozen=True, slots=True)
-class Scalar:
-    """A number of `bits`, a boolean, text or bytes."""
-
-    kind: Kind
-    bits: int = 0
-    logical_type: LogicalType | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """Any number of items."""
-
-    items: Node
-
-
-@dataclass(frozen=True, slots=True)
-class Mapped:
-    """Values by keys: an object where keys are text, else an array of pairs."""
-
-    key: Node
-    value: Node
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """Named members."""
-
-    fields: tuple[tuple[str, Node], ...]
-    logical_type: LogicalType | None = None
-
-
-Node = Scalar | Listed | Mapped | Record
-
 _PLAIN: Mapping[str, Scalar] = {
-    "int8": Scalar(Kind.INT, 8),
-    "int16": Scalar(Kind.INT, 16),
-    "int32": Scalar(Kind.INT, 32),
-    "int64": Scalar(Kind.LONG, 64),
+    "int8": Scalar(Kind.INT, bits=8),
+    "int16": Scalar(Kind.INT, bits=16),
+    "int32": Scalar(Kind.INT, bits=32),
+    "int64": Scalar(Kind.LONG, bits=64),
     "float": Scalar(Kind.FLOAT),
     "float32": Scalar(Kind.FLOAT),
     "double": Scalar(Kind.DOUBLE),
@@ -96,35 +67,13 @@ def node_of(schema: Any) -> tuple[Record, bool]:
     return Record(((VALUE_COLUMN, node),)), True
 
 
-def type_of_node(node: Node) -> Type:
-    """Return the column type that a schema asks for; `unknown` where a hint has to tell it."""
-    match node:
-        case Scalar(_, _, meaning) | Record(_, meaning) if meaning is not None:
-            return meaning.type
-        case Scalar(kind):
-            return kind
-        case Listed(items):
-            return List(type_of_node(items))
-        case Mapped(key, value):
-            return Map(type_of_node(key), type_of_node(value))
-        case Record():
-            return type_of_record(node)
-
-
-def type_of_record(record: Record) -> Struct:
-    """Return the columns that a record asks for."""
-    return Struct(tuple(Field(name, type_of_node(node)) for name, node in record.fields))
-
-
 @dataclass(slots=True)
 class _Reading:
-    nodes: int = 0
+    count: NodeCount = field(default_factory=NodeCount)
 
     def node(self, schema: Any) -> Node:
         """Read a schema, and count its types."""
-        self.nodes += 1
-        if self.nodes > NODES_MAX:
-            raise _unusable(f"it has more than {NODES_MAX} types")
+        self.count.add()
         match schema:
             case {"type": "struct", "fields": list(fields)}:
                 return self._record(fields, schema)
@@ -134,19 +83,19 @@ class _Reading:
                 return Mapped(self.node(keys), self.node(values))
             case {"type": str(name)} if name in _PLAIN:
                 plain = _PLAIN[name]
-                return Scalar(plain.kind, plain.bits, _logical_type(plain.kind, schema))
+                return replace(plain, logical_type=_logical_type(plain.kind, schema))
             case _:
-                raise _unusable("it is no schema of Connect")
+                raise unusable("it is no schema of Connect")
 
     def _record(self, fields: list[Any], schema: Mapping[str, Any]) -> Record:
         members: list[tuple[str, Node]] = []
-        for field in fields:
-            name = field.get("field") if isinstance(field, dict) else None
+        for each in fields:
+            name = each.get("field") if isinstance(each, dict) else None
             if not isinstance(name, str):
-                raise _unusable("a field has no name")
-            members.append((name, self.node(field)))
+                raise unusable("a field has no name")
+            members.append((name, self.node(each)))
         if len({name for name, _ in members}) != len(members):
-            raise _unusable("a struct has two fields of one name")
+            raise unusable("a struct has two fields of one name")
         own_scale = (
             NAMED.get(str(schema.get("name"))) == VariableScaleDecimal()
             and dict(members) == _OWN_SCALE
@@ -162,18 +111,8 @@ def _logical_type(kind: Kind, schema: Mapping[str, Any]) -> LogicalType | None:
     if name == CONNECT_DECIMAL and kind is Kind.BINARY:
         given = schema.get("parameters")
         parameters = given if isinstance(given, dict) else {}
-        scale = _whole(parameters.get("scale", "0"))
-        precision = _whole(parameters.get(_DIGITS, str(CONNECT_PRECISION)))
+        scale = whole_number(parameters.get("scale", "0"))
+        precision = whole_number(parameters.get(_DIGITS, str(CONNECT_PRECISION)))
         return None if scale is None or precision is None else UnscaledDecimal(precision, scale)
     found = NAMED.get(name)
     return found if found is not None and kind in _BASES.get(type(found), ()) else None
-
-
-def _whole(text: Any) -> int | None:
-    digits = str(text).removeprefix("-")
-    fits = digits.isascii() and digits.isdecimal() and len(digits) <= _SCALE_CHARS_MAX
-    return int(str(text)) if fits else None
-
-
-def _unusable(reason: str) -> RejectError:
-    return RejectError(RejectCode.SCHEMA_UNUSABLE, reason)

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.schema import Struct
+from penstock.rows.arrow_arrays import mask_of, struct_array
 from penstock.rows.decode.envelope.json_envelopes import (
     DEBEZIUM_OPERATIONS,
     DEBEZIUM_WITHOUT_ROW,
@@ -99,7 +100,7 @@ class DebeziumReader:
         index = np.arange(len(values)) + np.where(deleted, len(values), 0)
         rows = pa.concat_arrays([after, before]).take(pa.array(index))
         operation = _operations(op)
-        doubtful = decoded.uncertain | _mask(operation.is_null()) | _mask(rows.is_null())
+        doubtful = decoded.uncertain | mask_of(operation.is_null()) | mask_of(rows.is_null())
         said = {"operation": operation}
         if "timestamp" in self.changes:
             said["timestamp"], unsure = _times(source, len(values))
@@ -145,7 +146,7 @@ class FlattenedReader:
         if not plain or not pa.types.is_string(deleted.type):
             return _all_doubtful(decoded)
         operation = _operations(op)
-        doubtful = decoded.uncertain | _mask(pc.and_(operation.is_null(), op.is_valid()))
+        doubtful = decoded.uncertain | mask_of(pc.and_(operation.is_null(), op.is_valid()))
         gone = pc.and_(pc.equal(deleted, "true").fill_null(False), op.is_null())
         operation = pc.if_else(gone, "delete", operation)
         said = {"operation": operation, "timestamp": time.view(pa.timestamp("ms", "UTC"))}
@@ -171,10 +172,7 @@ def _joined(
         if role in said and column not in names:
             names.append(column)
             members.append(said[role])
-    if not names:
-        return DecodedBlock(pa.array([{}] * len(rows), pa.struct([])), doubtful)
-    fields = [pa.field(name, each.type) for name, each in zip(names, members, strict=True)]
-    return DecodedBlock(pa.StructArray.from_arrays(members, fields=fields), doubtful)
+    return DecodedBlock(struct_array(names, members, len(rows)), doubtful)
 
 
 def _operation(op: Any, whose: str) -> str:
@@ -204,10 +202,10 @@ def _times(source: pa.Array | None, count: int) -> tuple[pa.Array, Any]:
     members = dict(zip(source.type.names, source.flatten(), strict=True))
     finer, coarser = (members.get(name) for name in ("ts_us", "ts_ms"))
     if finer is not None and pa.types.is_int64(finer.type) and finer.null_count < count:
-        unsure = _mask(pc.and_(finer.is_null(), source.is_valid()))
+        unsure = mask_of(pc.and_(finer.is_null(), source.is_valid()))
         return finer.view(pa.timestamp("us", "UTC")), unsure
     if coarser is None or not pa.types.is_int64(coarser.type):
-        return nothing, _mask(source.is_valid())
+        return nothing, mask_of(source.is_valid())
     return coarser.view(pa.timestamp("ms", "UTC")), np.zeros(count, np.bool_)
 
 
@@ -240,10 +238,6 @@ def _is_plain(field: pa.Field) -> bool:
 
 def _all_doubtful(decoded: DecodedBlock) -> DecodedBlock:
     return DecodedBlock(decoded.array, np.ones(len(decoded.array), np.bool_))
-
-
-def _mask(array: pa.Array) -> Any:
-    return array.to_numpy(zero_copy_only=False)
 
 
 def _no_envelope(reason: str) -> RejectError:

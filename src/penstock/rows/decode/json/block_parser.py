@@ -29,6 +29,7 @@ from pyarrow import json as arrow_json
 
 from penstock.core.schema import Decimal, Fixed, Kind, List, Map, Schema, Struct, Type
 from penstock.core.schema_walk import within
+from penstock.rows.arrow_arrays import bounds_of
 
 BLOCK_ROWS_MAX = 50_000
 BLOCK_BYTES_MAX = 64 << 20
@@ -136,9 +137,8 @@ def _has_zero(array: pa.Array) -> bool:
 
 
 def _is_utf8(values: pa.BinaryArray) -> bool:
-    _, offsets, data = values.buffers()
-    ends = np.frombuffer(offsets, np.int32, count=len(values) + 1, offset=4 * values.offset)
-    if np.frombuffer(data, np.uint8)[ends[0] : ends[-1]].max() <= _ASCII_MAX:
+    ends = bounds_of(values)
+    if np.frombuffer(values.buffers()[2], np.uint8)[ends[0] : ends[-1]].max() <= _ASCII_MAX:
         return True
     try:
         values.cast(pa.string())

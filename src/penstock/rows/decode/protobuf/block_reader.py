@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
 from operator import attrgetter
 from typing import Any
 
@@ -24,25 +24,24 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core.schema import Kind
+from penstock.rows.arrow_arrays import list_array, mask_of, offsets_of, spread, struct_array
 from penstock.rows.arrow_types import arrow_type
-from penstock.rows.decode.logical_types import NS
-from penstock.rows.decode.protobuf.schema import (
-    Mapped,
-    Member,
-    Message,
-    Node,
-    Primitive,
-    Repeated,
-    Symbols,
-    Text,
-    Timestamp,
-    Wrapped,
-)
+from penstock.rows.decode.logical_types import NS, EpochCount, JsonText
 from penstock.rows.decode.protobuf.well_known_types import (
     discard_unknown,
     has_field,
     json_text,
     keys_in_order,
+)
+from penstock.rows.decode.schema_tree import (
+    Listed,
+    Mapped,
+    Node,
+    Optional,
+    Record,
+    Scalar,
+    Symbols,
+    Wrapped,
 )
 from penstock.rows.reject_codes import RejectError
 
@@ -51,7 +50,6 @@ Values = Sequence[Any]
 
 _LONG_MAX = (1 << 63) - 1
 _SECONDS_MAX = ((1 << 63) - 1) // NS - 1
-_LISTED_MAX = (1 << 31) - 1
 
 
 @dataclass(slots=True)
@@ -85,61 +83,54 @@ class ParsedMessages:
             self.uncertain[rows[wrong]] = True
 
 
-def message_column(node: Message, parsed: ParsedMessages) -> pa.StructArray:
+def message_column(node: Record, parsed: ParsedMessages) -> pa.StructArray:
     """Return the members of all messages as columns."""
     return _struct(node, parsed.messages, np.arange(len(parsed.messages)), parsed)
 
 
-def _struct(node: Message, messages: Values, rows: Rows, parsed: ParsedMessages) -> pa.StructArray:
-    if not node.members:
-        return pa.array([{}] * len(messages), pa.struct([]))
-    arrays = [_member(member, messages, rows, parsed) for member in node.members]
-    names = [member.name for member in node.members]
-    fields = [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)]
-    return pa.StructArray.from_arrays(arrays, fields=fields)
+def _struct(node: Record, messages: Values, rows: Rows, parsed: ParsedMessages) -> pa.StructArray:
+    arrays = [_member(name, member, messages, rows, parsed) for name, member in node.fields]
+    return struct_array([name for name, _ in node.fields], arrays, len(messages))
 
 
-def _member(member: Member, messages: Values, rows: Rows, parsed: ParsedMessages) -> pa.Array:
-    take = attrgetter(member.name)
-    if not member.presence:
-        return _array(member.node, list(map(take, messages)), rows, parsed)
-    name = member.name
+def _member(
+    name: str, node: Node, messages: Values, rows: Rows, parsed: ParsedMessages
+) -> pa.Array:
+    take = attrgetter(name)
+    if not isinstance(node, Optional):
+        return _array(node, list(map(take, messages)), rows, parsed)
     present = np.fromiter((has_field(each, name) for each in messages), np.bool_, len(messages))
-    if present.all():
-        return _array(member.node, list(map(take, messages)), rows, parsed)
-    there = [take(each) for each, is_there in zip(messages, present, strict=True) if is_there]
-    array = _array(member.node, there, rows[present], parsed)
-    if not len(array):
-        return pa.nulls(len(messages), array.type)
-    index = np.maximum(np.cumsum(present) - 1, 0)
-    return array.take(pa.array(index, mask=~present))
+    there = messages if present.all() else compress(messages, present)
+    return spread(_array(node.node, list(map(take, there)), rows[present], parsed), present)
 
 
 def _array(node: Node, values: Values, rows: Rows, parsed: ParsedMessages) -> pa.Array:
     """Return values of a node, none of them null, as an array of the same length."""
     match node:
-        case Primitive():
+        case Scalar():
             return _plain(node, values, rows, parsed)
         case Wrapped(inner):
-            return _plain(inner, [each.value for each in values], rows, parsed)
+            return _array(inner, [each.value for each in values], rows, parsed)
         case Symbols(names):
             return _known([names.get(each) for each in values], pa.string(), rows, parsed)
-        case Timestamp():
+        case Record(_, EpochCount()):
             return _stamps(values, rows, parsed)
-        case Text():
+        case Record(_, JsonText()):
             return _known([_text(each) for each in values], pa.string(), rows, parsed)
-        case Repeated(element):
-            return _list(element, values, rows, parsed)
-        case Mapped():
-            return _map(node, values, rows, parsed)
-        case Message():
+        case Record(_, None):
             return _struct(node, values, rows, parsed)
+        case Listed(items):
+            lengths = np.fromiter(map(len, values), np.int64, len(values))
+            each = list(chain.from_iterable(values))
+            return list_array(lengths, _array(items, each, np.repeat(rows, lengths), parsed))
+        case Mapped(Scalar() as key, inner):
+            return _map(key, inner, values, rows, parsed)
         case _:
             parsed.mark_uncertain(rows, np.ones(len(rows), np.bool_))
             return pa.nulls(len(values))
 
 
-def _plain(node: Primitive, values: Values, rows: Rows, parsed: ParsedMessages) -> pa.Array:
+def _plain(node: Scalar, values: Values, rows: Rows, parsed: ParsedMessages) -> pa.Array:
     type_ = arrow_type(node.kind)
     if node.unsigned and values and max(values) > _LONG_MAX:
         return _known([v if v <= _LONG_MAX else None for v in values], type_, rows, parsed)
@@ -153,7 +144,7 @@ def _plain(node: Primitive, values: Values, rows: Rows, parsed: ParsedMessages) 
 def _known(values: Values, type_: pa.DataType, rows: Rows, parsed: ParsedMessages) -> pa.Array:
     array = pa.array(values, type_)
     if array.null_count:
-        parsed.mark_uncertain(rows, array.is_null().to_numpy(zero_copy_only=False))
+        parsed.mark_uncertain(rows, mask_of(array.is_null()))
     return array
 
 
@@ -174,29 +165,20 @@ def _stamps(values: Values, rows: Rows, parsed: ParsedMessages) -> pa.Array:
     return pa.array(counts).view(pa.timestamp("ns", "UTC"))
 
 
-def _list(element: Node, values: Values, rows: Rows, parsed: ParsedMessages) -> pa.Array:
-    lengths = np.fromiter(map(len, values), np.int64, len(values))
-    items = list(chain.from_iterable(values))
-    inner = _array(element, items, np.repeat(rows, lengths), parsed)
-    listed = pa.list_(pa.field("element", inner.type))
-    return pa.ListArray.from_arrays(_offsets(lengths), inner, type=listed)
-
-
-def _map(node: Mapped, values: Values, rows: Rows, parsed: ParsedMessages) -> pa.Array:
+def _map(key: Scalar, value: Node, values: Values, rows: Rows, parsed: ParsedMessages) -> pa.Array:
     ordered = [_keys(each) for each in values]
-    wrong = np.array([keys is None for keys in ordered], np.bool_)
-    parsed.mark_uncertain(rows, wrong)
+    parsed.mark_uncertain(rows, np.array([keys is None for keys in ordered], np.bool_))
     known = [keys or [] for keys in ordered]
     lengths = np.fromiter(map(len, known), np.int64, len(known))
     owners = np.repeat(rows, lengths)
-    keys = _plain(node.key, list(chain.from_iterable(known)), owners, parsed)
-    members = [value[key] for value, among in zip(values, known, strict=True) for key in among]
-    inner = _array(node.value, members, owners, parsed)
+    keys = _plain(key, list(chain.from_iterable(known)), owners, parsed)
+    members = [each[at] for each, among in zip(values, known, strict=True) for at in among]
+    inner = _array(value, members, owners, parsed)
     if keys.null_count:
-        # Arrow ends the process over a key that is null; the records with one are doubtful.
+        # Arrow ends the process over a key that is null; the records with one are uncertain.
         parsed.mark_uncertain(owners, np.ones(len(owners), np.bool_))
         return pa.array([[]] * len(values), pa.map_(keys.type, inner.type))
-    return pa.MapArray.from_arrays(_offsets(lengths), keys, inner)
+    return pa.MapArray.from_arrays(pa.array(offsets_of(lengths)), keys, inner)
 
 
 def _keys(entries: Any) -> list[Any] | None:
@@ -204,10 +186,3 @@ def _keys(entries: Any) -> list[Any] | None:
         return keys_in_order(entries)
     except RejectError:
         return None
-
-
-def _offsets(lengths: Rows) -> pa.Array:
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    assert offsets[-1] <= _LISTED_MAX, "a block has fewer bytes"
-    return pa.array(offsets.astype(np.int32))

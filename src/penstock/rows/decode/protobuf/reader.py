@@ -16,29 +16,25 @@ import pyarrow as pa
 
 from penstock.core.schema import Kind, Struct
 from penstock.rows.decode.format_reader import DecodedBlock
-from penstock.rows.decode.logical_types import unscaled
+from penstock.rows.decode.logical_types import EpochCount, JsonText, VariableScaleDecimal, unscaled
 from penstock.rows.decode.protobuf.block_reader import ParsedMessages, message_column
-from penstock.rows.decode.protobuf.schema import (
-    STAMP,
-    Mapped,
-    Message,
-    Node,
-    Primitive,
-    Repeated,
-    Symbols,
-    Text,
-    Timestamp,
-    VariableScaleDecimal,
-    message_class,
-    node_of,
-    type_of_message,
-)
+from penstock.rows.decode.protobuf.schema import message_class, node_of
 from penstock.rows.decode.protobuf.well_known_types import (
     discard_unknown,
     has_field,
     json_text,
     keys_in_order,
     nanoseconds,
+)
+from penstock.rows.decode.schema_tree import (
+    Listed,
+    Mapped,
+    Node,
+    Optional,
+    Record,
+    Scalar,
+    Symbols,
+    Wrapped,
 )
 from penstock.rows.reject_codes import RejectCode, RejectError
 
@@ -47,7 +43,7 @@ from penstock.rows.reject_codes import RejectCode, RejectError
 class ProtobufReader:
     """Reads messages of one class."""
 
-    node: Message
+    node: Record
     parse: Any
 
     @classmethod
@@ -59,7 +55,7 @@ class ProtobufReader:
     @property
     def type(self) -> Struct:
         """Return the columns that the schema asks for."""
-        return type_of_message(self.node)
+        return self.node.type
 
     def block(self, values: pa.BinaryArray) -> DecodedBlock:
         """Read messages, each the whole of its value."""
@@ -83,39 +79,42 @@ class ProtobufReader:
         return _members(self.node, message)
 
 
-def _members(node: Message, message: Any) -> dict[str, Any]:
+def _members(node: Record, message: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for member in node.members:
-        if member.presence and not has_field(message, member.name):
-            found[member.name] = None
+    for name, member in node.fields:
+        if not isinstance(member, Optional):
+            found[name] = _value(member, getattr(message, name))
+        elif has_field(message, name):
+            found[name] = _value(member.node, getattr(message, name))
         else:
-            found[member.name] = _value(member.node, getattr(message, member.name))
+            found[name] = None
     return found
 
 
 def _value(node: Node, value: Any) -> Any:
     match node:
-        case Primitive():
+        case Scalar():
             if isinstance(value, bytes) and node.kind is Kind.STRING:
                 raise RejectError(RejectCode.NOT_UTF8, "a string is not UTF-8")
             return value
         case Symbols(names):
             if value not in names:
-                raise RejectError(
-                    RejectCode.MALFORMED, "an enum has no value of the record's number"
-                )
+                reason = "an enum has no value of the record's number"
+                raise RejectError(RejectCode.MALFORMED, reason)
             return names[value]
-        case Timestamp():
-            return STAMP.value_of(nanoseconds(value.seconds, value.nanos))
-        case Text():
+        case Record(_, EpochCount() as stamp):
+            return stamp.value_of(nanoseconds(value.seconds, value.nanos))
+        case Record(_, JsonText()):
             return json_text(value)
-        case VariableScaleDecimal():
+        case Record(_, VariableScaleDecimal()):
             return unscaled(value.value, value.scale)
-        case Repeated(element):
-            return [_value(element, each) for each in value]
+        case Record():
+            return _members(node, value)
+        case Listed(items):
+            return [_value(items, each) for each in value]
         case Mapped(key, inner):
             return {_value(key, each): _value(inner, value[each]) for each in keys_in_order(value)}
-        case Message():
-            return _members(node, value)
+        case Wrapped(inner):
+            return _value(inner, value.value)
         case _:
-            return _value(node.inner, value.value)
+            raise AssertionError(node)

@@ -1,8 +1,9 @@
 """A Protobuf message's descriptor as a tree of nodes, with what well-known types mean.
 
 Invariants:
-- a node is complete in itself; recursive messages are refused, but for `google.protobuf.Struct`;
-- a tree has at most `NODES_MAX` nodes, counted with each use of a message, in `DEPTH_MAX` levels;
+- recursive messages are refused, but for `google.protobuf.Struct`;
+- messages are nested at most `DEPTH_MAX` deep;
+- a field that was not set is null where the schema can tell it (`Optional`), else its zero value;
 - a well-known type is one of the runtime's own files: another of its name is a message as any;
 - indexes count the messages that the text declares, not the entries of its maps;
 - extensions are not known, so that a record with one is found to hold what has no column.
@@ -14,103 +15,37 @@ Source: Protocol Buffers, "Language Guide (proto 3)", "Application Note: Field P
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from penstock.core.schema import Field, Kind, List, Map, Struct, Type
-from penstock.rows.decode.logical_types import NS, EpochCount
-from penstock.rows.reject_codes import RejectCode, RejectError
+from penstock.core.schema import Kind
+from penstock.rows.decode.logical_types import (
+    NS,
+    EpochCount,
+    JsonText,
+    LogicalType,
+    VariableScaleDecimal,
+)
+from penstock.rows.decode.schema_tree import (
+    Listed,
+    Mapped,
+    Node,
+    NodeCount,
+    Optional,
+    Record,
+    Scalar,
+    Symbols,
+    Wrapped,
+    unusable,
+)
 
-NODES_MAX = 10_000
 DEPTH_MAX = 64
 STAMP = EpochCount(Kind.TIMESTAMPTZ, NS)
 _PREFIX, _FILES = "google.protobuf.", "google/protobuf/"
-
-
-@dataclass(frozen=True, slots=True)
-class Primitive:
-    """A number, a boolean, text or bytes. `unsigned` numbers may be beyond a long."""
-
-    kind: Kind
-    unsigned: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Symbols:
-    """One of some names, by their numbers."""
-
-    names: Mapping[int, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Timestamp:
-    """A `google.protobuf.Timestamp`: seconds since 1970 in UTC, and nanoseconds behind them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A tree without a schema (`google.protobuf.Struct`, Value, ListValue), shown as JSON text."""
-
-
-@dataclass(frozen=True, slots=True)
-class VariableScaleDecimal:
-    """Confluent's Decimal: unscaled bytes and a scale in each record."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wrapped:
-    """A wrapper, which tells a value that was not set from its default."""
-
-    inner: Primitive
-
-
-@dataclass(frozen=True, slots=True)
-class Repeated:
-    """Any number of values."""
-
-    element: Node
-
-
-@dataclass(frozen=True, slots=True)
-class Mapped:
-    """Values by keys, in the order of keys: that of the wire means nothing."""
-
-    key: Primitive
-    value: Node
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """Named members in the order of the text. One of several (`oneof`) is a member that may be
-    null.
-    """
-
-    members: tuple[Member, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One field; with `presence`, one that was not set is null, else it has its zero value."""
-
-    name: str
-    node: Node
-    presence: bool
-
-
-Node = (
-    Primitive
-    | Symbols
-    | Timestamp
-    | Text
-    | VariableScaleDecimal
-    | Wrapped
-    | Repeated
-    | Mapped
-    | Message
-)
-
-_TEXTS = frozenset({"Struct", "Value", "ListValue"})
+_WELL_KNOWN: Mapping[str, LogicalType] = {
+    "Timestamp": STAMP,
+    **dict.fromkeys(("Struct", "Value", "ListValue"), JsonText()),
+}
 _WRAPPERS = frozenset(
     {
         *("DoubleValue", "FloatValue", "Int64Value", "UInt64Value", "Int32Value", "UInt32Value"),
@@ -120,17 +55,17 @@ _WRAPPERS = frozenset(
 _DECIMALS = frozenset({"confluent.type.Decimal"})
 
 _DOUBLE, _FLOAT, _ENUM, _GROUP, _MESSAGE, _INT32, _BYTES = 1, 2, 14, 10, 11, 5, 12
-_PLAIN: Mapping[int, Primitive] = MappingProxyType(
+_PLAIN: Mapping[int, Scalar] = MappingProxyType(
     {
-        _DOUBLE: Primitive(Kind.DOUBLE),
-        _FLOAT: Primitive(Kind.FLOAT),
-        **dict.fromkeys((3, 16, 18), Primitive(Kind.LONG)),
-        **dict.fromkeys((4, 6), Primitive(Kind.LONG, unsigned=True)),
-        **dict.fromkeys((5, 15, 17), Primitive(Kind.INT)),
-        **dict.fromkeys((7, 13), Primitive(Kind.LONG)),
-        8: Primitive(Kind.BOOLEAN),
-        9: Primitive(Kind.STRING),
-        12: Primitive(Kind.BINARY),
+        _DOUBLE: Scalar(Kind.DOUBLE),
+        _FLOAT: Scalar(Kind.FLOAT),
+        **dict.fromkeys((3, 16, 18), Scalar(Kind.LONG)),
+        **dict.fromkeys((4, 6), Scalar(Kind.LONG, unsigned=True)),
+        **dict.fromkeys((5, 15, 17), Scalar(Kind.INT)),
+        **dict.fromkeys((7, 13), Scalar(Kind.LONG)),
+        8: Scalar(Kind.BOOLEAN),
+        9: Scalar(Kind.STRING),
+        12: Scalar(Kind.BINARY),
     }
 )
 """By `FieldDescriptorProto.Type`: 64 bits with a sign; without; 32 bits with a sign; without."""
@@ -165,87 +100,51 @@ def message_class(descriptors: bytes, indexes: tuple[int, ...]) -> Any:
     return message_factory.GetMessageClass(found)
 
 
-def node_of(descriptor: Any) -> Message:
-    """Return the tree of a message. Raises MisfitError (P312)."""
-    counted = _Counting()
-    return counted.message(descriptor, ())
+def node_of(descriptor: Any) -> Record:
+    """Return the tree of a message. Raises RejectError (P312)."""
+    return _message(descriptor, (), NodeCount())
 
 
-def type_of_node(node: Node) -> Type:
-    """Return the column type that a node asks for; `unknown` where a hint has to tell it."""
-    match node:
-        case Primitive(kind) | Wrapped(Primitive(kind)):
-            return kind
-        case Symbols() | Text():
-            return Kind.STRING
-        case Timestamp():
-            return STAMP.type
-        case VariableScaleDecimal():
-            return Kind.UNKNOWN
-        case Repeated(element):
-            return List(type_of_node(element))
-        case Mapped(key, value):
-            return Map(key.kind, type_of_node(value))
-        case Message():
-            return type_of_message(node)
+def _message(descriptor: Any, within: tuple[str, ...], count: NodeCount) -> Record:
+    """Read a message that stands within others, and count its fields."""
+    name = descriptor.full_name
+    if name in within:
+        raise unusable("it is recursive")
+    if len(within) >= DEPTH_MAX:
+        raise unusable(f"its messages are nested more than {DEPTH_MAX} deep")
+    fields = []
+    for field in descriptor.fields:
+        count.add()
+        node = _field(field, (*within, name), count)
+        fields.append((field.name, Optional(node) if field.has_presence else node))
+    return Record(tuple(fields))
 
 
-def type_of_message(message: Message) -> Struct:
-    """Return the columns that a message asks for."""
-    return Struct(tuple(Field(each.name, type_of_node(each.node)) for each in message.members))
+def _field(field: Any, within: tuple[str, ...], count: NodeCount) -> Node:
+    if field.is_repeated and field.message_type and field.message_type.GetOptions().map_entry:
+        key, value = (field.message_type.fields_by_number[number] for number in (1, 2))
+        return Mapped(_PLAIN[key.type], _value(value, within, count))
+    value = _value(field, within, count)
+    return Listed(value) if field.is_repeated else value
 
 
-def unusable(reason: str) -> RejectError:
-    """Build the error for a schema that cannot be used, and why."""
-    return RejectError(RejectCode.SCHEMA_UNUSABLE, reason)
-
-
-@dataclass(slots=True)
-class _Counting:
-    nodes: int = 0
-
-    def message(self, descriptor: Any, within: tuple[str, ...]) -> Message:
-        """Read a message that stands within others, and count its fields."""
-        name = descriptor.full_name
-        if name in within:
-            raise unusable("it is recursive")
-        if len(within) >= DEPTH_MAX:
-            raise unusable(f"its messages are nested more than {DEPTH_MAX} deep")
-        members = []
-        for field in descriptor.fields:
-            self.nodes += 1
-            if self.nodes > NODES_MAX:
-                raise unusable(f"it has more than {NODES_MAX} types")
-            node = self._field(field, (*within, name))
-            presence = field.has_presence and not isinstance(node, Repeated | Mapped)
-            members.append(Member(field.name, node, presence))
-        return Message(tuple(members))
-
-    def _field(self, field: Any, within: tuple[str, ...]) -> Node:
-        if field.is_repeated and field.message_type and field.message_type.GetOptions().map_entry:
-            key, value = (field.message_type.fields_by_number[number] for number in (1, 2))
-            return Mapped(_PLAIN[key.type], self._value(value, within))
-        value = self._value(field, within)
-        return Repeated(value) if field.is_repeated else value
-
-    def _value(self, field: Any, within: tuple[str, ...]) -> Node:
-        if field.type == _ENUM:
-            values = field.enum_type.values
-            return Symbols({value.number: value.name for value in reversed(values)})
-        if field.type not in (_GROUP, _MESSAGE):
-            return _PLAIN[field.type]
-        name = field.message_type.full_name
-        if name in _DECIMALS and _is_decimal(field.message_type):
-            return VariableScaleDecimal()
-        is_own = field.message_type.file.name.startswith(_FILES)
-        known = name.removeprefix(_PREFIX) if is_own else ""
-        if known == "Timestamp":
-            return Timestamp()
-        if known in _TEXTS:
-            return Text()
-        if known in _WRAPPERS:
-            return Wrapped(_PLAIN[field.message_type.fields_by_number[1].type])
-        return self.message(field.message_type, within)
+def _value(field: Any, within: tuple[str, ...], count: NodeCount) -> Node:
+    if field.type == _ENUM:
+        values = field.enum_type.values
+        return Symbols({value.number: value.name for value in reversed(values)})
+    if field.type not in (_GROUP, _MESSAGE):
+        return _PLAIN[field.type]
+    name = field.message_type.full_name
+    if name in _DECIMALS and _is_decimal(field.message_type):
+        return Record((), VariableScaleDecimal())
+    is_own = field.message_type.file.name.startswith(_FILES)
+    known = name.removeprefix(_PREFIX) if is_own else ""
+    if known in _WRAPPERS:
+        return Wrapped(_PLAIN[field.message_type.fields_by_number[1].type])
+    logical_type = _WELL_KNOWN.get(known)
+    if logical_type is not None:
+        return Record((), logical_type)
+    return _message(field.message_type, within, count)
 
 
 def _is_decimal(descriptor: Any) -> bool:

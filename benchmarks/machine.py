@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 
 from penstock.engines.java import SPARK_JAVA_MAJORS, Java, find_java
-from penstock.engines.spark.class_archive import archive_for
+from penstock.engines.spark.archive_path import archive_for
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = ("penstock", "pyspark", "pyarrow", "pyiceberg", "deltalake", "confluent-kafka", "numpy")
@@ -40,7 +40,7 @@ def circumstances() -> dict[str, Any]:
             "java": str(_java().major),
             **{name: metadata.version(name) for name in LIBRARIES},
         },
-        "prepared": archive_for(_java()).exists(),
+        "prepared": archive_for(_java(), os.environ).exists(),
     }
 
 

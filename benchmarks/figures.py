@@ -95,9 +95,9 @@ def _peer(name: str, title: str) -> Sequence[Told]:
 FIGURES = (
     Figure(
         "drain",
-        "A backlog of nested JSON records, about 300 bytes each, lz4, landed as fast as it goes; "
-        "beside it, on the same topic, the bound path (benchmarks/reference.py), which knows no "
-        "safety.",
+        "A backlog of nested JSON records, about 300 bytes each, lz4, landed as fast as possible; "
+        "for comparison, on the same topic, the bound path (benchmarks/reference.py), which has no "
+        "guarantees.",
         drain.measure,
         full=[drain.Options(), drain.Options(format="delta")],
         quick=[drain.Options(records=300_000, epoch_records=100_000, rounds=1)],
@@ -117,9 +117,9 @@ FIGURES = (
     ),
     Figure(
         "peers",
-        "Other systems beside Penstock: one backlog, one machine, one run, one after the other, "
-        "all with the same eleven columns (benchmarks/peers.py says what is timed). The others' "
-        "programs are no part of this project, so it is measured only when it is named.",
+        "Penstock and other systems: one backlog, one machine, one run, one after the other, all "
+        "with the same eleven columns (benchmarks/peers.py says what is timed). The programs of "
+        "the others are not part of this project, so this is measured only when it is named.",
         peers.measure,
         full=[peers.Options()],
         quick=[],
@@ -137,7 +137,7 @@ FIGURES = (
         "shapes",
         "A backlog in other shapes, without the bound path: flat records with 10, 100 and 300 "
         "columns, the nested records as Avro, tables partitioned by 1, 24 and 1,000 values, 10 and "
-        "100 tables that a `route` leads to, topics of 1 and 16 partitions.",
+        "100 tables of a `route`, topics of 1 and 16 partitions.",
         shapes.measure,
         full=[
             shapes.Options(),
@@ -157,7 +157,7 @@ FIGURES = (
             Told("cpu_seconds_per_million", "CPU for a million rows", "s", "", "less"),
             Told("peak_mib", "largest memory of all processes", "MiB", "", "less"),
             Told("record_bytes", "bytes of a record", "B"),
-            Told("bytes_per_byte_read", "bytes written for a byte read"),
+            Told("bytes_per_byte_read", "bytes written per byte read"),
             Told("files", "data files"),
             Told("file_kib_median", "half of them larger than", "KiB"),
             Told("file_kib_max", "the largest", "KiB"),
@@ -197,7 +197,7 @@ FIGURES = (
     ),
     Figure(
         "commit",
-        "One prepared commit, of ten files and four partitions unless told: examined, decided, "
+        "One prepared commit, by default of ten files and four partitions: examined, decided, "
         "compared and set, read back.",
         commits.measure,
         full=[
@@ -213,19 +213,19 @@ FIGURES = (
         told=[
             Told("early_ms", "after the early commits", "ms", "≤ 50", "less"),
             Told("late_ms", "after the late commits", "ms", "≤ 50", "less"),
-            Told("level_ms", "once as many snapshots stay as ever do", "ms", "≤ 50", "less"),
+            Told("level_ms", "with the largest number of snapshots", "ms", "≤ 50", "less"),
             Told("ratio", "late, of those", "", "≤ 1.3", "less"),
             Told("early_cpu_ms", "CPU after the early commits", "ms", "", "less"),
             Told("late_cpu_ms", "CPU after the late commits", "ms", "", "less"),
-            Told("prepare_ms", "putting it into the store before", "ms"),
-            Told("housekeep_ms", "housekeeping behind it", "ms"),
+            Told("prepare_ms", "writing it to the store before", "ms"),
+            Told("housekeep_ms", "housekeeping after it", "ms"),
             Told("housekeep_max_ms", "housekeeping, at worst", "ms"),
         ],
     ),
     Figure(
         "fanout",
         "One topic becomes many tables by a `route`, in epochs of 50,000 records (100,000 for a "
-        "thousand tables); the tables are made in flight.",
+        "thousand tables); the tables are created during the run.",
         fanout.measure,
         full=[
             fanout.Options(),
@@ -245,21 +245,21 @@ FIGURES = (
     ),
     Figure(
         "far",
-        "The same commit in an object store whose answers take a while; `answers` is how many a "
-        "commit waits for, one after another.",
+        "The same commit in an object store with slow answers; `answers` is how many a commit "
+        "waits for, one after another.",
         far.measure,
         full=[far.Options(each, answer_ms=late) for late in (50, 200) for each in specs.FORMATS],
         quick=[far.Options(commits=10), far.Options(format="delta", commits=10)],
         told=[
-            Told("near_ms", "the store beside us", "ms", "", "less"),
+            Told("near_ms", "the store nearby", "ms", "", "less"),
             Told("far_ms", "the store far away", "ms", "", "less"),
             Told("answers", "answers waited for", "", "", "less"),
         ],
     ),
     Figure(
         "growth",
-        "What the metadata of a table weighs, counted in an object store: a commit, a file in it, "
-        "a partition of the topic.",
+        "The size of a table's metadata in an object store: per commit, per file in it, per "
+        "partition of the topic.",
         growth.measure,
         full=[growth.Options(), growth.Options(format="delta")],
         quick=[],
@@ -279,7 +279,7 @@ FIGURES = (
     ),
     Figure(
         "freshness",
-        "From a record's making to its row being readable, under a steady producer. The aims are "
+        "From the time of a record until its row can be read, with a steady producer. The aims are "
         "those of 5,000 records a second and `every: 1s`.",
         freshness.measure,
         full=[
@@ -301,7 +301,7 @@ FIGURES = (
     ),
     Figure(
         "recovery",
-        "From kill -9 to the first commit of records read anew; the process is started at once.",
+        "From kill -9 to the first commit of newly read records; the process is restarted at once.",
         recovery.measure,
         full=[recovery.Options()],
         quick=[],
@@ -317,7 +317,7 @@ FIGURES = (
     Figure(
         "memory",
         "Memory over many small epochs, after a warm-up. It takes an hour, so it is measured only "
-        "when it is named.",
+        "if it is named.",
         memory.measure,
         full=[memory.Options()],
         quick=[],
@@ -358,9 +358,9 @@ FIGURES = (
     ),
     Figure(
         "bad",
-        "CPU seconds of a worker for a million records that do not fit, by what is wrong with all "
-        "of them; its jobs are done in a plain process, from the topic to the files of table and "
-        "quarantine. Under drop_value and rescue, records land without what does not fit.",
+        "CPU seconds of a worker for a million records that do not fit, by their fault; its jobs "
+        "run in a plain process, from the topic to the files of table and quarantine. Under "
+        "drop_value and rescue, records land without what does not fit.",
         storms.measure,
         full=[storms.Options()],
         quick=[storms.Options(records=50_000)],
@@ -381,7 +381,7 @@ FIGURES = (
     Figure(
         "profile",
         "Where the CPU time of a drain goes in its Python processes, by samples of Python and "
-        "native code that py-spy takes after the first commit; threads that wait count nowhere.",
+        "native code that py-spy takes after the first commit; waiting threads are not counted.",
         profile.measure,
         full=[profile.Options()],
         quick=[],
@@ -390,17 +390,17 @@ FIGURES = (
             Told("parse_percent", "parse: JSON into columns", "%"),
             Told("convert_percent", "convert: types, checks, source columns", "%"),
             Told("parquet_percent", "Parquet, statistics, sync", "%"),
-            Told("books_percent", "books: lanes, tallies, results", "%"),
+            Told("books_percent", "accounting: lanes, tallies, results", "%"),
             Told("spark_percent", "PySpark's worker", "%"),
             Told("tables_percent", "connectors of tables, in workers", "%"),
-            Told("rest_percent", "no room of ours on the stack", "%"),
+            Told("rest_percent", "no code of Penstock on the stack", "%"),
             Told("driver_percent", "the driver: plans, commits, the store", "%"),
             Told("samples", "samples"),
         ],
     ),
     Figure(
         "startup",
-        "How quickly a command answers that has nothing to do: the median of 21 processes.",
+        "How quickly a command with nothing to do answers: the median of 21 processes.",
         startup.measure,
         full=[startup.Options()],
         quick=[startup.Options(rounds=5)],

@@ -49,7 +49,7 @@ class Result:
     def others(self) -> str:
         """Return in words what else ran."""
         if not self.others_seen:
-            return "what other programs used was not told"
+            return "use by other programs unknown"
         return f"other programs used {self.others_cores:.2f} cores"
 
 

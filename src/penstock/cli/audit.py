@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from penstock.cli.hints import pasteable
-from penstock.cli.output import error_data, print_json, say, show_error, tell
+from penstock.cli.output import error_data, print_result, say, show_error, tell
 from penstock.cli.parameters import SPEC, Json, Spec
 from penstock.cli.specs import load_spec
 from penstock.core.errors import InvalidError
@@ -58,34 +58,24 @@ def audit(
 
     progressed = (lambda _: None) if json else say
     if values:
-        _require_alone(count=count)
+        if count:
+            raise InvalidError(
+                "--values and --count are two audits",
+                code="P444",
+                hint="run them one after the other",
+            )
         compared = audit_values(load_spec(spec), tables=tables, progressed=progressed)
-        if json:
-            print_json(_values_data(compared))
-        else:
-            tell_values(compared)
+        print_result(compared, data=_values_data, show=print_values, json=json)
         return compared.exit_code
     found = prove(load_spec(spec), tables=tables, rows=count, progressed=progressed)
-    if json:
-        print_json(_data(found))
-    else:
-        tell_audit(found)
+    print_result(found, data=_data, show=print_audit, json=json)
     return found.exit_code
 
 
-def _require_alone(*, count: bool) -> None:
-    if count:
-        raise InvalidError(
-            "--values and --count are two audits",
-            code="P444",
-            hint="run them one after the other",
-        )
-
-
-def tell_audit(found: Audit) -> None:
+def print_audit(found: Audit) -> None:
     """Print an audit for people."""
     for each in found.tables:
-        _tell(each)
+        _print_table(each)
 
 
 def _data(found: Audit) -> dict[str, Any]:
@@ -104,7 +94,7 @@ def _data(found: Audit) -> dict[str, Any]:
     }
 
 
-def _tell(each: TableAudit) -> None:
+def _print_table(each: TableAudit) -> None:
     tell(each.table)
     if each.problem is not None:
         show_error(each.problem, as_json=False)
@@ -112,14 +102,11 @@ def _tell(each: TableAudit) -> None:
         tell(f"  {_chain_text(chain)}")
     census = each.census
     if census is not None:
+        older = f"; {census.unchecked:,} rows are older than Kafka's log"
         tell(
             f"  rows: {census.records:,} records in Kafka = {census.rows - census.unchecked:,} in "
             f"the table + {census.quarantined:,} in quarantine + {census.skipped:,} left out"
-            + (
-                f"; {census.unchecked:,} rows are older than Kafka's log"
-                if census.unchecked
-                else ""
-            )
+            f"{older if census.unchecked else ''}"
         )
     for untold in () if census is None else census.untold:
         tell(f"  not compared: {untold}")
@@ -170,15 +157,15 @@ def _chain_text(chain: ChainAudit) -> str:
     return f"{name}: {number_of(chain.commits, 'commit')} told ({told}){files}"
 
 
-def tell_values(found: ValuesAudits) -> None:
+def print_values(found: ValuesAudits) -> None:
     """Print an audit of values for people."""
     for each in found.tables:
-        _tell_values(each)
+        _print_values(each)
     if not found.tables:
         tell("nothing to compare: no topic is routed to a table, and there is no quarantine")
 
 
-def _tell_values(each: ValuesAudit) -> None:
+def _print_values(each: ValuesAudit) -> None:
     tell(each.table)
     if each.problem is not None:
         show_error(each.problem, as_json=False)

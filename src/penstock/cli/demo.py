@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from penstock.cli.audit import tell_audit
+from penstock.cli.audit import print_audit
 from penstock.cli.output import print_json, result_console, say, tell
 from penstock.cli.parameters import Json
 
@@ -66,7 +66,7 @@ def _show(told: Told, seconds: float) -> None:
     tell("\n$ penstock status")
     result_console().print(render_status(told.status.snapshot, SystemClock().now_ms()))
     tell("\n$ penstock audit --count")
-    tell_audit(told.audit)
+    print_audit(told.audit)
     good = told.audit.exit_code == 0
     verdict = "every record landed once in each table" if good else "THE AUDIT FAILED"
     tell(f"\n{told.records:,} records, one SIGKILL, {seconds:.0f} s: {verdict}.")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from penstock.cli.hints import pasteable
-from penstock.cli.output import print_json, result_console, say
+from penstock.cli.output import print_result, result_console, say
 from penstock.cli.parameters import SPEC, SPEC_VARIABLE, Json
 from penstock.cli.specs import load_spec
 
@@ -52,12 +52,13 @@ def doctor(
         environment=os.environ,
         progressed=(lambda _: None) if json else say,
     )
-    if json:
-        findings = [{**asdict(each), "hint": pasteable(each.hint)} for each in found.findings]
-        print_json({"exit_code": found.exit_code, "findings": findings})
-    else:
-        _show(found)
+    print_result(found, data=_data, show=_show, json=json)
     return found.exit_code
+
+
+def _data(found: Examination) -> dict[str, Any]:
+    findings = [{**asdict(each), "hint": pasteable(each.hint)} for each in found.findings]
+    return {"exit_code": found.exit_code, "findings": findings}
 
 
 def _show(found: Examination) -> None:

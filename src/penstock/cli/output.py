@@ -1,6 +1,6 @@
-"""How results and errors are printed: people's text or JSON, and the exit code.
+"""How results and errors are printed, as text or JSON, and how a command exits.
 
-Invariant: whether somebody hears the talk or an error never changes how a command ends.
+Invariant: the exit code does not depend on whether messages and errors could be printed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.cli.hints import pasteable
 from penstock.core.errors import BugError, PenstockError
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from penstock.spec.problems import Problem
+
+_Result = TypeVar("_Result")
 
 INTERRUPTED = 130
 BUG = 70
@@ -35,11 +37,11 @@ _MARKS = re.compile(r"^P\d{3}(?=  )|(?<=  )P\d{3}$|(?<= )\^+(?= |$)", re.MULTILI
 
 
 class NobodyReadsError(BrokenPipeError):
-    """Who reads a result from stdout has seen enough of it, as `head` has."""
+    """The reader of stdout has closed it, as `head` does."""
 
 
 def result_console(*, soft_wrap: bool = False) -> Console:
-    """Return a console on stdout. With `NO_COLOR` it writes no style at all, nor bold or dim."""
+    """Return a console on stdout; with `NO_COLOR` it writes no style at all."""
     from rich.console import Console
 
     plain = bool(os.environ.get("NO_COLOR"))
@@ -47,10 +49,10 @@ def result_console(*, soft_wrap: bool = False) -> Console:
 
 
 def guarded(act: Callable[[], Any], words: Sequence[str]) -> int:
-    """Run a command; translate how it ended into an exit code and print its error, if any."""
+    """Run a command, print its error if any, and return the exit code."""
     _stand_in_for_closed_streams()
     try:
-        return copy_context().run(_ended, act, words)  # in which hints name its spec
+        return copy_context().run(_ended, act, words)  # hints name its spec in there
     finally:
         _forget_unwritten()
 
@@ -61,7 +63,7 @@ def _ended(act: Callable[[], Any], words: Sequence[str]) -> int:
     try:
         code = act()
     except CycloptsError:
-        return USAGE  # it was printed by the parser
+        return USAGE  # the parser has printed it
     except PenstockError as error:
         show_error(error, as_json="--json" in words)
         return error.exit_code
@@ -92,7 +94,7 @@ def _stand_in_for_closed_streams() -> None:
 
 
 def _forget_unwritten() -> None:
-    """Drop what could not be written: Python tries again in the end, and would exit with 120."""
+    """Drop what could not be written: at exit Python would try again, and exit with 120."""
     for stream in (sys.stdout, sys.stderr):
         if stream.closed:
             continue
@@ -103,7 +105,7 @@ def _forget_unwritten() -> None:
 
 
 def show_error(error: PenstockError, *, as_json: bool) -> None:
-    """Print an error, if somebody reads it: a sentence of fact, its code, and what to do."""
+    """Print an error, if that is possible: its code, a sentence of fact, and what to do."""
     if as_json:
         with suppress(OSError):
             print_json({"error": error_data(error)})
@@ -120,14 +122,14 @@ def show_error(error: PenstockError, *, as_json: bool) -> None:
 
 
 def painted(text: str) -> str:
-    """Colour codes and carets on a terminal that wants it; the text is the same without."""
+    """Return a text with error codes and carets in colour, where the terminal wants colour."""
     if not sys.stderr.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     return _MARKS.sub(f"{RED}\\g<0>{PLAIN}", text)
 
 
 def _with_command(hint: str) -> str:
-    """Put the command that a hint ends with on a line of its own where a terminal would cut it."""
+    """Return a hint with the command at its end on a line of its own if it would wrap."""
     says, gap, command = hint.rpartition("  penstock ")
     if not gap or len(hint) <= talk_width() or not sys.stderr.isatty():
         return _filled(hint, "        ")
@@ -135,7 +137,7 @@ def _with_command(hint: str) -> str:
 
 
 def _filled(text: str, indent: str) -> str:
-    """Break a sentence between words where a terminal would break within one."""
+    """Return a text wrapped between words on a terminal, which would break within one."""
     if not sys.stderr.isatty():
         return text
     lines = textwrap.wrap(
@@ -150,12 +152,12 @@ def _filled(text: str, indent: str) -> str:
 
 
 def talk_width() -> int:
-    """Return the width of messages: that of the terminal, within what reads well."""
+    """Return the width of messages: that of the terminal, within limits."""
     return min(max(shutil.get_terminal_size((WIDTH_MAX, 24)).columns, WIDTH_MIN), WIDTH_MAX)
 
 
 def error_data(error: PenstockError) -> dict[str, Any]:
-    """Return an error as plain data; a spec's with all its problems."""
+    """Return an error as plain data; a SpecError has all its problems."""
     data: dict[str, Any] = {
         "kind": type(error).__name__,
         "code": error.code,
@@ -185,20 +187,30 @@ def _problem_data(problem: Problem) -> dict[str, Any]:
     return data
 
 
+def print_result(
+    result: _Result, *, data: Callable[[_Result], Any], show: Callable[[_Result], None], json: bool
+) -> None:
+    """Print a result as JSON or for people."""
+    if json:
+        print_json(data(result))
+    else:
+        show(result)
+
+
 def print_json(data: Any) -> None:
-    """Print data for machines on stdout. Raises what `tell` does."""
+    """Print data for machines on stdout. Raises as `tell`."""
     tell(json.dumps(data, ensure_ascii=False, default=str))
 
 
 def say(text: str) -> None:
-    """Print talk on stderr. Where that fails, it is lost."""
+    """Print a message on stderr. If that fails, it is lost."""
     with suppress(OSError):
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
 
 
 def tell(text: str = "") -> None:
-    """Print data for people on stdout. Raises NobodyReadsError when its reader is gone, OSError."""
+    """Print a line on stdout. Raises OSError, NobodyReadsError when the reader has closed it."""
     try:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json as json_text
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from penstock.cli.output import print_json, result_console, say
+from penstock.cli.output import print_result, result_console, say
 from penstock.cli.parameters import SPEC, At, Json, Spec
 from penstock.cli.record_text import (
     key_and_headers,
     plain_data,
-    record_data,
+    records_data,
     shortened,
     shown_bytes,
 )
@@ -74,14 +73,15 @@ def peek(
         )
     for left_out in unheard:
         say(f"{left_out} did not answer in time and is left out")
-    if json:
-        print_json([record_data(asdict(each)) for each in found])
-        return 0
+    print_result(found, data=records_data, show=_show, json=json)
+    return 0
+
+
+def _show(found: Iterable[Peeked]) -> None:
     console = result_console(soft_wrap=True)
     for each in found:
         for line in _lines(each):
             console.print(line)
-    return 0
 
 
 def _lines(each: Peeked) -> Iterator[Text]:

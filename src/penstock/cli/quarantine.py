@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from penstock.cli.output import print_json, say, tell
+from penstock.cli.output import print_json, print_result, say, tell
 from penstock.cli.parameters import (
     SPEC,
     At,
@@ -18,7 +20,7 @@ from penstock.cli.parameters import (
     Yes,
     command_group,
 )
-from penstock.cli.record_text import key_and_headers, record_data, shown_bytes
+from penstock.cli.record_text import key_and_headers, records_data, shown_bytes
 from penstock.cli.specs import load_spec
 from penstock.cli.waiting import waits_shown
 from penstock.observe.formatting import number_of, one_line
@@ -46,12 +48,10 @@ def list_groups(table: str | None = None, *, spec: Spec = SPEC, json: Json = Fal
         return 0
     if not found:
         tell("no record was rejected")
-    named = ""
-    for each in found:
-        if each.table != named:
-            tell(each.table)
-            named = each.table
-        tell(_group_text(each))
+    for name, group in groupby(found, lambda each: each.table):
+        tell(name)
+        for each in group:
+            tell(_group_text(each))
     return 0
 
 
@@ -78,13 +78,7 @@ def show(
     from penstock.app.repair.quarantine import records
 
     found = records(load_spec(spec), table, _choice(code, at), count)
-    if json:
-        print_json([record_data(asdict(each)) for each in found])
-        return 0
-    for each in found:
-        _show(each)
-    if not found:
-        say("no such record is open")
+    print_result(found, data=records_data, show=_show, json=json)
     return 0
 
 
@@ -177,9 +171,13 @@ def _group_text(each: Group) -> str:
     return f"  {each.status:<10} {each.records:>12,}  {what:<16} {when} UTC"
 
 
-def _show(each: Refused) -> None:
-    tell(f"{one_line(each.topic)}:{each.partition}:{each.offset}  {each.status}")
-    tell(f"  rejected {each.code} {one_line(each.message)}  ({each.refused_at:%Y-%m-%d %H:%M} UTC)")
-    for line in key_and_headers(each):
-        tell(line)
-    tell(f"  raw      {shown_bytes(each.value)}")
+def _show(found: Collection[Refused]) -> None:
+    for each in found:
+        when = f"{each.refused_at:%Y-%m-%d %H:%M} UTC"
+        tell(f"{one_line(each.topic)}:{each.partition}:{each.offset}  {each.status}")
+        tell(f"  rejected {each.code} {one_line(each.message)}  ({when})")
+        for line in key_and_headers(each):
+            tell(line)
+        tell(f"  raw      {shown_bytes(each.value)}")
+    if not found:
+        say("no such record is open")

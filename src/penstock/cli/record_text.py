@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from penstock.observe.formatting import one_line
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 SHOWN_CHARACTERS_MAX = 2000
 
 
-def record_data(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record for JSON: its bytes as Base64, and `text` where its value is UTF-8."""
-    return {**plain_data(record), "text": _text(record["value"])}
+def records_data(records: Iterable[Peeked | Refused]) -> list[dict[str, Any]]:
+    """Return records for JSON: bytes as Base64, and `text` where the value is UTF-8."""
+    return [{**plain_data(asdict(each)), "text": _text(each.value)} for each in records]
 
 
 def plain_data(value: Any) -> Any:

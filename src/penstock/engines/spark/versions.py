@@ -22,6 +22,7 @@ _EXTRAS = ("protobuf",)
 """Compared where both have them: a missing one is reported where it is needed."""
 
 
+@cache
 def versions_here() -> dict[str, str]:
     """Return the versions of this process: Python's as major.minor, libraries' in full."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -39,7 +40,7 @@ def require_agreement(driver: Mapping[str, str]) -> None:
 
     Nothing is compared where the driver sent nothing.
     """
-    differing = disagreements(driver, _here()) if driver else []
+    differing = disagreements(driver, versions_here()) if driver else []
     if differing:
         raise InvalidError(
             f"Driver and executors differ: {'; '.join(differing)}.",
@@ -56,12 +57,6 @@ def disagreements(driver: Mapping[str, str], executor: Mapping[str, str]) -> lis
         if driver.get(name, ABSENT) != executor.get(name, ABSENT)
         and not (name in _EXTRAS and ABSENT in (driver.get(name), executor.get(name)))
     ]
-
-
-@cache
-def _here() -> dict[str, str]:
-    # every task needs them
-    return versions_here()
 
 
 def _version(name: str) -> str:

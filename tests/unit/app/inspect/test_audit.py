@@ -10,7 +10,7 @@ from tests.story.world import ORDERS, SOURCE, World
 
 from penstock.app.assembly.process import SystemClock
 from penstock.app.inspect.audit import Audit, Auditor, TableAudit
-from penstock.cli.audit import tell_audit
+from penstock.cli.audit import print_audit
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.schema import Field, Kind, Struct
 from penstock.landing.repair.selection import Selection
@@ -157,7 +157,7 @@ def test_a_record_that_is_lost_first_after_the_start_is_told() -> None:
 
 
 def shown(found: TableAudit, capsys: pytest.CaptureFixture[str]) -> str:
-    tell_audit(Audit((found,)))
+    print_audit(Audit((found,)))
     return capsys.readouterr().out
 
 

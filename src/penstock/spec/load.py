@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from penstock.core.errors import InvalidError
 from penstock.spec.checks.agreement import Draft, check
 from penstock.spec.model import UNCHECKED, Pipeline
-from penstock.spec.paths import is_resolved_later, located
+from penstock.spec.paths import is_resolved_later, located, with_leaves
 from penstock.spec.problems import (
     PROBLEMS_MAX,
     KeyPath,
@@ -220,12 +220,8 @@ def _decoded(text: str | bytes, name: str) -> str:
 def _interpolated(document: Document, secrets: ProcessSecrets) -> tuple[Any, list[Problem]]:
     problems: list[Problem] = []
 
-    def walk(value: Any, path: KeyPath) -> Any:
+    def interpolated(value: Any, path: KeyPath) -> Any:
         match value:
-            case dict():
-                return {key: walk(inner, (*path, key)) for key, inner in value.items()}
-            case list():
-                return [walk(inner, (*path, index)) for index, inner in enumerate(value)]
             case str() if "${" in value:
                 found = list(_reference_problems(value, path))
                 if found or is_resolved_later(path):
@@ -244,7 +240,7 @@ def _interpolated(document: Document, secrets: ProcessSecrets) -> tuple[Any, lis
             problems.append(Problem(path, error.code, error.message, error.hint))
             return value
 
-    return walk(document.data, ()), problems
+    return with_leaves(document.data, interpolated), problems
 
 
 def _reference_problems(text: str, path: KeyPath) -> Iterator[Problem]:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from penstock.core.errors import InvalidError
 from penstock.spec.language.notation import MalformedError
@@ -35,6 +37,17 @@ def is_resolved_later(path: KeyPath) -> bool:
         or path[:2] in (("kafka", "security"), ("pending", "store"), ("records", "registry"))
         or (path[:1] == ("tables",) and path[2:4] == ("records", "registry"))
     )
+
+
+def with_leaves(data: Any, change: Callable[[Any, KeyPath], Any], path: KeyPath = ()) -> Any:
+    """Return plain data with all that is no mapping and no list changed, by its path."""
+    match data:
+        case dict():
+            return {key: with_leaves(each, change, (*path, key)) for key, each in data.items()}
+        case list():
+            return [with_leaves(each, change, (*path, at)) for at, each in enumerate(data)]
+        case _:
+            return change(data, path)
 
 
 def located(pipeline: Pipeline, base: Path, secrets: ProcessSecrets | None = None) -> Pipeline:

@@ -18,7 +18,6 @@ from typing import Any
 from penstock.core.errors import InvalidError
 from penstock.spec.model import Pipeline
 from penstock.spec.problems import SpecError, listed
-from penstock.spec.settings.fields import REVEALED
 from penstock.spec.settings.records import Records
 from penstock.spec.settings.sections import DEPTH_MAX, Kafka, LimitSettings, QuarantineSettings
 from penstock.spec.settings.table import Table
@@ -55,7 +54,7 @@ def rules_text(pipeline: Pipeline) -> str:
     limits = {name: getattr(pipeline.limits, name) for name in _LIMITS}
     rules = {
         "v": RULES_VERSION,
-        "topics": pipeline.kafka.settings()["topics"],
+        "topics": pipeline.kafka.revealed()["topics"],
         "records": _records(pipeline.records),
         "tables": [_table(table) for table in pipeline.tables],
         "quarantine": pipeline.quarantine.into,
@@ -95,7 +94,7 @@ def with_rules(pipeline: Pipeline, text: str) -> Pipeline:
 
 
 def _table(table: Table) -> dict[str, Any]:
-    data = table.model_dump(mode="json", context=REVEALED)
+    data = table.revealed()
     if table.records is not None:
         data["records"] = _records(table.records)
     given = {

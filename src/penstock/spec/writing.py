@@ -16,7 +16,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import ModelSchema
 
 from penstock.spec.model import Pipeline
-from penstock.spec.paths import is_resolved_later
+from penstock.spec.paths import is_resolved_later, with_leaves
 from penstock.spec.problems import KeyPath
 from penstock.spec.secrets import escaped
 from penstock.spec.settings.fields import REVEALED
@@ -30,7 +30,7 @@ def to_yaml(pipeline: Pipeline) -> str:
     data = pipeline.model_dump(mode="json", context=REVEALED, exclude_defaults=True)
     header = f"# yaml-language-server: $schema=./{SCHEMA_FILE}\n"
     return header + yaml.dump(
-        _escaped(data, ()),
+        with_leaves(data, _escaped),
         Dumper=_Quoting,
         sort_keys=False,
         allow_unicode=True,
@@ -77,12 +77,4 @@ _Quoting.add_representer(str, _quoted)
 
 
 def _escaped(value: Any, path: KeyPath) -> Any:
-    match value:
-        case dict():
-            return {key: _escaped(inner, (*path, key)) for key, inner in value.items()}
-        case list():
-            return [_escaped(inner, (*path, index)) for index, inner in enumerate(value)]
-        case str() if not is_resolved_later(path):
-            return escaped(value)
-        case _:
-            return value
+    return escaped(value) if isinstance(value, str) and not is_resolved_later(path) else value

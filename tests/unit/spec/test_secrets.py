@@ -122,7 +122,7 @@ def test_no_representation_or_dump_shows_a_secret(secretive: Pipeline) -> None:
 
 
 def test_connectors_get_the_secrets(secretive: Pipeline) -> None:
-    assert LITERAL == secretive.kafka.settings()["security"]["password"]
+    assert LITERAL == secretive.kafka.revealed()["security"]["password"]
     lake = secretive.catalogs["lake"].settings("lake")
     assert ("lake", "sql", LITERAL) == (lake["name"], lake["type"], lake["token"])
 

@@ -131,7 +131,7 @@ def place_of(pipeline: Pipeline, table: str) -> TableLocation:
 
 def log_settings(pipeline: Pipeline) -> dict[str, Any]:
     """Return what a worker needs to read the log; references to secrets stay references."""
-    return {**pipeline.kafka.settings(), "connector": LOG}
+    return {**pipeline.kafka.revealed(), "connector": LOG}
 
 
 def open_log(pipeline: Pipeline) -> Log:

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 from penstock.spec.checks.expressions import check_expressions
 from penstock.spec.checks.formats import check_format, check_hints
 from penstock.spec.checks.reach import is_remote, unreachable
+from penstock.spec.checks.records import check_records
+from penstock.spec.checks.security import check_security
 from penstock.spec.language import notation
 from penstock.spec.problems import KeyPath, Problem, listed, nearest, shown
 from penstock.spec.secrets import is_literal, is_secret_name, without_password
 from penstock.spec.settings import undecided
-from penstock.spec.settings.fields import NOT_YET, REVEALED
-from penstock.spec.settings.records import Records, problems_of
+from penstock.spec.settings.fields import NOT_YET
+from penstock.spec.settings.records import Records
 
 if TYPE_CHECKING:
     from penstock.spec.settings.catalogs import Catalog
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
         Kafka,
         PendingSettings,
         QuarantineSettings,
-        Security,
         SparkSettings,
     )
     from penstock.spec.settings.table import Table
@@ -63,7 +64,7 @@ def check(draft: Draft) -> list[Problem]:
     """Find everything that does not agree, warnings included."""
     return [
         *undecided.problems_of(draft.undecided),
-        *(_check_security(draft.kafka.security) if draft.kafka else ()),
+        *(check_security(draft.kafka.security) if draft.kafka else ()),
         *(_check_start(draft.kafka) if draft.kafka else ()),
         *_check_catalogs(draft),
         *_check_rules(draft),
@@ -75,38 +76,6 @@ def check(draft: Draft) -> list[Problem]:
         *_check_reach(draft),
         *_check_secrets(draft),
     ]
-
-
-def _check_security(security: Security) -> Iterator[Problem]:
-    at: KeyPath = ("kafka", "security")
-    protocol = security.protocol
-    proofs = {
-        "mechanism": security.mechanism,
-        "username": security.username,
-        "password": security.password,
-    }
-    examples = {
-        "mechanism": "scram-sha-512",
-        "username": "shop",
-        "password": '"${file:/run/secrets/kafka}"',
-    }
-    for name, value in proofs.items():
-        if protocol.startswith("sasl") and value is None:
-            fact = f"protocol {protocol} needs '{name}'"
-            hint = f"add  {name}: {examples[name]}"
-            yield Problem((*at, name), "P120", fact, hint, on_key=True)
-        if not protocol.startswith("sasl") and value is not None:
-            fact = f"'{name}' is not used with protocol {protocol}"
-            yield Problem((*at, name), "P120", fact, "write protocol: sasl_ssl, or remove it")
-    for name in ("ca", "certificate", "key", "key_password"):
-        if not protocol.endswith("ssl") and getattr(security, name) is not None:
-            fact = f"'{name}' is not used with protocol {protocol}"
-            yield Problem((*at, name), "P120", fact, "write protocol: ssl or sasl_ssl")
-    pairs = (("certificate", "key"), ("key", "certificate"), ("key_password", "key"))
-    for name, needed in pairs:
-        if getattr(security, name) is not None and getattr(security, needed) is None:
-            fact = f"'{name}' needs '{needed}' beside it"
-            yield Problem((*at, name), "P120", fact, f"add  {needed}: ./client.pem")
 
 
 def _check_start(kafka: Kafka) -> Iterator[Problem]:
@@ -200,7 +169,7 @@ def _check_lists(at: KeyPath, table: Table) -> Iterator[Problem]:
 def _check_records(draft: Draft) -> Iterator[Problem]:
     shared = None if draft.records is None else draft.records.registry
     for at, records in _all_records(draft):
-        yield from problems_of(records, records.registry or shared, at)
+        yield from check_records(records, records.registry or shared, at)
     for index, table in enumerate(draft.tables):
         its = None if table is None else table.records or draft.records
         if table is None or its is None or table.schema_.case_sensitive:
@@ -338,16 +307,16 @@ def _check_secrets(draft: Draft) -> Iterator[Problem]:
     blocks: list[tuple[KeyPath, Mapping[str, Any]]] = []
     if draft.kafka is not None:
         security = draft.kafka.security
-        blocks.append((("kafka", "security"), security.model_dump(context=REVEALED)))
+        blocks.append((("kafka", "security"), security.revealed()))
     for name, catalog in (draft.catalogs or {}).items():
         if catalog is not None:
-            entry = catalog.model_dump(context=REVEALED)
+            entry = catalog.revealed()
             options: KeyPath = ("catalogs", name, "storage_options")
             blocks.append((("catalogs", name), entry))
             blocks.append((options, entry.get("storage_options", {})))
     for at, records in _all_records(draft):
         if records.registry is not None:
-            registry = records.registry.model_dump(context=REVEALED)
+            registry = records.registry.revealed()
             blocks.append(((*at, "registry"), registry))
     if draft.spark is not None:
         blocks.append((("spark", "conf"), draft.spark.conf))

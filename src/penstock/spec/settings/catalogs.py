@@ -12,17 +12,32 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from penstock.spec.problems import listed, shown
-from penstock.spec.settings.fields import REVEALED, FreeText, Seconds, Setting, Text
+from penstock.spec.settings.fields import FreeText, Seconds, Setting, Text
 from penstock.spec.settings.validation import refusal
 
 ANSWER_SECONDS = 30.0
 """Much for one request, and little enough to be waited for each time the catalog is asked again."""
 
 
-class SqlCatalog(Setting, extra="allow"):
-    """An Iceberg catalog in an SQL database. Further keys are PyIceberg's, as text."""
+_TIMEOUT = "timeout_seconds"
 
+
+class _Entry(Setting):
+    def settings(self, name: str) -> dict[str, Any]:
+        """Return the entry as plain data for a connector, with references unresolved."""
+        given = {**self.revealed(), "name": name}
+        if _TIMEOUT in type(self).model_fields:
+            del given["timeout"]
+            given["penstock.timeout_ms"] = str(round(1000 * getattr(self, _TIMEOUT)))
+        return given
+
+
+class _Iceberg(_Entry, extra="allow"):
     __pydantic_extra__: dict[str, FreeText]
+
+
+class SqlCatalog(_Iceberg):
+    """An Iceberg catalog in an SQL database. Further keys are PyIceberg's, as text."""
 
     type: Literal["sql"] = Field(description="Kind of the catalog.")
     uri: Text = Field(
@@ -34,15 +49,9 @@ class SqlCatalog(Setting, extra="allow"):
         examples=["./lake"],
     )
 
-    def settings(self, name: str) -> dict[str, str]:
-        """Return the entry as plain data for a connector, with references unresolved."""
-        return {**self.model_dump(mode="json", context=REVEALED), "name": name}
 
-
-class RestCatalog(Setting, extra="allow"):
+class RestCatalog(_Iceberg):
     """An Iceberg catalog behind the REST protocol. Further keys are PyIceberg's, as text."""
-
-    __pydantic_extra__: dict[str, FreeText]
 
     type: Literal["rest"] = Field(description="Kind of the catalog.")
     uri: Text = Field(description="Address of the server.", examples=["http://catalog:8181"])
@@ -54,15 +63,9 @@ class RestCatalog(Setting, extra="allow"):
         ANSWER_SECONDS, alias="timeout", description="How long one answer may take."
     )
 
-    def settings(self, name: str) -> dict[str, str]:
-        """Return the entry as plain data for a connector, with references unresolved."""
-        return _asked(self, name, self.timeout_seconds)
 
-
-class HiveCatalog(Setting, extra="allow"):
+class HiveCatalog(_Iceberg):
     """An Iceberg catalog in a Hive metastore. Further keys are PyIceberg's, as text."""
-
-    __pydantic_extra__: dict[str, FreeText]
 
     type: Literal["hive"] = Field(description="Kind of the catalog.")
     uri: Text = Field(description="Address of the metastore.", examples=["thrift://hive:9083"])
@@ -74,15 +77,9 @@ class HiveCatalog(Setting, extra="allow"):
         ANSWER_SECONDS, alias="timeout", description="How long one answer may take."
     )
 
-    def settings(self, name: str) -> dict[str, str]:
-        """Return the entry as plain data for a connector, with references unresolved."""
-        return _asked(self, name, self.timeout_seconds)
 
-
-class GlueCatalog(Setting, extra="allow"):
+class GlueCatalog(_Iceberg):
     """An Iceberg catalog in AWS Glue, found by account. Further keys are PyIceberg's, as text."""
-
-    __pydantic_extra__: dict[str, FreeText]
 
     type: Literal["glue"] = Field(description="Kind of the catalog.")
     warehouse: Text | None = Field(
@@ -95,12 +92,8 @@ class GlueCatalog(Setting, extra="allow"):
         description="How long one answer may take; it is asked for three times.",
     )
 
-    def settings(self, name: str) -> dict[str, str]:
-        """Return the entry as plain data for a connector, with references unresolved."""
-        return _asked(self, name, self.timeout_seconds)
 
-
-class DeltaCatalog(Setting):
+class DeltaCatalog(_Entry):
     """A directory whose sub-directories are Delta tables."""
 
     type: Literal["delta"] = Field(description="Kind of the catalog.")
@@ -113,15 +106,6 @@ class DeltaCatalog(Setting):
         description="Options of deltalake for the storage, as text.",
         examples=['{ region: eu-west-1, secret_access_key: "${env:LAKE_SECRET}" }'],
     )
-
-    def settings(self, name: str) -> dict[str, Any]:
-        """Return the entry as plain data for a connector, with references unresolved."""
-        return {**self.model_dump(mode="json", context=REVEALED), "name": name}
-
-
-def _asked(entry: Setting, name: str, timeout_seconds: float) -> dict[str, str]:
-    given = entry.model_dump(mode="json", context=REVEALED, exclude={"timeout_seconds"})
-    return {**given, "penstock.timeout_ms": str(round(timeout_seconds * 1000)), "name": name}
 
 
 _CATALOG_KINDS = ("sql", "rest", "hive", "glue", "delta")

@@ -65,6 +65,10 @@ class Setting(BaseModel):
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         return [(name, redacted_tree(value, name or "")) for name, value in super().__repr_args__()]
 
+    def revealed(self) -> dict[str, Any]:
+        """Return the block as plain data for a connector, with references unresolved."""
+        return self.model_dump(mode="json", context=REVEALED)
+
     @model_serializer(mode="wrap")
     def _hide(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
         data = handler(self)
@@ -189,3 +193,14 @@ Fraction = Annotated[
 ]
 PipelineName = Annotated[str, reading(notation.pipeline_name)]
 CatalogName = Annotated[str, reading(notation.part_name)]
+TrustedCertificates = Annotated[
+    Text | None,
+    Field(description="Path of the certificates to trust (PEM); by default the system's."),
+]
+OwnCertificate = Annotated[
+    Text | None, Field(description="Path of the client's own certificate (PEM), for mutual TLS.")
+]
+OwnKey = Annotated[Text | None, Field(description="Path of the client's private key (PEM).")]
+OwnKeyPassword = Annotated[
+    Text | None, Field(description="Password of the private key, as a reference.")
+]

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
 from penstock.spec.language.notation import MalformedError
-from penstock.spec.problems import KeyPath, Problem, shown
+from penstock.spec.problems import shown
 from penstock.spec.secrets import without_password
-from penstock.spec.settings.fields import REVEALED, Seconds, Setting, Text, later, reading
+from penstock.spec.settings.fields import (
+    OwnCertificate,
+    OwnKey,
+    OwnKeyPassword,
+    Seconds,
+    Setting,
+    Text,
+    TrustedCertificates,
+    later,
+    reading,
+)
 
 REGISTERED = frozenset({"avro", "json-schema", "protobuf"})
 """The formats whose records name a schema."""
 
-_OF_JSON = frozenset({"dms", "maxwell", "canal"})
-_WITH_JSON_EVENTS = frozenset({"json", "json-schema"})
 _PLACEHOLDER = re.compile(r"[A-Za-z0-9_.:-]{8,200}")
 _HTTP = ("http://", "https://")
 _SCHEMES = (*_HTTP, "mock:///", "mock://.", "${")
@@ -55,24 +62,17 @@ class RegistrySettings(Setting):
         examples=["${file:/run/secrets/registry}"],
     )
     token: Text | None = Field(None, description="Bearer token in place of a user, as a reference.")
-    ca: Text | None = Field(
-        None, description="Path of the certificates to trust (PEM); by default the system's."
-    )
-    certificate: Text | None = Field(
-        None, description="Path of the client's own certificate (PEM), for mutual TLS."
-    )
-    key: Text | None = Field(None, description="Path of the client's private key (PEM).")
-    key_password: Text | None = Field(
-        None, description="Password of the private key, as a reference."
-    )
+    ca: TrustedCertificates = None
+    certificate: OwnCertificate = None
+    key: OwnKey = None
+    key_password: OwnKeyPassword = None
     timeout_seconds: Seconds = Field(
         10.0, alias="timeout", description="How long one answer may take."
     )
 
     def settings(self) -> dict[str, Any]:
         """Return the block as plain data for a connector, with references unresolved."""
-        data = self.model_dump(mode="json", context=REVEALED)
-        return {**data, "timeout": self.timeout_seconds}
+        return {**self.revealed(), "timeout": self.timeout_seconds}
 
 
 def _registry(value: Any) -> Any:
@@ -145,48 +145,3 @@ class Records(Setting):
         description="The schema registry, or only its address.",
         examples=["https://registry:8081"],
     )
-
-
-def problems_of(
-    records: Records, registry: RegistrySettings | None, at: KeyPath
-) -> Iterator[Problem]:
-    """Find what does not agree; `registry` may be the one of the whole spec."""
-    for format_ in {records.format, records.key_format} & REGISTERED if registry is None else ():
-        fact = f"format {format_} needs 'registry'"
-        hint = "add  registry: https://registry:8081"
-        yield Problem((*at, "registry"), "P151", fact, hint, on_key=True)
-    if records.format not in REGISTERED:
-        for name in ("framing", "schema_id"):
-            if getattr(records, name) != Records.model_fields[name].default:
-                fact = f"'{name}' is not used with format {records.format}"
-                yield Problem((*at, name), "P151", fact, "remove it")
-    if records.envelope in _OF_JSON and records.format not in _WITH_JSON_EVENTS:
-        fact = f"events of {records.envelope} are JSON, not {records.format}"
-        yield Problem((*at, "envelope"), "P151", fact, "write  format: json")
-    if records.framing == "single-object":
-        if records.format != "avro":
-            fact = "only avro has single objects"
-            yield Problem((*at, "framing"), "P151", fact, "write  format: avro")
-        if registry is not None and not registry.url.startswith(("mock:", "${")):
-            fact = "single objects name schemas by fingerprint, which no registry can look up"
-            yield Problem(
-                (*at, "framing"), "P151", fact, "write  registry: mock:///path/of/schemas"
-            )
-    if records.registry is not None:
-        yield from _problems_of_registry(records.registry, (*at, "registry"))
-
-
-def _problems_of_registry(registry: RegistrySettings, at: KeyPath) -> Iterator[Problem]:
-    pairs = (
-        ("username", "password"),
-        ("password", "username"),
-        ("certificate", "key"),
-        ("key", "certificate"),
-        ("key_password", "key"),
-    )
-    for name, needed in pairs:
-        if getattr(registry, name) is not None and getattr(registry, needed) is None:
-            yield Problem((*at, name), "P120", f"'{name}' needs '{needed}' beside it", "add it")
-    if registry.token is not None and registry.username is not None:
-        fact = "a registry takes a token or a user, not both"
-        yield Problem((*at, "token"), "P120", fact, "remove one of them")

@@ -19,15 +19,18 @@ from penstock.spec.problems import KeyPath, nearest, shown
 from penstock.spec.secrets import without_password
 from penstock.spec.settings.fields import (
     NOT_YET,
-    REVEALED,
     AtLeastOne,
     Bytes,
     Count,
     Fraction,
     FreeText,
+    OwnCertificate,
+    OwnKey,
+    OwnKeyPassword,
     Seconds,
     Setting,
     Text,
+    TrustedCertificates,
     later,
     never,
     reading,
@@ -149,16 +152,10 @@ class Security(Setting):
         description="Password of the user, as a reference.",
         examples=["${file:/run/secrets/kafka}"],
     )
-    ca: Text | None = Field(
-        None, description="Path of the certificates to trust (PEM); by default the system's."
-    )
-    certificate: Text | None = Field(
-        None, description="Path of the client's own certificate (PEM), for mutual TLS."
-    )
-    key: Text | None = Field(None, description="Path of the client's private key (PEM).")
-    key_password: Text | None = Field(
-        None, description="Password of the private key, as a reference."
-    )
+    ca: TrustedCertificates = None
+    certificate: OwnCertificate = None
+    key: OwnKey = None
+    key_password: OwnKeyPassword = None
 
 
 class Kafka(Setting):
@@ -227,10 +224,6 @@ class Kafka(Setting):
     def patterns(self) -> tuple[str, ...]:
         """List the topic patterns."""
         return tuple(each.pattern for each in self.topics if isinstance(each, TopicPattern))
-
-    def settings(self) -> dict[str, Any]:
-        """Return the block as plain data for a connector, with references unresolved."""
-        return self.model_dump(mode="json", context=REVEALED)
 
 
 class CommitSettings(Setting):

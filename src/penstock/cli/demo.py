@@ -59,7 +59,6 @@ def demo(
 
 
 def _show(told: Told, seconds: float) -> None:
-
     from penstock.app.assembly.process import SystemClock
     from penstock.observe.render import render_status
 

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
+from rich.table import Table
+from rich.text import Text
 
 from penstock.cli.hints import pasteable
 from penstock.cli.output import print_result, result_console, say
 from penstock.cli.parameters import SPEC, SPEC_VARIABLE, Json
 from penstock.cli.specs import load_spec
+from penstock.observe.formatting import one_line
 
 if TYPE_CHECKING:
     from penstock.app.doctor.examination import Examination
@@ -62,11 +65,6 @@ def _data(found: Examination) -> dict[str, Any]:
 
 
 def _show(found: Examination) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from penstock.observe.formatting import one_line
-
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     for ratio in (None, None, None, 1):
         table.add_column(ratio=ratio, overflow="fold")

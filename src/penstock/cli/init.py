@@ -67,17 +67,19 @@ def init(
 
     only_topics = topics is not None or registry is not None
     _require_one(from_, from_config, only_topics=only_topics, only_config=offsets)
+    folder = spec.absolute().parent
     if from_config is not None:
-        text, data, lines = _translated(from_config, spec.absolute().parent if offsets else None)
+        text, migrated = drafting.translated(_read(from_config), base=folder if offsets else None)
+        data, lines = _account(migrated)
     else:
         assert from_ is not None, "one of the two is given"
         with waits_shown(as_json=json) as observer:
             draft = partial(drafting.draft, progress=_progress, observer=observer)
-            text, looked = draft(from_, to, name, topics=topics, registry=registry)
-        data, lines = _looked_at(looked)
+            text, sampled = draft(from_, to, name, topics=topics, registry=registry)
+        data, lines = _of_topics(sampled)
     drafting.keep(spec, text)
-    drafting.keep_schema(spec.absolute().parent)
-    return _tell_outcome(spec, data, lines, as_json=json)
+    drafting.keep_schema(folder)
+    return _report(spec, data, lines, as_json=json)
 
 
 def _require_one(
@@ -98,15 +100,7 @@ def _require_one(
         )
 
 
-def _translated(config: Path, base: Path | None) -> tuple[str, dict[str, Any], list[str]]:
-    """Return a spec from another system's configuration, and its account as data and as lines."""
-    from penstock.app.init import draft as drafting
-
-    text, found = drafting.translated(_read(config), base=base)
-    return (text, *_account(found))
-
-
-def _tell_outcome(spec: Path, data: dict[str, Any], lines: list[str], *, as_json: bool) -> int:
+def _report(spec: Path, data: dict[str, Any], lines: list[str], *, as_json: bool) -> int:
     """Print what was written and what is left to do; return the exit code."""
     problem = _problem(spec)
     code = 0 if problem is None else problem.exit_code
@@ -128,13 +122,13 @@ def _progress(done: int, of: int) -> None:
     """Show the progress on a terminal, in one line that is overwritten."""
     if sys.stderr.isatty():
         end = "\n" if done == of else ""
-        sys.stderr.write(f"{ERASE}looked at {done} of {of} topics{end}")
+        sys.stderr.write(f"{ERASE}sampled {done} of {of} topics{end}")
         sys.stderr.flush()
 
 
-def _looked_at(looked: Looked[Rule]) -> tuple[dict[str, Any], list[str]]:
+def _of_topics(sampled: Looked[Rule]) -> tuple[dict[str, Any], list[str]]:
     """Return what topics hold, as data and as lines."""
-    topics = looked.topics
+    topics = sampled.topics
     data = {
         "topics": [
             {
@@ -146,11 +140,11 @@ def _looked_at(looked: Looked[Rule]) -> tuple[dict[str, Any], list[str]]:
             }
             for each in topics
         ],
-        "not_looked_at": looked.left,
+        "not_looked_at": sampled.left,
     }
     lines = [f"{each.topic}: {_fate(each)}" for each in topics]
-    if looked.left:
-        lines.append(f"{number_of(looked.left, 'more topic')} not looked at, and not in the spec")
+    if sampled.left:
+        lines.append(f"{number_of(sampled.left, 'more topic')} not sampled, and not in the spec")
     return data, lines
 
 

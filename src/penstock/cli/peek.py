@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from rich.text import Text
 
 from penstock.cli.output import print_result, result_console, say
 from penstock.cli.parameters import SPEC, At, Json, Spec
@@ -24,8 +25,6 @@ from penstock.core.errors import InvalidError
 from penstock.observe.formatting import one_line
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from penstock.app.inspect.peek import Fate, Peeked
     from penstock.core.offsets import TopicPartition
 
@@ -85,8 +84,6 @@ def _show(found: Iterable[Peeked]) -> None:
 
 
 def _lines(each: Peeked) -> Iterator[Text]:
-    from rich.text import Text
-
     head = Text.assemble((f"{one_line(each.topic)}:{each.partition}:{each.offset}", "bold"))
     if each.timestamp_ms is not None:
         head.append(f"  {_date(each.timestamp_ms)}", "dim")
@@ -111,8 +108,6 @@ def _date(timestamp_ms: int) -> str:
 
 
 def _fate_lines(fate: Fate) -> Iterator[Text]:
-    from rich.text import Text
-
     name = f"{fate.table}{' (to be created)' if fate.unborn else ''}"
     detail = f"{fate.code} {one_line(fate.detail)}".strip()
     if fate.outcome == "quarantine":

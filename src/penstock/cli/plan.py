@@ -7,6 +7,9 @@ from dataclasses import asdict
 from shlex import join
 from typing import TYPE_CHECKING, Any
 
+from rich.padding import Padding
+from rich.text import Text
+
 from penstock.cli.hints import pasteable
 from penstock.cli.output import error_data, print_json, result_console
 from penstock.cli.parameters import SPEC, Accept, Json, Spec, Takeover
@@ -70,8 +73,6 @@ def plan(
     if json:
         print_json(_data(found))
         return code
-    from rich.text import Text
-
     console = result_console()
     for line in plan_lines(found, _run(accept, takeover=takeover)):
         console.print(line, soft_wrap=isinstance(line, Text))  # a command is pasted whole
@@ -115,8 +116,6 @@ def _run(accept: tuple[str, ...], *, takeover: bool) -> str:
 
 def plan_lines(found: Plan, run: str = "penstock run") -> Iterator[RenderableType]:
     """Yield a plan line by line, for people; `run` is the command that was planned."""
-    from rich.text import Text
-
     yield Text.assemble((found.pipeline, "bold"), f"  {_outcome(found, run)}")
     for error in found.stops:
         yield _below(f"{error.code}  {one_line(error.message)}", "red", cells=2)
@@ -146,8 +145,6 @@ def _outcome(found: Plan, run: str) -> str:
 
 
 def _table_lines(table: TablePlan) -> Iterator[RenderableType]:
-    from rich.text import Text
-
     mark, style, act = _act(table)
     yield Text.assemble((f"{mark} {table.table}", style), f"  {act}")
     for error in table.destructive:
@@ -181,16 +178,11 @@ def _said(table: TablePlan, error: PenstockError) -> str:
 
 def _below(text: str, style: str = "", *, cells: int = 4) -> RenderableType:
     """Indent a text below a name, with its wrapped lines."""
-    from rich.padding import Padding
-    from rich.text import Text
-
     return Padding(Text(text, style), (0, 0, 0, cells), expand=False)
 
 
 def _way_out(error: PenstockError, *, cells: int = 4) -> Iterator[RenderableType]:
     """Yield an error's hint; a command at its end gets a line of its own."""
-    from rich.text import Text
-
     says, gap, command = one_line(pasteable(error.hint)).rpartition("  penstock ")
     if not gap:
         says, command = command, ""
@@ -212,8 +204,6 @@ def _act(table: TablePlan) -> tuple[str, str, str]:
 
 
 def _backlog_lines(table: TablePlan) -> Iterator[RenderableType]:
-    from rich.text import Text
-
     for each in table.beginnings[:PARTITIONS_SHOWN_MAX]:
         yield Text(
             f"    {one_line(each.topic)}[{each.partition}] from {each.start:,} to {each.stop:,}"
@@ -231,8 +221,6 @@ def _backlog_lines(table: TablePlan) -> Iterator[RenderableType]:
 
 def _sampled_lines(sampled: Sampled) -> Iterator[RenderableType]:
     """Yield how many sampled records fit, and why others do not, with an example."""
-    from rich.text import Text
-
     if not sampled.quarantined and not sampled.filtered:
         return
     left = [f"{count_text(count)} {why}" for why, count in sampled.filtered.items()]

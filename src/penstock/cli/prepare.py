@@ -6,6 +6,7 @@ import os
 
 from penstock.cli.output import print_json, say, tell
 from penstock.cli.parameters import Json
+from penstock.observe.formatting import size_text
 
 
 def prepare(*, json: Json = False) -> int:
@@ -19,7 +20,6 @@ def prepare(*, json: Json = False) -> int:
     Example: penstock prepare
     """
     from penstock.engines.spark.class_archive import make_archive
-    from penstock.observe.formatting import size_text
 
     if not json:
         say("Starting Spark to record the classes it loads; this takes about half a minute.")

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from penstock.cli.parameters import SPEC, Json, Spec, Table, Yes
 from penstock.cli.specs import load_spec
 from penstock.cli.waiting import waits_shown
+from penstock.observe.formatting import number_of
 
 
 def replay(
@@ -40,7 +41,6 @@ def replay(
     from penstock.app.repair.replay_and_seek import place_of, plan_replay
     from penstock.app.repair.replay_and_seek import replay as replay_table
     from penstock.cli.confirming import confirm_and_apply
-    from penstock.observe.formatting import number_of
     from penstock.observe.log import console_log, json_log, written_to
 
     pipeline = load_spec(spec)

@@ -24,7 +24,7 @@ from benchmarks.scratch import Scratch
 from benchmarks.specs import Format
 from penstock.app.assembly import assembly
 from penstock.app.assembly.process import SystemClock, jitter, this_owner
-from penstock.commit.land import CommitContext
+from penstock.commit.attempt import CommitContext
 from penstock.commit.two_phase import TwoPhase
 from penstock.core.claims import Generation
 from penstock.core.commits import Committable, DataFile

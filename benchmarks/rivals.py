@@ -20,7 +20,8 @@ from typing import Protocol
 
 from penstock.app.assembly.connectors import table_connector_named
 from penstock.app.assembly.process import SystemClock, jitter
-from penstock.commit.land import CommitContext, land
+from penstock.commit.attempt import CommitContext
+from penstock.commit.land import land
 from penstock.core.commits import Chain, CommitKind
 from penstock.core.errors import UnavailableError
 from penstock.observe.fanout import Observers

@@ -114,7 +114,7 @@ def main(order: dict[str, Any]) -> None:
 def _seconds(folder: Path, brokers: str, case: str, count: int) -> float:
     from penstock.app.assembly.worker import work
     from penstock.core.offsets import span
-    from penstock.landing.task.messages import result_from_json
+    from penstock.landing.task.message_json import result_from_json
 
     kind, policy = CASES[case]
     job = _job(folder, brokers, kind, policy)
@@ -144,7 +144,8 @@ def _job(folder: Path, brokers: str, topic: str, policy: str) -> Callable[[int, 
     from penstock.core.claims import Claim, Generation
     from penstock.core.commits import Chain
     from penstock.core.planning import Lane
-    from penstock.landing.task.messages import Job, TableJob, WriteTarget, job_to_json
+    from penstock.landing.task.message_json import job_to_json
+    from penstock.landing.task.messages import Job, TableJob, WriteTarget
     from penstock.observe.fanout import Observers
     from penstock.ports.tables import TableDefinition
     from penstock.rows.quarantine.rows import QUARANTINE_SCHEMA

@@ -11,7 +11,7 @@ from tests.proof.mutants import KEPT, Stillness, changed, reasons, verdicts
 from tests.proof.mutants import SOURCE as SOURCES
 from tests.proof.mutating import Mutant, mark, mutants_of, mutated
 
-from penstock.commit.land import rolled_back
+from penstock.commit.errors import rolled_back
 from penstock.core.decide import outranks
 from penstock.testing.prepared import claim
 

@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from penstock.commit import land, manual, two_phase
+from penstock.commit import errors, land, manual, two_phase
 from penstock.connectors.memory import cluster, tables
 from penstock.core import decide as deciding
 from penstock.core.commits import landed_after
 from penstock.core.errors import ConflictError
 from penstock.core.file_ranges import Partitioned
-from penstock.landing.ownership import claim as ownership
-from penstock.landing.ownership import fencing
 from penstock.landing.repair import replay, reread, retry, seek
-from penstock.landing.tables import opening, progress, table_set
+from penstock.landing.tables import commits, log_checks, start_positions, table_set
+from penstock.ownership import claim as ownership
+from penstock.ownership import fencing
 from penstock.ports.tables import Verdict
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -81,7 +81,7 @@ def _commit_before_rank(prepared: Any, landed: Any, *claims: Any) -> Any:
 
 
 def _nobody_is_fenced(patch: pytest.MonkeyPatch) -> None:
-    for room in (land, deciding, fencing):
+    for room in (errors, deciding, fencing):
         patch.setattr(room, "outranks", lambda *_: False)
 
 
@@ -122,9 +122,9 @@ def _no_third_witness(found: Any, *_: Any) -> Any:
 def _no_abort_fence(patch: pytest.MonkeyPatch) -> None:
     before = land.fence
 
-    def fence(like: Any, state: Any, table: Any, conditions: Any) -> None:
+    def fence(like: Any, state: Any, table: Any, context: Any) -> None:
         if state.verdict is Verdict.ROLLED_BACK:
-            before(like, state, table, conditions)
+            before(like, state, table, context)
 
     patch.setattr(land, "fence", fence)
 
@@ -137,11 +137,11 @@ def _topics_by_name(patch: pytest.MonkeyPatch) -> None:
 
 
 def _starts_are_not_written(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(opening, "begin", lambda *given, **_: given[2])
+    patch.setattr(start_positions, "begin", lambda *given, **_: given[2])
 
 
 def _own_first(patch: pytest.MonkeyPatch) -> None:
-    before = progress.commits_for
+    before = commits.commits_for
 
     def commits_for(*given: Any) -> Any:
         return before(*given)[::-1]
@@ -164,7 +164,7 @@ def _followers_stay(patch: pytest.MonkeyPatch) -> None:
 
 def _still_examined(patch: pytest.MonkeyPatch) -> None:
     def say(self: Any, commit: Any, landing: Any) -> None:
-        claim = self.conditions.claim
+        claim = self.context.claim
         landed, reason = landing.landed, landing.reason
         self.store.settle(self.pipeline, claim, commit, landed=landed, reason=reason)
 
@@ -172,23 +172,24 @@ def _still_examined(patch: pytest.MonkeyPatch) -> None:
 
 
 def _examined_anywhere(patch: pytest.MonkeyPatch) -> None:
-    def take(settings: Any, store: Any, track: Any) -> None:
-        known = store.examined(settings.pipeline).get(track.name)
-        if known is not None and track.position is not None:
-            ahead = {at: max(offset, track.examined[at]) for at, offset in known.reached.items()}
-            track.examined = {**track.examined, **ahead}
+    def take(settings: Any, store: Any, table: Any) -> Any:
+        known = store.examined(settings.pipeline).get(table.name)
+        if known is None or table.position is None:
+            return table
+        ahead = {at: max(offset, table.examined[at]) for at, offset in known.reached.items()}
+        return replace(table, examined={**table.examined, **ahead})
 
     patch.setattr(table_set, "resume_examined", take)
     _still_examined(patch)
 
 
 def _no_distrust(patch: pytest.MonkeyPatch) -> None:
-    for name in ("take", "again"):
+    for name in ("acquire", "reacquire"):
         before = getattr(ownership.PipelineClaim, name)
 
         def trusting(self: Any, *given: Any, before: Any = before, **named: Any) -> None:
             before(self, *given, **named)
-            self.strange = False
+            self.foreign = False
 
         patch.setattr(ownership.PipelineClaim, name, trusting)
 
@@ -244,7 +245,7 @@ UNDEFENDED: dict[str, Patch] = {
     "abort fence": _no_abort_fence,
     "file check": lambda patch: patch.setattr(tables.MemoryTable, "missing_files", lambda *_: []),
     "topic id": _topics_by_name,
-    "retention check": lambda patch: patch.setattr(opening, "check_truncated", lambda *_: None),
+    "retention check": lambda patch: patch.setattr(log_checks, "check_truncated", lambda *_: None),
     "start position": _starts_are_not_written,
     "quarantine look-up": lambda patch: patch.setattr(
         tables.MemoryTable, "quarantined", lambda *_: []

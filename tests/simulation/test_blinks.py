@@ -12,7 +12,7 @@ from tests.story.world import QUARANTINE, World, tables_named
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import InvalidError
 from penstock.core.events import TableLeft, TableParked, TableResumed
-from penstock.landing.background import ThreadPoolCommits
+from penstock.landing.commit_executor import ThreadPoolCommits
 
 TWO = tables_named("orders", "items")
 ITEMS = TWO["items"][0]

@@ -21,7 +21,7 @@ from penstock.core.schema import Field, Kind, Struct
 from penstock.landing.repair import replay as replaying
 from penstock.landing.repair import seek as seeking
 from penstock.landing.repair.selection import Selection
-from penstock.landing.task.messages import job_from_json
+from penstock.landing.task.message_json import job_from_json
 from penstock.ports.tables import TableDefinition
 from penstock.rows.decode.portions import PORTION_BYTES_MAX
 from penstock.rows.route.filters import DynamicRoute, RecordFilter, SqlExpression
@@ -142,7 +142,7 @@ def test_a_record_that_asks_for_a_table_of_another_rule_is_refused(ground):
     world.run()
 
     def join(held):
-        held.tables.join(held.tables.tracks[BY_KIND], REST)
+        held.tables.add_route_table(held.tables.progress[BY_KIND], REST)
 
     assert "P466" == world.life().change(join).code
 

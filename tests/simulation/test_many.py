@@ -8,7 +8,7 @@ from tests.story.world import ORDERS, PIPELINE, QUARANTINE, World, tables_named
 from penstock.core.commits import Chain
 from penstock.core.crash_points import CrashPoint
 from penstock.core.events import EpochPlanned, TableCommitted, TableParked
-from penstock.landing.task.messages import job_from_json
+from penstock.landing.task.message_json import job_from_json
 
 NAMES = tuple(f"{CATALOG}.bronze.orders_{n}" for n in (1, 2, 3))
 TWO = tables_named("orders", "items")

@@ -14,8 +14,8 @@ from penstock.core.commits import Chain, DataFile
 from penstock.core.crash_points import CrashPoint
 from penstock.core.events import StretchRead
 from penstock.core.offsets import span
-from penstock.landing.ownership.exclusive import ExclusiveAccess
 from penstock.landing.repair import replay as replaying
+from penstock.landing.repair.access import ExclusiveAccess
 
 TOPIC = "orders"
 

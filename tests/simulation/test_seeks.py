@@ -11,8 +11,8 @@ from tests.story.world import ORDERS, World
 
 from penstock.core.crash_points import CrashPoint
 from penstock.core.offsets import Offset
-from penstock.landing.ownership.exclusive import ExclusiveAccess
 from penstock.landing.repair import seek as seeking
+from penstock.landing.repair.access import ExclusiveAccess
 
 NAME = "bronze.orders"
 TOPIC = "orders"

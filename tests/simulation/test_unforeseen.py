@@ -138,8 +138,8 @@ class TestOfFiles:
     @pytest.mark.parametrize(
         ("room", "act", "failing"),
         [
-            (Router, "share", "its records cannot be sorted or converted"),
-            (sink, "converted_for", "its records cannot be sorted or converted"),
+            (Router, "route", "its records cannot be sorted or converted"),
+            (sink, "convert_for_table", "its records cannot be sorted or converted"),
             (sink, "quarantine_rows", "its records cannot be sorted or converted"),
             (MemoryWriter, "write", "its files cannot be written"),
             (MemoryWriter, "close", "its files cannot be written"),

@@ -28,16 +28,14 @@ def through(world: World) -> int:
 
 def tracked() -> TableProgress:
     """Return a track that begins at the beginning; it stands in no table."""
-    track = TableProgress(None, Chain(PIPELINE, ORDERS), None)
-    track.wanted, track.examined = (AT,), {AT: Offset(0)}
-    return track
+    chain = Chain(PIPELINE, ORDERS)
+    return TableProgress(None, chain, None, wanted=(AT,), examined={AT: Offset(0)})
 
 
 def reach(track, offset, bounds, listed_at_ms, *, newest_ms=0):
     """Let an epoch read up to an offset, in the present of a listing."""
     found = TableResult({AT: Offset(offset)}, (), (), {}, {AT: newest_ms}, {})
-    update_valid_through(track, found, bounds, listed_at_ms)
-    advance(track, [], found)
+    return advance(update_valid_through(track, found, bounds, listed_at_ms), [], found)
 
 
 def test_it_is_the_time_of_listing_when_all_was_read_with_an_idle_partition(world):
@@ -78,21 +76,21 @@ def test_it_moves_on_in_a_table_that_never_comes_to_the_end():
     track = tracked()
     for minute in range(10):  # each brings 100 records, and an epoch reads 100 of them
         bounds = {AT: Bounds(Offset(0), Offset(250 + minute * 100), Offset(250 + minute * 100))}
-        reach(track, 100 * (minute + 1), bounds, minute * 60_000)
+        track = reach(track, 100 * (minute + 1), bounds, minute * 60_000)
 
-    assert 6 * 60_000 == track.valid_through_ms
+    assert 6 * 60_000 == track.valid_through.at_ms
 
 
 def test_a_listing_in_which_a_transaction_was_open_counts_with_the_newest_record():
     track = tracked()
-    reach(track, 5, {AT: Bounds(Offset(0), Offset(5), Offset(9))}, 9000, newest_ms=7000)
-    assert 7000 == track.valid_through_ms
+    track = reach(track, 5, {AT: Bounds(Offset(0), Offset(5), Offset(9))}, 9000, newest_ms=7000)
+    assert 7000 == track.valid_through.at_ms
 
-    reach(track, 8, {AT: Bounds(Offset(0), Offset(9), Offset(9))}, 10_000, newest_ms=9500)
-    assert 7000 == track.valid_through_ms
+    track = reach(track, 8, {AT: Bounds(Offset(0), Offset(9), Offset(9))}, 10_000, newest_ms=9500)
+    assert 7000 == track.valid_through.at_ms
 
-    reach(track, 9, {AT: Bounds(Offset(0), Offset(20), Offset(20))}, 11_000, newest_ms=9600)
-    assert 10_000 == track.valid_through_ms
+    track = reach(track, 9, {AT: Bounds(Offset(0), Offset(20), Offset(20))}, 11_000, newest_ms=9600)
+    assert 10_000 == track.valid_through.at_ms
 
 
 def test_an_open_transaction_keeps_it_back(world):

@@ -25,19 +25,14 @@ from penstock.core.events import Event
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.planning import Bounds, Lane
 from penstock.landing.coordinator import RunResult
-from penstock.landing.ownership.exclusive import ExclusiveAccess
-from penstock.landing.ownership.exclusive import exclusive_access as hold_pipeline
+from penstock.landing.repair.access import ExclusiveAccess
+from penstock.landing.repair.access import exclusive_access as hold_pipeline
 from penstock.landing.repair.retry import QuarantineResolver, WriteContext
 from penstock.landing.run import run
 from penstock.landing.settings import Environment as Outside
 from penstock.landing.settings import Settings, Until
-from penstock.landing.task.messages import (
-    Job,
-    PoisonKind,
-    TaskResult,
-    job_from_json,
-    result_to_json,
-)
+from penstock.landing.task.message_json import job_from_json, result_to_json
+from penstock.landing.task.messages import Job, PoisonKind, TaskResult
 from penstock.landing.task.worker import TaskContext, work
 from penstock.ports.log import Log
 from penstock.ports.runtime import Observer

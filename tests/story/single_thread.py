@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from penstock.landing.background import Heartbeat
+from penstock.ownership.heartbeat import Heartbeat
 
 Task = tuple[Callable[[str], None], str, "Future[None]"]
 

@@ -34,13 +34,9 @@ from penstock.core.audit import chain_breaks, doubled_commits, doubled_files, ne
 from penstock.core.commits import Chain, Committable, Landed
 from penstock.core.resolutions import records_only
 from penstock.core.serialization import progress_from_json
-from penstock.landing.background import (
-    CommitExecutor,
-    Heartbeat,
-    ThreadPoolCommits,
-    start_heartbeat,
-)
+from penstock.landing.commit_executor import CommitExecutor, ThreadPoolCommits
 from penstock.landing.settings import Consent, Routes, Settings, TableLocation, TableTarget
+from penstock.ownership.heartbeat import Heartbeat, start_heartbeat
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import Table, TableFormat, Verdict
 from penstock.rows.options import RowOptions

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.commit.land import CommitContext, land, ledger_gone
-from penstock.core.commits import Chain, CommitKind, Committable, EpochNumber, Landed, commit_id_of
+from penstock.commit.attempt import CommitContext
+from penstock.commit.chain_position import NO_EPOCH, CommitLabels, commit_at, position_at
+from penstock.commit.errors import ledger_gone
+from penstock.commit.land import land
+from penstock.core.commits import Chain, CommitKind, Landed
 from penstock.core.crash_points import CrashPoint
 from penstock.core.events import TableCreated
 from penstock.core.offsets import Positions
@@ -43,34 +46,24 @@ def begin(
     *,
     cluster_id: str,
     rules_hash: str,
-    conditions: CommitContext,
+    context: CommitContext,
 ) -> Positions:
     """Write start positions into a chain where it has none, before anything is read from them.
 
-    Returns the positions that are in the ledger now: another may have written its own first.
+    Returns the positions that are in the ledger now: another may have written his first.
     Raises what `land` raises.
     """
-    state = table.state(chain)
-    segment = 0 if state.landed is None else state.landed.segment
-    nonce = f"begin:{conditions.claim.generation}:{conditions.claim.owner}:{conditions.jitter()}"
-    anchor = Committable(
-        chain=chain,
-        table_uuid=state.uuid,
-        segment=segment,
-        commit_id=commit_id_of(chain, state.uuid, segment, {}, nonce=nonce),
-        attempt="begin",
-        generation=conditions.claim.generation,
-        owner=conditions.claim.owner,
-        cluster_id=cluster_id,
-        epoch=EpochNumber(0),
+    claim = context.claim
+    anchor = commit_at(
+        position_at(table, chain, table.state(chain)),
+        {},
+        (),
+        CommitLabels(claim, cluster_id, NO_EPOCH, rules_hash, "begin"),
         kind=CommitKind.ANCHOR,
-        progress={},
-        files=(),
-        rules_hash=rules_hash,
-        schema_id=state.schema_id,
+        nonce=f"begin:{claim.generation}:{claim.owner}:{context.jitter()}",
         origins=origins,
     )
-    land(anchor, table, conditions)
+    land(anchor, table, context)
     landed = table.state(chain).landed
     if landed is None:
         raise ledger_gone(anchor)

@@ -8,7 +8,8 @@ Invariants:
 
 from __future__ import annotations
 
-from penstock.commit.land import CommitContext, attempts, back_off, require_rank
+from penstock.commit.attempt import CommitContext, attempts, back_off
+from penstock.commit.errors import require_rank
 from penstock.core.commits import Chain
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import ConflictError, OutcomeUnknownError, UnavailableError
@@ -17,26 +18,26 @@ from penstock.ports.tables import Table, TableState
 
 
 def evolve(
-    table: Table, chain: Chain, examined: TableState, wide: Schema, conditions: CommitContext
+    table: Table, chain: Chain, examined: TableState, wide: Schema, context: CommitContext
 ) -> bool:
     """Make a wider schema the table's; false when it is no longer the one that was examined.
 
     Raises FencedError (a newer owner landed), InvalidError (the format cannot), UnavailableError.
     """
-    for turn in attempts(conditions):
+    for turn in attempts(context):
         state = table.state(chain)
         if state.schema == wide:
             return True
         if (state.uuid, state.schema_id) != (examined.uuid, examined.schema_id):
             return False
-        require_rank(state, conditions.claim, conditions.supersedes)
-        conditions.observer.passed(CrashPoint.EVOLVE_BEFORE)
+        require_rank(state, context.claim, context.supersedes)
+        context.observer.passed(CrashPoint.EVOLVE_BEFORE)
         try:
             table.evolve(state, wide)
         except (ConflictError, OutcomeUnknownError):
-            back_off(conditions, turn)  # the next look tells whether it was made
+            back_off(context, turn)  # the next look tells whether it was made
         else:
-            conditions.observer.passed(CrashPoint.EVOLVE_AFTER)
+            context.observer.passed(CrashPoint.EVOLVE_AFTER)
     raise UnavailableError(
         f"{chain.table}: the schema could not be changed",
         code="P469",

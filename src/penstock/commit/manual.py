@@ -14,16 +14,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.commit.land import (
-    IN_DOUBT,
-    CommitContext,
-    attempt_once,
-    attempts,
-    committed,
-    fenced,
-    other_cluster,
-    rolled_back,
-)
+from penstock.commit.attempt import IN_DOUBT, CommitContext, attempt_once, attempts
+from penstock.commit.errors import fenced, other_cluster, rolled_back
+from penstock.commit.land import committed
 from penstock.core.commits import CommitKind, Committable, Landed
 from penstock.core.decide import AlreadyLanded, Fenced, decide
 from penstock.core.errors import InvalidError, UnavailableError
@@ -31,7 +24,7 @@ from penstock.ports.tables import Table, TableState, Verdict
 
 
 def land_manual(
-    prepared: Committable, examined: TableState, table: Table, conditions: CommitContext
+    prepared: Committable, examined: TableState, table: Table, context: CommitContext
 ) -> None:
     """Land a replacement or a seek once, on the state it was decided from.
 
@@ -41,24 +34,24 @@ def land_manual(
     assert prepared.kind in (CommitKind.REPLACE, CommitKind.SEEK), (
         "a pipeline's own lands by itself"
     )
-    claim = conditions.claim
+    claim = context.claim
     commit = replace(prepared, generation=claim.generation, owner=claim.owner)
-    began = conditions.clock.monotonic()
+    began = context.clock.monotonic()
     attempted = ""
-    for turn in attempts(conditions):
+    for turn in attempts(context):
         state = table.state(commit.chain)
         landed = _verified_ledger(commit, state)
-        decision = decide(commit, landed, claim, conditions.supersedes)
+        decision = decide(commit, landed, claim, context.supersedes)
         if isinstance(decision, AlreadyLanded):
-            seconds = conditions.clock.monotonic() - began
+            seconds = context.clock.monotonic() - began
             snapshot = state.head if attempted in ("", IN_DOUBT) else attempted
-            conditions.observer(committed(commit, snapshot, seconds, landed))
+            context.observer(committed(commit, snapshot, seconds, landed))
             return
         if isinstance(decision, Fenced):
             raise fenced(decision.by, claim)
         if _shape(state) != _shape(examined):
             raise _moved(commit)
-        attempted = attempt_once(commit, state, table, conditions, turn)
+        attempted = attempt_once(commit, state, table, context, turn)
     raise _moved(commit)
 
 

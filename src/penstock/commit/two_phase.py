@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.commit.land import CommitContext, LandResult, land
+from penstock.commit.attempt import CommitContext
+from penstock.commit.land import LandResult, land
 from penstock.core.commits import Committable, target_of
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import PenstockError
@@ -35,7 +36,7 @@ class TwoPhase:
 
     pipeline: str
     store: PendingStore
-    conditions: CommitContext
+    context: CommitContext
 
     def settle(self, work: Sequence[Work]) -> list[LandResult]:
         """Land prepared commits of one table in order, up to the first that does not land.
@@ -46,7 +47,7 @@ class TwoPhase:
         """
         landings: list[LandResult] = []
         for commit, table in work:
-            landing = land(commit, table, self.conditions)
+            landing = land(commit, table, self.context)
             landings.append(landing)
             if landing.landed or not commit.chain.is_quarantine:
                 self._settle_in_store(commit, landing)
@@ -68,7 +69,7 @@ class TwoPhase:
                 reason = "records before it did not reach the quarantine; its range is read again"
                 for follower in [each for each in waiting if not each[0].chain.is_quarantine]:
                     waiting.remove(follower)
-                    dropped = land(*follower, self.conditions, unfit=reason)
+                    dropped = land(*follower, self.context, unfit=reason)
                     self._settle_in_store(follower[0], dropped)
                     landings.append(dropped)
             self._settle_in_store(commit, landing)
@@ -77,7 +78,7 @@ class TwoPhase:
 
     def housekeep(self, name: str, table: Table) -> None:
         """Let a table do its housekeeping; a failure is told and does no harm."""
-        observer = self.conditions.observer
+        observer = self.context.observer
         observer.passed(CrashPoint.HOUSEKEEP_BEFORE)
         try:
             table.housekeep()
@@ -90,18 +91,18 @@ class TwoPhase:
         observer.passed(CrashPoint.HOUSEKEEP_AFTER)
 
     def _recover_one(self, commit: Committable, table: Table) -> LandResult:
-        return land(commit, table, self.conditions, unfit=self._unsuitable(commit, table))
+        return land(commit, table, self.context, unfit=self._unsuitable(commit, table))
 
     def _unsuitable(self, commit: Committable, table: Table) -> str:
         gone = table.missing_files(commit.files)
         if gone:
             return f"{len(gone)} of its files are gone, {gone[0]} first; its range is read again"
-        if commit.claim.line != self.conditions.claim.line:
+        if commit.claim.line != self.context.claim.line:
             return "another owner may have read its range meanwhile; it is read again"
         return ""
 
     def _settle_in_store(self, commit: Committable, landing: LandResult) -> None:
-        observer, claim = self.conditions.observer, self.conditions.claim
+        observer, claim = self.context.observer, self.context.claim
         if not landing.landed:  # what was examined with it is to be read again
             nothing = {target_of(self.pipeline, commit.chain): Examined({}, {}, {})}
             self.store.prepare(self.pipeline, claim, (), nothing)

@@ -1,4 +1,4 @@
-"""Run a pipeline under its rules, after leveling its tables under the rules they were fed with.
+"""Run a pipeline under its rules, after its tables are level under the rules they were fed with.
 
 Invariants:
 - the present rules count only once all tables are level, or a human said so (protocol.md 2): "a
@@ -13,17 +13,24 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
+from penstock.core.commits import Chain
 from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.core.offsets import Positions
+from penstock.landing import waiting
 from penstock.landing.coordinator import Coordinator, RunResult
+from penstock.landing.epoch.commit_queue import CommitQueue
+from penstock.landing.epoch.committer import Committer
+from penstock.landing.epoch.partition_discovery import PartitionDiscovery
+from penstock.landing.epoch.poison_isolation import PoisonIsolation
+from penstock.landing.epoch.prepare import Preparer
 from penstock.landing.epoch.stopping_offsets import StoppingOffsets
 from penstock.landing.epoch.trigger import EpochTrigger
-from penstock.landing.ownership.claim import PipelineClaim
+from penstock.landing.foreign_errors import FILES_FAILED
 from penstock.landing.settings import Environment, Settings, Until
-from penstock.landing.tables import opening
-from penstock.landing.tables.foreign_errors import FILES_FAILED
+from penstock.landing.tables.pipeline_run import Run
 from penstock.landing.tables.spec_change import CatchUp
-from penstock.landing.tables.table_set import TableSet
+from penstock.ownership import fencing
+from penstock.ownership.claim import PipelineClaim
 from penstock.ports.log import Log
 
 FormerSpec = Callable[[str], AbstractContextManager[tuple[Settings, Log]]]
@@ -36,7 +43,7 @@ BY_SPEC = frozenset({"P345", FILES_FAILED})
 
 def run(
     settings: Settings,
-    world: Environment,
+    environment: Environment,
     stop: threading.Event,
     until: Until,
     *,
@@ -47,63 +54,65 @@ def run(
 
     It is leveled as often as that brings a table forward: one that comes back late trails anew.
     """
-    ended = _coordinate(settings, world, stop, until, takeover=takeover)
+    ended = _coordinate(settings, environment, stop, until, takeover=takeover)
     before: CatchUp | None = None
     while ended.catch_up_first is not None and not stop.is_set():
         if before is not None and before.ranges == ended.catch_up_first.ranges:
             raise _undecided(before, "these stretches can be read no more")
         before = ended.catch_up_first
-        _catch_up(settings, world, stop, before, former)
+        _catch_up(settings, environment, stop, before, former)
         if not stop.is_set():
-            ended = _coordinate(settings, world, stop, until)
+            ended = _coordinate(settings, environment, stop, until)
     return ended
 
 
 def _catch_up(
     settings: Settings,
-    world: Environment,
+    environment: Environment,
     stop: threading.Event,
-    leveling: CatchUp,
+    catch_up: CatchUp,
     former: FormerSpec,
 ) -> None:
-    with former_rules(settings, world, leveling, former) as (rules, log):
-        ended = _coordinate(rules, replace(world, log=log), stop, "caught-up", ends=leveling.ends)
+    with former_rules(settings, environment, catch_up, former) as (rules, log):
+        ended = _coordinate(
+            rules, replace(environment, log=log), stop, "caught-up", ends=catch_up.ends
+        )
     for table, reason in ended.parked.items():
-        if table not in leveling.ranges:
+        if table not in catch_up.ranges:
             continue
         if reason.code in BY_SPEC:
-            raise _undecided(leveling, f"by the former rules {reason.message}") from reason
+            raise _undecided(catch_up, f"by the former rules {reason.message}") from reason
         raise reason
 
 
 @contextmanager
 def former_rules(
-    settings: Settings, world: Environment, leveling: CatchUp, former: FormerSpec
+    settings: Settings, environment: Environment, catch_up: CatchUp, former: FormerSpec
 ) -> Iterator[tuple[Settings, Log]]:
     """Open the rules that tables were fed with, and the log of their topics.
 
     Raises DecisionNeededError (P189) where these cannot be had.
     """
-    texts = [world.store.rules(settings.pipeline, each) for each in leveling.rules_hashes]
+    texts = [environment.store.rules(settings.pipeline, each) for each in catch_up.rules_hashes]
     if len(texts) != 1 or texts[0] is None:
         lost = "the former rules are lost" if None in texts else "they were fed by several rules"
-        raise _undecided(leveling, lost)
+        raise _undecided(catch_up, lost)
     with former(texts[0]) as (rules, log):
         try:
             log.partitions()
         except InvalidError as error:
-            raise _undecided(leveling, f"former topics cannot be read: {error.message}") from error
+            raise _undecided(catch_up, f"former topics cannot be read: {error.message}") from error
         yield rules, log
 
 
-def _undecided(leveling: CatchUp, reason: str) -> DecisionNeededError:
-    stretches = "; ".join(
+def _undecided(catch_up: CatchUp, reason: str) -> DecisionNeededError:
+    ranges_text = "; ".join(
         f"{table} {at}{covered}"
-        for table, ranges in leveling.ranges.items()
+        for table, ranges in catch_up.ranges.items()
         for at, covered in ranges.items()
     )
     return DecisionNeededError(
-        f"the spec changed while tables were not level, and {reason}: {stretches}",
+        f"the spec changed while tables were not level, and {reason}: {ranges_text}",
         code="P189",
         hint="to read these ranges by the present rules:  penstock run --accept rules",
     )
@@ -111,20 +120,37 @@ def _undecided(leveling: CatchUp, reason: str) -> DecisionNeededError:
 
 def _coordinate(
     settings: Settings,
-    world: Environment,
+    environment: Environment,
     stop: threading.Event,
     until: Until,
     *,
     takeover: bool = False,
     ends: Positions | None = None,
 ) -> RunResult:
-    """Run one pipeline. `ends` bounds what is read, for leveling tables under former rules.
+    """Claim one pipeline and run it. `ends` bounds what is read, to catch up under former rules.
 
-    Raises what `Coordinator.run` raises.
+    Raises what `Coordinator.land` raises.
     """
-    fleet = TableSet(settings, world, opening.open_quarantine(settings, world))
-    pace = EpochTrigger(settings, world.clock)
-    tenure = PipelineClaim(settings, world)
-    horizon = StoppingOffsets(ends, keep_first=until != "stopped")
-    coordinator = Coordinator(settings, world, stop, fleet, pace, tenure, horizon)
-    return coordinator.run(until, takeover=takeover)
+    run = Run.of(settings, environment)
+    chain = Chain(f"{settings.pipeline}/*", settings.quarantine.table)  # whose state is any chain's
+    quarantine = run.tables.quarantine.state(chain)
+    run.tables.list_topics(environment.log.partitions())
+    claim = PipelineClaim(run.claim_context)
+    by_number = fencing.read_claims(run.tables.rolled_back_chains())
+    seen = [each.last_claim for table in run.tables.progress.values() for each in table.positions]
+    claim.acquire([*seen, *(replace(each, owner="") for each in by_number)], takeover=takeover)
+    queue = CommitQueue(claim.two_phase, environment.commit_executor(settings.commit_threads))
+    preparer = Preparer(run, claim, queue)
+    coordinator = Coordinator(
+        run,
+        stop,
+        Committer(run, claim, queue),
+        preparer,
+        PartitionDiscovery(run, preparer, endless=until == "stopped"),
+        EpochTrigger(settings, environment.clock),
+        StoppingOffsets(ends, keep_first=until != "stopped"),
+        PoisonIsolation(environment),
+        waiting.Waits(environment.observer),
+        quarantine,
+    )
+    return coordinator.land(until)

@@ -7,12 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from penstock.core.schema import Field, Schema, Struct, Type
-from penstock.landing.background import (
-    CommitExecutor,
-    Heartbeat,
-    ThreadPoolCommits,
-    start_heartbeat,
-)
+from penstock.landing.commit_executor import CommitExecutor, ThreadPoolCommits
+from penstock.ownership.heartbeat import Heartbeat, start_heartbeat
 from penstock.ports.log import Log
 from penstock.ports.runtime import Clock, Engine, Observer
 from penstock.ports.store import Owner, PendingStore

@@ -1,6 +1,6 @@
-"""What a run waits for, told as it begins: nobody looks at a display that says nothing.
+"""What a run waits for, reported as it begins: nobody looks at a display that says nothing.
 
-Invariant: of a run, each wait is told once, and what waits in Kafka as soon as it is known.
+Invariant: of a run, each wait is reported once, and what waits in Kafka as soon as it is known.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from penstock.core.events import BacklogCounted, EpochPlanned, WaitBegan
 from penstock.core.planning import Epoch
-from penstock.landing.epoch.trigger import EpochTrigger
+from penstock.landing.tables.backlog import Backlog
 from penstock.ports.runtime import Observer
 
 ENGINE = "Java and Spark to start"
@@ -24,21 +24,22 @@ class Waits:
 
     observer: Observer
     _what: str = ""
-    _counted: bool = False
+    _backlog: Backlog | None = None
 
     def begin(self, what: str) -> None:
-        """Report what the run waits for from now on, once."""
+        """Report what is waited for from now on, once."""
         if what != self._what:
             self._what = what
             self.observer(WaitBegan(what))
 
-    def counted(self, pace: EpochTrigger) -> None:
-        """Report the backlog when it is known for the first time."""
-        if not self._counted:
-            self._counted = True
-            self.observer(BacklogCounted(dict(pace.lag), dict(pace.behind), dict(pace.waiting)))
+    def counted(self, backlog: Backlog) -> None:
+        """Keep what waits in Kafka, and report it when it is known for the first time."""
+        if self._backlog is None:
+            self.observer(BacklogCounted(backlog.lag, backlog.behind, backlog.waiting))
+        self._backlog = backlog
 
-    def planned(self, epoch: Epoch, pace: EpochTrigger) -> None:
-        """Report that an epoch is opened, with the backlog."""
-        backlog = dict(pace.lag), dict(pace.behind), dict(pace.waiting)
-        self.observer(EpochPlanned(epoch.number, len(epoch.slices), epoch.records, *backlog))
+    def planned(self, epoch: Epoch) -> None:
+        """Report that an epoch is opened, over what waits in Kafka."""
+        backlog = self._backlog or Backlog()
+        counts = (backlog.lag, backlog.behind, backlog.waiting)
+        self.observer(EpochPlanned(epoch.number, len(epoch.slices), epoch.records, *counts))

@@ -7,9 +7,12 @@ from tests.story.clock import ManualClock
 from tests.story.faulty_catalog import Fault, FaultPlan, FaultyTables
 from tests.story.observer import RecordingObserver
 
+from penstock.commit.attempt import CommitContext
 from penstock.commit.creation import begin, create
+from penstock.commit.errors import rolled_back
 from penstock.commit.evolution import evolve
-from penstock.commit.land import CommitContext, fence, fence_rollback, land, rolled_back
+from penstock.commit.fence import fence, fence_rollback
+from penstock.commit.land import land
 from penstock.commit.manual import land_manual
 from penstock.commit.two_phase import TwoPhase
 from penstock.connectors.memory.store import MemoryStore
@@ -34,7 +37,7 @@ from penstock.core.events import (
     TableCreated,
 )
 from penstock.core.schema import Field, Kind
-from penstock.landing.background import ThreadPoolCommits
+from penstock.landing.commit_executor import ThreadPoolCommits
 from penstock.landing.epoch.commit_queue import CommitBatch, CommitQueue
 from penstock.ports.store import Owner
 from penstock.ports.tables import TableDefinition, Verdict
@@ -386,7 +389,7 @@ def test_a_table_that_was_created_is_told(bench):
 
 def test_a_chain_begins_before_the_first_epoch(bench):
     chain, origins = Chain("bank", OWN.table), positions({0: 7})
-    given = {"cluster_id": "cluster-1", "rules_hash": "rules", "conditions": bench.conditions}
+    given = {"cluster_id": "cluster-1", "rules_hash": "rules", "context": bench.conditions}
 
     assert origins == begin(bench.table, chain, origins, **given)
     (told,) = bench.observer.of(TableCommitted)

@@ -18,7 +18,7 @@ from penstock.core.claims import Generation
 from penstock.core.commits import Chain, DataFile
 from penstock.core.errors import InvalidError
 from penstock.core.serialization import committable_from_json, ledger_from_json
-from penstock.landing.task.messages import job_from_json, result_from_json
+from penstock.landing.task.message_json import job_from_json, result_from_json
 from penstock.ports.store import Examined
 from penstock.spec import loads
 from penstock.spec.rules import rules_text, with_rules

@@ -4,7 +4,7 @@ import threading
 
 from tests.story.single_thread import BEATS_SHARE, OneThread
 
-from penstock.landing.background import start_heartbeat
+from penstock.ownership.heartbeat import start_heartbeat
 
 SOON_SECONDS = 0.001
 PATIENCE_SECONDS = 60.0

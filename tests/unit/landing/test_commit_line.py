@@ -6,10 +6,10 @@ import threading
 import time
 
 from penstock.app.assembly.process import SystemClock
-from penstock.commit.land import CommitContext
+from penstock.commit.attempt import CommitContext
 from penstock.commit.two_phase import TwoPhase
 from penstock.connectors.memory.store import MemoryStore
-from penstock.landing.background import ThreadPoolCommits
+from penstock.landing.commit_executor import ThreadPoolCommits
 from penstock.landing.epoch.commit_queue import CommitQueue
 from penstock.observe.fanout import Observers
 from penstock.testing.prepared import claim

@@ -8,7 +8,8 @@ from tests.story.run import StoryObserver
 from tests.story.world import World
 
 from penstock.core.events import Event, PipelineStarted, PipelineStopped
-from penstock.landing.background import ThreadPoolCommits, start_heartbeat
+from penstock.landing.commit_executor import ThreadPoolCommits
+from penstock.ownership.heartbeat import start_heartbeat
 
 
 class Deafened(StoryObserver):

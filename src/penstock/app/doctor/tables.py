@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from penstock.app.assembly import assembly
-from penstock.commit.land import rolled_back
+from penstock.commit.errors import rolled_back
 from penstock.core.commits import Chain
 from penstock.core.errors import PenstockError
 from penstock.landing.settings import TableLocation

@@ -114,7 +114,7 @@ def peek(
         partitions = [each for each in view.listing if each.topic == topic]
         if not partitions:
             known = {at.topic for at in view.listing}
-            raise no_topic(topic, known, {*view.fleet.tracks, *view.fleet.parked})
+            raise no_topic(topic, known, {*view.fleet.progress, *view.fleet.parked})
         observer(WaitBegan(f"records of {topic}"))
         deadline = view.world.clock.monotonic() + READ_SECONDS
         if at is None:
@@ -203,7 +203,7 @@ def _silent(at: TopicPartition) -> UnavailableError:
 
 def _told(view: ReadOnlyWorld, found: Mapping[TopicPartition, pa.RecordBatch]) -> list[Peeked]:
     fleet = view.fleet
-    mine = {n for n in (*fleet.tracks, *fleet.parked) if set(fleet.partitions_of(n)) & set(found)}
+    mine = {n for n in (*fleet.progress, *fleet.parked) if set(fleet.partitions_of(n)) & set(found)}
     tracks = {name: track for name, track in fleet.active.items() if name in mine}
     aside = {name: each.error for name, each in fleet.parked.items() if name in mine}
     unborn = {name: track for name, track in tracks.items() if track.position is None}

@@ -21,7 +21,8 @@ from penstock.core.events import WaitBegan
 from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Bounds, Epoch, Lane, Slice
 from penstock.core.schema import Schema, Struct
-from penstock.landing.epoch import runner
+from penstock.landing.epoch.poison_isolation import PoisonIsolation
+from penstock.landing.epoch.runner import EpochRunner
 from penstock.landing.settings import Consent, Environment, Settings, TableLocation
 from penstock.landing.tables import opening
 from penstock.landing.tables.progress import TableProgress
@@ -60,10 +61,8 @@ class ReadOnlyWorld:
     ) -> dict[str, Schema]:
         """Return what columns the records of lanes show, by table, for tables there are or not."""
         unborn = {name: replace(track, position=None) for name, track in tracks.items()}
-        given = (self.settings, self.world, _epoch(lanes), unborn, self._quarantine)
-        shown, _ = runner.infer_schemas(
-            *given
-        )  # a failure is told by `attempt`, which reads the same
+        # A failure is reported by `attempt`, which reads the same.
+        shown, _ = self._runner.infer_schemas(_epoch(lanes), unborn)
         return shown
 
     def attempt(
@@ -71,11 +70,13 @@ class ReadOnlyWorld:
     ) -> list[TaskResult]:
         """Do the work of lanes as a run would, a result for each; rows are in `trial.rows`."""
         named = {name: _named(track) for name, track in tracks.items()}
-        return runner.run_epoch(self.settings, self.world, _epoch(lanes), named, self._quarantine)
+        return self._runner.run(_epoch(lanes), named)
 
     @property
-    def _quarantine(self) -> WriteTarget:
-        return WriteTarget(self.settings.quarantine.connector, QUARANTINE)
+    def _runner(self) -> EpochRunner:
+        quarantine = WriteTarget(self.settings.quarantine.connector, QUARANTINE)
+        isolation = PoisonIsolation(self.world)
+        return EpochRunner(self.settings, self.world, quarantine, isolation)
 
 
 def open_view(

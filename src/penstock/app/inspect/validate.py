@@ -16,7 +16,7 @@ from penstock.core.errors import InvalidError, PenstockError
 from penstock.core.events import WaitBegan
 from penstock.core.resolutions import records_only
 from penstock.landing.settings import Settings, TableTarget
-from penstock.landing.tables import opening, route_tables
+from penstock.landing.tables import opening, route_tables, start_positions
 from penstock.landing.tables.progress import by_table
 from penstock.landing.waiting import KAFKA
 from penstock.observe.fanout import UNHEARD
@@ -133,7 +133,7 @@ def _standing(
     opening.require_columns(target, state)
     if state.landed is None:
         return "exists without progress of this pipeline: it begins at kafka.start, rows stay"
-    opening.require_known_ledger(place.table, records_only(state.landed.offsets), wanted)
+    start_positions.require_known_ledger(place.table, records_only(state.landed.offsets), wanted)
     return f"goes on from generation {state.landed.generation}"
 
 

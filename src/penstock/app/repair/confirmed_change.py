@@ -20,7 +20,7 @@ from penstock.app.assembly import assembly
 from penstock.app.assembly.crash_points import observer_for
 from penstock.core.errors import InvalidError
 from penstock.engines.inline import InlineEngine
-from penstock.landing.ownership.exclusive import ExclusiveAccess, exclusive_access
+from penstock.landing.repair.access import ExclusiveAccess, exclusive_access
 from penstock.observe.fanout import Observers
 from penstock.ports.runtime import Observer
 from penstock.spec.model import Pipeline

@@ -161,7 +161,7 @@ def retry_forecast(
         fates = read_quarantine_status(view.fleet.quarantine, track)
         followers = [track]
         if track.target.is_route:
-            followers = [view.fleet.tracks[name] for name in sorted(track.route_tables or ())]
+            followers = [view.fleet.progress[name] for name in sorted(track.route_tables or ())]
         unfinished = _unfinished_count(fates, followers)
         steps = [Step(f"{unfinished:,} records that an earlier retry closed are landed")]
         steps = steps if unfinished else []
@@ -321,9 +321,9 @@ def _still_refused(count: int, code: str) -> str:
 def _track(fleet: TableSet, table: str) -> TableProgress:
     if table in fleet.parked:
         raise fleet.parked[table].error
-    if table not in fleet.tracks:
-        raise no_table(table, {*fleet.tracks, *fleet.parked}, fleet.topics)
-    return fleet.tracks[table]
+    if table not in fleet.progress:
+        raise no_table(table, {*fleet.progress, *fleet.parked}, fleet.topics)
+    return fleet.progress[table]
 
 
 def means_of(pipeline: Pipeline) -> WriteContext:

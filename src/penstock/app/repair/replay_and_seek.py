@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from penstock.app.assembly import assembly
 from penstock.app.inspect.read_only_world import ReadOnlyWorld, open_view
@@ -99,7 +99,7 @@ def replay(
         if _is_large(planned):
             engine = assembly.open_engine(pipeline)
             stack.callback(engine.close)
-            held = replace(held, environment=replace(held.environment, engine=engine))  # noqa: PLW2901
+            held = held.with_engine(engine)  # noqa: PLW2901
         return replaying.execute_replay(held, track, planned, new_rows=new_rows)
 
 
@@ -174,9 +174,9 @@ def _look(view: ReadOnlyWorld, table: str, places: Sequence[Place]) -> replaying
     fleet = view.fleet
     if table in fleet.parked:
         raise fleet.parked[table].error
-    if table not in fleet.tracks:
-        raise no_table(table, {*fleet.tracks, *fleet.parked}, fleet.topics)
-    return replaying.plan_replay(fleet.tracks[table], ranges_of(places), view.bounds)
+    if table not in fleet.progress:
+        raise no_table(table, {*fleet.progress, *fleet.parked}, fleet.topics)
+    return replaying.plan_replay(fleet.progress[table], ranges_of(places), view.bounds)
 
 
 def _no_place(text: str) -> InvalidError:

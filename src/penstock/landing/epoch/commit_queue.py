@@ -19,8 +19,8 @@ from penstock.commit.land import LandResult
 from penstock.commit.two_phase import TwoPhase, Work
 from penstock.core.claims import Claim
 from penstock.core.errors import PenstockError, UnavailableError
-from penstock.landing.background import CommitExecutor
-from penstock.landing.tables.foreign_errors import COMMIT, acting_on_table
+from penstock.landing.commit_executor import CommitExecutor
+from penstock.landing.foreign_errors import COMMIT, acting_on_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +139,11 @@ class CommitQueue:
     def _is_halted(self, batch: CommitBatch) -> Outcome:
         message = f"{batch.name}: a commit before it did not land"
         error = UnavailableError(message, code="P460", hint="it is opened again")
-        return Outcome(batch, self._two_phase.conditions.claim, error=error)
+        return Outcome(batch, self._two_phase.context.claim, error=error)
 
 
 def _done(batch: CommitBatch, two_phase: TwoPhase) -> Outcome:
-    claim = two_phase.conditions.claim
+    claim = two_phase.context.claim
     act = two_phase.recover if batch.recovering else two_phase.settle
     try:
         with acting_on_table(batch.name, COMMIT):

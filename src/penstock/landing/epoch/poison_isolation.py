@@ -26,14 +26,9 @@ from penstock.core.events import ConcurrencyLowered, PoisonFound
 from penstock.core.offsets import OffsetRange, span
 from penstock.core.planning import Lane
 from penstock.landing.settings import Environment
-from penstock.landing.task.messages import (
-    Coordinate,
-    Job,
-    PoisonKind,
-    TaskResult,
-    job_to_json,
-    result_from_json,
-)
+from penstock.landing.task.coordinates import Coordinate
+from penstock.landing.task.message_json import job_to_json, result_from_json
+from penstock.landing.task.messages import Job, PoisonKind, TaskResult
 
 DIED = "P606"
 POISON_MAX = 20

@@ -1,125 +1,122 @@
 """Phase one: an epoch's commits into the pending store in one act, then on to be committed.
 
-Invariants: nothing is handed to the commit line that is not in the store; a track moves only with
-what was prepared for it.
+Invariants: nothing is handed to the commit queue that is not in the store; a table's progress moves
+only with what was prepared for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from penstock.commit.chain_position import NO_EPOCH, CommitLabels
 from penstock.core.commits import Committable, EpochNumber
 from penstock.core.crash_points import CrashPoint
 from penstock.core.events import FilesWritten, RecordsFiltered, RecordsQuarantined
-from penstock.core.offsets import TopicPartition, stops
+from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Bounds
 from penstock.landing.epoch.commit_queue import CommitBatch, CommitQueue
-from penstock.landing.epoch.trigger import EpochTrigger
-from penstock.landing.ownership.claim import PipelineClaim
-from penstock.landing.settings import Environment, Settings
+from penstock.landing.tables.commits import anchor_for, commits_for
+from penstock.landing.tables.pipeline_run import Run
 from penstock.landing.tables.progress import (
-    CommitLabels,
     TableProgress,
     advance,
-    anchor_for,
-    commits_for,
     retention_gap,
     update_valid_through,
 )
-from penstock.landing.tables.table_set import TableSet
 from penstock.landing.task.results import TableResult
+from penstock.ownership.claim import PipelineClaim
 from penstock.ports.tables import Table
 
-Listed = Mapping[TopicPartition, Bounds]
-_NONE_YET = EpochNumber(0)
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a listing of the log found: the bounds of partitions, and when it began."""
+
+    bounds: Mapping[TopicPartition, Bounds]
+    at_ms: int
 
 
 @dataclass(slots=True)
 class Preparer:
     """Prepares commits for the tables of a run; `epoch` labels them."""
 
-    settings: Settings
-    environment: Environment
-    tables: TableSet
+    run: Run
     claim: PipelineClaim
-    commits: CommitQueue
-    trigger: EpochTrigger
-    epoch: EpochNumber = _NONE_YET
+    queue: CommitQueue
+    epoch: EpochNumber = NO_EPOCH
 
-    def prepare(self, found: Mapping[str, TableResult], listed: Listed) -> None:
+    def prepare(self, found: Mapping[str, TableResult], listing: Listing) -> None:
         """Prepare what an epoch found, for every table that takes part.
 
         Raises FencedError when another owner took over, UnavailableError when the store is gone.
         """
-        issue = self._labels()
+        labels = self._labels()
         made: dict[str, list[Committable]] = {}
-        for name, track in self.tables.active.items():
+        for name, table in self.run.tables.active.items():
             if name in found:
-                update_valid_through(track, found[name], listed, self.trigger.listed_at_ms)
-                made[name] = commits_for(track, found[name], issue)
-                advance(track, made[name], found[name])
-                self._report(name, found[name])
+                each = found[name]
+                seen = update_valid_through(table, each, listing.bounds, listing.at_ms)
+                made[name] = commits_for(seen, each, labels)
+                self.run.tables.update(advance(seen, made[name], each))
+                self._report(name, each)
         self._put(made)
 
-    def anchor(self, tracks: Iterable[TableProgress]) -> None:
+    def anchor(self, names: Iterable[str]) -> None:
         """Bring the ledgers of trailing tables level with what was examined."""
-        issue = self._labels()
-        trailing = [track for track in tracks if track.trailing]
+        labels = self._labels()
+        trailing = [each for name in names if (each := self.run.tables.progress[name]).trailing]
         if trailing:
-            self._anchor({track.name: anchor_for(track, issue) for track in trailing})
+            self._anchor({each.name: anchor_for(each, labels) for each in trailing})
 
-    def record_gap(self, track: TableProgress, bounds: Listed) -> None:
+    def record_gap(self, table: TableProgress, bounds: Mapping[TopicPartition, Bounds]) -> None:
         """Go on behind records that retention took, by a human's leave, and book them."""
-        found = retention_gap(track, bounds)
-        advance(track, [], found)
-        if track.position is not None:
-            self._anchor({track.name: anchor_for(track, self._labels(), found.tallies)})
+        found = retention_gap(table, bounds)
+        beyond = advance(table, [], found)
+        self.run.tables.update(beyond)
+        if beyond.position is not None:
+            self._anchor({beyond.name: anchor_for(beyond, self._labels(), found.tallies)})
 
     def _anchor(self, anchors: Mapping[str, Committable]) -> None:
         """Prepare anchors; a table whose anchor is not in the store trails on, and gets another."""
         self._put({name: [anchor] for name, anchor in anchors.items()})
+        tables = self.run.tables
         for name, anchor in anchors.items():
-            track = self.tables.tracks[name]
-            assert track.position is not None, "only a table can be anchored"
-            track.position.expected = {**track.position.expected, **stops(anchor.progress)}
-            track.commits_in_flight += 1
+            tables.update(tables.progress[name].after(anchor).in_flight(1))
 
-    def _put(self, made: Mapping[str, list[Committable]]) -> None:
-        observer = self.environment.observer
+    def _put(self, made: Mapping[str, Sequence[Committable]]) -> None:
+        environment, tables = self.run.environment, self.run.tables
         commits = [commit for each in made.values() for commit in each]
-        observer.passed(CrashPoint.PREPARE_BEFORE)
-        self.environment.store.prepare(
-            self.settings.pipeline, self.claim.claim, commits, self.tables.examined()
+        environment.observer.passed(CrashPoint.PREPARE_BEFORE)
+        environment.store.prepare(
+            self.run.settings.pipeline, self.claim.claim, commits, tables.examined()
         )
-        observer.passed(CrashPoint.PREPARE_AFTER)
+        environment.observer.passed(CrashPoint.PREPARE_AFTER)
         for name, each in made.items():
             if each:
-                self.commits.submit(
-                    CommitBatch(name, tuple((c, self._table_of(name, c)) for c in each))
-                )
+                work = tuple((commit, self._table_of(name, commit)) for commit in each)
+                self.queue.submit(CommitBatch(name, work))
 
     def _table_of(self, name: str, commit: Committable) -> Table:
-        track = self.tables.tracks[name]
-        standing = track.quarantine if commit.chain.is_quarantine else track.position
-        assert standing is not None, "a commit has a table"
-        return standing.table
+        positions = self.run.tables.progress[name].positions
+        return next(each.table for each in positions if each.chain == commit.chain)
 
     def _labels(self) -> CommitLabels:
+        environment = self.run.environment
         return CommitLabels(
             self.claim.claim,
-            self.environment.cluster_id,
+            environment.cluster_id,
             self.epoch,
-            self.settings.rules_hash,
-            self.environment.token(),
+            self.run.settings.rules_hash,
+            environment.token(),
         )
 
     def _report(self, name: str, found: TableResult) -> None:
-        total = found.total
+        total, observer = found.total, self.run.environment.observer
         if total.quarantined_total:
-            self.environment.observer(RecordsQuarantined(self.epoch, name, dict(total.quarantined)))
+            observer(RecordsQuarantined(self.epoch, name, dict(total.quarantined)))
         if total.filtered_total:
-            self.environment.observer(RecordsFiltered(self.epoch, name, dict(total.filtered)))
+            observer(RecordsFiltered(self.epoch, name, dict(total.filtered)))
         if found.files:
             files, size = len(found.files), sum(file.size_bytes for file in found.files)
-            self.environment.observer(FilesWritten(self.epoch, name, files, total.landed, size))
+            observer(FilesWritten(self.epoch, name, files, total.landed, size))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from penstock.core.offsets import Positions, TopicPartition
+from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Budget, Epoch
 from penstock.landing.settings import Settings
-from penstock.landing.tables import backlog
 from penstock.landing.task.messages import TaskResult
 from penstock.ports.runtime import Clock
 
@@ -26,11 +25,7 @@ class EpochTrigger:
 
     settings: Settings
     clock: Clock
-    lag: Mapping[str, int] = field(default_factory=dict)
-    behind: Mapping[str, int] = field(default_factory=dict)
-    waiting: Mapping[str, int] = field(default_factory=dict)
-    listed_at_ms: int = 0
-    _opened_at: float | None = None
+    _started_at: float | None = None
     _record_bytes: dict[TopicPartition, float] = field(default_factory=dict)
     _written_per_read: float = 0.5
     _budget: Budget | None = None
@@ -47,36 +42,19 @@ class EpochTrigger:
         )
         return self._budget
 
-    def count(
-        self,
-        positions: Mapping[str, Positions],
-        ends: Positions,
-        *,
-        parked: Mapping[str, Positions],
-    ) -> None:
-        """Count what tables that stand at these positions have yet to read.
-
-        What waits for `parked` ones is counted by table alone: nothing is read for them.
-        """
-        self.lag = backlog.lag_by_topic(positions, ends)
-        self.waiting = {
-            str(at): n for at, n in backlog.waiting_by_partition(positions, ends).items()
-        }
-        self.behind = backlog.behind_by_table({**parked, **positions}, ends)
-
     def should_fire(self, epoch: Epoch) -> bool:
         """Return whether the time has come, or the planned epoch is full."""
         return self.wait_seconds() <= 0 or self._full(epoch)
 
     def wait_seconds(self) -> float:
         """Return the time until the next epoch is due by the clock."""
-        if self._opened_at is None:
+        if self._started_at is None:
             return 0.0
-        return self._opened_at + self.settings.every_seconds - self.clock.monotonic()
+        return self._started_at + self.settings.every_seconds - self.clock.monotonic()
 
     def started(self) -> None:
         """Note that an epoch begins."""
-        self._opened_at = self.clock.monotonic()
+        self._started_at = self.clock.monotonic()
 
     def observe_sizes(self, results: Sequence[TaskResult]) -> None:
         """Learn sizes from what an epoch read and wrote."""

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from penstock.core.offsets import TopicPartition
 from penstock.core.resolutions import Resolution
-from penstock.landing.tables.quarantined_offsets import is_among, offsets_of
 from penstock.landing.task.convert import convert_for_table
-from penstock.landing.task.messages import Coordinate, TableJob
+from penstock.landing.task.coordinates import Coordinate, is_among, offsets_of
+from penstock.landing.task.messages import TableJob
 from penstock.rows.convert.batch import Reject
 from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.quarantine.status import NEVER, Resolved

@@ -14,15 +14,16 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from penstock.commit.chain_position import commit_at
 from penstock.commit.manual import land_manual
 from penstock.core.accounting import Tally, total
-from penstock.core.commits import CommitKind, Committable, EpochNumber, commit_id_of
+from penstock.core.commits import CommitKind
 from penstock.core.errors import InvalidError
 from penstock.core.file_ranges import Partitioned, partition_files, rows_of, starts_of_rows
 from penstock.core.offsets import OffsetRange, TopicPartition
-from penstock.landing.ownership.exclusive import ExclusiveAccess
+from penstock.landing.repair.access import ExclusiveAccess
 from penstock.landing.repair.allowed_ranges import (
     Bounded,
     Requested,
@@ -138,30 +139,17 @@ def execute_replay(
         seen = RowCounts(before, covered.count - found.quarantined[at])
         require_all_seen(track.name, at, seen, found.tallies.get(at, Tally()), new_rows=new_rows)
     tally = total(found.tallies.values())
-    commit = Committable(
-        chain=track.chain,
-        table_uuid=planned.state.uuid,
-        segment=standing.segment,
-        commit_id=commit_id_of(
-            track.chain,
-            planned.state.uuid,
-            standing.segment,
-            {},
-            nonce=f"replay:{planned.state.head}:{held.environment.token()}",
-        ),
-        attempt="replay",
-        generation=held.claim.claim.generation,
-        owner=held.claim.claim.owner,
-        cluster_id=held.environment.cluster_id,
-        epoch=EpochNumber(0),
+    state = planned.state
+    commit = commit_at(
+        replace(standing, uuid=state.uuid, schema_id=state.schema_id),
+        {},
+        tuple(found.files),
+        held.labels("replay", _rules(state, held.settings)),
         kind=CommitKind.REPLACE,
-        progress={},
-        files=tuple(found.files),
-        rules_hash=_rules(planned.state, held.settings),
-        schema_id=planned.state.schema_id,
+        nonce=f"replay:{state.head}:{held.environment.token()}",
         removes=planned.files,
     )
-    land_manual(commit, planned.state, standing.table, held.claim.conditions)
+    land_manual(commit, planned.state, standing.table, held.claim.commit_context)
     return Replayed(planned.rows, tally.landed, dict(tally.filtered))
 
 

@@ -19,16 +19,18 @@ from penstock.core.accounting import Tally
 from penstock.core.commits import DataFile, EpochNumber
 from penstock.core.errors import DecisionNeededError, UnavailableError
 from penstock.core.events import StretchRead
-from penstock.core.offsets import Offset, OffsetRange, Positions, TopicPartition
+from penstock.core.offsets import OffsetRange, Positions, TopicPartition
 from penstock.core.planning import Epoch, plan
 from penstock.core.resolutions import resolutions_of
-from penstock.landing.epoch import runner
+from penstock.landing.epoch.poison_isolation import PoisonIsolation
+from penstock.landing.epoch.runner import EpochRunner
 from penstock.landing.epoch.trigger import EpochTrigger
-from penstock.landing.ownership.exclusive import ExclusiveAccess
-from penstock.landing.tables.credentials import renew_all, renewed
+from penstock.landing.repair.access import ExclusiveAccess
+from penstock.landing.tables.credentials import renewed, with_credentials
 from penstock.landing.tables.progress import TableProgress
 from penstock.landing.tables.quarantined_offsets import EMPTY
-from penstock.landing.task.messages import Coordinate, WriteTarget
+from penstock.landing.task.coordinates import Coordinate
+from penstock.landing.task.messages import WriteTarget
 from penstock.landing.task.results import TableResult, aggregate, failures
 from penstock.ports.tables import TableState
 from penstock.rows.quarantine.status import READ, not_yet_landed, status_of
@@ -64,15 +66,15 @@ def reread(
     )
     whole = sum(covered.count for covered in stretch.values())
     done, found, told = 0, RereadResult(), 0
-    for part, before in _epochs(held, reader, {at: c.stop for at, c in stretch.items()}):
+    for part, before, after in _epochs(held, reader, {at: c.stop for at, c in stretch.items()}):
         found.files += part.files
         for at, tally in part.tallies.items():
             found.tallies[at] = found.tallies.get(at, Tally()) + tally
-        for topic_id, number, offset in reader.quarantined:
+        for topic_id, number, offset in after.quarantined:
             at = TopicPartition(topic_id, number, "")
             if at in before:  # what is beyond the epoch may be told, too
-                found.quarantined[at] += before[at] <= offset < reader.examined[at]
-        done += sum(reader.examined[at] - offset for at, offset in before.items())
+                found.quarantined[at] += before[at] <= offset < after.examined[at]
+        done += sum(after.examined[at] - offset for at, offset in before.items())
         if done * REPORTS_MAX // whole > told:
             told = done * REPORTS_MAX // whole
             held.environment.observer(StretchRead(track.name, done, whole))
@@ -81,35 +83,35 @@ def reread(
 
 def _epochs(
     held: ExclusiveAccess, reader: TableProgress, stops: Positions
-) -> Iterator[tuple[TableResult, dict[TopicPartition, Offset]]]:
-    """Read epoch by epoch; give each one's sum, and where the reader stood before it."""
-    settings, world = held.settings, held.environment
+) -> Iterator[tuple[TableResult, Positions, TableProgress]]:
+    """Read epoch by epoch; yield what each found, and where the reader stood before and after."""
+    settings, environment = held.settings, held.environment
     quarantine = held.tables.quarantine.state(reader.quarantine.chain)
-    pace, number = EpochTrigger(settings, world.clock), 0
+    trigger, number = EpochTrigger(settings, environment.clock), 0
     while any(reader.examined[at] < stop for at, stop in stops.items()):
         number += 1
-        before = dict(reader.examined)
-        budget = pace.budget(world.engine.capacity())
+        before = reader.examined
+        budget = trigger.budget(environment.engine.capacity())
         epoch = plan(EpochNumber(number), {reader.name: before}, stops, budget)
-        renew_all([reader])
-        quarantine = renewed(quarantine)
-        reader.quarantined = EMPTY | _quarantined(reader, epoch)
+        reader, quarantine = with_credentials(reader), renewed(quarantine)
+        reader = replace(reader, quarantined=EMPTY | _quarantined(reader, epoch))
         rejects = WriteTarget(settings.quarantine.connector, quarantine.target)
-        results = runner.run_epoch(settings, world, epoch, {reader.name: reader}, rejects)
+        runner = EpochRunner(settings, environment, rejects, PoisonIsolation(environment))
+        results = runner.run(epoch, {reader.name: reader})
         for error in failures(results).values():
             raise error
         held.claim.check()
         found = aggregate(results)[reader.name]
         _require_all_fit(reader.name, found.total)
-        reader.examined = {**before, **found.reached}
+        reader = replace(reader, examined={**before, **found.reached})
         if reader.examined == before:
             raise UnavailableError(
                 f"{reader.name}: Kafka returned no record of the range",
                 code="P477",
                 hint="nothing was changed; see the brokers' logs, and try again",
             )
-        pace.observe_sizes(results)
-        yield found, before
+        trigger.observe_sizes(results)
+        yield found, before, reader
 
 
 def _require_all_fit(table: str, tally: Tally) -> None:

@@ -23,14 +23,15 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.commits import CommitKind, Committable, DataFile, EpochNumber, Landed
+from penstock.commit.chain_position import ChainPosition, commit_at
+from penstock.core.commits import CommitKind, Committable, DataFile, Landed
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.offsets import Offset, TopicPartition, span
-from penstock.core.planning import Lane, Slice
+from penstock.core.planning import Lane
 from penstock.core.resolutions import Resolution, resolutions_of
 from penstock.landing.epoch.runner import table_job
-from penstock.landing.ownership.exclusive import ExclusiveAccess
+from penstock.landing.repair.access import ExclusiveAccess
 from penstock.landing.repair.reconvert import ReadersFor, Reconverted, Record, reconvert
 from penstock.landing.repair.replay import NEEDED
 from penstock.landing.repair.selection import (
@@ -42,9 +43,8 @@ from penstock.landing.repair.selection import (
     retryable,
     selected,
 )
-from penstock.landing.tables import opening
-from penstock.landing.tables.progress import ChainPosition, CommitLabels, TableProgress, commit_at
-from penstock.landing.task.messages import Coordinate
+from penstock.landing.tables.progress import TableProgress
+from penstock.landing.task.coordinates import Coordinate
 from penstock.ports.tables import FileWriter, Table, TableState, WriterFactory
 from penstock.rows.quarantine.status import (
     BYTES,
@@ -143,9 +143,8 @@ class QuarantineResolver:
         for follower in followers:
             if not self._unfinished(follower, fates):
                 continue
-            opening.take_over_chains(
-                self.held.settings, self.held.environment, follower, self.held.claim.conditions
-            )  # what is in flight can land no more
+            # What is in flight can land no more.
+            self.held.tables.take_over_chains(follower, self.held.claim.commit_context)
             for records in batched(iter(self._unfinished(follower, fates))):
                 judged = self._reconverted(track, [follower], records)
                 again = [
@@ -234,18 +233,13 @@ class QuarantineResolver:
         landed, log = _ledger(standing, state), self._log
         start = _position(state, log)
         covered = {log: span(start, stop)}
-        issue = CommitLabels(
-            self.held.claim.claim,
-            self.held.environment.cluster_id,
-            EpochNumber(0),
-            landed.rules_hash,  # the rules that count for its topics are not touched
-            self.held.environment.token(),
-        )
+        # The rules that count for its topics are not touched.
+        labels = self.held.labels(self.held.environment.token(), landed.rules_hash)
         at = replace(standing, schema_id=state.schema_id, segment=landed.segment)
         named = tuple(replace(file, ranges=covered) for file in files)
         origins = {} if log in landed.offsets else {log: Offset(0)}
         kind = CommitKind.APPEND if files else CommitKind.ANCHOR
-        return commit_at(at, covered, named, issue, kind=kind, origins=origins)
+        return commit_at(at, covered, named, labels, kind=kind, origins=origins)
 
     def _land(self, commit: Committable, table: Table) -> None:
         """Prepare a commit and land it. Raises UnavailableError when another was faster."""
@@ -253,7 +247,7 @@ class QuarantineResolver:
         world.observer.passed(CrashPoint.PREPARE_BEFORE)
         world.store.prepare(held.settings.pipeline, held.claim.claim, (commit,), {})
         world.observer.passed(CrashPoint.PREPARE_AFTER)
-        (landing,) = held.two_phase.recover([(commit, table)])
+        (landing,) = held.claim.two_phase.recover([(commit, table)])
         if not landing.landed:
             raise UnavailableError(
                 f"{self.name}: {landing.reason}",
@@ -280,7 +274,7 @@ def reconverted(
     read = quarantine.read_quarantine(track.quarantine.chain, (*BYTES, "stage"), ranges)
     batches = records_of(read, {at: sorted(offsets) for at, offsets in wanted.items()})
     jobs = {
-        each.name: table_job(each, _slice_of(each, wanted))
+        each.name: table_job(each, _lanes_of(each, wanted))
         for each in followers
         if each.position is not None
     }
@@ -343,12 +337,11 @@ def _ledger(standing: ChainPosition, state: TableState) -> Landed:
     return state.landed
 
 
-def _slice_of(track: TableProgress, wanted: Mapping[TopicPartition, Sequence[int]]) -> Slice:
-    lanes = [
+def _lanes_of(track: TableProgress, wanted: Mapping[TopicPartition, Sequence[int]]) -> list[Lane]:
+    return [
         Lane(at, span(min(offsets), max(offsets) + 1), (track.name,))
         for at, offsets in wanted.items()
     ]
-    return Slice(0, tuple(lanes))
 
 
 def _all_written(writer: FileWriter, rows: Sequence[pa.RecordBatch]) -> tuple[DataFile, ...]:

@@ -22,22 +22,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.commit.land import fence_rollback, rolled_back
+from penstock.commit.chain_position import commit_at, position_at, read_position
+from penstock.commit.errors import rolled_back
+from penstock.commit.fence import fence_rollback
 from penstock.commit.manual import land_manual
-from penstock.core.commits import (
-    Chain,
-    CommitKind,
-    Committable,
-    EpochNumber,
-    Landed,
-    commit_id_of,
-)
+from penstock.core.commits import Chain, CommitKind, Landed
 from penstock.core.errors import InvalidError
 from penstock.core.file_ranges import ends_of_rows
 from penstock.core.offsets import Offset, Positions, TopicPartition
 from penstock.core.planning import Bounds
 from penstock.core.resolutions import records_only, resolutions_of
-from penstock.landing.ownership.exclusive import ExclusiveAccess
+from penstock.landing.repair.access import ExclusiveAccess
 from penstock.landing.repair.allowed_ranges import (
     Bounded,
     not_landed,
@@ -159,13 +154,12 @@ def seek(held: ExclusiveAccess, name: str, wanted: Wanted, means: WriteContext) 
     """
     planned = plan_seek(held.settings, held.environment, name, wanted)
     if planned.reopened.num_rows and planned.state.verdict is Verdict.ROLLED_BACK:
-        fence_rollback(planned.chain, planned.state, planned.table, held.claim.conditions)
+        fence_rollback(planned.chain, planned.state, planned.table, held.claim.commit_context)
         planned = plan_seek(held.settings, held.environment, name, wanted)
     if planned.reopened.num_rows:
         quarantine = held.tables.quarantine
-        rejects = opening.chain_position_in(
-            quarantine, _rejects(held.settings, planned.chain), held.environment
-        )
+        chain = _rejects(held.settings, planned.chain)
+        rejects = read_position(quarantine, chain, held.environment.cluster_id)
         QuarantineResolver(held, means, name).reopen(rejects, planned.reopened, ROW_GONE)
     if planned.moves or planned.state.verdict is Verdict.ROLLED_BACK:
         commit_seek(held, replace(planned, reopened=planned.reopened.slice(0, 0)))
@@ -180,26 +174,17 @@ def commit_seek(held: ExclusiveAccess, planned: SeekPlan) -> None:
     assert not planned.reopened.num_rows, "what lost its row is opened again before"
     landed = planned.state.landed
     assert landed is not None, "it was looked at"
-    segment = landed.segment + 1
-    nonce = f"seek:{planned.state.head}:{held.environment.token()}"
-    commit = Committable(
-        chain=planned.chain,
-        table_uuid=planned.state.uuid,
-        segment=segment,
-        commit_id=commit_id_of(planned.chain, planned.state.uuid, segment, {}, nonce=nonce),
-        attempt="seek",
-        generation=held.claim.claim.generation,
-        owner=held.claim.claim.owner,
-        cluster_id=held.environment.cluster_id,
-        epoch=EpochNumber(0),
+    stands = position_at(planned.table, planned.chain, planned.state)
+    commit = commit_at(
+        replace(stands, segment=stands.segment + 1),
+        {},
+        (),
+        held.labels("seek", landed.rules_hash),
         kind=CommitKind.SEEK,
-        progress={},
-        files=(),
-        rules_hash=landed.rules_hash,
-        schema_id=planned.state.schema_id,
+        nonce=f"seek:{planned.state.head}:{held.environment.token()}",
         origins={move.at: move.stop for move in planned.moves},
     )
-    land_manual(commit, planned.state, planned.table, held.claim.conditions)
+    land_manual(commit, planned.state, planned.table, held.claim.commit_context)
     store, pipeline = held.environment.store, held.settings.pipeline
     for row in store.pending(pipeline):
         if row.chain == planned.chain:

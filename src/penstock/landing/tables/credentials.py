@@ -7,7 +7,6 @@ they end, the table is parked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from penstock.core.errors import InvalidError, UnavailableError
@@ -16,24 +15,24 @@ from penstock.ports.tables import TableState
 from penstock.rows import bisection
 
 
-def renew_all(tracks: Iterable[TableProgress]) -> None:
-    """Renew what the tables of an epoch were lent."""
-    for track in tracks:
-        if track.state is not None:
-            track.state = renewed(track.state)
+def with_credentials(progress: TableProgress) -> TableProgress:
+    """Return a table's progress with what its catalog lent renewed, where that is due."""
+    if progress.state is None:
+        return progress
+    return replace(progress, state=renewed(progress.state))
 
 
 def renewed(state: TableState) -> TableState:
     """Return a table's state with credentials that have at least half of their time left."""
     lease = state.lease
-    if lease is not None and lease.is_due():
-        try:
-            target, following = lease.renew()
-        except MemoryError:
-            raise
-        except (UnavailableError, InvalidError):
-            return state
-        except bisection.FOREIGN:
-            return state
-        return replace(state, target=target, lease=following)
-    return state
+    if lease is None or not lease.is_due():
+        return state
+    try:
+        target, following = lease.renew()
+    except MemoryError:
+        raise
+    except (UnavailableError, InvalidError):
+        return state
+    except bisection.FOREIGN:
+        return state
+    return replace(state, target=target, lease=following)

@@ -10,17 +10,10 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
-from penstock.core.offsets import Positions, TopicPartition
+from penstock.core.offsets import Positions
 from penstock.core.planning import Lane
-from penstock.landing.task.messages import Coordinate
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from penstock.landing.task.coordinates import Coordinate
 
 _Partition = tuple[str, int]
 
@@ -70,19 +63,3 @@ class QuarantinedOffsets:
 
 
 EMPTY = QuarantinedOffsets()
-
-
-def offsets_of(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """Return the offsets of records as a reader gives them."""
-    found: npt.NDArray[np.int64] = batch.column("offset").to_numpy()
-    return found
-
-
-def is_among(
-    coordinates: Iterable[Coordinate], at: TopicPartition, offsets: npt.NDArray[np.int64]
-) -> npt.NDArray[np.bool_]:
-    """Return which offsets of a partition are among coordinates."""
-    here = (at.topic_id, at.partition)
-    named = [offset for *partition, offset in coordinates if tuple(partition) == here]
-    found: npt.NDArray[np.bool_] = np.isin(offsets, np.array(named, np.int64))
-    return found

@@ -1,113 +1,87 @@
-"""Schemas that records wish for: kept with their tables, and made before those are read for again.
+"""Schemas that records ask for: kept with their tables, and made before those are read for again.
 
-A table whose records wish for a wider schema gets nothing from that epoch: it is read again once
+A table whose records ask for a wider schema gets nothing from that epoch: it is read again once
 the schema is made (docs/design/0042). The others go on.
 
 Invariants:
 - one schema change a table and epoch, made only when none of its commits is under way: so no
   prepared file meets a schema it was not written for;
 - at most `limits.new_columns_per_hour` columns are added to a table in an hour, and it never gets
-  more than `limits.columns`; what wishes for more is quarantined.
+  more than `limits.columns`; what asks for more is quarantined.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
+from penstock.commit.attempt import CommitContext
 from penstock.commit.evolution import evolve
-from penstock.commit.land import CommitContext
 from penstock.core.events import SchemaChanged
 from penstock.core.schema import Field, List, Map, Schema, Struct, Type
 from penstock.core.schema_join import united, with_hints
 from penstock.landing.tables.progress import TableProgress
+from penstock.landing.tables.table_set import TableSet
 from penstock.landing.task.messages import TaskResult
 from penstock.rows.schema.inference import columns_in
 from penstock.rows.schema.widening import changes_between
 
-if TYPE_CHECKING:
-    from penstock.landing.tables.table_set import TableSet
-
-HOUR_SECONDS = 3600.0
 _CHANGES_SHOWN_MAX = 8
 
 
-@dataclass(slots=True)
-class ColumnBudget:
-    """Counts the columns that were added to each table within the last hour."""
-
-    per_hour: int
-    _added: dict[str, deque[tuple[float, int]]] = field(default_factory=lambda: defaultdict(deque))
-
-    def left(self, table: str, now: float) -> int:
-        """Return how many columns may be added to a table now."""
-        added = self._added.get(table)
-        if not added:
-            return self.per_hour
-        while added and added[0][0] <= now - HOUR_SECONDS:
-            added.popleft()
-        return max(self.per_hour - sum(count for _, count in added), 0)
-
-    def add(self, table: str, count: int, now: float) -> None:
-        """Note columns that were added."""
-        if count:
-            self._added[table].append((now, count))
-
-
-def record_requests(
-    tracks: Mapping[str, TableProgress], results: Iterable[TaskResult]
-) -> list[str]:
-    """Keep the wishes of an epoch with their tables; give the tables that have one."""
-    wishes: dict[str, list[Schema]] = defaultdict(list)
+def requested_schemas(
+    tables: Mapping[str, TableProgress], results: Iterable[TaskResult]
+) -> dict[str, Schema]:
+    """Join the schemas that an epoch's records ask for, by table, with what the spec declares."""
+    requests: dict[str, list[Schema]] = defaultdict(list)
     for result in results:
         for name, schema in result.schemas.items():
-            wishes[name].append(schema)
-    kept = []
-    for name, schemas in wishes.items():
-        track = tracks.get(name)
-        if track is not None and track.state is not None:
-            track.pending_schema = with_declared(
-                track.state.schema, united(schemas), track.target.hints
-            )
-            kept.append(name)
-    return kept
+            requests[name].append(schema)
+    return {
+        name: with_declared(table.state.schema, united(schemas), table.target.hints)
+        for name, schemas in requests.items()
+        if (table := tables.get(name)) is not None and table.state is not None
+    }
 
 
-def apply_requests(fleet: TableSet, conditions: CommitContext) -> None:
-    """Make the schemas that are wished for, of tables that have no commit under way.
+def record_requests(tables: TableSet, results: Iterable[TaskResult]) -> set[str]:
+    """Keep what an epoch's records ask for with their tables; return those that get a schema."""
+    requested = requested_schemas(tables.active, results)
+    for name, schema in requested.items():
+        tables.update(replace(tables.progress[name], pending_schema=schema))
+    return {*requested}
+
+
+def apply_requests(tables: TableSet, context: CommitContext) -> None:
+    """Make the schemas that are asked for, of tables that have no commit under way.
 
     Raises FencedError when a newer owner has landed.
     """
-    for name, track in fleet.active.items():
-        if track.pending_schema is None or track.commits_in_flight:
+    for name, table in tables.active.items():
+        wide = table.pending_schema
+        if wide is None or table.commits_in_flight:
             continue
-        assert track.position is not None, "a table that wishes exists"
-        assert track.state is not None, "a table that wishes exists"
-        before, wide, track.pending_schema = track.state.schema, track.pending_schema, None
-        with fleet.parking(name, "its schema cannot be changed"):
-            made = evolve(track.position.table, track.chain, track.state, wide, conditions)
-            if made:
-                added = columns_in(wide) - columns_in(before)
-                fleet.column_budget.add(name, added, fleet.environment.clock.monotonic())
-                fleet.environment.observer(_changes_text(name, before, wide))
-            fleet.open(name)
-            fleet.assign_partitions()
+        assert table.position is not None, "a table that asks for a schema exists"
+        assert table.state is not None, "a table that asks for a schema exists"
+        tables.update(replace(tables.progress[name], pending_schema=None))
+        with tables.parked.parking(name, "its schema cannot be changed"):
+            if evolve(table.position.table, table.chain, table.state, wide, context):
+                tables.schema_changed(name, columns_in(wide) - columns_in(table.state.schema))
+                tables.environment.observer(_changes_text(name, table.state.schema, wide))
+            tables.open(name)
+            tables.assign_partitions()
 
 
 def _changes_text(name: str, before: Schema, wide: Schema) -> SchemaChanged:
     changes: Sequence[str] = changes_between(before, wide)
-    more = (
-        [f"and {len(changes) - _CHANGES_SHOWN_MAX} more"]
-        if len(changes) > _CHANGES_SHOWN_MAX
-        else []
-    )
-    return SchemaChanged(name, "evolved", ", ".join([*changes[:_CHANGES_SHOWN_MAX], *more]))
+    more = len(changes) - _CHANGES_SHOWN_MAX
+    shown = [*changes[:_CHANGES_SHOWN_MAX], *([f"and {more} more"] if more > 0 else [])]
+    return SchemaChanged(name, "evolved", ", ".join(shown))
 
 
 def with_declared(before: Schema, wide: Schema, hints: Mapping[str, Type]) -> Schema:
-    """Return a schema whose new columns have the types that the spec declares, at all depths."""
+    """Return the schema, what is new in it of the types that the spec declares, at all depths."""
     found = _where_new(before, wide, with_hints(wide, hints))
     assert isinstance(found, Struct), "a schema stays one"
     return found

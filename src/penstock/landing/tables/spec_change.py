@@ -9,43 +9,32 @@ Invariants:
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from penstock.commit.land import CommitContext
 from penstock.core.errors import InvalidError
-from penstock.core.offsets import Offset, OffsetRange, Positions, TopicPartition
+from penstock.core.offsets import Offset, OffsetRange, Positions, Progress, TopicPartition
 from penstock.landing.settings import Routes, Settings
-from penstock.landing.tables import opening
-from penstock.landing.tables.foreign_errors import COMMIT
-from penstock.landing.tables.parking import missed_spec_change
 from penstock.landing.tables.progress import TableProgress
 from penstock.landing.tables.route_tables import may_own
 from penstock.ports.store import PendingStore
-
-if TYPE_CHECKING:
-    from penstock.landing.tables.table_set import TableSet
-
-RangesByTable = Mapping[TopicPartition, OffsetRange]
 
 
 @dataclass(frozen=True, slots=True)
 class CatchUp:
     """What to land under former rules (their hashes) before the present ones may count.
 
-    `stretches` gives, by table and partition, from where to where it trails; `ends` bounds what may
-    be read meanwhile.
+    `ranges` are, by table and partition, from where to where it trails; `ends` bounds what may be
+    read meanwhile.
     """
 
     rules_hashes: tuple[str, ...]
-    ranges: Mapping[str, RangesByTable]
+    ranges: Mapping[str, Progress]
     ends: Positions
 
 
 def catch_up_needed(
-    tracks: Sequence[TableProgress], settings: Settings, store: PendingStore
+    tables: Sequence[TableProgress], settings: Settings, store: PendingStore
 ) -> CatchUp | None:
     """Return what trails under other rules than the present ones; None when these may count, be it
     because a human said so.
@@ -56,39 +45,38 @@ def catch_up_needed(
     """
     if "rules" in settings.accept:
         return None
-    fed = [track for track in tracks if former_rules([track], settings.rules_hash)]
-    found, former = ranges_behind(tracks), _FormerSpecs(settings, store)
-    owed = {track.name: former.owed(track, found.get(track.name, {})) for track in fed}
-    stretches = {name: ranges for name, ranges in owed.items() if ranges}
-    if not stretches:
+    fed = [each for each in tables if former_rules([each], settings.rules_hash)]
+    found, former = ranges_behind(tables), _FormerSpecs(settings, store)
+    owed = {each.name: former.owed(each, found.get(each.name, {})) for each in fed}
+    ranges = {name: covered for name, covered in owed.items() if covered}
+    if not ranges:
         return None
-    trail = [track for track in fed if track.name in stretches]
-    hashes = former_rules(trail, settings.rules_hash)
-    return CatchUp(tuple(sorted(hashes)), stretches, end_positions(tracks))
+    hashes = former_rules([each for each in fed if each.name in ranges], settings.rules_hash)
+    return CatchUp(tuple(sorted(hashes)), ranges, _end_positions(tables))
 
 
 @dataclass(frozen=True, slots=True)
 class _FormerSpecs:
-    """What former rules gave a table, by their text alone: a topic may be gone by now."""
+    """Returns what former rules gave a table, by their text alone: a topic may be gone by now."""
 
     settings: Settings
     store: PendingStore
     _routes: dict[str, Routes | None] = field(default_factory=dict)
 
-    def owed(self, track: TableProgress, stretches: RangesByTable) -> RangesByTable:
-        """Leave out stretches of topics that the rules in a table's ledger did not give it."""
-        given = {topic for topic in {at.topic for at in stretches} if self._fed(track, topic)}
-        return {at: covered for at, covered in stretches.items() if at.topic in given}
+    def owed(self, table: TableProgress, ranges: Progress) -> Progress:
+        """Leave out ranges of topics that the rules in a table's ledger did not give it."""
+        given = {topic for topic in {at.topic for at in ranges} if self._fed(table, topic)}
+        return {at: covered for at, covered in ranges.items() if at.topic in given}
 
-    def _fed(self, track: TableProgress, topic: str) -> bool:
-        """Return whether a table was given a topic, or that cannot be told: leveling says why."""
-        (rules_hash,) = former_rules([track], self.settings.rules_hash)
+    def _fed(self, table: TableProgress, topic: str) -> bool:
+        """Return whether a table was given a topic, or that is not known: catching up says why."""
+        (rules_hash,) = former_rules([table], self.settings.rules_hash)
         try:
             routes = self._routes_by(rules_hash)
             targets = None if routes is None else routes([topic]).get(topic, ())
         except InvalidError:
             return True
-        return targets is None or any(may_own(each, track.target.location) for each in targets)
+        return targets is None or any(may_own(each, table.target.location) for each in targets)
 
     def _routes_by(self, rules_hash: str) -> Routes | None:
         if rules_hash not in self._routes:
@@ -97,57 +85,30 @@ class _FormerSpecs:
         return self._routes[rules_hash]
 
 
-def former_rules(tracks: Iterable[TableProgress], rules_hash: str) -> set[str]:
+def former_rules(tables: Iterable[TableProgress], rules_hash: str) -> set[str]:
     """List the hashes of other rules that tables were fed with."""
-    ledgers = [track.state.landed for track in tracks if track.state and track.state.landed]
+    ledgers = [each.state.landed for each in tables if each.state and each.state.landed]
     return {ledger.rules_hash for ledger in ledgers} - {"", rules_hash}
 
 
-def end_positions(tracks: Iterable[TableProgress]) -> dict[TopicPartition, Offset]:
+def ranges_behind(tables: Iterable[TableProgress]) -> dict[str, Progress]:
+    """Return, by table, the ranges between where it stands and where the furthest chain does."""
+    known = [each for each in tables if each.position is not None]
+    ends = _end_positions(known)
+    return {
+        each.name: {
+            at: OffsetRange(offset, ends[at])
+            for at, offset in each.expected.items()
+            if offset < ends[at]
+        }
+        for each in known
+    }
+
+
+def _end_positions(tables: Iterable[TableProgress]) -> dict[TopicPartition, Offset]:
     """Return the furthest position of any chain on each partition."""
     ends: dict[TopicPartition, Offset] = {}
-    for positions in _all_positions(tracks):
-        for at, offset in positions.items():
+    for position in (position for each in tables for position in each.positions):
+        for at, offset in position.expected.items():
             ends[at] = max(ends.get(at, offset), offset)
     return ends
-
-
-def ranges_behind(tracks: Iterable[TableProgress]) -> dict[str, dict[TopicPartition, OffsetRange]]:
-    """Give, by table, the stretches between where it stands and where the furthest chain does."""
-    known = [track for track in tracks if track.position is not None]
-    ends = end_positions(known)
-    found: dict[str, dict[TopicPartition, OffsetRange]] = defaultdict(dict)
-    for track in known:
-        for at, offset in track.expected.items():
-            if offset < ends[at]:
-                found[track.name][at] = OffsetRange(offset, ends[at])
-    return dict(found)
-
-
-def _all_positions(tracks: Iterable[TableProgress]) -> list[dict[TopicPartition, Offset]]:
-    return [
-        standing.expected
-        for track in tracks
-        for standing in (track.position, track.quarantine)
-        if standing is not None
-    ]
-
-
-def adopt_rules(fleet: TableSet, names: Collection[str], conditions: CommitContext) -> None:
-    """Write the present rules into the ledgers of tables that others have fed, and are level.
-
-    One that trails is parked. Raises FencedError when a newer owner has landed.
-    """
-    tracks, settings = fleet.tracks, fleet.settings
-    strange = [name for name in names if former_rules([tracks[name]], settings.rules_hash)]
-    leveling = (
-        catch_up_needed(list(tracks.values()), settings, fleet.environment.store)
-        if strange
-        else None
-    )
-    for name in strange:
-        if leveling and name in leveling.ranges:
-            fleet.park(name, missed_spec_change(name))
-            continue
-        with fleet.parking(name, COMMIT):
-            opening.adopt_spec(settings, fleet.environment, tracks[name], conditions)

@@ -9,392 +9,378 @@ Invariants:
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
-from penstock.commit.land import ROLLED_BACK, CommitContext
-from penstock.core.commits import Committable
-from penstock.core.errors import PenstockError
-from penstock.core.events import TableLeft, TableParked, TableResumed, TopicUnrouted, WaitBegan
+from penstock.commit.attempt import CommitContext
+from penstock.commit.chain_position import ChainPosition
+from penstock.commit.errors import ROLLED_BACK
+from penstock.commit.two_phase import Work
+from penstock.core.commits import Chain, Committable
+from penstock.core.events import TableResumed, TopicUnrouted, WaitBegan
 from penstock.core.offsets import TopicPartition
-from penstock.landing.epoch.commit_queue import CommitBatch
-from penstock.landing.settings import Environment, Settings, TableTarget
-from penstock.landing.tables import opening, parking, route_tables
-from penstock.landing.tables.foreign_errors import COMMIT, OPEN, acting_on_table
-from penstock.landing.tables.parking import Parked
-from penstock.landing.tables.progress import TableProgress, by_table, examined_of, resume_examined
-from penstock.landing.tables.schema_evolution import ColumnBudget
-from penstock.landing.tables.spec_change import adopt_rules
+from penstock.landing.foreign_errors import COMMIT, OPEN
+from penstock.landing.settings import Environment, Settings
+from penstock.landing.tables.column_budget import ColumnBudget
+from penstock.landing.tables.credentials import with_credentials
+from penstock.landing.tables.log_checks import check_recreated
+from penstock.landing.tables.opening import (
+    TableOpener,
+    TopicRoutes,
+    quarantined_by,
+    route_topics,
+)
+from penstock.landing.tables.parking import (
+    ParkedTables,
+    missed_spec_change,
+    table_missing,
+)
+from penstock.landing.tables.progress import (
+    TableProgress,
+    by_table,
+    examined_of,
+    resume_examined,
+)
+from penstock.landing.tables.route_tables import RouteTables, ambiguous_table, discover
+from penstock.landing.tables.spec_change import catch_up_needed, former_rules
+from penstock.landing.tables.start_positions import write_missing_starts
+from penstock.ownership import fencing
 from penstock.ports.store import Examined
 from penstock.ports.tables import Table
 from penstock.rows.schema.inference import columns_in
 
-REDISCOVERY_SECONDS = 30.0
-REJECTED_COMMITS_MAX = 3
-
 
 @dataclass(slots=True)
 class TableSet:
-    """The tracks of a run. Used by the coordinator's thread only."""
+    """Holds the progress of a run's tables by name. Used by the coordinator's thread only."""
 
     settings: Settings
     environment: Environment
     quarantine: Table
-    tracks: dict[str, TableProgress] = field(default_factory=dict)
-    parked: dict[str, Parked] = field(default_factory=dict)
+    progress: dict[str, TableProgress] = field(default_factory=dict)
     topics: frozenset[str] = frozenset()
-    _left: set[str] = field(default_factory=set)
-    _targets: dict[str, TableTarget] = field(default_factory=dict)
-    _wanted: dict[str, list[TopicPartition]] = field(default_factory=dict)
-    _unrouted: set[str] = field(default_factory=set)
-    _recovering: set[str] = field(default_factory=set)
-    _route_tables: dict[str, set[str]] = field(default_factory=dict)
-    _rediscover_at: dict[str, float] = field(default_factory=dict)
-    column_budget: ColumnBudget = field(init=False)
-    _with_ledger: set[str] = field(default_factory=set)
-    _tries: Counter[str] = field(default_factory=Counter)
+    _topic_routes: TopicRoutes = field(default_factory=lambda: TopicRoutes({}, {}, []))
+    parked: ParkedTables = field(init=False)
+    _opener: TableOpener = field(init=False)
+    _columns: ColumnBudget = field(init=False)
+    _routes: RouteTables = field(default_factory=RouteTables)
     _spec_adopted: bool = False
     _verify_ledgers: bool = False
 
     def __post_init__(self) -> None:
-        self.column_budget = ColumnBudget(self.settings.new_columns_per_hour)
+        self.parked = ParkedTables(self.environment.observer, self.environment.clock)
+        self._opener = TableOpener(self.settings, self.environment, self.quarantine)
+        self._columns = ColumnBudget(self.settings.new_columns_per_hour)
 
     @property
     def active(self) -> dict[str, TableProgress]:
         """The tables that take part in epochs."""
-        return {name: track for name, track in self.tracks.items() if name not in self.parked}
+        return {name: each for name, each in self.progress.items() if name not in self.parked}
 
     @property
     def parked_tables(self) -> list[TableProgress]:
         """The tables that were opened once and get no rows now."""
-        return [self.tracks[name] for name in self.parked if name in self.tracks]
+        return [self.progress[name] for name in self.parked if name in self.progress]
 
-    @property
-    def reopening(self) -> bool:
-        """Return whether a table is about to be opened again without anybody's help."""
-        waiting = self.parked.keys() - self._left
-        return bool(self._recovering) or any(self.parked[name].internal for name in waiting)
+    def update(self, progress: TableProgress) -> None:
+        """Hold a table's progress in place of what it was."""
+        self.progress[progress.name] = progress
 
     def list_topics(self, listing: Sequence[TopicPartition]) -> None:
         """Take notice of topics and partitions, and open the tables that are new."""
         if "topic" not in self.settings.accept:
-            opening.check_recreated(self.tracks.values(), listing)
+            check_recreated(self.progress.values(), listing)
         self.topics = frozenset(at.topic for at in listing)
-        self._targets, self._wanted, unrouted = opening.route_topics(self.settings, listing)
-        for topic in sorted(set(unrouted) - self._unrouted):
+        before, self._topic_routes = self._topic_routes, route_topics(self.settings, listing)
+        for topic in sorted({*self._topic_routes.unrouted} - {*before.unrouted}):
             self.environment.observer(TopicUnrouted(topic))
-        self._unrouted = set(unrouted)
-        for name in [*self._targets]:
-            if name not in self.tracks and name not in self.parked:
+        for name in [*self._topic_routes.targets]:
+            if name not in self.progress and name not in self.parked:
                 self.open(name)
         self._add_route_tables()
-        self._leave()
-
-    def _leave(self) -> None:
-        """Wait no more for parked tables whose topics are gone; they return only as others do."""
-        before, self._left = self._left, self.parked.keys() - self._targets.keys()
-        for name in sorted(self._left - before):
-            self.environment.observer(TableLeft(name))
-        for name in sorted((before & self.parked.keys()) - self._left):
-            self._report_parked(name)
+        self.parked.report_without_topics(self._topic_routes.targets.keys())
 
     def open(self, name: str) -> None:
         """Read where a table stands, or park it, as while its topics are gone."""
-        if name not in self._targets:
-            self.reopen(name, "its topics are gone")
+        target = self._topic_routes.targets.get(name)
+        if target is None:
+            self.parked.reopen(name, "its topics are gone")
             return
         self.environment.observer(WaitBegan(f"{name} to open"))
-        with self.parking(name, OPEN):
-            track = self._opened(self._targets[name])
-            resume_examined(self.settings, self.environment.store, track)
-            for route in (r for r, led in self._route_tables.items() if name in led):
-                track.quarantined |= opening.quarantined_by(self.tracks[route].quarantine, track)
-            track.committed_at = self.environment.clock.monotonic()
-            track.capacity_left = self._capacity_left(track)
-            self.tracks[name] = track
-            self.parked.pop(name, None)
-
-    def _opened(self, target: TableTarget) -> TableProgress:
-        given = (self.settings, self.environment, target, self.quarantine)
-        return opening.open_route(*given) if target.is_route else opening.open_table(*given)
+        with self.parked.parking(name, OPEN):
+            opened = resume_examined(
+                self.settings, self.environment.store, self._opener.open(target)
+            )
+            route = self._routes.route_of(name)
+            if route is not None:
+                rejects = self.progress[route].quarantine
+                opened = opened.excluding(quarantined_by(rejects, opened))
+            committed_at = self.environment.clock.monotonic()
+            opened = replace(opened, committed_at=committed_at)
+            self.update(replace(opened, capacity_left=self._capacity_left(opened)))
+            self.parked.opened(name)
 
     def _add_route_tables(self) -> None:
-        """Take the tables of routes along, and tell routes of them."""
+        """Let the tables of routes take part, and their routes know them."""
         now = self.environment.clock.monotonic()
-        for name in [name for name, target in self._targets.items() if target.is_route]:
-            target, wanted = self._targets[name], self._wanted[name]
-            for member in sorted(self._route_tables.get(name, ())):
-                self._targets[member], self._wanted[member] = target.route_table(member), wanted
-            track = self.active.get(name)
-            if track is not None and (
-                track.route_tables is None or now >= self._rediscover_at.get(name, 0.0)
-            ):
-                self._discover_route_tables(track)
-            if track is not None and track.route_tables is not None:
-                track.route_tables = frozenset(self._route_tables.get(name, ()))
-        for track in self.tracks.values():
-            track.capacity_left = self._capacity_left(track)
+        targets, partitions = self._topic_routes.targets, self._topic_routes.partitions
+        for name in [name for name, target in targets.items() if target.is_route]:
+            for table in sorted(self._routes.of(name)):
+                targets[table], partitions[table] = (
+                    targets[name].route_table(table),
+                    partitions[name],
+                )
+            if name in self.active and self._routes.is_due(self.progress[name], now):
+                self._discover_route_tables(self.progress[name])
+            if name in self.active and self.progress[name].route_tables is not None:
+                known = self._routes.of(name)
+                self.update(replace(self.progress[name], route_tables=known))
+        for each in [*self.progress.values()]:
+            self.update(replace(each, capacity_left=self._capacity_left(each)))
 
-    def _capacity_left(self, track: TableProgress) -> int:
-        """Return how many more tables a route may have, or columns a table."""
-        if not track.target.is_route:
-            left = self.column_budget.left(track.name, self.environment.clock.monotonic())
-            held = columns_in(track.state.schema) if track.state else 0
+    def _capacity_left(self, progress: TableProgress) -> int:
+        """Return how many tables a route may still be given, or columns a table."""
+        if not progress.target.is_route:
+            left = self._columns.left(progress.name, self.environment.clock.monotonic())
+            held = columns_in(progress.state.schema) if progress.state else 0
             return max(min(self.settings.columns_max - held, left), 0)
-        tables = sum(not target.is_route for target in self._targets.values())
+        tables = sum(not target.is_route for target in self._topic_routes.targets.values())
         return max(self.settings.tables_max - tables, 0)
 
-    def _discover_route_tables(self, track: TableProgress) -> None:
+    def _discover_route_tables(self, route: TableProgress) -> None:
         """Find tables of a route that are in the catalog: an earlier life's, or a human's.
 
-        They come in when all that the route refused has landed, for that is not theirs.
+        They come in when all that the route rejected has landed, for that is not theirs.
         """
-        found, failed = route_tables.discover(self.settings, self.environment, track, self._targets)
-        if found and track.commits_in_flight:
-            track.route_tables = None
+        known = self._topic_routes.targets
+        discovery = discover(self.settings, self.environment, route, known)
+        route = replace(route, foreign_tables=discovery.foreign)
+        if discovery.found and route.commits_in_flight:
+            self.update(replace(route, route_tables=None))
             return
-        rows = self.environment.store.pending(self.settings.pipeline) if found else ()
-        pending = by_table(self.settings.pipeline, rows)
-        self._with_ledger |= {name for name, has_ledger in found.items() if has_ledger}
-        for name in found:
-            self.add_route_table(track, name)
-            if name in self.active and (
-                self._verify_ledgers or self._spec_adopted or name in pending
-            ):
-                self.reopen(name, "it was found later, and comes in as at the start")
-        if failed is not None:
-            self.park(track.name, failed)
+        self.update(route)
+        self._routes.found(discovery.found)
+        store, pipeline = self.environment.store, self.settings.pipeline
+        pending = by_table(pipeline, store.pending(pipeline) if discovery.found else ())
+        for name in discovery.found:
+            self.add_route_table(route, name)
+            late = self._verify_ledgers or self._spec_adopted or name in pending
+            if name in self.active and late:
+                self.parked.reopen(name, "it was found later, and comes in as at the start")
+        if discovery.failed is not None:
+            self.parked.park(route.name, discovery.failed)
             return
-        if track.route_tables is None:
-            self._exclude_rejected(track)
-        track.route_tables = frozenset()
-        self._rediscover_at[track.name] = self.environment.clock.monotonic() + REDISCOVERY_SECONDS
+        if route.route_tables is None:
+            self._exclude_rejected(route)
+        self._routes.looked_for(route.name, self.environment.clock.monotonic())
+        self.update(replace(route, route_tables=frozenset()))
 
     def _exclude_rejected(self, route: TableProgress) -> None:
-        """Keep from tables what their route refused before it knew of them: its fate is final."""
-        for name in sorted(self._route_tables.get(route.name, set()) & set(self.active)):
-            with self.parking(name, OPEN):
-                track = self.tracks[name]
-                track.quarantined |= opening.quarantined_by(route.quarantine, track)
+        """Keep from tables what their route rejected before it knew of them: that is final."""
+        for name in sorted(self._routes.of(route.name) & set(self.active)):
+            with self.parked.parking(name, OPEN):
+                table = self.progress[name]
+                self.update(table.excluding(quarantined_by(route.quarantine, table)))
 
     def has_begun(self, name: str) -> bool:
         """Return whether a table is known to have a ledger that says where it stands."""
-        track = self.tracks.get(name)
-        return name in self._with_ledger or (track is not None and bool(track.expected))
+        known = name in self.progress and bool(self.progress[name].expected)
+        return known or self._routes.has_ledger(name)
 
-    def _may_continue(self, track: TableProgress) -> bool:
+    def _may_continue(self, progress: TableProgress) -> bool:
         """Return whether a route, if it is one, may count records as its tables'."""
-        if not track.target.is_route:
+        if not progress.target.is_route:
             return True
-        known = self._route_tables.get(track.name, ())
-        return track.route_tables is not None and all(map(self.has_begun, known))
+        known = self._routes.of(progress.name)
+        return progress.route_tables is not None and all(map(self.has_begun, known))
 
     def add_route_table(self, route: TableProgress, name: str) -> None:
-        """Take a table of a route that is there along, from where its ledger or its route stands.
+        """Let a table of a route that is there take part, from where its ledger or its route
+        stands.
 
         Raises InvalidError when another rule's route leads to it as well.
         """
-        mine = self._route_tables.setdefault(route.name, set())
-        if name in self._targets and name not in mine:
-            raise route_tables.ambiguous_table(route.name, name)
-        mine.add(name)
-        self._targets[name] = route.target.route_table(name)
-        self._wanted[name] = self._wanted.get(route.name, [])
+        if name in self._topic_routes.targets and name not in self._routes.of(route.name):
+            raise ambiguous_table(route.name, name)
+        self._routes.add(route.name, name)
+        self._topic_routes.targets[name] = route.target.route_table(name)
+        self._topic_routes.partitions[name] = self.partitions_of(route.name)
         self.open(name)
 
-    def route_table_added(self, route: TableProgress, name: str, conditions: CommitContext) -> None:
-        """Take a table of a route along that was just created.
+    def route_table_created(self, route: TableProgress, name: str, context: CommitContext) -> None:
+        """Let a table of a route that was just created take part.
 
         Raises FencedError when another owner took the route's chain, by which the table begins.
         """
         self.add_route_table(route, name)
-        route.quarantine.recheck(conditions)
-        own = self.tracks[name].position if name in self.active else None
-        if own is not None and (self._verify_ledgers or own.last_claim != conditions.claim):
-            self.reopen(name, "it comes in as at the start")
-
-    def _in_route(self, name: str) -> bool:
-        return any(name in each for each in self._route_tables.values())
+        route.quarantine.recheck(context)
+        position = self.progress[name].position if name in self.active else None
+        if position is not None and (self._verify_ledgers or position.last_claim != context.claim):
+            self.parked.reopen(name, "it comes in as at the start")
 
     def route_of(self, name: str) -> TableProgress | None:
         """Return the route that leads to a table, when it takes part."""
-        route = next((route for route, each in self._route_tables.items() if name in each), None)
+        route = self._routes.route_of(name)
         return None if route is None else self.active.get(route)
 
-    def table_created(self, name: str, table: Table, conditions: CommitContext) -> None:
-        """Take a table that was just created; what was examined before stays examined.
+    def table_created(self, name: str, table: Table, context: CommitContext) -> None:
+        """Let a table that was just created take part; what was examined before stays examined.
 
         Raises FencedError when another owner took its quarantine chain, which is all there was.
         """
-        track = self.tracks[name]
-        begun = track.start_offsets
-        with self.parking(name, OPEN):
-            opening.attach_table(track, table, self.environment)
-            track.quarantine.recheck(conditions)
-            assert track.position is not None, "it was adopted"
-            if track.position.expected != begun or track.position.last_claim != conditions.claim:
-                self.reopen(name, "another created it first")
+        start_offsets = self.progress[name].start_offsets
+        with self.parked.parking(name, OPEN):
+            attached = self._opener.attach(self.progress[name], table)
+            self.update(attached)
+            attached.quarantine.recheck(context)
+            assert attached.position is not None, "it was attached"
+            moved = attached.position.expected != start_offsets
+            if moved or attached.position.last_claim != context.claim:
+                self.parked.reopen(name, "another created it first")
 
-    def take_over(self, conditions: CommitContext) -> None:
+    def schema_changed(self, name: str, columns: int) -> None:
+        """Note columns that a table was given."""
+        self._columns.add(name, columns, self.environment.clock.monotonic())
+
+    def take_over(self, context: CommitContext) -> None:
         """Read no table before its ledgers have seen our claim: others may have prepared commits
-        that our store does not know, from stretches that are read here again.
+        that our store does not know, from ranges that are read here again.
         """
         self._verify_ledgers = True
         for name in self.active:
-            self._take_over(name, conditions)
+            self._take_over(name, context)
 
-    def _take_over(self, name: str, conditions: CommitContext) -> None:
-        with self.parking(name, COMMIT):
-            while opening.take_over_chains(
-                self.settings, self.environment, self.tracks[name], conditions
-            ):
-                self.open(name)  # it may have been born meanwhile
+    def _take_over(self, name: str, context: CommitContext) -> None:
+        with self.parked.parking(name, COMMIT):
+            while self.take_over_chains(self.progress[name], context):
+                self.open(name)  # it may have been created meanwhile
                 if name not in self.active:
                     return
 
+    def take_over_chains(self, table: TableProgress, context: CommitContext) -> bool:
+        """Write our claim into the chains of a table that have not seen it; return whether one had
+        not.
+        """
+        landed = table.state.landed if table.state else None
+        rules_hash = landed.rules_hash if landed and landed.rules_hash else self.settings.rules_hash
+        given = (table.positions, self.environment.cluster_id, rules_hash, context)
+        return fencing.take_over_chains(*given)
+
     @property
-    def rolled_back(self) -> list[TableTarget]:
-        """The targets whose tables were found rolled back: they wait for a human."""
-        return [
-            self._targets[name]
-            for name, aside in self.parked.items()
-            if aside.error.code == ROLLED_BACK and name in self._targets
-        ]
+    def active_chains(self) -> list[ChainPosition]:
+        """The chains of the tables that take part."""
+        return [each for table in self.active.values() for each in table.positions]
+
+    def rolled_back_chains(self) -> Iterator[tuple[Chain, Table]]:
+        """Load the chains of tables that were found rolled back: they wait for a human."""
+        for name, parked in self.parked.items():
+            target = self._topic_routes.targets.get(name)
+            if parked.error.code == ROLLED_BACK and target is not None:
+                yield from self._opener.chains(target)
 
     def partitions_of(self, name: str) -> list[TopicPartition]:
         """List the partitions that are routed to a table, or to the route that leads to it."""
-        return self._wanted.get(name, [])
+        return self._topic_routes.partitions.get(name, [])
 
-    def write_start_positions(self, conditions: CommitContext) -> None:
+    def write_start_positions(self, context: CommitContext) -> None:
         """Write start positions for partitions that a ledger does not know yet."""
-        for name, track in sorted(self.active.items(), key=lambda at: not at[1].target.is_route):
-            wanted = self._wanted.get(name, [])
-            route = self.route_of(name)
-            if self._in_route(name) and (route is None or not (track.expected or route.is_level)):
+        for name in sorted(self.active, key=lambda each: not self.progress[each].target.is_route):
+            table, route = self.progress[name], self.route_of(name)
+            ready = route is not None and (bool(table.expected) or route.is_level)
+            if self._routes.route_of(name) is not None and not ready:
                 continue
-            with self.parking(name, COMMIT):
-                opening.write_missing_starts(
-                    self.settings, self.environment, track, wanted, conditions, route=route
-                )
+            with self.parked.parking(name, COMMIT):
+                given = (self.settings, self.environment, table, self.partitions_of(name), context)
+                self.update(write_missing_starts(*given, route=route))
 
     def assign_partitions(self) -> None:
         """Let the active tables take part with all partitions that are routed to them.
 
         A route waits until all of its tables are known and have begun.
         """
-        for name, track in self.active.items():
-            track.wanted = tuple(self._wanted.get(name, [])) if self._may_continue(track) else ()
+        for name, table in self.active.items():
+            wanted = tuple(self.partitions_of(name)) if self._may_continue(table) else ()
+            self.update(replace(table, wanted=wanted))
 
-    @contextmanager
-    def parking(self, name: str, failing: str) -> Iterator[None]:
-        """Park a table for what an act on it raises; `failing` says what cannot be done then, where
-        nobody foresaw it.
-        """
-        try:
-            with acting_on_table(name, failing):
-                yield
-        except parking.OF_ONE_TABLE as error:
-            self.park(name, error)
-
-    def park(self, name: str, error: PenstockError) -> None:
-        """Park a table, loudly; it is tried again after a while unless a human must act.
-
-        The while grows until something of the table lands: that it opened again proves nothing.
-        """
-        before = self.parked.get(name)
-        now = self.environment.clock.monotonic()
-        since = now if before is None else before.since
-        self._tries[name] += 1
-        retry_at = now + parking.retry_delay_seconds(self._tries[name])
-        self.parked[name] = Parked(error, since, retry_at, self._tries[name], internal=False)
-        self._recovering.discard(name)
-        if before is None or before.internal or before.error.code != error.code:
-            self._report_parked(name)
-
-    def _report_parked(self, name: str) -> None:
-        aside = self.parked[name]
-        if not aside.internal:
-            self.environment.observer(TableParked(name, aside.error.code, aside.error.message))
-
-    def reopen(self, name: str, reason: str) -> None:
-        """Leave a table out until its queue is empty, to open it again where it really stands."""
-        self._recovering.discard(name)
-        if name not in self.parked:
-            now = self.environment.clock.monotonic()
-            self.parked[name] = Parked(
-                parking.desynchronized(name, reason), now, now, 0, internal=True
-            )
+    def renew_credentials(self) -> None:
+        """Renew what the tables that take part were lent by their catalogs."""
+        for table in self.active.values():
+            self.update(with_credentials(table))
 
     def commit_succeeded(self, name: str) -> None:
-        """Take notice that commits of a table landed: it is well."""
-        del self._tries[name]
-        if name in self.tracks:
-            self.tracks[name].committed_at = self.environment.clock.monotonic()
-
-    def commit_rejected(self, name: str, reason: str) -> None:
-        """Read a table again whose commit no longer fitted; after a pause when that goes on."""
-        self._tries[name] += 1
-        if self._tries[name] < REJECTED_COMMITS_MAX:
-            self.reopen(name, reason)
-        else:
-            self.park(name, parking.desynchronized(name, reason))
+        """Note that commits of a table landed."""
+        self.parked.commit_succeeded(name)
+        if name in self.progress:
+            now = self.environment.clock.monotonic()
+            self.update(replace(self.progress[name], committed_at=now))
 
     def due_for_retry(self, busy: Collection[str], *, patient: bool) -> list[str]:
-        """List the tables that are to be tried again now and have no commit under way."""
-        now = self.environment.clock.monotonic()
-        return [
-            name
-            for name, aside in self.parked.items()
-            if aside.is_due(now, patient=patient)
-            and name in self._targets
-            and name not in self._recovering
-            and name not in busy
-        ]
+        """List the parked tables that are to be tried again now and have no commit under way."""
+        due = self.parked.due(busy, patient=patient)
+        return [name for name in due if name in self._topic_routes.targets]
 
-    def recovery_work(self, name: str, rows: Sequence[Committable]) -> CommitBatch | None:
-        """Make the batch that settles what is pending for a table; None when it cannot be had."""
-        batch = None
-        with self.parking(name, OPEN):
-            work = tuple((commit, self._table(name, commit)) for commit in rows)
-            batch = CommitBatch(name, work, recovering=True)
-            self._recovering.add(name)
-        return batch
+    def recovery_work(self, name: str, rows: Sequence[Committable]) -> tuple[Work, ...] | None:
+        """Return what settles the pending commits of a table; None when it cannot be had."""
+        work = None
+        with self.parked.parking(name, OPEN):
+            work = tuple((commit, self._load(name, commit)) for commit in rows)
+            self.parked.recovery_started(name)
+        return work
 
-    def adopt_rules(self, conditions: CommitContext) -> None:
+    def adopt_spec(self, context: CommitContext) -> None:
         """Write the present rules into all ledgers, before anything is judged by them.
 
         Later it can be told what was judged by which rules, though only some tables got rows.
+        Raises FencedError when a newer owner has landed.
         """
         self._spec_adopted = True
-        adopt_rules(self, self.active, conditions)
+        self._adopt_spec(self.active, context)
 
-    def recovered(self, name: str, conditions: CommitContext) -> None:
+    def _adopt_spec(self, names: Iterable[str], context: CommitContext) -> None:
+        """Write the present rules into the ledgers of tables that others have fed, and are level.
+
+        One that trails is parked.
+        """
+        settings, environment = self.settings, self.environment
+        fed = [n for n in names if former_rules([self.progress[n]], settings.rules_hash)]
+        tables = [*self.progress.values()]
+        behind = catch_up_needed(tables, settings, environment.store) if fed else None
+        for name in fed:
+            if behind and name in behind.ranges:
+                self.parked.park(name, missed_spec_change(name))
+                continue
+            with self.parked.parking(name, COMMIT):
+                position = self.progress[name].position
+                assert position is not None, "a table that was fed by other rules exists"
+                given = (environment.cluster_id, settings.rules_hash, context)
+                fencing.write_claim(position.table, position.chain, *given)
+                state = position.table.state(position.chain)
+                self.update(replace(self.progress[name], state=state))
+
+    def recovered(self, name: str, context: CommitContext) -> None:
         """Open a table whose pending commits were settled."""
-        self._recovering.discard(name)
-        before = self.parked.get(name)
+        before = self.parked.recovered(name)
         self.open(name)
         if self._verify_ledgers and name in self.active:
-            self._take_over(name, conditions)
+            self._take_over(name, context)
         if self._spec_adopted and name in self.active:
-            adopt_rules(self, [name], conditions)
+            self._adopt_spec([name], context)
         if name in self.active and before is not None and not before.internal:
             seconds = self.environment.clock.monotonic() - before.since
             self.environment.observer(TableResumed(name, seconds))
 
-    def _table(self, name: str, commit: Committable) -> Table:
+    def _load(self, name: str, commit: Committable) -> Table:
         if commit.chain.is_quarantine:
             return self.quarantine
-        place = self._targets[name].location
-        table = self.environment.catalogs[place.catalog].load(place.name)
+        target = self._topic_routes.targets[name]
+        table = self._opener.load(target)
         if table is None:
-            raise parking.table_missing(place)
+            raise table_missing(target.location)
         return table
 
     def examined(self) -> dict[str, Examined]:
         """Return what to keep beside the pending commits, of tables that take part."""
         return {
-            name: examined_of(track, self.settings.rules_hash)
-            for name, track in self.active.items()
+            name: examined_of(table, self.settings.rules_hash)
+            for name, table in self.active.items()
         }

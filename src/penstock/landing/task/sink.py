@@ -25,7 +25,7 @@ from penstock.core.offsets import OffsetRange, TopicPartition
 from penstock.core.planning import Lane
 from penstock.core.schema import Schema, Struct
 from penstock.core.schema_join import known, united
-from penstock.landing.tables.foreign_errors import (
+from penstock.landing.foreign_errors import (
     CONVERT,
     SURVEY,
     WRITE,
@@ -34,8 +34,8 @@ from penstock.landing.tables.foreign_errors import (
     range_text,
     ranges_text,
 )
-from penstock.landing.tables.quarantined_offsets import is_among, offsets_of
 from penstock.landing.task.convert import convert_for_table
+from penstock.landing.task.coordinates import is_among, offsets_of
 from penstock.landing.task.messages import Job, LaneResult, PoisonKind, TableJob
 from penstock.landing.task.rejects import (
     count_by_code,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.core.commits import DataFile
 from penstock.core.errors import PenstockError
-from penstock.landing.tables.foreign_errors import WRITE, converting
+from penstock.landing.foreign_errors import WRITE, converting
 from penstock.ports.tables import FileWriter
 
 if TYPE_CHECKING:

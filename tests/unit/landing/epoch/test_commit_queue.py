@@ -2,12 +2,12 @@
 
 import pytest
 
+from penstock.commit.chain_position import ChainPosition
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.memory.warehouse import Warehouse
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError
 from penstock.landing.repair.retry import _ledger
-from penstock.landing.tables.progress import ChainPosition
 from penstock.ports.tables import TableDefinition
 from penstock.testing.prepared import ORDERS, claim
 

@@ -18,14 +18,8 @@ from penstock.core.offsets import span
 from penstock.core.planning import Lane
 from penstock.landing.epoch import poison_isolation
 from penstock.landing.epoch.poison_isolation import GOOD_RUNS, PoisonIsolation
-from penstock.landing.task.messages import (
-    Job,
-    PoisonKind,
-    TaskResult,
-    WriteTarget,
-    job_from_json,
-    result_to_json,
-)
+from penstock.landing.task.message_json import job_from_json, result_to_json
+from penstock.landing.task.messages import Job, PoisonKind, TaskResult, WriteTarget
 from penstock.testing.prepared import TOPIC_ID, part
 
 

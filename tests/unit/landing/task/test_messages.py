@@ -11,17 +11,13 @@ from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableE
 from penstock.core.offsets import Offset, span
 from penstock.core.planning import Lane
 from penstock.core.schema import Field, Kind, Struct
-from penstock.landing.task.messages import (
-    Job,
-    LaneResult,
-    TableJob,
-    TaskResult,
-    WriteTarget,
+from penstock.landing.task.message_json import (
     job_from_json,
     job_to_json,
     result_from_json,
     result_to_json,
 )
+from penstock.landing.task.messages import Job, LaneResult, TableJob, TaskResult, WriteTarget
 from penstock.rows.options import RowOptions
 from penstock.testing.prepared import part
 

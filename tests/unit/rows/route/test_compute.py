@@ -11,14 +11,8 @@ from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct
 from penstock.landing.task.convert import convert_for_table
-from penstock.landing.task.messages import (
-    Job,
-    PoisonKind,
-    TableJob,
-    WriteTarget,
-    job_from_json,
-    job_to_json,
-)
+from penstock.landing.task.message_json import job_from_json, job_to_json
+from penstock.landing.task.messages import Job, PoisonKind, TableJob, WriteTarget
 from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.options import RowOptions
 from penstock.rows.route import sql_values

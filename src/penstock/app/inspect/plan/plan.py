@@ -79,7 +79,7 @@ def planned(
     for draft in drafts.values():
         draft.begin()
     world.observer(WaitBegan("records of a sample"))
-    leveling = catch_up_needed(list(fleet.tracks.values()), settings, world.store)
+    leveling = catch_up_needed(list(fleet.progress.values()), settings, world.store)
     waiting = _waiting(fleet)
     read = {n: each for n, each in drafts.items() if not each.stops and n not in waiting}
     sheet = Sheet.filled(view, read, leveling)

@@ -11,7 +11,7 @@ from penstock.core.commits import Committable, Landed
 from penstock.core.errors import DecisionNeededError, PenstockError
 from penstock.core.offsets import Offset, Positions, TopicPartition, stops
 from penstock.landing.repair.allowed_ranges import of_others
-from penstock.landing.tables import opening
+from penstock.landing.tables import log_checks, opening, start_positions
 from penstock.landing.tables.parking import table_missing
 from penstock.landing.tables.progress import TableProgress
 
@@ -58,10 +58,10 @@ class Draft:
         fresh = [at for at in self.wanted if at not in track.expected]
         try:
             if fresh:
-                opening.require_known_ledger(track.name, track.expected, self.wanted)
+                start_positions.require_known_ledger(track.name, track.expected, self.wanted)
             if fresh and "topic" not in settings.accept:
-                opening.check_recreated([track], fresh)
-            chosen = opening.start_positions(settings, world, track.expected, fresh)
+                log_checks.check_recreated([track], fresh)
+            chosen = start_positions.start_positions(settings, world, track.expected, fresh)
         except DecisionNeededError as error:
             self.destructive.append(error)
             return
@@ -93,10 +93,10 @@ class Draft:
 
     def _mind_bounds(self) -> None:
         """See whether the log still reaches back to where the table stands."""
-        overtaken = opening.check_truncated(self.track, self.view.bounds)
+        overtaken = log_checks.check_truncated(self.track, self.view.bounds)
         if overtaken is None:
             return
-        if overtaken.code != opening.RETENTION:
+        if overtaken.code != log_checks.RETENTION:
             self.problem = overtaken
         elif "gap" not in self.view.settings.accept:
             self.destructive.append(overtaken)

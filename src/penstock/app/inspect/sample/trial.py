@@ -21,8 +21,8 @@ from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Lane
 from penstock.core.schema import Schema
-from penstock.landing.epoch.runner import definition_of
-from penstock.landing.tables import route_tables, schema_evolution
+from penstock.landing.tables import route_creation, schema_evolution
+from penstock.landing.tables.creation import definition_of
 from penstock.landing.tables.progress import TableProgress
 from penstock.landing.task.messages import TaskResult
 from penstock.landing.task.results import failures
@@ -134,14 +134,13 @@ def widen(found: Tried, results: Sequence[TaskResult]) -> bool:
     `room` is for those that may still be added within the hour.
     """
     changed = False
-    for name in schema_evolution.record_requests(found.active, results):
+    for name, wide in schema_evolution.requested_schemas(found.active, results).items():
         track = found.tracks[name]
         assert track.state is not None, "a table that wishes exists"
-        assert track.pending_schema is not None, "it was just kept"
-        before, wide = track.state.schema, track.pending_schema
+        before = track.state.schema
         room = max(track.capacity_left - (columns_in(wide) - columns_in(before)), 0)
         state = replace(track.state, schema=wide)
-        found.tracks[name] = replace(track, state=state, pending_schema=None, capacity_left=room)
+        found.tracks[name] = replace(track, state=state, capacity_left=room)
         changed = changed or wide != before
     return changed
 
@@ -150,7 +149,7 @@ def _granted(
     view: ReadOnlyWorld, found: Tried, pieces: list[Piece], results: Sequence[TaskResult]
 ) -> list[Piece]:
     """Add the tables that records ask for to routes, within their limits; they read it again."""
-    for route, asked in route_tables.requested_tables(results).items():
+    for route, asked in route_creation.requested_tables(results).items():
         if route in found.failed:
             continue
         track = found.tracks[route]

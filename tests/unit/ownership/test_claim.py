@@ -9,7 +9,7 @@ from tests.story.clock import ManualClock
 
 from penstock.connectors.memory.store import MemoryStore
 from penstock.core.errors import FencedError, InvalidError, UnavailableError
-from penstock.landing.ownership.claim import PipelineClaim
+from penstock.ownership.claim import ClaimContext, PipelineClaim
 from penstock.ports.store import Owner
 
 CANNOT_OPEN = InvalidError("unable to open database file", code="P506", hint="look")
@@ -58,16 +58,20 @@ def store():
 
 
 def tenure_of(store, clock, beating, owner="me"):
-    settings = SimpleNamespace(pipeline="shop", alive_seconds=15.0, heartbeat_seconds=3.0)
-    world = SimpleNamespace(
-        store=store,
-        clock=clock,
-        owner=Owner(owner, "here.test", 1),
+    context = ClaimContext(
+        "shop",
+        store,
+        Owner(owner, "here.test", 1),
         observer=SimpleNamespace(passed=lambda _: None),
+        clock=clock,
+        jitter=lambda: 0.5,
         token=lambda: "a-line",
         start_heartbeat=beating,
+        snapshots_kept=25,
+        heartbeat_seconds=3.0,
+        alive_seconds=15.0,
     )
-    return PipelineClaim(settings, world)
+    return PipelineClaim(context)
 
 
 @pytest.mark.parametrize("error", [CANNOT_OPEN, NO_ANSWER])

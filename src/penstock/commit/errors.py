@@ -1,0 +1,64 @@
+"""What keeps a commit from landing: another owner, another cluster, a rollback, a lost ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from penstock.core.claims import Claim
+from penstock.core.commits import Committable
+from penstock.core.decide import outranks
+from penstock.core.errors import DecisionNeededError, FencedError, PenstockError
+from penstock.ports.tables import TableState
+
+ROLLED_BACK = "P455"
+
+
+def require_rank(state: TableState, claim: Claim, supersedes: Collection[str]) -> None:
+    """Raise FencedError when a newer owner has landed: then even a fence is not ours to land."""
+    if state.landed is not None and outranks(state.landed.claim, claim, supersedes):
+        raise fenced(state.landed.claim, claim)
+
+
+def last_lineage(state: TableState) -> list[str]:
+    """Name the line that landed last: in a table that was rolled back, numbers alone count."""
+    return [state.landed.claim.line] if state.landed else []
+
+
+def fenced(by: Claim, claim: Claim) -> FencedError:
+    """Build the error for a pipeline that a newer owner took over."""
+    error = FencedError(
+        f"generation {by.generation} of owner {by.owner} has landed since generation "
+        f"{claim.generation} of {claim.owner} began",
+        code="P520",
+        hint="another run owns this pipeline now; do not restart this one",
+    )
+    error.by = by
+    return error
+
+
+def ledger_gone(commit: Committable) -> DecisionNeededError:
+    """Build the error for a table that lost its progress."""
+    return DecisionNeededError(
+        f"{commit.chain.table} has no record of what {commit.chain.name} has landed in it",
+        code="P453",
+        hint="someone removed the table's Penstock properties: restore the table's metadata",
+    )
+
+
+def other_cluster(table: str, ledger: str, here: str) -> DecisionNeededError:
+    """Build the error for brokers of another cluster than the table's."""
+    return DecisionNeededError(
+        f"{table} was fed from Kafka cluster {ledger}, and the brokers given are cluster {here}",
+        code="P454",
+        hint="point kafka.brokers at the former cluster, or land in tables of another name",
+    )
+
+
+def rolled_back(table: str, evidence: str, *, quarantine: bool = False) -> PenstockError:
+    """Build the error for a table that was rolled back; a quarantine cannot be put back."""
+    meant = "a quarantine cannot be put back" if quarantine else f"meant:  penstock seek {table}"
+    return DecisionNeededError(
+        f"{table} no longer holds what its ledger says: {evidence}",
+        code=ROLLED_BACK,
+        hint=f"a mistake: roll forward, see  penstock explain P455; {meant}",
+    )

@@ -1,0 +1,136 @@
+"""Where a table begins to read a partition that its ledger does not know.
+
+Invariant: a start position is in a ledger before the first record behind it is read
+(failure-modes.md C4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from penstock.commit.attempt import CommitContext
+from penstock.commit.creation import begin
+from penstock.core.errors import InvalidError, UnavailableError
+from penstock.core.offsets import Offset, Positions, TopicPartition
+from penstock.core.planning import Bounds
+from penstock.landing.settings import Environment, Settings
+from penstock.landing.tables.log_checks import check_recreated
+from penstock.landing.tables.opening import quarantined_by
+from penstock.landing.tables.progress import TableProgress
+from penstock.landing.tables.quarantined_offsets import EMPTY
+
+Listing = Sequence[TopicPartition]
+
+
+def write_missing_starts(
+    settings: Settings,
+    environment: Environment,
+    table: TableProgress,
+    wanted: Listing,
+    context: CommitContext,
+    *,
+    route: TableProgress | None = None,
+) -> TableProgress:
+    """Write start positions for partitions the table's ledger does not know yet.
+
+    A table of a route begins where the route durably stands: what is below was judged without it.
+    Once it has begun, what is new to it is new to its route as well, or was judged with it known:
+    it takes that from the start, as every table does.
+    """
+    known = table.expected
+    fresh = [at for at in wanted if at not in known]
+    if not fresh:
+        return table
+    require_known_ledger(table.name, known, wanted)
+    if "topic" not in settings.accept:
+        check_recreated([table], fresh)
+    if route is None or known:
+        chosen = start_positions(settings, environment, known, fresh)
+    else:
+        chosen = dict(route.expected)
+    if not chosen:
+        return table
+    chain = table.position or table.quarantine
+    origins = begin(
+        chain.table,
+        chain.chain,
+        chosen,
+        cluster_id=environment.cluster_id,
+        rules_hash=settings.rules_hash,
+        context=context,
+    )
+    if route is not None and not known:
+        route.quarantine.recheck(context)
+    begun = replace(
+        table.with_chain(chain.moved(origins)),
+        examined={**table.examined, **origins},
+        start_offsets=table.start_offsets if table.position else {**table.start_offsets, **origins},
+    )
+    rejected = EMPTY | quarantined_by(begun.quarantine, begun)
+    if route is not None:
+        rejected |= quarantined_by(route.quarantine, begun)
+    return replace(begun, quarantined=rejected)
+
+
+def require_known_ledger(table: str, known: Positions, wanted: Listing) -> None:
+    """Raise InvalidError when a ledger of our name knows nothing of what we read
+    (failure-modes.md F4).
+    """
+    if known and wanted and not {at.topic for at in known} & {at.topic for at in wanted}:
+        names = ", ".join(sorted({at.topic for at in known}))
+        raise InvalidError(
+            f"table {table} is fed by another pipeline of the same name, from {names}",
+            code="P458",
+            hint="give this pipeline another name in the spec",
+        )
+
+
+def start_positions(
+    settings: Settings, environment: Environment, known: Positions, fresh: Listing
+) -> dict[TopicPartition, Offset]:
+    """Decide where to begin: a new partition of a known topic at 0, a topic found later at
+    earliest, and everything at the very first start where the spec says.
+
+    A topic found later waits until all of its partitions have a leader. Raises UnavailableError
+    when one has none at the very first start: where to begin must be known for sure.
+    """
+    topics = {at.topic_id for at in known}
+    added = {at: Offset(0) for at in fresh if at.topic_id in topics}
+    found = [at for at in fresh if at.topic_id not in topics]
+    bounds = environment.log.bounds(found) if found else {}
+    absent = [at for at in found if at not in bounds]
+    if known:
+        waiting = {at.topic_id for at in absent}
+        later = {at: bounds[at].start for at in found if at.topic_id not in waiting}
+        return {**added, **later}
+    if absent:
+        raise UnavailableError(
+            f"{', '.join(map(str, absent[:3]))} cannot be listed: no leader",
+            code="P250",
+            hint="bring the partition's broker back, then run again",
+        )
+    return _first_positions(settings, environment, found, bounds)
+
+
+def _first_positions(
+    settings: Settings,
+    environment: Environment,
+    fresh: Listing,
+    bounds: Mapping[TopicPartition, Bounds],
+) -> dict[TopicPartition, Offset]:
+    """Apply the spec's `start`."""
+    match settings.start:
+        case "earliest":
+            return {at: bounds[at].start for at in fresh}
+        case "latest":
+            return {at: bounds[at].stop for at in fresh}
+        case int(timestamp_ms):
+            return dict(environment.log.positions_at(fresh, timestamp_ms))
+        case offsets:
+            given = {
+                at: offsets[at.topic][at.partition]
+                for at in fresh
+                if at.partition in offsets.get(at.topic, {})
+            }
+            return {at: Offset(given.get(at, bounds[at].start)) for at in fresh}

@@ -1,0 +1,1 @@
+"""Who may commit for a pipeline: the claim and its heartbeat, fencing of other owners."""

@@ -234,7 +234,7 @@ def cli_page() -> str:
         "",
         MARKED,
         "",
-        "Every command takes the spec in the same way: a YAML file as a word of the command",
+        "Every command takes the spec in the same way: a YAML file as an argument",
         "(`penstock run shop.yaml`, `penstock audit shop.yaml lake.bronze.orders`) or with `--spec`;",
         "else the file in the environment variable `PENSTOCK_SPEC`; else `./penstock.yaml`.",
         "",

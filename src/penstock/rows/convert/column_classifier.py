@@ -257,7 +257,7 @@ def group_alike(
 
 
 def _never_fits(kind: pa.DataType, own: Type) -> bool:
-    """Tell whether no value of an Arrow type is ever one of a type."""
+    """Return whether no value of an Arrow type is ever one of a type."""
     if pa.types.is_nested(kind):
         return True
     if pa.types.is_boolean(kind):
@@ -281,7 +281,7 @@ def _holds_map(kind: pa.DataType) -> bool:
 
 
 def has_content(array: pa.Array) -> Mask:
-    """Tell which values are more than nulls and empty shells (`parser.is_empty`)."""
+    """Return which values are more than nulls and empty shells (`parser.is_empty`)."""
     valid = mask_of(array.is_valid())
     if pa.types.is_struct(array.type):
         said = np.zeros(len(array), np.bool_)

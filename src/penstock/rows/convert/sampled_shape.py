@@ -77,7 +77,7 @@ def _with_members(
 
 
 def _is_ignored(value: Any, options: RowOptions) -> bool:
-    """Tell whether an unknown member of a list's element is counted, and no more."""
+    """Return whether an unknown member of a list's element is counted, and no more."""
     if options.columns == "drop_value":
         return True
     return options.columns != "rescue" and is_empty(value)
@@ -131,7 +131,7 @@ def _is_number(text: str, own: Type) -> bool:
 
 
 def _is_plain(text: str, own: Type) -> bool:
-    """Tell whether a number is an integer that a column can hold, in the plain notation."""
+    """Return whether a number is an integer that a column can hold, in the plain notation."""
     if not isinstance(text, JsonNumber) or not isinstance(own, Kind):
         return False
     bound = 1 << (31 if own is Kind.INT else 63)

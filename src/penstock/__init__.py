@@ -23,7 +23,7 @@ _HOMES = {
     "open": ("penstock.app.api", "open_pipeline"),
     "OpenPipeline": ("penstock.app.api", "OpenPipeline"),
     "Pipeline": ("penstock.spec.model", "Pipeline"),
-    "Table": ("penstock.spec.model", "Table"),
+    "Table": ("penstock.spec.settings.table", "Table"),
 }
 
 

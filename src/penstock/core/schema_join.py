@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from penstock.core.names import folded
-from penstock.core.schema import Decimal, Field, Kind, List, Map, Schema, Struct, Type
-from penstock.core.schema_walk import merge, transform, walk
+from penstock.core.schema import Decimal, Kind, Schema, Struct, Type
+from penstock.core.schema_walk import merge, transform, walk, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,38 +68,34 @@ def united(schemas: Iterable[Schema]) -> Schema:
     return found
 
 
-def _without_twins(type_: Type, beside: Type, *, is_first: bool) -> Type:
-    """Leave out members that `beside` has under a name of other case, and that go before."""
-    match type_, beside:
-        case Struct(), Struct():
-            theirs = {field.name: field.type for field in beside.fields}
-            twins = {folded(name): is_known(inner) for name, inner in theirs.items()}
-            kept = [
-                Field(f.name, _deeper(f.type, theirs.get(f.name), is_first=is_first), f.required)
-                for f in type_.fields
-                if f.name in theirs
-                or _goes_before(f.type, twin_is_known=twins.get(folded(f.name)), is_first=is_first)
-            ]
-            return Struct(tuple(kept))
-        case List(), List():
-            inner = _deeper(type_.element, beside.element, is_first=is_first)
-            return List(inner, type_.element_required)
-        case Map(), Map():
-            inner = _deeper(type_.value, beside.value, is_first=is_first)
-            return Map(type_.key, inner, type_.value_required)
-        case _:
-            return type_
+def _without_twins(type_: Type, other: Type, *, is_first: bool) -> Type:
+    """Leave out members that `other` has under a name of other case, and that go first."""
+    if type(type_) is not type(other):
+        return type_
+    theirs = dict(within(other))
+    if isinstance(type_, Struct):
+        twins = {folded(name): is_known(inner) for name, inner in theirs.items()}
+        kept = (
+            field
+            for field in type_.fields
+            if field.name in theirs
+            or _goes_first(
+                field.type, twin_is_known=twins.get(folded(field.name)), is_first=is_first
+            )
+        )
+        type_ = Struct(tuple(kept))
+
+    def deeper(inner: Type, path: str) -> Type:
+        return _without_twins(inner, theirs[path], is_first=is_first) if path in theirs else inner
+
+    return transform(type_, deeper)
 
 
-def _goes_before(type_: Type, *, twin_is_known: bool | None, is_first: bool) -> bool:
+def _goes_first(type_: Type, *, twin_is_known: bool | None, is_first: bool) -> bool:
     if twin_is_known is None:
         return True
     here = is_known(type_)
     return here > twin_is_known or (is_first and here == twin_is_known)
-
-
-def _deeper(type_: Type, beside: Type | None, *, is_first: bool) -> Type:
-    return type_ if beside is None else _without_twins(type_, beside, is_first=is_first)
 
 
 def known(schema: Struct) -> Struct:

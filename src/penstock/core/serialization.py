@@ -97,15 +97,7 @@ def committable_to_json(commit: Committable) -> str:
             "origins": positions_to_json(commit.origins),
             "leader_epochs": epochs_to_json(commit.leader_epochs),
             "tallies": [
-                [
-                    at.topic_id,
-                    at.partition,
-                    at.topic,
-                    t.examined,
-                    t.landed,
-                    t.filtered,
-                    t.quarantined,
-                ]
+                [*_place(at), t.examined, t.landed, t.filtered, t.quarantined]
                 for at, t in sorted(commit.tallies.items())
             ],
         }
@@ -135,11 +127,8 @@ def committable_from_json(text: str) -> Committable:
             origins=positions_from_json(data["origins"]),
             leader_epochs=epochs_from_json(data.get("leader_epochs", [])),
             tallies=_by_place(
-                (
-                    TopicPartition(_text(i), _whole(p), _text(n)),
-                    Tally(_natural(x), _natural(y), _counts(f), _counts(q)),
-                )
-                for i, p, n, x, y, f, q in _rows(data["tallies"])
+                (place, Tally(_natural(x), _natural(y), _counts(f), _counts(q)))
+                for *place, x, y, f, q in _rows(data["tallies"])
             ),
         )
     except (KeyError, TypeError, ValueError, AttributeError, AssertionError) as error:
@@ -166,28 +155,23 @@ def positions_from_json(topics: Mapping[str, Any]) -> dict[TopicPartition, Offse
 
 def epochs_to_json(epochs: LeaderEpochs) -> list[list[Any]]:
     """List leader epochs as `[topic id, partition, topic, epoch]` in order."""
-    return [[at.topic_id, at.partition, at.topic, epoch] for at, epoch in sorted(epochs.items())]
+    return [[*_place(at), epoch] for at, epoch in sorted(epochs.items())]
 
 
 def epochs_from_json(rows: list[list[Any]]) -> dict[TopicPartition, int]:
     """Read leader epochs back; raises TypeError or ValueError on another form."""
-    return _by_place(
-        (TopicPartition(_text(i), _whole(p), _text(n)), _natural(e)) for i, p, n, e in _rows(rows)
-    )
+    return _by_place((place, _natural(epoch)) for *place, epoch in _rows(rows))
 
 
 def progress_to_json(progress: Progress) -> list[list[Any]]:
     """List ranges as `[topic id, partition, topic, start, stop]` in order."""
-    return [
-        [at.topic_id, at.partition, at.topic, r.start, r.stop] for at, r in sorted(progress.items())
-    ]
+    return [[*_place(at), r.start, r.stop] for at, r in sorted(progress.items())]
 
 
 def progress_from_json(rows: list[list[Any]]) -> Progress:
     """Read ranges back; raises TypeError or ValueError on another form."""
     return _by_place(
-        (TopicPartition(_text(i), _whole(p), _text(n)), span(_natural(a), _natural(b)))
-        for i, p, n, a, b in _rows(rows)
+        (place, span(_natural(start), _natural(stop))) for *place, start, stop in _rows(rows)
     )
 
 
@@ -260,9 +244,14 @@ def _filled(value: Any) -> dict[str, Any]:
     return value
 
 
-def _by_place(pairs: Iterable[tuple[TopicPartition, Value]]) -> dict[TopicPartition, Value]:
+def _place(at: TopicPartition) -> list[Any]:
+    return [at.topic_id, at.partition, at.topic]
+
+
+def _by_place(pairs: Iterable[tuple[list[Any], Value]]) -> dict[TopicPartition, Value]:
     found: dict[TopicPartition, Value] = {}
-    for at, value in pairs:
+    for (topic_id, partition, topic), value in pairs:
+        at = TopicPartition(_text(topic_id), _whole(partition), _text(topic))
         if at in found:
             raise ValueError(f"{at} is there twice")
         found[at] = value

@@ -20,7 +20,7 @@ from penstock.core.errors import InvalidError
 from penstock.core.serialization import committable_from_json, ledger_from_json
 from penstock.landing.task.message_json import job_from_json, result_from_json
 from penstock.ports.store import Examined
-from penstock.spec import loads
+from penstock.spec.load import loads
 from penstock.spec.rules import rules_text, with_rules
 from penstock.testing.prepared import origin, positions, prepared, progress
 

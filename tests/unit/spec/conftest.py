@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spec import Pipeline, SpecError, loads
+from penstock.spec.load import loads
+from penstock.spec.model import Pipeline
+from penstock.spec.problems import SpecError
 
 BASE = Path("/srv/shop")
 SPEC = """\

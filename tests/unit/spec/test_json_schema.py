@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.spec import json_schema
+from penstock.spec.writing import json_schema
 
 
 def settings() -> Iterator[tuple[str, dict[str, Any]]]:

@@ -13,8 +13,9 @@ from tests.unit.spec.conftest import BASE, Changed
 
 import penstock.spec
 from penstock.rows.reject_codes import CODE_INFO
-from penstock.spec import SpecError, loads
+from penstock.spec.load import loads
 from penstock.spec.model import Pipeline
+from penstock.spec.problems import SpecError
 from penstock.spec.settings.sections import LimitSettings
 
 COUNT_OVER = 2**53 + 1

@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.spec import Pipeline, SpecError, load, loads, located, to_yaml
-from penstock.spec.load import read
+from penstock.spec.load import load, loads, read
+from penstock.spec.model import Pipeline
+from penstock.spec.paths import located
+from penstock.spec.problems import SpecError
 from penstock.spec.secrets import ProcessSecrets
+from penstock.spec.writing import to_yaml
 
 Changed = Callable[..., str]
 BASE = Path("/srv/shop")

@@ -13,21 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from penstock.spec import (
-    CommitSettings,
-    DeltaCatalog,
-    Kafka,
-    Pipeline,
-    QuarantineSettings,
-    SchemaPolicy,
-    SpecError,
-    Table,
-    TopicPattern,
-    loads,
-    located,
-    to_yaml,
-)
 from penstock.spec.language.quantities import share, share_text
+from penstock.spec.load import loads
+from penstock.spec.model import Pipeline
+from penstock.spec.paths import located
+from penstock.spec.problems import SpecError
+from penstock.spec.settings.catalogs import DeltaCatalog
+from penstock.spec.settings.sections import CommitSettings, Kafka, QuarantineSettings, TopicPattern
+from penstock.spec.settings.table import SchemaPolicy, Table
+from penstock.spec.writing import to_yaml
 
 BASE = Path("/srv/shop")
 

@@ -8,7 +8,9 @@ import pytest
 
 from penstock.app.assembly.assembly import settings_of, targets_of
 from penstock.core.errors import InvalidError
-from penstock.spec import Pipeline, located, rules_hash, rules_text, with_rules
+from penstock.spec.model import Pipeline
+from penstock.spec.paths import located
+from penstock.spec.rules import rules_hash, rules_text, with_rules
 
 Build = Callable[..., Pipeline]
 RULE = {"from": "shop.orders", "into": "lake.bronze.orders"}

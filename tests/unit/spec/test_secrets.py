@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from penstock.core.errors import InvalidError
 from penstock.ports.runtime import Secrets
-from penstock.spec import Pipeline, ProcessSecrets, SpecError, load_with_warnings, loads, render
-from penstock.spec.secrets import escaped, redacted, without_password
+from penstock.spec.load import load_with_warnings, loads
+from penstock.spec.model import Pipeline
+from penstock.spec.problems import SpecError, render
+from penstock.spec.secrets import ProcessSecrets, escaped, redacted, without_password
 
 Changed = Callable[..., str]
 LITERAL = "hunter2-geheim"

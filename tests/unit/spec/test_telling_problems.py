@@ -10,8 +10,8 @@ from textwrap import dedent
 import pytest
 
 from penstock.core.errors import InvalidError
-from penstock.spec import SpecError, loads
-from penstock.spec.problems import Place, Problem, path_text, render, shown
+from penstock.spec.load import loads
+from penstock.spec.problems import Place, Problem, SpecError, path_text, render, shown
 
 Changed = Callable[..., str]
 Told = Callable[[str | bytes], str]

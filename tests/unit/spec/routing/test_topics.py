@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.errors import InvalidError
-from penstock.spec import Collision, Pipeline, SpecError, collisions, routes, tables_for
-from penstock.spec.routing.topics import may_meet
+from penstock.spec.model import Pipeline
+from penstock.spec.problems import SpecError
+from penstock.spec.routing.topics import Collision, collisions, may_meet, routes, tables_for
 
 Build = Callable[..., Pipeline]
 BY_NAME = {"from": r"shop\.(?P<name>.+)", "into": "lake.bronze.{name}"}

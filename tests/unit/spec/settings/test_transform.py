@@ -9,7 +9,8 @@ import pytest
 
 from penstock.app.assembly.assembly import targets_of
 from penstock.core.schema import Decimal, Kind
-from penstock.spec import Pipeline, SpecError
+from penstock.spec.model import Pipeline
+from penstock.spec.problems import SpecError
 from penstock.spec.rules import rules_hash, rules_text, with_rules
 
 Build = Callable[..., Pipeline]

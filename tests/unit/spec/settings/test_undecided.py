@@ -8,7 +8,9 @@ import pytest
 import yaml
 from tests.unit.spec.conftest import BASE, Changed
 
-from penstock.spec import Pipeline, SpecError, loads
+from penstock.spec.load import loads
+from penstock.spec.model import Pipeline
+from penstock.spec.problems import SpecError
 
 ENTRIES = """\
 undecided:

@@ -14,8 +14,7 @@ from penstock.ports.runtime import Clock, Engine, Observer
 from penstock.ports.store import Owner, PendingStore
 from penstock.ports.tables import TableFormat
 from penstock.rows.options import RowOptions
-from penstock.rows.route.computed_columns import NOTHING, ComputedColumns
-from penstock.rows.route.filters import DynamicRoute, RecordFilter
+from penstock.rows.route.filters import NOTHING, ComputedColumns, DynamicRoute, RecordFilter
 from penstock.rows.schema.inference import table_schema
 
 Start = Literal["earliest", "latest"] | int | Mapping[str, Mapping[int, int]]

@@ -42,8 +42,13 @@ from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat
 from penstock.rows.options import RowOptions
 from penstock.rows.quarantine.rows import QUARANTINE_SCHEMA
-from penstock.rows.route.computed_columns import NOTHING, ComputedColumns
-from penstock.rows.route.filters import DynamicRoute, RecordFilter, SqlExpression
+from penstock.rows.route.filters import (
+    NOTHING,
+    ComputedColumns,
+    DynamicRoute,
+    RecordFilter,
+    SqlExpression,
+)
 from penstock.spec.checks.agreement import is_read
 from penstock.spec.checks.reach import is_remote, unreachable
 from penstock.spec.language.expressions import expression, fields_of, looked_at

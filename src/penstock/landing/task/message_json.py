@@ -40,8 +40,12 @@ from penstock.landing.task.messages import (
     WriteTarget,
 )
 from penstock.rows.options import RowOptions
-from penstock.rows.route.computed_columns import computed_from_data, computed_to_data
-from penstock.rows.route.filters import filter_from_data, filter_to_data
+from penstock.rows.route.filters import (
+    computed_from_data,
+    computed_to_data,
+    filter_from_data,
+    filter_to_data,
+)
 
 JOB_VERSION = 5
 

@@ -21,8 +21,7 @@ from penstock.core.schema import Schema
 from penstock.landing.task.coordinates import Coordinate
 from penstock.ports.tables import ColumnPath
 from penstock.rows.options import RowOptions
-from penstock.rows.route.computed_columns import NOTHING, ComputedColumns
-from penstock.rows.route.filters import PASS_ALL, RecordFilter
+from penstock.rows.route.filters import NOTHING, PASS_ALL, ComputedColumns, RecordFilter
 
 
 class PoisonKind(StrEnum):

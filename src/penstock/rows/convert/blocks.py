@@ -294,9 +294,9 @@ def _uncertain(
     parsed: pa.StructArray, uncertain: Uncertain | None, values: pa.BinaryArray
 ) -> npt.NDArray[np.bool_]:
     """Return which rows the record converter must read: null records, and marked ones."""
-    doubts: npt.NDArray[np.bool_] = np.zeros(len(parsed), np.bool_)
+    found: npt.NDArray[np.bool_] = np.zeros(len(parsed), np.bool_)
     if parsed.null_count:
-        doubts |= parsed.is_null().to_numpy(zero_copy_only=False)
+        found |= parsed.is_null().to_numpy(zero_copy_only=False)
     if uncertain is not None:
-        doubts |= resolve_large(uncertain, values) != 0
-    return doubts
+        found |= resolve_large(uncertain, values) != 0
+    return found

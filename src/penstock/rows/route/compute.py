@@ -30,7 +30,7 @@ from penstock.rows.convert.batch import ConvertedBatch, Reject
 from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.options import RowOptions
 from penstock.rows.reject_codes import CODE_INFO, NO_TEXT, RejectCode
-from penstock.rows.route.computed_columns import ComputedColumns
+from penstock.rows.route.filters import ComputedColumns
 from penstock.rows.route.router import Mask, Router
 
 Call = Callable[[pa.RecordBatch], object]

@@ -1,13 +1,13 @@
-"""What lets records into a table, resolved: conditions, and names made of what records say.
+"""What lets records into a table and what is computed for it: conditions, routes, expressions.
 
-Invariant: a gate is plain data, and so is part of a job; with equal gates, records get equal
-answers (protocol.md 2: verdicts are reproducible).
+Invariant: all of it is plain data, and so part of a job; with equal filters records get equal
+answers, and with equal expressions equal columns (protocol.md 2: verdicts are reproducible).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from penstock.core.schema import Schema, Struct, schema_from_json, type_to_json
@@ -121,3 +121,43 @@ def expression_from_data(data: list[Any]) -> SqlExpression:
     """Read the plain form."""
     sql, fields, place = data
     return SqlExpression(sql, schema_from_json(fields) if fields else Struct(()), place)
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedColumns:
+    """What is computed for a table: looks by column, and a function with the columns it fills.
+
+    `call` is the import path of the function, "" without one.
+    """
+
+    expressions: Mapping[str, SqlExpression] = field(default_factory=dict)
+    call: str = ""
+    filled: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """List the computed columns."""
+        return (*self.expressions, *self.filled)
+
+    @property
+    def reads_headers(self) -> bool:
+        """Return whether an expression may look at headers."""
+        return any("_kafka_headers" in look.sql.lower() for look in self.expressions.values())
+
+
+NOTHING = ComputedColumns()
+
+
+def computed_to_data(computed: ComputedColumns) -> dict[str, Any]:
+    """Return the plain form."""
+    return {
+        "looks": {name: expression_to_data(look) for name, look in computed.expressions.items()},
+        "call": computed.call,
+        "filled": list(computed.filled),
+    }
+
+
+def computed_from_data(data: Mapping[str, Any]) -> ComputedColumns:
+    """Read the plain form."""
+    looks = {name: expression_from_data(look) for name, look in data["looks"].items()}
+    return ComputedColumns(looks, data["call"], tuple(data["filled"]))

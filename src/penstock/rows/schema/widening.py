@@ -14,7 +14,7 @@ Source: data.md 3; Apache Iceberg table specification, "Schema Evolution".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal as Exact
 from typing import Any
@@ -44,20 +44,99 @@ from penstock.rows.schema.inference import columns_in, type_of, usable_columns
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,4})?")
 _INT, _LONG = 1 << 31, 1 << 63
+_WIDER = {(Kind.INT, Kind.LONG): Kind.LONG, (Kind.FLOAT, Kind.DOUBLE): Kind.DOUBLE}
 
 
 @dataclass(frozen=True, slots=True)
 class EvolutionPolicy:
-    """What may change: columns added, types and nullability widened; and how many columns more."""
+    """What may change: columns are added, types are widened, nulls make a column optional."""
 
     columns: bool
     types: bool
-    columns_left: int
+    nulls: bool
 
     @classmethod
-    def of(cls, options: RowOptions, room: int) -> EvolutionPolicy:
+    def of(cls, options: RowOptions) -> EvolutionPolicy:
         """Read it from a table's options."""
-        return cls(options.columns == "evolve", options.types == "evolve", room)
+        types = options.types == "evolve"
+        return cls(options.columns == "evolve", types, types)
+
+    def struct(
+        self, type_: Struct, asked: Mapping[str, Any], levels: int, sources: Iterable[str] = ()
+    ) -> Struct:
+        """Widen a struct that may have so many levels for what is asked of its members.
+
+        What is asked is a parsed value, or a type that holds all values there are.
+        """
+        fields = []
+        for field in type_.fields:
+            if field.name in sources:
+                fields.append(field)
+                continue
+            member = asked.get(field.name)
+            required = field.required and not (self.nulls and member is None)
+            fields.append(Field(field.name, self._type(field.type, member, levels - 1), required))
+        if self.columns:
+            taken = {folded(field.name) for field in fields}
+            for name, member in asked.items():
+                if folded(name) not in taken:
+                    new = Struct((Field(name, _asked_type(member)),))
+                    fields += known(usable_columns(new, levels)).fields
+                    taken |= {folded(name)}
+        return Struct(tuple(fields))
+
+    def _type(self, type_: Type, asked: Any, levels: int) -> Type:
+        match type_, asked:
+            case Struct(), Struct(fields):
+                return self.struct(type_, {each.name: each.type for each in fields}, levels)
+            case Struct(), dict():
+                return self.struct(type_, asked, levels)
+            case List(element, required), List(other):
+                return List(self._type(element, other, levels - 1), required)
+            case List(element, required), list():
+                return List(self._joint(element, asked, levels), self._all(required, asked))
+            case Map(key, value, required), Map(_, other):
+                return Map(key, self._type(value, other, levels - 1), required)
+            case Map(key, value, required), dict():
+                values = asked.values()
+                return Map(key, self._joint(value, values, levels), self._all(required, values))
+            case _ if self.types:
+                return _wider(type_, asked)
+            case _:
+                return type_
+
+    def _joint(self, type_: Type, values: Iterable[Any], levels: int) -> Type:
+        for value in values:
+            type_ = self._type(type_, value, levels - 1)
+        return type_
+
+    def _all(self, required: bool, values: Iterable[Any]) -> bool:  # noqa: FBT001  of a type
+        return required and not (self.nulls and None in values)
+
+
+def _asked_type(asked: Any) -> Type:
+    return asked if isinstance(asked, Type) else type_of(asked)
+
+
+def _wider(type_: Type, asked: Any) -> Type:
+    match type_, asked:
+        case Kind(), Kind():
+            return _WIDER.get((type_, asked), type_)
+        case Kind.INT, str() if _INTEGER.fullmatch(asked):
+            return Kind.LONG if _needs_long(int(asked)) else type_
+        case Kind.FLOAT, JsonNumber():
+            return type_ if _fits_float(asked) else Kind.DOUBLE
+        case Decimal(precision, scale), Decimal(other, finer):
+            return _with_digits(type_, max(precision - scale, other - finer), finer)
+        case Decimal(precision, scale), str() if _NUMBER.fullmatch(asked):
+            return _with_digits(type_, max(precision - scale, _digits_in_front(asked)), scale)
+        case _:
+            return type_
+
+
+def _with_digits(type_: Decimal, whole: int, finer: int) -> Decimal:
+    fits = finer <= type_.scale and whole + type_.scale <= PRECISION_MAX
+    return Decimal(whole + type_.scale, type_.scale) if fits else type_
 
 
 def widened(
@@ -65,10 +144,10 @@ def widened(
 ) -> Schema:
     """Widen a schema for the records that it refused, as far as the options give leave.
 
-    A record that would bring more than `room` further columns in all is left out; what is nested
+    A record that would bring more than `columns_left` further columns is left out; what is nested
     too deeply in it becomes no column.
     """
-    leave = EvolutionPolicy.of(options, columns_left)
+    policy = EvolutionPolicy.of(options)
     sources = {*options.source_columns.values(), *options.header_columns}
     wide = schema
     for value in values:
@@ -79,7 +158,7 @@ def widened(
             record = record if options.case_sensitive else normalized(record, wide)
         except RejectError:
             continue
-        asked = options.asked_for(_struct(wide, record, leave, LEVELS_MAX, sources), wide)
+        asked = options.asked_for(policy.struct(wide, record, LEVELS_MAX, sources), wide)
         if columns_in(asked) - columns_in(schema) <= columns_left:
             wide = asked
     return with_identifiers(wide, options.identifiers)
@@ -100,64 +179,6 @@ def with_identifiers(struct: Struct, paths: Iterable[str]) -> Struct:
             type_ = with_identifiers(type_, below[field.name])
         fields.append(Field(field.name, type_, field.required or field.name in below))
     return Struct(tuple(fields))
-
-
-def _struct(
-    type_: Struct,
-    value: dict[str, Any],
-    leave: EvolutionPolicy,
-    levels: int,
-    sources: Iterable[str] = (),
-) -> Struct:
-    """Widen a struct that may have so many levels."""
-    fields = []
-    for field in type_.fields:
-        if field.name in sources:
-            fields.append(field)
-            continue
-        member = value.get(field.name)
-        required = field.required and not (leave.types and member is None)
-        fields.append(Field(field.name, _wider(field.type, member, leave, levels - 1), required))
-    if leave.columns:
-        taken = {folded(field.name) for field in fields}
-        for name, member in value.items():
-            if folded(name) not in taken:
-                shown = known(usable_columns(Struct((Field(name, type_of(member)),)), levels))
-                fields += shown.fields
-                taken |= {folded(name)}
-    return Struct(tuple(fields))
-
-
-def _wider(type_: Type, value: Any, leave: EvolutionPolicy, levels: int) -> Type:
-    match type_, value:
-        case _, None:
-            return type_
-        case Struct(), dict():
-            return _struct(type_, value, leave, levels)
-        case List(element, required), list():
-            return _elements(element, value, leave, levels - 1, required=required)
-        case Map(key, inner, required), dict():
-            for item in value.values():
-                inner = _wider(inner, item, leave, levels - 1)
-            nullable = leave.types and None in value.values()
-            return Map(key, inner, required and not nullable)
-        case Kind.INT, str() if leave.types and _INTEGER.fullmatch(value):
-            return Kind.LONG if _needs_long(int(value)) else type_
-        case Kind.FLOAT, JsonNumber() if leave.types:
-            return type_ if _fits_float(value) else Kind.DOUBLE
-        case Decimal(precision, scale), str() if leave.types and _NUMBER.fullmatch(value):
-            digits = max(_digits_in_front(value) + scale, precision)
-            return Decimal(digits, scale) if digits <= PRECISION_MAX else type_
-        case _:
-            return type_
-
-
-def _elements(
-    element: Type, values: list[Any], leave: EvolutionPolicy, levels: int, *, required: bool
-) -> List:
-    for item in values:
-        element = _wider(element, item, leave, levels)
-    return List(element, required and not (leave.types and None in values))
 
 
 def _needs_long(number: int) -> bool:

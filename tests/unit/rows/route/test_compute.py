@@ -17,8 +17,7 @@ from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.options import RowOptions
 from penstock.rows.route import sql_values
 from penstock.rows.route.compute import FunctionError, no_functions
-from penstock.rows.route.computed_columns import ComputedColumns
-from penstock.rows.route.filters import SqlExpression
+from penstock.rows.route.filters import ComputedColumns, SqlExpression
 
 AT = TopicPartition("id", 0, "orders")
 N = Struct((Field("n", Kind.LONG),))

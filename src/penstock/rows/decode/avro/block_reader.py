@@ -25,8 +25,7 @@ import pyarrow.compute as pc
 
 from penstock.core.schema import Kind
 from penstock.rows.arrow_arrays import Mask, bounds_of, list_array, offsets_of, spread, struct_array
-from penstock.rows.decode.avro.datum_errors import CERTAIN, DatumError
-from penstock.rows.decode.avro.datum_reader import VARINT_BYTES_MAX, trailing
+from penstock.rows.decode.avro.datum_reader import CERTAIN, VARINT_BYTES_MAX, DatumError, trailing
 from penstock.rows.decode.format_reader import DecodedBlock
 from penstock.rows.decode.logical_types import (
     MS,

@@ -11,7 +11,10 @@ Source: Apache Avro specification 1.12, "Binary Encoding".
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import IntEnum
+from types import MappingProxyType
 from typing import Any
 
 from penstock.core.schema import Kind
@@ -184,3 +187,25 @@ def cut_off() -> RejectError:
 def trailing(count: int) -> RejectError:
     """Build the error for a value that goes on after its datum."""
     return RejectError(RejectCode.TRAILING_DATA, f"{count} bytes follow the datum")
+
+
+class DatumError(IntEnum):
+    """Name what may be wrong with a datum that is read in columns; `UNSURE` is for `read_datum`."""
+
+    NONE = 0
+    UNSURE = 1
+    CUT_OFF = 2
+    NEGATIVE = 3
+    WIDE = 4
+    NOT_UTF8 = 5
+
+
+CERTAIN: Mapping[DatumError, RejectError] = MappingProxyType(
+    {
+        DatumError.CUT_OFF: cut_off(),
+        DatumError.NEGATIVE: malformed("a length is negative"),
+        DatumError.WIDE: malformed("an int of more than 32 bits"),
+        DatumError.NOT_UTF8: RejectError(RejectCode.NOT_UTF8, NO_UTF8),
+    }
+)
+"""What `read_datum` raises for a fault."""

@@ -1,10 +1,10 @@
-"""What nobody foresaw: an error that is none of ours, raised by a fault of ours or of a library.
+"""What is unexpected: an error that is none of ours, raised by a fault of ours or of a library.
 
 What is made of a batch of records is made again of its halves where that happens, down to the
 records that raise by themselves: one such record takes nothing from the others (docs/design/0223).
 
 Invariants:
-- records are laid no blame for what the machine refuses: memory, disk, network;
+- records are laid no blame for what the machine rejects: memory, disk, network;
 - whether a record raises does not depend on the records beside it. Where all do, a pipeline's
   circuit breaker parks the table (P345): it needs no second one here.
 """

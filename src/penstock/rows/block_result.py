@@ -49,7 +49,7 @@ class BlockResult:
 
     @classmethod
     def none_of(cls, payload: Schema) -> BlockResult:
-        """Return no row of a schema, and no misfit."""
+        """Return no row of a schema, and no reject."""
         nothing = pa.array([], arrow_type(payload))
         return cls(nothing, np.zeros(0, np.int64), {}, Counter())
 
@@ -60,7 +60,7 @@ class BlockResult:
             return replace(pieces[0], dropped=merged_counts([pieces[0].dropped]))
         rows = [piece.rows for piece in pieces if len(piece.rows)]
         positions = np.concatenate([np.zeros(0, np.int64), *(p.positions for p in pieces)])
-        rejects = {at: misfit for piece in pieces for at, misfit in piece.rejects.items()}
+        rejects = {at: error for piece in pieces for at, error in piece.rejects.items()}
         joined = pa.concat_arrays(rows) if rows else pa.array([], arrow_type(payload))
         if len(rows) > 1 and (np.diff(positions) < 0).any():
             order = np.argsort(positions)

@@ -44,12 +44,12 @@ class RowOptions:
     """One table's rules for records.
 
     `source_columns` maps topic, partition, offset, timestamp, key, headers to the columns that
-    hold them; one that the table has not is left out. `columns` is the fate of unknown fields,
+    hold them; one that the table has not is left out. `columns` is the outcome of unknown fields,
     `types` of values that do not fit: `drop_value` lands null instead and counts it, `rescue` keeps
-    the value in `rescued_column`, and refuses the record where the table has not that; `evolve` and
-    `freeze` refuse the record, for the worker to act on (landing/task/sink.py). `depth_max` counts
+    the value in `rescued_column`, and rejects the record where the table has not that; `evolve` and
+    `freeze` reject the record, for the worker to act on (landing/task/sink.py). `depth_max` counts
     nested objects and arrays, the record's own object included. `assume_zone` is a name that
-    `zoneinfo` knows; it is given to time stamps without an offset. `drop_offset` lets a
+    `zoneinfo` knows; it is given to timestamps without an offset. `drop_offset` lets a
     `timestamp` column take the local time of a text that has an offset. `case_sensitive` is false
     where fields may be spelled otherwise than their columns. `not_empty` are string
     columns whose empty value the table's format cannot hold (`TableState.not_empty`), `identifiers`

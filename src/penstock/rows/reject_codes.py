@@ -312,7 +312,7 @@ class RejectError(Exception):
         return safe_text(f"{self.path}: {self.reason}" if self.path else self.reason)
 
     def at_path(self, path: str) -> RejectError:
-        """Return the same misfit with its place."""
+        """Return the same reject with its place."""
         return self if self.path else RejectError(self.code, self.reason, path)
 
     def without_traceback(self) -> RejectError:
@@ -322,7 +322,7 @@ class RejectError(Exception):
 
 
 def field_of(stage: str, message: str) -> str:
-    """Return the column's path that a refusal's message begins with; "" when none is named."""
+    """Return the column's path that a reject's message begins with; "" when none is named."""
     path, colon, _ = message.partition(": ")
     return path if colon and stage in (Stage.CONVERT, Stage.UNWRAP) else ""
 

@@ -42,13 +42,7 @@ from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat
 from penstock.rows.options import RowOptions
 from penstock.rows.quarantine.rows import QUARANTINE_SCHEMA
-from penstock.rows.route.filters import (
-    NOTHING,
-    ComputedColumns,
-    DynamicRoute,
-    RecordFilter,
-    SqlExpression,
-)
+from penstock.rows.route.filters import ComputedColumns, DynamicRoute, RecordFilter, SqlExpression
 from penstock.spec.checks.agreement import is_read
 from penstock.spec.checks.reach import is_remote, unreachable
 from penstock.spec.language.expressions import expression, fields_of, looked_at
@@ -362,7 +356,7 @@ def _target(pipeline: Pipeline, topic: str, routed: Routed) -> TableTarget:
 def _computed(rule: Table, place: str) -> ComputedColumns:
     transform = rule.transform
     if transform is None:
-        return NOTHING
+        return ComputedColumns()
     looks = {name: _look(rule, text, f"{place}.{name}") for name, text in transform.columns.items()}
     function = transform.function
     if function is None:

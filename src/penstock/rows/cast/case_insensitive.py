@@ -5,7 +5,7 @@ schema as its first records spell it; a record that is spelled otherwise fails i
 and is respelled field by field.
 
 Invariants:
-- two fields of one object that are one column refuse the record, whatever they hold;
+- two fields of one object that are one column reject the record, whatever they hold;
 - keys of maps are data and stay as they are;
 - without `case_sensitive: false` nothing here is asked.
 """
@@ -45,7 +45,7 @@ def require_distinct(schema: Schema, table: str) -> None:
 def normalized(record: dict[str, Any], schema: Schema) -> dict[str, Any]:
     """Return a record with the names of its columns.
 
-    Raises MisfitError of stage convert when two fields are one column.
+    Raises RejectError of stage convert when two fields are one column.
     """
     return _object(record, schema, "")
 

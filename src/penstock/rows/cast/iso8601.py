@@ -43,7 +43,7 @@ STAMP_MAX = (DAY_MAX + 1) * DAY_US - 1
 
 
 def date_days(text: str) -> int:
-    """Read `YYYY-MM-DD` into days since 1970-01-01. Raises MisfitError."""
+    """Read `YYYY-MM-DD` into days since 1970-01-01. Raises RejectError."""
     found = _DATE.fullmatch(text)
     if found is None:
         raise RejectError(RejectCode.UNREADABLE, "the text is not a date (YYYY-MM-DD)")
@@ -51,7 +51,7 @@ def date_days(text: str) -> int:
 
 
 def time_us(text: str) -> int:
-    """Read `HH:MM[:SS[.fraction]]` into microseconds since midnight. Raises MisfitError."""
+    """Read `HH:MM[:SS[.fraction]]` into microseconds since midnight. Raises RejectError."""
     found = _TIME.fullmatch(text)
     if found is None:
         raise RejectError(RejectCode.UNREADABLE, "the text is not a time (HH:MM:SS)")
@@ -59,7 +59,7 @@ def time_us(text: str) -> int:
 
 
 def timestamp_us(text: str, *, drop_offset: bool) -> int:
-    """Read a time stamp without offset into microseconds since 1970. Raises MisfitError."""
+    """Read a timestamp without offset into microseconds since 1970. Raises RejectError."""
     local_us, offset = _stamp(text)
     if offset is not None and not drop_offset:
         raise RejectError(RejectCode.ZONE_UNEXPECTED, "the time stamp has an offset")
@@ -67,8 +67,8 @@ def timestamp_us(text: str, *, drop_offset: bool) -> int:
 
 
 def timestamptz_us(text: str, *, zone: ZoneInfo | None) -> int:
-    """Read a time stamp with offset into microseconds since 1970 UTC; `zone` is assumed where there
-    is none. Raises MisfitError.
+    """Read a timestamp with offset into microseconds since 1970 UTC; `zone` is assumed where there
+    is none. Raises RejectError.
     """
     local_us, offset = _stamp(text)
     if offset is not None:
@@ -77,21 +77,21 @@ def timestamptz_us(text: str, *, zone: ZoneInfo | None) -> int:
 
 
 def in_zone_us(local_us: int, zone: ZoneInfo | None) -> int:
-    """Return the instant of a local time in the zone that is assumed. Raises MisfitError."""
+    """Return the instant of a local time in the zone that is assumed. Raises RejectError."""
     if zone is None:
         raise RejectError(RejectCode.ZONE_MISSING, "the time stamp names no zone")
     return _in_range(_from_zone(local_us, zone))
 
 
 def checked_date(count: int) -> int:
-    """Return days since 1970-01-01 that lie in years 1 to 9999. Raises MisfitError."""
+    """Return days since 1970-01-01 that lie in years 1 to 9999. Raises RejectError."""
     if not DAY_MIN <= count <= DAY_MAX:
         raise RejectError(RejectCode.OUT_OF_RANGE, "the date is not in years 1 to 9999")
     return count
 
 
 def time_of_day_us(count: int, per_second: int) -> int:
-    """Return microseconds since midnight, of units. Raises MisfitError."""
+    """Return microseconds since midnight, of units. Raises RejectError."""
     time_us = _exact_us(count, per_second)
     if not 0 <= time_us < DAY_US:
         raise RejectError(RejectCode.OUT_OF_RANGE, "there is no such time of day")
@@ -99,7 +99,7 @@ def time_of_day_us(count: int, per_second: int) -> int:
 
 
 def moment_us(count: int, per_second: int) -> int:
-    """Return microseconds since 1970, of units. Raises MisfitError."""
+    """Return microseconds since 1970, of units. Raises RejectError."""
     return _in_range(_exact_us(count, per_second))
 
 

@@ -1,8 +1,8 @@
 """Parsed columns become the table's columns: cast exactly, or marked.
 
-`finish` never decides against a record: it marks rows that are not certainly right, and the record
-converter (record_cast.py) has the word on those. So this module may be as fast as it likes, as long
-as what it does not mark is exact.
+`cast_column` never decides against a record: it marks rows that are not certainly right, and the
+record converter (record_cast.py) has the word on those. So this module may be as fast as it likes,
+as long as what it does not mark is exact.
 
 Invariants:
 - an unmarked row holds what the record converter would give for it;
@@ -56,7 +56,7 @@ class CastResult:
 
 
 def cast_column(array: pa.Array, type_: Type, options: RowOptions) -> CastResult:
-    """Bring a column from `block.parsed_type` to `arrow_type`.
+    """Bring a column from `parsed_type` to `arrow_type`.
 
     A struct may have further members behind those of its type (sampled_shape.py): they are looked
     at for NaN, and left out.
@@ -181,8 +181,8 @@ def narrowed(
         fits = pc.and_(pc.greater_equal(cut, low), pc.less_equal(cut, high))
         fits = pc.and_(fits, uncut)
         kept = pc.if_else(fits, cut, pa.scalar(None, cut.type)).cast(target)
-        misfits = mask_of(pc.invert(fits).fill_null(False))
-        return CastResult(kept, misfits.astype(np.uint8) * np.uint8(UNCERTAIN))
+        errors = mask_of(pc.invert(fits).fill_null(False))
+        return CastResult(kept, errors.astype(np.uint8) * np.uint8(UNCERTAIN))
 
 
 def _has_room(array: pa.Array, scale: int) -> bool:

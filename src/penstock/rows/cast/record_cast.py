@@ -41,9 +41,9 @@ def compile_record_cast(schema: Schema, options: RowOptions) -> Cast:
 
 
 def available_scalar_cast(type_: Any, options: RowOptions) -> Scalar:
-    """Return the function that converts a value, and refuses what stands in place of one.
+    """Return the function that converts a value, and rejects what stands in place of one.
 
-    It raises MisfitError.
+    It raises RejectError.
     """
     convert = scalar_cast(type_, options)
     if options.envelope in WITH_PLACEHOLDERS:
@@ -69,8 +69,8 @@ def _scalar(type_: Any, path: str, options: RowOptions) -> Cast:
     def fit(value: Any, _: LeftOut) -> Any:
         try:
             return convert(value)
-        except RejectError as misfit:
-            misfit.path = misfit.path or path
+        except RejectError as error:
+            error.path = error.path or path
             raise
 
     return fit
@@ -79,7 +79,7 @@ def _scalar(type_: Any, path: str, options: RowOptions) -> Cast:
 def _available(
     convert: Callable[[Any], Any], placeholders: frozenset[str | bytes]
 ) -> Callable[[Any], Any]:
-    """Refuse what stands in place of a value that the source left out."""
+    """Reject what stands in place of a value that the source left out."""
 
     def available(value: Any) -> Any:
         if isinstance(value, str | bytes) and value in placeholders:
@@ -100,7 +100,7 @@ def _stands_in(items: list[Any], numbers: tuple[str, ...]) -> bool:
 def _struct(type_: Struct, path: str, options: RowOptions) -> Cast:
     members = [(field.name, _member_cast(field, path, options)) for field in type_.fields]
     names = frozenset(type_.names)
-    looks_first = options.columns == "quarantine"  # what has no column is refused at once
+    looks_first = options.columns == "quarantine"  # what has no column is rejected at once
 
     def leave_out(value: dict[str, Any], drops: LeftOut) -> None:
         # The keys of a map, which may be what stands here, need not be text.
@@ -189,7 +189,7 @@ def _with_text(fit: Cast, path: str) -> Cast:
 
 
 def _optional(fit: Cast, path: str, options: RowOptions, *, required: bool) -> Cast:
-    """Let null pass where it may stand, and land null for a misfit where the spec says so."""
+    """Let null pass where it may stand, and land null for a reject where the spec says so."""
     if required:
         return _required(fit, path)
     if options.types not in LENIENT:
@@ -201,8 +201,8 @@ def _optional(fit: Cast, path: str, options: RowOptions, *, required: bool) -> C
         mark = drops.mark()
         try:
             return fit(value, drops)
-        except RejectError as misfit:
-            if misfit.code is RejectCode.UNKNOWN_FIELD:
+        except RejectError as error:
+            if error.code is RejectCode.UNKNOWN_FIELD:
                 raise
             drops.back_to(mark)
             drops.leave(path, value, options.types)

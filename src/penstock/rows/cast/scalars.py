@@ -1,13 +1,13 @@
-"""One decoded scalar becomes the exact value of a column type, or a misfit that says why.
+"""One decoded scalar becomes the exact value of a column type, or a reject that says why.
 
 A scalar comes from JSON, where a number is still its text, or from a format with types
 (logical_types.py).
 
 Invariants: nothing is rounded but the digits of a fractional JSON number in a float or double,
-once, to the nearest; numbers with a type stay exact or are refused; text stands for a number only
+once, to the nearest; numbers with a type stay exact or are rejected; text stands for a number only
 in decimal notation; base64 and UUID text are taken only in their one standard form.
 
-Values are what `pyarrow.array` takes: dates, times and time stamps are integers of their unit.
+Values are what `pyarrow.array` takes: dates, times and timestamps are integers of their unit.
 
 Source: data.md 2.
 """
@@ -57,11 +57,13 @@ READABLE: Mapping[Any, str] = MappingProxyType(
         Kind.UUID: _UUID.pattern,
     }
 )
-"""What a text must be to be read as a value of a type: any other is refused for the same reason."""
+"""What a text must be to be read as a value of a type: any other is rejected for the same
+reason.
+"""
 
 
 def scalar_cast(type_: Kind | Decimal | Fixed, options: RowOptions) -> Scalar:
-    """Return the function that converts one non-null value; it raises MisfitError."""
+    """Return the function that converts one non-null value; it raises RejectError."""
     match type_:
         case Decimal():
             return partial(_decimal, type_=type_)
@@ -142,7 +144,7 @@ def _float(value: Any) -> float:
 def _unrounded(value: Any, number: float) -> float:
     """Return the number a decimal with a type became, when it is the same; JSON's digits may round.
 
-    Raises MisfitError.
+    Raises RejectError.
     """
     if isinstance(value, decimal.Decimal) and decimal.Decimal(number) != value:
         raise RejectError(RejectCode.INEXACT, "the decimal would be rounded")

@@ -1,7 +1,8 @@
 """Columns that have types already become a table's columns: cast exactly, or marked.
 
-The counterpart of `columns.finish` for formats with schemas. It never decides against a record: a
-row it is not sure of is marked, and the record converter (record_cast.py) has the word on it.
+The counterpart of `json_columns.cast_column` for formats with schemas. It never decides against a
+record: a row it is not sure of is marked, and the record converter (record_cast.py) has the word on
+it.
 
 Invariant: an unmarked row holds what the record converter would give for it.
 """
@@ -279,6 +280,6 @@ def _all_uncertain(array: pa.Array, type_: Type) -> CastResult:
     return CastResult(nothing, _marked(None, array.is_valid()))
 
 
-def _marked(marks: Uncertain | None, doubtful: pa.BooleanArray) -> Uncertain:
-    found = mask_of(doubtful).astype(np.uint8) * np.uint8(UNCERTAIN)
+def _marked(marks: Uncertain | None, uncertain: pa.BooleanArray) -> Uncertain:
+    found = mask_of(uncertain).astype(np.uint8) * np.uint8(UNCERTAIN)
     return found if marks is None else marks | found

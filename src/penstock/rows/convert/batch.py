@@ -54,13 +54,13 @@ class Reject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConvertedBatch:
-    """The fate of every record of a batch.
+    """The outcome of every record of a batch.
 
     `rows` has the columns of the table's schema in order, and `offsets` tells whose they are;
     `filtered` counts by reason. `dropped` counts values of landed records that were left out, by
     column path: values that did not fit under `types: drop_value`, unknown fields under
     `columns: drop_value`, and unknown fields that hold an empty object or array, which are no
-    reason to refuse a record.
+    reason to reject a record.
     """
 
     rows: pa.RecordBatch
@@ -96,7 +96,7 @@ def convert_batch(
 def _joined(
     batch: pa.RecordBatch, made: BisectResult[ConvertedBatch], schema: Schema
 ) -> ConvertedBatch:
-    """Join what became of the parts of a batch, and refuse the records that raise by themselves."""
+    """Join what became of the parts of a batch, and reject the records that raise by themselves."""
     empty = pa.RecordBatch.from_pylist([], arrow_schema(schema))
     rows = pa.concat_batches([empty, *(each.rows for each in made.parts)])
     if not schema.fields:  # rows without columns have their number alone
@@ -124,10 +124,10 @@ def _convert(
     readers: ReaderCache,
 ) -> ConvertedBatch:
     values = batch.column("value")
-    misfits = _refused_unread(batch, schema, options)
+    errors = _refused_unread(batch, schema, options)
     readable = validity_of(values)
     tombstones = ~readable
-    readable[list(misfits)] = False
+    readable[list(errors)] = False
     plan = ConversionPlan.of(schema, options)
     changes = {
         role: column
@@ -138,19 +138,19 @@ def _convert(
     opened = decode_values(batch, readable_at, options, readers, changes)
     pieces = [piece for group in opened.groups for piece in convert_group(group, plan)]
     fitted = BlockResult.concat(pieces, plan.payload)
-    misfits |= opened.rejects | fitted.rejects
+    errors |= opened.rejects | fitted.rejects
     fitted, beside = _with_keys_and_headers(batch, fitted, plan, readers)
-    misfits |= fitted.rejects
+    errors |= fitted.rejects
     filtered = dict(opened.filtered + fitted.filtered)
     if options.tombstones == "quarantine":
         gone = RejectError(RejectCode.TOMBSTONE, "the record has no value")
-        misfits |= dict.fromkeys(np.flatnonzero(tombstones).tolist(), gone)
+        errors |= dict.fromkeys(np.flatnonzero(tombstones).tolist(), gone)
     elif tombstones.any():
         filtered["tombstone"] = int(tombstones.sum())
     rows = _rows(batch, fitted, beside, at=at, plan=plan)
-    assert len(rows) + len(misfits) + sum(filtered.values()) == len(batch), "none is lost"
+    assert len(rows) + len(errors) + sum(filtered.values()) == len(batch), "none is lost"
     offsets = batch.column("offset").to_numpy()[fitted.positions]
-    rejects = _rejects(batch, misfits, _nowhere_to_keep(options, plan.options))
+    rejects = _rejects(batch, errors, _nowhere_to_keep(options, plan.options))
     return ConvertedBatch(rows, offsets, rejects, filtered, dict(fitted.dropped))
 
 
@@ -166,12 +166,12 @@ def _nowhere_to_keep(asked: RowOptions, had: RowOptions) -> Mapping[RejectCode, 
 def _refused_unread(
     batch: pa.RecordBatch, schema: Schema, options: RowOptions
 ) -> dict[int, RejectError]:
-    """Find records that need not be decoded: empty, too large, with an impossible time stamp."""
+    """Find records that need not be decoded: empty, too large, with an impossible timestamp."""
     valued = validity_of(batch.column("value"))
     lengths = lengths_of(batch.column("value"))
     reason = f"the value has more than {options.record_bytes_max} bytes"
-    misfits = source_columns.rejects(batch, schema, options)
-    found = {index: misfit for index, misfit in misfits.items() if valued[index]}
+    errors = source_columns.rejects(batch, schema, options)
+    found = {index: error for index, error in errors.items() if valued[index]}
     may_be_empty = options.format in ("text", "bytes") and options.compression == "none"
     empty = [] if may_be_empty else np.flatnonzero(valued & (lengths == 0)).tolist()
     found |= dict.fromkeys(empty, RejectError(RejectCode.EMPTY, EMPTY))
@@ -192,12 +192,12 @@ def _with_keys_and_headers(
     kept = np.ones(len(landed), np.bool_)
     kept[list(beside.rejects)] = False
     mask = pa.array(kept)
-    misfits = {int(fitted.positions[at]): misfit for at, misfit in beside.rejects.items()}
+    errors = {int(fitted.positions[at]): error for at, error in beside.rejects.items()}
     fewer = replace(
         fitted,
         rows=fitted.rows.filter(mask),
         positions=fitted.positions[kept],
-        rejects=fitted.rejects | misfits,
+        rejects=fitted.rejects | errors,
     )
     return fewer, {name: column.filter(mask) for name, column in beside.columns.items()}
 
@@ -231,21 +231,21 @@ def _rows(
 
 def _rejects(
     batch: pa.RecordBatch,
-    misfits: Mapping[int, RejectError],
+    errors: Mapping[int, RejectError],
     more: Mapping[RejectCode, str] = MappingProxyType({}),
 ) -> tuple[Reject, ...]:
-    """List refused records by their offsets; `more` is what a code's message ends with."""
-    if not misfits:
+    """List rejected records by their offsets; `more` is what a code's message ends with."""
+    if not errors:
         return ()
-    places = np.array(sorted(misfits), np.int64)
+    places = np.array(sorted(errors), np.int64)
     offsets = batch.column("offset").to_numpy()[places].tolist()
-    told: dict[int, tuple[str, str, str]] = {}  # records of a storm share few misfits
+    told: dict[int, tuple[str, str, str]] = {}  # records of a storm share few rejects
     rejects = []
     for offset, place in zip(offsets, places.tolist(), strict=True):
-        misfit = misfits[place]
-        if (what := told.get(id(misfit))) is None:
-            code = misfit.code
-            message = misfit.message + more.get(code, "")
-            what = told[id(misfit)] = (str(CODE_INFO[code].stage), str(code), message)
+        error = errors[place]
+        if (what := told.get(id(error))) is None:
+            code = error.code
+            message = error.message + more.get(code, "")
+            what = told[id(error)] = (str(CODE_INFO[code].stage), str(code), message)
         rejects.append(Reject(offset, *what))
     return tuple(rejects)

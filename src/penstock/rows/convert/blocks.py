@@ -1,6 +1,6 @@
 """Sort the records of one block into rows and rejects, by blocks where that can be.
 
-Invariants: every record of a block is either a row or a misfit, under its position in the block;
+Invariants: every record of a block is either a row or a reject, under its position in the block;
 rows stand in the order of their positions.
 """
 
@@ -123,15 +123,15 @@ class _BlockConverter:
         if isinstance(parsed, ParseFailure):
             return parsed
         done = cast_column(parsed, self.plan.payload, self.plan.options)
-        rows, doubts = done.array, _uncertain(parsed, done.uncertain, values)
+        rows, uncertain = done.array, _uncertain(parsed, done.uncertain, values)
         for index in self.plan.not_empty:
-            doubts |= without_text(rows.field(index))
+            uncertain |= without_text(rows.field(index))
         if self.plan.options.envelope in WITH_PLACEHOLDERS:
             pattern = placeholder(self.plan.options.unavailable_value).pattern
-            doubts |= mask_of(pc.match_substring_regex(values, pattern))
-        if doubts.any():
-            self.uncertain.append(positions[doubts])
-            rows, positions = rows.filter(pa.array(~doubts)), positions[~doubts]
+            uncertain |= mask_of(pc.match_substring_regex(values, pattern))
+        if uncertain.any():
+            self.uncertain.append(positions[uncertain])
+            rows, positions = rows.filter(pa.array(~uncertain)), positions[~uncertain]
         self.pieces.append(BlockResult(rows, positions, {}, Counter()))
         return None
 
@@ -230,21 +230,21 @@ def convert_typed_block(
     except pa.ArrowInvalid:  # a value that Arrow cannot hold: one by one it is found
         return convert_records(values, everything, plan, reader.record)
     done = cast_typed(decoded.array, plan.payload, plan.options)
-    doubts = decoded.uncertain.copy()
+    uncertain = decoded.uncertain.copy()
     if done.uncertain is not None:
-        doubts |= (done.uncertain & UNCERTAIN) != 0
+        uncertain |= (done.uncertain & UNCERTAIN) != 0
     for index in plan.not_empty:
-        doubts |= without_text(done.array.field(index))
+        uncertain |= without_text(done.array.field(index))
     rows, taken, positions = done.array, decoded.array, everything
-    if doubts.any():
-        certain = pa.array(~doubts)
-        rows, taken, positions = rows.filter(certain), taken.filter(certain), everything[~doubts]
+    if uncertain.any():
+        certain = pa.array(~uncertain)
+        rows, taken, positions = rows.filter(certain), taken.filter(certain), everything[~uncertain]
     dropped: Counter[str] = Counter()
     if plan.options.columns == "drop_value":
         count_unknown(taken, plan.payload, dropped)
     pieces = [BlockResult(rows, positions, {}, dropped)]
-    if doubts.any():
-        alike, rest = classify_typed(decoded, everything[doubts], plan.payload, plan.options)
+    if uncertain.any():
+        alike, rest = classify_typed(decoded, everything[uncertain], plan.payload, plan.options)
         pieces += [alike, convert_records(values, rest, plan, reader.record)]
     return BlockResult.concat(pieces, plan.payload)
 
@@ -268,8 +268,8 @@ def convert_records(
         drops = LeftOut()
         try:
             rows.append(plan.fit(read(value), drops))
-        except RejectError as misfit:
-            rejects[position] = misfit.without_traceback()
+        except RejectError as error:
+            rejects[position] = error.without_traceback()
             continue
         except NoRowError as without:
             filtered[without.reason] += 1

@@ -97,7 +97,7 @@ def classify_typed(
     found, rest = found.at_positions(positions), positions[open_]
     if decoded.rejects:
         mine = set(positions.tolist())
-        rejects = {at: misfit for at, misfit in decoded.rejects.items() if at in mine}
+        rejects = {at: error for at, error in decoded.rejects.items() if at in mine}
         found = replace(found, rejects=found.rejects | rejects)
         rest = np.setdiff1d(rest, [*rejects])
     return found, rest

@@ -1,6 +1,6 @@
 """The columns beside a record's payload that are read: typed keys, and headers by their names.
 
-A record whose key or header does not fit is refused like one whose value does not.
+A record whose key or header does not fit is rejected like one whose value does not.
 
 Invariants: keys are read as values are, by the same readers and converters; of several headers with
 one name the last counts, as Kafka's `lastHeader`; a header that a record has not is null.
@@ -32,7 +32,7 @@ from penstock.rows.reject_codes import NO_TEXT, RejectCode, RejectError
 
 @dataclass(frozen=True, slots=True)
 class ExtraColumns:
-    """Columns by name, and the misfits by position; columns are null there."""
+    """Columns by name, and the rejects by position; columns are null there."""
 
     columns: dict[str, pa.Array]
     rejects: dict[int, RejectError]
@@ -61,7 +61,7 @@ def _keys(
     field: Field,
     options: RowOptions,
     readers: ReaderCache,
-    misfits: dict[int, RejectError],
+    errors: dict[int, RejectError],
 ) -> pa.Array:
     own = key_options(options)
     refused: dict[int, RejectError] = {}
@@ -74,11 +74,11 @@ def _keys(
         fitted = BlockResult.concat(list(convert_group(group, plan)), plan.payload)
         refused |= fitted.rejects
         pieces.append((fitted.positions, fitted.rows if whole else fitted.rows.field(0)))
-    for at, misfit in refused.items():
-        path = f"{field.name}.{misfit.path}" if misfit.path else field.name
-        misfits.setdefault(at, RejectError(misfit.code, misfit.reason, path))
+    for at, error in refused.items():
+        path = f"{field.name}.{error.path}" if error.path else field.name
+        errors.setdefault(at, RejectError(error.code, error.reason, path))
     array = _placed(pieces, len(batch), arrow_type(field.type))
-    _require(array, field, options, misfits)
+    _require(array, field, options, errors)
     return array
 
 
@@ -99,7 +99,7 @@ def _header(
     header: str,
     field: Field,
     options: RowOptions,
-    misfits: dict[int, RejectError],
+    errors: dict[int, RejectError],
 ) -> pa.Array:
     fit = _text_fit(field, options)
     values: list[Any] = [None] * len(batch)
@@ -109,10 +109,10 @@ def _header(
             continue
         try:
             values[at] = fit(named[-1])
-        except RejectError as misfit:
-            misfits.setdefault(at, misfit.at_path(field.name))
+        except RejectError as error:
+            errors.setdefault(at, error.at_path(field.name))
     array = pa.array(values, arrow_type(field.type))
-    _require(array, field, options, misfits)
+    _require(array, field, options, errors)
     return array
 
 
@@ -134,20 +134,20 @@ def _text_fit(field: Field, options: RowOptions) -> Callable[[bytes], Any]:
             raise RejectError(RejectCode.NOT_UTF8, "the header is not UTF-8", field.name) from error
         try:
             return fit({VALUE_COLUMN: text}, LeftOut())[VALUE_COLUMN]
-        except RejectError as misfit:
-            raise RejectError(misfit.code, misfit.reason, field.name) from misfit
+        except RejectError as error:
+            raise RejectError(error.code, error.reason, field.name) from error
 
     return read
 
 
 def _require(
-    array: pa.Array, field: Field, options: RowOptions, misfits: dict[int, RejectError]
+    array: pa.Array, field: Field, options: RowOptions, errors: dict[int, RejectError]
 ) -> None:
     if field.required:
         missing = RejectError(RejectCode.MISSING, "a required column is null", field.name)
         for at in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist():
-            misfits.setdefault(at, missing)
+            errors.setdefault(at, missing)
     if field.type is Kind.STRING and field.name in options.not_empty:
         empty = pc.equal(array, "").fill_null(False).to_numpy(zero_copy_only=False)
         for at in np.flatnonzero(empty).tolist():
-            misfits.setdefault(at, RejectError(RejectCode.EMPTY_TEXT, NO_TEXT, field.name))
+            errors.setdefault(at, RejectError(RejectCode.EMPTY_TEXT, NO_TEXT, field.name))

@@ -135,7 +135,7 @@ def _is_plain(text: str, own: Type) -> bool:
     if not isinstance(text, JsonNumber) or not isinstance(own, Kind):
         return False
     bound = 1 << (31 if own is Kind.INT else 63)
-    digits = text.removeprefix("-")  # Python refuses to read thousands of them
+    digits = text.removeprefix("-")  # Python rejects to read thousands of them
     if len(digits) > len(str(bound)) or not digits.isdecimal():
         return False
     return -bound <= int(text) < bound

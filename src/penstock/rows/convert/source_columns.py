@@ -1,7 +1,7 @@
 """The source columns of a table: where each row came from.
 
-Invariants: they are filled from the record's coordinates, never from its value; a time stamp that
-no table can hold refuses the record like any other value.
+Invariants: they are filled from the record's coordinates, never from its value; a timestamp that
+no table can hold rejects the record like any other value.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ def rejects(batch: pa.RecordBatch, schema: Schema, options: RowOptions) -> dict[
     held = _held(schema, options)
     if (field := held.get("timestamp")) is not None:
         reason = "the record's time stamp is not in years 1 to 9999"
-        misfit = RejectError(RejectCode.OUT_OF_RANGE, reason, field.name)
-        found |= dict.fromkeys(beyond(batch.column("timestamp")), misfit)
+        error = RejectError(RejectCode.OUT_OF_RANGE, reason, field.name)
+        found |= dict.fromkeys(beyond(batch.column("timestamp")), error)
     for role in ("timestamp", "key", "headers"):
         field = held.get(role)
         if field is not None and field.required and role in batch.schema.names:
             absent = batch.column(role).is_null().to_numpy(zero_copy_only=False)
-            misfit = RejectError(RejectCode.MISSING, "a required column is null", field.name)
-            found |= dict.fromkeys(np.flatnonzero(absent).tolist(), misfit)
+            error = RejectError(RejectCode.MISSING, "a required column is null", field.name)
+            found |= dict.fromkeys(np.flatnonzero(absent).tolist(), error)
     field = held.get("key") if options.key_format == "bytes" else None
     if field is not None and field.type is Kind.STRING and field.name in options.not_empty:
-        misfit = RejectError(RejectCode.EMPTY_TEXT, NO_TEXT, field.name)
+        error = RejectError(RejectCode.EMPTY_TEXT, NO_TEXT, field.name)
         empty = without_text(batch.column("key"))
-        found |= dict.fromkeys(np.flatnonzero(empty).tolist(), misfit)
+        found |= dict.fromkeys(np.flatnonzero(empty).tolist(), error)
     return found
 
 
 def beyond(stamps: pa.Array) -> list[int]:
-    """List the positions of time stamps that lie outside of years 1 to 9999."""
+    """List the positions of timestamps that lie outside of years 1 to 9999."""
     plain = stamps.cast(pa.timestamp("ms", "UTC")).view(pa.int64()).fill_null(0).to_numpy()
     outside: list[int] = np.flatnonzero((plain < _STAMP_MIN_MS) | (plain > _STAMP_MAX_MS)).tolist()
     return outside

@@ -29,25 +29,25 @@ def gunzip_values(
 ) -> Iterator[tuple[pa.BinaryArray, dict[int, RejectError]]]:
     """Unpack non-null values, block by block in their order, each when it is asked for.
 
-    A block has less than `block_bytes` before its last value. A misfit, known by its position in
+    A block has less than `block_bytes` before its last value. A reject, known by its position in
     the block, has an empty value in its place.
     """
     plain: list[bytes] = []
-    misfits: dict[int, RejectError] = {}
+    errors: dict[int, RejectError] = {}
     unpacked = 0
     for value in values:
         try:
             plain.append(gunzip(value.as_py(), bytes_max))
-        except RejectError as misfit:
-            misfit.__cause__ = misfit.__context__ = None  # their frames hold what was unpacked
-            misfits[len(plain)] = misfit.with_traceback(None)
+        except RejectError as error:
+            error.__cause__ = error.__context__ = None  # their frames hold what was unpacked
+            errors[len(plain)] = error.with_traceback(None)
             plain.append(b"")
         unpacked += len(plain[-1])
         if unpacked >= block_bytes:
-            yield pa.array(plain, pa.binary()), misfits
-            plain, misfits, unpacked = [], {}, 0
+            yield pa.array(plain, pa.binary()), errors
+            plain, errors, unpacked = [], {}, 0
     if plain:
-        yield pa.array(plain, pa.binary()), misfits
+        yield pa.array(plain, pa.binary()), errors
 
 
 def uncompressed_sizes(values: pa.BinaryArray, bytes_max: int) -> Sizes:
@@ -83,7 +83,7 @@ def _gunzip_or_nothing(value: bytes, bytes_max: int) -> bytes:
 
 
 def gunzip(value: bytes, bytes_max: int) -> bytes:
-    """Unpack one value of at most `bytes_max` bytes. Raises MisfitError."""
+    """Unpack one value of at most `bytes_max` bytes. Raises RejectError."""
     members: list[bytes] = []
     size = 0
     for _ in range(_MEMBERS_MAX):

@@ -1,6 +1,6 @@
 """Values are opened: unpacked, freed of their frames and envelopes, and sorted by what reads them.
 
-Invariants: each value given is in one group, a misfit, or filtered with a reason; what happens to
+Invariants: each value given is in one group, a reject, or filtered with a reason; what happens to
 one does not depend on the others.
 """
 
@@ -55,7 +55,7 @@ class ReaderGroup:
 
 @dataclass(slots=True)
 class DecodedValues:
-    """The fate of each value, by its position in the batch: whole once `groups` are taken.
+    """The outcome of each value, by its position in the batch: whole once `groups` are taken.
 
     The groups are made when they are asked for, so that not all is unpacked at the same time.
     """
@@ -83,7 +83,7 @@ class ReaderCache:
     ) -> FormatReader | PlainJson:
         """Return the reader of a schema, and of one message in it.
 
-        Raises MisfitError, and what `Registry.find` raises.
+        Raises RejectError, and what `Registry.find` raises.
         """
         place = (options.format, key, message)
         if place not in self._cached:
@@ -99,7 +99,7 @@ class ReaderCache:
     def of_text(self, schema: bytes, options: RowOptions) -> FormatReader | PlainJson:
         """Return the reader of a schema that stands in its records; `null` is none: plain JSON.
 
-        Raises MisfitError.
+        Raises RejectError.
         """
         if schema == b"null":
             return PlainJson(Kind.UNKNOWN)
@@ -117,8 +117,8 @@ class ReaderCache:
         self._cached_bytes += size
         try:
             self._cached[place] = make()
-        except RejectError as misfit:
-            self._cached[place] = misfit.without_traceback()
+        except RejectError as error:
+            self._cached[place] = error.without_traceback()
 
     def _found(self, place: tuple[Any, ...]) -> FormatReader | PlainJson:
         found = self._cached[place]
@@ -167,8 +167,8 @@ def _unwrapped(
     for index, value in enumerate(group.values.to_pylist()):
         try:
             row = unwrap(value, options.envelope, changes, depth_max=options.depth_max)
-        except RejectError as misfit:
-            opened.rejects[int(group.positions[index])] = misfit
+        except RejectError as error:
+            opened.rejects[int(group.positions[index])] = error
         else:
             if not isinstance(row, NoRow):
                 rows.append(row)
@@ -187,8 +187,8 @@ def _with_events(
 ) -> ReaderGroup:
     try:
         events = event_reader(reader, options.envelope, changes)
-    except RejectError as misfit:
-        opened.rejects |= dict.fromkeys(group.positions.tolist(), misfit)
+    except RejectError as error:
+        opened.rejects |= dict.fromkeys(group.positions.tolist(), error)
     else:
         if not isinstance(events, NoRow):
             return ReaderGroup(group.positions, group.values, events)
@@ -203,14 +203,14 @@ def _unpacked(
         yield ReaderGroup(positions, values)
         return
     start = 0
-    for plain, misfits in gunzip_values(values, options.record_bytes_max):
+    for plain, errors in gunzip_values(values, options.record_bytes_max):
         stop = start + len(plain)
-        yield _without(ReaderGroup(positions[start:stop], plain), misfits, opened)
+        yield _without(ReaderGroup(positions[start:stop], plain), errors, opened)
         start = stop
 
 
 def _not_empty(group: ReaderGroup, opened: DecodedValues) -> ReaderGroup:
-    """Refuse JSON without a byte: it may only now be seen, behind compression or a frame."""
+    """Reject JSON without a byte: it may only now be seen, behind compression or a frame."""
     if group.reader is not None:
         return group
     empty = np.flatnonzero(lengths_of(group.values) == 0).tolist()
@@ -237,15 +237,15 @@ def _sorted_by_reader(
             headers = None
             if options.schema_id == "headers" and "headers" in batch.schema.names:
                 headers = _taken(batch.column("headers"), plain.positions)
-            groups, misfits = group_by_schema(plain.values, headers, options)
-            for position, misfit in misfits.items():
-                opened.rejects[int(plain.positions[position])] = misfit
+            groups, errors = group_by_schema(plain.values, headers, options)
+            for position, error in errors.items():
+                opened.rejects[int(plain.positions[position])] = error
             for each in groups:
                 at = plain.positions[each.positions]
                 try:
                     reader = readers.reader(each.key, options, each.message)
-                except RejectError as misfit:
-                    opened.rejects |= dict.fromkeys(at.tolist(), misfit)
+                except RejectError as error:
+                    opened.rejects |= dict.fromkeys(at.tolist(), error)
                 else:
                     yield _read_by(reader, at, each.values)
 
@@ -254,8 +254,8 @@ def _sorted_by_schema(
     plain: ReaderGroup, options: RowOptions, readers: ReaderCache, opened: DecodedValues
 ) -> Iterator[ReaderGroup]:
     cut = split_schemas(plain.values, depth_max=options.depth_max)
-    for position, misfit in cut.rejects.items():
-        opened.rejects[int(plain.positions[position])] = misfit
+    for position, error in cut.rejects.items():
+        opened.rejects[int(plain.positions[position])] = error
     if options.tombstones == "quarantine":
         gone = RejectError(RejectCode.TOMBSTONE, "the record has no payload")
         opened.rejects |= dict.fromkeys(plain.positions[cut.empty].tolist(), gone)
@@ -265,8 +265,8 @@ def _sorted_by_schema(
         at = plain.positions[positions]
         try:
             reader = readers.of_text(schema, options)
-        except RejectError as misfit:
-            opened.rejects |= dict.fromkeys(at.tolist(), misfit)
+        except RejectError as error:
+            opened.rejects |= dict.fromkeys(at.tolist(), error)
         else:
             yield _read_by(reader, at, pa.array(payloads, pa.binary()))
 
@@ -280,15 +280,15 @@ def _read_by(
 
 
 def _without(
-    group: ReaderGroup, misfits: dict[int, RejectError], opened: DecodedValues
+    group: ReaderGroup, errors: dict[int, RejectError], opened: DecodedValues
 ) -> ReaderGroup:
-    """Leave misfits out of a group, known by their positions in it."""
-    if not misfits:
+    """Leave rejects out of a group, known by their positions in it."""
+    if not errors:
         return group
-    for position, misfit in misfits.items():
-        opened.rejects[int(group.positions[position])] = misfit
+    for position, error in errors.items():
+        opened.rejects[int(group.positions[position])] = error
     kept = np.ones(len(group.positions), np.bool_)
-    kept[list(misfits)] = False
+    kept[list(errors)] = False
     return replace(
         group, positions=group.positions[kept], values=group.values.filter(pa.array(kept))
     )

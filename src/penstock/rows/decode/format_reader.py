@@ -1,6 +1,6 @@
 """What a format with types offers: blocks of values as columns, and single values as trees.
 
-Both ways lead to the table's columns: columns by `adapting.adapt`, trees by `record.record_fit`.
+Both ways lead to the table's columns: columns by typed_columns.py, trees by record_cast.py.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ VALUE_COLUMN = "value"
 
 @dataclass(frozen=True, slots=True)
 class DecodedBlock:
-    """A row for each value; those that are `doubtful` mean nothing and are read one by one.
+    """A row for each value; those that are `uncertain` mean nothing and are read one by one.
 
-    But for those in `faults`, which tells, by position, why `record` refuses them.
+    But for those in `faults`, which tells, by position, why `record` rejects them.
     """
 
     array: pa.StructArray
@@ -50,11 +50,11 @@ class FormatReader(Protocol):
         ...
 
     def block(self, values: pa.BinaryArray) -> DecodedBlock:
-        """Read non-null values; a row that is not doubtful holds what `record` gives."""
+        """Read non-null values; a row that is not uncertain holds what `record` gives."""
         ...
 
     def record(self, value: bytes) -> dict[str, Any]:
-        """Read one value. Raises MisfitError, and WithoutRowError."""
+        """Read one value. Raises RejectError, and NoRowError."""
         ...
 
 
@@ -86,7 +86,7 @@ class TextReader:
         return Struct((Field(VALUE_COLUMN, Kind.STRING),))
 
     def block(self, values: pa.BinaryArray) -> DecodedBlock:
-        """Return values as text; if one of them is none, all are doubtful."""
+        """Return values as text; if one of them is none, all are uncertain."""
         try:
             return DecodedBlock(_bare(values.cast(pa.string())), np.zeros(len(values), np.bool_))
         except pa.ArrowInvalid:
@@ -94,7 +94,7 @@ class TextReader:
             return DecodedBlock(_bare(nothing), np.ones(len(values), np.bool_))
 
     def record(self, value: bytes) -> dict[str, Any]:
-        """Return a value as text. Raises MisfitError."""
+        """Return a value as text. Raises RejectError."""
         try:
             return {VALUE_COLUMN: value.decode("utf-8")}
         except UnicodeDecodeError as error:

@@ -5,7 +5,7 @@ names types that JSON has not (`org.apache.kafka.connect.data.Decimal`): its rec
 schema of Connect that it stands for.
 
 Invariants:
-- a schema tells types and checks nothing: records that violate it are refused where a value does
+- a schema tells types and checks nothing: records that violate it are rejected where a value does
   not fit its column, and only there (docs/design/0161);
 - what it leaves open, or says in a way that is not known here, is `unknown`.
 
@@ -49,7 +49,7 @@ class _OtherError(Exception):
 def reader_for(
     text: str, references: Iterable[tuple[str, str]], depth_max: int
 ) -> PlainJson | ConnectReader:
-    """Return how the records of a schema are read. Raises MisfitError (P312)."""
+    """Return how the records of a schema are read. Raises RejectError (P312)."""
     reading = _Reading({name: _parsed(each) for name, each in references})
     document = _parsed(text)
     if any(name in text for name in (CONNECT_DECIMAL, *NAMED)):

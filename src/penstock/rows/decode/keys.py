@@ -54,7 +54,7 @@ def decoded_keys(
     batch: pa.RecordBatch,
     options: RowOptions,
     readers: ReaderCache,
-    misfits: dict[int, RejectError],
+    errors: dict[int, RejectError],
 ) -> Iterator[ReaderGroup]:
     """Yield the groups of keys; JSON ones as objects with the single member `value`."""
     own = key_options(options)
@@ -65,20 +65,20 @@ def decoded_keys(
     opened = decode_values(pa.record_batch(given), valued, own, readers, {})
     for group in opened.groups:
         if group.reader is None:
-            yield _as_members(group, misfits)
+            yield _as_members(group, errors)
         elif len(group.positions):
             yield group
-    misfits |= opened.rejects
+    errors |= opened.rejects
 
 
-def _as_members(group: ReaderGroup, misfits: dict[int, RejectError]) -> ReaderGroup:
+def _as_members(group: ReaderGroup, errors: dict[int, RejectError]) -> ReaderGroup:
     """Make an object of each JSON key, whatever it is."""
     texts, positions = [], []
     for position, value in zip(group.positions.tolist(), group.values.to_pylist(), strict=True):
         try:
             _ANY.decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            misfits[position] = RejectError(RejectCode.MALFORMED, "the key is not JSON")
+            errors[position] = RejectError(RejectCode.MALFORMED, "the key is not JSON")
             continue
         texts.append(b'{"%s":%s}' % (VALUE_COLUMN.encode(), value))
         positions.append(position)

@@ -156,7 +156,7 @@ CONNECT_DECIMAL = "org.apache.kafka.connect.data.Decimal"
 def unscaled(data: bytes, scale: int) -> decimal.Decimal:
     """Read a big-endian two's complement number and move its point, exactly.
 
-    Raises MisfitError for a number that no type could hold.
+    Raises RejectError for a number that no type could hold.
     """
     if len(data) > DECIMAL_BYTES_MAX or abs(scale) > DECIMAL_SCALE_MAX:
         raise RejectError(RejectCode.OUT_OF_RANGE, "a decimal of so many digits")

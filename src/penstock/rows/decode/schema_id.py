@@ -6,7 +6,7 @@
   and the indexes, each in zigzag; a zero byte alone means the first message;
 - single object: the bytes C3 01 and an eight byte fingerprint, before the value.
 
-Invariant: a record belongs to one schema, or is a misfit; none is left out.
+Invariant: a record belongs to one schema, or is a reject; none is left out.
 
 Source: Confluent Schema Registry, "Wire format" and "Schema ID in header"; Apache Avro
 specification 1.12, "Single-object encoding".
@@ -49,7 +49,7 @@ class SchemaGroup:
 def group_by_schema(
     values: pa.BinaryArray, headers: pa.Array | None, options: RowOptions
 ) -> tuple[list[SchemaGroup], dict[int, RejectError]]:
-    """Sort non-null values by their schemas, and give the misfits by position."""
+    """Sort non-null values by their schemas, and give the rejects by position."""
     single = options.framing == "single-object"
     with_messages = options.format == "protobuf"
     found: list[SchemaGroup] = []
@@ -61,26 +61,26 @@ def group_by_schema(
         for frame in _REGISTRY:
             found += _sorted(frame, values, named, rest, 0)
         rest = np.flatnonzero(named.is_null().to_numpy(zero_copy_only=False))
-    misfits: dict[int, RejectError] = {}
+    errors: dict[int, RejectError] = {}
     for frame in _SINGLE if single else _REGISTRY:
         heads = _heads(values, frame.length)
         some = _sorted(frame, values, heads, rest, frame.length)
         rest = np.setdiff1d(rest, np.concatenate([rest[:0], *(each.positions for each in some)]))
         for each in some:
-            found += _by_message(each, misfits) if with_messages else [each]
+            found += _by_message(each, errors) if with_messages else [each]
     reason = "it begins with no " + ("fingerprint" if single else "schema id")
-    misfits |= dict.fromkeys(rest.tolist(), RejectError(RejectCode.UNFRAMED, reason))
-    return found, misfits
+    errors |= dict.fromkeys(rest.tolist(), RejectError(RejectCode.UNFRAMED, reason))
+    return found, errors
 
 
-def _by_message(framed: SchemaGroup, misfits: dict[int, RejectError]) -> list[SchemaGroup]:
+def _by_message(framed: SchemaGroup, errors: dict[int, RejectError]) -> list[SchemaGroup]:
     """Sort the values of one Protobuf schema by the messages that they name."""
     named: dict[tuple[int, ...], tuple[list[int], list[bytes]]] = {}
     for position, value in zip(framed.positions.tolist(), framed.values.to_pylist(), strict=True):
         found = message_indexes(value)
         if found is None:
             reason = "the id of its schema is not followed by the indexes of a message"
-            misfits[position] = RejectError(RejectCode.UNFRAMED, reason)
+            errors[position] = RejectError(RejectCode.UNFRAMED, reason)
             continue
         message, length = found
         positions, bodies = named.setdefault(message, ([], []))

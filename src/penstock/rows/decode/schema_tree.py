@@ -1,6 +1,6 @@
 """The schema by which a record was written as a tree of nodes, whatever its format.
 
-Invariant: a node is complete in itself: names are resolved, and recursive schemas are refused.
+Invariant: a node is complete in itself: names are resolved, and recursive schemas are rejected.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Union:
 
 
 @dataclass(frozen=True, slots=True)
-class Optional:
+class Nullable:
     """A member that has no value where it was not set."""
 
     node: Node
@@ -108,7 +108,7 @@ class Record:
         return Struct(tuple(Field(name, type_of_node(node)) for name, node in self.fields))
 
 
-Node = Scalar | Symbols | FixedBytes | Listed | Mapped | Union | Optional | Wrapped | Record
+Node = Scalar | Symbols | FixedBytes | Listed | Mapped | Union | Nullable | Wrapped | Record
 NULL = Scalar(Kind.UNKNOWN)
 
 
@@ -140,7 +140,7 @@ def type_of_node(node: Node) -> Type:
             return List(type_of_node(items))
         case Mapped(key, value):
             return Map(type_of_node(key), type_of_node(value))
-        case Optional(inner) | Wrapped(inner):
+        case Nullable(inner) | Wrapped(inner):
             return type_of_node(inner)
         case Union(branches):
             return _one_type(branches)

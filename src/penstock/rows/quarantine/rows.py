@@ -1,4 +1,4 @@
-"""Refused records become rows of the quarantine table, bytes and all.
+"""Rejected records become rows of the quarantine table, bytes and all.
 
 Invariants: a row holds the record's key and value whole, as they came; its coordinates are topic
 id, partition and offset; a record stands once per target table (protocol.md I11).
@@ -60,7 +60,7 @@ def quarantine_rows(
     """Return one row per reject, in the order of the rejects.
 
     `batch` is the one that was converted, `at_ms` the time in milliseconds since 1970. A record's
-    time stamp outside of years 1 to 9999 is null here.
+    timestamp outside of years 1 to 9999 is null here.
     """
     records = batch.take(pa.array(_positions(batch, rejects), pa.int64()))
     count = len(rejects)
@@ -89,7 +89,7 @@ def quarantine_rows(
 
 
 def without(batch: pa.RecordBatch, offsets: AbstractSet[int]) -> pa.RecordBatch:
-    """Leave out the records at some offsets: their fate was decided before (data.md 5)."""
+    """Leave out the records at some offsets: their outcome was decided before (data.md 5)."""
     if not offsets:
         return batch
     gone = np.isin(batch.column("offset").to_numpy(), np.fromiter(offsets, np.int64, len(offsets)))

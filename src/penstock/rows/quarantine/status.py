@@ -1,7 +1,7 @@
-"""What became of refused records: refusals and closings of a quarantine table, put together.
+"""What became of rejected records: rejects and resolutions of a quarantine table, put together.
 
-Invariants: the first refusal of a record stays as it is; of its closings the one with the largest
-number counts (docs/design/0100); a record without closings is open.
+Invariants: the first reject of a record stays as it is; of its resolutions the one with the largest
+number counts (docs/design/0100); a record without resolutions is open.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ BYTES = ("topic", "topic_id", "partition", "offset", "timestamp", "key", "value"
 
 
 def status_of(batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    """Return one row for each refused record: `READ` as it was refused, and what became of it.
+    """Return one row for each rejected record: `READ` as it was rejected, and what became of it.
 
-    `status` is `open`, `retried` or `dropped`; `closing` the number of the closing that counts, or
-    -1; `into` the table that a retried record landed in. Of a record that is open again after a
-    closing, `code` and `message` are the closing's.
+    `status` is `open`, `retried` or `dropped`; `closing` the number of the resolution that counts,
+    or -1; `into` the table that a retried record landed in. Of a record that is open again after a
+    resolution, `code` and `message` are the resolution's.
     """
     rows = _table(READ, batches)
     closes = pc.equal(rows["stage"], STAGE)
@@ -69,7 +69,7 @@ def not_yet_landed(fates: pa.Table, followed: int) -> pa.Table:
 def records_of(
     batches: Iterable[pa.RecordBatch], wanted: Mapping[TopicPartition, Sequence[int]]
 ) -> dict[TopicPartition, pa.RecordBatch]:
-    """Return refused records as a reader of the log would, at the offsets wanted (ascending)."""
+    """Return rejected records as a reader of the log would, at the offsets wanted (ascending)."""
     kept: list[pa.RecordBatch] = []
     for batch in batches:
         mine = pc.invert(pc.equal(batch["stage"], STAGE))
@@ -88,7 +88,7 @@ def records_of(
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """One closing to be written: of which record, what was decided, and what is said of it."""
+    """One resolution to be written: of which record, what was decided, and what is said of it."""
 
     at: TopicPartition
     offset: int
@@ -100,9 +100,9 @@ class Resolved:
 def resolution_rows(
     closed: Sequence[Resolved], *, pipeline: str, table: str, first: int, at_ms: int
 ) -> pa.RecordBatch:
-    """Return the rows of closings, numbered from `first`; `table` is the chain's table or route.
+    """Return the rows of resolutions, numbered from `first`; `table` is the chain's table or route.
 
-    A closing holds no bytes: those stand in the row that refused the record.
+    A resolution holds no bytes: those stand in the row that rejected the record.
     """
     rows = [
         {

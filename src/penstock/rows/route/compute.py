@@ -1,12 +1,12 @@
 """Computed columns: SQL expressions over a record, then a Python function over the rows.
 
 Invariants:
-- one record gives one row, or is refused: a transform changes no book;
+- one record gives one row, or is rejected: a transform changes no book;
 - equal records get equal rows, whatever stands beside them; a function is called again with halves
   when it fails, so it is asked for batches of any size;
 - what is computed is of exactly the column's type, or of one that it holds without loss;
 - a value no column of ours holds (a date beyond year 9999, NaN, 24:00), at any depth, and a text
-  that the table's format cannot hold, refuse their record.
+  that the table's format cannot hold, reject their record.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class FunctionError(Exception):
 
 
 def no_functions(path: str) -> Call:
-    """Refuse every function: there is none where no rows are made."""
+    """Reject every function: there is none where no rows are made."""
     raise InvalidError(f"{path} is not called here", code="P149", hint="run the pipeline")
 
 
@@ -88,10 +88,10 @@ def add_computed(
         column = schema.field(name)
         if column is None:
             raise _no_column(name)
-        values, misfits = sorter.values(look, options, wanted.readers)
+        values, errors = sorter.values(look, options, wanted.readers)
         taken = values.take(pa.array(places))
         columns[name] = _typed(taken, column)
-        refused |= {at: misfits[at] for at in places.tolist() if at in misfits}
+        refused |= {at: errors[at] for at in places.tolist() if at in errors}
         found = _misfits(columns[name], column, options)
         _refuse(refused, found, name, places, offsets)
     kept = _kept(columns, schema, places, refused, computed.filled)
@@ -125,7 +125,7 @@ def _kept(
     refused: Mapping[int, Reject],
     filled: tuple[str, ...],
 ) -> tuple[pa.RecordBatch, np.ndarray[Any, Any]]:
-    """Put the columns in order, without refused records; those still to be filled are null."""
+    """Put the columns in order, without rejected records; those still to be filled are null."""
     count = len(places)
     arrays, fields = [], []
     for each in schema.fields:
@@ -178,13 +178,13 @@ def _misfits(
 
 def _refuse(
     refused: dict[int, Reject],
-    misfits: Iterable[tuple[Mask, RejectCode, str]],
+    errors: Iterable[tuple[Mask, RejectCode, str]],
     name: str,
     places: np.ndarray[Any, Any],
     offsets: np.ndarray[Any, Any],
 ) -> None:
-    """Refuse the records of values that a column must not hold."""
-    for mask, code, why in misfits:
+    """Reject the records of values that a column must not hold."""
+    for mask, code, why in errors:
         for index in np.flatnonzero(mask).tolist():
             place = int(places[index])
             if place not in refused:

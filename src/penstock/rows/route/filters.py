@@ -32,8 +32,8 @@ class DynamicRoute:
     """One rule that makes its tables' names of what records say.
 
     `template` is `<catalog>.<namespace>.<name>` with placeholders in the last part, each of which a
-    look of `parts` fills. `reserved` are tables of other rules. `unknown` is the fate of a record
-    whose table does not exist.
+    look of `parts` fills. `reserved` are tables of other rules. `unknown` is the outcome of a
+    record whose table does not exist.
     """
 
     template: str

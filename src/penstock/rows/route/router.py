@@ -1,14 +1,15 @@
 """Sort a batch by gates: whose record is it, who left it out, and which cannot be told.
 
 Equal looks happen once a batch, however many tables ask. A record whose declared fields do not fit
-is refused at the first rule that looks at it, and rules below count it as taken. One that is too
-slow for an expression is refused by each rule that asks for its answer: whose it is, none can tell.
+is rejected at the first rule that looks at it, and rules below count it as taken. One that is too
+slow for an expression is rejected by each rule that asks for its answer: whose it is, none can
+tell.
 
 Invariants:
-- for one gate, a record is the table's, or filtered under a place of the spec, or refused;
+- for one gate, a record is the table's, or filtered under a place of the spec, or rejected;
 - the verdict on a record does not depend on the records beside it: where SQL fails on one, or takes
   too long, the others are judged as if it were not there;
-- a table of a route refuses a slow record itself, and passes by what the route refuses for ever: it
+- a table of a route rejects a slow record itself, and passes by what the route rejects for ever: it
   relies on no verdict of the route's that another look may change (docs/design/0240).
 """
 
@@ -52,7 +53,7 @@ _WHY = {
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """What one gate makes of a batch: masks over its records, and refusals by position.
+    """What one gate makes of a batch: masks over its records, and rejects by position.
 
     `unknown` gives, before a route itself, which records ask for which table.
     """
@@ -144,10 +145,10 @@ class Router:
         left: _Remaining,
         known: frozenset[str],
     ) -> Routing:
-        names, misfits = self._named(route, sight)
+        names, errors = self._named(route, sight)
         rest = left.rest.copy()
-        rest[list(misfits)] = False  # the route refuses them, whatever name is made of them
-        refused = {**left.refused, **_within(misfits, left.rest)}
+        rest[list(errors)] = False  # the route rejects them, whatever name is made of them
+        refused = {**left.refused, **_within(errors, left.rest)}
         if gate.share:
             slow = {index: each for index, each in refused.items() if each.code == RejectCode.SLOW}
             return Routing(rest & names.asking_for(gate.share), {}, slow)
@@ -172,14 +173,14 @@ class Router:
     def values(
         self, look: SqlExpression, options: RowOptions, readers: ReaderCache
     ) -> tuple[pa.Array, Mapping[int, Reject]]:
-        """Compute an expression for every record; where it cannot be, the record is refused."""
+        """Compute an expression for every record; where it cannot be, the record is rejected."""
         answer = self._answer(
             f"(\n{look.sql}\n)", look, _ReadWith(_filter_options(options), readers)
         )
         return answer.values, answer.refused
 
     def reject(self, asking: Mask, route: DynamicRoute) -> dict[int, Reject]:
-        """Refuse records whose table does not exist."""
+        """Reject records whose table does not exist."""
         place = next(iter(route.parts.values())).spec_path
         return {
             index: self._reject(index, RejectCode.UNKNOWN_TABLE, place)
@@ -197,8 +198,8 @@ class Router:
         if key not in self._names:
             parts = {name: answer.values for name, answer in found.items()}
             self._names[key] = table_names(route.template, parts)
-        misfits = {at: r for answer in found.values() for at, r in answer.refused.items()}
-        return self._names[key], misfits
+        errors = {at: r for answer in found.values() for at, r in answer.refused.items()}
+        return self._names[key], errors
 
     def _decided(self, look: SqlExpression, sight: _ReadWith) -> _Answer:
         return self._answer(f"((\n{look.sql}\n) is true)", look, sight)
@@ -243,8 +244,8 @@ class Router:
         rows[places] = np.arange(len(places))
         taken = converted.rows.take(pa.array(rows, mask=rows < 0))
         own = {name: taken.column(name) for name in fields.names}
-        misfits = {int(np.searchsorted(offsets, r.offset)): r for r in converted.rejects}
-        return _Evaluated(pa.table({**own, **columns}), misfits)
+        errors = {int(np.searchsorted(offsets, r.offset)): r for r in converted.rejects}
+        return _Evaluated(pa.table({**own, **columns}), errors)
 
     def _reject(self, index: int, code: RejectCode, place: str) -> Reject:
         offset = self.batch.column("offset")[index].as_py()

@@ -5,9 +5,9 @@ many records after each failure and of twice as many after each success: so one 
 costs about twice log2 of the batch, and a slow machine a few parts.
 
 Invariants:
-- a record is refused only for what a run of it alone came to, in a DuckDB of its own: neither the
+- a record is rejected only for what a run of it alone came to, in a DuckDB of its own: neither the
   records beside it nor what else runs in this process decide on it;
-- a batch or a part that takes too long refuses nothing: it is cut;
+- a batch or a part that takes too long rejects nothing: it is cut;
 - an expression that is interrupted ends within one call of a function for `ROWS_AT_ONCE` records:
   DuckDB looks for an interrupt between such calls, never within one.
 """
@@ -36,7 +36,7 @@ BATCH_SECONDS_MAX = 60.0
 PART_SECONDS_MAX = 6.0
 """How long for a part of a batch that is looked through for what is slow."""
 RECORD_SECONDS_MAX = 60.0
-"""How long for one record by itself before it is refused."""
+"""How long for one record by itself before it is rejected."""
 ROWS_AT_ONCE = 256
 _ROWS_AT_ONCE_IN_PARTS = 16
 

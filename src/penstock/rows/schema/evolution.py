@@ -1,4 +1,4 @@
-"""What refused records ask of a table's schema, whatever their format.
+"""What rejected records ask of a table's schema, whatever their format.
 
 A record whose schema is known asks for the columns and types of that schema, all at once; a plain
 JSON record asks for what it holds (widening.py).
@@ -37,7 +37,7 @@ def requested_schema(
     readers: ReaderCache,
     columns_left: int,
 ) -> Schema:
-    """Widen a schema for a batch of records that it refused, as far as the options give leave.
+    """Widen a schema for a batch of records that it rejected, as far as the options give leave.
 
     A record that would bring more than `columns_left` further columns is left out, and so is one
     that raises an unexpected error. Raises what `Registry.find` raises.

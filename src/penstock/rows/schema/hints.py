@@ -1,7 +1,7 @@
 """What a sample of records asks for beyond inference: the hints of a spec that is drafted for them.
 
 Inference (inference.py) takes a text for a text and a number for a long or a double. Here the
-values themselves are asked which type holds them all: a time stamp, a decimal, a map whose keys are
+values themselves are asked which type holds them all: a timestamp, a decimal, a map whose keys are
 data.
 
 Invariants:
@@ -102,7 +102,7 @@ class _Found:
 
 
 def hints_for(records: Sequence[Mapping[str, Any]], to: Format) -> Hinted:
-    """Find the hints of records, as `document.parse_object` reads them, for tables of a format."""
+    """Find the hints of records, as `parse_object` reads them, for tables of a format."""
     if _keys_are_data(records, keys_min=ROOT_KEYS_MIN, share_max=ROOT_SHARE_MAX):
         values = (value for record in records for value in record.values())
         if not _examine(values, "", to).mixed:

@@ -1,4 +1,4 @@
-"""What a table's schema would have to be for refused records to fit: widened, never narrowed.
+"""What a table's schema would have to be for rejected records to fit: widened, never narrowed.
 
 Invariants:
 - identifier columns of the table stay required, whatever records lack them;
@@ -142,7 +142,7 @@ def _with_digits(type_: Decimal, whole: int, finer: int) -> Decimal:
 def widened(
     schema: Schema, values: Iterable[bytes | None], options: RowOptions, columns_left: int
 ) -> Schema:
-    """Widen a schema for the records that it refused, as far as the options give leave.
+    """Widen a schema for the records that it rejected, as far as the options give leave.
 
     A record that would bring more than `columns_left` further columns is left out; what is nested
     too deeply in it becomes no column.

@@ -74,7 +74,7 @@ def read_block(node: Record, values: pa.BinaryArray) -> DecodedBlock:
     """Read non-null values, each one datum of a schema."""
     block = _Block.of(values)
     array = block.value(node, np.arange(len(values)))
-    return DecodedBlock(array, block.doubtful | (block.at != block.end), dict(block.told()))
+    return DecodedBlock(array, block.uncertain | (block.at != block.end), dict(block.told()))
 
 
 @dataclass(slots=True)
@@ -84,9 +84,9 @@ class _Block:
     data: npt.NDArray[np.uint8]
     at: Rows
     end: Rows
-    doubtful: Mask
+    uncertain: Mask
     first: npt.NDArray[np.uint8]
-    """The first fault of each record, a `Fault`; fields are read in their order."""
+    """The first fault of each record, a `DatumError`; fields are read in their order."""
 
     @classmethod
     def of(cls, values: pa.BinaryArray) -> _Block:
@@ -97,17 +97,17 @@ class _Block:
         if last > first:
             taken[: last - first] = np.frombuffer(data, np.uint8)[first:last]
         places = bounds.astype(np.int64) - first
-        doubtful, faults = np.zeros(len(values), np.bool_), np.zeros(len(values), np.uint8)
-        return cls(taken, places[:-1].copy(), places[1:], doubtful, faults)
+        uncertain, faults = np.zeros(len(values), np.bool_), np.zeros(len(values), np.uint8)
+        return cls(taken, places[:-1].copy(), places[1:], uncertain, faults)
 
     def told(self) -> Iterator[tuple[int, RejectError]]:
         """Yield the fault of each record that has one which is certain."""
         left = self.end - self.at
-        for fault, misfit in CERTAIN.items():
+        for fault, error in CERTAIN.items():
             for row in np.flatnonzero(self.first == fault).tolist():
-                yield row, misfit
+                yield row, error
         for row in np.flatnonzero(
-            (self.first == DatumError.NONE) & (left != 0) & ~self.doubtful
+            (self.first == DatumError.NONE) & (left != 0) & ~self.uncertain
         ).tolist():
             yield row, trailing(int(left[row]))
 
@@ -118,7 +118,7 @@ class _Block:
 
     def doubt(self, rows: Rows, fault: DatumError) -> None:
         """Mark records; of their faults the first counts."""
-        self.doubtful[rows] = True
+        self.uncertain[rows] = True
         self.first[rows[self.first[rows] == DatumError.NONE]] = fault
 
     def move(self, rows: Rows, to: Rows) -> None:
@@ -298,7 +298,7 @@ class _Block:
             taking = rows[index == number]
             self.value(branch, taking)
             if number != node.null:
-                self.doubtful[taking] = True  # what it holds was read, and is right
+                self.uncertain[taking] = True  # what it holds was read, and is right
         return pa.nulls(len(rows))
 
     def _record(self, fields: Any, meaning: Any, rows: Rows) -> pa.Array:
@@ -349,7 +349,7 @@ class _Block:
         if len(live) or not filled:
             self.doubt(rows[np.unique(np.concatenate(owners))], DatumError.UNSURE)
             self.give_up(rows[live], DatumError.UNSURE)
-        self.doubt(rows[self.doubtful[rows]], DatumError.UNSURE)  # items of these were not read
+        self.doubt(rows[self.uncertain[rows]], DatumError.UNSURE)  # items of these were not read
         owned = np.concatenate(owners)
         order = pa.array(np.argsort(owned, kind="stable"))
         columns = [pa.concat_arrays(column).take(order) for column in zip(*pieces, strict=True)]
@@ -357,7 +357,7 @@ class _Block:
 
     def _with_items(self, rows: Rows, live: Rows, left: Rows) -> Rows:
         """Return which records have more items, reading the count where a block of items begins."""
-        while len(need := live[(left[live] == 0) & ~self.doubtful[rows[live]]]):
+        while len(need := live[(left[live] == 0) & ~self.uncertain[rows[live]]]):
             count = self.long(rows[need])
             sized = need[count < 0]
             if len(sized):
@@ -366,8 +366,8 @@ class _Block:
             right = (count >= 0) & (count <= self.end[rows[need]] - self.at[rows[need]])
             self._require(rows[need], right, DatumError.UNSURE)
             left[need] = np.where(right, count, 0)
-            live = live[(left[live] > 0) & ~self.doubtful[rows[live]]]
-        return live[~self.doubtful[rows[live]]]
+            live = live[(left[live] > 0) & ~self.uncertain[rows[live]]]
+        return live[~self.uncertain[rows[live]]]
 
 
 def _takes_bytes(node: Node) -> bool:

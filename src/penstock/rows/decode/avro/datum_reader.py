@@ -1,7 +1,7 @@
 """One Avro datum becomes a tree of values: the authority on what bytes mean, and why they do not.
 
 Invariants:
-- a datum takes all of its bytes, or the record is refused;
+- a datum takes all of its bytes, or the record is rejected;
 - no bytes, however hostile, make many more items than they have bytes (items may be empty);
 - values are as they stood: numbers in the schema's unit (logical_types.py), nothing is rounded.
 
@@ -45,7 +45,7 @@ _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 
 def read_datum(node: Record, data: bytes) -> dict[str, Any]:
-    """Read one datum, which is the whole of `data`. Raises MisfitError."""
+    """Read one datum, which is the whole of `data`. Raises RejectError."""
     cursor = _Cursor(data)
     value = _value(node, cursor)
     if cursor.at != len(data):
@@ -67,7 +67,7 @@ class _Cursor:
         return self.data[start : self.at]
 
     def long(self) -> int:
-        """Read a zigzag varint of at most 64 bits. Raises MisfitError."""
+        """Read a zigzag varint of at most 64 bits. Raises RejectError."""
         number = 0
         for place in range(VARINT_BYTES_MAX):
             if self.at >= len(self.data):

@@ -30,5 +30,5 @@ class AvroReader:
         return read_block(self.node, values)
 
     def record(self, value: bytes) -> dict[str, Any]:
-        """Read one datum. Raises MisfitError."""
+        """Read one datum. Raises RejectError."""
         return read_datum(self.node, value)

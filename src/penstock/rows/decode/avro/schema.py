@@ -79,7 +79,7 @@ def parse_schema(text: str, references: Sequence[str] = ()) -> Record:
     """Read a schema; a schema that is no record becomes one with the single member `value`.
 
     `references` are the texts of schemas whose names it uses, those used by others first. Raises
-    MisfitError (P312).
+    RejectError (P312).
     """
     names = _Names({})
     try:

@@ -4,7 +4,7 @@ Payloads are parsed as what JSON can hold: counts as integers, bytes as text. Th
 the meaning of their schema.
 
 Invariants:
-- a row that is not doubtful holds what `payload.read_payload` gives for its record;
+- a row that is not uncertain holds what `read_payload` gives for its record;
 - a payload that does not parse costs the others a further parse, never a verdict.
 """
 
@@ -35,14 +35,14 @@ _SECONDS = {MS: "ms", US: "us", NS: "ns"}
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class BlockReader:
     """Reads blocks of payloads of one schema."""
 
     node: Record
     depth_max: int
 
     def read(self, values: pa.BinaryArray) -> DecodedBlock:
-        """Read payloads; what is not plain is doubtful."""
+        """Read payloads; what is not plain is uncertain."""
         physical = _physical(self.node)
         assert isinstance(physical, Struct), "records are parsed as structs"
         if physical.fields and can_parse(physical, self.depth_max):

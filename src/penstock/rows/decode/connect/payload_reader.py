@@ -1,7 +1,7 @@
 """One payload becomes a tree of values of its schema: the authority on what it means.
 
-Invariants: a payload says exactly what its schema announces, or is refused (P302); members that are
-missing are null, members that the schema does not have are refused unless they are null.
+Invariants: a payload says exactly what its schema announces, or is rejected (P302); members that
+are missing are null, members that the schema does not have are rejected unless they are null.
 
 Source: Kafka Connect, `JsonConverter`; its decimals are base64 of unscaled bytes, or numbers where
 `decimal.format` is `NUMERIC`.
@@ -32,7 +32,7 @@ _EXPONENT_MAX = 1000
 
 
 def read_payload(node: Record, tree: dict[str, Any]) -> dict[str, Any]:
-    """Return a parsed payload in the logical types of its schema. Raises MisfitError."""
+    """Return a parsed payload in the logical types of its schema. Raises RejectError."""
     return _record(node, tree, "")
 
 

@@ -1,6 +1,6 @@
 """Values of JSON with a schema of Connect: cut in two, and payloads read by their schema.
 
-Invariants: each value is in one part, a misfit, or without a row; values whose schemas are the same
+Invariants: each value is in one part, a reject, or without a row; values whose schemas are the same
 text are read together.
 
 Source: Kafka Connect, `JsonConverter` with `schemas.enable`.
@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.core.schema import Struct
-from penstock.rows.decode.connect.block_reader import Columns
+from penstock.rows.decode.connect.block_reader import BlockReader
 from penstock.rows.decode.connect.payload_reader import read_payload
 from penstock.rows.decode.connect.schema import node_of
 from penstock.rows.decode.envelope.json_envelopes import members_of
@@ -43,8 +43,8 @@ def split_schemas(values: pa.BinaryArray, *, depth_max: int) -> SchemaParts:
     for position, value in enumerate(values.to_pylist()):
         try:
             members = members_of(value, depth_max=depth_max)
-        except RejectError as misfit:
-            cut.rejects[position] = misfit
+        except RejectError as error:
+            cut.rejects[position] = error
             continue
         if members.keys() != _MEMBERS:
             reason = "the value is not an object of 'schema' and 'payload'"
@@ -69,7 +69,7 @@ class ConnectReader:
 
     @classmethod
     def of(cls, schema: bytes, depth_max: int) -> ConnectReader:
-        """Return the reader of a schema's payloads. Raises MisfitError."""
+        """Return the reader of a schema's payloads. Raises RejectError."""
         return cls(*node_of(parse_object(schema, depth_max=depth_max)), depth_max)
 
     @property
@@ -79,10 +79,10 @@ class ConnectReader:
 
     def block(self, values: pa.BinaryArray) -> DecodedBlock:
         """Read payloads, each the whole of its value."""
-        return Columns(self.node, self.depth_max).read(self._shown(values))
+        return BlockReader(self.node, self.depth_max).read(self._shown(values))
 
     def record(self, value: bytes) -> dict[str, Any]:
-        """Read one payload. Raises MisfitError."""
+        """Read one payload. Raises RejectError."""
         text = _wrapped(value) if self.is_bare else value
         return read_payload(self.node, parse_object(text, depth_max=self.depth_max))
 

@@ -59,7 +59,7 @@ _BASES: Mapping[type[LogicalType], tuple[Kind, ...]] = {
 
 def node_of(schema: Any) -> tuple[Record, bool]:
     """Read a schema; one of no struct becomes a record with the single member `value`, which is
-    told. Raises MisfitError (P312).
+    told. Raises RejectError (P312).
     """
     node = _Reading().node(schema)
     if isinstance(node, Record) and node.logical_type is None:

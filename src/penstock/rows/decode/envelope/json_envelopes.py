@@ -2,12 +2,13 @@
 
 An event is cut into its members without reading them; the row is read, strictly, by whatever reads
 bare rows. What the envelope says of the change becomes further members of the row, under the names
-of the table's change columns; a row that has such a member itself is refused for its duplicate key.
+of the table's change columns; a row that has such a member itself is rejected for its duplicate
+key.
 
 Invariants:
 - an event's row is the image after it, or before it for a delete; never a mixture;
 - an event without a row (truncate, schema change, control) is filtered with a reason;
-- an operation that is not known is refused.
+- an operation that is not known is rejected.
 
 Source: Debezium, "Change events", and `UnchangedToastedPlaceholder` of its PostgreSQL connector;
 AWS DMS, "Using Apache Kafka as a target"; Maxwell, "Data format"; Canal, "FlatMessage".
@@ -64,7 +65,7 @@ def unwrap(
 ) -> bytes | NoRow:
     """Return the row of an event with the change columns that are asked for, as JSON.
 
-    Raises MisfitError.
+    Raises RejectError.
     """
     members = members_of(value, depth_max=depth_max)
     change = _READERS[envelope](members, value)
@@ -72,7 +73,7 @@ def unwrap(
 
 
 def members_of(value: bytes, *, depth_max: int) -> dict[str, bytes]:
-    """Cut an object into its members, each as it is written. Raises MisfitError."""
+    """Cut an object into its members, each as it is written. Raises RejectError."""
     check_depth(value, depth_max)
     try:
         members = _MEMBERS.decode(value)

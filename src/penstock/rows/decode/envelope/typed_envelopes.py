@@ -40,7 +40,7 @@ def event_reader(
 ) -> FormatReader | NoRow:
     """Return the reader of events by one schema, or why none of them has a row.
 
-    Raises MisfitError when the schema is no such event's.
+    Raises RejectError when the schema is no such event's.
     """
     if envelope == "flattened":
         return FlattenedReader(reader, changes)
@@ -71,7 +71,7 @@ class DebeziumReader:
         return after.type
 
     def record(self, value: bytes) -> dict[str, Any]:
-        """Read one event's row. Raises MisfitError, and WithoutRowError."""
+        """Read one event's row. Raises RejectError, and NoRowError."""
         event = self.inner.record(value)
         op = event["op"]
         if isinstance(op, str) and op in DEBEZIUM_WITHOUT_ROW:
@@ -87,7 +87,7 @@ class DebeziumReader:
         return _beside(row, said, self.changes)
 
     def block(self, values: pa.BinaryArray) -> DecodedBlock:
-        """Read the rows of events; what is not plain is doubtful."""
+        """Read the rows of events; what is not plain is uncertain."""
         decoded = self.inner.block(values)
         members = dict(zip(decoded.array.type.names, decoded.array.flatten(), strict=True))
         before, after = (members.get(name) for name in _IMAGES)
@@ -100,15 +100,15 @@ class DebeziumReader:
         index = np.arange(len(values)) + np.where(deleted, len(values), 0)
         rows = pa.concat_arrays([after, before]).take(pa.array(index))
         operation = _operations(op)
-        doubtful = decoded.uncertain | mask_of(operation.is_null()) | mask_of(rows.is_null())
+        uncertain = decoded.uncertain | mask_of(operation.is_null()) | mask_of(rows.is_null())
         said = {"operation": operation}
         if "timestamp" in self.changes:
             said["timestamp"], unsure = _times(source, len(values))
-            doubtful |= unsure
+            uncertain |= unsure
         if "source" in self.changes:
             said["source"], unsure = _texts(source, len(values))
-            doubtful |= unsure
-        return _joined(rows, said, self.changes, doubtful)
+            uncertain |= unsure
+        return _joined(rows, said, self.changes, uncertain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class FlattenedReader:
         return self.inner.type
 
     def record(self, value: bytes) -> dict[str, Any]:
-        """Read one row. Raises MisfitError."""
+        """Read one row. Raises RejectError."""
         row = self.inner.record(value)
         operation, op = None, row.get("__op")
         if op is not None:
@@ -136,7 +136,7 @@ class FlattenedReader:
         return _beside(row, {"operation": operation, "timestamp": at}, self.changes)
 
     def block(self, values: pa.BinaryArray) -> DecodedBlock:
-        """Read rows; what is not plain is doubtful."""
+        """Read rows; what is not plain is uncertain."""
         decoded = self.inner.block(values)
         members = dict(zip(decoded.array.type.names, decoded.array.flatten(), strict=True))
         nothing = pa.nulls(len(values), pa.string())
@@ -146,11 +146,11 @@ class FlattenedReader:
         if not plain or not pa.types.is_string(deleted.type):
             return _all_doubtful(decoded)
         operation = _operations(op)
-        doubtful = decoded.uncertain | mask_of(pc.and_(operation.is_null(), op.is_valid()))
+        uncertain = decoded.uncertain | mask_of(pc.and_(operation.is_null(), op.is_valid()))
         gone = pc.and_(pc.equal(deleted, "true").fill_null(False), op.is_null())
         operation = pc.if_else(gone, "delete", operation)
         said = {"operation": operation, "timestamp": time.view(pa.timestamp("ms", "UTC"))}
-        return _joined(decoded.array, said, self.changes, doubtful)
+        return _joined(decoded.array, said, self.changes, uncertain)
 
 
 def _beside(
@@ -163,16 +163,16 @@ def _beside(
 
 
 def _joined(
-    rows: pa.StructArray, said: Mapping[str, pa.Array], changes: Mapping[str, str], doubtful: Any
+    rows: pa.StructArray, said: Mapping[str, pa.Array], changes: Mapping[str, str], uncertain: Any
 ) -> DecodedBlock:
     names, members = list(rows.type.names), list(rows.flatten())
     if set(changes.values()) & set(names):
-        doubtful = np.ones(len(rows), np.bool_)
+        uncertain = np.ones(len(rows), np.bool_)
     for role, column in changes.items():
         if role in said and column not in names:
             names.append(column)
             members.append(said[role])
-    return DecodedBlock(struct_array(names, members, len(rows)), doubtful)
+    return DecodedBlock(struct_array(names, members, len(rows)), uncertain)
 
 
 def _operation(op: Any, whose: str) -> str:

@@ -8,13 +8,13 @@ with an explicit schema and `unexpected_field_behavior="error"`. A wrap cannot b
   documents of its own, at least one; as many rows as values means exactly one each;
 - that document begins with `{"v":` and ends with our `}`; a second member is an unexpected field,
   a second `v` a duplicate, both errors;
-- a null document between two forged ones adds a row, so the count refuses it. The first document is
+- a null document between two forged ones adds a row, so the count rejects it. The first document is
   never null, which pyarrow.json would not survive.
 
-What pyarrow.json takes and we do not is either not asked of it (dates, time stamps, decimals in
+What pyarrow.json takes and we do not is either not asked of it (dates, timestamps, decimals in
 128 bits: `parsed_type`) or found afterwards: NaN and infinity, inexact integers (json_columns.py),
-UTF-8 and decimals that are too small to be told from 0 (here). `Refused` is the answer to anything
-else: the block must be taken apart.
+UTF-8 and decimals that are too small to be told from 0 (here). `ParseFailure` is the answer to
+anything else: the block must be taken apart.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def can_parse(type_: Type, depth_max: int) -> bool:
 
 
 def parse_block(values: pa.BinaryArray, schema: Schema) -> pa.StructArray | ParseFailure:
-    """Parse non-null, non-empty values into a struct of `parsed_type`s, one row each, or refuse."""
+    """Parse non-null, non-empty values into a struct of `parsed_type`s, one row each, or reject."""
     if not _is_utf8(values):
         return ParseFailure()
     lines = pc.binary_join_element_wise(_HEAD, values, _TAIL, _NO_SEPARATOR).buffers()[2]

@@ -2,7 +2,7 @@
 
 Invariants:
 - accepted is exactly RFC 8259 in UTF-8 with an object on top, and nothing before or behind it;
-- refused beyond the RFC: duplicate keys, lone surrogates, nesting deeper than the limit;
+- rejected beyond the RFC: duplicate keys, lone surrogates, nesting deeper than the limit;
 - the verdict depends on the bytes and the limit only, never on the interpreter's stack;
 - numbers keep their text (`JsonNumber`), so that no conversion rounds twice.
 """
@@ -35,7 +35,7 @@ class JsonNumber(str):
 def parse_object(value: bytes, *, depth_max: int) -> dict[str, Any]:
     """Read one record into dicts, lists, str, bool, None and `JsonNumber`.
 
-    Raises MisfitError of stage decode or limit.
+    Raises RejectError of stage decode or limit.
     """
     if not value or value.isspace():
         raise RejectError(RejectCode.EMPTY, "the value is empty")
@@ -51,7 +51,7 @@ def parse_object(value: bytes, *, depth_max: int) -> dict[str, Any]:
 
 
 def parse_value(text: bytes) -> Any:
-    """Read any JSON value, as `parse_object` reads the members of a record. Raises MisfitError."""
+    """Read any JSON value, as `parse_object` reads the members of a record. Raises RejectError."""
     return _parse(_text(text))
 
 
@@ -100,7 +100,7 @@ def _text(value: bytes) -> str:
 
 
 def _check_syntax(value: bytes) -> None:
-    """Refuse at C speed what is not JSON. Raises MisfitError; what it passes is still to be parsed.
+    """Reject at C speed what is not JSON. Raises RejectError; what it passes is still to be parsed.
 
     Escapes are left to the parser: msgspec takes a lone surrogate for a syntax error.
     """
@@ -156,7 +156,7 @@ _DECODER = JSONDecoder(
 def check_depth(value: bytes, depth_max: int) -> None:
     """Count open brackets outside strings; malformed values may count either way.
 
-    Raises MisfitError.
+    Raises RejectError.
     """
     if value.count(b"{") + value.count(b"[") <= depth_max:
         return

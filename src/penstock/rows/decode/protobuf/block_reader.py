@@ -4,9 +4,9 @@ The runtime parses each message in C; its fields are then taken for all records 
 for a field of a record, and no tree is built.
 
 Invariants:
-- a record that is not doubtful holds what `ProtobufReader.record` gives for it;
-- doubtful are records that do not parse or hold what the schema does not know, and values that have
-  no place in the Arrow type.
+- a record that is not uncertain holds what `ProtobufReader.record` gives for it;
+- uncertain are records that do not parse or hold what the schema does not know, and values that
+  have no place in the Arrow type.
 
 Source: docs/design/0090.
 """
@@ -37,7 +37,7 @@ from penstock.rows.decode.schema_tree import (
     Listed,
     Mapped,
     Node,
-    Optional,
+    Nullable,
     Record,
     Scalar,
     Symbols,
@@ -64,18 +64,18 @@ class ParsedMessages:
         """Parse values; in place of one that is none stands an empty message."""
         from google.protobuf.message import DecodeError  # noqa: PLC0415  of the extra `protobuf`
 
-        doubtful = np.zeros(len(values), np.bool_)
+        uncertain = np.zeros(len(values), np.bool_)
         messages = []
         for index, value in enumerate(values.to_pylist()):
             try:
                 message = parse(value)
             except DecodeError:
                 message = parse(b"")
-                doubtful[index] = True
+                uncertain[index] = True
             if discard_unknown(message):
-                doubtful[index] = True
+                uncertain[index] = True
             messages.append(message)
-        return cls(messages, doubtful)
+        return cls(messages, uncertain)
 
     def mark_uncertain(self, rows: Rows, wrong: npt.NDArray[np.bool_]) -> None:
         """Mark the records of some values."""
@@ -97,7 +97,7 @@ def _member(
     name: str, node: Node, messages: Values, rows: Rows, parsed: ParsedMessages
 ) -> pa.Array:
     take = attrgetter(name)
-    if not isinstance(node, Optional):
+    if not isinstance(node, Nullable):
         return _array(node, list(map(take, messages)), rows, parsed)
     present = np.fromiter((has_field(each, name) for each in messages), np.bool_, len(messages))
     there = messages if present.all() else compress(messages, present)

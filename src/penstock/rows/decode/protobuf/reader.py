@@ -1,7 +1,8 @@
 """The reader of one Protobuf message: single records as trees, blocks by block_reader.py.
 
 Invariants:
-- a record that holds a field which its schema does not have is refused: nothing is left out unseen;
+- a record that holds a field which its schema does not have is rejected: nothing is left out
+  unseen;
 - what was not set is null where the schema can tell it, never a default of the schema.
 
 Source: Protocol Buffers, "Encoding", "Application Note: Field Presence"; JSON mapping of `Struct`.
@@ -30,7 +31,7 @@ from penstock.rows.decode.schema_tree import (
     Listed,
     Mapped,
     Node,
-    Optional,
+    Nullable,
     Record,
     Scalar,
     Symbols,
@@ -48,7 +49,7 @@ class ProtobufReader:
 
     @classmethod
     def of(cls, descriptors: bytes, indexes: tuple[int, ...]) -> ProtobufReader:
-        """Return the reader of a message of a compiled schema. Raises MisfitError (P312)."""
+        """Return the reader of a message of a compiled schema. Raises RejectError (P312)."""
         found = message_class(descriptors, indexes)
         return cls(node_of(found.DESCRIPTOR), found.FromString)
 
@@ -63,7 +64,7 @@ class ProtobufReader:
         return DecodedBlock(message_column(self.node, parsed), parsed.uncertain)
 
     def record(self, value: bytes) -> dict[str, Any]:
-        """Read one message. Raises MisfitError."""
+        """Read one message. Raises RejectError."""
         from google.protobuf.message import DecodeError  # noqa: PLC0415  of the extra `protobuf`
 
         try:
@@ -82,7 +83,7 @@ class ProtobufReader:
 def _members(node: Record, message: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, member in node.fields:
-        if not isinstance(member, Optional):
+        if not isinstance(member, Nullable):
             found[name] = _value(member, getattr(message, name))
         elif has_field(message, name):
             found[name] = _value(member.node, getattr(message, name))

@@ -1,9 +1,9 @@
 """A Protobuf message's descriptor as a tree of nodes, with what well-known types mean.
 
 Invariants:
-- recursive messages are refused, but for `google.protobuf.Struct`;
+- recursive messages are rejected, but for `google.protobuf.Struct`;
 - messages are nested at most `DEPTH_MAX` deep;
-- a field that was not set is null where the schema can tell it (`Optional`), else its zero value;
+- a field that was not set is null where the schema can tell it (`Nullable`), else its zero value;
 - a well-known type is one of the runtime's own files: another of its name is a message as any;
 - indexes count the messages that the text declares, not the entries of its maps;
 - extensions are not known, so that a record with one is found to hold what has no column.
@@ -31,7 +31,7 @@ from penstock.rows.decode.schema_tree import (
     Mapped,
     Node,
     NodeCount,
-    Optional,
+    Nullable,
     Record,
     Scalar,
     Symbols,
@@ -74,7 +74,7 @@ _PLAIN: Mapping[int, Scalar] = MappingProxyType(
 def message_class(descriptors: bytes, indexes: tuple[int, ...]) -> Any:
     """Return the class of a message, named by its indexes in the last file of a descriptor set.
 
-    Raises MisfitError (P312) when there is no such message.
+    Raises RejectError (P312) when there is no such message.
     """
     from google.protobuf import (  # noqa: PLC0415  of the extra `protobuf`
         descriptor_pb2,
@@ -116,7 +116,7 @@ def _message(descriptor: Any, within: tuple[str, ...], count: NodeCount) -> Reco
     for field in descriptor.fields:
         count.add()
         node = _field(field, (*within, name), count)
-        fields.append((field.name, Optional(node) if field.has_presence else node))
+        fields.append((field.name, Nullable(node) if field.has_presence else node))
     return Record(tuple(fields))
 
 

@@ -27,14 +27,14 @@ def has_field(message: Any, name: str) -> bool:
 
 
 def nanoseconds(seconds: int, nanos: int) -> int:
-    """Count nanoseconds since 1970 in a Timestamp. Raises MisfitError for one that is none."""
+    """Count nanoseconds since 1970 in a Timestamp. Raises RejectError for one that is none."""
     if not 0 <= nanos < NS:
         raise RejectError(RejectCode.MALFORMED, "a Timestamp whose nanos are not within a second")
     return seconds * NS + nanos
 
 
 def json_text(message: Any) -> str:
-    """Show a Struct, Value or ListValue as JSON text, keys in order. Raises MisfitError."""
+    """Show a Struct, Value or ListValue as JSON text, keys in order. Raises RejectError."""
     from google.protobuf import json_format  # noqa: PLC0415  of the extra `protobuf`
 
     try:
@@ -45,7 +45,7 @@ def json_text(message: Any) -> str:
 
 
 def keys_in_order(entries: Any) -> list[Any]:
-    """Return the keys of a map in their order. Raises MisfitError for text that is not UTF-8."""
+    """Return the keys of a map in their order. Raises RejectError for text that is not UTF-8."""
     keys = list(entries)
     if any(type(key) is bytes for key in keys):
         raise RejectError(RejectCode.NOT_UTF8, "a string is not UTF-8")

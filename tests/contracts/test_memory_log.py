@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from tests.story.clock import ManualClock
+from tests.story.foreign_acts import PlayedCluster
 
-from penstock.connectors.memory.cluster import MemoryCluster, Message
+from penstock.connectors.memory.cluster import Message
 from penstock.connectors.memory.log import MemoryLog, MemoryReader
 from penstock.core.errors import DecisionNeededError, UnavailableError
 from penstock.core.offsets import span
@@ -20,7 +21,7 @@ DEADLINE = 1e9
 
 class TestMemoryLog(LogContract):
     def setup_method(self):
-        self.cluster = MemoryCluster()
+        self.cluster = PlayedCluster()
         self.clock = ManualClock()
 
     def open_log(self, settings: Mapping[str, Any]) -> Log:

@@ -1,8 +1,9 @@
 # ruff: noqa: ARG002 - hooks are given more than a format in memory needs
 from pathlib import Path
 
+from tests.story.foreign_acts import PlayedWarehouse
+
 from penstock.connectors.memory.tables import MemoryTables
-from penstock.connectors.memory.warehouse import Warehouse
 from penstock.ports.tables import Table, TableFormat, WriterFactory
 from penstock.testing.contracts.table import TableContract
 from penstock.testing.contracts.table_fixture import foreign_row
@@ -10,7 +11,7 @@ from penstock.testing.contracts.table_fixture import foreign_row
 
 class TestMemoryTables(TableContract):
     def setup_method(self):
-        self.warehouse = Warehouse()
+        self.warehouse = PlayedWarehouse()
 
     def open_catalog(self, place: Path) -> TableFormat:
         return MemoryTables(self.warehouse)

@@ -6,11 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.story.foreign_acts import PlayedShelf, PlayedWarehouse
 
+from penstock.connectors.memory import ledger
 from penstock.connectors.memory import tables as memory
-from penstock.connectors.memory.store import MemoryStore, Shelf
+from penstock.connectors.memory.store import MemoryStore
 from penstock.connectors.memory.tables import MemoryTable, MemoryTables
-from penstock.connectors.memory.warehouse import Stored, Warehouse
+from penstock.connectors.memory.warehouse import Stored
 from penstock.ports.tables import Verdict
 from penstock.testing.contracts.store import StoreContract
 from penstock.testing.contracts.table import TableContract
@@ -20,7 +22,7 @@ from penstock.testing.prepared import origin
 
 class Bench(TableContract):
     def __init__(self):
-        self.warehouse = Warehouse()
+        self.warehouse = PlayedWarehouse()
 
     def open_catalog(self, place):
         return MemoryTables(self.warehouse)
@@ -66,14 +68,14 @@ def rebasing(monkeypatch):
 
 def files_without_ledger(monkeypatch):
     monkeypatch.setattr(
-        memory, "_with_ledger", lambda base, state, commit, snapshot: base.with_snapshot(snapshot)
+        memory, "with_ledger", lambda base, state, commit, snapshot: base.with_snapshot(snapshot)
     )
 
 
 def blind_to_rollbacks(monkeypatch):
     monkeypatch.setattr(
         memory,
-        "_verdict",
+        "verdict_of",
         lambda contents, chain, landed: (Verdict.AGREED if landed else Verdict.ABSENT, ""),
     )
 
@@ -85,7 +87,7 @@ def blind_to_missing_files(monkeypatch):
 def trimming_strangers(monkeypatch):
     monkeypatch.setattr(
         memory,
-        "_trimmed",
+        "trimmed",
         lambda contents, retain: replace(
             contents, snapshots=dict(list(contents.snapshots.items())[-retain:])
         ),
@@ -109,9 +111,9 @@ def ignoring_the_uuid(monkeypatch):
 
 
 def forgetting_generations(monkeypatch):
-    original = memory.landed_after
+    original = ledger.landed_after
     monkeypatch.setattr(
-        memory,
+        ledger,
         "landed_after",
         lambda landed, commit: replace(original(landed, commit), generation=landed.generation),
     )
@@ -150,7 +152,7 @@ def play(bench, test):
 
 class Shop(StoreContract):
     def __init__(self):
-        self.shelf = Shelf()
+        self.shelf = PlayedShelf()
 
     def open_store(self, place):
         return MemoryStore(self.shelf)

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.story.foreign_acts import PlayedShelf
 
-from penstock.connectors.memory.store import MemoryStore, Shelf
+from penstock.connectors.memory.store import MemoryStore
 from penstock.connectors.sql import open_postgresql
 from penstock.connectors.sql.store import sqlite_store
 from penstock.ports.store import PendingStore
@@ -18,7 +19,7 @@ from penstock.testing.contracts.store import StoreContract
 
 class TestMemoryStore(StoreContract):
     def setup_method(self):
-        self.shelf = Shelf()
+        self.shelf = PlayedShelf()
 
     def open_store(self, place: Path) -> PendingStore:
         return MemoryStore(self.shelf)

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from tests.story.clock import START_MS
+from tests.story.foreign_acts import PlayedCluster, PlayedShelf, PlayedWarehouse
 
-from penstock.connectors.memory.cluster import MemoryCluster, Message
+from penstock.connectors.memory.cluster import Message
 from penstock.connectors.memory.log import MemoryLog, MemoryReader
-from penstock.connectors.memory.store import MemoryStore, Shelf
+from penstock.connectors.memory.store import MemoryStore
 from penstock.connectors.memory.tables import MemoryTables
-from penstock.connectors.memory.warehouse import Warehouse
 from penstock.core.crash_points import CrashPoint
 from penstock.core.schema import Field, Kind, Schema, Struct
 from penstock.ports.log import Log, RangeReader
@@ -139,7 +139,7 @@ class LogInMemory:
     """The half of a ground that is Kafka's, in this process; nothing waits."""
 
     def __init__(self) -> None:
-        self.cluster = MemoryCluster()
+        self.cluster = PlayedCluster()
 
     def topic(self, name: str) -> str:
         """Return the name as it is: the cluster is the story's alone."""
@@ -205,8 +205,8 @@ class MemoryGround(LogInMemory):
 
     def __init__(self) -> None:
         super().__init__()
-        self.warehouse = Warehouse()
-        self._shelves: dict[str, Shelf] = {}
+        self.warehouse = PlayedWarehouse()
+        self._shelves: dict[str, PlayedShelf] = {}
 
     def open_catalog(self, observer: Observer) -> TableFormat:
         """Open the catalog."""
@@ -221,9 +221,9 @@ class MemoryGround(LogInMemory):
         """Open the pending store of a host."""
         return MemoryStore(self.shelf(host))
 
-    def shelf(self, host: str) -> Shelf:
+    def shelf(self, host: str) -> PlayedShelf:
         """Return what a host's store holds."""
-        return self._shelves.setdefault(host, Shelf())
+        return self._shelves.setdefault(host, PlayedShelf())
 
     def lose_store(self, host: str) -> None:
         """Delete a host's store."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.story.clock import ManualClock
 from tests.story.faulty_catalog import Fault, FaultPlan, FaultyTables
+from tests.story.foreign_acts import PlayedWarehouse
 from tests.story.observer import RecordingObserver
 
 from penstock.commit.attempt import CommitContext
@@ -17,7 +18,6 @@ from penstock.commit.manual import land_manual
 from penstock.commit.two_phase import TwoPhase
 from penstock.connectors.memory.store import MemoryStore
 from penstock.connectors.memory.tables import MemoryTables
-from penstock.connectors.memory.warehouse import Warehouse
 from penstock.core.claims import Generation
 from penstock.core.commits import Chain, CommitKind
 from penstock.core.crash_points import CrashPoint
@@ -70,7 +70,7 @@ def claimed(store, number, name=""):
 
 class Bench:
     def __init__(self):
-        self.warehouse = Warehouse()
+        self.warehouse = PlayedWarehouse()
         self.plan = FaultPlan()
         plain = MemoryTables(self.warehouse)
         self.open_writer = plain.open_writer

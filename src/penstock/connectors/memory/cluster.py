@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -29,7 +28,7 @@ class Message:
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-class Fate(StrEnum):
+class TransactionState(StrEnum):
     """The outcome of a transaction."""
 
     OPEN = "open"
@@ -38,10 +37,10 @@ class Fate(StrEnum):
 
 
 @dataclass(slots=True)
-class Standing:
-    """The fate that all entries of one transaction share."""
+class Transaction:
+    """The state that all entries of one transaction share."""
 
-    fate: Fate
+    state: TransactionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +49,13 @@ class Entry:
 
     offset: int
     message: Message | None
-    standing: Standing
+    transaction: Transaction
     leader_epoch: int
 
     @property
     def readable(self) -> bool:
         """Return whether a reader of committed records gets it."""
-        return self.message is not None and self.standing.fate is Fate.COMMITTED
+        return self.message is not None and self.transaction.state is TransactionState.COMMITTED
 
 
 @dataclass(slots=True)
@@ -69,9 +68,9 @@ class Partition:
     led: bool = True
     entries: list[Entry] = field(default_factory=list)
 
-    def add(self, message: Message | None, standing: Standing) -> int:
+    def add(self, message: Message | None, transaction: Transaction) -> int:
         """Take the next offset."""
-        self.entries.append(Entry(self.end, message, standing, self.leader_epoch))
+        self.entries.append(Entry(self.end, message, transaction, self.leader_epoch))
         self.end += 1
         return self.end - 1
 
@@ -79,7 +78,11 @@ class Partition:
     def stable(self) -> int:
         """Return the last stable offset."""
         return min(
-            (each.offset for each in self.entries if each.standing.fate is Fate.OPEN),
+            (
+                each.offset
+                for each in self.entries
+                if each.transaction.state is TransactionState.OPEN
+            ),
             default=self.end,
         )
 
@@ -97,38 +100,6 @@ class Topic:
     partitions: list[Partition]
 
 
-class MemoryTransaction:
-    """Records that are sent and not yet decided upon; each end writes one marker a partition."""
-
-    def __init__(self, cluster: MemoryCluster) -> None:
-        self._cluster = cluster
-        self._standing = Standing(Fate.OPEN)
-        self._touched: dict[tuple[str, int], Partition] = {}
-
-    def send(self, topic: str, *messages: Message, partition: int = 0) -> list[int]:
-        """Send messages that nobody reads before `commit`; give their offsets."""
-        assert self._standing.fate is Fate.OPEN, "the transaction has ended"
-        with self._cluster.guard:
-            found = self._cluster.partition(topic, partition)
-            self._touched[topic, partition] = found
-            return [found.add(message, self._standing) for message in messages]
-
-    def commit(self) -> None:
-        """Make the records visible."""
-        self._end(Fate.COMMITTED)
-
-    def abort(self) -> None:
-        """Make the records never to be seen."""
-        self._end(Fate.ABORTED)
-
-    def _end(self, fate: Fate) -> None:
-        assert self._standing.fate is Fate.OPEN, "the transaction has ended"
-        with self._cluster.guard:
-            self._standing.fate = fate
-            for partition in self._touched.values():
-                partition.add(None, Standing(fate))
-
-
 class MemoryCluster:
     """Keep topics; shared by all logs and readers of this process."""
 
@@ -138,8 +109,6 @@ class MemoryCluster:
         self._topics: dict[str, Topic] = {}
         self._numbers = itertools.count(1)
         self._down = False
-
-    # What logs and readers ask.
 
     def cluster_id(self) -> str:
         """Return the cluster's id. Raises UnavailableError."""
@@ -177,8 +146,6 @@ class MemoryCluster:
                 return None
             return topic.partitions[at.partition] if at.partition < len(topic.partitions) else None
 
-    # What producers and operators do.
-
     def create(self, name: str, partitions: int = 1) -> None:
         """Create a topic under a new id."""
         with self.guard:
@@ -186,75 +153,13 @@ class MemoryCluster:
             number = next(self._numbers)
             self._topics[name] = Topic(f"topic-{number}", [Partition() for _ in range(partitions)])
 
-    def grow(self, name: str, partitions: int) -> None:
-        """Add partitions up to a number."""
-        with self.guard:
-            held = self.topic(name).partitions
-            held += [Partition() for _ in range(partitions - len(held))]
-
-    def delete(self, name: str) -> None:
-        """Delete a topic with its records."""
-        with self.guard:
-            del self._topics[name]
-
     def send(self, name: str, *messages: Message, partition: int = 0) -> list[int]:
         """Send messages; give their offsets."""
         with self.guard:
             found = self.partition(name, partition)
-            return [found.add(message, Standing(Fate.COMMITTED)) for message in messages]
-
-    def begin(self) -> MemoryTransaction:
-        """Begin a transaction."""
-        return MemoryTransaction(self)
-
-    def delete_before(self, name: str, partition: int, offset: int) -> None:
-        """Delete records before an offset, as retention does."""
-        with self.guard:
-            found = self.partition(name, partition)
-            found.start = max(found.start, min(offset, found.end))
-            found.entries = [each for each in found.entries if each.offset >= found.start]
-
-    def compact(self, name: str, partition: int, offsets: Iterable[int]) -> None:
-        """Remove single records; their offsets stay taken."""
-        gone = set(offsets)
-        with self.guard:
-            found = self.partition(name, partition)
-            found.entries = [each for each in found.entries if each.offset not in gone]
-
-    def lose_leader(self, name: str, partition: int) -> None:
-        """Leave a partition without a leader: it cannot be read or listed."""
-        with self.guard:
-            self.partition(name, partition).led = False
-
-    def elect_leader(self, name: str, partition: int, *, truncate_to: int | None = None) -> None:
-        """Elect a leader for a partition; an unclean one has lost the records after an offset."""
-        with self.guard:
-            found = self.partition(name, partition)
-            found.led = True
-            found.leader_epoch += 1
-            if truncate_to is not None:
-                found.end = min(found.end, truncate_to)
-                found.entries = [each for each in found.entries if each.offset < found.end]
-
-    def go_down(self) -> None:
-        """Stop to answer."""
-        self._down = True
-
-    def come_back(self) -> None:
-        """Answer again."""
-        self._down = False
-
-    def records(self, name: str) -> Mapping[int, Sequence[tuple[int, Message]]]:
-        """List what a reader of committed records would get, by partition: a test's oracle."""
-        with self.guard:
-            return {
-                number: [
-                    (each.offset, each.message)
-                    for each in partition.entries
-                    if each.readable and each.message is not None
-                ]
-                for number, partition in enumerate(self.topic(name).partitions)
-            }
+            return [
+                found.add(message, Transaction(TransactionState.COMMITTED)) for message in messages
+            ]
 
     def _check_up(self) -> None:
         if self._down:

@@ -43,14 +43,6 @@ class Shelf:
     examined: dict[str, dict[str, Examined]] = field(default_factory=dict)
     rules: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    def lose(self) -> None:
-        """Forget everything, as a deleted file does."""
-        with self.guard:
-            self.holdings.clear()
-            self.entries.clear()
-            self.examined.clear()
-            self.rules.clear()
-
 
 class MemoryStore:
     """Keep prepared commits on a shelf."""

@@ -178,60 +178,11 @@ class Warehouse:
         pq.write_table(pa.table({"row": [*range(len(self.rows_of([file])))]}), found)
         return found
 
-    # What strangers do.
-
     def rows(self, name: str) -> list[Row]:
         """Read all live rows of a table."""
         return self.rows_of(self.get(name).contents.files)
-
-    def foreign_append(self, name: str, rows: Sequence[Row]) -> str:
-        """Append rows as a stranger; give the snapshot."""
-        stored, number = self.get(name), self.number()
-        path = f"memory:///{name}/foreign-{number}"
-        self.keep_file(path, rows, 100)
-        file = DataFile(path, len(rows), 100, {})
-        contents = stored.contents
-        snapshot = Snapshot(f"s{number}", contents.head, number, (*contents.files, file))
-        stored.apply(contents, contents.with_snapshot(snapshot))
-        return snapshot.id
-
-    def roll_back(self, name: str, snapshot: str) -> None:
-        """Make an older snapshot the head; properties stay as they are."""
-        stored = self.get(name)
-        base = stored.contents
-        assert snapshot in base.snapshots, f"{snapshot} cannot be read any more"
-        stored.apply(base, replace(base, head=snapshot, log=(*base.log, snapshot)))
-
-    def expire(self, name: str, *, keep: int) -> None:
-        """Remove all snapshots but the newest of the ancestry and the tagged ones."""
-        stored = self.get(name)
-        base = stored.contents
-        kept = {each.id for each in itertools.islice(base.ancestry(), keep)} | {*base.tags.values()}
-        snapshots = {i: each for i, each in base.snapshots.items() if i in kept}
-        stored.apply(base, replace(base, snapshots=snapshots))
 
     def drop(self, name: str) -> None:
         """Drop a table; its files stay on storage."""
         with self._guard:
             self._tables.pop(name)
-
-    def hide(self, name: str) -> None:
-        """Make a table missing for a while."""
-        with self._guard:
-            self._missing.add(name)
-
-    def show(self, name: str) -> None:
-        """Bring a hidden table back as it was."""
-        with self._guard:
-            self._missing.discard(name)
-
-    def remove_file(self, path: str) -> None:
-        """Remove a file from storage."""
-        with self._guard:
-            del self._files[path]
-
-    def truncate_file(self, path: str) -> None:
-        """Cut a file on storage to half."""
-        with self._guard:
-            rows, size_bytes = self._files[path]
-            self._files[path] = (rows[: len(rows) // 2], size_bytes // 2)

@@ -7,11 +7,12 @@ from itertools import pairwise
 
 import pytest
 from tests.story.clock import ManualClock
+from tests.story.foreign_acts import PlayedCluster
 
 from penstock.app.inspect.sample import sampling
 from penstock.app.inspect.sample.backlog import Backlog, Piece, would_trip
 from penstock.app.inspect.sample.sampling import Sample, sampled
-from penstock.connectors.memory.cluster import MemoryCluster, Message
+from penstock.connectors.memory.cluster import Message
 from penstock.connectors.memory.log import MemoryLog, MemoryReader
 from penstock.core.accounting import Tally
 from penstock.core.offsets import Offset, TopicPartition, span
@@ -20,7 +21,7 @@ from penstock.testing.prepared import part
 TABLE = "lake.bronze.orders"
 
 
-def sample_of(cluster: MemoryCluster, *topics: str) -> Sample:
+def sample_of(cluster: PlayedCluster, *topics: str) -> Sample:
     """Sample topics from their beginning, for a table of each one's name; one epoch holds all."""
     log, clock = MemoryLog(cluster, {"topics": topics}), ManualClock()
     listing = log.partitions()
@@ -31,8 +32,8 @@ def sample_of(cluster: MemoryCluster, *topics: str) -> Sample:
     return sampled(Backlog(positions, ends), {}, MemoryReader(cluster, clock), clock)
 
 
-def filled(records: int, partitions: int = 1, size: int = 1) -> MemoryCluster:
-    cluster = MemoryCluster()
+def filled(records: int, partitions: int = 1, size: int = 1) -> PlayedCluster:
+    cluster = PlayedCluster()
     cluster.create("orders", partitions)
     messages = [Message(b"x" * size)] * records
     for partition in range(partitions):

@@ -7,6 +7,7 @@ holds no secret.
 from __future__ import annotations
 
 from penstock.core.errors import (
+    BugError,
     ConflictError,
     InvalidError,
     OutcomeUnknownError,
@@ -85,4 +86,59 @@ def storage_failed(what: str, act: str, why: str) -> UnavailableError:
         f"{what} could not be {act}: {why}",
         code="P481",
         hint="check that the storage is there and may be written, then run again",
+    )
+
+
+def unfit(path: str, table: str, why: str) -> InvalidError:
+    """Build the error for a prepared file that no longer fits its table."""
+    return InvalidError(
+        f"the prepared file {path} cannot be committed to {table}: {why}",
+        code=FILES_UNFIT,
+        hint="its range is read and written again from the log; nothing was committed",
+    )
+
+
+def not_live(table: str, path: str) -> InvalidError:
+    """Build the error for a file that a commit replaces and that the table no longer has."""
+    return InvalidError(
+        f"{table}: {path} is to be replaced, and is not live any more",
+        code=FILES_UNFIT,
+        hint="somebody rewrote the table's files; ask again",
+    )
+
+
+def no_column(table: str, column: str) -> InvalidError:
+    """Build the error for a source column that a table does not have."""
+    return InvalidError(
+        f"{table} has no column {column}",
+        code="P435",
+        hint="see source_columns in the spec, or name the table's own columns",
+    )
+
+
+def unsupported(table: str, feature: str, why: str = "") -> InvalidError:
+    """Build the error for a table with a feature that is not supported."""
+    return InvalidError(
+        f"{table} has {feature}, which Penstock does not support{why and ': '}{why}",
+        code="P436",
+        hint="land into a table without it, or remove it from the table or the spec",
+    )
+
+
+def require_target_version(version: int, known: int) -> None:
+    """Raise InvalidError (P190) for the target of a newer driver."""
+    if version > known:
+        raise InvalidError(
+            f"this target has version {version}, and this penstock reads {known}",
+            code="P190",
+            hint="install the driver's version of penstock on the workers",
+        )
+
+
+def no_target(kind: str, error: Exception) -> BugError:
+    """Build the error for a text that is not the target of a table."""
+    return BugError(
+        f"this is not the target of {kind} table: {type(error).__name__}",
+        code="P702",
+        hint="please report this",
     )

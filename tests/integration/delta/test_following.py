@@ -13,8 +13,8 @@ from tests.integration.delta.lake import CHAIN, Lake, origin
 from penstock.connectors.delta.log.commit_file import put_if_absent
 from penstock.connectors.delta.log.reader import Log
 from penstock.connectors.delta.log.tail import LogTail
-from penstock.connectors.delta.write.target import Sizes
 from penstock.core.errors import ConflictError, OutcomeUnknownError, UnavailableError
+from penstock.files import ParquetOptions
 from penstock.ports.tables import Verdict
 from penstock.testing.prepared import claim, orders, positions, prepared
 
@@ -292,7 +292,7 @@ def test_a_dropped_table_is_not_there(lake):
 
 
 def test_a_log_is_opened_once_whoever_commits_and_again_when_the_table_changes(lake):
-    following = LogTail(lake.name, lake.catalog.root, Sizes())
+    following = LogTail(lake.name, lake.catalog.root, ParquetOptions())
     first = following.view()
     for start in range(4, 10):
         lake.land({0: (start, start + 1)})

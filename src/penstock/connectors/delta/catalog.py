@@ -44,11 +44,11 @@ from penstock.connectors.delta.schema.partition_values import (
 from penstock.connectors.delta.schema.reserved_names import reserved
 from penstock.connectors.delta.schema.types import delta_json, mapped_json, schema_of
 from penstock.connectors.delta.table import NO_HOOKS, DeltaTable
-from penstock.connectors.delta.write.target import Sizes
 from penstock.core.commits import Landed
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.core.schema import Struct
 from penstock.core.scratch import require_scratch
+from penstock.files import ParquetOptions
 from penstock.files.directories import why_not_made
 from penstock.files.errors import is_panic, told
 from penstock.files.storage import Storage
@@ -66,7 +66,7 @@ class DeltaCatalog:
 
     name: str
     root: StorageRoot
-    sizes: Sizes
+    options: ParquetOptions
 
     def load(self, name: str) -> Table | None:
         """Find a table; None when nothing is in its place.
@@ -74,7 +74,7 @@ class DeltaCatalog:
         Raises InvalidError (P404, P437) and UnavailableError (P430).
         """
         if self._is_there(name):
-            return DeltaTable(name, self.root, self.sizes)
+            return DeltaTable(name, self.root, self.options)
         return None
 
     def create(self, name: str, definition: TableDefinition, ledgers: Sequence[Landed]) -> Table:
@@ -83,7 +83,7 @@ class DeltaCatalog:
         Raises InvalidError (P404, P431, P434 to P437), UnavailableError (P430, P480).
         """
         if self._is_there(name):
-            return DeltaTable(name, self.root, self.sizes)
+            return DeltaTable(name, self.root, self.options)
         self._require_outside_tables(name)
         schema = _laid_out(name, definition)
         try:
@@ -97,7 +97,7 @@ class DeltaCatalog:
             if not is_panic(error):
                 raise
             raise _not_created(name, definition, error) from error
-        return DeltaTable(name, self.root, self.sizes)
+        return DeltaTable(name, self.root, self.options)
 
     def require_properties(self, name: str, properties: Mapping[str, str]) -> None:
         """Raise InvalidError (P436) for a property that no new table can have."""
@@ -249,13 +249,13 @@ def open_delta(settings: Settings, secrets: Secrets, observer: Observer) -> Tabl
     written = {str(key): str(value) for key, value in options.items()}
     resolved = LazyOptions(written, secrets)
     dict(resolved)  # raises now what it would raise later
-    sizes = {
+    sizes: dict[str, Any] = {
         each: _size(name, each, settings[f"penstock.{each}"])
         for each in _SIZES
         if f"penstock.{each}" in settings
     }
     root = secrets.resolve(str(settings.get("root", "")))
-    return DeltaCatalog(name, root_of(name, root, resolved, written), Sizes(**sizes))
+    return DeltaCatalog(name, root_of(name, root, resolved, written), ParquetOptions(**sizes))
 
 
 def _laid_out(name: str, definition: TableDefinition) -> DeltaSchema:

@@ -45,7 +45,6 @@ from penstock.connectors.delta.read import scan as readers
 from penstock.connectors.delta.read.file_sources import removals, sources_of
 from penstock.connectors.delta.read.metadata_values import stated_files
 from penstock.connectors.delta.schema.schema_change import schema_entry
-from penstock.connectors.delta.write.target import Sizes
 from penstock.core import table_errors
 from penstock.core.commits import (
     Chain,
@@ -61,6 +60,7 @@ from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.schema import Schema
 from penstock.core.serialization import progress_from_json
 from penstock.core.statistics import Mismatch
+from penstock.files import ParquetOptions
 from penstock.files.errors import told
 from penstock.files.storage import Storage
 from penstock.ports.tables import (
@@ -85,11 +85,11 @@ class DeltaTable:
 
     name: str
     root: StorageRoot
-    sizes: Sizes = field(default_factory=Sizes)
+    options: ParquetOptions = field(default_factory=ParquetOptions)
     _following: LogTail = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self._following = LogTail(self.name, self.root, self.sizes)
+        self._following = LogTail(self.name, self.root, self.options)
 
     @property
     def location(self) -> str:

@@ -21,15 +21,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec
 
-from penstock.connectors.kafka.errors import (
-    NO_LEADER,
-    NO_TOPIC,
-    BrokerLog,
-    no_topic,
-    not_allowed,
-    refused,
-    translated,
-)
+from penstock.connectors.kafka import errors
 from penstock.connectors.kafka.settings import BY_NAME, KafkaSettings
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.core.offsets import Offset, Positions, TopicPartition
@@ -49,7 +41,7 @@ class KafkaLog:
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
-        self._heard = BrokerLog()
+        self._heard = errors.BrokerLog()
         self._client: AdminClient | None = None
         self._listed: frozenset[str] = frozenset()
         self.leaderless: tuple[TopicPartition, ...] = ()
@@ -82,7 +74,7 @@ class KafkaLog:
             topics = self._described()
         named = frozenset(self._settings.topics)
         for name in sorted(named - topics.keys()):
-            raise no_topic(name, self._settings, like=nearest(name, self._names()))
+            raise errors.no_topic(name, self._settings, like=nearest(name, self._names()))
         self._listed = frozenset(topics)
         found: list[TopicPartition] = []
         for name, topic in topics.items():
@@ -126,7 +118,7 @@ class KafkaLog:
             try:
                 self._client = AdminClient({**self._settings.client, "error_cb": self._heard})
             except KafkaException as error:
-                raise refused(error.args[0], self._settings) from error
+                raise errors.refused(error.args[0], self._settings) from error
         return self._client
 
     def _matching(self) -> Iterable[str]:
@@ -154,12 +146,12 @@ class KafkaLog:
         )
         found = {}
         for name, asked in described.items():
-            topic = self._unless(asked, f"topic {name}", NO_TOPIC)
+            topic = self._unless(asked, f"topic {name}", errors.NO_TOPIC)
             if topic is None or (topic.is_internal and name not in self._settings.topics):
                 continue
             allowed = topic.authorized_operations
             if allowed is not None and AclOperation.READ not in allowed:
-                raise not_allowed(f"topic {name}", self._settings)
+                raise errors.not_allowed(f"topic {name}", self._settings)
             found[name] = topic
         return found
 
@@ -194,7 +186,7 @@ class KafkaLog:
         found = {}
         for at, future in asked.items():
             what = f"topic {at.topic}"
-            answer = self._unless(future, what, NO_LEADER | NO_TOPIC)
+            answer = self._unless(future, what, errors.NO_LEADER | errors.NO_TOPIC)
             if answer is None:
                 continue
             if answer.offset < NO_OFFSET:
@@ -233,7 +225,7 @@ class KafkaLog:
 
     def _told(self, error: KafkaException, what: str) -> Exception:
         self._admin().poll(0)
-        return translated(error.args[0], what, self._settings, self._heard)
+        return errors.translated(error.args[0], what, self._settings, self._heard)
 
 
 def waited(asked: Future[Any], seconds: float) -> Any:

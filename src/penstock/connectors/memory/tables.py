@@ -28,7 +28,6 @@ from penstock.core.commits import (
     Landed,
 )
 from penstock.core.crash_points import CrashPoint
-from penstock.core.errors import InvalidError
 from penstock.core.schema import Schema
 from penstock.core.scratch import require_scratch
 from penstock.core.serialization import ledger_to_json
@@ -146,10 +145,8 @@ class MemoryTable:
             raise table_errors.moved(self.name, "its schema changed")
         number = self._warehouse.number()
         gone = set(commit.removes)
-        if gone - {file.path for file in base.files}:
-            raise InvalidError(
-                f"{self.name}: a file to replace is not live", code=table_errors.FILES_UNFIT
-            )
+        if lost := gone - {file.path for file in base.files}:
+            raise table_errors.not_live(self.name, min(lost))
         snapshot = Snapshot(
             f"s{number}",
             base.head,
@@ -295,7 +292,6 @@ class MemoryWriter:
 
 
 @lru_cache(maxsize=1024)
-@lru_cache(maxsize=64)
 def _target(name: str) -> str:
     return json.dumps({"v": 1, "table": name})
 

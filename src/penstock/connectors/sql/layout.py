@@ -7,19 +7,7 @@ Invariants:
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Index,
-    Integer,
-    MetaData,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-    text,
-)
+import sqlalchemy as sql
 
 from penstock.core.errors import InvalidError
 
@@ -31,64 +19,64 @@ SCHEMA = "penstock"
 PENDING, COMMITTED, ABORTED = "PENDING", "COMMITTED", "ABORTED"
 
 # SQLite counts only what is declared INTEGER by itself, and needs no other width.
-_Whole = BigInteger().with_variant(Integer(), "sqlite")
+_Whole = sql.BigInteger().with_variant(sql.Integer(), "sqlite")
 
-_metadata = MetaData()
+_metadata = sql.MetaData()
 
-pipelines = Table(
+pipelines = sql.Table(
     "pipelines",
     _metadata,
-    Column("pipeline", String, primary_key=True),
-    Column("generation", _Whole, nullable=False),
-    Column("owner", String, nullable=False),
-    Column("host", String, nullable=False),
-    Column("pid", _Whole, nullable=False),
-    Column("started_ms", _Whole, nullable=False),
-    Column("alive_until_ms", _Whole, nullable=False),
+    sql.Column("pipeline", sql.String, primary_key=True),
+    sql.Column("generation", _Whole, nullable=False),
+    sql.Column("owner", sql.String, nullable=False),
+    sql.Column("host", sql.String, nullable=False),
+    sql.Column("pid", _Whole, nullable=False),
+    sql.Column("started_ms", _Whole, nullable=False),
+    sql.Column("alive_until_ms", _Whole, nullable=False),
 )
 
-commits = Table(
+commits = sql.Table(
     "commits",
     _metadata,
-    Column("number", _Whole, primary_key=True),
-    Column("pipeline", String, nullable=False),
-    Column("chain", String, nullable=False),
-    Column("table", String, nullable=False),
-    Column("commit_id", String, nullable=False),
-    Column("attempt", String, nullable=False),
-    Column("epoch", _Whole, nullable=False),
-    Column("state", String, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("body", Text, nullable=False),
-    UniqueConstraint("pipeline", "chain", "table", "commit_id", "attempt"),
-    Index("commits_by_state", "pipeline", "state", "epoch", "number"),
+    sql.Column("number", _Whole, primary_key=True),
+    sql.Column("pipeline", sql.String, nullable=False),
+    sql.Column("chain", sql.String, nullable=False),
+    sql.Column("table", sql.String, nullable=False),
+    sql.Column("commit_id", sql.String, nullable=False),
+    sql.Column("attempt", sql.String, nullable=False),
+    sql.Column("epoch", _Whole, nullable=False),
+    sql.Column("state", sql.String, nullable=False),
+    sql.Column("reason", sql.Text, nullable=False),
+    sql.Column("body", sql.Text, nullable=False),
+    sql.UniqueConstraint("pipeline", "chain", "table", "commit_id", "attempt"),
+    sql.Index("commits_by_state", "pipeline", "state", "epoch", "number"),
     sqlite_autoincrement=True,
 )
 
-examined = Table(
+examined = sql.Table(
     "examined",
     _metadata,
-    Column("pipeline", String, primary_key=True),
-    Column("table", String, primary_key=True),
-    Column("body", Text, nullable=False),
+    sql.Column("pipeline", sql.String, primary_key=True),
+    sql.Column("table", sql.String, primary_key=True),
+    sql.Column("body", sql.Text, nullable=False),
 )
 
-rules = Table(
+rules = sql.Table(
     "rules",
     _metadata,
-    Column("pipeline", String, primary_key=True),
-    Column("rules_hash", String, primary_key=True),
-    Column("text", Text, nullable=False),
+    sql.Column("pipeline", sql.String, primary_key=True),
+    sql.Column("rules_hash", sql.String, primary_key=True),
+    sql.Column("text", sql.Text, nullable=False),
 )
 
-_layout = Table("layout", MetaData(), Column("version", _Whole, nullable=False))
-_TABLES_OF_SCHEMA = text(
+_layout = sql.Table("layout", sql.MetaData(), sql.Column("version", _Whole, nullable=False))
+_TABLES_OF_SCHEMA = sql.text(
     "SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
     " WHERE n.nspname = :schema AND c.relkind = 'r'"
 ).bindparams(schema=SCHEMA)
 
 
-def prepare_file(connection: Connection, place: str) -> None:
+def prepare_file(connection: sql.Connection, place: str) -> None:
     """Create the tables in an empty SQLite file, or check its version, within a transaction.
 
     Raises InvalidError: P505 for a newer version, P507 for a file of another program.
@@ -106,7 +94,7 @@ def prepare_file(connection: Connection, place: str) -> None:
     connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
 
 
-def is_in_schema(connection: Connection, place: str) -> bool:
+def is_in_schema(connection: sql.Connection, place: str) -> bool:
     """Return whether the schema of a PostgreSQL database holds the tables.
 
     Raises InvalidError: P505 for a newer version, P507 for a schema of another program.
@@ -123,7 +111,7 @@ def is_in_schema(connection: Connection, place: str) -> bool:
     return True
 
 
-def create_in_schema(connection: Connection) -> None:
+def create_in_schema(connection: sql.Connection) -> None:
     """Create the tables in PostgreSQL, and the schema when nobody did, within a transaction."""
     known = connection.exec_driver_sql(f"SELECT to_regnamespace('{SCHEMA}') IS NOT NULL")
     if not known.scalar_one():  # where it is, the right to make one is not needed

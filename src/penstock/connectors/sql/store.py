@@ -14,19 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    URL,
-    Connection,
-    Row,
-    Table,
-    and_,
-    delete,
-    func,
-    insert,
-    select,
-    true,
-    update,
-)
+import sqlalchemy as sql
 
 from penstock.connectors.sql.database import Database
 from penstock.connectors.sql.file import LOCK_WAIT_SECONDS, StoreFile
@@ -58,7 +46,7 @@ def sqlite_store(path: Path, *, lock_wait_seconds: float = LOCK_WAIT_SECONDS) ->
     return SqlStore(StoreFile(path, lock_wait_seconds=lock_wait_seconds))
 
 
-def postgresql_store(url: URL) -> SqlStore:
+def postgresql_store(url: sql.URL) -> SqlStore:
     """Keep prepared commits in a database on a server; used by any number of hosts."""
     return SqlStore(StoreServer(url))
 
@@ -151,7 +139,7 @@ class SqlStore:
             if connection is None:
                 return []
             bodies = connection.execute(
-                select(commits.c.body)
+                sql.select(commits.c.body)
                 .where(commits.c.pipeline == pipeline, commits.c.state == PENDING)
                 .order_by(commits.c.epoch, commits.c.number)
             ).scalars()
@@ -174,7 +162,7 @@ class SqlStore:
             if row.state != PENDING:
                 raise _settled_otherwise(commit, row.state, wanted)
             connection.execute(
-                update(commits)
+                sql.update(commits)
                 .where(commits.c.number == row.number)
                 .values(state=wanted, reason=reason.replace("\0", ""))
             )
@@ -182,12 +170,12 @@ class SqlStore:
 
     def examined(self, pipeline: str, *tables: str) -> Mapping[str, Examined]:
         """Return the offsets examined by table, of all or of those named. Advisory."""
-        named = examined.c.table.in_(tables) if tables else true()
+        named = examined.c.table.in_(tables) if tables else sql.true()
         with self._database.reading() as connection:
             if connection is None:
                 return {}
             rows = connection.execute(
-                select(examined.c.table, examined.c.body)
+                sql.select(examined.c.table, examined.c.body)
                 .where(examined.c.pipeline == pipeline, named)
                 .order_by(examined.c.table)
             )
@@ -206,7 +194,7 @@ class SqlStore:
             if connection is None:
                 return None
             return connection.execute(
-                select(rules.c.text).where(
+                sql.select(rules.c.text).where(
                     rules.c.pipeline == pipeline, rules.c.rules_hash == rules_hash
                 )
             ).scalar_one_or_none()
@@ -215,7 +203,7 @@ class SqlStore:
         """Let go of the database."""
         self._database.close()
 
-    def _check(self, connection: Connection, pipeline: str, claim: Claim) -> None:
+    def _check(self, connection: sql.Connection, pipeline: str, claim: Claim) -> None:
         """Assert that the claim is the newest: FencedError (P501), or UnavailableError (P502)."""
         held = _holding(connection, pipeline)
         if held is None or held.claim.generation < claim.generation:
@@ -229,9 +217,9 @@ class SqlStore:
             )
 
 
-def _holding(connection: Connection, pipeline: str) -> ClaimRecord | None:
+def _holding(connection: sql.Connection, pipeline: str) -> ClaimRecord | None:
     row = connection.execute(
-        select(pipelines).where(pipelines.c.pipeline == pipeline)
+        sql.select(pipelines).where(pipelines.c.pipeline == pipeline)
     ).one_or_none()
     if row is None:
         return None
@@ -251,15 +239,15 @@ def _refuse_alive(pipeline: str, held: ClaimRecord, owner: Owner, now_ms: int) -
     )
 
 
-def _set_alive(connection: Connection, pipeline: str, alive_until_ms: int) -> None:
+def _set_alive(connection: sql.Connection, pipeline: str, alive_until_ms: int) -> None:
     connection.execute(
-        update(pipelines)
+        sql.update(pipelines)
         .where(pipelines.c.pipeline == pipeline)
         .values(alive_until_ms=alive_until_ms)
     )
 
 
-def _insert(connection: Connection, pipeline: str, commit: Committable) -> None:
+def _insert(connection: sql.Connection, pipeline: str, commit: Committable) -> None:
     body = committable_to_json(commit)
     row = _find(connection, pipeline, commit)
     if row is not None:
@@ -267,7 +255,7 @@ def _insert(connection: Connection, pipeline: str, commit: Committable) -> None:
             raise _settled_otherwise(commit, row.state, PENDING)
         return
     connection.execute(
-        insert(commits).values(
+        sql.insert(commits).values(
             pipeline=pipeline,
             chain=commit.chain.name,
             table=commit.chain.table,
@@ -282,10 +270,10 @@ def _insert(connection: Connection, pipeline: str, commit: Committable) -> None:
 
 
 def _find(
-    connection: Connection, pipeline: str, commit: Committable
-) -> Row[*tuple[object, ...]] | None:
+    connection: sql.Connection, pipeline: str, commit: Committable
+) -> sql.Row[*tuple[object, ...]] | None:
     return connection.execute(
-        select(commits.c.number, commits.c.state, commits.c.body).where(
+        sql.select(commits.c.number, commits.c.state, commits.c.body).where(
             commits.c.pipeline == pipeline,
             commits.c.chain == commit.chain.name,
             commits.c.table == commit.chain.table,
@@ -296,15 +284,15 @@ def _find(
 
 
 def _put(
-    connection: Connection, table: Table, key: Mapping[str, str], values: Mapping[str, Any]
+    connection: sql.Connection, table: sql.Table, key: Mapping[str, str], values: Mapping[str, Any]
 ) -> None:
     """Replace a row, or insert it: a writing transaction is alone with its pipeline."""
-    same = and_(*(table.c[name] == value for name, value in key.items()))
-    if connection.execute(update(table).where(same).values(**values)).rowcount == 0:
-        connection.execute(insert(table).values(**key, **values))
+    same = sql.and_(*(table.c[name] == value for name, value in key.items()))
+    if connection.execute(sql.update(table).where(same).values(**values)).rowcount == 0:
+        connection.execute(sql.insert(table).values(**key, **values))
 
 
-def _put_examined(connection: Connection, pipeline: str, table: str, noted: Examined) -> None:
+def _put_examined(connection: sql.Connection, pipeline: str, table: str, noted: Examined) -> None:
     key = {"pipeline": pipeline, "table": table}
     _put(connection, examined, key, {"body": _examined_to_json(noted)})
 
@@ -329,16 +317,16 @@ def _examined_from_json(body: str) -> Examined | None:
         return None
 
 
-def _prune(connection: Connection, pipeline: str, commit: Committable) -> None:
+def _prune(connection: sql.Connection, pipeline: str, commit: Committable) -> None:
     """Delete the settled rows of a chain but its newest."""
-    settled = and_(
+    settled = sql.and_(
         commits.c.pipeline == pipeline,
         commits.c.chain == commit.chain.name,
         commits.c.table == commit.chain.table,
         commits.c.state != PENDING,
     )
-    newest = select(func.max(commits.c.number)).where(settled).scalar_subquery()
-    connection.execute(delete(commits).where(settled, commits.c.number < newest))
+    newest = sql.select(sql.func.max(commits.c.number)).where(settled).scalar_subquery()
+    connection.execute(sql.delete(commits).where(settled, commits.c.number < newest))
 
 
 def _settled_otherwise(commit: Committable, state: str, wanted: str) -> BugError:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.core.commits import DataFile
-from penstock.core.errors import InvalidError
 from penstock.core.schema import Field, Schema, type_to_json
+from penstock.core.table_errors import unfit
 
 DESCRIPTION_VERSION = 1
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,239}\.parquet")
@@ -71,7 +71,7 @@ def additions(files: Sequence[DataFile], shape: Shape) -> list[Addition]:
     }
     found = [_addition(file, shape, known, required) for file in files]
     if len({each.path for each in found}) != len(found):
-        raise _unfit(files[0], shape, "a file of its commit stands twice")
+        raise unfit(files[0].path, shape.table, "a file of its commit stands twice")
     return found
 
 
@@ -82,27 +82,32 @@ def _addition(
         detail: dict[str, Any] = json.loads(file.detail)
         statistics = json.loads(detail["stats"])
         if detail["v"] > DESCRIPTION_VERSION:
-            raise _unfit(file, shape, f"its description has version {detail['v']}")
+            raise unfit(file.path, shape.table, f"its description has version {detail['v']}")
         if statistics["numRecords"] != file.record_count or file.size_bytes <= 0:
-            raise _unfit(file, shape, "its counts differ")
+            raise unfit(file.path, shape.table, "its counts differ")
         if list(detail["partition"]) != list(shape.partition_by):
-            raise _unfit(file, shape, "it was written for another partitioning")
+            raise unfit(file.path, shape.table, "it was written for another partitioning")
         # A file may lack columns added since, never hold one dropped since.
         held = set(detail["columns"])
         if held - known:
-            raise _unfit(file, shape, "it holds columns the table lost")
+            raise unfit(file.path, shape.table, "it holds columns the table lost")
         if lacking := required.keys() - held:
             names = ", ".join(sorted(required[each] for each in lacking))
-            raise _unfit(file, shape, f"it lacks the required columns {names}")
+            raise unfit(file.path, shape.table, f"it lacks the required columns {names}")
+        path = relative(file.path, shape.location)
+        if not path:
+            raise unfit(file.path, shape.table, "it is not in the table's directory")
         return Addition(
-            path=relative(file.path, shape.location) or _elsewhere(file, shape),
+            path=path,
             size_bytes=file.size_bytes,
             partition=detail["partition"],
             modified_ms=int(detail["modified_ms"]),
             statistics=detail["stats"],
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise _unfit(file, shape, f"{type(error).__name__}: {str(error)[:120]}") from error
+        raise unfit(
+            file.path, shape.table, f"{type(error).__name__}: {str(error)[:120]}"
+        ) from error
 
 
 def relative(path: str, location: str) -> str:
@@ -115,15 +120,3 @@ def _print(field: Field) -> int:
     """Return a short fingerprint of a column: its name and type, not whether it is required."""
     text = json.dumps([field.name, type_to_json(field.type)])
     return zlib.crc32(text.encode())
-
-
-def _elsewhere(file: DataFile, shape: Shape) -> str:
-    raise _unfit(file, shape, "it is not in the table's directory")
-
-
-def _unfit(file: DataFile, shape: Shape, why: str) -> InvalidError:
-    return InvalidError(
-        f"the prepared file {file.path} cannot be committed to {shape.table}: {why}",
-        code="P439",
-        hint="its range is read and written again from the log; nothing was committed",
-    )

@@ -9,14 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from penstock.connectors.delta.errors import reading
-from penstock.connectors.delta.log.ledger import (
-    FILE,
-    GENERATION,
-    ROLLED_BACK,
-    SEQUENCE,
-    app_id,
-    file_hash,
-)
+from penstock.connectors.delta.log import ledger
 from penstock.connectors.delta.log.tail import LogTail, LogView
 from penstock.connectors.delta.log.witnesses import Facts, Judgement, judge
 from penstock.connectors.delta.schema.reserved_names import reserved
@@ -42,7 +35,7 @@ class ExaminedState:
 def examined(name: str, following: LogTail, chain: Chain) -> TableState:
     """Read a table afresh. Raises UnavailableError, InvalidError (P435, P436, P438)."""
     view = following.view()
-    sequence = _version_of(view, chain, SEQUENCE)
+    sequence = _version_of(view, chain, ledger.SEQUENCE)
     if sequence is not None:
         view = following.reaching(view, sequence)
     with reading(name):
@@ -64,14 +57,14 @@ def examined(name: str, following: LogTail, chain: Chain) -> TableState:
 
 def _judgement(following: LogTail, view: LogView, chain: Chain) -> Judgement:
     def file_is_live() -> bool | None:
-        landed = _version_of(view, chain, FILE)
+        landed = _version_of(view, chain, ledger.FILE)
         if landed is None:
             return None
         names = [uri.rpartition("/")[2] for uri in following.handle(view).file_uris()]
-        return any(file_hash(each) == landed for each in names)
+        return any(ledger.file_hash(each) == landed for each in names)
 
-    generation = _version_of(view, chain, GENERATION)
-    sequence = _version_of(view, chain, SEQUENCE)
+    generation = _version_of(view, chain, ledger.GENERATION)
+    sequence = _version_of(view, chain, ledger.SEQUENCE)
     if generation is None or sequence is None:
         return Judgement(Verdict.ABSENT, f"no transaction of {chain.name}", None)
     return judge(
@@ -79,7 +72,7 @@ def _judgement(following: LogTail, view: LogView, chain: Chain) -> Judgement:
             chain=chain.name,
             generation=generation,
             sequence=sequence,
-            rolled_back=_version_of(view, chain, ROLLED_BACK),
+            rolled_back=_version_of(view, chain, ledger.ROLLED_BACK),
             past=view.past,
             transactions=lambda: view.transactions,
             file_is_live=file_is_live,
@@ -88,4 +81,4 @@ def _judgement(following: LogTail, view: LogView, chain: Chain) -> Judgement:
 
 
 def _version_of(view: LogView, chain: Chain, kind: str) -> int | None:
-    return view.transactions.get(app_id(chain.name, kind))
+    return view.transactions.get(ledger.app_id(chain.name, kind))

@@ -22,8 +22,9 @@ from penstock.connectors.delta.schema.features import (
     require_honourable,
 )
 from penstock.connectors.delta.schema.types import schema_of
-from penstock.connectors.delta.write.target import Sizes, Target, indexed_by, target_to_json
+from penstock.connectors.delta.write.target import Target, indexed_by, target_to_json
 from penstock.core.schema import Kind, Schema
+from penstock.files import ParquetOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def texts_among(columns: Sequence[str], schema: Schema) -> tuple[str, ...]:
     return tuple(name for name in columns if name in texts)
 
 
-def form_of(name: str, root: StorageRoot, sizes: Sizes, handle: Handle) -> TableMetadata:
+def form_of(name: str, root: StorageRoot, options: ParquetOptions, handle: Handle) -> TableMetadata:
     """Read a table's form. Raises UnavailableError, InvalidError (P435, P436, P438)."""
     with reading(name):
         metadata = handle.metadata()
@@ -76,7 +77,7 @@ def form_of(name: str, root: StorageRoot, sizes: Sizes, handle: Handle) -> Table
         indexed=Indexed(
             indexed.count, tuple(stored.name_of(schema, each) for each in indexed.names)
         ),
-        sizes=sizes,
+        options=options,
         storage=root.public,
     )
     return TableMetadata(

@@ -31,8 +31,8 @@ from penstock.connectors.delta.log.ledger import OURS
 from penstock.connectors.delta.log.reader import Entry, Log, parsed
 from penstock.connectors.delta.log.summary import LogSummary, joined, past_of
 from penstock.connectors.delta.log.table_metadata import TableMetadata, form_of
-from penstock.connectors.delta.write.target import Sizes
 from penstock.core import table_errors
+from penstock.files import ParquetOptions
 
 _ENTRIES_AT_ONCE = 64
 
@@ -58,8 +58,8 @@ class LogView:
 class LogTail:
     """Follows the log of one table. What it gives is read afresh, in effect, each time."""
 
-    def __init__(self, name: str, root: StorageRoot, sizes: Sizes) -> None:
-        self._name, self._root, self._sizes = name, root, sizes
+    def __init__(self, name: str, root: StorageRoot, options: ParquetOptions) -> None:
+        self._name, self._root, self._options = name, root, options
         self._view: LogView | None = None
         self._former: LogView | None = None
 
@@ -153,7 +153,7 @@ class LogTail:
             version = int(handle.version())
             head_entry = self.log.raw(version)
             checkpointed = self.log.checkpointed()
-        form = form_of(self._name, self._root, self._sizes, handle)
+        form = form_of(self._name, self._root, self._options, handle)
         with reading(self._name):
             transactions = _ours(self.log.transactions(version))
             known = None if former is None else self._past_after(former, form, version)

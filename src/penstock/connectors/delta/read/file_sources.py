@@ -26,7 +26,7 @@ from penstock.connectors.delta.log.table_metadata import TableMetadata
 from penstock.connectors.delta.read.scan import COORDINATES
 from penstock.connectors.delta.schema.column_mapping import is_mapped
 from penstock.core.errors import InvalidError
-from penstock.core.table_errors import FILES_UNFIT
+from penstock.core.table_errors import no_column, not_live
 from penstock.files.sources import PLACE, source_of
 from penstock.ports.tables import FileSource
 
@@ -48,11 +48,7 @@ def sources_of(
     known = {field.name for field in handle.schema().fields}
     for each in PLACE:
         if columns[each] not in known:
-            raise InvalidError(
-                f"{name} has no column {columns[each]}",
-                code="P435",
-                hint="see source_columns in the spec, or name the table's own columns",
-            )
+            raise no_column(name, columns[each])
     lowest = min(ends.values(), default=0)
     storage = root.filesystem()
     return [
@@ -70,11 +66,7 @@ def removals(name: str, handle: Handle, form: TableMetadata, paths: Sequence[str
         sizes = {add["path"]: int(add["size_bytes"]) for add in _adds(handle)}
     lost = [path for path in paths if path not in sizes]
     if lost:
-        raise InvalidError(
-            f"{name}: {lost[0]} is to be replaced, and is not live any more",
-            code=FILES_UNFIT,
-            hint="somebody rewrote the table's files; ask again",
-        )
+        raise not_live(name, lost[0])
     return [Removal(path, sizes[path], whole=not form.partition_by) for path in paths]
 
 

@@ -18,6 +18,7 @@ from penstock.connectors.delta.schema.column_mapping import MODE
 from penstock.connectors.delta.schema.types import has_required, holds
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Kind, Schema
+from penstock.core.table_errors import unsupported
 
 # Appending plain files honours these, or columns and properties tell whether they are in use.
 _HONOURED = {
@@ -61,19 +62,21 @@ class Demands:
 def require_honourable(table: str, demands: Demands) -> None:
     """Raise InvalidError (P436) that names the first feature we cannot honour."""
     if demands.writer_version > _WRITER_VERSION_MAX:
-        raise _refusal(table, f"writer version {demands.writer_version}")
+        raise unsupported(table, f"writer version {demands.writer_version}")
     for key, value in sorted(demands.configuration.items()):
         if key.startswith("delta.constraints."):
-            raise _refusal(table, f"the check constraint {key.removeprefix('delta.constraints.')}")
+            raise unsupported(
+                table, f"the check constraint {key.removeprefix('delta.constraints.')}"
+            )
         if key == MODE and value not in _MAPPINGS:
-            raise _refusal(table, f"column mapping by {value[:20]}")
+            raise unsupported(table, f"column mapping by {value[:20]}")
         if key == MODE and value != "none" and not _supports(demands, "columnMapping"):
-            raise _refusal(table, "column mapping without the table feature columnMapping")
+            raise unsupported(table, "column mapping without the table feature columnMapping")
         if key in _SWITCHES and value.lower() == "true":
-            raise _refusal(table, _SWITCHES[key])
+            raise unsupported(table, _SWITCHES[key])
     for feature in sorted(demands.features):
         if feature not in _HONOURED:
-            raise _refusal(table, f"the table feature {feature}")
+            raise unsupported(table, f"the table feature {feature}")
 
 
 def require_creatable(table: str, schema: Schema, properties: Mapping[str, str]) -> None:
@@ -95,7 +98,7 @@ def require_creatable(table: str, schema: Schema, properties: Mapping[str, str])
         )
     for key in sorted(properties):
         if key.startswith("delta.feature.") and key.removeprefix("delta.feature.") not in _HONOURED:
-            raise _refusal(table, key)
+            raise unsupported(table, key)
 
 
 def _supports(demands: Demands, feature: str) -> bool:
@@ -107,12 +110,4 @@ def require_exact_partitions(table: str, schema: Schema, partition_by: Sequence[
     for name in partition_by:
         field = schema.field(name)
         if field is not None and field.type is Kind.BINARY:
-            raise _refusal(table, f"the binary partition column {name}")
-
-
-def _refusal(table: str, feature: str) -> InvalidError:
-    return InvalidError(
-        f"{table} has {feature}, which Penstock does not support",
-        code="P436",
-        hint="land into a table without it, or remove it from the table",
-    )
+            raise unsupported(table, f"the binary partition column {name}")

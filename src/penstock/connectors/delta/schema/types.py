@@ -20,6 +20,7 @@ import pyarrow as pa
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Schema, Struct, Type
 from penstock.core.schema_walk import leaves, within
+from penstock.core.table_errors import unsupported
 
 _KINDS = {
     Kind.BOOLEAN: "boolean",
@@ -218,11 +219,7 @@ def _require_plain(metadata: Mapping[str, Any], path: str, table: str) -> None:
     for key in metadata:
         for prefix, feature in _DEMANDING.items():
             if key.startswith(prefix):
-                raise InvalidError(
-                    f"{table} has {feature} ({path}), which Penstock does not support",
-                    code="P436",
-                    hint="land into a table without it, or take it off the column",
-                )
+                raise unsupported(table, f"{feature} ({path})")
 
 
 def _arrow_field(field: Field) -> pa.Field:

@@ -13,28 +13,11 @@ from typing import Any
 
 from penstock.connectors.delta.files.statistics import INDEXED_COLUMNS, Indexed
 from penstock.connectors.delta.schema.column_mapping import Stored
-from penstock.core.errors import BugError, InvalidError
 from penstock.core.schema import Schema, schema_from_json, type_to_json
+from penstock.core.table_errors import no_target, require_target_version
 from penstock.files import ParquetOptions
 
 TARGET_VERSION = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """The sizes a catalog is opened with; sizes are bytes."""
-
-    target_file_bytes: int = 256 << 20
-    row_group_bytes: int = 64 << 20
-    open_writers: int = 64
-
-    def options(self) -> ParquetOptions:
-        """Return the Parquet settings."""
-        return ParquetOptions(
-            row_group_bytes=self.row_group_bytes,
-            target_file_bytes=self.target_file_bytes,
-            open_writers=self.open_writers,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +34,7 @@ class Target:
     stored: Stored
     partition_by: tuple[str, ...]
     indexed: Indexed = field(default_factory=Indexed)
-    sizes: Sizes = field(default_factory=Sizes)
+    options: ParquetOptions = field(default_factory=ParquetOptions)
     storage: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -66,9 +49,9 @@ def target_to_json(target: Target) -> str:
         "partition_by": list(target.partition_by),
         "indexed": [target.indexed.count, list(target.indexed.names)],
         "sizes": [
-            target.sizes.target_file_bytes,
-            target.sizes.row_group_bytes,
-            target.sizes.open_writers,
+            target.options.target_file_bytes,
+            target.options.row_group_bytes,
+            target.options.open_writers,
         ],
         "storage": dict(target.storage),
     }
@@ -77,19 +60,15 @@ def target_to_json(target: Target) -> str:
 
 @functools.lru_cache(maxsize=64)
 def target_from_json(text: str) -> Target:
-    """Read a target. Raises InvalidError (P130) for a newer version, BugError (P702) for no target.
+    """Read a target. Raises InvalidError (P190) for a newer version, BugError (P702) for no target.
 
     Kept for the texts seen last: a worker gets the same one with every task.
     """
     try:
         data: dict[str, Any] = json.loads(text)
-        if data["v"] > TARGET_VERSION:
-            raise InvalidError(
-                f"this target has version {data['v']}, and this penstock reads {TARGET_VERSION}",
-                code="P130",
-                hint="install the driver's version of penstock on the workers",
-            )
+        require_target_version(data["v"], TARGET_VERSION)
         count, names = data["indexed"]
+        file_bytes, row_group_bytes, open_writers = data["sizes"]
         schema = schema_from_json(data["schema"])
         return Target(
             table=data["table"],
@@ -98,15 +77,15 @@ def target_from_json(text: str) -> Target:
             stored=_stored(data["stored"]) if "stored" in data else Stored(schema),
             partition_by=tuple(data["partition_by"]),
             indexed=Indexed(count, tuple(names)),
-            sizes=Sizes(*data["sizes"]),
+            options=ParquetOptions(
+                target_file_bytes=file_bytes,
+                row_group_bytes=row_group_bytes,
+                open_writers=open_writers,
+            ),
             storage=data["storage"],
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise BugError(
-            f"this is not the target of a Delta table: {type(error).__name__}",
-            code="P702",
-            hint="please report this",
-        ) from error
+        raise no_target("a Delta", error) from error
 
 
 def _stored(data: Any) -> Stored:

@@ -50,7 +50,7 @@ class DeltaWriter:
             filesystem=filesystem_of(self._target.location, opened(self._target.storage, secrets)),
             path_of=self._new_path,
             partition_of=self._split,
-            options=self._target.sizes.options(),
+            options=self._target.options,
             observer=observer,
         )
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from pyiceberg.manifest import DataFile, ManifestEntry
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.table import Table
+from pyiceberg.table import Table, update
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import (
@@ -27,45 +27,17 @@ from pyiceberg.table.snapshots import (
     Summary,
     update_snapshot_summaries,
 )
-from pyiceberg.table.update import (
-    AddSnapshotUpdate,
-    AssertCurrentSchemaId,
-    AssertDefaultSpecId,
-    AssertRefSnapshotId,
-    AssertTableUUID,
-    RemoveSnapshotsUpdate,
-    SetPropertiesUpdate,
-    SetSnapshotRefUpdate,
-    TableRequirement,
-    TableUpdate,
-)
 
 from penstock.connectors.iceberg.commit.snapshot_retention import trimmed
 from penstock.connectors.iceberg.files.file_metadata import data_file
 from penstock.connectors.iceberg.files.manifests import ManifestStack, live_entries
-from penstock.connectors.iceberg.ledger.properties import (
-    BEGINNING,
-    LedgerMark,
-    ancestry_of,
-    bounded_ranges,
-    chain_of_key,
-    digest_of_ledgers,
-    head_of,
-    ledger_key,
-    ledgers_in,
-    mark_in,
-    newest_key,
-    parent_of,
-    pipeline_of,
-    summary_of,
-    tag_of,
-)
+from penstock.connectors.iceberg.ledger import properties as records
 from penstock.connectors.iceberg.ledger.witnesses import judge, vouching
 from penstock.connectors.iceberg.read.scan import LiveData
 from penstock.core.commits import Committable, Landed, landed_after
 from penstock.core.errors import InvalidError
 from penstock.core.serialization import ledger_to_json
-from penstock.core.table_errors import FILES_UNFIT
+from penstock.core.table_errors import not_live
 from penstock.ports.tables import Verdict
 
 _UNKNOWN_SNAPSHOT = -1
@@ -76,8 +48,8 @@ class CommitRequest:
     """One request, ready to be sent once."""
 
     snapshot_id: int
-    requirements: tuple[TableRequirement, ...]
-    updates: tuple[TableUpdate, ...]
+    requirements: tuple[update.TableRequirement, ...]
+    updates: tuple[update.TableUpdate, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +68,7 @@ class CommitBase:
     @property
     def parent(self) -> int | None:
         """Return the snapshot that the next one of the branch follows."""
-        return parent_of(self.metadata, self.branch)
+        return records.parent_of(self.metadata, self.branch)
 
 
 def commit_request(
@@ -119,25 +91,27 @@ def commit_request(
     snapshot_id = metadata.new_snapshot_id()
     newest = _newest_after(base, commit, before, snapshot_id)
     properties = {
-        ledger_key(commit.chain.name, branch): ledger_to_json(landed_after(before, commit)),
-        newest_key(commit.chain.name, branch): newest.to_json(),
+        records.ledger_key(commit.chain.name, branch): ledger_to_json(landed_after(before, commit)),
+        records.newest_key(commit.chain.name, branch): newest.to_json(),
     }
     vouched = _ledgers_digest(base, commit, properties)
-    keys = summary_of(commit, branch, number=newest.number, ledgers=vouched, keeps_ledger=False)
+    keys = records.summary_of(
+        commit, branch, number=newest.number, ledgers=vouched, keeps_ledger=False
+    )
     snapshot = _snapshot(base, commit, snapshot_id, keys)
-    tag = tag_of(commit.chain.name, branch)
+    tag = records.tag_of(commit.chain.name, branch)
     tagged = _reference(metadata, tag, SnapshotRefType.TAG, snapshot_id)
     updates = [*_moved_head(base, snapshot), tagged]
     if vouched:  # else a trimmed snapshot might be another chain's only way to be found
         gone = trimmed(
             metadata,
-            (pipeline_of(commit.chain.name), branch),
+            (records.pipeline_of(commit.chain.name), branch),
             retain=retain,
             released=tag,
             now_ms=snapshot.timestamp_ms,
         )
-        updates += [RemoveSnapshotsUpdate(snapshot_ids=gone)] if gone else []
-    updates.append(SetPropertiesUpdate(updates=properties))
+        updates += [update.RemoveSnapshotsUpdate(snapshot_ids=gone)] if gone else []
+    updates.append(update.SetPropertiesUpdate(updates=properties))
     return CommitRequest(snapshot_id, _requirements(base), tuple(updates))
 
 
@@ -148,7 +122,7 @@ def fence_request(base: CommitBase, commit: Committable) -> CommitRequest:
     """
     assert not commit.files, "a fence brings no files"
     snapshot_id = base.metadata.new_snapshot_id()
-    keys = summary_of(commit, base.branch, number=0, ledgers="", keeps_ledger=True)
+    keys = records.summary_of(commit, base.branch, number=0, ledgers="", keeps_ledger=True)
     snapshot = _snapshot(base, commit, snapshot_id, keys)
     return CommitRequest(snapshot_id, _requirements(base), tuple(_moved_head(base, snapshot)))
 
@@ -159,21 +133,21 @@ def initial_snapshot(base: CommitBase) -> CommitRequest | None:
         return None
     on_main = CommitBase(base.table, base.name, MAIN_BRANCH)
     snapshot_id = base.metadata.new_snapshot_id()
-    snapshot = _made(on_main, _Change(), snapshot_id, {BEGINNING: "true"})
+    snapshot = _made(on_main, _Change(), snapshot_id, {records.BEGINNING: "true"})
     return CommitRequest(snapshot_id, _requirements(on_main), tuple(_moved_head(on_main, snapshot)))
 
 
-def _requirements(base: CommitBase) -> tuple[TableRequirement, ...]:
+def _requirements(base: CommitBase) -> tuple[update.TableRequirement, ...]:
     metadata, branch = base.metadata, base.branch
-    heads = (branch,) if head_of(metadata, branch) is not None else (branch, MAIN_BRANCH)
+    heads = (branch,) if records.head_of(metadata, branch) is not None else (branch, MAIN_BRANCH)
     return (
-        AssertTableUUID(uuid=metadata.table_uuid),
+        update.AssertTableUUID(uuid=metadata.table_uuid),
         *(
-            AssertRefSnapshotId(ref=each, snapshot_id=head_of(metadata, each))
+            update.AssertRefSnapshotId(ref=each, snapshot_id=records.head_of(metadata, each))
             for each in dict.fromkeys(heads)
         ),
-        AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
-        AssertDefaultSpecId(default_spec_id=metadata.default_spec_id),
+        update.AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
+        update.AssertDefaultSpecId(default_spec_id=metadata.default_spec_id),
     )
 
 
@@ -215,11 +189,7 @@ def _gone(base: CommitBase, commit: Committable) -> list[ManifestEntry]:
     live = {entry.data_file.file_path: entry for entry in live_entries(base.table, base.branch)}
     lost = [path for path in commit.removes if path not in live]
     if lost:
-        raise InvalidError(
-            f"{base.name}: {lost[0]} is to be replaced, and is not live any more",
-            code=FILES_UNFIT,
-            hint="somebody rewrote the table's files; ask again",
-        )
+        raise not_live(base.name, lost[0])
     return [live[path] for path in commit.removes]
 
 
@@ -241,17 +211,17 @@ def _summary(base: CommitBase, change: _Change, keys: dict[str, str]) -> Summary
     )
 
 
-def _moved_head(base: CommitBase, snapshot: Snapshot) -> list[TableUpdate]:
+def _moved_head(base: CommitBase, snapshot: Snapshot) -> list[update.TableUpdate]:
     kind = SnapshotRefType.BRANCH
     return [
-        AddSnapshotUpdate(snapshot=snapshot),
+        update.AddSnapshotUpdate(snapshot=snapshot),
         _reference(base.metadata, base.branch, kind, snapshot.snapshot_id),
     ]
 
 
 def _reference(
     metadata: TableMetadata, name: str, kind: SnapshotRefType, snapshot_id: int
-) -> SetSnapshotRefUpdate:
+) -> update.SetSnapshotRefUpdate:
     """Move a reference and keep what was set on it."""
     now = metadata.refs.get(name)
     kept: dict[str, Any] = {}
@@ -260,19 +230,21 @@ def _reference(
         if kind is SnapshotRefType.BRANCH:
             kept["min_snapshots_to_keep"] = now.min_snapshots_to_keep
             kept["max_snapshot_age_ms"] = now.max_snapshot_age_ms
-    return SetSnapshotRefUpdate(ref_name=name, type=kind, snapshot_id=snapshot_id, **kept)
+    return update.SetSnapshotRefUpdate(ref_name=name, type=kind, snapshot_id=snapshot_id, **kept)
 
 
 def _newest_after(
     base: CommitBase, commit: Committable, before: Landed, snapshot_id: int
-) -> LedgerMark:
+) -> records.LedgerMark:
     """Return the snapshot that the ledger is written with; one that was lost stays unknown."""
     metadata = base.metadata
-    last = mark_in(metadata.properties, commit.chain.name, base.branch)
+    last = records.mark_in(metadata.properties, commit.chain.name, base.branch)
     if not before.recent:
-        last = LedgerMark("", snapshot=0, sequence=0, number=0, files_snapshot=0)
+        last = records.LedgerMark("", snapshot=0, sequence=0, number=0, files_snapshot=0)
     elif last is None or last.commit_id != before.recent[-1][0]:
-        last = LedgerMark("", 0, 0, number=len(before.recent), files_snapshot=_UNKNOWN_SNAPSHOT)
+        last = records.LedgerMark(
+            "", 0, 0, number=len(before.recent), files_snapshot=_UNKNOWN_SNAPSHOT
+        )
     newest = replace(
         last,
         commit_id=commit.commit_id,
@@ -282,25 +254,25 @@ def _newest_after(
     )
     if not (commit.files or commit.removes):
         return newest
-    rows, ranges = commit.rows, bounded_ranges(commit.progress)
+    rows, ranges = commit.rows, records.bounded_ranges(commit.progress)
     return replace(newest, files_snapshot=snapshot_id, rows=rows, ranges=ranges)
 
 
 def _ledgers_digest(base: CommitBase, commit: Committable, properties: dict[str, str]) -> str:
     """Return the digest of all ledgers as the commit leaves them, or "" when one is in doubt."""
     metadata, branch = base.metadata, base.branch
-    after = ledgers_in({**metadata.properties, **properties}, branch)
-    others = [key for key in after if key != ledger_key(commit.chain.name, branch)]
-    if not others or vouching(metadata, ancestry_of(metadata, branch)) is not None:
-        return digest_of_ledgers(after)
+    after = records.ledgers_in({**metadata.properties, **properties}, branch)
+    others = [key for key in after if key != records.ledger_key(commit.chain.name, branch)]
+    if not others or vouching(metadata, records.ancestry_of(metadata, branch)) is not None:
+        return records.digest_of_ledgers(after)
     agreed = all(_agrees(base, key) for key in others)
-    return digest_of_ledgers(after) if agreed else ""
+    return records.digest_of_ledgers(after) if agreed else ""
 
 
 def _agrees(base: CommitBase, key: str) -> bool:
     live = LiveData(base.table, base.branch, rows_are_read=False)
     try:
-        finding = judge(base.metadata, chain_of_key(key, base.branch), base.branch, live)
+        finding = judge(base.metadata, records.chain_of_key(key, base.branch), base.branch, live)
     except InvalidError:
         return False  # a ledger nobody can read vouches for nothing
     return finding.verdict is Verdict.AGREED

@@ -52,7 +52,7 @@ from pyiceberg.utils.truncate import (
 
 from penstock.connectors.iceberg.schema.types import field_ids
 from penstock.core.commits import DataFile
-from penstock.core.errors import InvalidError
+from penstock.core.table_errors import unfit
 from penstock.files import Written
 from penstock.files.footers import extremes, null_count, statistics_of
 
@@ -130,15 +130,15 @@ def data_file(file: DataFile, metadata: TableMetadata, table: str) -> ManifestFi
     try:
         detail = json.loads(file.detail)
         if detail["v"] > DESCRIPTION_VERSION:
-            raise _unfit(file, table, f"its description has version {detail['v']}")
+            raise unfit(file.path, table, f"its description has version {detail['v']}")
         spec = metadata.specs()[detail["spec"]]
         schema = metadata.schema()
         gone = {column[0] for column in detail["columns"]} - field_ids(schema)
         if gone:
-            raise _unfit(file, table, f"it holds columns the table lost (ids {sorted(gone)[:9]})")
+            raise unfit(file.path, table, f"the table lost its columns with ids {sorted(gone)[:9]}")
         return _rebuilt(file, detail, spec, schema)
     except (ValueError, KeyError, TypeError, IndexError, pydantic.ValidationError) as error:
-        raise _unfit(file, table, f"{type(error).__name__}: {str(error)[:120]}") from error
+        raise unfit(file.path, table, f"{type(error).__name__}: {str(error)[:120]}") from error
 
 
 def _rebuilt(
@@ -258,11 +258,3 @@ def _bytes(text: str) -> bytes:
 def internal(value: Any) -> Any:
     """Return a partition value as manifests are written with it: a UUID as its bytes."""
     return value.bytes if hasattr(value, "bytes") and hasattr(value, "hex") else value
-
-
-def _unfit(file: DataFile, table: str, why: str) -> InvalidError:
-    return InvalidError(
-        f"the prepared file {file.path} cannot be committed to {table}: {why}",
-        code="P439",
-        hint="its range is read and written again from the log; nothing was committed",
-    )

@@ -48,8 +48,8 @@ from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import DoubleType, FloatType, IntegerType, NestedField
 
 from penstock.connectors.iceberg.files.manifest_entries import count_entries, entries_of
-from penstock.connectors.iceberg.schema.features import refusal
 from penstock.connectors.iceberg.schema.types import field_ids
+from penstock.core.table_errors import unsupported
 
 MERGE_AT = 10
 ENTRIES_MAX = 1000
@@ -179,7 +179,7 @@ class ManifestStack:
         schema = self._schema_of(spec_id)
         if schema is None:
             feature = f"the partition spec {spec_id} by a column that none of its schemas has"
-            raise refusal(self._name, feature, "no manifest of it can be written")
+            raise unsupported(self._name, feature, "no manifest of it can be written")
         return write_manifest(
             format_version=self._metadata.format_version,
             spec=self._metadata.specs()[spec_id],

@@ -19,25 +19,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from pyiceberg.table.metadata import TableMetadata
 
-from penstock.connectors.iceberg.ledger.properties import (
-    Ancestry,
-    LedgerMark,
-    SummaryRecord,
-    ancestry_of,
-    bounded_ranges,
-    digest_of_ledgers,
-    is_ledger,
-    landed_from,
-    ledger_key,
-    ledgers_in,
-    mark_in,
-    record_of,
-    tag_of,
-)
+from penstock.connectors.iceberg.ledger import properties as records
 from penstock.core.commits import Chain, Landed
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import Progress
@@ -74,10 +61,26 @@ class Finding:
     evidence: str
 
 
+_agreed = partial(Finding, Verdict.AGREED)
+_rolled_back = partial(Finding, Verdict.ROLLED_BACK)
+_uncertain = partial(Finding, Verdict.UNCERTAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What is known of a chain that has landed something."""
+
+    metadata: TableMetadata
+    chain: Chain
+    landed: Landed
+    ancestry: records.Ancestry
+    live: Live
+
+
 def judge(metadata: TableMetadata, chain: Chain, branch: str, live: Live) -> Finding:
     """Judge one chain on a branch. Raises InvalidError (P190, P191): its ledger cannot be read."""
-    text = metadata.properties.get(ledger_key(chain.name, branch))
-    ancestry = ancestry_of(metadata, branch)
+    text = metadata.properties.get(records.ledger_key(chain.name, branch))
+    ancestry = records.ancestry_of(metadata, branch)
     if text is None:
         return _without_ledger(metadata, chain, branch)
     landed = ledger_from_json(text)
@@ -88,10 +91,10 @@ def judge(metadata: TableMetadata, chain: Chain, branch: str, live: Live) -> Fin
     vouched = vouching(metadata, ancestry)
     if vouched is not None:
         return _agreed(landed, f"snapshot {vouched} vouches for all ledgers of the table")
-    return _by_summary(metadata, chain, landed, ancestry, live)
+    return _by_summary(_Facts(metadata, chain, landed, ancestry, live))
 
 
-def vouching(metadata: TableMetadata, ancestry: Ancestry) -> int | None:
+def vouching(metadata: TableMetadata, ancestry: records.Ancestry) -> int | None:
     """Return the nearest own snapshot when it was made with the ledgers as they stand now.
 
     A rollback moves it back and leaves the ledgers; a fence on a rolled-back table vouches for
@@ -101,21 +104,16 @@ def vouching(metadata: TableMetadata, ancestry: Ancestry) -> int | None:
     if nearest is None:
         return None
     snapshot, told = nearest
-    digest = digest_of_ledgers(ledgers_in(metadata.properties, ancestry.branch))
+    digest = records.digest_of_ledgers(records.ledgers_in(metadata.properties, ancestry.branch))
     return snapshot.snapshot_id if told.ledgers == digest else None
 
 
-def _by_summary(
-    metadata: TableMetadata,
-    chain: Chain,
-    landed: Landed,
-    ancestry: Ancestry,
-    live: Live,
-) -> Finding:
+def _by_summary(facts: _Facts) -> Finding:
+    chain, landed, ancestry = facts.chain, facts.landed, facts.ancestry
     newest_id, _ = landed.recent[-1]
     own = next(((s, told) for s, told in ancestry.own() if told.chain == chain.name), None)
     if own is None:
-        return _without_summary(metadata, chain, landed, ancestry, live)
+        return _without_summary(facts)
     snapshot, told = own
     where = f"snapshot {snapshot.snapshot_id}"
     if told.keeps_ledger:
@@ -123,7 +121,7 @@ def _by_summary(
     if told.commit_id == newest_id:
         return _agreed(landed, f"{where} and the ledger name the same commit")
     older = told.commit_id in dict(landed.recent)
-    newest = mark_in(metadata.properties, chain.name, ancestry.branch)
+    newest = records.mark_in(facts.metadata.properties, chain.name, ancestry.branch)
     if older or (newest is not None and (snapshot.sequence_number or 0) < newest.sequence):
         return _rolled_back(
             landed,
@@ -133,45 +131,35 @@ def _by_summary(
     return _uncertain(landed, f"{where} holds {told.commit_id}, which the ledger does not know")
 
 
-def _without_summary(
-    metadata: TableMetadata,
-    chain: Chain,
-    landed: Landed,
-    ancestry: Ancestry,
-    live: Live,
-) -> Finding:
+def _without_summary(facts: _Facts) -> Finding:
     """Judge a chain none of whose commits is on the ancestry that can still be read."""
+    metadata, chain, landed, ancestry = facts.metadata, facts.chain, facts.landed, facts.ancestry
     newest_id, _ = landed.recent[-1]
     branch = ancestry.branch
-    newest = mark_in(metadata.properties, chain.name, branch) or _tagged(metadata, chain, branch)
+    noted = records.mark_in(metadata.properties, chain.name, branch)
+    newest = noted or _tagged(metadata, chain, branch)
     if ancestry.complete:
         return _rolled_back(landed, f"the complete history of {branch} does not hold {newest_id}")
     if newest is None:
-        return _uncertain(
-            landed, "the history is cut off, and neither tag nor property tells our snapshot"
-        )
+        why = "the history is cut off, and neither tag nor property tells our snapshot"
+        return _uncertain(landed, why)
     if metadata.format_version > 1 and ancestry.sequence_min <= newest.sequence:
-        return _rolled_back(
-            landed, f"the history of {branch} goes back below snapshot {newest.snapshot} without it"
-        )
+        why = f"the history of {branch} goes back below snapshot {newest.snapshot} without it"
+        return _rolled_back(landed, why)
     if newest.commit_id != newest_id:
         return _uncertain(landed, f"the last snapshot told is of {newest.commit_id}")
     if not newest.files_snapshot:
         return _agreed(landed, "the history is cut off, and no commit of the chain had files")
-    files = live.files_of(newest.files_snapshot)
-    if files:
-        return _agreed(
-            landed,
-            f"the history is cut off, and {files} files of snapshot {newest.files_snapshot} are "
-            "live",
-        )
+    if files := facts.live.files_of(newest.files_snapshot):
+        those = f"{files} files of snapshot {newest.files_snapshot}"
+        return _agreed(landed, f"the history is cut off, and {those} are live")
     gone = (
         f"the history is cut off above snapshot {newest.snapshot}, and no file that snapshot "
         f"{newest.files_snapshot} added is live"
     )
     found = None
-    if _rows_are_its_own(metadata, chain, landed, ancestry, newest):
-        found = live.rows_of(chain, newest.ranges, newest.rows)
+    if _rows_are_its_own(facts, newest):
+        found = facts.live.rows_of(chain, newest.ranges, newest.rows)
     if found is None:
         return _uncertain(landed, f"{gone}: a rollback or a compaction, which cannot be told")
     if found == newest.rows:
@@ -179,30 +167,30 @@ def _without_summary(
     return _uncertain(landed, f"{gone}, nor are all of its {newest.rows} rows: a rollback, perhaps")
 
 
-def _rows_are_its_own(
-    metadata: TableMetadata, chain: Chain, landed: Landed, ancestry: Ancestry, newest: LedgerMark
-) -> bool:
+def _rows_are_its_own(facts: _Facts, newest: records.LedgerMark) -> bool:
     """Return whether rows of the newest commit's ranges can be of no other commit."""
+    landed, ancestry = facts.landed, facts.ancestry
     if not newest.ranges or not newest.rows or landed.segment:
         return False  # after a seek, what was landed again may be there from before
     summaries = [each.summary for each in ancestry.snapshots if each.summary is not None]
     if any(each.get(key) for each in summaries for key in _PUT_BACK):
         return False
-    if chain.is_quarantine:
+    if facts.chain.is_quarantine:
         return True  # its rows tell pipeline, table and topic id
     if any(map(is_of_resolutions, landed.offsets)):
         return False  # a retry lands rows ahead of the chain
     own = {at.topic_id: at.topic for at in landed.offsets}
     try:
-        strange = [
+        others = [
             at.topic
-            for key, text in metadata.properties.items()
-            if is_ledger(key) and key != ledger_key(chain.name, ancestry.branch)
+            for key, text in facts.metadata.properties.items()
+            if records.is_ledger(key)
+            and key != records.ledger_key(facts.chain.name, ancestry.branch)
             for at in ledger_from_json(text).offsets
         ]
     except InvalidError:
         return False
-    landings = Counter([*own.values(), *strange])
+    landings = Counter([*own.values(), *others])
     return all(landings[at.topic] == 1 for at in newest.ranges)
 
 
@@ -210,27 +198,27 @@ def _without_ledger(metadata: TableMetadata, chain: Chain, branch: str) -> Findi
     own = [
         (snapshot.sequence_number or 0, told)
         for snapshot in metadata.snapshots
-        if (told := record_of(snapshot)) is not None
+        if (told := records.record_of(snapshot)) is not None
         and (told.chain, told.branch) == (chain.name, branch)
     ]
     if own:
         _, told = max(own, key=lambda pair: (pair[0], pair[1].number))
         return _uncertain(
-            landed_from(told),
-            f"the property {ledger_key(chain.name, branch)} was removed, and snapshots tell that "
-            f"{told.commit_id} landed",
+            records.landed_from(told),
+            f"the property {records.ledger_key(chain.name, branch)} was removed, and snapshots "
+            f"tell that {told.commit_id} landed",
         )
     return Finding(Verdict.ABSENT, None, f"the table has no ledger of {chain.name}")
 
 
-def _tagged(metadata: TableMetadata, chain: Chain, branch: str) -> LedgerMark | None:
+def _tagged(metadata: TableMetadata, chain: Chain, branch: str) -> records.LedgerMark | None:
     """Read from the tagged snapshot what the property would tell."""
-    reference = metadata.refs.get(tag_of(chain.name, branch))
+    reference = metadata.refs.get(records.tag_of(chain.name, branch))
     snapshot = None if reference is None else metadata.snapshot_by_id(reference.snapshot_id)
-    told: SummaryRecord | None = None if snapshot is None else record_of(snapshot)
+    told: records.SummaryRecord | None = None if snapshot is None else records.record_of(snapshot)
     if snapshot is None or told is None or (told.chain, told.branch) != (chain.name, branch):
         return None
-    return LedgerMark(
+    return records.LedgerMark(
         commit_id=told.commit_id,
         snapshot=snapshot.snapshot_id,
         sequence=snapshot.sequence_number or 0,
@@ -238,17 +226,5 @@ def _tagged(metadata: TableMetadata, chain: Chain, branch: str) -> LedgerMark | 
         # Without files it proves nothing by itself: the one before it may have been rolled back.
         files_snapshot=snapshot.snapshot_id,
         rows=told.rows,
-        ranges=bounded_ranges(progress_from_json(told.progress or [])),
+        ranges=records.bounded_ranges(progress_from_json(told.progress or [])),
     )
-
-
-def _agreed(landed: Landed, evidence: str) -> Finding:
-    return Finding(Verdict.AGREED, landed, evidence)
-
-
-def _rolled_back(landed: Landed, evidence: str) -> Finding:
-    return Finding(Verdict.ROLLED_BACK, landed, evidence)
-
-
-def _uncertain(landed: Landed, evidence: str) -> Finding:
-    return Finding(Verdict.UNCERTAIN, landed, evidence)

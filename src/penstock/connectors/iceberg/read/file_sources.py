@@ -10,16 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pyarrow as pa
-from pyiceberg.expressions import (
-    AlwaysTrue,
-    And,
-    BooleanExpression,
-    GreaterThanOrEqual,
-    In,
-    IsNull,
-    Or,
-    Reference,
-)
+from pyiceberg import expressions as where
 from pyiceberg.expressions.literals import literal
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import DataScan, FileScanTask, Table
@@ -54,18 +45,18 @@ def sources_of(
 def _rows(table: Table, task: FileScanTask, names: list[str]) -> pa.Table:
     whole = FileScanTask(task.file)
     projected = table.schema().select(*names)
-    read = ArrowScan(table.metadata, table.io, projected, AlwaysTrue()).to_table([whole])
+    read = ArrowScan(table.metadata, table.io, projected, where.AlwaysTrue()).to_table([whole])
     return read.select(names).rename_columns(COORDINATES.names).cast(COORDINATES)
 
 
-def _filter(names: list[str], ends: Mapping[tuple[str, int], int]) -> BooleanExpression:
+def _filter(names: list[str], ends: Mapping[tuple[str, int], int]) -> where.BooleanExpression:
     """Return one flat filter for any number of partitions: nested ones raise RecursionError."""
-    topic, partition, offset = map(Reference, names)
+    topic, partition, offset = map(where.Reference, names)
     if not ends:
-        return IsNull(term=offset)
-    wanted = And(
-        In(term=topic, literals={literal(each) for each, _ in ends}),
-        In(term=partition, literals={literal(number) for _, number in ends}),
-        GreaterThanOrEqual(term=offset, value=literal(min(ends.values()))),
+        return where.IsNull(term=offset)
+    wanted = where.And(
+        where.In(term=topic, literals={literal(each) for each, _ in ends}),
+        where.In(term=partition, literals={literal(number) for _, number in ends}),
+        where.GreaterThanOrEqual(term=offset, value=literal(min(ends.values()))),
     )
-    return Or(wanted, IsNull(term=offset))
+    return where.Or(wanted, where.IsNull(term=offset))

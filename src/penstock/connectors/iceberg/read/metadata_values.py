@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+from pyiceberg import types as iceberg
 from pyiceberg.conversions import from_bytes
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import (
@@ -35,25 +36,6 @@ from pyiceberg.partitioning import PartitionField
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.transforms import VoidTransform
-from pyiceberg.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FixedType,
-    FloatType,
-    IntegerType,
-    LongType,
-    NestedField,
-    PrimitiveType,
-    StringType,
-    StructType,
-    TimestampType,
-    TimestamptzType,
-    TimeType,
-    UUIDType,
-)
 
 from penstock.connectors.iceberg.files.file_metadata import internal
 from penstock.connectors.iceberg.files.manifest_entries import is_live, written_in
@@ -72,30 +54,30 @@ from penstock.core.statistics import (
 )
 from penstock.ports.tables import StatedFile
 
-_KINDS: Mapping[type[PrimitiveType], Kind] = {
-    BooleanType: Kind.BOOLEAN,
-    DateType: Kind.DATE,
-    StringType: Kind.STRING,
-    TimestampType: Kind.TIMESTAMP,
-    TimestamptzType: Kind.TIMESTAMPTZ,
+_KINDS: Mapping[type[iceberg.PrimitiveType], Kind] = {
+    iceberg.BooleanType: Kind.BOOLEAN,
+    iceberg.DateType: Kind.DATE,
+    iceberg.StringType: Kind.STRING,
+    iceberg.TimestampType: Kind.TIMESTAMP,
+    iceberg.TimestamptzType: Kind.TIMESTAMPTZ,
 }
-_BYTES = (StringType, BinaryType, FixedType, UUIDType)
+_BYTES = (iceberg.StringType, iceberg.BinaryType, iceberg.FixedType, iceberg.UUIDType)
 _BOUNDED = (
     *_BYTES,
-    BooleanType,
-    IntegerType,
-    LongType,
-    FloatType,
-    DoubleType,
-    DateType,
-    TimeType,
-    TimestampType,
-    TimestamptzType,
-    DecimalType,
+    iceberg.BooleanType,
+    iceberg.IntegerType,
+    iceberg.LongType,
+    iceberg.FloatType,
+    iceberg.DoubleType,
+    iceberg.DateType,
+    iceberg.TimeType,
+    iceberg.TimestampType,
+    iceberg.TimestamptzType,
+    iceberg.DecimalType,
 )
-_WIDENED: Mapping[type[PrimitiveType], PrimitiveType] = {
-    LongType: IntegerType(),
-    DoubleType: FloatType(),
+_WIDENED: Mapping[type[iceberg.PrimitiveType], iceberg.PrimitiveType] = {
+    iceberg.LongType: iceberg.IntegerType(),
+    iceberg.DoubleType: iceberg.FloatType(),
 }
 _HALF_BYTES = 4
 
@@ -192,7 +174,7 @@ class _Field:
         self,
         at: int,
         field: PartitionField,
-        leaves: Mapping[int, tuple[Leaf, PrimitiveType]],
+        leaves: Mapping[int, tuple[Leaf, iceberg.PrimitiveType]],
         schema: Schema,
     ) -> None:
         self._at, self._name = at, field.name
@@ -201,7 +183,7 @@ class _Field:
         if known and not isinstance(field.transform, VoidTransform) and field.source_id in leaves:
             self._leaf, kind = leaves[field.source_id]
             self._type: Any = field.transform.result_type(kind)
-            as_written = file_schema(Schema(NestedField(1, "it", kind))).field("it").type
+            as_written = file_schema(Schema(iceberg.NestedField(1, "it", kind))).field("it").type
             self._derived = _deriving(transform_of(field, schema), as_written)
 
     def value(
@@ -215,7 +197,7 @@ class _Field:
         return PartitionValue(self._name, self._leaf, value, self._derived, summary)
 
 
-def _summary(kind: PrimitiveType, told: PartitionFieldSummary) -> PartitionSummary:
+def _summary(kind: iceberg.PrimitiveType, told: PartitionFieldSummary) -> PartitionSummary:
     bounds: list[Value | None] = []
     for raw in (told.lower_bound, told.upper_bound):
         try:
@@ -239,8 +221,8 @@ def _told(column: ColumnStatistics) -> tuple[Any, ...]:
 
 
 def _leaves(
-    struct_: Schema | StructType, above: tuple[str, ...] = ()
-) -> Iterator[tuple[int, Leaf, PrimitiveType]]:
+    struct_: Schema | iceberg.StructType, above: tuple[str, ...] = ()
+) -> Iterator[tuple[int, Leaf, iceberg.PrimitiveType]]:
     """List the columns of a schema that are no structs, lists or maps, nor within the latter.
 
     Those with a default for files that lack them are left out: they are not null there.
@@ -250,14 +232,14 @@ def _leaves(
         kind = each.field_type
         if each.initial_default is not None:
             continue
-        if isinstance(kind, StructType):
+        if isinstance(kind, iceberg.StructType):
             yield from _leaves(kind, path)
-        elif isinstance(kind, PrimitiveType):
+        elif isinstance(kind, iceberg.PrimitiveType):
             shown = _KINDS.get(type(kind))
             yield each.field_id, Leaf(".".join(path), path, each.field_id, shown), kind
 
 
-def _decoded(kind: PrimitiveType, raw: bytes | None) -> Value | None:
+def _decoded(kind: iceberg.PrimitiveType, raw: bytes | None) -> Value | None:
     """Decode a bound. Raises ValueError, struct.error."""
     if raw is None or not isinstance(kind, _BOUNDED):
         return None

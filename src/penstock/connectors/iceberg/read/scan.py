@@ -13,19 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.expressions import (
-    AlwaysFalse,
-    AlwaysTrue,
-    And,
-    BooleanExpression,
-    EqualTo,
-    GreaterThanOrEqual,
-    In,
-    LessThan,
-    LessThanOrEqual,
-    Or,
-    Reference,
-)
+from pyiceberg import expressions as where
 from pyiceberg.expressions.literals import literal
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import DataScan, Table
@@ -35,10 +23,10 @@ from pyiceberg.types import IntegerType, LongType, StringType
 from penstock.connectors.iceberg.files.manifests import live_entries
 from penstock.connectors.iceberg.ledger.properties import head_of, parent_of
 from penstock.core.commits import Chain
-from penstock.core.errors import InvalidError
 from penstock.core.offsets import Progress
 from penstock.core.schema import SOURCE_PREFIX
 from penstock.core.serialization import progress_to_json
+from penstock.core.table_errors import no_column
 
 COORDINATES = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
 _PLACE = ("topic_id", "partition", "offset")
@@ -83,7 +71,7 @@ class LiveData:
             return None
         label = 0 if chain.is_quarantine else 2
         wanted = _exactly(columns, label, progress_to_json(ranges))
-        wanted = And(_of_chain(chain.name), wanted) if chain.is_quarantine else wanted
+        wanted = where.And(_of_chain(chain.name), wanted) if chain.is_quarantine else wanted
         try:
             found = scan.filter(wanted).select(*columns)
             tasks = [*found.plan_files()]
@@ -100,7 +88,7 @@ class LiveData:
         return count
 
 
-def _reader(scan: DataScan, row_filter: BooleanExpression) -> ArrowScan:
+def _reader(scan: DataScan, row_filter: where.BooleanExpression) -> ArrowScan:
     """Return what reads the files of a scan one by one, so that no more than one is held."""
     return ArrowScan(scan.table_metadata, scan.io, scan.projection(), row_filter)
 
@@ -120,21 +108,21 @@ def _places_in(scan: DataScan, chain: Chain) -> tuple[str, ...] | None:
 
 def _exactly(
     columns: Sequence[str], label: int, ranges: Sequence[Sequence[Any]]
-) -> BooleanExpression:
+) -> where.BooleanExpression:
     """Return a filter for just the rows of a few ranges.
 
     Topics are known by what stands at `label` in a range: 0 for their ids, 2 for their names.
     """
-    topic, partition, offset = map(Reference, columns)
-    found: BooleanExpression = AlwaysFalse()
+    topic, partition, offset = map(where.Reference, columns)
+    found: where.BooleanExpression = where.AlwaysFalse()
     for each in ranges:
-        found = Or(
+        found = where.Or(
             found,
-            And(
-                EqualTo(term=topic, value=literal(each[label])),
-                EqualTo(term=partition, value=literal(each[1])),
-                GreaterThanOrEqual(term=offset, value=literal(each[3])),
-                LessThan(term=offset, value=literal(each[4])),
+            where.And(
+                where.EqualTo(term=topic, value=literal(each[label])),
+                where.EqualTo(term=partition, value=literal(each[1])),
+                where.GreaterThanOrEqual(term=offset, value=literal(each[3])),
+                where.LessThan(term=offset, value=literal(each[4])),
             ),
         )
     return found
@@ -154,7 +142,7 @@ def coordinates_of(
     found = scan.select(*dict.fromkeys(names))
     if offsets is None:
         return _as_coordinates(found.to_arrow(), names)
-    rows, reader = [COORDINATES.empty_table()], _reader(found, AlwaysTrue())
+    rows, reader = [COORDINATES.empty_table()], _reader(found, where.AlwaysTrue())
     for task in found.filter(_about(names[-1], offsets)).plan_files():
         each = _as_coordinates(reader.to_table([task]), names)
         rows.append(each.filter(pc.is_in(each["offset"], value_set=offsets)))
@@ -165,14 +153,14 @@ def _as_coordinates(read: pa.Table, names: Sequence[str]) -> pa.Table:
     return read.select(names).rename_columns(COORDINATES.names).cast(COORDINATES)
 
 
-def _about(column: str, offsets: pa.Array) -> BooleanExpression:
+def _about(column: str, offsets: pa.Array) -> where.BooleanExpression:
     """Return a filter that files without such offsets do not pass, by their bounds."""
     bounds = pc.min_max(offsets).as_py()
     if bounds["min"] is None:
-        return AlwaysFalse()
-    return And(
-        GreaterThanOrEqual(term=Reference(column), value=literal(bounds["min"])),
-        LessThanOrEqual(term=Reference(column), value=literal(bounds["max"])),
+        return where.AlwaysFalse()
+    return where.And(
+        where.GreaterThanOrEqual(term=where.Reference(column), value=literal(bounds["min"])),
+        where.LessThanOrEqual(term=where.Reference(column), value=literal(bounds["max"])),
     )
 
 
@@ -218,23 +206,23 @@ def refused_in(
         yield batch.select(columns)
 
 
-def _of_chain(chain: str) -> BooleanExpression:
+def _of_chain(chain: str) -> where.BooleanExpression:
     pipeline, _, target = chain.partition("/")
-    ours = EqualTo(term=Reference("pipeline"), value=literal(pipeline))
+    ours = where.EqualTo(term=where.Reference("pipeline"), value=literal(pipeline))
     if target == "*":
         return ours
-    return And(ours, EqualTo(term=Reference("table"), value=literal(target)))
+    return where.And(ours, where.EqualTo(term=where.Reference("table"), value=literal(target)))
 
 
-def _row_filter(chain: str, ranges: Sequence[Sequence[Any]]) -> BooleanExpression:
+def _row_filter(chain: str, ranges: Sequence[Sequence[Any]]) -> where.BooleanExpression:
     """Return one flat filter however many ranges there are; the rest is compared row by row."""
     lowest, beyond = min(each[3] for each in ranges), max(each[4] for each in ranges)
-    return And(
+    return where.And(
         _of_chain(chain),
-        GreaterThanOrEqual(term=Reference("offset"), value=literal(lowest)),
-        LessThan(term=Reference("offset"), value=literal(beyond)),
-        In(term=Reference("topic_id"), literals={literal(each[0]) for each in ranges}),
-        In(term=Reference("partition"), literals={literal(each[1]) for each in ranges}),
+        where.GreaterThanOrEqual(term=where.Reference("offset"), value=literal(lowest)),
+        where.LessThan(term=where.Reference("offset"), value=literal(beyond)),
+        where.In(term=where.Reference("topic_id"), literals={literal(each[0]) for each in ranges}),
+        where.In(term=where.Reference("partition"), literals={literal(each[1]) for each in ranges}),
     )
 
 
@@ -243,8 +231,4 @@ def require_columns(scan: DataScan, name: str, columns: Sequence[str]) -> None:
     there = set(scan.projection().column_names)
     for column in columns:
         if column not in there:
-            raise InvalidError(
-                f"{name} has no column {column}",
-                code="P435",
-                hint="see source_columns in the spec, or name the table's own columns",
-            )
+            raise no_column(name, column)

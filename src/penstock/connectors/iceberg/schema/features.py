@@ -14,9 +14,10 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 
 from penstock.connectors.iceberg.schema.partition_values import KNOWN_TRANSFORMS
-from penstock.core.errors import InvalidError
+from penstock.core.table_errors import unsupported
 
 _CODECS = {"zstd", "gzip", "snappy", "lz4", "lz4_raw", "brotli", "uncompressed"}
+_CODECS_KNOWN = ", ".join(sorted(_CODECS))
 _LEVEL = "write.parquet.compression-level"
 _NUMBERS = {
     _LEVEL: (-(1 << 31), (1 << 31) - 1),  # zstd and brotli take the nearest that they know
@@ -31,40 +32,31 @@ _WHY_VERSION = "PyIceberg writes versions 1 and 2"
 def require_honourable(metadata: TableMetadata, name: str, branch: str) -> None:
     """Raise InvalidError (P436) that names the first feature we cannot honour."""
     if str(metadata.format_version) not in _VERSIONS:
-        raise refusal(name, f"format-version {metadata.format_version}", _WHY_VERSION)
+        raise unsupported(name, f"format-version {metadata.format_version}", _WHY_VERSION)
     require_properties(metadata.properties, name)
     _require_spec(metadata.spec(), name)
     reference = metadata.refs.get(branch)
     if reference is not None and reference.snapshot_ref_type is not SnapshotRefType.BRANCH:
-        raise refusal(name, f"a tag named {branch}", "rows land on branches")
+        raise unsupported(name, f"a tag named {branch}", "rows land on branches")
 
 
 def require_properties(properties: Mapping[str, str], name: str) -> None:
     """Raise InvalidError (P436) for a property that we cannot honour."""
     version = properties.get("format-version", _VERSIONS[-1])
     if version not in _VERSIONS:
-        raise refusal(name, f"format-version {version[:20]}", _WHY_VERSION)
+        raise unsupported(name, f"format-version {version[:20]}", _WHY_VERSION)
     for key, value in properties.items():
         if key.startswith("encryption."):
-            raise refusal(name, f"table encryption ({key})", "its files would be plain")
+            raise unsupported(name, f"table encryption ({key})", "its files would be plain")
         if key in {"write.location-provider.impl", "write.py-location-provider.impl"}:
-            raise refusal(name, key, "its files would lie elsewhere")
+            raise unsupported(name, key, "its files would lie elsewhere")
         if key == "write.format.default" and value.lower() != "parquet":
-            raise refusal(name, f"{key}={value[:20]}", "only Parquet is written")
+            raise unsupported(name, f"{key}={value[:20]}", "only Parquet is written")
         if key == "write.parquet.compression-codec" and value.lower() not in _CODECS:
-            raise refusal(name, f"{key}={value[:20]}", f"known are {', '.join(sorted(_CODECS))}")
+            raise unsupported(name, f"{key}={value[:20]}", f"known are {_CODECS_KNOWN}")
         if key.startswith("write.parquet.bloom-filter-enabled.") and value.lower() == "true":
-            raise refusal(name, key, "no bloom filters are written")
+            raise unsupported(name, key, "no bloom filters are written")
     _require_numbers(properties, name)
-
-
-def refusal(name: str, feature: str, why: str) -> InvalidError:
-    """Build the error for a table with a feature that is not supported (P436)."""
-    return InvalidError(
-        f"{name} has {feature}, which Penstock does not support: {why}",
-        code="P436",
-        hint="land into a table without it, or remove it from the table or the spec",
-    )
 
 
 def _require_numbers(properties: Mapping[str, str], name: str) -> None:
@@ -76,12 +68,12 @@ def _require_numbers(properties: Mapping[str, str], name: str) -> None:
         try:
             number = int(text)
         except ValueError as error:
-            raise refusal(name, f"{key}={text[:20]}", "it is not a whole number") from error
+            raise unsupported(name, f"{key}={text[:20]}", "it is not a whole number") from error
         if not least <= number <= most:
-            raise refusal(name, f"{key}={text[:20]}", f"it must lie between {least} and {most}")
+            raise unsupported(name, f"{key}={text[:20]}", f"it must lie between {least} and {most}")
 
 
 def _require_spec(spec: PartitionSpec, name: str) -> None:
     for field in spec.fields:
         if not isinstance(field.transform, KNOWN_TRANSFORMS):
-            raise refusal(name, f"the partition transform {field.transform}", "it is not known")
+            raise unsupported(name, f"the partition transform {field.transform}", "it is not known")

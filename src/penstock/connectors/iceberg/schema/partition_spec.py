@@ -13,34 +13,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyiceberg import transforms
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema as IcebergSchema
-from pyiceberg.transforms import (
-    BucketTransform,
-    DayTransform,
-    HourTransform,
-    IdentityTransform,
-    MonthTransform,
-    Transform,
-    TruncateTransform,
-    YearTransform,
-)
 from pyiceberg.types import FixedType, NestedField, UUIDType
 
 from penstock.core.errors import InvalidError
 
 _CALL = re.compile(r"\s*([A-Za-z_]+)\s*\(\s*(?:(\d{1,9})\s*,\s*)?([^(),]+?)\s*\)\s*")
 _BARE = re.compile(r"\s*([^()]+?)\s*")
-_PLAIN: dict[str, tuple[Callable[[], Transform[Any, Any]], str]] = {
-    "identity": (IdentityTransform, ""),
-    "year": (YearTransform, "_year"),
-    "month": (MonthTransform, "_month"),
-    "day": (DayTransform, "_day"),
-    "hour": (HourTransform, "_hour"),
+_PLAIN: dict[str, tuple[Callable[[], transforms.Transform[Any, Any]], str]] = {
+    "identity": (transforms.IdentityTransform, ""),
+    "year": (transforms.YearTransform, "_year"),
+    "month": (transforms.MonthTransform, "_month"),
+    "day": (transforms.DayTransform, "_day"),
+    "hour": (transforms.HourTransform, "_hour"),
 }
-_SIZED: dict[str, tuple[Callable[[int], Transform[Any, Any]], str]] = {
-    "bucket": (BucketTransform, "_bucket"),
-    "truncate": (TruncateTransform, "_trunc"),
+_SIZED: dict[str, tuple[Callable[[int], transforms.Transform[Any, Any]], str]] = {
+    "bucket": (transforms.BucketTransform, "_bucket"),
+    "truncate": (transforms.TruncateTransform, "_trunc"),
 }
 _MISREAD = (FixedType, UUIDType)
 """Types whose values are no partition values for readers: Iceberg's Java library cannot read the
@@ -53,7 +44,7 @@ class Term:
     """One parsed text: a transform, the column it reads and what its field's name ends in."""
 
     column: str
-    transform: Transform[Any, Any]
+    transform: transforms.Transform[Any, Any]
     suffix: str
 
 
@@ -65,7 +56,7 @@ def parse_term(text: str) -> Term:
     bare = _BARE.fullmatch(text)
     if bare is None:
         raise _unusable(text, "it is neither a column nor transform(column)")
-    return Term(bare[1], IdentityTransform(), "")
+    return Term(bare[1], transforms.IdentityTransform(), "")
 
 
 def partition_spec(texts: Sequence[str], schema: IcebergSchema) -> PartitionSpec:
@@ -80,7 +71,7 @@ def partition_spec(texts: Sequence[str], schema: IcebergSchema) -> PartitionSpec
         term = parse_term(text)
         source = source_of(text, term, schema)
         name = term.column.replace(".", "_") + term.suffix
-        identity = isinstance(term.transform, IdentityTransform)
+        identity = isinstance(term.transform, transforms.IdentityTransform)
         if identity and isinstance(source.field_type, _MISREAD):
             why = f"readers find no rows by plain values of the type {source.field_type}"
             raise _unusable(text, f"{why}; bucket(16, {term.column[:80]}) they read rightly")

@@ -8,16 +8,8 @@ Source: Apache Iceberg table specification, "Schema Evolution".
 
 from __future__ import annotations
 
+from pyiceberg.table import update
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.update import (
-    AddSchemaUpdate,
-    AssertCurrentSchemaId,
-    AssertLastAssignedFieldId,
-    AssertTableUUID,
-    SetCurrentSchemaUpdate,
-    TableRequirement,
-    TableUpdate,
-)
 
 from penstock.connectors.iceberg.schema.types import widened
 from penstock.core.schema import Schema
@@ -27,18 +19,18 @@ _LAST_ADDED = -1
 
 def schema_change(
     metadata: TableMetadata, wide: Schema
-) -> tuple[tuple[TableRequirement, ...], tuple[TableUpdate, ...]]:
+) -> tuple[tuple[update.TableRequirement, ...], tuple[update.TableUpdate, ...]]:
     """Return requirements and updates that make a wider schema the current one."""
     schema, _ = widened(metadata.schema(), wide, metadata.last_column_id)
     numbered = schema.model_copy(update={"schema_id": _next_id(metadata)})
     requirements = (
-        AssertTableUUID(uuid=metadata.table_uuid),
-        AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
-        AssertLastAssignedFieldId(last_assigned_field_id=metadata.last_column_id),
+        update.AssertTableUUID(uuid=metadata.table_uuid),
+        update.AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
+        update.AssertLastAssignedFieldId(last_assigned_field_id=metadata.last_column_id),
     )
     return requirements, (
-        AddSchemaUpdate(schema_=numbered),
-        SetCurrentSchemaUpdate(schema_id=_LAST_ADDED),
+        update.AddSchemaUpdate(schema_=numbered),
+        update.SetCurrentSchemaUpdate(schema_id=_LAST_ADDED),
     )
 
 

@@ -21,7 +21,7 @@ from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table import TableProperties
 
 from penstock.connectors.iceberg.io.credentials import Credential, opened, shared
-from penstock.core.errors import BugError, InvalidError
+from penstock.core.table_errors import no_target, require_target_version
 from penstock.files import ParquetOptions
 from penstock.ports.runtime import Secrets
 
@@ -127,13 +127,7 @@ def target_from_json(text: str) -> Target:
     """
     try:
         data: dict[str, Any] = json.loads(text)
-        version = data["v"]
-        if version > TARGET_VERSION:
-            raise InvalidError(
-                f"this target has version {version}, and this penstock reads {TARGET_VERSION}",
-                code="P190",
-                hint="install the driver's version of penstock on the workers",
-            )
+        require_target_version(data["v"], TARGET_VERSION)
         return Target(
             table=data["table"],
             location=data["location"],
@@ -145,11 +139,7 @@ def target_from_json(text: str) -> Target:
             sizes=Sizes(*data["sizes"]),
         )
     except (ValueError, KeyError, TypeError, pydantic.ValidationError) as error:
-        raise BugError(
-            f"this is not the target of an Iceberg table: {type(error).__name__}",
-            code="P702",
-            hint="please report this",
-        ) from error
+        raise no_target("an Iceberg", error) from error
 
 
 def _level(codec: str) -> int | None:

@@ -21,17 +21,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
+from penstock.connectors.kafka import errors
 from penstock.connectors.kafka.columns import Gathered
-from penstock.connectors.kafka.errors import (
-    AUTHORIZATION,
-    NO_TOPIC,
-    OUT_OF_RANGE,
-    BrokerLog,
-    overtaken,
-    refused,
-    translated,
-    truncated,
-)
 from penstock.connectors.kafka.settings import KafkaSettings
 from penstock.core.errors import BugError, PenstockError
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
@@ -69,7 +60,7 @@ class KafkaReader:
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
-        self._heard = BrokerLog()
+        self._heard = errors.BrokerLog()
         self._consumer: Consumer | None = None
         self._process = 0
         self._readings = 0
@@ -129,7 +120,7 @@ class KafkaReader:
                     {**CLIENT, **self._settings.client, "error_cb": self._heard}
                 )
             except KafkaException as error:
-                raise refused(error.args[0], self._settings) from error
+                raise errors.refused(error.args[0], self._settings) from error
         if self._process != os.getpid():
             raise BugError(
                 "a Kafka reader was used after a fork", code="P720", hint="please report this"
@@ -159,14 +150,14 @@ class KafkaReader:
         name = error.name()
         if name == "_PARTITION_EOF":
             reading.move_to(message.offset())
-        elif name in OUT_OF_RANGE:
+        elif name in errors.OUT_OF_RANGE:
             raise self._out_of_range(consumer, reading, error)
         elif name not in PASSED_OVER:
             raise self._translated(error, reading)
 
     def _bear_silence(self, reading: _Reading) -> None:
         """Raise when the silence has a reason that will not pass, or has lasted too long."""
-        reason = self._heard.first(NO_TOPIC | AUTHORIZATION, about=reading.place)
+        reason = self._heard.first(errors.NO_TOPIC | errors.AUTHORIZATION, about=reading.place)
         if reason is None:
             reason = self._heard.reason(time.monotonic() - reading.heard_at)
         if reason is not None:
@@ -181,13 +172,13 @@ class KafkaReader:
         except KafkaException as failed:
             return self._translated(failed.args[0], reading)
         if low > position:
-            return overtaken(at, OffsetRange(position, min(Offset(low), reading.stop)))
+            return errors.overtaken(at, OffsetRange(position, min(Offset(low), reading.stop)))
         if high < position or "truncation" in error.str():
-            return truncated(at, position)
+            return errors.truncated(at, position)
         return self._translated(error, reading)
 
     def _translated(self, error: Any, reading: _Reading) -> PenstockError:
-        return translated(error, f"topic {reading.at.topic}", self._settings, self._heard)
+        return errors.translated(error, f"topic {reading.at.topic}", self._settings, self._heard)
 
 
 @dataclass(slots=True)

@@ -501,7 +501,7 @@ def test_files_that_cannot_be_replaced_any_more_are_fenced_and_told(bench):
 
     landing = land(commit, bench.table, bench.conditions)
 
-    assert (False, "bronze.orders: a file to replace is not live") == (
+    assert (False, "bronze.orders: gone is to be replaced, and is not live any more") == (
         landing.landed,
         landing.reason,
     )

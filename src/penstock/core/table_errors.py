@@ -118,8 +118,9 @@ def no_column(table: str, column: str) -> InvalidError:
 
 def unsupported(table: str, feature: str, why: str = "") -> InvalidError:
     """Build the error for a table with a feature that is not supported."""
+    because = f": {why}" if why else ""
     return InvalidError(
-        f"{table} has {feature}, which Penstock does not support{why and ': '}{why}",
+        f"{table} has {feature}, which Penstock does not support{because}",
         code="P436",
         hint="land into a table without it, or remove it from the table or the spec",
     )
@@ -138,7 +139,7 @@ def require_target_version(version: int, known: int) -> None:
 def no_target(kind: str, error: Exception) -> BugError:
     """Build the error for a text that is not the target of a table."""
     return BugError(
-        f"this is not the target of {kind} table: {type(error).__name__}",
+        f"this is not a target for {kind}: {type(error).__name__}",
         code="P702",
         hint="please report this",
     )

@@ -85,7 +85,7 @@ def target_from_json(text: str) -> Target:
             storage=data["storage"],
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise no_target("a Delta", error) from error
+        raise no_target("Delta", error) from error
 
 
 def _stored(data: Any) -> Stored:

@@ -139,7 +139,7 @@ def target_from_json(text: str) -> Target:
             sizes=Sizes(*data["sizes"]),
         )
     except (ValueError, KeyError, TypeError, pydantic.ValidationError) as error:
-        raise no_target("an Iceberg", error) from error
+        raise no_target("Iceberg", error) from error
 
 
 def _level(codec: str) -> int | None:

@@ -4,14 +4,16 @@ Invariants:
 - every option that was read is accounted for: mapped to a setting, left with the reason why nothing
   is lost without it, or undecided;
 - what is not known for sure is undecided, and the spec is refused until somebody decides (P175);
+- what options become is data, `Rules`: by name, a setting, a reason to leave it, or a question;
 - no secret is copied: a reference stands in its place, and is among what was left.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from penstock.core.errors import InvalidError
@@ -79,6 +81,23 @@ class Migrated:
         catalogs[named] = {**settings, **catalogs.get(named, {})}
         return named
 
+    def follow(self, rules: Rules, option: str, value: str, name: str = "") -> None:
+        """Account for an option by the first rule that has its `name`, or `name=value`."""
+        names = (name or option, f"{name or option}={value.strip().lower()}")
+        for patterns, rule in rules.items():
+            if any(fnmatchcase(each, pattern) for each in names for pattern in patterns.split()):
+                if isinstance(rule, str):
+                    self.leave(option, rule)
+                else:
+                    rule(self, option, value)
+                return
+
+    def include(self, part: Migrated, prefix: str, block: str) -> None:
+        """Take over the account of some options, whose names had a prefix, for a block."""
+        self.mapped += [(prefix + option, block + setting) for option, setting in part.mapped]
+        self.left += [(prefix + option, why) for option, why in part.left]
+        self.undecided += [replace(each, option=prefix + each.option) for each in part.undecided]
+
     def leave(self, option: str, why: str) -> None:
         """Note an option that needs no counterpart, and why."""
         self.left.append((option, why))
@@ -106,6 +125,44 @@ class Migrated:
         reference, why = in_place_of_secret(name)
         self.leave(option, why)
         return reference
+
+
+Rule = Callable[[Migrated, str, str], None]
+"""Accounts for an option with its value."""
+Rules = Mapping[str, Rule | str]
+"""By names with blanks between, in which `*` stands for anything: the first that fits counts.
+
+A text is the reason why an option needs no counterpart.
+"""
+
+
+def to(setting: str, form: Callable[[str], Any] = str) -> Rule:
+    """Return the rule of an option that becomes a setting; `form` writes its value.
+
+    Where that raises ValueError, the setting is for a human to write.
+    """
+
+    def rule(found: Migrated, option: str, value: str) -> None:
+        try:
+            found.put(option, setting, form(value))
+        except ValueError:
+            found.ask(option, value, NO_NUMBER)
+
+    return rule
+
+
+def with_setting(setting: str) -> Rule:
+    """Return the rule of an option that a setting has taken in already."""
+    return lambda found, option, _: found.mapped.append((option, setting))
+
+
+def asked(decide: str = NO_COUNTERPART) -> Rule:
+    """Return the rule of an option that a human decides on."""
+    return lambda found, option, value: found.ask(option, value, decide)
+
+
+def elsewhere(found: Migrated, option: str, value: str) -> None:
+    """Pass over an option that is accounted for with another."""
 
 
 def in_place_of_secret(name: str) -> tuple[str, str]:

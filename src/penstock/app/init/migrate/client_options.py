@@ -13,68 +13,76 @@ from __future__ import annotations
 
 import re
 
-from penstock.app.init.migrate.account import NOT_NEEDED, Migrated
+from penstock.app.init.migrate.account import NOT_NEEDED, Migrated, Rules, asked, to
 
 RESET = "auto.offset.reset"
-_TUNING = "tuning of another client, which changes no record"
-_FILES = {
-    "ssl.ca.location": "ca",
-    "ssl.certificate.location": "certificate",
-    "ssl.key.location": "key",
-}
-_PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
-_MECHANISMS = ("plain", "scram-sha-256", "scram-sha-512")
-_USERS = {"sasl.username", "sasl.user.name"}
-_PASSWORDS = {"sasl.password": "password", "ssl.key.password": "key_password"}
+_SECURITY = "kafka.security"
 _JAAS = re.compile(r"(?:PlainLoginModule|ScramLoginModule)\b(?P<rest>.*)", re.DOTALL)
 _JAAS_USER = re.compile(r"\busername\s*=\s*[\"']?(?P<name>[^\"';\s]+)")
-_GROUPED = re.compile(
-    r"group\.(id|instance\.id|protocol|remote\.assignor)|enable\.auto\.(commit|offset\.store)"
-    r"|auto\.commit\.(enable|interval\.ms)|partition\.assignment\.strategy"
-    r"|(session\.timeout|heartbeat\.interval|max\.poll\.interval)\.ms|isolation\.level=read_committed"
-)
-_TUNED = re.compile(
-    r"fetch\.[a-z.]+|max\.(partition\.fetch\.bytes|poll\.records)|(receive|send)\.buffer\.bytes"
-    r"|client\.(id|rack|dns\.lookup)|metadata\.[a-z.]+|(re)?connect(ions)?\.[a-z.]+"
-    r"|retry\.backoff(\.max)?\.ms|(request|default\.api)\.timeout\.ms|socket\.[a-z.]+"
-    r"|queued\.[a-z.]+|statistics\.interval\.ms|log_level|debug|allow\.auto\.create\.topics"
-    r"|(key|value)\.deserializer|metrics?\.[a-z.]+|check\.crcs|enable\.metrics\.push"
-    r"|partition\.discovery\.interval\.ms|topic\.metadata\.[a-z.]+|broker\.address\.[a-z.]+"
-)
+_BROKERS_ASKED = asked("how brokers are spoken to: kafka.security and its settings")
 
 
 def client_option(found: Migrated, option: str, key: str, value: str) -> None:
     """Account for one option of a consumer, by its `key` without any prefix."""
-    security, plain = "kafka.security", value.strip().lower()
-    if key == "bootstrap.servers":
-        found.put(option, "kafka.brokers", value)
-    elif key == "security.protocol" and plain in _PROTOCOLS:
-        found.put(option, f"{security}.protocol", plain)
-    elif key in ("sasl.mechanism", "sasl.mechanisms") and plain in _MECHANISMS:
-        found.put(option, f"{security}.mechanism", plain)
-    elif key in _FILES:
-        found.put(option, f"{security}.{_FILES[key]}", value)
-    elif key in _USERS and "${" not in value:
-        found.put(option, f"{security}.username", value)
-    elif key in _PASSWORDS:
-        found.put(option, f"{security}.{_PASSWORDS[key]}", found.secret(option, f"kafka_{key}"))
-    elif key == "sasl.jaas.config" and (jaas := _JAAS.search(value)):
-        _jaas(found, option, jaas["rest"])
-    elif _GROUPED.fullmatch(key) or _GROUPED.fullmatch(f"{key}={plain}"):
-        found.leave(option, NOT_NEEDED)
-    elif _TUNED.fullmatch(key):
-        found.leave(option, _TUNING)
-    elif key == "isolation.level":
-        found.ask(option, value, "here only records of committed transactions are read")
-    else:
-        found.ask(option, value, "how brokers are spoken to: kafka.security and its settings")
+    found.follow(_RULES, option, value, key)
 
 
-def _jaas(found: Migrated, option: str, told: str) -> None:
+def _plain(value: str) -> str:
+    return value.strip().lower()
+
+
+def _user(found: Migrated, option: str, value: str) -> None:
+    (_BROKERS_ASKED if "${" in value else to(f"{_SECURITY}.username"))(found, option, value)
+
+
+def _jaas(found: Migrated, option: str, value: str) -> None:
     """Take the user of a login; what is a reference of the other system is one here, too."""
-    user = _JAAS_USER.search(told)
+    login = _JAAS.search(value)
+    if login is None:
+        _BROKERS_ASKED(found, option, value)
+        return
+    user = _JAAS_USER.search(login["rest"])
     name = user["name"] if user and "$" not in user["name"] else ""
-    found.put(
-        option, "kafka.security.username", name or found.secret(option, "kafka_sasl_username")
-    )
-    found.put(option, "kafka.security.password", found.secret(option, "kafka_sasl_password"))
+    name = name or found.secret(option, "kafka_sasl_username")
+    found.put(option, f"{_SECURITY}.username", name)
+    found.put(option, f"{_SECURITY}.password", found.secret(option, "kafka_sasl_password"))
+
+
+def _sasl_password(found: Migrated, option: str, _: str) -> None:
+    found.put(option, f"{_SECURITY}.password", found.secret(option, "kafka_sasl.password"))
+
+
+def _key_password(found: Migrated, option: str, _: str) -> None:
+    found.put(option, f"{_SECURITY}.key_password", found.secret(option, "kafka_ssl.key.password"))
+
+
+_RULES: Rules = {
+    "bootstrap.servers": to("kafka.brokers"),
+    "security.protocol=plaintext security.protocol=ssl security.protocol=sasl_plaintext"
+    " security.protocol=sasl_ssl": to(f"{_SECURITY}.protocol", _plain),
+    "sasl.mechanism=plain sasl.mechanism=scram-sha-256 sasl.mechanism=scram-sha-512"
+    " sasl.mechanisms=plain sasl.mechanisms=scram-sha-256 sasl.mechanisms=scram-sha-512": to(
+        f"{_SECURITY}.mechanism", _plain
+    ),
+    "ssl.ca.location": to(f"{_SECURITY}.ca"),
+    "ssl.certificate.location": to(f"{_SECURITY}.certificate"),
+    "ssl.key.location": to(f"{_SECURITY}.key"),
+    "sasl.username sasl.user.name": _user,
+    "sasl.password": _sasl_password,
+    "ssl.key.password": _key_password,
+    "sasl.jaas.config": _jaas,
+    "group.id group.instance.id group.protocol group.remote.assignor enable.auto.commit"
+    " enable.auto.offset.store auto.commit.enable auto.commit.interval.ms"
+    " partition.assignment.strategy session.timeout.ms heartbeat.interval.ms"
+    " max.poll.interval.ms isolation.level=read_committed": NOT_NEEDED,
+    "fetch.* max.partition.fetch.bytes max.poll.records receive.buffer.bytes send.buffer.bytes"
+    " client.id client.rack client.dns.lookup metadata.* connect.* reconnect.* connections.*"
+    " retry.backoff.ms retry.backoff.max.ms request.timeout.ms default.api.timeout.ms socket.*"
+    " queued.* statistics.interval.ms log_level debug allow.auto.create.topics key.deserializer"
+    " value.deserializer metric.* metrics.* check.crcs enable.metrics.push"
+    " partition.discovery.interval.ms topic.metadata.* broker.address.*": (
+        "tuning of another client, which changes no record"
+    ),
+    "isolation.level": asked("here only records of committed transactions are read"),
+    "*": _BROKERS_ASKED,
+}

@@ -9,18 +9,21 @@ Source: Iceberg, "Kafka Connect", Configuration; Kafka, "Sink Connector Configs"
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 from penstock.app.init.migrate.account import (
-    NO_NUMBER,
     NOT_NEEDED,
     Migrated,
     Options,
+    Rules,
+    asked,
+    elsewhere,
     partition_field,
+    to,
     unknown,
+    with_setting,
 )
-from penstock.app.init.migrate.catalog_options import account_of, catalog_of
+from penstock.app.init.migrate.catalog_options import catalog_of
 from penstock.app.init.migrate.client_options import RESET, client_option
 from penstock.app.init.migrate.connect_config import options_of
 from penstock.app.init.migrate.connect_registry import registry
@@ -31,6 +34,7 @@ from penstock.spec.secrets import is_secret_name
 _CATALOG = "iceberg.catalog."
 _ROUTE = "iceberg.tables.route-field"
 _DYNAMIC = "iceberg.tables.dynamic-enabled"
+_PROPERTIES = ("iceberg.tables.auto-create-props.", "iceberg.tables.write-props.")
 _CONSUMER = "consumer.override."
 _RESETS = (f"{_CONSUMER}{RESET}", f"consumer.{RESET}", RESET)
 
@@ -52,8 +56,8 @@ def connect_sink(text: str) -> Migrated:
     _begin(found, options)
     transforms(found, options)
     for key, value in options.items():
-        if not key.startswith((_CATALOG, "transforms", "predicates")):
-            _option(found, key, value)
+        if key not in _accounted(found):  # with its table, its converter, or where it begins
+            found.follow(_RULES, key, value)
     return found
 
 
@@ -71,11 +75,8 @@ def _begin(found: Migrated, options: Options) -> None:
 def _catalog(found: Migrated, options: Options) -> None:
     named = {k.removeprefix(_CATALOG): v for k, v in options.items() if k.startswith(_CATALOG)}
     catalog = catalog_of(named)
-    found.spec["catalogs"] = {"lake": catalog.settings}
-    found.mapped += [(f"{_CATALOG}{key}", setting) for key, setting in account_of(catalog, "lake")]
-    found.left += [(f"{_CATALOG}{key}", why) for key, why in catalog.left]
-    for key, value, decide in catalog.asked:
-        found.ask(f"{_CATALOG}{key}", value, decide)
+    found.spec["catalogs"] = {"lake": catalog.spec}
+    found.include(catalog, _CATALOG, "catalogs.lake.")
 
 
 def _topics(found: Migrated, options: Options) -> None:
@@ -153,84 +154,6 @@ _FORMATS = {
 }
 
 
-def _milliseconds(text: str) -> str:
-    return f"{int(text)}ms"
-
-
-_SETTINGS: dict[str, tuple[str, Callable[[str], str]]] = {
-    "name": ("name", str),
-    "bootstrap.servers": ("kafka.brokers", str),
-    "iceberg.control.commit.interval-ms": ("commit.every", _milliseconds),
-    "iceberg.control.commit.timeout-ms": ("commit.timeout", _milliseconds),
-    "tasks.max": ("spark.master", lambda text: f"local[{int(text)}]"),
-}
-_DONE = {
-    "topics": "",
-    "topics.regex": "",
-    "iceberg.tables": "",
-    "iceberg.tables.auto-create-enabled": "tables[].schema.create",
-    "iceberg.tables.default-partition-by": "tables[].partition_by",
-    "iceberg.tables.default-commit-branch": "tables[].branch",
-    "iceberg.tables.default-id-columns": "tables[].identifier_fields",
-    "connector.class": "the connector itself",
-    "value.converter": "",
-    "value.converter.schemas.enable": "records.format",
-}
-_PROPERTIES = ("iceberg.tables.auto-create-props.", "iceberg.tables.write-props.")
-_OF_TABLE = {
-    "partition-by": "tables[].partition_by",
-    "commit-branch": "tables[].branch",
-    "id-columns": "tables[].identifier_fields",
-}
-_IN_RULES: dict[str, dict[str, Any]] = {
-    "iceberg.tables.evolve-schema-enabled": {"columns": "evolve", "types": "evolve"},
-    "iceberg.tables.schema-case-insensitive": {"case_sensitive": False},
-}
-"""Switches that stand with each rule, under `schema`, once they are on."""
-_OFF = {
-    **dict.fromkeys(_IN_RULES, "off, as here"),
-    _DYNAMIC: "off, as here",
-    "iceberg.tables.upsert-mode-enabled": "off, as here: rows are appended",
-    "iceberg.tables.replace-null-with-default": "off, as here: a null stays a null",
-}
-"""Switches that ask for nothing when they are off."""
-_LEFT = {
-    "iceberg.control.topic": NOT_NEEDED,
-    "iceberg.control.group-id-prefix": NOT_NEEDED,
-    "iceberg.connect.group-id": NOT_NEEDED,
-    "iceberg.control.commit.threads": "commits of tables run side by side by themselves",
-    "iceberg.control.commit.max-consecutive-failures": "a commit is tried until its fate is known",
-    "iceberg.catalog": "a catalog's name for Java alone",
-    "iceberg.coordinator.transactional.prefix": NOT_NEEDED,
-    "iceberg.tables.schema-force-optional": "created columns are optional anyway",
-    "errors.deadletterqueue.topic.replication.factor": "with errors.deadletterqueue.topic.name",
-    "errors.deadletterqueue.context.headers.enable": "the quarantine keeps a record's place",
-    "value.converter.schemas.cache.size": "a cache of Java",
-    "tasks.max.enforce": "with tasks.max",
-    "config.action.reload": "secrets are looked up again when they change",
-}
-_LEFT_BEGINNINGS = {
-    "iceberg.kafka.": "clients of the control topic: " + NOT_NEEDED,
-    "producer.override.": "nothing is produced",
-    "admin.override.": "no topic is made",
-    "errors.log.": "what is refused is in the quarantine, and counted in the log",
-    "errors.retry.": "what may pass is tried again by itself",
-    "key.converter": "a key lands as bytes where source_columns ask for it: records.key_format",
-    "header.converter": "headers land where source_columns ask for them",
-}
-_ASKED = {
-    _DYNAMIC: "a field names the table of a record: tables[].route",
-    "iceberg.tables.upsert-mode-enabled": "rows are appended here, none is replaced",
-    "iceberg.tables.cdc-field": "rows are appended here: what it says of a row does not happen",
-    "iceberg.tables.replace-null-with-default": "a null stays a null here: transform.columns",
-    "iceberg.hadoop-conf-dir": "a file of Java: keys of the storage, under catalogs",
-    "errors.tolerance": "here a record that does not fit is kept in the quarantine, and a table is"
-    " parked above quarantine.stop_above",
-    "errors.deadletterqueue.topic.name": "refused records go to the table quarantine.into, and to"
-    " no topic",
-}
-
-
 def _layout(options: Options, table: str) -> dict[str, Any]:
     """Return a table's branch and identifier fields, its own or the connector's default."""
     found: dict[str, Any] = {}
@@ -243,63 +166,37 @@ def _layout(options: Options, table: str) -> dict[str, Any]:
     return found
 
 
-def _option(found: Migrated, key: str, value: str) -> None:
-    of_table = re.fullmatch(rf"iceberg\.table\.(.+)\.({'|'.join(_OF_TABLE)})", key)
-    if key in _accounted(found):
-        return  # with its table, its converter, or the beginning
-    if key in _DONE:
-        found.mapped += [(key, _DONE[key])] if _DONE[key] else []
-    elif key in _SETTINGS:
-        _setting(found, key, value)
-    elif key.startswith(_CONSUMER):
-        client_option(found, key, key.removeprefix(_CONSUMER), value)
-    elif of_table and any(rule["into"] == f"lake.{of_table[1]}" for rule in found.spec["tables"]):
-        found.mapped.append((key, _OF_TABLE[of_table[2]]))
-    elif key == _ROUTE:
-        _routed(found, key, value)
-    elif key.startswith(_PROPERTIES):
-        _property(found, key, value)
-    else:
-        _switch(found, key, value.strip().lower(), value)
+def _accounted(found: Migrated) -> set[str]:
+    noted = {option for option, _ in [*found.mapped, *found.left]}
+    return noted | {each.option for each in found.questions()}
 
 
-def _switch(found: Migrated, key: str, plain: str, value: str) -> None:
-    """Account for what is on or off, and for what has no setting of its own here."""
-    beginning = next((each for each in _LEFT_BEGINNINGS if key.startswith(each)), "")
-    if key in _OFF and plain == "false":
-        found.leave(key, _OFF[key])
-    elif key in _IN_RULES and plain == "true":
-        for rule in found.spec["tables"]:
-            rule.setdefault("schema", {}).update(_IN_RULES[key])
-        found.mapped.append((key, f"tables[].schema: {', '.join(_IN_RULES[key])}"))
-    elif key in _ASKED:
-        found.ask(key, value, _ASKED[key])
-    elif key in _LEFT or beginning:
-        found.leave(key, _LEFT.get(key) or _LEFT_BEGINNINGS[beginning])
+def _of_table(found: Migrated, key: str, value: str) -> None:
+    """Account for an option of one table, which its rule has; without a rule nobody knows it."""
+    table, _, option = key.removeprefix("iceberg.table.").rpartition(".")
+    if any(rule["into"] == f"lake.{table}" for rule in found.spec["tables"]):
+        found.mapped.append((key, _OF_TABLES[option]))
     else:
         found.ask(key, value)
 
 
-def _accounted(found: Migrated) -> set[str]:
-    told = {option for option, _ in [*found.mapped, *found.left]}
-    return told | {each.option for each in found.questions()}
-
-
-def _setting(found: Migrated, key: str, value: str) -> None:
-    setting, form = _SETTINGS[key]
-    try:
-        found.put(key, setting, form(value))
-    except ValueError:
-        found.ask(key, value, NO_NUMBER)
-
-
-def _routed(found: Migrated, key: str, value: str) -> None:
+def _route_field(found: Migrated, key: str, value: str) -> None:
     if any("where" in rule for rule in found.spec["tables"]):
         found.mapped.append((key, "tables[].where"))
     else:
-        found.ask(
-            key, value, "which table a record lands in: one rule a table, with where or route"
-        )
+        why = "which table a record lands in: one rule a table, with where or route"
+        found.ask(key, value, why)
+
+
+def _in_rules(found: Migrated, key: str, _: str) -> None:
+    """Set under `schema` of each rule what a switch stands for."""
+    for rule in found.spec["tables"]:
+        rule.setdefault("schema", {}).update(_SWITCHES[key])
+    found.mapped.append((key, f"tables[].schema: {', '.join(_SWITCHES[key])}"))
+
+
+def _consumer(found: Migrated, key: str, value: str) -> None:
+    client_option(found, key, key.removeprefix(_CONSUMER), value)
 
 
 def _property(found: Migrated, key: str, value: str) -> None:
@@ -316,3 +213,72 @@ def _property(found: Migrated, key: str, value: str) -> None:
 def _partition_fields(text: str) -> list[str]:
     parts = re.findall(r"[^,(]+(?:\([^)]*\))?", text)
     return [partition_field(part) for part in parts if part.strip()]
+
+
+_OF_TABLES = {
+    "partition-by": "tables[].partition_by",
+    "commit-branch": "tables[].branch",
+    "id-columns": "tables[].identifier_fields",
+}
+_SWITCHES: dict[str, dict[str, Any]] = {
+    "iceberg.tables.evolve-schema-enabled": {"columns": "evolve", "types": "evolve"},
+    "iceberg.tables.schema-case-insensitive": {"case_sensitive": False},
+}
+_RULES: Rules = {
+    f"{_CATALOG}* transforms* predicates*": elsewhere,
+    "topics topics.regex iceberg.tables value.converter": elsewhere,
+    "iceberg.tables.auto-create-enabled": with_setting("tables[].schema.create"),
+    "iceberg.tables.default-partition-by": with_setting("tables[].partition_by"),
+    "iceberg.tables.default-commit-branch": with_setting("tables[].branch"),
+    "iceberg.tables.default-id-columns": with_setting("tables[].identifier_fields"),
+    "connector.class": with_setting("the connector itself"),
+    "value.converter.schemas.enable": with_setting("records.format"),
+    "name": to("name"),
+    "bootstrap.servers": to("kafka.brokers"),
+    "iceberg.control.commit.interval-ms": to("commit.every", lambda text: f"{int(text)}ms"),
+    "iceberg.control.commit.timeout-ms": to("commit.timeout", lambda text: f"{int(text)}ms"),
+    "tasks.max": to("spark.master", lambda text: f"local[{int(text)}]"),
+    f"{_CONSUMER}*": _consumer,
+    " ".join(f"iceberg.table.*.{option}" for option in _OF_TABLES): _of_table,
+    _ROUTE: _route_field,
+    " ".join(f"{each}*" for each in _PROPERTIES): _property,
+    " ".join(f"{each}=false" for each in (_DYNAMIC, *_SWITCHES)): "off, as here",
+    "iceberg.tables.upsert-mode-enabled=false": "off, as here: rows are appended",
+    "iceberg.tables.replace-null-with-default=false": "off, as here: a null stays a null",
+    " ".join(f"{each}=true" for each in _SWITCHES): _in_rules,
+    _DYNAMIC: asked("a field names the table of a record: tables[].route"),
+    "iceberg.tables.upsert-mode-enabled": asked("rows are appended here, none is replaced"),
+    "iceberg.tables.cdc-field": asked(
+        "rows are appended here: what it says of a row does not happen"
+    ),
+    "iceberg.tables.replace-null-with-default": asked(
+        "a null stays a null here: transform.columns"
+    ),
+    "iceberg.hadoop-conf-dir": asked("a file of Java: keys of the storage, under catalogs"),
+    "errors.tolerance": asked(
+        "here a record that does not fit is kept in the quarantine, and a table is parked above"
+        " quarantine.stop_above"
+    ),
+    "errors.deadletterqueue.topic.name": asked(
+        "refused records go to the table quarantine.into, and to no topic"
+    ),
+    "iceberg.control.topic iceberg.control.group-id-prefix iceberg.connect.group-id"
+    " iceberg.coordinator.transactional.prefix": NOT_NEEDED,
+    "iceberg.control.commit.threads": "commits of tables run side by side by themselves",
+    "iceberg.control.commit.max-consecutive-failures": "a commit is tried until its fate is known",
+    "iceberg.catalog": "a catalog's name for Java alone",
+    "iceberg.tables.schema-force-optional": "created columns are optional anyway",
+    "errors.deadletterqueue.topic.replication.factor": "with errors.deadletterqueue.topic.name",
+    "errors.deadletterqueue.context.headers.enable": "the quarantine keeps a record's place",
+    "value.converter.schemas.cache.size": "a cache of Java",
+    "tasks.max.enforce": "with tasks.max",
+    "config.action.reload": "secrets are looked up again when they change",
+    "iceberg.kafka.*": "clients of the control topic: " + NOT_NEEDED,
+    "producer.override.*": "nothing is produced",
+    "admin.override.*": "no topic is made",
+    "errors.log.*": "what is refused is in the quarantine, and counted in the log",
+    "errors.retry.*": "what may pass is tried again by itself",
+    "key.converter*": "a key lands as bytes where source_columns ask for it: records.key_format",
+    "header.converter*": "headers land where source_columns ask for them",
+    "*": asked(),
+}

@@ -7,48 +7,22 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from penstock.app.init.migrate.account import NO_NUMBER, NOT_NEEDED, Migrated, delta_table, unknown
+from penstock.app.init.migrate.account import (
+    NOT_NEEDED,
+    Migrated,
+    Rules,
+    asked,
+    delta_table,
+    to,
+    unknown,
+)
 from penstock.app.init.migrate.client_options import RESET, client_option
 from penstock.app.init.migrate.jmespath import META, translated
 
-_SETTINGS = {
-    "kafka": "kafka.brokers",
-    "k": "kafka.brokers",
-    "app_id": "name",
-    "a": "name",
-}
-_COUNTS = {
-    "allowed_latency": ("commit.every", "s"),
-    "l": ("commit.every", "s"),
-    "max_messages_per_batch": ("commit.or_records", ""),
-    "m": ("commit.or_records", ""),
-    "min_bytes_per_file": ("commit.or_bytes", "B"),
-    "b": ("commit.or_bytes", "B"),
-}
-"""Options that take a whole number, and its unit here."""
-_LEFT = {
-    "consumer_group": NOT_NEEDED,
-    "g": NOT_NEEDED,
-    "checkpoints": "checkpoints are written out of band by themselves",
-    "c": "checkpoints are written out of band by themselves",
-    "statsd_endpoint": "metrics are served for Prometheus:  penstock run --metrics",
-    "s": "metrics are served for Prometheus:  penstock run --metrics",
-    "e": "penstock run --until-caught-up",
-    "ends_at_latest_offsets": "penstock run --until-caught-up",
-}
 _APPLICATION = "kafka_delta_ingest"
 """The name it takes when it is given none."""
 _FLAGS = {"checkpoints", "c", "ends_at_latest_offsets", "e"}
-_TRANSFORMS, _KAFKA = {"transform", "t"}, {"Kafka", "K", "kafka_setting"}
-_SEVERAL = _TRANSFORMS | _KAFKA
-_RESETS = {"auto_offset_reset", "o"}
-_ASKED = {
-    "dlq_table_location": "records that do not fit go to the table quarantine.into, of its own"
-    " columns: write another name than that of this table",
-    "dlq_transform": "the quarantine has columns of its own, the record's place among them",
-    "json": "which schemas records follow: records.format and records.registry",
-    "avro": "which schemas records follow: records.format and records.registry",
-}
+_SEVERAL = {"transform", "t", "Kafka", "K", "kafka_setting"}
 _VARIABLE = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
 _OF_LOGS = ("RUST_LOG", "RUST_BACKTRACE")
 _COLUMN = re.compile(r"(?!_kafka_|_change_)[A-Za-z_]\w{0,127}")
@@ -67,7 +41,7 @@ def delta_ingest(text: str) -> Migrated:
     found.application = _APPLICATION
     for option, value in given:
         if option:
-            _option(found, option, value)
+            found.follow(_RULES, option, value, _name(option))
     if len(places) > 2:  # noqa: PLR2004  a topic and a table
         found.ask("words behind the table's place", decide="which option they belong to")
     for word in before:
@@ -124,37 +98,19 @@ def _name(option: str) -> str:
     return option.lstrip("-").replace("-", "_")
 
 
-def _option(found: Migrated, option: str, value: str) -> None:
-    name = _name(option)
-    if name in _TRANSFORMS:
-        _transform(found, option, value)
-    elif name in _KAFKA:
-        _client(found, option, value)
-    elif name == "seek_offsets":
-        _sought(found, option, value)
-    elif name in _RESETS:
-        _reset(found, option, value)
-    elif name in _COUNTS:
-        _count(found, option, value)
-    elif name in _SETTINGS:
-        found.put(option, _SETTINGS[name], value)
-        found.application = found.spec.get("name", _APPLICATION)
-    elif name in _ASKED:
-        found.ask(option, value, _ASKED[name])
-    elif name in _LEFT:
-        found.leave(option, _LEFT[name])
-    else:
-        found.ask(option, value)
+def _application(found: Migrated, option: str, value: str) -> None:
+    found.put(option, "name", value)
+    found.application = value
 
 
 def _client(found: Migrated, option: str, value: str) -> None:
-    key, sign, told = (part.strip() for part in value.partition("="))
+    key, sign, given = (part.strip() for part in value.partition("="))
     if not sign:
         found.ask(option, decide="it is no KEY=VALUE, as an option of a client of Kafka is")
     elif key == RESET:
-        _reset(found, f"{option} {key}", told)
+        _reset(found, f"{option} {key}", given)
     else:
-        client_option(found, f"{option} {key}", key, told)
+        client_option(found, f"{option} {key}", key, given)
 
 
 def _reset(found: Migrated, option: str, value: str) -> None:
@@ -165,16 +121,6 @@ def _reset(found: Migrated, option: str, value: str) -> None:
         found.put(option, "kafka.start", value)
     else:
         found.begin(option, value, "latest" if value == "latest" else "earliest")
-
-
-def _count(found: Migrated, option: str, value: str) -> None:
-    setting, unit = _COUNTS[_name(option)]
-    try:
-        count = int(value)
-    except ValueError:
-        found.ask(option, value, NO_NUMBER)  # as "$BATCH", which a shell would have filled in
-    else:
-        found.put(option, setting, f"{count}{unit}" if unit else count)
 
 
 def _sought(found: Migrated, option: str, value: str) -> None:
@@ -210,3 +156,27 @@ def _transform(found: Migrated, option: str, text: str) -> None:
             table.setdefault("schema", {}).setdefault("hints", {}).update(sql.hints)
         types = "".join(f", {name} as {type_}" for name, type_ in sql.hints.items())
         found.mapped.append((told, f"tables[].transform.columns.{column}{types}"))
+
+
+_RULES: Rules = {
+    "transform t": _transform,
+    "Kafka K kafka_setting": _client,
+    "seek_offsets": _sought,
+    "auto_offset_reset o": _reset,
+    "allowed_latency l": to("commit.every", lambda text: f"{int(text)}s"),
+    "max_messages_per_batch m": to("commit.or_records", int),
+    "min_bytes_per_file b": to("commit.or_bytes", lambda text: f"{int(text)}B"),
+    "kafka k": to("kafka.brokers"),
+    "app_id a": _application,
+    "dlq_table_location": asked(
+        "records that do not fit go to the table quarantine.into, of its own columns: write another"
+        " name than that of this table"
+    ),
+    "dlq_transform": asked("the quarantine has columns of its own, the record's place among them"),
+    "json avro": asked("which schemas records follow: records.format and records.registry"),
+    "consumer_group g": NOT_NEEDED,
+    "checkpoints c": "checkpoints are written out of band by themselves",
+    "statsd_endpoint s": "metrics are served for Prometheus:  penstock run --metrics",
+    "ends_at_latest_offsets e": "penstock run --until-caught-up",
+    "*": asked(),
+}

@@ -12,17 +12,9 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from penstock.app.init.migrate.account import (
-    NOT_NEEDED,
-    Migrated,
-    Options,
-    Question,
-    delta_table,
-    unknown,
-)
-from penstock.app.init.migrate.catalog_options import account_of, catalog_of
-from penstock.app.init.migrate.client_options import RESET, client_option
-from penstock.app.init.migrate.flink_options import of_sink, of_source, registry_option
+from penstock.app.init.migrate.account import Migrated, Options, Question, delta_table, unknown
+from penstock.app.init.migrate.catalog_options import catalog_of
+from penstock.app.init.migrate.flink_options import OTHERWISE, of_sink, of_source
 from penstock.app.init.migrate.flink_script import (
     Declared,
     Insert,
@@ -45,9 +37,6 @@ _DECIDE = {
 }
 _OFFSET = re.compile(r"partition:(\d+),offset:(\d+)")
 _FROM = re.compile(r"\s+FROM\s+", re.IGNORECASE)
-_FORMATS = {"json": "json", "raw": "bytes", "avro-confluent": "avro"}
-_ENVELOPES = {"debezium-json": "debezium", "maxwell-json": "maxwell", "canal-json": "canal"}
-_OTHERWISE = "another source has another one, which holds for all: write a spec for each"
 _OF_TABLES = re.compile(r"(write|read|history|commit|format|upsert|overwrite|distribution)[.-]")
 _OF_SINKS = {"catalog-database", "catalog-table", "catalog-name", "connector"}
 
@@ -103,7 +92,7 @@ def _source(found: Migrated, name: str, table: Declared, hints: Options) -> str:
     entries = [{"pattern": topic}] if "topic" not in options else topic.split(";")
     if all(entry in topics for entry in entries):
         if hints:
-            found.ask(f"OPTIONS {', '.join(hints)}", "", _OTHERWISE)
+            found.ask(f"OPTIONS {', '.join(hints)}", "", OTHERWISE)
         return topic
     topics += entries
     found.mapped.append(("topic" if "topic" in options else "topic-pattern", "kafka.topics"))
@@ -112,36 +101,10 @@ def _source(found: Migrated, name: str, table: Declared, hints: Options) -> str:
         found.ask("connector", options["connector"], why)
     _start(found, topic, options)
     for key, value in options.items():
-        _source_option(found, key, value)
+        of_source(found, key, value)
     for column in table.columns:
         _column(found, name, column)
     return topic
-
-
-def _source_option(found: Migrated, key: str, value: str) -> None:
-    if key in ("topic", "topic-pattern", "connector") or key.startswith("scan.startup."):
-        return
-    client = key.removeprefix("properties.")
-    if key == "properties.bootstrap.servers":
-        _put(found, key, "kafka.brokers", value)
-    elif key in ("format", "value.format"):
-        _format(found, key, value)
-    elif client == "group.id":
-        _group(found, key, value)
-    elif client == RESET:
-        found.leave(key, "with scan.startup.mode")
-    elif client != key:
-        client_option(found, key, client, value)
-    elif not registry_option(found, key, value):
-        of_source(found, key, value)
-
-
-def _group(found: Migrated, key: str, value: str) -> None:
-    if found.group in ("", value):
-        found.leave(key, NOT_NEEDED)
-    else:
-        found.ask(key, value, _OTHERWISE)
-    found.group = found.group or value
 
 
 def _column(found: Migrated, table: str, told: str) -> None:
@@ -153,15 +116,6 @@ def _column(found: Migrated, table: str, told: str) -> None:
     else:
         name = told.split(None, 1)[0].strip("`")
         found.leave(f"CREATE TABLE {table}: {name}", "fields take the types of the table's columns")
-
-
-def _put(found: Migrated, key: str, setting: str, value: Any) -> None:
-    """Put a setting that holds for all sources; where they differ it is the first one's."""
-    block, _, name = setting.partition(".")
-    if found.spec.get(block, {}).get(name, value) == value:
-        found.put(key, setting, value)
-    else:
-        found.ask(key, str(value), _OTHERWISE)
 
 
 def _start(found: Migrated, topic: str, options: Options) -> None:
@@ -180,7 +134,7 @@ def _start(found: Migrated, topic: str, options: Options) -> None:
     if isinstance(before, dict) and isinstance(start, dict):
         found.begin("scan.startup.mode", value, {**before, **start})
     elif before not in (None, start):
-        found.beginning.append(Question("scan.startup.mode", value, _OTHERWISE))
+        found.beginning.append(Question("scan.startup.mode", value, OTHERWISE))
     elif mode == "earliest-offset":
         found.put("scan.startup.mode", "kafka.start", start)
     else:
@@ -194,16 +148,6 @@ def _time(milliseconds: str) -> str:
     except (ValueError, OverflowError, OSError):
         return ""
     return at.isoformat().replace("+00:00", "Z")
-
-
-def _format(found: Migrated, key: str, value: str) -> None:
-    if value in _FORMATS:
-        _put(found, key, "records.format", _FORMATS[value])
-    elif value in _ENVELOPES:
-        _put(found, key, "records.envelope", _ENVELOPES[value])
-        found.ask(key, value, "changes are applied to rows there; here they are appended, as rows")
-    else:
-        found.ask(key, value, "its records are not read: records.format")
 
 
 def _sink(found: Migrated, script: Script, insert: Insert, topic: str) -> dict[str, object]:
@@ -247,16 +191,13 @@ def _catalog(found: Migrated, name: str, options: Options) -> str:
     """Put a catalog into the spec under its own name: others find tables under it, too."""
     fit = re.sub(r"[^a-z0-9_]", "_", name.lower())
     catalog, known = catalog_of(options), set(found.spec.get("catalogs", {}))
-    named = found.catalog(fit, catalog.settings)
+    named = found.catalog(fit, catalog.spec)
     kept = found.spec["catalogs"][named]
-    for key in [key for key, value in catalog.settings.items() if kept[key] != value]:
+    for key in [key for key, value in catalog.spec.items() if kept[key] != value]:
         why = f"catalogs.{named} has another one, from the sink before"
-        found.ask(key, catalog.settings[key], why)
+        found.ask(key, catalog.spec[key], why)
     if named not in known:
-        found.mapped += account_of(catalog, named)
-        found.left += catalog.left
-        for key, value, decide in catalog.asked:
-            found.ask(key, value, decide)
+        found.include(catalog, "", f"catalogs.{named}.")
         if named != name:
             why = f"here the catalog is {named}; SQL catalogs tell names apart by every letter"
             found.leave(name, why)

@@ -12,111 +12,140 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from penstock.app.init.migrate.account import NOT_NEEDED, Migrated
+from penstock.app.init.migrate.account import (
+    NOT_NEEDED,
+    Migrated,
+    Rules,
+    asked,
+    elsewhere,
+    to,
+    with_setting,
+)
+from penstock.app.init.migrate.client_options import RESET, client_option
 from penstock.spec.secrets import is_secret_name
 
-_JOB = {
-    r"execution\.checkpointing\..+|state\..+|execution\.savepoint\..+": NOT_NEEDED,
-    r"restart-strategy.*|execution\.(runtime-mode|target|attached|shutdown.*)": (
-        "a run is started again by who runs it, and goes on where tables stand"
-    ),
-    r"(jobmanager|taskmanager|parallelism|pipeline|rest|yarn|kubernetes|metrics|cluster)\..+"
-    r"|table\.exec\.(resource|mini-batch|async-lookup)\..+|table\.optimizer\..+|sql-client\..+"
-    r"|table\.dml-sync|classloader\..+|env\..+|slotmanager\..+": "how Flink runs; see spark",
-}
+OTHERWISE = "another source has another one, which holds for all: write a spec for each"
+_FORMATS = {"json": "json", "raw": "bytes", "avro-confluent": "avro"}
+_ENVELOPES = {"debezium-json": "debezium", "maxwell-json": "maxwell", "canal-json": "canal"}
 _STATEMENTS = re.compile(
     r"(ADD|REMOVE|SHOW|DESCRIBE|DESC|EXPLAIN|RESET|LOAD|UNLOAD)\b|CREATE\s+DATABASE\b",
     re.IGNORECASE,
 )
-_SOURCE_LEFT = {
-    r"scan\.topic-partition-discovery\.interval": "new partitions are found by themselves",
-    r"scan\.parallelism|sink\..+": "how Flink runs",
-    r"scan\.bounded\.mode=unbounded": "as here",
-    r"value\.fields-include=all": "the default",
-    r"(value\.)?json\.(fail-on-missing-field|ignore-parse-errors)=false": "the default",
-    r"(value\.)?json\.timestamp-format\.standard=iso-8601": "as here",
-    r"(value\.)?json\.(encode|map-null-key)\..+|(value\.)?json\.decode\.json-parser\..+": (
-        "how Flink reads and writes JSON; no value is changed here"
-    ),
-}
-_SOURCE_ASKED = {
-    r"scan\.bounded\..+": "where it ends: penstock run --until-caught-up ends at what is there",
-    r"(key\.|value\.fields-include).*": "a key lands as bytes: source_columns, records.key_format",
-    r"(value\.)?json\.(ignore-parse-errors|fail-on-missing-field)": (
-        "here a record that does not fit is kept in the quarantine; a missing field is null"
-    ),
-    r"(value\.)?json\.timestamp-format\.standard": "how times are written: schema.hints, transform",
-    r"scan\.watermark\..+": "rows land in no order of time",
-}
-_REGISTRY = re.compile(r"(value\.)?avro-confluent\.(?P<name>.+)")
-_REGISTERED = {"url": "url", "schema-registry.url": "url"}
-_SINK_LEFT = re.compile(
-    r"write-parallelism|distribution-mode|range-distribution-.+|uid-suffix|write-format=parquet"
-    r"|(write\.)?upsert[.-]enabled=false|overwrite-enabled=false|shred-variants.*"
-)
-_SINK_ASKED = re.compile(
-    r"(write\.)?upsert[.-]enabled|overwrite-enabled|write-format|branch|snapshot-property\..+"
-)
-_PROPERTY = re.compile(r"(write|read|history|commit|gc|delta|compatibility)\..+|format-version")
-_SINK_SIZES = re.compile(r"target-file-size-bytes|compression-.+|toBranch", re.IGNORECASE)
+_SIZES = re.compile(r"target-file-size-bytes|compression-.+|toBranch", re.IGNORECASE)
 
 
-def of_job(found: Migrated, key: str, value: str) -> None:
-    """Account for an option that SET tells."""
-    why = _matching(_JOB, key)
-    if why:
-        found.leave(key, why)
-    else:
-        found.ask(key, value)
-
-
-def of_statement(found: Migrated, told: str) -> None:
+def of_statement(found: Migrated, beginning: str) -> None:
     """Account for a statement that is not read, by its beginning."""
-    if _STATEMENTS.match(told):
-        found.leave(told, "it changes no record")
+    if _STATEMENTS.match(beginning):
+        found.leave(beginning, "it changes no record")
     else:
-        found.ask(told, decide="it is not read: does it change which records land, or how?")
-
-
-def of_source(found: Migrated, key: str, value: str) -> None:
-    """Account for an option of a table of connector kafka."""
-    plain = value.strip().lower()
-    why = _matching(_SOURCE_LEFT, key) or _matching(_SOURCE_LEFT, f"{key}={plain}")
-    if why:
-        found.leave(key, why)
-    elif decide := _matching(_SOURCE_ASKED, key):
-        found.ask(key, value, decide)
-    else:
-        found.ask(key, value)
-
-
-def registry_option(found: Migrated, key: str, value: str) -> bool:
-    """Take the schema registry's address; tell whether the option is of a registry at all."""
-    option = _REGISTRY.fullmatch(key)
-    if option is None:
-        return False
-    if option["name"] in _REGISTERED and "@" not in value:
-        found.put(key, "records.registry.url", value)
-    else:
-        found.ask(key, value, "how the registry is asked: records.registry")
-    return True
+        found.ask(beginning, decide="it is not read: does it change which records land, or how?")
 
 
 def of_sink(found: Migrated, rule: dict[str, Any], key: str, value: str) -> None:
     """Account for an option of a sink: what is no matter of Flink is a property of its table."""
-    told = f"{key}={value.strip().lower()}"
-    if _SINK_LEFT.fullmatch(key) or _SINK_LEFT.fullmatch(told):
-        found.leave(key, "as here, or how Flink runs")
-    elif _SINK_ASKED.fullmatch(key):
-        found.ask(key, value, "rows are appended to Parquet files; tables[].branch tells a branch")
-    elif _SINK_SIZES.fullmatch(key) or is_secret_name(key):
+    if _SIZES.fullmatch(key) or is_secret_name(key):
         found.ask(key, value, "target_file_bytes and tables[].properties of the spec")
-    elif not _PROPERTY.fullmatch(key):
-        found.ask(key, value)
-    else:
+        return
+    before = len(found.mapped)
+    found.follow(_SINK, key, value)
+    if len(found.mapped) > before:
         rule.setdefault("properties", {})[key] = value
-        found.mapped.append((key, "tables[].properties"))
 
 
-def _matching(whys: dict[str, str], text: str) -> str:
-    return next((why for pattern, why in whys.items() if re.fullmatch(pattern, text)), "")
+def _shared(found: Migrated, key: str, setting: str, value: str) -> None:
+    """Put a setting that holds for all sources; where they differ it is the first one's."""
+    block, _, name = setting.partition(".")
+    if found.spec.get(block, {}).get(name, value) == value:
+        found.put(key, setting, value)
+    else:
+        found.ask(key, value, OTHERWISE)
+
+
+def of_source(found: Migrated, key: str, value: str) -> None:
+    """Account for an option of a table of connector kafka."""
+    found.follow(_SOURCE, key, value, key.removeprefix("value."))
+
+
+def _brokers(found: Migrated, key: str, value: str) -> None:
+    _shared(found, key, "kafka.brokers", value)
+
+
+def _format(found: Migrated, key: str, value: str) -> None:
+    if value in _FORMATS:
+        _shared(found, key, "records.format", _FORMATS[value])
+    elif value in _ENVELOPES:
+        _shared(found, key, "records.envelope", _ENVELOPES[value])
+        found.ask(key, value, "changes are applied to rows there; here they are appended, as rows")
+    else:
+        found.ask(key, value, "its records are not read: records.format")
+
+
+def _group(found: Migrated, key: str, value: str) -> None:
+    if found.group in ("", value):
+        found.leave(key, NOT_NEEDED)
+    else:
+        found.ask(key, value, OTHERWISE)
+    found.group = found.group or value
+
+
+def _client(found: Migrated, key: str, value: str) -> None:
+    client_option(found, key, key.removeprefix("properties."), value)
+
+
+def _registry_address(found: Migrated, key: str, value: str) -> None:
+    rule = _REGISTRY_ASKED if "@" in value else to("records.registry.url")
+    rule(found, key, value)
+
+
+_REGISTRY_ASKED = asked("how the registry is asked: records.registry")
+JOB: Rules = {
+    "execution.checkpointing.* state.* execution.savepoint.*": NOT_NEEDED,
+    "restart-strategy* execution.runtime-mode execution.target execution.attached"
+    " execution.shutdown*": "a run is started again by who runs it, and goes on where tables stand",
+    "jobmanager.* taskmanager.* parallelism.* pipeline.* rest.* yarn.* kubernetes.* metrics.*"
+    " cluster.* table.exec.resource.* table.exec.mini-batch.* table.exec.async-lookup.*"
+    " table.optimizer.* sql-client.* table.dml-sync classloader.* env.* slotmanager.*": (
+        "how Flink runs; see spark"
+    ),
+    "*": asked(),
+}
+"""Options that SET tells."""
+_SOURCE: Rules = {
+    "topic topic-pattern connector scan.startup.*": elsewhere,
+    "properties.bootstrap.servers": _brokers,
+    "format": _format,
+    "properties.group.id group.id": _group,
+    f"properties.{RESET} {RESET}": "with scan.startup.mode",
+    "properties.*": _client,
+    "avro-confluent.url avro-confluent.schema-registry.url": _registry_address,
+    "avro-confluent.*": _REGISTRY_ASKED,
+    "scan.topic-partition-discovery.interval": "new partitions are found by themselves",
+    "scan.parallelism sink.*": "how Flink runs",
+    "scan.bounded.mode=unbounded json.timestamp-format.standard=iso-8601": "as here",
+    "fields-include=all json.fail-on-missing-field=false json.ignore-parse-errors=false": "as here",
+    "json.encode.* json.map-null-key.* json.decode.json-parser.*": (
+        "how Flink reads and writes JSON; no value is changed here"
+    ),
+    "scan.bounded.*": asked("where it ends: penstock run --until-caught-up ends at what is there"),
+    "key.* fields-include*": asked("a key lands as bytes: source_columns, records.key_format"),
+    "json.ignore-parse-errors json.fail-on-missing-field": asked(
+        "here a record that does not fit is kept in the quarantine; a missing field is null"
+    ),
+    "json.timestamp-format.standard": asked("how times are written: schema.hints, transform"),
+    "scan.watermark.*": asked("rows land in no order of time"),
+    "*": asked(),
+}
+_SINK: Rules = {
+    "write-parallelism distribution-mode range-distribution-* uid-suffix write-format=parquet"
+    " upsert-enabled=false write.upsert-enabled=false write.upsert.enabled=false"
+    " upsert.enabled=false overwrite-enabled=false shred-variants*": "as here, or how Flink runs",
+    "upsert-enabled upsert.enabled write.upsert-enabled write.upsert.enabled overwrite-enabled"
+    " write-format branch snapshot-property.*": asked(
+        "rows are appended to Parquet files; tables[].branch tells a branch"
+    ),
+    "write.* read.* history.* commit.* gc.* delta.* compatibility.* format-version": with_setting(
+        "tables[].properties"
+    ),
+    "*": asked(),
+}

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from penstock.app.init.migrate.account import Migrated, Options, partition_field
-from penstock.app.init.migrate.flink_options import of_job, of_statement
+from penstock.app.init.migrate.flink_options import JOB, of_statement
 
 _COMMENTS = re.compile(r"('(?:[^']|'')*')|--[^\n]*|/\*(?!\+).*?\*/", re.DOTALL)
 _STATEMENT = re.compile(r"(?:'(?:[^']|'')*'|`[^`]*`|[^;'`])+")
@@ -111,7 +111,7 @@ def _read(found: Migrated, script: Script, statement: str) -> None:
         if each[1] == _INTERVAL:
             found.put(_INTERVAL, "commit.every", _duration(each[2]))
         else:
-            of_job(found, each[1], each[2])
+            found.follow(JOB, each[1], each[2])
     elif each := _CATALOG.match(statement):
         script.catalogs[each[1].strip("`")] = dict(_PAIR.findall(statement))
     elif each := _USE.match(statement):

@@ -62,6 +62,8 @@ OWN: dict[str, tuple[str, ...]] = {
     "core/scratch.py": ("tests/contracts/test_memory_tables.py",),
     "core/serialization.py": ("tests/properties/test_wire.py",),
     "commit/land.py": ("tests/unit/commit", "tests/simulation/test_stories.py"),
+    "commit/attempt.py": ("tests/unit/commit", "tests/simulation/test_stories.py"),
+    "commit/fence.py": ("tests/unit/commit", "tests/simulation/test_stories.py"),
     "commit/manual.py": (
         *("tests/simulation/test_changes_by_hand.py", "tests/simulation/test_seeks.py"),
         *("tests/simulation/test_closings.py", "tests/simulation/test_replays.py"),
@@ -90,7 +92,7 @@ LEFT_OUT = (
 )
 """They prove sizes and the simulator itself, or take longer than all others together."""
 HISTORIES_COUNT = "120"
-RISK = ("decide", "once", "two_phase", "offsets", "commits", "wire", "audit", "beginnings")
+RISK = ("decide", "land", "two_phase", "offsets", "commits", "serialization", "audit", "creation")
 """Files that are tried first."""
 CPU_SECONDS_MAX = 20.0
 """A test that takes so much of a core hangs: without a mutant each takes less than a third."""

@@ -103,7 +103,7 @@ def test_a_function_is_changed_where_it_is():
 
 def test_a_default_is_no_part_of_a_functions_code():
     """It is made where the function is: such a mutant is tried in a process of its own."""
-    place = "penstock/commit/once.py"
+    place = "penstock/commit/errors.py"
     (mutant,) = (
         each
         for each in mutants_of(place, (SOURCES / place).read_text())

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from penstock.commit import errors, land, manual, two_phase
-from penstock.connectors.memory import cluster, tables
+from penstock.connectors.memory import cluster, ledger, tables
 from penstock.core import decide as deciding
-from penstock.core.commits import landed_after
+from penstock.core.commits import CommitKind, landed_after
 from penstock.core.errors import ConflictError
 from penstock.core.file_ranges import Partitioned
-from penstock.landing.repair import replay, reread, retry, seek
+from penstock.landing.repair import replay, reread, retry, table_rows
 from penstock.landing.tables import commits, log_checks, start_positions, table_set
 from penstock.ownership import claim as ownership
 from penstock.ownership import fencing
@@ -86,13 +86,13 @@ def _nobody_is_fenced(patch: pytest.MonkeyPatch) -> None:
 
 
 def _verdict_is(judge: Callable[[Any, Any, Any, Any], Any]) -> Patch:
-    before = tables._verdict
+    before = tables.verdict_of
 
     def apply(patch: pytest.MonkeyPatch) -> None:
         def verdict(contents: Any, chain: Any, landed: Any) -> Any:
             return judge(before(contents, chain, landed), contents, chain, landed)
 
-        patch.setattr(tables, "_verdict", verdict)
+        patch.setattr(tables, "verdict_of", verdict)
 
     return apply
 
@@ -223,13 +223,13 @@ def _any_files(patch: pytest.MonkeyPatch) -> None:
 
 def _same_segment(patch: pytest.MonkeyPatch) -> None:
     def after(landed: Any, commit: Any) -> Any:
-        if commit.kind is not tables.CommitKind.SEEK:
+        if commit.kind is not CommitKind.SEEK:
             return landed_after(landed, commit)
         put_back = landed_after(landed, commit)
         recent = (*landed.recent, *put_back.recent)
         return replace(put_back, segment=landed.segment, recent=recent)
 
-    patch.setattr(tables, "landed_after", after)
+    patch.setattr(ledger, "landed_after", after)
 
 
 UNDEFENDED: dict[str, Patch] = {
@@ -257,7 +257,7 @@ UNDEFENDED: dict[str, Patch] = {
     "given up when moved": _by_hand_on_a_moved_table,
     "whole files": _any_files,
     "replay look-up": lambda patch: patch.setattr(reread, "_quarantined", lambda *_: frozenset()),
-    "end of the rows": lambda patch: patch.setattr(seek, "ends_of_rows", lambda _: {}),
+    "end of the rows": lambda patch: patch.setattr(table_rows, "ends_of_rows", lambda _: {}),
     "segment": _same_segment,
     "unfinished first": lambda patch: patch.setattr(
         retry.QuarantineResolver, "_finish", lambda *_: Counter()

@@ -23,7 +23,7 @@ def registry_down_once(monkeypatch):
             raise UnavailableError("the registry does not answer", code="P220", hint="look")
         return survey(batch, *given, **named)
 
-    monkeypatch.setattr(sink, "infer_schemas", failing)
+    monkeypatch.setattr(sink, "survey", failing)
 
 
 @pytest.mark.usefixtures("registry_down_once")

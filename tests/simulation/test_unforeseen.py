@@ -15,7 +15,7 @@ from penstock.landing.repair.retry import RetryResult
 from penstock.landing.repair.selection import Selection
 from penstock.landing.tables import schema_evolution
 from penstock.landing.task import convert as converting
-from penstock.landing.task import sink
+from penstock.landing.task import output, sink
 from penstock.rows.convert import batch as conversion
 from penstock.rows.route.router import Router
 
@@ -140,7 +140,7 @@ class TestOfFiles:
         [
             (Router, "route", "its records cannot be sorted or converted"),
             (sink, "convert_for_table", "its records cannot be sorted or converted"),
-            (sink, "quarantine_rows", "its records cannot be sorted or converted"),
+            (output, "quarantine_rows", "its records cannot be sorted or converted"),
             (MemoryWriter, "write", "its files cannot be written"),
             (MemoryWriter, "close", "its files cannot be written"),
         ],

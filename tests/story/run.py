@@ -31,9 +31,10 @@ from penstock.landing.repair.retry import QuarantineResolver, WriteContext
 from penstock.landing.run import run
 from penstock.landing.settings import Environment as Outside
 from penstock.landing.settings import Settings, Until
+from penstock.landing.task.context import TaskContext
 from penstock.landing.task.message_json import job_from_json, result_to_json
 from penstock.landing.task.messages import Job, PoisonKind, TaskResult
-from penstock.landing.task.worker import TaskContext, work
+from penstock.landing.task.worker import work
 from penstock.ports.log import Log
 from penstock.ports.runtime import Observer
 from penstock.ports.store import Owner

@@ -18,8 +18,9 @@ from penstock.core.offsets import span
 from penstock.core.planning import Lane
 from penstock.core.schema import Field, Kind, List, Schema, Struct
 from penstock.files.parquet import ParquetOptions, PartitionedParquetWriter
+from penstock.landing.task.context import TaskContext
 from penstock.landing.task.messages import Job, TableJob, WriteTarget
-from penstock.landing.task.sink import TaskContext, TaskSink
+from penstock.landing.task.sink import TaskSink
 from penstock.rows.arrow_types import arrow_schema
 from penstock.rows.options import RowOptions
 from penstock.testing.contracts.table_fixture import Quiet
@@ -87,7 +88,7 @@ def _land(values: list[bytes], schema: Schema, options: RowOptions, directory: s
     }
     before = _peak_mib()
     bench.write(LANE, pa.RecordBatch.from_pydict(columns))
-    print(bench.tallies[NAME][LANE.at].landed, before, _peak_mib())
+    print(bench.output.tallies[NAME][LANE.at].landed, before, _peak_mib())
 
 
 def _peak_mib() -> int:

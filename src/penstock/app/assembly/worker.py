@@ -23,9 +23,9 @@ from penstock.app.assembly.process import SystemClock
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import PenstockError
 from penstock.files.reopening import Reopening
+from penstock.landing.task.context import TaskContext
 from penstock.landing.task.message_json import job_from_json, result_to_json
 from penstock.landing.task.messages import TaskResult
-from penstock.landing.task.worker import TaskContext
 from penstock.landing.task.worker import work as do_work
 from penstock.ports.log import RangeReader
 from penstock.ports.tables import WriterFactory

@@ -14,8 +14,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,7 +27,6 @@ from penstock.commit.fence import fence_rollback
 from penstock.commit.manual import land_manual
 from penstock.core.commits import Chain, CommitKind, Landed
 from penstock.core.errors import InvalidError
-from penstock.core.file_ranges import ends_of_rows
 from penstock.core.offsets import Offset, Positions, TopicPartition
 from penstock.core.planning import Bounds
 from penstock.core.resolutions import records_only, resolutions_of
@@ -42,9 +40,10 @@ from penstock.landing.repair.allowed_ranges import (
 )
 from penstock.landing.repair.replay import source_columns
 from penstock.landing.repair.retry import QuarantineResolver, WriteContext
+from penstock.landing.repair.table_rows import TableRows
 from penstock.landing.settings import Environment, Settings, TableTarget
 from penstock.landing.tables import opening
-from penstock.ports.tables import FileSource, Table, TableState, Verdict
+from penstock.ports.tables import Table, TableState, Verdict
 from penstock.rows.quarantine.status import READ, status_of
 from penstock.spec.routing.names import no_table
 
@@ -95,8 +94,6 @@ class SeekBounds:
     rolled_back: bool = False
 
 
-WINDOW = 1 << 16
-"""Offsets that are looked for at once."""
 ROW_GONE = "its row went, and the table was put back: penstock seek"
 
 
@@ -130,9 +127,11 @@ def plan_seek(settings: Settings, world: Environment, name: str, wanted: Wanted)
                 hint="seek moves back over what has landed; see  penstock audit",
             )
     columns = source_columns(name, target.options)
-    told = table.file_sources(state, columns, dict.fromkeys(known, 0))
+    rows = TableRows(
+        table, state, columns, table.file_sources(state, columns, dict.fromkeys(known, 0))
+    )
     retried = _retried(settings, world, chain, state.landed)
-    ends = _Rows(table, state, columns, told).ends(retried)
+    ends = rows.ends(retried)
     bounds = world.log.bounds(
         [at for at in world.log.partitions() if (at.topic, at.partition) in known]
     )
@@ -142,7 +141,7 @@ def plan_seek(settings: Settings, world: Environment, name: str, wanted: Wanted)
     )
     moves = moves_of(name, positions, wanted, reach)
     gone = _behind(retried, positions, wanted, reach)
-    return SeekPlan(chain, table, state, moves, _without_rows(gone, table, state, columns))
+    return SeekPlan(chain, table, state, moves, rows.absent(gone))
 
 
 def seek(held: ExclusiveAccess, name: str, wanted: Wanted, means: WriteContext) -> SeekPlan:
@@ -280,56 +279,6 @@ def _retried(settings: Settings, world: Environment, chain: Chain, landed: Lande
     return fates.filter(pc.fill_null(landed_here, fill_value=False))
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """The rows of a state, by their files and, where these do not tell enough, one by one."""
-
-    table: Table
-    state: TableState
-    columns: Mapping[str, str]
-    files: Sequence[FileSource]
-
-    def ends(self, retried: pa.Table) -> dict[tuple[str, int], int]:
-        """Give, by topic and partition, the offset behind the last row that was read in its turn.
-
-        A retried row says nothing of what stands before it: it landed late, by itself.
-        """
-        ends = ends_of_rows(each.found for each in self.files)
-        late: dict[tuple[str, int], set[int]] = defaultdict(set)
-        for row in retried.select(["topic", "partition", "offset"]).to_pylist():
-            late[row["topic"], row["partition"]].add(row["offset"])
-        for place, offsets in late.items():
-            if ends.get(place, 0) - 1 in offsets:
-                end = self._end_of_others(place, ends.pop(place), offsets)
-                if end is not None:
-                    ends[place] = end
-        return ends
-
-    def _end_of_others(self, place: tuple[str, int], end: int, late: set[int]) -> int | None:
-        """Look down from the last row, a window at a time, for one that was not retried."""
-        ranges = [r for each in self.files if (r := each.found.ranges.get(place)) is not None]
-        stop: int = end
-        while True:
-            start = max(stop - WINDOW, 0)
-            others = self._at(place, np.arange(start, stop)) - late
-            if others:
-                break
-            below = [min(r.stop, start) for r in ranges if r.start < start]
-            if not below:
-                return None
-            stop = max(below)
-        found, there = max(others) + 1, self._at(place, np.array(sorted(late)))
-        while found in there:  # retried, and nothing stands between
-            found += 1
-        return found
-
-    def _at(self, place: tuple[str, int], offsets: np.ndarray) -> set[int]:
-        there = self.table.row_coordinates(self.columns, self.state, pa.array(offsets, pa.int64()))
-        topic, partition = place
-        here = pc.and_(pc.equal(there["topic"], topic), pc.equal(there["partition"], partition))
-        return set(there["offset"].filter(here).to_pylist())
-
-
 def _behind(retried: pa.Table, positions: Positions, wanted: Wanted, reach: SeekBounds) -> pa.Table:
     """Leave out what a seek does not mean: what lies before the positions that it puts back to.
 
@@ -351,16 +300,6 @@ def _behind(retried: pa.Table, positions: Positions, wanted: Wanted, reach: Seek
             behind = pc.or_(behind, pc.less(retried["offset"], end))
         meant = pc.or_(meant, pc.and_(here, behind))
     return retried.filter(meant)
-
-
-def _without_rows(
-    retried: pa.Table, table: Table, state: TableState, columns: Mapping[str, str]
-) -> pa.Table:
-    """Leave out the records whose rows are there: what is looked for is few, the rows are many."""
-    if not retried.num_rows:
-        return retried
-    there = table.row_coordinates(columns, state, pc.unique(retried["offset"]))
-    return retried.join(there, there.column_names, join_type="left anti")
 
 
 def _move(

@@ -1,42 +1,35 @@
-"""Where a job's records are sorted, converted and written: open writers, books, and shelves.
+"""Where a job's records are routed to tables, converted and counted.
 
 Invariants:
 - the books of a table balance: examined = landed + filtered + quarantined;
-- a table that fails gets nothing from this job, and the others go on;
-- all writers together hold at most `held_bytes_max` and one portion of a batch: the fullest is
-  finished early.
+- a table that fails gets nothing from this job, and the others go on.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.core.accounting import Tally
-from penstock.core.commits import DataFile
-from penstock.core.errors import BugError, InvalidError, PenstockError, UnavailableError
-from penstock.core.offsets import OffsetRange, TopicPartition
+from penstock.core.errors import BugError, InvalidError, UnavailableError
+from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Lane
 from penstock.core.schema import Schema, Struct
 from penstock.core.schema_join import known, united
 from penstock.landing.foreign_errors import (
     CONVERT,
     SURVEY,
-    WRITE,
     converting,
-    failing_rows,
     range_text,
-    ranges_text,
 )
+from penstock.landing.task.context import TaskContext
 from penstock.landing.task.convert import convert_for_table
 from penstock.landing.task.coordinates import is_among, offsets_of
-from penstock.landing.task.messages import Job, LaneResult, PoisonKind, TableJob
+from penstock.landing.task.messages import Job, PoisonKind, TableJob
+from penstock.landing.task.output import TaskOutput
 from penstock.landing.task.rejects import (
     count_by_code,
     frozen,
@@ -45,42 +38,14 @@ from penstock.landing.task.rejects import (
     reject_without_columns,
     rejects_of,
 )
-from penstock.landing.task.writer_pool import WriterPool
-from penstock.ports.log import RangeReader
-from penstock.ports.runtime import Clock, Observer
-from penstock.ports.tables import FileWriter, WriterFactory
-from penstock.rows import bisection
-from penstock.rows.convert.batch import ConvertedBatch, Reject
-from penstock.rows.decode.decoder import ReaderCache, plain_readers
+from penstock.rows.convert.batch import ConvertedBatch
 from penstock.rows.decode.portions import Growth, portions
-from penstock.rows.quarantine.rows import quarantine_rows
 from penstock.rows.reject_codes import RejectCode
-from penstock.rows.route.compute import Functions, no_functions
 from penstock.rows.route.filters import DynamicRoute
 from penstock.rows.route.router import Mask, Router, Routing
 from penstock.rows.schema.evolution import requested_schema
 from penstock.rows.schema.inference import columns_in
 from penstock.rows.schema.survey import survey
-
-Files = dict[str, tuple[DataFile, ...]]
-REASONS_MAX = 20
-"""How many different messages of a table's rejects are counted in one job, the most frequent."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskContext:
-    """What a worker works with: `writers` by connector name, `readers` by a registry's settings,
-    `functions` by their import path.
-    """
-
-    reader: RangeReader
-    writers: Mapping[str, WriterFactory]
-    observer: Observer
-    clock: Clock
-    readers: Callable[[Mapping[str, Any] | None], ReaderCache] = field(
-        default_factory=plain_readers
-    )
-    functions: Functions = no_functions
 
 
 @dataclass(slots=True)
@@ -91,16 +56,11 @@ class TaskSink:
     context: TaskContext
     schemas: dict[str, Schema] = field(default_factory=dict)
     requested: dict[str, dict[str, Schema]] = field(default_factory=dict)
-    tallies: dict[str, dict[TopicPartition, Tally]] = field(default_factory=dict)
-    failed: dict[str, PenstockError] = field(default_factory=dict)
-    reasons: dict[str, Counter[str]] = field(default_factory=dict)
+    output: TaskOutput = field(init=False)
     _growths: dict[str, Growth] = field(default_factory=dict)
-    _rows: WriterPool = field(init=False)
-    _rejects: WriterPool = field(init=False)
 
     def __post_init__(self) -> None:
-        self._rows = WriterPool(self._writer, self.job.held_bytes_max)
-        self._rejects = WriterPool(self._reject_writer, self.job.held_bytes_max)
+        self.output = TaskOutput(self.job, self.context)
 
     def wants_headers(self, lane: Lane) -> bool:
         """Return whether a table of the lane needs headers."""
@@ -111,7 +71,7 @@ class TaskSink:
         """Turn one batch into rows of every table of its lane, by portions that can be held."""
         if self.job.poison:
             batch = self._without_poison(lane, batch)
-        growths = [self._growth(name) for name in lane.tables if name not in self.failed]
+        growths = [self._growth(name) for name in lane.tables if name not in self.output.failed]
         for portion in portions(batch, growths):
             self._write_portion(lane, portion)
 
@@ -130,14 +90,14 @@ class TaskSink:
             range_text(lane.at, offsets_of(batch)),
         )
         for name in lane.tables:
-            if name in self.failed:
+            if name in self.output.failed:
                 continue
             table = self.job.tables[name]
             try:
                 with converting(name, failing, here):
                     self._write_table(name, table, sorter, done)
             except (UnavailableError, InvalidError, BugError) as error:
-                self.fail(name, error)
+                self.output.fail(name, error)
 
     def _write_table(
         self,
@@ -152,29 +112,6 @@ class TaskSink:
         elif share.mine.any() or share.rejected or not table.filter_of(sorter.at.topic).share:
             self._land(name, table, sorter, share, done)
 
-    def fail(self, name: str, error: PenstockError) -> None:
-        """Give up on one table in this job: what it wrote is left over, the others go on."""
-        self.failed.setdefault(name, error)
-        self.tallies.pop(name, None)
-        self.reasons.pop(name, None)
-        self._rows.abandon(name)
-        self._rejects.abandon(name)
-
-    def finish(self, lanes: list[LaneResult]) -> tuple[Files, Files]:
-        """Close all files and note the source ranges whose rows they may hold."""
-        ranges: dict[str, dict[TopicPartition, OffsetRange]] = defaultdict(dict)
-        for result in lanes:
-            if result.reached > result.lane.covered.start:
-                for name in result.lane.tables:
-                    covered = OffsetRange(result.lane.covered.start, result.reached)
-                    ranges[name][result.lane.at] = covered
-        files = self._finished(self._rows, ranges)
-        rejects = self._finished(self._rejects, ranges)
-        return (
-            {name: each for name, each in files.items() if name not in self.failed},
-            {name: each for name, each in rejects.items() if name not in self.failed},
-        )
-
     def _without_poison(self, lane: Lane, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Refuse records that kill whoever looks at them, for each table and route of their lane.
 
@@ -187,16 +124,15 @@ class TaskSink:
         sorter = Router(batch.filter(pa.array(here)), lane.at)
         for name in lane.tables:
             table = self.job.tables[name]
-            if name in self.failed:
+            if name in self.output.failed:
                 continue
             offsets = offsets_of(sorter.batch)
             rejects = rejects_of(
                 RejectCode.POISON, offsets[~is_among(table.quarantined, lane.at, offsets)]
             )
-            self._write_rejects(name, sorter, rejects)
-            books = self.tallies.setdefault(name, {})
+            self.output.write_rejects(name, sorter, rejects)
             tally = Tally(examined=len(rejects), quarantined=count_by_code(rejects))
-            books[lane.at] = books.get(lane.at, Tally()) + tally
+            self.output.count(name, lane.at, tally)
         return batch.filter(pa.array(~here))
 
     def _is_poison(
@@ -262,11 +198,11 @@ class TaskSink:
             done.append((table, converted))
         self._apply_schema_policy(name, table, sorter, converted)
         if converted.rows.num_rows:
-            self._write_rows(name, sorter.at, converted)
+            self.output.write_rows(name, sorter.at, converted)
         rejects = [*converted.rejects]
         if share.rejected:
             rejects = sorted((*rejects, *share.rejected.values()), key=lambda each: each.offset)
-        self._write_rejects(name, sorter, rejects)
+        self.output.write_rejects(name, sorter, rejects)
         filtered = {reason: int(mask.sum()) for reason, mask in share.filtered.items()}
         kept = {reason: count for reason, count in filtered.items() if count}
         tally = Tally(
@@ -275,27 +211,7 @@ class TaskSink:
             filtered={**converted.filtered, **kept},
             quarantined=count_by_code(rejects),
         )
-        books = self.tallies.setdefault(name, {})
-        books[sorter.at] = books.get(sorter.at, Tally()) + tally
-
-    def _write_rows(self, name: str, at: TopicPartition, converted: ConvertedBatch) -> None:
-        """Write rows. Raises what writers raise; what nobody foresaw, with the rows that raise it.
-
-        To find those, they are written again, to files that no commit knows.
-        """
-        try:
-            self._rows.write(name, converted.rows)
-        except bisection.UNEXPECTED_ERRORS:
-            first, last = failing_rows(converted.rows, partial(self._try_rows, name))
-            with converting(name, WRITE, range_text(at, converted.offsets[[first, last]])):
-                raise
-
-    def _try_rows(self, name: str, rows: pa.RecordBatch) -> None:
-        writer = self._writer(name)
-        try:
-            writer.write(rows)
-        finally:
-            writer.abandon()
+        self.output.count(name, sorter.at, tally)
 
     def _converted(self, table: TableJob, sorter: Router, share: Routing) -> ConvertedBatch:
         """Convert a table's records; where there is none, those that give it no column are refused.
@@ -350,50 +266,6 @@ class TaskSink:
         wish = requested_schema(refused, base, options, self.context.readers(table.registry), room)
         if wish != table.schema:
             self.schemas[name] = wish
-
-    def _write_rejects(self, name: str, sorter: Router, rejects: list[Reject]) -> None:
-        if not rejects:
-            return
-        reasons = self.reasons.get(name, Counter()) + Counter(each.message for each in rejects)
-        self.reasons[name] = Counter(dict(reasons.most_common(REASONS_MAX)))
-        rows = quarantine_rows(
-            sorter.batch,
-            rejects,
-            pipeline=self.job.pipeline,
-            table=name,
-            at=sorter.at,
-            epoch=self.job.epoch,
-            at_ms=self.job.now_ms,
-        )
-        with converting(name, WRITE, range_text(sorter.at, offsets_of(sorter.batch))):
-            self._rejects.write(name, rows)
-
-    def _writer(self, name: str) -> FileWriter:
-        destination = self.job.tables[name].write_target
-        assert destination is not None, "rows without a table are rejected before"
-        return self.context.writers[destination.connector](
-            destination.target, prefix=self.job.prefix, observer=self.context.observer
-        )
-
-    def _reject_writer(self, _: str) -> FileWriter:
-        destination = self.job.quarantine
-        return self.context.writers[destination.connector](
-            destination.target, prefix=f"{self.job.prefix}-q", observer=self.context.observer
-        )
-
-    def _finished(
-        self, shelf: WriterPool, ranges: Mapping[str, Mapping[TopicPartition, OffsetRange]]
-    ) -> Files:
-        files: Files = {}
-        for name in shelf.names:
-            try:
-                with converting(name, WRITE, ranges_text(ranges[name])):
-                    closed = shelf.close(name)
-            except (UnavailableError, InvalidError, BugError) as error:
-                self.fail(name, error)
-                continue
-            files[name] = tuple(replace(file, ranges=dict(ranges[name])) for file in closed)
-        return files
 
 
 def _added(wide: Schema, schema: Schema) -> int:

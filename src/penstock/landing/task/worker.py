@@ -8,14 +8,14 @@ Invariants:
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from penstock.core.errors import BugError, PenstockError
 from penstock.core.offsets import Offset
 from penstock.core.planning import Lane
-from penstock.landing.task.batches import later, newest_ms
+from penstock.landing.task.context import TaskContext
 from penstock.landing.task.messages import Job, LaneResult, TaskResult
-from penstock.landing.task.sink import TaskContext, TaskSink
-
-__all__ = ["TaskContext", "work"]
+from penstock.landing.task.sink import TaskSink
 
 UNRESPONSIVE_SECONDS = 10.0
 """Who gives nothing for so long, for half of a task's time, or no longer wants to be waited for,
@@ -26,48 +26,61 @@ def work(job: Job, tools: TaskContext) -> TaskResult:
     """Do one job. Raises what readers and writers raise; then files may be left over."""
     began = tools.clock.monotonic()
     deadline = began + job.timeout_seconds
-    bench = TaskSink(job, tools)
-    lanes = [_read(lane, bench, deadline) for lane in job.lanes]
-    files, rejects = bench.finish(lanes)
+    sink = TaskSink(job, tools)
+    lanes = [_read(lane, sink, deadline) for lane in job.lanes]
+    files, rejects = sink.output.finish(lanes)
     return TaskResult(
         number=job.number,
         lanes=tuple(lanes),
         files=files,
         rejects=rejects,
-        tallies=bench.tallies,
-        schemas=bench.schemas,
-        requested=bench.requested,
-        failed=bench.failed,
-        reasons=bench.reasons,
+        tallies=sink.output.tallies,
+        schemas=sink.schemas,
+        requested=sink.requested,
+        failed=sink.output.failed,
+        reasons=sink.output.reasons,
         seconds=tools.clock.monotonic() - began,
     )
 
 
-def _read(lane: Lane, bench: TaskSink, deadline: float) -> LaneResult:
+def _read(lane: Lane, sink: TaskSink, deadline: float) -> LaneResult:
     reached, records, size_bytes, newest = lane.covered.start, 0, 0, None
-    asked = bench.context.clock.monotonic()
-    leader_epoch = bench.job.leader_epochs.get(lane)
+    asked = sink.context.clock.monotonic()
+    leader_epoch = sink.job.leader_epochs.get(lane)
     try:
-        for fetched in bench.context.reader.read(
+        for fetched in sink.context.reader.read(
             lane.at,
             lane.covered,
             deadline=deadline,
-            headers=bench.wants_headers(lane),
+            headers=sink.wants_headers(lane),
             leader_epoch=leader_epoch,
         ):
-            bench.write(lane, fetched.batch)
+            sink.write(lane, fetched.batch)
             reached = fetched.reached
             records += fetched.batch.num_rows
             size_bytes += fetched.batch.nbytes
-            newest = later(newest, newest_ms(fetched.batch))
+            newest = _later(newest, _newest_ms(fetched.batch))
             leader_epoch = fetched.leader_epoch
     except BugError:
         raise
     except PenstockError as error:  # the log refused this lane: its tables go without it
         for name in lane.tables:
-            bench.fail(name, error)
-    ended = bench.context.clock.monotonic()
-    patience = min(UNRESPONSIVE_SECONDS, bench.job.timeout_seconds / 2)
+            sink.output.fail(name, error)
+    ended = sink.context.clock.monotonic()
+    patience = min(UNRESPONSIVE_SECONDS, sink.job.timeout_seconds / 2)
     waited = ended < deadline or ended - asked >= patience
     silent = reached == lane.covered.start and waited
     return LaneResult(lane, Offset(reached), records, size_bytes, newest, leader_epoch, silent)
+
+
+def _newest_ms(batch: pa.RecordBatch) -> int | None:
+    """Return the largest record timestamp in epoch milliseconds; None when no record has one."""
+    stamps = batch.column("timestamp").drop_null()
+    return int(stamps.view(pa.int64()).to_numpy().max()) if len(stamps) else None
+
+
+def _later(first: int | None, second: int | None) -> int | None:
+    """Return the later of two times, either of which may be unknown."""
+    if first is None or second is None:
+        return second if first is None else first
+    return max(first, second)

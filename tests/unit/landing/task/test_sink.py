@@ -11,8 +11,9 @@ from tests.story.clock import ManualClock
 from penstock.core.offsets import span
 from penstock.core.planning import Lane
 from penstock.core.schema import Struct
+from penstock.landing.task.context import TaskContext
 from penstock.landing.task.messages import Job, TableJob, WriteTarget
-from penstock.landing.task.sink import TaskContext, TaskSink
+from penstock.landing.task.sink import TaskSink
 from penstock.rows.options import RowOptions
 from penstock.testing.contracts.table_fixture import Quiet
 from penstock.testing.prepared import part
@@ -70,11 +71,11 @@ def batch(*records: object) -> pa.RecordBatch:
 def test_a_record_beyond_the_survey_that_gives_columns_waits_for_the_next_epoch(bench) -> None:
     bench.write(LANE, batch({"n": 1}))
 
-    assert {NAME: "P462"} == {name: error.code for name, error in bench.failed.items()}
+    assert {NAME: "P462"} == {name: error.code for name, error in bench.output.failed.items()}
 
 
 def test_a_record_that_gives_no_column_is_refused(bench, kept) -> None:
     bench.write(LANE, batch({}, {"n": None}))
 
-    assert {} == bench.failed
+    assert {} == bench.output.failed
     assert ["P371", "P371"] == [code for each in kept.batches for code in each["code"].to_pylist()]

@@ -30,7 +30,7 @@ DEPTH_MAX = 40
 WORKER = "penstock.engines.spark.daemon"
 ROOMS = (
     ("penstock/connectors/kafka/", "fetch"),
-    ("penstock/rows/block.py", "parse"),
+    ("penstock/rows/decode/json/block_parser.py", "parse"),
     ("penstock/rows/", "convert"),
     ("penstock/files/", "parquet"),
     ("penstock/connectors/", "tables"),

@@ -103,13 +103,13 @@ ALLOWED = {
     "promises": [("a.py", "mastodon = 1")],
     "without_docstring": [("a.py", '"""A."""\nclass _Own:\n    def go(self): ...\ndef _f(): ...')],
     "commits_elsewhere": [
-        ("penstock/commit/once.py", "def f(table): table.commit(1)"),
+        ("penstock/commit/land.py", "def f(table): table.commit(1)"),
         ("penstock/connectors/sql/file.py", "def f(connection): connection.commit()"),
         ("penstock/landing/a.py", "class A:\n    def f(self): self.create(1)"),
     ],
     "imports_of_testing": [("penstock/testing/a.py", "import penstock.testing.b")],
     "worldly": [
-        ("penstock/app/process.py", "import time\nimport random"),
+        ("penstock/app/assembly/process.py", "import time\nimport random"),
         ("penstock/core/a.py", "from datetime import datetime\nat = datetime.fromtimestamp(1)"),
     ],
     "catch_alls": [

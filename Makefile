@@ -42,6 +42,10 @@ demo: $(INSTALLED) ## the whole story: broker, real data, pipeline, a kill in th
 test: $(INSTALLED) ## all suites in order, with the time each took against its budget
 	@$(SUITES)
 
+.PHONY: check
+check: $(INSTALLED) ## lint, types, layers, unit and properties: quick, before each commit
+	@$(SUITES) lint types layers unit properties
+
 .PHONY: lint
 lint: $(INSTALLED) ## ruff: rules and format
 	@$(SUITES) lint

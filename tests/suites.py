@@ -3,6 +3,8 @@
     python tests/suites.py              all suites, then a table of times against budgets
     python tests/suites.py unit layers  these only
 
+- Suites that use one core run two at a time, next to each other in the order below; each of them says
+  what it has to say when it ends.
 - Every suite runs, also after one failed; the exit code is 1 when any did.
 - A suite that finds no tests has failed.
 - What failed is named again behind the table, where whoever sees only the last lines finds it.
@@ -18,13 +20,17 @@ import tempfile
 import time
 import xml.etree.ElementTree as ET
 from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = sys.executable
 TOOLS = Path(PYTHON).parent
 
+CORES = 2
 TWO_AT_ONCE = ("-n", "2")
 IN_STRETCHES = ("-n", "3", "--dist", "worksteal")
 """Tests of one file share a Spark session, a server: they stay together, and nobody ends idle.
@@ -41,41 +47,51 @@ TESTS_FAILED = 1
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Name what `make NAME` runs: checks by tools first, then tests by pytest, within a budget."""
+    """What `make NAME` runs: checks by tools first, then tests by pytest, within a budget."""
 
     name: str
     what: str
     budget_seconds: int
     tools: tuple[tuple[str, ...], ...] = ()
     tests: tuple[str, ...] = ()
+    cores: int = CORES
 
 
 SUITES = (
     Suite(
         "lint",
         "ruff: rules and format",
-        10,
+        5,
         tools=(("ruff", "check", "--quiet", "."), ("ruff", "format", "--check", "--quiet", ".")),
+        cores=1,
     ),
-    Suite("types", "mypy, strict", 40, tools=(("mypy",),)),
+    Suite("types", "mypy, strict", 20, tools=(("mypy",),), cores=1),
     Suite(
         "layers",
         "who may import whom, sizes, names, docs in step",
-        60,
+        20,
         tools=(("lint-imports",),),
         tests=("tests/tidy",),
+        cores=1,
     ),
-    Suite("unit", "one room at a time, no sockets", 80, tests=("tests/unit", *TWO_AT_ONCE)),
+    Suite(
+        "proof",
+        "the specification, in small; checkers shown planted faults",
+        45,
+        tests=("tests/proof",),
+        cores=1,
+    ),
+    Suite("unit", "one room at a time, no sockets", 55, tests=("tests/unit", *TWO_AT_ONCE)),
     Suite(
         "properties",
         "laws under generated input",
-        100,
+        40,
         tests=("tests/properties", *TWO_AT_ONCE),
     ),
     Suite(
         "contracts",
         "one suite per port against every implementation",
-        120,
+        90,
         tests=("tests/contracts", "-m", "not slow", *TWO_AT_ONCE, "--dist", "worksteal"),
     ),
     Suite(
@@ -87,43 +103,40 @@ SUITES = (
     Suite(
         "histories",
         "ten thousand random histories, each exact in the end",
-        150,
+        130,
         tests=("tests/simulation/test_histories.py", *TWO_AT_ONCE),
-    ),
-    Suite(
-        "proof",
-        "the specification, in small; checkers shown planted faults",
-        50,
-        tests=("tests/proof",),
     ),
     Suite(
         "integration",
         "real broker, real catalogs, real Spark",
-        840,
+        620,
         tools=(("penstock", "prepare"),),
         tests=("tests/integration", "-m", "not slow", *IN_STRETCHES),
     ),
     Suite(
         "kills",
         "blows at crash points and rounds of kill -9, each compared with Kafka row by row",
-        110,
+        100,
         tests=("tests/crash", "--ignore=tests/crash/test_storm.py", "-m", "not slow"),
+        cores=1,
     ),
     Suite(
         "storm-short",
         "a minute of faults over real pipelines; planted faults turn its report red",
-        100,
+        140,
         tests=("tests/crash/test_storm.py",),
+        cores=1,
     ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Hold how one suite went."""
+    """How one suite went; `cpu_seconds` are those of all its processes, on whatever cores."""
 
     suite: Suite
     seconds: float
+    cpu_seconds: float = 0.0
     counts: Counter[str] = field(default_factory=Counter)
     failed: tuple[str, ...] = ()
 
@@ -140,47 +153,96 @@ def main(names: list[str]) -> int:
         print(f"no suite {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
         return 2
     chosen = [known[name] for name in names] if names else list(SUITES)
-    outcomes = []
-    for suite in chosen:
-        outcomes.append(run(suite))
-        if len(chosen) > 1 and not outcomes[-1].passed:
-            print(f"==> {suite.name} failed", flush=True)
+    begun = time.monotonic()
+    outcomes = [outcome for stage in stages(chosen) for outcome in run_stage(stage)]
     if len(chosen) > 1:
-        print(table(outcomes))
+        print(table(outcomes, time.monotonic() - begun))
         for line in again(outcomes):
             print(line)
     if any(outcome.counts for outcome in outcomes):
-        print(total(outcomes))
+        print(total(outcomes, time.monotonic() - begun))
     return 0 if all(outcome.passed for outcome in outcomes) else 1
 
 
-def run(suite: Suite) -> Outcome:
-    """Run one suite, telling its commands as it goes."""
-    print(f"==> {suite.name}: {suite.what}", flush=True)
+def stages(chosen: Sequence[Suite]) -> list[list[Suite]]:
+    """Return the suites in order, those together that run at the same time."""
+    found: list[list[Suite]] = []
+    for suite in chosen:
+        if found and max(found[-1][0].cores, suite.cores) < CORES:
+            found[-1].append(suite)
+        else:
+            found.append([suite])
+    return found
+
+
+def budget_seconds(chosen: Sequence[Suite]) -> int:
+    """Return how long suites may take together."""
+    return sum(_lanes_seconds(stage) for stage in stages(chosen))
+
+
+def _lanes_seconds(stage: Sequence[Suite]) -> int:
+    lanes = [0] * CORES
+    for suite in stage:
+        lanes[lanes.index(min(lanes))] += suite.budget_seconds
+    return max(lanes)
+
+
+def run_stage(stage: Sequence[Suite]) -> list[Outcome]:
+    """Run suites at the same time, and one alone so that what it says is seen at once."""
+    if len(stage) == 1:
+        return [run(stage[0])]
+    with ThreadPoolExecutor(CORES) as pool:
+        return [*pool.map(_run_quietly, stage)]
+
+
+def _run_quietly(suite: Suite) -> Outcome:
+    with tempfile.TemporaryFile("w+", errors="replace") as said:
+        outcome = run(suite, said)
+        said.seek(0)
+        print(said.read(), end="", flush=True)
+    return outcome
+
+
+def run(suite: Suite, out: IO[str] | None = None) -> Outcome:
+    """Run one suite, telling its commands as it goes, to `out` or our own output."""
+    print(f"==> {suite.name}: {suite.what}", flush=True, file=out)
     begun = time.monotonic()
-    failed = [
-        f"{' '.join(tool)} ended with {code}"
-        for tool in suite.tools
-        if (code := spoken([str(TOOLS / tool[0]), *tool[1:]]))
-    ]
+    failed, cpu_seconds = [], 0.0
+    for tool in suite.tools:
+        code, seconds = run_command([str(TOOLS / tool[0]), *tool[1:]], out)
+        cpu_seconds += seconds
+        if code:
+            failed.append(f"{' '.join(tool)} ended with {code}")
     counts: Counter[str] = Counter()
     if suite.tests:
         with tempfile.TemporaryDirectory() as scratch:
             report = Path(scratch) / "report.xml"
-            code = spoken([PYTHON, "-m", "pytest", *suite.tests, f"--junitxml={report}"])
+            command = [PYTHON, "-m", "pytest", *suite.tests, f"--junitxml={report}"]
+            code, seconds = run_command(command, out)
+            cpu_seconds += seconds
             counts = counted(report)
             found = failures(report)
             failed += found
             if code and not (found and code == TESTS_FAILED):
                 failed.append(f"pytest ended with {code}")
-    return Outcome(suite, time.monotonic() - begun, counts, tuple(failed))
+    if failed:
+        print(f"==> {suite.name} failed", flush=True, file=out)
+    return Outcome(suite, time.monotonic() - begun, cpu_seconds, counts, tuple(failed))
 
 
-def spoken(command: list[str]) -> int:
-    """Run a command after saying it, so that it can be repeated by hand."""
+def run_command(command: list[str], out: IO[str] | None) -> tuple[int, float]:
+    """Run a command after saying it, so that it can be repeated by hand.
+
+    Return its exit code and the CPU seconds of its processes.
+    """
     shown = [Path(command[0]).name, *(word for word in command[1:] if "--junitxml" not in word)]
-    print(f"    {' '.join(shown)}", flush=True)
-    return subprocess.run(command, cwd=ROOT, env=environment(), check=False).returncode
+    print(f"    {' '.join(shown)}", flush=True, file=out)
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=environment(), stdout=out, stderr=out and subprocess.STDOUT
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, used.ru_utime + used.ru_stime
 
 
 def environment() -> dict[str, str]:
@@ -242,30 +304,30 @@ def again(outcomes: list[Outcome]) -> list[str]:
     return [*lines, ""] if lines else []
 
 
-def table(outcomes: list[Outcome]) -> str:
-    """Show each suite's time against its budget."""
-    lines = ["", f"{'suite':<14}{'result':<10}{'seconds':>9}{'budget':>9}"]
+def table(outcomes: list[Outcome], seconds: float) -> str:
+    """Show each suite's time against its budget, and how long all of them took."""
+    lines = ["", f"{'suite':<14}{'result':<10}{'seconds':>9}{'cpu':>9}{'budget':>9}"]
     for outcome in outcomes:
         over = "  over its budget" if outcome.seconds > outcome.suite.budget_seconds else ""
         result = "passed" if outcome.passed else "FAILED"
         lines.append(
             f"{outcome.suite.name:<14}{result:<10}{outcome.seconds:>9.1f}"
-            f"{outcome.suite.budget_seconds:>9}{over}"
+            f"{outcome.cpu_seconds:>9.1f}{outcome.suite.budget_seconds:>9}{over}"
         )
-    seconds = sum(outcome.seconds for outcome in outcomes)
-    budget = sum(outcome.suite.budget_seconds for outcome in outcomes)
-    lines.append(f"{'all':<14}{'':<10}{seconds:>9.1f}{budget:>9}")
+    cpu_seconds = sum(outcome.cpu_seconds for outcome in outcomes)
+    budget = budget_seconds([outcome.suite for outcome in outcomes])
+    lines.append(f"{'all':<14}{'':<10}{seconds:>9.1f}{cpu_seconds:>9.1f}{budget:>9}")
     return "\n".join([*lines, ""])
 
 
-def total(outcomes: list[Outcome]) -> str:
+def total(outcomes: list[Outcome], seconds: float) -> str:
     """Add all tests up, in one line of pytest's form."""
     counts: Counter[str] = Counter()
     for outcome in outcomes:
         counts += outcome.counts
     told = [f"{counts[kind]} {kind}" for kind in ("failed", "passed", "skipped", "errors")]
     shown = [text for text in told if not text.startswith("0 ")] or ["0 passed"]
-    return f"{', '.join(shown)} in {sum(outcome.seconds for outcome in outcomes):.2f}s"
+    return f"{', '.join(shown)} in {seconds:.2f}s"
 
 
 if __name__ == "__main__":

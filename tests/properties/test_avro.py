@@ -197,7 +197,7 @@ def plain_node(schema: Any) -> Record:
     return parse_schema(json.dumps(without_meanings(schema)))
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(topics())
 def test_a_datum_reads_as_what_another_library_wrote(
     topic: tuple[Any, list[Any], list[bytes]],
@@ -209,7 +209,7 @@ def test_a_datum_reads_as_what_another_library_wrote(
         assert same(row, read_datum(node, value))
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(spoilt(), st.integers(1, 30))
 def test_columns_hold_what_data_give_one_by_one(
     topic: tuple[Any, list[bytes]], repeated: int
@@ -290,7 +290,7 @@ def known_type(type_: Type) -> Type:
             return type_
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(spoilt(), st.data(), st.integers(1, 20))
 def test_the_column_way_and_the_record_way_land_equal_rows_and_misfits(
     topic: tuple[Any, list[bytes]], data: st.DataObject, repeated: int
@@ -323,7 +323,7 @@ def told(fitted: Any) -> Any:
     return rows, fitted.positions.tolist(), codes, dict(fitted.dropped), dict(fitted.rescued)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.binary(max_size=40), st.data())
 def test_no_bytes_crash_or_hang_it(value: bytes, data: st.DataObject) -> None:
     schema, _ = data.draw(records(Naming(), 2))
@@ -450,7 +450,7 @@ def events(draw: st.DrawFn) -> tuple[Any, list[bytes]]:
     return schema, [encoded(schema, each) for each in found]
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(events(), st.sampled_from(["debezium", "flattened"]), st.integers(1, 10))
 def test_events_land_the_same_by_columns_and_one_by_one(
     topic: tuple[Any, list[bytes]], envelope: Any, repeated: int

@@ -89,7 +89,7 @@ def spoilt(data: st.DataObject, payload: Any) -> Any:
     return data.draw(STRAY)
 
 
-@settings(max_examples=400)
+@settings(max_examples=100)
 @given(structs(2), st.data(), st.integers(1, 30))
 def test_the_column_way_and_the_record_way_land_equal_rows_and_misfits(
     drawn: tuple[Any, st.SearchStrategy[Any]], data: st.DataObject, repeated: int

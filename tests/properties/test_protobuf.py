@@ -132,7 +132,7 @@ def test_a_record_holds_what_was_put_into_its_message(topic: Any) -> None:
                 assert same(given_value, read[name])
 
 
-@settings(max_examples=250)
+@settings(max_examples=125)
 @given(topics(), st.data())
 def test_fields_that_are_repeated_on_the_wire_are_merged_as_the_runtime_merges_messages(
     topic: Any, data: st.DataObject
@@ -236,7 +236,7 @@ def _numbers(value: Any) -> set[Any]:
             return {value}
 
 
-@settings(max_examples=250)
+@settings(max_examples=125)
 @given(topics(), st.data(), st.integers(1, 10))
 def test_the_column_way_and_the_record_way_land_equal_rows_and_misfits(
     topic: Any, data: st.DataObject, repeated: int

@@ -107,7 +107,7 @@ def test_columns_hold_what_was_written(parts: list[list[Written]]) -> None:
         column.validate(full=True)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.lists(RECORDS, min_size=1, max_size=4), st.data())
 def test_bytes_that_were_changed_are_refused_or_read_within_their_records(
     written: list[Written], data: st.DataObject
@@ -120,7 +120,7 @@ def test_bytes_that_were_changed_are_refused_or_read_within_their_records(
     read_or_refused(bytes(changed), len(written) + data.draw(st.integers(-1, 1)))
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.binary(max_size=60), st.integers(1, 4))
 def test_any_bytes_are_refused_or_read(data: bytes, count: int) -> None:
     read_or_refused(data, count)

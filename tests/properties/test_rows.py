@@ -169,7 +169,7 @@ def told(fitted: BlockResult) -> Any:
     return rows, fitted.positions.tolist(), codes, dict(fitted.dropped), dict(fitted.rescued)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(blocks(), st.sampled_from([1, 1, 3, 70]))
 def test_the_block_path_and_the_record_path_give_equal_rows_and_misfits(
     block: tuple[Schema, list[bytes], RowOptions], repeated: int

@@ -53,7 +53,7 @@ def test_the_spec_that_is_damaged_here_is_right():
     assert isinstance(read(SPEC), Pipeline)
 
 
-@settings(max_examples=250)
+@settings(max_examples=125)
 @given(damaged())
 def test_a_damaged_spec_is_a_pipeline_or_a_problem(text):
     assert isinstance(read(text), Pipeline | PenstockError)

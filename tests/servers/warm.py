@@ -13,9 +13,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO
+
+from tests.processes.process import SECONDS_MAX, Finished
 
 from penstock.cli import main
 
@@ -71,6 +74,22 @@ class WarmProcess:
         """Send a signal, unless it has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
+
+
+def warm_penstock(
+    *words: str | Path, environment: Mapping[str, str], directory: Path | None = None
+) -> Finished:
+    """Run a command to its end. Raises subprocess.TimeoutExpired, after killing it."""
+    whole = {**os.environ, **environment}
+    process = WarmProcess([str(word) for word in words], whole, directory)
+    with ThreadPoolExecutor(2) as readers, process.stdout, process.stderr:
+        out, err = (readers.submit(each.read) for each in (process.stdout, process.stderr))
+        try:
+            code = process.wait(SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        return Finished(code, out.result(), err.result())
 
 
 def _text(end: Connection) -> IO[str]:

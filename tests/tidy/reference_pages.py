@@ -17,6 +17,7 @@ and src/penstock/app/manual/facts.json, from which `penstock explain` tells the 
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import re
 import runpy
@@ -80,6 +81,7 @@ def uses(where: str, tree: ast.Module) -> Iterator[Use]:
             yield Use(_code(node, {}), "", "", "", where)
 
 
+@functools.cache
 def collected(source: Path) -> list[Use]:
     """Find all places under a source directory that name a code, in the order of codes."""
     found = [
@@ -161,19 +163,24 @@ def events_page(source: str) -> str:
 
 def suites_page() -> str:
     """Write the page of suites from tests/suites.py."""
-    listed = runpy.run_path(str(ROOT / "tests/suites.py"), run_name="suites")["SUITES"]
+    suites = runpy.run_path(str(ROOT / "tests/suites.py"), run_name="suites")
+    listed = suites["SUITES"]
     lines = [
         "# Test suites",
         "",
         MARKED,
         "",
         "`make test` runs all of them in this order, on two cores, and shows the time of each next to",
-        "its budget. `make NAME` runs one.",
+        "its budget. Suites of one core run two at a time. `make NAME` runs one suite, `make check` those",
+        "to run before each commit: lint, types, layers, unit and properties.",
         "",
-        "| suite | checks | budget |",
-        "|---|---|---|",
-        *(f"| `{each.name}` | {each.what} | {each.budget_seconds} s |" for each in listed),
-        f"| all | | {sum(each.budget_seconds for each in listed)} s |",
+        "| suite | checks | cores | budget |",
+        "|---|---|---|---|",
+        *(
+            f"| `{each.name}` | {each.what} | {each.cores} | {each.budget_seconds} s |"
+            for each in listed
+        ),
+        f"| all | | | {suites['budget_seconds'](listed)} s |",
         "",
         "Not part of it: `make crash` (every crash point in every way, a hundred kills), `make storm`",
         "(faults of all kinds on real pipelines, for as long as you like) and `make bench`.",

@@ -69,8 +69,28 @@ def test_every_test_is_in_a_suite(root, suites) -> None:
     assert set() == found - rooms
 
 
-def test_all_suites_together_take_thirty_minutes_at_most(suites) -> None:
-    assert 30 * 60 >= sum(suite.budget_seconds for suite in suites.SUITES)
+def test_all_suites_together_take_twenty_minutes_at_most(suites) -> None:
+    assert 20 * 60 >= suites.budget_seconds(suites.SUITES)
+
+
+def test_what_is_checked_before_each_commit_takes_two_minutes_at_most(root, suites) -> None:
+    recipe = re.search(
+        r"^check:.*\n\t@\$\(SUITES\) (.+)$", (root / "Makefile").read_text(), re.MULTILINE
+    )
+    quick = [suite for suite in suites.SUITES if suite.name in recipe[1].split()]
+
+    assert ["lint", "types", "layers", "unit", "properties"] == [suite.name for suite in quick]
+    assert 2 * 60 >= suites.budget_seconds(quick)
+
+
+def test_suites_of_one_core_run_two_at_a_time(suites) -> None:
+    small = [
+        suites.Suite(name, "", seconds, cores=1) for name, seconds in [("a", 3), ("b", 5), ("c", 4)]
+    ]
+    large = suites.Suite("d", "", 10)
+
+    assert [small, [large], [large]] == suites.stages([*small, large, large])
+    assert 7 + 10 == suites.budget_seconds([*small, large])
 
 
 def test_every_suite_is_a_recipe_that_says_the_same(root, suites) -> None:
@@ -136,7 +156,7 @@ def test_what_failed_is_named_again_at_the_end(suites, tmp_path) -> None:
     report.write_text(REPORT)
     failed = tuple(suites.failures(report))
     unit = next(suite for suite in suites.SUITES if suite.name == "unit")
-    told = suites.again([suites.Outcome(unit, 1.0, suites.counted(report), failed)])
+    told = suites.again([suites.Outcome(unit, 1.0, 2.0, suites.counted(report), failed)])
     assert told == [
         "unit: tests/unit/test_a.py::test_two: AssertionError: why then",
         f"unit: tests/unit/test_b.py::TestThree::test_three[a.b]: {CRASHED}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 from tests.processes.broker import Cluster
 from tests.processes.process import Driver, Finished, penstock
+from tests.servers.warm import WarmProcess, warm_penstock
 from tests.story.oracle import Row, delta_rows, iceberg_rows
 
 from penstock.app.inspect.audit import audit
@@ -92,13 +93,17 @@ class Shop:
 
     def call(self, command: str, *words: str, **environment: str) -> Finished:
         """Run a command on the spec."""
-        return penstock(
-            command, self.path, *words, environment=environment, directory=self.directory
-        )
+        return self.command(command, self.path, *words, **environment)
 
     def command(self, *words: str | Path, **environment: str) -> Finished:
         """Run a command that is told of the spec in its words."""
-        return penstock(*words, environment=environment, directory=self.directory)
+        run = warm_penstock if self._may_be_warm(environment) else penstock
+        return run(*words, environment=environment, directory=self.directory)
+
+    def _may_be_warm(self, environment: Mapping[str, str]) -> bool:
+        """Return whether a forked process does the same: Spark and Python look at how they start."""
+        inline = self.spec.get("spark", {}).get("master") == "inline"
+        return inline and all(name.startswith("PENSTOCK_") for name in environment)
 
     def prove(self) -> None:
         """Let the app audit all tables row by row, in this process: it is quicker."""
@@ -107,7 +112,8 @@ class Shop:
 
     def driver(self, *words: str, **environment: str) -> Driver:
         """Start a run that goes on until told to stop."""
-        return Driver(self.path, *words, environment=environment)
+        start = WarmProcess if self._may_be_warm(environment) else None
+        return Driver(self.path, *words, environment=environment, start=start)
 
     def lake(self, name: str = "shop.orders") -> list[Row]:
         """Read an Iceberg table."""

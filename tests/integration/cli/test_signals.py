@@ -47,7 +47,7 @@ def test_a_second_signal_leaves_at_once_and_loses_nothing(shop: Shop) -> None:
         ended = driver.end()
     assert 130 == ended.code
     assert "nothing" not in ended.out
-    assert "what is prepared is finished by the next run" in ended.err
+    assert "The next run finishes what is prepared" in ended.err
     assert 0 == shop.run().code
     assert (list(range(sent())), list(range(sent()))) == shop.ids()
     shop.prove()

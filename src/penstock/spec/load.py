@@ -33,22 +33,23 @@ from penstock.spec.problems import (
 )
 from penstock.spec.secrets import ProcessSecrets, may_hold_secret, references
 from penstock.spec.settings.catalogs import Catalog
-from penstock.spec.settings.fields import ENTRIES_MAX, Bytes, Several
-from penstock.spec.settings.records import Records
-from penstock.spec.settings.sections import (
-    Kafka,
-    PendingSettings,
-    QuarantineSettings,
-    SparkSettings,
-)
+from penstock.spec.settings.fields import ENTRIES_MAX
 from penstock.spec.settings.table import Table
-from penstock.spec.settings.undecided import Undecided
 from penstock.spec.settings.validation import problems_of
 from penstock.spec.text import yaml12
 from penstock.spec.text.masking import masked, masked_by_text
 from penstock.spec.text.yaml12 import Document, Span
 
 FILE_BYTES_MAX = 4 * yaml12.CHARS_MAX
+_BLOCKS = (
+    "kafka",
+    "quarantine",
+    "records",
+    "spark",
+    "pending",
+    "row_group_bytes",
+    "target_file_bytes",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,12 +286,15 @@ def _draft(data: Any, broken: _Broken) -> Draft:
     tables, catalogs = data.get("tables"), data.get("catalogs")
     tables = tables if isinstance(tables, list) else []
     table_kind, catalog_kind = TypeAdapter(Table), TypeAdapter(Catalog)
-    sizes: list[int | None] = []
-    for name in ("row_group_bytes", "target_file_bytes"):
-        default = Pipeline.model_fields[name].default
-        sizes.append(_valid(TypeAdapter(Bytes), data[name]) if name in data else default)
+
+    def block(name: str) -> Any:
+        field = Pipeline.model_fields[name]
+        if name not in data and not field.is_required():
+            return field.get_default(call_default_factory=True)
+        kind = TypeAdapter(field.rebuild_annotation())
+        return _valid(kind, broken.left_out(data.get(name), (name,)))
+
     return Draft(
-        kafka=_valid(TypeAdapter(Kafka), broken.left_out(data.get("kafka"), ("kafka",))),
         catalogs=(
             {str(name): _valid(catalog_kind, each) for name, each in catalogs.items()}
             if isinstance(catalogs, dict)
@@ -300,20 +304,8 @@ def _draft(data: Any, broken: _Broken) -> Draft:
             _valid(table_kind, broken.left_out(table, ("tables", index)))
             for index, table in enumerate(tables[:ENTRIES_MAX])
         ],
-        quarantine=_valid(
-            TypeAdapter(QuarantineSettings),
-            broken.left_out(data.get("quarantine"), ("quarantine",)),
-        ),
-        row_group_bytes=sizes[0],
-        target_file_bytes=sizes[1],
-        records=_valid(
-            TypeAdapter(Records), broken.left_out(data.get("records", {}), ("records",))
-        ),
-        spark=_valid(TypeAdapter(SparkSettings), broken.left_out(data.get("spark"), ("spark",))),
-        pending=_valid(
-            TypeAdapter(PendingSettings), broken.left_out(data.get("pending"), ("pending",))
-        ),
-        undecided=_valid(TypeAdapter(Several[Undecided]), data.get("undecided")) or (),
+        undecided=block("undecided") or (),
+        **{name: block(name) for name in _BLOCKS},
     )
 
 

@@ -9,6 +9,7 @@ Invariants: a `Pipeline` that exists has no contradictions between its blocks; m
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, Self
 
 from pydantic import Field, ValidationInfo, model_validator
@@ -108,15 +109,4 @@ class Pipeline(Setting):
 
 def draft_of(pipeline: Pipeline) -> Draft:
     """Return what the checks look at."""
-    return Draft(
-        kafka=pipeline.kafka,
-        records=pipeline.records,
-        catalogs=dict(pipeline.catalogs),
-        tables=pipeline.tables,
-        quarantine=pipeline.quarantine,
-        row_group_bytes=pipeline.row_group_bytes,
-        target_file_bytes=pipeline.target_file_bytes,
-        spark=pipeline.spark,
-        pending=pipeline.pending,
-        undecided=pipeline.undecided,
-    )
+    return Draft(**{each.name: getattr(pipeline, each.name) for each in fields(Draft)})

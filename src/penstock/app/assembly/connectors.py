@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
@@ -18,7 +17,8 @@ from penstock.ports.connectors import (
 
 GROUP = "penstock.connectors"
 Connector = LogConnector | TableConnector | StoreConnector | RegistryConnector
-Kind = TypeVar("Kind", LogConnector, TableConnector, StoreConnector, RegistryConnector)
+Kind = TypeVar("Kind", LogConnector, TableConnector)
+Addressed = TypeVar("Addressed", StoreConnector, RegistryConnector)
 
 
 @cache
@@ -64,34 +64,24 @@ def table_connector_named(name: str) -> TableConnector:
 
 def store_connector(address: str) -> StoreConnector:
     """Find the connector for a pending store's address. Raises InvalidError."""
-    scheme = address.partition(":")[0]
-    for found in _installed(StoreConnector):
-        if scheme in found.schemes:
-            return found
-    raise InvalidError(
-        f"no installed connector knows stores at {scheme}:…",
-        code="P182",
-        hint="this release brings sqlite:///path and postgresql://user/database",
-    )
+    hint = "this release brings sqlite:///path and postgresql://user/database"
+    return _at(StoreConnector, address, "stores", code="P182", hint=hint)
 
 
 def registry_connector(address: str) -> RegistryConnector:
     """Find the connector for a schema registry's address. Raises InvalidError."""
+    hint = "this release brings http, https and mock:///path"
+    return _at(RegistryConnector, address, "schema registries", code="P675", hint=hint)
+
+
+def _at(kind: type[Addressed], address: str, what: str, *, code: str, hint: str) -> Addressed:
+    """Load installed connectors until one of a kind knows the scheme of an address."""
     scheme = address.partition(":")[0]
-    for found in _installed(RegistryConnector):
-        if scheme in found.schemes:
+    for entry in entry_points(group=GROUP):
+        found = connector(entry.name)
+        if isinstance(found, kind) and scheme in found.schemes:
             return found
-    raise InvalidError(
-        f"no installed connector knows schema registries at {scheme}:…",
-        code="P675",
-        hint="this release brings http, https and mock:///path",
-    )
-
-
-def _installed(kind: type[Kind]) -> Iterator[Kind]:
-    """Load the installed connectors of a kind, one after the other."""
-    found = (connector(entry.name) for entry in entry_points(group=GROUP))
-    return (each for each in found if isinstance(each, kind))
+    raise InvalidError(f"no installed connector knows {what} at {scheme}:…", code=code, hint=hint)
 
 
 def _of(kind: type[Kind], name: str) -> Kind:

@@ -1,7 +1,7 @@
 """Crash points of a process: a fault plan from the environment or from a job.
 
 A plan is `point:n` pairs, comma separated: the process kills itself with SIGKILL when it passes the
-point for the n-th time. A third word names another blow: `commit.after:2:stop` stops the process
+point for the n-th time. A third word names another effect: `commit.after:2:stop` stops the process
 until someone continues it, `commit.after:2:raise` raises an error that nobody expects. Tests and
 operators who want to see for themselves use it; there is no plan in production, and then passing a
 point costs nothing.
@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from typing import assert_never
 
 from penstock.core.crash_points import CrashPoint, InjectedError
 from penstock.core.errors import InvalidError
@@ -43,7 +42,7 @@ class Effect(StrEnum):
 class CrashPlan:
     """Observes nothing but crash points."""
 
-    blows: Mapping[tuple[CrashPoint, int], Effect]
+    effects: Mapping[tuple[CrashPoint, int], Effect]
     _passed: Counter[CrashPoint] = field(default_factory=Counter)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -51,41 +50,32 @@ class CrashPlan:
         """Take no notice."""
 
     def passed(self, point: CrashPoint) -> None:
-        """Take the blow here, when the plan says so. Raises StruckError for `raise`."""
-        if not self.blows:
+        """Do what the plan says for this point. Raises InjectedError for `raise`."""
+        if not self.effects:
             return
         with self._guard:
             self._passed[point] += 1
-            blow = self.blows.get((point, self._passed[point]))
-        if blow is not None:
-            _strike(blow, point)
-
-
-def _strike(blow: Effect, point: CrashPoint) -> None:
-    match blow:
-        case Effect.KILL:
-            os.kill(os.getpid(), signal.SIGKILL)
-        case Effect.STOP:
-            os.kill(os.getpid(), signal.SIGSTOP)
-        case Effect.RAISE:
+            effect = self.effects.get((point, self._passed[point]))
+        if effect is Effect.RAISE:
             raise InjectedError(f"struck at {point}")
-        case _:
-            assert_never(blow)
+        if effect is not None:
+            kill = effect is Effect.KILL
+            os.kill(os.getpid(), signal.SIGKILL if kill else signal.SIGSTOP)
 
 
 @cache
 def observer_for(plan: str) -> CrashPlan:
-    """Read a plan. Raises InvalidError when it names an unknown point or blow."""
-    blows = {}
+    """Read a plan. Raises InvalidError when it names an unknown point or effect."""
+    effects = {}
     for item in filter(None, plan.split(",")):
         name, _, rest = item.partition(":")
-        count, _, blow = rest.partition(":")
+        count, _, effect = rest.partition(":")
         try:
-            blows[CrashPoint(name), int(count or 1)] = Effect(blow or Effect.KILL)
+            effects[CrashPoint(name), int(count or 1)] = Effect(effect or Effect.KILL)
         except ValueError as error:
             raise InvalidError(
-                f"{VARIABLE}: {item!r} is not a crash point, a number and a blow",
+                f"{VARIABLE}: {item!r} is not a crash point, a number and an effect",
                 code="P188",
-                hint=f"points are {', '.join(CrashPoint)}; blows are {', '.join(Effect)}",
+                hint=f"points are {', '.join(CrashPoint)}; effects are {', '.join(Effect)}",
             ) from error
-    return CrashPlan(blows)
+    return CrashPlan(effects)

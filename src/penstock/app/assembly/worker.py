@@ -35,7 +35,7 @@ from penstock.spec.secrets import ProcessSecrets
 
 def work(text: str) -> str:
     """Do one job. Never raises a PenstockError: it is part of the result."""
-    return work_with(text, _reader, _writer)
+    return work_with(text, lambda settings: _kept_reader(settings)(), writer)
 
 
 def work_with(
@@ -65,27 +65,22 @@ def work_with(
     return result_to_json(result)
 
 
+@cache
 def writer(name: str) -> WriterFactory:
     """Return the factory of a connector's writers, with the secrets of this process."""
-    return _writer(name)
+    return partial(table_connector_named(name).open_writer, secrets=ProcessSecrets())
 
 
 def readers(settings: Mapping[str, Any] | None) -> ReaderCache:
     """Return the readers of the schemas of a registry, kept over tasks. Raises InvalidError."""
-    return _readers(None if settings is None else json.dumps(dict(settings), sort_keys=True))
-
-
-def _readers(settings: str | None) -> ReaderCache:
-    return _plain_readers() if settings is None else _kept_readers(settings)()
+    if settings is None:
+        return _plain_readers()
+    return _kept_readers(json.dumps(dict(settings), sort_keys=True))()
 
 
 @cache
 def _plain_readers() -> ReaderCache:
     return ReaderCache()
-
-
-def _reader(settings: str) -> RangeReader:
-    return _kept_reader(settings)()
 
 
 @cache
@@ -101,8 +96,3 @@ def _kept_reader(settings: str) -> Reopening[RangeReader]:
     connector = log_connector(data["connector"])
     opening = partial(connector.open_reader, data, secrets)
     return Reopening(data, secrets, opening, lambda reader: reader.close())
-
-
-@cache
-def _writer(name: str) -> WriterFactory:
-    return partial(table_connector_named(name).open_writer, secrets=ProcessSecrets())

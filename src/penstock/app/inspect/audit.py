@@ -151,9 +151,8 @@ class Auditor:
         table = self.catalogs[target.location.catalog].load(target.location.name)
         if table is None:
             waiting = self._waiting(name, {})
-            return TableAudit(
-                name, (), waiting=waiting, problem=self._nothing(name, rejects, waiting)
-            )
+            problem = self._absent(name, rejects, waiting)
+            return TableAudit(name, (), waiting=waiting, problem=problem)
         state = table.state(Chain(pipeline, name))
         own, began = _chain(table, Chain(pipeline, name), state, target.location)
         chains = [own]
@@ -183,18 +182,16 @@ class Auditor:
         bounds = self.log.bounds(wanted)
         return waiting_beyond(landed, bounds) if len(bounds) == len(wanted) else None
 
-    def _nothing(self, name: str, rejects: Chain, waiting: int | None) -> InvalidError:
+    def _absent(self, name: str, rejects: Chain, waiting: int | None) -> InvalidError:
         """Return the error of a table that is not there: whether it ever was, and what waits."""
         quarantine = self._quarantine()
-        began = quarantine is not None and quarantine.state(rejects).landed is not None
-        if began:
-            return InvalidError(
-                f"table {name} is gone: this pipeline has landed in it before; of its topics Kafka"
-                f" holds {number_of(waiting, 'record')}",
-                code="P461",
-                hint="restore it, or see what a run would do without it:  penstock plan",
-            )
-        return _not_landed(f"{name}, which does not exist yet", waiting)
+        if quarantine is None or quarantine.state(rejects).landed is None:
+            return _not_landed(f"{name}, which does not exist yet", waiting)
+        return not_there(
+            f"table {name} is gone: this pipeline has landed in it before; of its topics Kafka"
+            f" holds {number_of(waiting, 'record')}",
+            "restore it, or see what a run would do without it:  penstock plan",
+        )
 
     def _quarantine(self) -> Table | None:
         place = self.settings.quarantine
@@ -235,13 +232,15 @@ class Auditor:
             reader.close()
 
 
+def not_there(message: str, hint: str) -> InvalidError:
+    """Build the error of a table without anything of this pipeline (P461)."""
+    return InvalidError(message, code="P461", hint=hint)
+
+
 def _not_landed(table: str, waiting: int | None) -> InvalidError:
-    """Return the error of a table in which this pipeline has landed nothing yet (P461)."""
-    held = number_of(waiting, "record")
-    return InvalidError(
-        f"nothing has landed in {table}; {held} of its topics wait in Kafka",
-        code="P461",
-        hint="land it first:  penstock run --until-caught-up",
+    return not_there(
+        f"nothing has landed in {table}; {number_of(waiting, 'record')} of its topics wait in Kafka",
+        "land it first:  penstock run --until-caught-up",
     )
 
 

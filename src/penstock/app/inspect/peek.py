@@ -6,9 +6,10 @@ workers' own code alone, so its fate is told as a run would decide it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,7 +22,7 @@ from penstock.app.inspect.sample.sampling import read_range
 from penstock.app.inspect.sample.trial import Tried, bear, widen
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.core.events import WaitBegan
-from penstock.core.offsets import Offset, OffsetRange, TopicPartition
+from penstock.core.offsets import Offset, OffsetRange, TopicPartition, span
 from penstock.core.planning import Lane
 from penstock.landing.tables import opening
 from penstock.landing.tables.progress import TableProgress
@@ -121,7 +122,7 @@ def peek(
             found = _heard(_newest(view, partitions, count, deadline), unheard)
         else:
             found = _from(view, partitions, at, count=count, deadline=deadline)
-        peeked = _told(view, found)
+        peeked = _followed(view, found)
     newest = sorted(peeked, key=lambda each: (each.timestamp_ms or 0, each.partition, each.offset))
     return tuple(newest[-count:] if at is None else peeked[:count])
 
@@ -166,31 +167,28 @@ def _from(
     count: int,
     deadline: float,
 ) -> dict[TopicPartition, pa.RecordBatch]:
+    where = f"there is no record at {wanted.topic}:{wanted.partition}:{wanted.offset}"
     at = next((each for each in partitions if each.partition == wanted.partition), None)
     bounds = None if at is None else view.bounds.get(at)
     if at is None or bounds is None:
-        raise InvalidError(
+        raise _no_record(
             f"topic {wanted.topic} has no partition {wanted.partition} that can be read",
-            code="P163",
-            hint=f"its partitions are 0 to {len(partitions) - 1}",
+            f"its partitions are 0 to {len(partitions) - 1}",
         )
     if not bounds.start <= wanted.offset < bounds.stop:
-        raise InvalidError(
-            f"there is no record at {wanted.topic}:{wanted.partition}:{wanted.offset}",
-            code="P163",
-            hint=f"the partition holds offsets {bounds.start} to {bounds.stop - 1}",
-        )
-    stop = Offset(min(wanted.offset + count, bounds.stop))
-    read = read_range(view.reader, at, OffsetRange(Offset(wanted.offset), stop), deadline)
+        raise _no_record(where, f"the partition holds offsets {bounds.start} to {bounds.stop - 1}")
+    covered = span(wanted.offset, min(wanted.offset + count, bounds.stop))
+    read = read_range(view.reader, at, covered, deadline)
     if read is None:
         raise _silent(at)
     if not read.batch.num_rows:
-        raise InvalidError(
-            f"there is no record at {wanted.topic}:{wanted.partition}:{wanted.offset}",
-            code="P163",
-            hint="the offset holds a transaction marker or a compacted record; use -n for more",
-        )
+        hint = "the offset holds a transaction marker or a compacted record; use -n for more"
+        raise _no_record(where, hint)
     return {at: read.batch}
+
+
+def _no_record(message: str, hint: str) -> InvalidError:
+    return InvalidError(message, code="P163", hint=hint)
 
 
 def _silent(at: TopicPartition) -> UnavailableError:
@@ -201,44 +199,45 @@ def _silent(at: TopicPartition) -> UnavailableError:
     )
 
 
-def _told(view: ReadOnlyWorld, found: Mapping[TopicPartition, pa.RecordBatch]) -> list[Peeked]:
-    fleet = view.fleet
-    mine = {n for n in (*fleet.progress, *fleet.parked) if set(fleet.partitions_of(n)) & set(found)}
-    tracks = {name: track for name, track in fleet.active.items() if name in mine}
-    aside = {name: each.error for name, each in fleet.parked.items() if name in mine}
-    unborn = {name: track for name, track in tracks.items() if track.position is None}
-    born = _born(view, unborn, found)
-    board = _Board(
-        view,
-        {**tracks, **born.active},
-        frozenset(unborn),
-        {**aside, **born.failed},
+def _followed(view: ReadOnlyWorld, found: Mapping[TopicPartition, pa.RecordBatch]) -> list[Peeked]:
+    tables = view.fleet
+    concerned = {
+        n for n in (*tables.progress, *tables.parked) if {*tables.partitions_of(n)} & {*found}
+    }
+    active = {name: each for name, each in tables.active.items() if name in concerned}
+    parked = {name: each.error for name, each in tables.parked.items() if name in concerned}
+    absent = {name: each for name, each in active.items() if each.position is None}
+    created = _as_created(view, absent, found)
+    follower = _Follower(
+        view, {**active, **created.active}, frozenset(absent), {**parked, **created.failed}
     )
     view.trial.reader.batches = found
-    return [board.follow(at, record) for at, batch in found.items() for record in records_of(batch)]
+    records = ((at, record) for at, batch in found.items() for record in records_of(batch))
+    return [follower.follow(at, record) for at, record in records]
 
 
-def _born(
+def _as_created(
     view: ReadOnlyWorld,
-    unborn: Mapping[str, TableProgress],
+    absent: Mapping[str, TableProgress],
     found: Mapping[TopicPartition, pa.RecordBatch],
 ) -> Tried:
     """Think of tables as a run would create them: for its first epoch, as `plan` does."""
-    born = Tried(dict(unborn))
-    if not unborn:
-        return born
-    drafts = {n: Draft(track, view.fleet.partitions_of(n), view) for n, track in unborn.items()}
+    created = Tried(dict(absent))
+    if not absent:
+        return created
+    drafts = {n: Draft(each, view.fleet.partitions_of(n), view) for n, each in absent.items()}
     for draft in drafts.values():
         draft.begin()
     backlog, sample = sampled_for(view, {n: d for n, d in drafts.items() if not d.stops})
     for at, batch in found.items():
         if batch.num_rows:
-            covered, tables = _covered(batch), tuple(unborn)
-            first = frozenset(n for n in tables if backlog.covers_first(n, at, covered))
-            sample.add(Piece(at, covered, covered, tables, first), batch)
+            offsets, names = batch.column("offset"), tuple(absent)
+            covered = span(offsets[0].as_py(), offsets[-1].as_py() + 1)
+            first = frozenset(n for n in names if backlog.covers_first(n, at, covered))
+            sample.add(Piece(at, covered, covered, names, first), batch)
     view.trial.reader.batches = sample.batches
-    bear(view, born, sample.pieces)
-    return born
+    bear(view, created, sample.pieces)
+    return created
 
 
 def records_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
@@ -251,41 +250,21 @@ def records_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     return found
 
 
-def _covered(batch: pa.RecordBatch) -> OffsetRange:
-    offsets = batch.column("offset")
-    return OffsetRange(Offset(offsets[0].as_py()), Offset(offsets[-1].as_py() + 1))
-
-
 @dataclass(frozen=True, slots=True)
-class _Board:
-    """Follows records one by one. `aside` are tables that cannot be read, with their errors."""
+class _Follower:
+    """Follows records one by one. `parked` are tables that cannot be read, with their errors."""
 
     view: ReadOnlyWorld
-    tracks: Mapping[str, TableProgress]
-    unborn: frozenset[str]
-    aside: Mapping[str, PenstockError] = field(default_factory=dict)
+    tables: Mapping[str, TableProgress]
+    absent: frozenset[str]
+    parked: Mapping[str, PenstockError]
 
     def follow(self, at: TopicPartition, record: Mapping[str, Any]) -> Peeked:
-        """Send one record the way a run would, and tell what became of it in each table."""
+        """Send one record the way a run would, and return what became of it in each table."""
         offset = Offset(record["offset"])
-        lane = Lane(at, OffsetRange(offset, Offset(offset + 1)), tuple(self.tracks))
-        rows = self.view.trial.rows
-        rows.clear()
-        result = self._attempted(lane)
-        refused = {row["table"]: row for row in rows.pop(QUARANTINE, [])}
-        fates = []
-        for name in self.tracks:
-            if result is not None and name in result.failed:
-                fates.append(_waits(name, result.failed[name]))
-                continue
-            if result is not None and name in result.requested:
-                asked = ", ".join(sorted(result.requested[name]))
-                fates.append(Fate(name, "asks for a table", detail=asked, unborn=True))
-                continue
-            tally = result.tallies.get(name, {}).get(at) if result is not None else None
-            left_out = ", ".join(tally.filtered) if tally else ""
-            fates.append(self._fate(name, rows.get(name, []), refused.get(name), left_out))
-        fates += [_waits(name, error) for name, error in self.aside.items()]
+        lane = Lane(at, OffsetRange(offset, Offset(offset + 1)), tuple(self.tables))
+        outcomes = [_waits(name, error) for name, error in self.parked.items()]
+        outcomes += self._outcomes(lane) if self.tables else []
         return Peeked(
             at.topic,
             at.partition,
@@ -295,28 +274,37 @@ class _Board:
             record["value"],
             tuple((each["key"], each["value"]) for each in record.get("headers") or ()),
             decoded(record["value"]),
-            tuple(sorted(fates, key=lambda fate: fate.table)),
+            tuple(sorted(outcomes, key=lambda each: each.table)),
         )
 
-    def _attempted(self, lane: Lane) -> TaskResult | None:
+    def _outcomes(self, lane: Lane) -> Iterator[Fate]:
+        result, rows = self._attempt(lane), self.view.trial.rows
+        rejects = {row["table"]: row for row in rows.pop(QUARANTINE, [])}
+        for name in self.tables:
+            found = partial(Fate, name, unborn=name in self.absent)
+            tally = result.tallies.get(name, {}).get(lane.at)
+            if name in result.failed:
+                yield _waits(name, result.failed[name])
+            elif name in result.requested:
+                asked = ", ".join(sorted(result.requested[name]))
+                yield Fate(name, "asks for a table", detail=asked, unborn=True)
+            elif reject := rejects.get(name):
+                yield found("quarantine", code=reject["code"], detail=reject["message"])
+            elif rows.get(name):
+                yield found("row", rows=tuple(rows[name]))
+            else:
+                left_out = ", ".join(tally.filtered) if tally else ""
+                yield found("left out", detail=left_out or "it is in quarantine")
+
+    def _attempt(self, lane: Lane) -> TaskResult:
         """Do the work of a record, again if a table gets new columns for it."""
-        if not self.tracks:
-            return None
-        (result,) = self.view.attempt((lane,), self.tracks)
-        wide = Tried({name: replace(track) for name, track in self.tracks.items()})
+        self.view.trial.rows.clear()
+        (result,) = self.view.attempt((lane,), self.tables)
+        wide = Tried({name: replace(each) for name, each in self.tables.items()})
         if widen(wide, [result]):
             self.view.trial.rows.clear()
             (result,) = self.view.attempt((lane,), wide.active)
         return result
-
-    def _fate(self, name: str, rows: Sequence[Row], refused: Row | None, left_out: str) -> Fate:
-        unborn = name in self.unborn
-        if refused is not None:
-            code, detail = refused["code"], refused["message"]
-            return Fate(name, "quarantine", code=code, detail=detail, unborn=unborn)
-        if rows:
-            return Fate(name, "row", tuple(rows), unborn=unborn)
-        return Fate(name, "left out", detail=left_out or "it is in quarantine", unborn=unborn)
 
 
 def _waits(name: str, error: PenstockError) -> Fate:

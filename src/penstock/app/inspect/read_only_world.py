@@ -34,6 +34,7 @@ from penstock.ports.log import RangeReader
 from penstock.ports.runtime import Observer
 from penstock.ports.tables import Table, TableDefinition, TableFormat
 from penstock.spec.model import Pipeline
+from penstock.spec.routing.names import no_table
 
 QUARANTINE = "quarantine"
 TRIAL_SECONDS = 20.0
@@ -56,14 +57,22 @@ class ReadOnlyWorld:
     bounds: Mapping[TopicPartition, Bounds]
     quarantine_missing: bool
 
+    def progress_of(self, table: str) -> TableProgress:
+        """Return where a table stands. Raises its error if it is parked, InvalidError (P185)."""
+        parked, tables = self.fleet.parked, self.fleet.progress
+        if table in parked:
+            raise parked[table].error
+        if table not in tables:
+            raise no_table(table, {*tables, *parked}, self.fleet.topics)
+        return tables[table]
+
     def survey(
         self, lanes: Sequence[Lane], tracks: Mapping[str, TableProgress]
     ) -> dict[str, Schema]:
         """Return what columns the records of lanes show, by table, for tables there are or not."""
-        unborn = {name: replace(track, position=None) for name, track in tracks.items()}
+        absent = {name: replace(track, position=None) for name, track in tracks.items()}
         # A failure is reported by `attempt`, which reads the same.
-        shown, _ = self._runner.infer_schemas(_epoch(lanes), unborn)
-        return shown
+        return self._runner.infer_schemas(_epoch(lanes), absent)[0]
 
     def attempt(
         self, lanes: Sequence[Lane], tracks: Mapping[str, TableProgress]
@@ -87,8 +96,6 @@ def open_view(
     observer: Observer = UNHEARD,
 ) -> ReadOnlyWorld:
     """Look at everything; `stack` closes it again. `accept` is what a human consents to.
-
-    `observer` is told what is waited for.
 
     Tables that cannot be read are parked in the fleet with their errors. Raises UnavailableError
     when brokers or store are gone, InvalidError for topics that are missing or may not be read,

@@ -41,8 +41,6 @@ class Found:
 def check(pipeline: Pipeline, *, observer: Observer = UNHEARD) -> Found:
     """Check brokers, topics, routes, catalogs, tables, store and Java.
 
-    `observer` is told what is waited for.
-
     No table is touched. That catalogs may be written is tried, so an empty one stays where there
     was none (docs/design/0209).
     """

@@ -41,12 +41,12 @@ from penstock.spec.routing.names import is_led_to, no_table, no_topic
 
 if TYPE_CHECKING:
     from penstock.landing.tables.progress import TableProgress
-    from penstock.landing.tables.table_set import TableSet
     from penstock.ports.runtime import Observer
     from penstock.ports.tables import Table, TableFormat
 
 UNFINISHED = "unfinished"
 _GROUPED = ("table", "code", "stage", "status")
+_OF_STATUS = (*_GROUPED, "topic", "partition", "offset", "timestamp", "message")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +151,11 @@ def retry_forecast(
 ) -> Change:
     """Return what a retry would land and leave, judged as the retry will. Writes nothing.
 
-    `observer` is told what is waited for.
-
     Raises InvalidError for a table that no topic is routed to, UnavailableError.
     """
     with ExitStack() as stack:
         view = open_view(pipeline, stack, observer=observer)
-        track = _track(view.fleet, table)
+        track = view.progress_of(table)
         fates = read_quarantine_status(view.fleet.quarantine, track)
         followers = [track]
         if track.target.is_route:
@@ -318,14 +316,6 @@ def _still_refused(count: int, code: str) -> str:
     return f"{count:,} records still do not fit: {code}; they stay open"
 
 
-def _track(fleet: TableSet, table: str) -> TableProgress:
-    if table in fleet.parked:
-        raise fleet.parked[table].error
-    if table not in fleet.progress:
-        raise no_table(table, {*fleet.progress, *fleet.parked}, fleet.topics)
-    return fleet.progress[table]
-
-
 def means_of(pipeline: Pipeline) -> WriteContext:
     """Return what is needed to resolve records of a pipeline in this process."""
     names = {assembly.place_of(pipeline, f"{name}.").connector for name in pipeline.catalogs}
@@ -336,15 +326,7 @@ def means_of(pipeline: Pipeline) -> WriteContext:
 def _refused(row: Mapping[str, Any], record: Mapping[str, Any]) -> Refused:
     headers = record["headers"] or ()
     return Refused(
-        table=row["table"],
-        topic=row["topic"],
-        partition=row["partition"],
-        offset=row["offset"],
-        timestamp=row["timestamp"],
-        code=row["code"],
-        stage=row["stage"],
-        message=row["message"],
-        status=row["status"],
+        **{name: row[name] for name in _OF_STATUS},
         refused_at=row["quarantined_at"],
         key=record["key"],
         value=record["value"],

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from penstock.app.assembly import assembly
-from penstock.app.inspect.read_only_world import ReadOnlyWorld, open_view
+from penstock.app.inspect.read_only_world import open_view
 from penstock.app.repair.confirmed_change import Change, Step, exclusive_change
 from penstock.app.repair.quarantine import means_of
 from penstock.core.errors import InvalidError
@@ -24,7 +24,6 @@ from penstock.observe.formatting import number_of
 from penstock.ports.runtime import Observer
 from penstock.ports.tables import Verdict
 from penstock.spec.model import Pipeline
-from penstock.spec.routing.names import no_table
 
 _PLACE = re.compile(
     r"(?P<topic>[A-Za-z0-9._-]+)(:(?P<partition>\d{1,9})(:(?P<start>\d{1,18})(?P<to>-(?P<stop>\d{1,18})?)?)?)?"
@@ -57,19 +56,17 @@ def place_of(text: str) -> Place:
 def plan_replay(
     pipeline: Pipeline, table: str, places: Sequence[Place], observer: Observer = UNHEARD
 ) -> Change:
-    """Return what a replay would do; `observer` is told what is waited for. Writes nothing.
-
-    Raises as `landing.replaying.look`.
-    """
+    """Return what a replay would do. Writes nothing. Raises as `landing.repair.replay`."""
     with ExitStack() as stack:
         view = open_view(pipeline, stack, observer=observer)
-        planned = _look(view, table, places)
+        progress = view.progress_of(table)
+        planned = replaying.plan_replay(progress, ranges_of(places), view.bounds)
     rows, files = number_of(planned.rows, "row"), number_of(len(planned.files), "file")
     steps = [
         Step(f"{table}: {at}{covered} is landed again")
         for at, covered in sorted(planned.ranges.items())
     ]
-    if _is_large(planned):
+    if planned.positions > HERE_MAX:
         where = f"by the workers of spark.master {pipeline.spark.master}"
         steps.append(Step(f"{table}: {planned.positions:,} positions are read, {where}"))
     if planned.ranges:
@@ -90,13 +87,13 @@ def replay(
     """Land a stretch again; `new_rows`: also records that have no row now.
 
     A small stretch is read in this process, a large one by the spec's engine (docs/design/0170).
-    Raises UnavailableError (P510) while a run is alive, and as `landing.replaying`.
+    Raises UnavailableError (P510) while a run is alive, and as `landing.repair.replay`.
     """
     with exclusive_change(pipeline, observer=observer, faults=faults) as held, ExitStack() as stack:
         track = held.settle_pending(table)
         bounds = held.environment.log.bounds(held.environment.log.partitions())
         planned = replaying.plan_replay(track, ranges_of(places), bounds)
-        if _is_large(planned):
+        if planned.positions > HERE_MAX:
             engine = assembly.open_engine(pipeline)
             stack.callback(engine.close)
             held = held.with_engine(engine)  # noqa: PLW2901
@@ -106,10 +103,7 @@ def replay(
 def plan_seek(
     pipeline: Pipeline, table: str, places: Sequence[Place], observer: Observer = UNHEARD
 ) -> Change:
-    """Return what a seek would do; `observer` is told what is waited for. Writes nothing.
-
-    Raises as `landing.seeking.look`.
-    """
+    """Return what a seek would do. Writes nothing. Raises as `landing.repair.seek`."""
     with ExitStack() as stack:
         view = open_view(pipeline, stack, observer=observer)
         planned = seeking.plan_seek(view.settings, view.world, table, positions_of(places))
@@ -164,19 +158,6 @@ def positions_of(places: Sequence[Place]) -> dict[tuple[str, int], Offset]:
             )
         found[place.topic, place.partition] = Offset(place.start)
     return found
-
-
-def _is_large(planned: replaying.ReplayPlan) -> bool:
-    return planned.positions > HERE_MAX
-
-
-def _look(view: ReadOnlyWorld, table: str, places: Sequence[Place]) -> replaying.ReplayPlan:
-    fleet = view.fleet
-    if table in fleet.parked:
-        raise fleet.parked[table].error
-    if table not in fleet.progress:
-        raise no_table(table, {*fleet.progress, *fleet.parked}, fleet.topics)
-    return replaying.plan_replay(fleet.progress[table], ranges_of(places), view.bounds)
 
 
 def _no_place(text: str) -> InvalidError:

@@ -43,8 +43,6 @@ def plan(
 ) -> Plan:
     """Return what a run would do now, if it were given these consents.
 
-    `observer` is told what is waited for.
-
     Raises what such a run raises before it knows its tables: InvalidError, UnavailableError (gone
     brokers or store), DecisionNeededError (P251 a topic that was made again).
     """
